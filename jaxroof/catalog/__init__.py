@@ -1,0 +1,218 @@
+"""Published models and systems, and the user's own files of the same form.
+
+An entry is one TOML table: the fields of its record, a title and a source; a system also lists its
+peak rates by number format. The fields and their units come from the caller, which has the records
+and checks the range of each value.
+"""
+
+import copy
+import functools
+import importlib.resources
+import os
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxroof import units
+from jaxroof.errors import refusal, unknown
+
+FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
+
+_SINGULAR = {"models": "model", "systems": "system"}
+_TEXTS = ("title", "source", "note", "peaks_source")
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """Return the names of the published ``models`` or ``systems``, in the order of their file.
+
+    Raises:
+        InputError: There is no such kind.
+
+    >>> names("models")
+    ('gpt3', 'gpt3-1t', 'vit-era5')
+    """
+    return tuple(_published(kind))
+
+
+def describe(kind: str, name: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return an entry as it is written: strings with their units, title, source, notes.
+
+    Raises:
+        InputError: There is no such entry, or a file of the user's cannot be read.
+
+    >>> describe("systems", "h200-nvs8")["hbm_bandwidth"]
+    '4.8 TB/s'
+    """
+    return _written(kind, name)[1]
+
+
+def entry(
+    kind: str,
+    name_or_path: str | os.PathLike[str],
+    fields: Mapping[str, str],
+    optional: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """Return an entry by its name, or out of a file of the user's, its fields as floats in SI.
+
+    ``fields`` maps each field to its unit. The keys of the result are the fields that the entry
+    has, then ``title``, ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name
+    that ends in ".toml" or holds a path separator is a file; its ``base`` names the published entry
+    that it changes. Where such a file sets ``matrix_flops`` and no peaks, those of its base, which
+    belong to another rate, are dropped. ``optional`` fields may be missing; by default, those that
+    some published entry of this kind leaves out.
+
+    Raises:
+        InputError: No such entry, file, field or format, or a value that is not what it should be.
+
+    >>> entry("systems", "b200-nvs8", {"hbm_bandwidth": "B/s", "fast_domain": "1"})["fast_domain"]
+    8.0
+    """
+    where, written = _written(kind, name_or_path)
+    if _is_file(name_or_path):
+        _check_complete(kind, where, written, fields, optional)
+    values: dict[str, Any] = {
+        name: units.parse(written[name], unit, f"{where}: {name}")
+        for name, unit in fields.items()
+        if name in written
+    }
+    for key in _TEXTS:
+        _check_type(written.get(key, ""), str, "a string", f"{where}: {key}")
+    values |= {"title": written["title"], "source": written["source"]}
+    if kind == "systems":
+        values["peaks"] = _peaks(written.get("peaks", {}), f"{where}: peaks")
+    return values
+
+
+@functools.cache
+def _published(kind: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of a kind as written, one for each variant."""
+    if kind not in _SINGULAR:
+        raise unknown("", kind, "part of the catalogue", _SINGULAR)
+    text = importlib.resources.files(__name__).joinpath(f"{kind}.toml").read_text("utf-8")
+    tables = tomllib.loads(text)
+    return dict(pair for base, table in tables.items() for pair in _variants(base, table))
+
+
+def _variants(base: str, table: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each system that ``fast_domains`` stands for; another entry as it is."""
+    domains = table.get("fast_domains", [None])
+    for domain in domains:
+        variant = {
+            "fast_domain" if key == "fast_domains" else key: (
+                domain if key == "fast_domains" else value
+            )
+            for key, value in table.items()
+        }
+        if len(domains) == 1:
+            yield base, variant
+        else:
+            variant["title"] += f", fast domain of {domain}"
+            yield f"{base}-nvs{domain}", variant
+
+
+def _is_file(name_or_path: str | os.PathLike[str]) -> bool:
+    if not isinstance(name_or_path, str):
+        return True
+    return name_or_path.endswith(".toml") or "/" in name_or_path or os.sep in name_or_path
+
+
+def _written(kind: str, name_or_path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
+    """Return where an entry comes from, in the user's words, and the entry as written."""
+    _published(kind)  # refuses an unknown kind, before anything is read
+    name = os.fspath(name_or_path)
+    if not _is_file(name_or_path):
+        return name, _by_name(kind, name, "")
+    changes = _read(kind, name)
+    base = changes.pop("base", None)
+    if base is None:
+        stem = os.path.splitext(os.path.basename(name))[0]
+        return name, {"title": stem, "source": name} | changes
+    _check_type(base, str, "the name of an entry of the catalogue", f"{name}: base")
+    written = _by_name(kind, base, f"{name}: base")
+    if "matrix_flops" in changes:
+        written.pop("peaks", None)
+        written.pop("peaks_source", None)
+    texts = {
+        "title": f"{written['title']}, changed by {name}",
+        "source": f"{name}, over {base}: {written['source']}",
+    }
+    peaks = changes.get("peaks")
+    if isinstance(peaks, dict):
+        changes["peaks"] = written.get("peaks", {}) | peaks
+    return name, written | texts | changes
+
+
+def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
+    """Return a copy of a published entry as written."""
+    published = _published(kind)
+    if name in published:
+        return copy.deepcopy(published[name])
+    # The bare name of a system with variants, or a variant that is not there: name its variants.
+    stem = name.casefold().partition("-nvs")[0]
+    variants = [known for known in published if known.startswith(f"{stem}-nvs")]
+    if variants and name.casefold() not in variants:
+        expected = f"expected one of {', '.join(variants)}"
+        raise refusal(where, f"{name}: no such {_SINGULAR[kind]}; {expected}.")
+    raise unknown(where, name, _SINGULAR[kind], published)
+
+
+def _read(kind: str, path: str) -> dict[str, Any]:
+    """Return the table of a TOML file of the user's."""
+    expected = f"expected a TOML file of one {_SINGULAR[kind]}"
+    try:
+        return tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise refusal(path, f"no such file; {expected}.") from None
+    except IsADirectoryError:
+        raise refusal(path, f"a directory; {expected}.") from None
+    except OSError as error:
+        raise refusal(path, f"cannot be read ({error.strerror}); {expected}.") from None
+    except UnicodeDecodeError as error:
+        raise refusal(path, f"not UTF-8 text at byte {error.start}; {expected}.") from None
+    except (ValueError, RecursionError) as error:
+        raise refusal(path, f"not TOML: {error}; {expected}.") from None
+
+
+def _check_complete(
+    kind: str,
+    where: str,
+    written: dict[str, Any],
+    fields: Mapping[str, str],
+    optional: Collection[str] | None,
+) -> None:
+    """Refuse an entry with a key that it cannot have, or without a field that it must have."""
+    allowed = [*fields, *_TEXTS[:3], "base"]
+    allowed += ["peaks", "peaks_source"] if kind == "systems" else []
+    for key in written:
+        if key not in allowed:
+            raise unknown(where, key, f"field of {_SINGULAR[kind].capitalize()}", allowed)
+    published = _published(kind)
+    if optional is None:
+        optional = {name for name in fields if any(name not in p for p in published.values())}
+    missing = [name for name in fields if name not in written and name not in optional]
+    if missing:
+        base = next(iter(published))
+        remedy = f"a value, or a published entry to change, such as base = '{base}'"
+        raise refusal(where, f"{', '.join(missing)}: missing; expected {remedy}.")
+
+
+def _check_type(value: object, kind: type, meaning: str, where: str) -> None:
+    if not isinstance(value, kind):
+        raise refusal(where, f"not {meaning}, given {value!r:.60}; expected {meaning}.")
+
+
+def _peaks(written: object, where: str) -> dict[str, float]:
+    """Return the peak rate of each native number format in FLOP/s."""
+    if not isinstance(written, dict):
+        expected = "expected a table of rates by number format, such as { bf16 = '312 TFLOP/s' }"
+        raise refusal(where, f"not a table, given {written!r:.60}; {expected}.")
+    peaks = {}
+    for name, rate in written.items():
+        if name not in FORMATS:
+            raise unknown(where, name, "number format", FORMATS)
+        peaks[name] = units.parse(rate, "FLOP/s", f"{where}.{name}")
+        if peaks[name] <= 0.0:
+            expected = "expected a positive rate, or no entry where the format is not native"
+            raise refusal(f"{where}.{name}", f"out of range, given {rate!r:.60}; {expected}.")
+    return peaks

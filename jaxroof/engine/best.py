@@ -1,0 +1,240 @@
+"""The best plans of every point of a grid: questions grouped, machines cut into chunks, folded."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxroof.engine import fold as folding
+from jaxroof.engine.axes import Axis, points, replace_all, spread
+from jaxroof.engine.candidates import Sorted, listed, pack, sort_by_need
+from jaxroof.engine.question import Kinds, Question, kinds
+from jaxroof.estimator import Estimator
+
+LANES = 4096  # machines and limits a device holds in one call
+CELLS = 1 << 23  # block minima a device holds in one call
+QUESTIONS = 64  # questions of one call, so that their padded plans stay small
+Progress = Callable[[int, int], None]  # (evaluations done, evaluations in all)
+Place = tuple[slice, ...]  # over the limits, then the machine dimensions
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Found:
+    """The winners of a search over the whole grid."""
+
+    plans: dict[str, np.ndarray]  # [*axes, rank], -1 where fewer plans fit
+    objective: np.ndarray  # [*axes, rank]
+    legal: np.ndarray  # plans, [*axes]
+    feasible: np.ndarray  # plans that fit the limit, [*axes]
+    least_need: np.ndarray  # [*axes], NaN without a plan
+    refused: dict[str, int]  # plans or choices refused by each rule, over all questions
+    evaluations: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """Questions that share one call: the same parts, the same need."""
+
+    index: list[tuple[int, ...]]  # of each question, over the outer then the structural axes
+    inputs: Any
+    varied: dict[str, np.ndarray]
+    plans: list[Sorted]
+    refused: list[dict[str, int]]
+
+
+def best_plans(question: Question, progress: Progress | None = None) -> Found:
+    """Return the best plans at every point of a search's grid."""
+    kind, axes = kinds(question), question.axes
+    found = _nothing_yet(question)
+    groups = list(_groups(question, kind))
+    machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
+    total = sum(len(s) for g in groups for s in g.plans) * machines
+    done = 0
+    for group in groups:
+        for reason in group.refused:
+            for name, count in reason.items():
+                found.refused[name] = found.refused.get(name, 0) + count
+        for chunk in _chunks(question, kind, group):
+            for q in range(len(group.index)):
+                _fill(kind, group, q, chunk, found)
+            done += sum(map(len, group.plans)) * math.prod(s.stop - s.start for s in chunk.place)
+            if progress is not None:
+                progress(done, total)
+    return dataclasses.replace(found, evaluations=total)
+
+
+def _nothing_yet(question: Question) -> Found:
+    shape = tuple(len(axis) for axis in question.axes)
+    ranked = (*shape, question.top)
+    assert question.estimator.plan is not None
+    names = [f.name for f in dataclasses.fields(question.estimator.plan)]
+    return Found(
+        plans={name: np.full(ranked, -1, np.int64) for name in names},
+        objective=np.full(ranked, np.nan),
+        legal=np.zeros(shape, np.int64),
+        feasible=np.zeros(shape, np.int64),
+        least_need=np.full(shape, np.nan),
+        refused={},
+        evaluations=0,
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chunk:
+    """The winners of a group's questions on a part of the grid."""
+
+    place: Place
+    position: np.ndarray  # [question, rank, *limits, *machine]
+    objective: np.ndarray
+    fits: np.ndarray  # [question, *limits, *machine]
+
+
+def _groups(question: Question, kind: Kinds) -> Iterator[Group]:
+    axes, estimator, recipe = question.axes, question.estimator, question.recipe
+    inner = list(points([axes[d] for d in kind.structural]))
+    for index, values in points([axes[d] for d in kind.outer]):
+        inputs = replace_all(question.inputs, values)
+        for start in range(0, len(inner), QUESTIONS):
+            some = inner[start : start + QUESTIONS]
+            asked = [replace_all(inputs, v) for _, v in some]
+            found = [listed(estimator, a, recipe, question.where) for a in asked]
+            plans = sort_by_need(estimator, recipe, asked, [f.plans for f in found])
+            varied = {p: np.array([v[p] for _, v in some]) for p in some[0][1]}
+            yield Group(
+                index=[index + i for i, _ in some],
+                inputs=inputs,
+                varied=varied,
+                plans=plans,
+                refused=[dict(f.refused) for f in found],
+            )
+
+
+def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
+    """Fold a group's plans over one chunk of limits and machines after another."""
+    limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
+    distinct, packed = pack(question.estimator, group.plans)
+    lead, size = packed.split.shape
+    fold = _fold(question, kind, group, size)
+    devices = np.array(jax.devices()[: None if machine else 1])
+    budget = max(1, min(LANES, CELLS * fold.block // size)) * len(devices)
+    shape = chunk_shape([len(axis) for axis in [*limits, *machine]], budget)
+    shard = int(np.argmax(shape[len(limits) :])) if machine else 0
+    if machine:  # every device gets the same share
+        wide = len(limits) + shard
+        shape[wide] = -(-shape[wide] // len(devices)) * len(devices)
+    varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
+    mesh = Mesh(devices, ("machines",))
+    for place in places([*limits, *machine], shape):
+        lanes = spread(group.inputs, cut(machine, place[len(limits) :], shape[len(limits) :]))
+        fits = _fits(question.estimator, group, [*limits, *machine], place, shape)
+        rows = fits.reshape(len(fits), -1, *shape[len(limits) :])
+        rows = np.concatenate([rows, np.zeros((lead - len(rows), *rows.shape[1:]), np.int64)])
+        found = folding.best(fold, mesh, shard, lanes, varied, distinct, packed, rows)
+        used = tuple(slice(0, s.stop - s.start) for s in place)
+        inside = (slice(0, len(fits)), slice(None), *used)
+        position, objective = (
+            np.asarray(a).reshape(lead, question.top, *shape)[inside] for a in found
+        )
+        yield Chunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+
+
+def _fold(question: Question, kind: Kinds, group: Group, size: int) -> folding.Fold:
+    block = 16 if size <= 1 << 16 else 64
+    per_split = not question.placements and question.top > 1
+    largest = max(_largest_split(plans) for plans in group.plans)
+    # the plans of one split stand together, but may run over several blocks
+    straddle = 1 + -(-(largest - 1) // block) if per_split else 1
+    return folding.Fold(
+        estimator=question.estimator,
+        recipe=question.recipe,
+        objective=question.objective,
+        sign=question.sign,
+        top=question.top,
+        per_split=per_split,
+        looks=min(question.top * straddle, -(-size // block)),
+        partial=_limit_varies(question, kind),
+        block=block,
+        rank=len(kind.machine),
+    )
+
+
+def _largest_split(plans: Sorted) -> int:
+    return int(np.bincount(plans.split).max()) if len(plans) else 1
+
+
+def _limit_varies(question: Question, kind: Kinds) -> bool:
+    """Return whether the limit differs between the points of one call."""
+    if question.estimator.limit is None:
+        return False
+    axes = [question.axes[d] for d in kind.limits + kind.machine]
+    return bool(np.size(question.estimator.limit(spread(question.inputs, axes))) > 1)
+
+
+def chunk_shape(sizes: list[int], budget: int) -> list[int]:
+    """Return a chunk's size on each dimension, the last filled first."""
+    shape = []
+    for size in reversed(sizes):
+        shape.append(max(1, min(size, budget)))
+        budget //= shape[-1]
+    return shape[::-1]
+
+
+def places(axes: Sequence[Axis], shape: Sequence[int]) -> Iterator[Place]:
+    counts = [-(-len(axis) // size) for axis, size in zip(axes, shape, strict=True)]
+    for index in np.ndindex(*counts):
+        yield tuple(
+            slice(i * size, min((i + 1) * size, len(axis)))
+            for i, size, axis in zip(index, shape, axes, strict=True)
+        )
+
+
+def cut(axes: Sequence[Axis], place: Place, shape: Sequence[int]) -> list[Axis]:
+    """Return the axes cut to a chunk, each lengthened by its last value to the chunk's shape."""
+    return [
+        Axis(
+            axis.name,
+            {
+                path: np.pad(column[some], (0, size - (some.stop - some.start)), mode="edge")
+                for path, column in axis.columns.items()
+            },
+        )
+        for axis, some, size in zip(axes, place, shape, strict=True)
+    ]
+
+
+def _fits(
+    estimator: Estimator, group: Group, axes: Sequence[Axis], place: Place, shape: Sequence[int]
+) -> np.ndarray:
+    """Return how many plans of each question fit, [question, *chunk]."""
+    fits = np.empty((len(group.plans), *shape), np.int64)
+    for q, plans in enumerate(group.plans):
+        if estimator.limit is None:
+            fits[q] = len(plans)
+            continue
+        asked = replace_all(group.inputs, {p: v[q] for p, v in group.varied.items()})
+        limit = np.asarray(estimator.limit(spread(asked, cut(axes, place, shape))))
+        fits[q] = np.searchsorted(plans.need, limit, side="right")
+    return fits
+
+
+def _fill(kind: Kinds, group: Group, q: int, chunk: Chunk, found: Found) -> None:
+    """Write one question's chunk into the arrays of the whole grid."""
+    order = kind.limits + kind.machine  # of the chunk's dimensions
+    place = dict(zip(kind.outer + kind.structural, group.index[q], strict=True))
+    at = tuple(v for _, v in sorted([*place.items(), *zip(order, chunk.place, strict=True)]))
+    turn = [int(i) for i in np.argsort(order)] if order else []
+    position = np.moveaxis(chunk.position[q], 0, -1).transpose(*turn, len(order))
+    objective = np.moveaxis(chunk.objective[q], 0, -1).transpose(*turn, len(order))
+    plans, held = group.plans[q], position >= 0
+    found.legal[at] = len(plans)
+    if not len(plans):
+        return
+    for field, column in plans.plans.items():
+        found.plans[field][at] = np.where(held, column[position], -1)
+    found.objective[at] = np.where(held, objective, np.nan)
+    found.feasible[at] = chunk.fits[q].transpose(turn)
+    found.least_need[at] = plans.need[0]

@@ -1,0 +1,161 @@
+"""The plans of a question: listed, constrained, sorted by need, and their distinct rows."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxroof.engine.constraints import Constraint
+from jaxroof.engine.fold import Distinct, Plans
+from jaxroof.engine.points import at_points, padded
+from jaxroof.errors import InputError
+from jaxroof.estimator import Candidates, Estimator, reads
+from jaxroof.record import get_at, leaves, replace_at
+
+
+def listed(
+    estimator: Estimator, inputs: Any, recipe: Any, where: Sequence[Constraint] = ()
+) -> Candidates:
+    """Return the legal plans that the constraints allow, and what was refused by which rule.
+
+    Raises: InputError where the estimator has no plans to list.
+    """
+    if estimator.candidates is None:
+        raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
+    key = tuple((p, float(v)) for p, _, v in leaves(inputs) if p.startswith(estimator.structural))
+    plans, refused = _listed(estimator, recipe, key, _Unhashed(inputs))
+    mask = np.ones(len(next(iter(plans.values()))), bool)
+    for constraint in where:
+        mask &= constraint.holds(plans)
+    if where:
+        plans = {field: column[mask] for field, column in plans.items()}
+        refused = {**refused, "where": int(np.sum(~mask))}
+    return Candidates(plans, refused)
+
+
+class _Unhashed:
+    """Inputs that ride along a cached call without being part of its key."""
+
+    def __init__(self, inputs: Any) -> None:
+        self.inputs = inputs
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@functools.lru_cache(maxsize=1024)
+def _listed(
+    estimator: Estimator, recipe: Any, key: tuple[tuple[str, float], ...], inputs: _Unhashed
+) -> Candidates:
+    assert estimator.candidates is not None
+    found = estimator.candidates(inputs.inputs, recipe)
+    for column in found.plans.values():
+        column.setflags(write=False)
+    return found
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sorted:
+    """The plans of one question, leanest first, ties in the order of the plan's fields."""
+
+    plans: Mapping[str, np.ndarray]
+    need: np.ndarray
+    split: np.ndarray  # number of the split, plans that differ in placement alone share it
+
+    def __len__(self) -> int:
+        return len(self.need)
+
+
+def sort_by_need(
+    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Mapping[str, Any]]
+) -> list[Sorted]:
+    """Return the plans of several questions, each sorted by what it needs.
+
+    ``asked`` are the inputs of each question, all leaves numbers.
+    """
+    needs = _needs(estimator, recipe, asked, plans)
+    return [_sort(estimator, p, need) for p, need in zip(plans, needs, strict=True)]
+
+
+def _sort(estimator: Estimator, plans: Mapping[str, np.ndarray], need: np.ndarray) -> Sorted:
+    fields = [plans[field] for field in plans]
+    order = np.lexsort([*reversed(fields), need])
+    ordered = {field: column[order] for field, column in plans.items()}
+    kinds = [ordered[field] for field in ordered if field not in estimator.placement]
+    return Sorted(ordered, need[order], distinct_rows(kinds)[1])
+
+
+def _needs(
+    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Mapping[str, Any]]
+) -> list[np.ndarray]:
+    """Return what each plan needs: all questions in one list of points."""
+    counts = [len(next(iter(p.values()))) for p in plans]
+    if not estimator.need or sum(counts) == 0:
+        return [np.zeros(count) for count in counts]
+    inputs = asked[0]
+    for path, _, _ in list(leaves(inputs)):
+        values = np.array([float(get_at(a, path)) for a in asked])
+        if np.any(values != values[0]):
+            inputs = replace_at(inputs, path, np.repeat(values, counts))
+    columns = {f: np.concatenate([p[f] for p in plans]).astype(np.float64) for f in plans[0]}
+    assert estimator.plan is not None
+    inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
+    need = at_points(estimator, recipe, inputs, (estimator.need,))[estimator.need]
+    return np.split(need, np.cumsum(counts)[:-1])
+
+
+def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return (indices of the first of each distinct row, number of the distinct row of each row).
+
+    >>> first, number = distinct_rows([np.array([4, 2, 4]), np.array([1, 1, 1])])
+    >>> first.tolist(), number.tolist()
+    ([1, 0], [1, 0, 1])
+    """
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, index = np.unique(column, return_inverse=True)
+        # numbered anew after each column, so that products of counts stay small
+        number = np.unique(number * len(values) + index, return_inverse=True)[1]
+    return np.unique(number, return_index=True)[1], number
+
+
+def pack(estimator: Estimator, questions: Sequence[Sorted]) -> tuple[Distinct, Plans]:
+    """Return the plans of several questions as padded arrays, and the distinct rows of each part."""
+    count = np.array([len(q) for q in questions])
+    size = _padding(int(max(count.max(), 1)), 256)
+    lead = _padding(len(questions), 1)
+    together = {f: np.concatenate([q.plans[f] for q in questions]) for f in questions[0].plans}
+
+    def square(values: np.ndarray, kind: Any) -> Any:
+        rows = [padded(v.astype(kind), size) for v in np.split(values, np.cumsum(count)[:-1])]
+        rows += [rows[0]] * (lead - len(rows))
+        return jnp.asarray(np.stack(rows))
+
+    distinct: Distinct = {}
+    numbers = {}
+    for name, part in estimator.parts.items():
+        fields = reads(part)
+        first, number = distinct_rows([together[f] for f in fields])
+        rows = _padding(max(len(first), 1), 16)
+        distinct[name] = {
+            f: jnp.asarray(padded(together[f][first].astype(np.float64), rows)) for f in fields
+        }
+        numbers[name] = square(number, np.uint32)
+    plans = Plans(
+        fields={f: square(column, np.float64) for f, column in together.items()},
+        rows=numbers,
+        split=square(np.concatenate([q.split for q in questions]), np.int64),
+        count=jnp.asarray(np.pad(count, (0, lead - len(count)))),
+    )
+    return distinct, plans
+
+
+def _padding(size: int, least: int) -> int:
+    """Return the next power of two: few shapes, few compiles."""
+    return max(least, 1 << (size - 1).bit_length())

@@ -1,0 +1,65 @@
+"""Constraints on plans, such as ``tensor <= 8``."""
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxroof.errors import InputError, unknown
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "==": operator.eq,
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_FORM = re.compile(r"\s*([A-Za-z_]\w*)\s*(<=|>=|!=|==|=|<|>)\s*(\S+)\s*")
+
+
+class Constraint(NamedTuple):
+    """One plan field compared with a whole number."""
+
+    field: str
+    comparison: str
+    value: int
+
+    def holds(self, plans: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return which plans satisfy the constraint."""
+        return OPERATORS[self.comparison](plans[self.field], self.value)
+
+
+def constraints(
+    given: str | Iterable[str], fields: Iterable[str], short: Mapping[str, str] | None = None
+) -> tuple[Constraint, ...]:
+    """Return the constraints of a text such as ``tensor<=8,pipeline=4``, or of a list of texts.
+
+    ``short`` gives other names for fields.
+
+    Raises: InputError for another form, an unknown field (with the nearest) or no whole number.
+
+    >>> constraints("tensor<=8", ["tensor", "data"])
+    (Constraint(field='tensor', comparison='<=', value=8),)
+    """
+    texts = given.split(",") if isinstance(given, str) else list(given)
+    return tuple(_constraint(text, list(fields), short or {}) for text in texts if text.strip())
+
+
+def _constraint(text: str, fields: list[str], short: Mapping[str, str]) -> Constraint:
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise InputError(
+            f"where: {text.strip()!r} is not a constraint; expected FIELD <= NUMBER "
+            f"with one of {' '.join(OPERATORS)}, such as tensor<=8"
+        )
+    name, comparison, number = match.groups()
+    field = short.get(name, name)
+    if field not in fields:
+        raise unknown("where", name, "plan field", [*fields, *short])
+    if not number.isdigit():
+        raise InputError(f"where: {field}: {number!r} is not a whole number; expected such as 8")
+    return Constraint(field, comparison, int(number))

@@ -1,0 +1,264 @@
+"""The hot path: the best plans of every machine, plans folded one at a time with machines in the lanes.
+
+Plans come sorted by what they need (memory), so that the plans that fit a limit are a prefix. The
+fold keeps the minimum of each block of plans and nothing else; the winners are found by an exact
+second look inside the blocks that can hold them.
+"""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec
+
+from jaxroof.estimator import Estimator
+from jaxroof.record import replace_at
+
+TIE = 1e-12  # objectives this close count as equal; the leaner plan wins, then the smaller one
+FAR = 1e300  # an objective that nothing has: no infinities in the arithmetic
+UNROLL = 8  # plans a fused loop body; more splits the fusion and collapses
+
+
+class Plans(NamedTuple):
+    """The plans of several questions, each sorted by need, padded to one shape [question, plan]."""
+
+    fields: dict[str, jax.Array]  # plan fields as float64
+    rows: dict[str, jax.Array]  # part -> the plan's row of its table
+    split: jax.Array  # number of the plan's split
+    count: jax.Array  # plans, without padding [question]
+
+
+Distinct = dict[str, dict[str, jax.Array]]  # part -> plan field -> distinct rows [row]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fold:
+    """What a compiled fold depends on besides shapes."""
+
+    estimator: Estimator
+    recipe: Any
+    objective: str
+    sign: float  # +1 where less is better, -1 where more is
+    top: int
+    per_split: bool  # the best plan of each split only
+    looks: int  # full blocks that can hold the winners
+    partial: bool  # the limit cuts blocks differently at different points
+    block: int
+    rank: int  # dimensions of the machine grid
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def best(
+    fold: Fold,
+    mesh: Mesh,
+    shard: int,
+    inputs: Any,
+    varied: dict[str, jax.Array],
+    distinct: Distinct,
+    plans: Plans,
+    fits: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Return the sorted positions and objectives of the best plans of every question and machine.
+
+    ``inputs`` carries machine axes as dimensions; ``varied`` the values [question] at paths that
+    differ by question and that no part reads; ``fits`` how many plans fit, [question, limit,
+    *machine dims]. ``shard`` is the machine dimension that devices divide. Returns two arrays
+    [question, top, limit, *machine dims]; position -1 where fewer plans fit.
+    """
+    name = mesh.axis_names[0]
+
+    def spec(leaf: jax.Array) -> PartitionSpec:
+        divided = leaf.ndim == fold.rank and leaf.ndim > 0 and leaf.shape[shard] > 1
+        return PartitionSpec(*(name if divided and d == shard else None for d in range(leaf.ndim)))
+
+    def everywhere(tree: Any) -> Any:
+        return jax.tree.map(lambda _: PartitionSpec(), tree)
+
+    dims = [name if d == shard else None for d in range(fold.rank)]
+    out = PartitionSpec(None, None, None, *dims)
+    divide = jax.shard_map(
+        functools.partial(_questions, fold),
+        mesh=mesh,
+        in_specs=(
+            jax.tree.map(spec, inputs),
+            *(everywhere(tree) for tree in (varied, distinct, plans)),
+            PartitionSpec(None, None, *dims),
+        ),
+        out_specs=(out, out),
+        check_vma=False,
+    )
+    return divide(inputs, varied, distinct, plans, fits)
+
+
+def _questions(
+    fold: Fold,
+    inputs: Any,
+    varied: dict[str, jax.Array],
+    distinct: Distinct,
+    plans: Plans,
+    fits: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Evaluate the parts once, then fold the plans of one question after another."""
+    dims = fits.shape[2:]
+    bare = dataclasses.replace(inputs, plan=None)
+    tables = _tables(fold, dims, bare, distinct)
+    lanes = jax.tree.map(lambda leaf: _lanes(leaf, dims, lead=0), bare)
+
+    def question(one: tuple[dict[str, jax.Array], Plans, jax.Array]) -> tuple[Any, Any]:
+        values, table, fit = one
+        asked = lanes
+        for path, value in values.items():
+            asked = replace_at(asked, path, value)
+        position, objective = _question(fold, asked, tables, table, fit.reshape(len(fit), -1))
+        shape = (fold.top, len(fit), *dims)
+        return position.reshape(shape), objective.reshape(shape)
+
+    return lax.map(question, (varied, plans, fits))
+
+
+def _tables(fold: Fold, dims: tuple[int, ...], bare: Any, distinct: Distinct) -> dict[str, Any]:
+    """Return every part on its distinct rows: leaves [row, lane], [row] where no machine touches."""
+    across = jax.tree.map(lambda leaf: leaf[None] if jnp.ndim(leaf) else leaf, bare)
+
+    def table(name: str, part: Any) -> Any:
+        fields = {f: c.reshape(-1, *(1,) * fold.rank) for f, c in distinct[name].items()}
+        leaves = part(across, fold.recipe, **fields)
+        return jax.tree.map(lambda leaf: _lanes(leaf, dims, lead=1), leaves)
+
+    return {name: table(name, part) for name, part in fold.estimator.parts.items()}
+
+
+def _question(
+    fold: Fold, inputs: Any, tables: dict[str, Any], plans: Plans, fits: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Return the best plans of one question, [top, limit, lane]."""
+    estimator, width = fold.estimator, fits.shape[-1]
+
+    def objective(index: jax.Array) -> jax.Array:
+        """Return the objective of one plan in every lane."""
+        plan = {field: _row(column, index) for field, column in plans.fields.items()}
+        rows = {
+            name: jax.tree.map(functools.partial(_row, index=_row(plans.rows[name], index)), table)
+            for name, table in tables.items()
+        }
+        asked = dataclasses.replace(inputs, plan=estimator.plan(**plan))
+        report = estimator.step(asked, fold.recipe, **rows)
+        return jnp.broadcast_to(fold.sign * getattr(report, fold.objective), (width,))
+
+    minima = _block_minima(fold, objective, plans.count, len(plans.split), width)
+    return _winners(fold, objective, minima, plans, fits)
+
+
+def _row(column: jax.Array, index: jax.Array) -> jax.Array:
+    """Return one row; without the check for negative indices, so that the loop stays vectorised."""
+    return lax.dynamic_index_in_dim(column, index, keepdims=False, allow_negative_indices=False)
+
+
+def _lanes(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
+    """Return a leaf with its machine dimensions as one: none where the machine does not touch it."""
+    leaf = jnp.asarray(leaf)
+    head, machine = leaf.shape[:lead], leaf.shape[lead:]
+    if all(size == 1 for size in machine):
+        return leaf.reshape(head)
+    return jnp.broadcast_to(leaf, head + dims).reshape(*head, -1)
+
+
+def _block_minima(fold: Fold, objective: Any, count: jax.Array, size: int, width: int) -> jax.Array:
+    """Return the least objective of each block of plans, [block, lane]."""
+    blocks = -(-size // fold.block)
+
+    def one_block(block: jax.Array, minima: jax.Array) -> jax.Array:
+        def one_plan(least: jax.Array, offset: jax.Array) -> tuple[jax.Array, None]:
+            index = block * fold.block + offset
+            value = jnp.where(index < count, objective(index), FAR)
+            return jnp.where(value < least, value, least), None
+
+        start = jnp.full((width,), FAR)
+        offsets = jnp.arange(fold.block)
+        least, _ = lax.scan(one_plan, start, offsets, unroll=min(UNROLL, fold.block))
+        return lax.dynamic_update_index_in_dim(minima, least, block, 0)
+
+    start = jnp.full((blocks, width), FAR)
+    used = (count + fold.block - 1) // fold.block
+    return lax.fori_loop(0, used, one_block, start)
+
+
+def _winners(
+    fold: Fold, objective: Any, minima: jax.Array, plans: Plans, fits: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Return the best plans that fit, [top, limit, lane], from a second look inside their blocks."""
+    used = (plans.count + fold.block - 1) // fold.block
+    whole_blocks = jnp.where(fits >= plans.count, used, fits // fold.block)
+    chosen = _least_blocks(fold, minima, used, whole_blocks)
+    if fold.partial:  # the block that the limit cuts through
+        cut = jnp.where(fits < plans.count, fits // fold.block, -1)
+        chosen = jnp.concatenate([chosen, cut[None]])
+
+    values = _look(fold, objective, chosen, used)
+    offsets = jnp.arange(fold.block)[None, :, None, None]
+    position = chosen[:, None] * fold.block + offsets
+    values = jnp.where((chosen[:, None] >= 0) & (position < fits[None, None]), values, FAR)
+    values = values.reshape(-1, *fits.shape)
+    position = position.reshape(-1, *fits.shape)
+    split = plans.split[position] if fold.per_split and fold.top > 1 else position
+    return _best_of(fold.top, values, position, split)
+
+
+def _least_blocks(
+    fold: Fold, minima: jax.Array, used: jax.Array, whole_blocks: jax.Array
+) -> jax.Array:
+    """Return the blocks with the least minima among those that fit whole, [look, limit, lane]."""
+    none = jnp.full((fold.looks, *whole_blocks.shape), -1)
+
+    def pick(look: jax.Array, chosen: jax.Array) -> jax.Array:
+        def compare(block: jax.Array, held: tuple[Any, Any]) -> tuple[Any, Any]:
+            least, index = held
+            value = jnp.broadcast_to(minima[block], least.shape)
+            free = (block < whole_blocks) & jnp.all(chosen != block, axis=0)
+            better = free & (value < least - TIE * jnp.abs(least))
+            return jnp.where(better, value, least), jnp.where(better, block, index)
+
+        start = (jnp.full(whole_blocks.shape, FAR), jnp.full(whole_blocks.shape, -1))
+        _, index = lax.fori_loop(0, used, compare, start)
+        return lax.dynamic_update_index_in_dim(chosen, index, look, 0)
+
+    return lax.fori_loop(0, fold.looks, pick, none)
+
+
+def _look(fold: Fold, objective: Any, chosen: jax.Array, used: jax.Array) -> jax.Array:
+    """Return the objectives of every plan in the chosen blocks, [look, offset, limit, lane]."""
+    looks, *points = chosen.shape
+    start = jnp.full((looks, fold.block, *points), FAR)
+
+    def visit(block: jax.Array, values: jax.Array) -> jax.Array:
+        def plan(offset: jax.Array) -> jax.Array:
+            return objective(block * fold.block + offset)
+
+        def look(values: jax.Array) -> jax.Array:
+            exact = lax.map(plan, jnp.arange(fold.block))
+            return jnp.where((chosen == block)[:, None], exact[None, :, None, :], values)
+
+        return lax.cond(jnp.any(chosen == block), look, lambda values: values, values)
+
+    return lax.fori_loop(0, used, visit, start)
+
+
+def _best_of(
+    top: int, values: jax.Array, position: jax.Array, split: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Return the best of the looked-at plans in order, ties to the first position, [top, ...]."""
+    last = jnp.iinfo(position.dtype).max
+    positions, objectives = [], []
+    for _ in range(top):
+        least = jnp.min(values, axis=0)
+        tied = values <= (least + TIE * jnp.abs(least))[None]
+        first = jnp.min(jnp.where(tied, position, last), axis=0)
+        found = least < FAR
+        objectives.append(jnp.sum(jnp.where(position == first[None], values, 0.0), axis=0))
+        positions.append(jnp.where(found, first, -1))
+        winner = jnp.max(jnp.where(position == first[None], split, -1), axis=0)
+        values = jnp.where(split == winner[None], FAR, values)
+    return jnp.stack(positions), jnp.stack(objectives)

@@ -1,0 +1,146 @@
+"""A search, checked, and what kind of dimension each of its axes is."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxroof.engine.axes import Axis, Values, read_axes, settle, touched
+from jaxroof.engine.constraints import Constraint, constraints
+from jaxroof.engine.points import results
+from jaxroof.errors import InputError, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.record import checked, is_quantity
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Question:
+    """A checked search."""
+
+    estimator: Estimator
+    inputs: Any
+    recipe: Any
+    axes: tuple[Axis, ...]
+    where: tuple[Constraint, ...]
+    objective: str
+    sign: float
+    top: int
+    placements: bool
+    report: Any  # the shapes of one plan's results
+
+
+@dataclasses.dataclass(frozen=True)
+class Kinds:
+    """Which dimensions of a grid are which, told by the shapes of what they touch."""
+
+    outer: tuple[int, ...]  # structural, and a part or the need depends on it: a call each
+    structural: tuple[int, ...]  # lists plans anew
+    machine: tuple[int, ...]  # moves the objective: lanes
+    limits: tuple[int, ...]  # moves the limit alone: thresholds
+
+
+def ask(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    axes: Mapping[str, Values | Mapping[str, Values]] | None = None,
+    where: str | Iterable[str | Constraint] = (),
+    objective: str | None = None,
+    top: int = 1,
+    placements: bool = False,
+    **settings: Any,
+) -> Question:
+    """Return a checked search, ready for ``best_plans``; arguments as in ``search``."""
+    recipe = estimator.recipe if recipe is None else recipe
+    inputs, recipe = settle(inputs, recipe, settings)
+    inputs = checked(inputs)
+    if top < 1:
+        raise InputError(f"top: expected a whole number of at least 1, given {top}")
+    if estimator.plan is None:
+        raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
+    report = probe(estimator, recipe, inputs)
+    name, sign = _objective(estimator, report, objective)
+    return Question(
+        estimator=estimator,
+        inputs=inputs,
+        recipe=recipe,
+        axes=tuple(read_axes(inputs, axes)),
+        where=constraints_of(estimator, where),
+        objective=name,
+        sign=sign,
+        top=top,
+        placements=placements,
+        report=report,
+    )
+
+
+def constraints_of(
+    estimator: Estimator, where: str | Iterable[str | Constraint]
+) -> tuple[Constraint, ...]:
+    """Return the constraints on an estimator's plan, read where they are texts."""
+    texts = [where] if isinstance(where, str) else list(where)
+    fields = [f.name for f in dataclasses.fields(estimator.plan)] if estimator.plan else []
+    read: list[Constraint] = []
+    for text in texts:
+        read += [text] if isinstance(text, Constraint) else constraints(text, fields)
+    return tuple(read)
+
+
+def _objective(estimator: Estimator, report: Any, objective: str | None) -> tuple[str, float]:
+    name = objective or estimator.objective
+    fields = {f.name: f for f in dataclasses.fields(report) if is_quantity(f)}
+    numbers = [f for f in fields if getattr(report, f).dtype != bool]
+    if name not in numbers:
+        raise unknown("objective", name, "result", numbers)
+    return name, -1.0 if fields[name].metadata["better"] == "higher" else 1.0
+
+
+def probe(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
+    """Return the shapes of a report for a plan of ones."""
+    asked = dataclasses.replace(inputs, plan=_plan_of_ones(estimator))
+    return jax.eval_shape(lambda i: estimator.evaluate(i, recipe), asked)
+
+
+def _plan_of_ones(estimator: Estimator) -> Any:
+    assert estimator.plan is not None
+    return estimator.plan(**{f.name: 1.0 for f in dataclasses.fields(estimator.plan)})
+
+
+def kinds(question: Question) -> Kinds:
+    """Return which axes are structural, which are machines and which only move the limit.
+
+    No list of fields says so: an axis that a part, the need or the objective depends on shows in
+    the shape of that result.
+    """
+    estimator, recipe, axes = question.estimator, question.recipe, question.axes
+
+    def shown(asked: Any) -> tuple[Any, ...]:
+        asked = dataclasses.replace(asked, plan=_plan_of_ones(estimator))
+        report = results(estimator.evaluate(asked, recipe))
+        need = report[estimator.need] if estimator.need else 0.0
+        parts = estimator.evaluate_parts(asked, recipe)
+        return tuple(jax.tree.map(jnp.asarray, x) for x in (parts, need, report[question.objective]))
+
+    parts, need, aim = touched(shown, question.inputs, axes)
+    part = set().union(*jax.tree.leaves(parts, is_leaf=lambda leaf: isinstance(leaf, set)))
+    lists = {
+        d
+        for d, axis in enumerate(axes)
+        if any(_under(path, estimator.structural) for path in axis.columns)
+    }
+    every = set(range(len(axes)))
+    outer = (lists & part) | need
+    machine = (every - lists - outer) & aim
+    return Kinds(
+        outer=tuple(sorted(outer)),
+        structural=tuple(sorted(lists - outer)),
+        machine=tuple(sorted(machine)),
+        limits=tuple(sorted(every - lists - outer - machine)),
+    )
+
+
+def _under(path: str, heads: tuple[str, ...]) -> bool:
+    return any(path == head or path.startswith(head + ".") for head in heads)

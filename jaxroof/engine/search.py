@@ -1,0 +1,151 @@
+"""Search: the best plans of every machine of a grid, and every plan of one machine."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.axes import Values, settle, spread
+from jaxroof.engine.best import Found, Progress, best_plans
+from jaxroof.engine.candidates import listed
+from jaxroof.engine.dataset import dataset, described, provenance
+from jaxroof.engine.points import at_points
+from jaxroof.engine.constraints import Constraint
+from jaxroof.engine.question import Question, ask, constraints_of, probe
+from jaxroof.estimator import Estimator
+from jaxroof.record import checked, leaves, replace_at
+
+
+def search(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    axes: Mapping[str, Values | Mapping[str, Values]] | None = None,
+    where: str | Iterable[str | Constraint] = (),
+    objective: str | None = None,
+    top: int = 1,
+    placements: bool = False,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> xr.Dataset:
+    """Return the best plans at every point of a grid of machines.
+
+    Arguments: ``axes`` maps dotted paths to values (or a name to several paths that move
+    together); ``where`` constrains plan fields (``"tensor<=8,pipeline=4"``); ``objective`` names a
+    result, improved in its own direction; ``top`` keeps the best k splits, each with its best
+    placement, or the best k plans with ``placements``; ``progress`` is told (done, all)
+    evaluations; ``settings`` are fields of the inputs or of the recipe.
+    Returns: a Dataset over the axes (and ``rank`` where top > 1) of the winners' plan fields and
+    results, ``plans_legal``, ``plans_feasible`` and the least need. Where nothing fits
+    ``feasible`` is false, floats are NaN and whole numbers -1.
+    Raises: InputError for anything that is not a grid of this estimator.
+    """
+    question = ask(
+        estimator,
+        inputs,
+        recipe,
+        axes=axes,
+        where=where,
+        objective=objective,
+        top=top,
+        placements=placements,
+        **settings,
+    )
+    return search_dataset(question, best_plans(question, progress))
+
+
+def search_dataset(question: Question, found: Found) -> xr.Dataset:
+    """Return the winners with all their results as a Dataset."""
+    estimator, axes = question.estimator, question.axes
+    dims = tuple(axis.name for axis in axes)
+    ranked = (*dims, "rank")
+    columns: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        field: (ranked, values) for field, values in found.plans.items()
+    }
+    held = next(iter(found.plans.values())) >= 0
+    verdicts = {}
+    for name, values in winners(question, found).items():
+        if values.dtype == bool:
+            verdicts[name] = values & held
+        else:
+            columns[name] = (ranked, np.where(held, values, np.nan))
+    columns["feasible"] = (ranked, verdicts.get("feasible", held))
+    columns["plans_legal"] = (dims, found.legal)
+    columns["plans_feasible"] = (dims, found.feasible)
+    meanings = {
+        **described(estimator.plan, question.report),
+        "plans_legal": {"unit": "1", "doc": "Plans that every rule of the split allows"},
+        "plans_feasible": {"unit": "1", "doc": "Legal plans that fit the limit"},
+    }
+    if estimator.need:
+        columns[f"{estimator.need}_least"] = (dims, found.least_need)
+        need = dict(meanings[estimator.need])
+        meanings[f"{estimator.need}_least"] = {**need, "doc": "Least that any legal plan needs"}
+    attrs = provenance(
+        estimator,
+        question.inputs,
+        question.recipe,
+        objective=question.objective,
+        where=[f"{c.field}{c.comparison}{c.value}" for c in question.where],
+        refused=found.refused,
+        evaluations=str(found.evaluations),
+    )
+    result = dataset(columns, axes, question.inputs, meanings, attrs)
+    if question.top == 1:
+        return result.isel(rank=0, drop=True)
+    rank = xr.Variable("rank", np.arange(1, question.top + 1), {"long_name": "Place, best first"})
+    return result.assign_coords(rank=rank)
+
+
+def winners(question: Question, found: Found) -> dict[str, np.ndarray]:
+    """Return every result of the winning plans, exactly re-evaluated, [*axes, rank]."""
+    estimator = question.estimator
+    shape = next(iter(found.plans.values())).shape
+    wide = spread(question.inputs, question.axes, extra=1)
+    for path, _, leaf in list(leaves(wide)):
+        if np.ndim(leaf):
+            wide = replace_at(wide, path, np.broadcast_to(leaf, shape).reshape(-1))
+    plans = {f: np.maximum(v, 1).astype(np.float64).reshape(-1) for f, v in found.plans.items()}
+    wide = dataclasses.replace(wide, plan=estimator.plan(**plans))  # type: ignore[misc]
+    found_at = at_points(estimator, question.recipe, wide)
+    return {name: values.reshape(shape) for name, values in found_at.items()}
+
+
+def survey(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    where: str | Iterable[str | Constraint] = (),
+    **settings: Any,
+) -> xr.Dataset:
+    """Return every legal plan of one machine, feasible or not, in the order of the plan's fields.
+
+    Arguments as in ``search``. Returns: a Dataset over ``plan``; how many choices each rule
+    refused is in its ``refused`` attribute.
+    Raises: InputError for anything that is not a point of this estimator.
+    """
+    recipe = estimator.recipe if recipe is None else recipe
+    inputs, recipe = settle(inputs, recipe, settings)
+    inputs = checked(inputs)
+    chosen = constraints_of(estimator, where)
+    plans, refused = listed(estimator, inputs, recipe, chosen)
+    columns = {field: column.astype(np.float64) for field, column in plans.items()}
+    asked = dataclasses.replace(inputs, plan=estimator.plan(**columns))  # type: ignore[misc]
+    found = at_points(estimator, recipe, asked)
+    return dataset(
+        {name: (("plan",), values) for name, values in {**plans, **found}.items()},
+        (),
+        inputs,
+        described(estimator.plan, probe(estimator, recipe, inputs)),
+        provenance(
+            estimator,
+            inputs,
+            recipe,
+            where=[f"{c.field}{c.comparison}{c.value}" for c in chosen],
+            refused=dict(refused),
+        ),
+    )

@@ -1,0 +1,71 @@
+"""What a user is told when an input cannot be used: one line, the remedy last."""
+
+import difflib
+from collections.abc import Iterable
+
+_LISTED = 12  # names that an error lists before it says "..."
+
+
+class InputError(ValueError):
+    """Say in one line what is wrong with an input and how to mend it.
+
+    >>> str(InputError("gpt3.toml: no such file,\\n  given 'gpt3.toml'"))
+    "gpt3.toml: no such file, given 'gpt3.toml'"
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(line.strip() for line in message.splitlines()).strip())
+
+
+def refusal(where: str, text: str) -> InputError:
+    """Return the error ``where: text``, or ``text`` alone where ``where`` is empty.
+
+    >>> str(refusal("gpt3.toml: title", "not text, given 3; expected a string."))
+    'gpt3.toml: title: not text, given 3; expected a string.'
+    """
+    return InputError(f"{where}: {text}" if where else text)
+
+
+def nearest(name: str, options: Iterable[str]) -> str | None:
+    """Return the option most like ``name``, or None; case, ``-`` and ``_`` do not count.
+
+    >>> nearest("GPT3_1T", ["gpt3", "gpt3-1t"])
+    'gpt3-1t'
+    >>> nearest("hbm_bandwith", ["hbm_capacity", "hbm_bandwidth"])
+    'hbm_bandwidth'
+    >>> nearest("zebra", ["gpt3", "gpt3-1t"]) is None
+    True
+    """
+    plain: dict[str, str] = {}
+    for option in options:
+        plain.setdefault(_plain(option), option)
+    found = difflib.get_close_matches(_plain(name), plain, n=1)
+    return plain[found[0]] if found else None
+
+
+def unknown(where: str, name: str, what: str, options: Iterable[str]) -> InputError:
+    """Return the error for a name that is none of ``options``, with the nearest of them.
+
+    >>> str(unknown("gpt3.toml", "system.hbm_bandwith", "field of System", ["hbm_bandwidth"]))
+    "gpt3.toml: system.hbm_bandwith: no such field of System. Did you mean 'hbm_bandwidth'?"
+    >>> str(unknown("", "zebra", "model", ["gpt3", "vit-era5"]))
+    'zebra: no such model; expected one of gpt3, vit-era5.'
+    """
+    options = list(options)
+    shown = name if name.strip() else repr(name)
+    # A dotted name is known up to its last dot, unless the options are dotted themselves.
+    near = nearest(name, options) or nearest(name.rpartition(".")[2], options)
+    if near is not None:
+        return refusal(where, f"{shown}: no such {what}. Did you mean {near!r}?")
+    return refusal(where, f"{shown}: no such {what}; {_choice(options)}")
+
+
+def _choice(options: list[str]) -> str:
+    if not options:
+        return "there is none to choose from."
+    end = ", ..." if len(options) > _LISTED else "."
+    return f"expected one of {', '.join(options[:_LISTED])}{end}"
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "")

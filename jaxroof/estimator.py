@@ -1,0 +1,70 @@
+"""The seam: what an estimator tells the engine."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Candidates(NamedTuple):
+    """The legal plans of one question: a column of whole numbers per plan field, and what was refused."""
+
+    plans: Mapping[str, np.ndarray]
+    refused: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Estimator:
+    """A pure function from a record of inputs to a record of results, in two storeys.
+
+    ``evaluate(inputs, recipe)`` calls every part with the inputs less their plan and with the plan
+    fields that its keyword-only arguments name, then ``step(inputs, recipe, **parts)``. Only those
+    fields reach a part, so the engine may evaluate it once for each distinct set of them. An
+    estimator of one function is ``Estimator(step=f)``; the rest is for those that are searched.
+    """
+
+    step: Callable[..., Any]
+    inputs: type[Any]
+    plan: type[Any] | None = None  # the record of what a search chooses
+    recipe: Any = None  # the default recipe: a frozen, hashable record of structural choices
+    parts: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    candidates: Callable[[Any, Any], Candidates] | None = None
+    structural: tuple[str, ...] = ()  # paths that `candidates` reads: an axis there lists plans anew
+    objective: str = ""  # the result that a search improves unless told otherwise
+    need: str = ""  # the result that must not exceed ...
+    limit: Callable[[Any], Any] | None = None  # ... this, a function of the inputs less their plan
+    placement: tuple[str, ...] = ()  # plan fields that place a split rather than make another one
+    name: str = ""
+
+    def evaluate(self, inputs: Any, recipe: Any = None) -> Any:
+        """Return the results for inputs whose leaves broadcast: one plan, or a million.
+
+        >>> import jax.numpy as jnp
+        >>> square = Estimator(step=lambda inputs, recipe: inputs * inputs, inputs=float)
+        >>> float(square.evaluate(jnp.float64(3.0)))
+        9.0
+        """
+        recipe = self.recipe if recipe is None else recipe
+        return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
+
+    def evaluate_parts(self, inputs: Any, recipe: Any) -> dict[str, Any]:
+        """Return every part's results, each from the plan fields that it names and no others."""
+        if not self.parts:
+            return {}
+        bare = dataclasses.replace(inputs, plan=None)
+        return {
+            name: part(bare, recipe, **{f: getattr(inputs.plan, f) for f in reads(part)})
+            for name, part in self.parts.items()
+        }
+
+
+def reads(part: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the plan fields that a part reads: its keyword-only arguments.
+
+    >>> reads(lambda inputs, recipe, *, tensor, data: 0.0)
+    ('tensor', 'data')
+    """
+    parameters = inspect.signature(part).parameters.values()
+    return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)

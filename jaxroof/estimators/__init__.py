@@ -1,0 +1,1 @@
+"""Answers: each estimator maps one record of inputs to one record of results."""

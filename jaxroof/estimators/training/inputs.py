@@ -1,0 +1,70 @@
+"""What a training step is computed from."""
+
+from jaxroof.record import Number, quantity, record
+from jaxroof.system import System
+
+
+@record
+class Model:
+    """A stack of equal transformer layers: no embedding, no head, no loss (M1)."""
+
+    layers: Number = quantity("1", "Transformer layers.", whole=True)
+    hidden: Number = quantity("1", "Width of the residual stream.", whole=True)
+    feedforward: Number = quantity("1", "Width inside the MLP.", whole=True)
+    heads: Number = quantity("1", "Attention heads.", whole=True)
+    sequence: Number = quantity("token", "Tokens of one sequence.", whole=True)
+
+
+@record
+class Precision:
+    """Bytes that one element takes, by what it is."""
+
+    weight: Number = quantity("B", "Bytes of one weight.", default=2.0)
+    activation: Number = quantity("B", "Bytes of one activation, stored or sent.", default=2.0)
+    gradient: Number = quantity("B", "Bytes of one weight gradient, stored or sent.", default=2.0)
+    optimizer: Number = quantity(
+        "B", "Bytes of optimizer state for one weight: a master copy and two moments.", default=12.0
+    )
+    mask: Number = quantity("B", "Bytes of one element of a dropout mask.", default=1.0)
+
+
+@record
+class Plan:
+    """How the work is split over accelerators, and how each group lies in the fast domains.
+
+    The degrees multiply to the accelerators in use; a fast degree is the part of a group that
+    shares one fast domain.
+    """
+
+    data: Number = quantity("1", "Data-parallel degree.", whole=True)
+    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True)
+    context: Number = quantity("1", "Context-parallel degree.", whole=True, default=1.0)
+    pipeline: Number = quantity("1", "Pipeline stages.", whole=True)
+    microbatch: Number = quantity("sequence", "Sequences of one microbatch.", whole=True)
+    panels: Number = quantity("1", "Panels of a SUMMA product.", whole=True, default=1.0)
+    fast_data: Number = quantity("1", "Data ranks in one fast domain.", whole=True, default=1.0)
+    fast_tensor: Number = quantity("1", "Tensor ranks in one fast domain.", whole=True, default=1.0)
+    fast_context: Number = quantity(
+        "1", "Context ranks in one fast domain.", whole=True, default=1.0
+    )
+    fast_pipeline: Number = quantity(
+        "1", "Pipeline stages in one fast domain.", whole=True, default=1.0
+    )
+
+
+@record
+class Inputs:
+    """A training step: the model, the machine, how many of them, the batch and the plan.
+
+    ``gpus`` says how many accelerators a search may split over; a plan's own number is the product
+    of its degrees.
+    """
+
+    model: Model
+    system: System
+    precision: Precision = Precision()
+    gpus: Number | None = quantity("1", "Accelerators to split over.", whole=True, default=None)
+    global_batch: Number = quantity(
+        "sequence", "Sequences of one optimizer step.", whole=True, default=4096.0
+    )
+    plan: Plan | None = None

@@ -1,0 +1,37 @@
+"""Structural choices of a training step: static, so that each compiles to its own program."""
+
+import dataclasses
+import enum
+
+
+class Split(enum.Enum):
+    """How the matrices of one layer are divided among accelerators."""
+
+    ONE_D = "1d"  # one tensor-parallel group: columns, then rows
+
+
+class Attention(enum.Enum):
+    """How the attention core is executed."""
+
+    FUSED = "fused"  # one kernel, scores computed again on the way back
+    UNFUSED = "unfused"  # logits, softmax, dropout and weighted sum by themselves
+    RECOMPUTE = "recompute"  # unfused, and the first three computed again on the way back
+
+
+class Convention(enum.Enum):
+    """Whose quirks the formulas follow."""
+
+    PUBLISHED = "published"  # arXiv 2410.00273 as its implementation behaves, quirks Q1 to Q31
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """The structural choices of a training step.
+
+    >>> Recipe().split
+    <Split.ONE_D: '1d'>
+    """
+
+    split: Split = Split.ONE_D
+    attention: Attention = Attention.FUSED
+    convention: Convention = Convention.PUBLISHED

@@ -1,0 +1,49 @@
+"""What a training step results in."""
+
+import jax
+
+from jaxroof.record import Number, quantity, record
+
+Flag = bool | jax.Array
+
+
+@record
+class Report:
+    """Time, memory and legality of one optimizer step under one plan.
+
+    The six time parts sum to ``step_time``, the four memory parts to ``memory``; ``feasible`` is
+    the conjunction of the verdicts before it.
+    """
+
+    step_time: Number = quantity("s", "Time of one optimizer step.")
+    throughput: Number = quantity("sequence/s", "Sequences trained on a second.", better="higher")
+    memory: Number = quantity("B", "Memory that the fullest accelerator needs.")
+    memory_weights: Number = quantity("B", "Memory of weights.")
+    memory_gradients: Number = quantity("B", "Memory of weight gradients.")
+    memory_optimizer: Number = quantity("B", "Memory of optimizer state.")
+    memory_activations: Number = quantity("B", "Memory of activations kept for backward.")
+    time_compute: Number = quantity("s", "Time in arithmetic, launches included.")
+    time_memory: Number = quantity("s", "Time in HBM traffic that arithmetic does not hide.")
+    time_tensor: Number = quantity("s", "Time in tensor-parallel communication.")
+    time_data: Number = quantity("s", "Time in data-parallel communication not hidden.")
+    time_pipeline: Number = quantity("s", "Time in sends between pipeline stages.")
+    time_bubble: Number = quantity("s", "Time that a stage idles while the pipeline fills.")
+    flops: Number = quantity("FLOP", "Arithmetic of one accelerator in one step.")
+    mfu: Number = quantity(
+        "1", "Model FLOP utilisation: matrix FLOP the model needs over peak.", better="higher"
+    )
+    tokens_per_second: Number = quantity(
+        "token/s", "Tokens trained on a second by one accelerator.", better="higher"
+    )
+    split_allows: Flag = quantity("1", "Degrees that the split lacks are 1.")
+    tensor_divides_heads: Flag = quantity("1", "Tensor degree divides the attention heads.")
+    tensor_divides_hidden: Flag = quantity("1", "Tensor degree divides the hidden width.")
+    tensor_wide_enough: Flag = quantity("1", "A shard of queries, keys and values is 128 wide.")
+    pipeline_divides_layers: Flag = quantity("1", "Pipeline stages divide the layers.")
+    data_divides_batch: Flag = quantity("1", "Data degree divides the global batch.")
+    microbatch_divides_batch: Flag = quantity("1", "Microbatch divides a data rank's batch.")
+    tensor_divides_tokens: Flag = quantity("1", "Tensor degree divides a microbatch's tokens.")
+    placement_divides: Flag = quantity("1", "Fast degrees divide their groups.")
+    placement_fills_domain: Flag = quantity("1", "Fast degrees multiply to a whole fast domain.")
+    memory_fits: Flag = quantity("1", "Memory is at most the usable capacity.")
+    feasible: Flag = quantity("1", "Every verdict holds.")

@@ -1,0 +1,195 @@
+"""A training step: a layer, its synchronisation and its sends make a step's time and memory.
+
+Source: fact sheet transformer_model, sections 7 to 9.
+"""
+
+from typing import Any, NamedTuple
+
+from jaxroof.estimator import Estimator, reads
+from jaxroof.estimators.training.block import Block, block, links, operations
+from jaxroof.estimators.training.inputs import Inputs, Plan
+from jaxroof.estimators.training.plans import RULES, plans
+from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.estimators.training.report import Report
+from jaxroof.formulas import collectives, schedule
+from jaxroof.formulas.arithmetic import whole
+from jaxroof.record import Number
+
+
+class Schedule(NamedTuple):
+    """What the plan alone decides about a step's course."""
+
+    layers: Number  # of one stage
+    runs: Number  # layer passes of one accelerator: microbatches times layers
+    sends: Number  # sends at full cost, both directions
+    idle: Number  # bubble, as a share of the busy time
+    held: Number  # layer activations in memory at once
+
+
+def course(
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    data: Number,
+    pipeline: Number,
+    microbatch: Number,
+    fast_pipeline: Number,
+) -> Schedule:
+    """Return the counts of a 1F1B schedule.
+
+    Assumes: M3, equal stages; sends are never overlapped, forward and backward.
+    Units: degrees [1], microbatch [sequence] -> Schedule [1].
+    Source: fact sheet transformer_model, sections 8 and 9.
+    """
+    layers = whole(inputs.model.layers, pipeline)
+    microbatches = schedule.microbatches(inputs.global_batch, data, microbatch)
+    return Schedule(
+        layers=layers,
+        runs=microbatches * layers,
+        sends=2.0 * microbatches * schedule.send_share(pipeline, fast_pipeline),
+        idle=schedule.bubble_1f1b(1.0, pipeline, microbatches),
+        held=layers * schedule.in_flight_1f1b(pipeline, microbatches),
+    )
+
+
+class Sync(NamedTuple):
+    """Data-parallel collectives of one layer."""
+
+    gather: Number  # weights, forward [s]
+    scatter: Number  # gradients, backward [s]
+
+
+def sync(
+    inputs: Inputs, recipe: Recipe, *, tensor: Number, data: Number, fast_data: Number
+) -> Sync:
+    """Return the time to gather one layer's weights and to scatter its gradients.
+
+    Assumes: optimizer state sharded over the data ranks (M13); Q9, replicated parameters are
+    never synchronised.
+    Units: degrees [1] -> Sync [s].
+    Source: fact sheet transformer_model, section 7.
+    """
+    layer = operations(inputs, recipe, tensor=tensor, microbatch=1.0, fast_tensor=1.0)
+    parameters = sum(operation.work.parameters for operation in layer.values())
+    channel = links(inputs.system)
+    precision = inputs.precision
+    return Sync(
+        collectives.all_gather(parameters * precision.weight, data, fast_data, *channel),
+        collectives.reduce_scatter(parameters * precision.gradient, data, fast_data, *channel),
+    )
+
+
+def hop(
+    inputs: Inputs, recipe: Recipe, *, tensor: Number, microbatch: Number, fast_pipeline: Number
+) -> Number:
+    """Return the time to send one microbatch's activations to the next stage.
+
+    Assumes: a fast link wherever any two stages share a domain (Q2 corrects for the others).
+    Units: degrees [1], microbatch [sequence] -> [s].
+    Source: fact sheet transformer_model, section 8.
+    """
+    layer = operations(inputs, recipe, tensor=tensor, microbatch=microbatch, fast_tensor=1.0)
+    message = layer["ln1"].work.kept
+    return collectives.point_to_point(message, 2.0, fast_pipeline, *links(inputs.system))
+
+
+def memory_limit(inputs: Inputs) -> Number:
+    """Return the memory that a step may fill [B] (Q31: no headroom unless hbm_usable says so)."""
+    return inputs.system.hbm_capacity * inputs.system.hbm_usable
+
+
+def model_flops(inputs: Inputs) -> Number:
+    """Return the matrix FLOP that one step needs, whatever the plan: the numerator of the MFU.
+
+    F = 3 G D (2 L (4 E^2 + 2 E F) + 4 L^2 E)
+
+    Assumes: backward costs twice forward; dense attention; nothing computed again counts.
+    Units: -> [FLOP].
+    Source: Chowdhery et al. 2022 (arXiv 2204.02311), appendix B: 6 N + 12 D E L FLOP a token.
+    """
+    model = inputs.model
+    weights = 4.0 * model.hidden * model.hidden + 2.0 * model.hidden * model.feedforward
+    scores = 4.0 * model.sequence * model.hidden
+    return (
+        3.0 * inputs.global_batch * model.sequence * model.layers * (2.0 * weights + scores)
+    )
+
+
+def step(
+    inputs: Inputs, recipe: Recipe, *, block: Block, sync: Sync, hop: Number, course: Schedule
+) -> Report:
+    """Return time, memory and verdicts of one optimizer step.
+
+    t0 = (t_f + t_b) M K + 2 M p;  t = t0 + (P - 1) t0 / M + t_data
+
+    Assumes: M3, equal stages; Q15, the bubble grows with the sends; Q30, activations of the first
+    stage and nothing else.
+    Units: see Report.
+    Source: fact sheet transformer_model, section 9.
+    """
+    model, system, plan = inputs.model, inputs.system, inputs.plan
+    assert plan is not None
+    time_pipeline = hop * course.sends
+    busy = (block.forward + block.backward) * course.runs + time_pipeline
+    time_bubble = busy * course.idle
+    time_data = schedule.exposed_sync(
+        sync.gather, block.forward, course.layers
+    ) + schedule.exposed_sync(sync.scatter, block.backward, course.layers)
+    step_time = busy + time_bubble + time_data
+
+    stage = block.parameters * course.layers
+    memory_weights = stage * inputs.precision.weight
+    memory_gradients = stage * inputs.precision.gradient  # Q23: not sharded
+    memory_optimizer = stage * inputs.precision.optimizer / plan.data
+    memory_activations = block.kept * course.held
+    memory = memory_weights + memory_gradients + memory_optimizer + memory_activations
+
+    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
+    verdicts = {
+        rule.name: rule.holds(inputs, **{f: getattr(plan, f) for f in reads(rule.holds)})
+        for rule in RULES[recipe.split]
+    }
+    verdicts["memory_fits"] = memory <= memory_limit(inputs)
+    return Report(
+        step_time=step_time,
+        throughput=inputs.global_batch / step_time,
+        memory=memory,
+        memory_weights=memory_weights,
+        memory_gradients=memory_gradients,
+        memory_optimizer=memory_optimizer,
+        memory_activations=memory_activations,
+        time_compute=block.compute * course.runs,
+        time_memory=block.memory * course.runs,
+        time_tensor=block.communication * course.runs,
+        time_data=time_data,
+        time_pipeline=time_pipeline,
+        time_bubble=time_bubble,
+        flops=block.flops * course.runs,  # Q11: vector FLOP of the fused kernel inflated
+        mfu=model_flops(inputs) / (step_time * gpus * system.matrix_flops),
+        tokens_per_second=inputs.global_batch * model.sequence / (step_time * gpus),
+        **verdicts,
+        feasible=_all(verdicts),
+    )
+
+
+def _all(verdicts: dict[str, Any]) -> Any:
+    held: Any = True
+    for verdict in verdicts.values():
+        held = held & verdict
+    return held
+
+
+training = Estimator(
+    name="training",
+    inputs=Inputs,
+    plan=Plan,
+    recipe=Recipe(),
+    parts={"block": block, "sync": sync, "hop": hop, "course": course},
+    step=step,
+    candidates=plans,
+    structural=("gpus", "global_batch", "model", "system.fast_domain"),
+    objective="step_time",
+    need="memory",
+    limit=memory_limit,
+    placement=("fast_data", "fast_tensor", "fast_context", "fast_pipeline"),
+)

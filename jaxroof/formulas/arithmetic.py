@@ -1,0 +1,43 @@
+"""The three piecewise operations that every formula shares, each with a derivative that means something."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxroof.record import Number
+
+
+def larger(a: Number, b: Number) -> Number:
+    """Return the larger of two numbers; at a tie the slope is that of ``b``.
+
+    >>> float(larger(2.0, 3.0))
+    3.0
+    """
+    return jnp.where(a > b, a, b)
+
+
+def smaller(a: Number, b: Number) -> Number:
+    """Return the smaller of two numbers; at a tie the slope is that of ``b``.
+
+    >>> float(smaller(2.0, 3.0))
+    2.0
+    """
+    return jnp.where(a < b, a, b)
+
+
+@jax.custom_jvp
+def whole(a: Number, b: Number) -> Number:
+    """Return the whole parts floor(a / b), with the slope of a / b (a floor's own slope is 0).
+
+    >>> float(whole(7.0, 2.0)), float(jax.grad(whole)(7.0, 2.0))
+    (3.0, 0.5)
+    """
+    return jnp.floor(a / b)
+
+
+@whole.defjvp
+def _whole_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    a, b = primals
+    a_dot, b_dot = tangents
+    return whole(a, b), (a_dot - a / b * b_dot) / b

@@ -1,0 +1,137 @@
+"""The attention core: one fused kernel, or logits, softmax, dropout and weighted sum by themselves.
+
+``sequences`` counts (sequence, head) pairs on this accelerator, A = B h. Queries are ``queries`` rows,
+keys ``keys`` rows, each ``head_size`` wide: S = A p L scores, Q = A p q, K = A L q elements.
+Attention is dense (M2: no causal halving) and the scaling by 1 / sqrt(q) is not counted.
+"""
+
+from jaxroof.formulas.work import Operation, Work
+from jaxroof.record import Number
+
+
+def fused(
+    sequences: Number,
+    queries: Number,
+    keys: Number,
+    head_size: Number,
+    vector_cost: Number,
+    activation_width: Number,
+) -> Operation:
+    """Return the work of one fused attention kernel, its scores computed again on the way back.
+
+    forward  F = S (2 q - 1) + Q (2 L - 1) + k (softmax + dropout), 2 Q + 2 K + A p moved
+    backward F = [Q (2 L - 1) + K (2 p - 1)] + [S (2 q - 1) + K (2 p - 1)]
+               + k (softmax' + dropout) + S (2 q - 1) + k (softmax + dropout),
+    2 K + 2 Q + kept moved, and 4 Q + 2 A p kept. softmax = 2 S + A p (L - 1), softmax' = 3 S + ...
+
+    Assumes: Q11, vector FLOP are inflated by k = ``vector_cost`` (matrix over vector rate), so
+    that at the matrix rate they take their time; Q12, the way back moves local keys only.
+    Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
+    Source: fact sheet transformer_model, section 5.8.
+
+    >>> work = fused(1.0, 2.0, 2.0, 1.0, 1.0, 2.0)
+    >>> float(work.forward.flops), float(work.kept)
+    (24.0, 24.0)
+    """
+    rows = sequences * queries
+    scores = rows * keys
+    query = rows * head_size
+    key = sequences * keys * head_size
+    score_flops = scores * (2.0 * head_size - 1.0)
+    query_flops = query * (2.0 * keys - 1.0)
+    key_flops = key * (2.0 * queries - 1.0)
+    vector_forward = vector_cost * (_softmax_forward(scores, rows, keys) + scores)
+    vector_backward = vector_cost * (_softmax_backward(scores, rows, keys) + scores)
+
+    kept = activation_width * (4.0 * query + 2.0 * rows)
+    forward = Work(
+        score_flops + query_flops + vector_forward,
+        activation_width * (2.0 * query + 2.0 * key + rows),
+    )
+    backward = Work(
+        (query_flops + key_flops)
+        + (score_flops + key_flops)
+        + vector_backward
+        + (score_flops + vector_forward),
+        activation_width * (2.0 * key + 2.0 * query) + kept,
+    )
+    return Operation(forward, backward, kept, 0.0 * rows)
+
+
+def logits(
+    sequences: Number, queries: Number, keys: Number, head_size: Number, activation_width: Number
+) -> Operation:
+    """Return the work of the scores Q K^T as a kernel of its own.
+
+    forward F = S (2 q - 1), Q + K + S moved; backward F = Q (2 L - 1) + K (2 p - 1),
+    3 Q + K + 2 S moved; 2 Q kept.
+
+    Assumes: queries and keys both kept at the queries' size (Q and K where p = L).
+    Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
+    Source: fact sheet transformer_model, section 5.9.
+
+    >>> float(logits(1.0, 2.0, 2.0, 1.0, 2.0).forward.flops)
+    4.0
+    """
+    scores = sequences * queries * keys
+    query = sequences * queries * head_size
+    key = sequences * keys * head_size
+    forward = Work(scores * (2.0 * head_size - 1.0), activation_width * (query + key + scores))
+    backward = Work(
+        query * (2.0 * keys - 1.0) + key * (2.0 * queries - 1.0),
+        activation_width * (3.0 * query + key + 2.0 * scores),
+    )
+    return Operation(forward, backward, activation_width * 2.0 * query, 0.0 * scores)
+
+
+def softmax(sequences: Number, queries: Number, keys: Number, activation_width: Number) -> Operation:
+    """Return the work of the softmax over keys as a kernel of its own.
+
+    forward F = 2 S + A p (L - 1), 2 S moved; backward F = 3 S + A p (L - 1), 3 S moved; S kept.
+
+    Assumes: no subtraction of the row's maximum is counted.
+    Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
+    Source: fact sheet transformer_model, section 5.9.
+
+    >>> float(softmax(1.0, 2.0, 2.0, 2.0).forward.flops)
+    10.0
+    """
+    rows = sequences * queries
+    scores = rows * keys
+    moved = activation_width * scores
+    forward = Work(_softmax_forward(scores, rows, keys), 2.0 * moved)
+    backward = Work(_softmax_backward(scores, rows, keys), 3.0 * moved)
+    return Operation(forward, backward, moved, 0.0 * scores)
+
+
+def attend(
+    sequences: Number, queries: Number, keys: Number, head_size: Number, activation_width: Number
+) -> Operation:
+    """Return the work of the weighted sum P V as a kernel of its own, for queries = keys.
+
+    forward F = Q (2 L - 1), S + 2 Q moved; backward F = S (2 q - 1) + Q (2 L - 1),
+    4 Q + 2 S moved; S + Q kept.
+
+    Assumes: every key on this accelerator (p = L, so that K = Q).
+    Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
+    Source: fact sheet transformer_model, section 5.9 (attend, 1D).
+
+    >>> float(attend(1.0, 2.0, 2.0, 1.0, 2.0).kept)
+    12.0
+    """
+    scores = sequences * queries * keys
+    query = sequences * queries * head_size
+    forward = Work(query * (2.0 * keys - 1.0), activation_width * (scores + 2.0 * query))
+    backward = Work(
+        scores * (2.0 * head_size - 1.0) + query * (2.0 * keys - 1.0),
+        activation_width * (4.0 * query + 2.0 * scores),
+    )
+    return Operation(forward, backward, activation_width * (scores + query), 0.0 * scores)
+
+
+def _softmax_forward(scores: Number, rows: Number, keys: Number) -> Number:
+    return 2.0 * scores + rows * (keys - 1.0)
+
+
+def _softmax_backward(scores: Number, rows: Number, keys: Number) -> Number:
+    return 3.0 * scores + rows * (keys - 1.0)

@@ -1,0 +1,36 @@
+"""The matrix product of a linear layer."""
+
+from jaxroof.formulas.work import Operation, Work
+from jaxroof.record import Number
+
+
+def linear(
+    tokens: Number,
+    inputs: Number,
+    outputs: Number,
+    weight_width: Number,
+    activation_width: Number,
+    gradient_width: Number,
+) -> Operation:
+    """Return the work of Y = X W with X [tokens, inputs] and W [inputs, outputs] on one accelerator.
+
+    forward  F = T o (2 i - 1),  bytes of T i + T o activations and i o weights
+    backward F = T i (2 o - 1) + i o (2 T - 1), bytes of 2 T i + 2 T o activations, i o weights
+    read and i o weight gradients written; T i activations are kept.
+
+    Assumes: widths are those of this accelerator's shard; no bias (an operation of its own).
+    Units: tokens, inputs, outputs [1]; widths [B] -> Operation in [FLOP], [B], [1].
+    Source: fact sheet transformer_model, section 5.1.
+
+    >>> work = linear(1.0, 2.0, 3.0, 2.0, 2.0, 2.0)
+    >>> float(work.forward.flops), float(work.forward.traffic)
+    (9.0, 22.0)
+    """
+    weights = inputs * outputs
+    moved = activation_width * tokens * (inputs + outputs)
+    forward = Work(tokens * outputs * (2.0 * inputs - 1.0), moved + weight_width * weights)
+    backward = Work(
+        tokens * inputs * (2.0 * outputs - 1.0) + weights * (2.0 * tokens - 1.0),
+        2.0 * moved + (weight_width + gradient_width) * weights,
+    )
+    return Operation(forward, backward, activation_width * tokens * inputs, weights)

@@ -1,0 +1,34 @@
+"""The time of one operation under a roof: arithmetic, or the memory traffic it cannot hide."""
+
+from jaxroof.formulas.arithmetic import larger
+from jaxroof.record import Number
+
+
+def compute_time(flops: Number, rate: Number, efficiency: Number, launch_latency: Number) -> Number:
+    """Return the time that an operation's arithmetic takes, its launch included.
+
+    t = l + F / (e P)
+
+    Assumes: Q13, one launch an operation and direction, inside the roof.
+    Units: flops [FLOP], rate [FLOP/s], efficiency [1], launch_latency [s] -> [s].
+    Source: fact sheet transformer_model, section 3.
+
+    >>> float(compute_time(8.0, 10.0, 0.8, 1.0))
+    2.0
+    """
+    return launch_latency + flops / (efficiency * rate)
+
+
+def exposed_memory_time(traffic: Number, hbm_bandwidth: Number, compute: Number) -> Number:
+    """Return the time that memory traffic adds on top of the arithmetic that hides it.
+
+    t = max(Y / W - t_compute, 0), so that arithmetic plus exposed traffic is the roofline's larger.
+
+    Assumes: traffic and arithmetic overlap perfectly; the full bandwidth is reached (M6).
+    Units: traffic [B], hbm_bandwidth [B/s], compute [s] -> [s].
+    Source: fact sheet transformer_model, section 3.
+
+    >>> float(exposed_memory_time(6.0, 2.0, 1.0))
+    2.0
+    """
+    return larger(traffic / hbm_bandwidth - compute, 0.0)

@@ -1,0 +1,155 @@
+"""Records: frozen dataclasses of numbers that JAX sees as pytrees and people see with units.
+
+Importing this module switches JAX to 64-bit floats for the whole process.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, TypeVar, dataclass_transform
+
+import jax
+import numpy as np
+
+from jaxroof.errors import InputError, unknown
+
+jax.config.update("jax_enable_x64", True)
+
+Number = float | jax.Array
+Record = TypeVar("Record")
+
+# Counts and sizes beyond this are typing errors, and their products would leave float64's whole numbers.
+MOST = 1e30
+MOST_WHOLE = 1e9
+
+
+def quantity(
+    unit: str,
+    doc: str,
+    *,
+    default: Any = dataclasses.MISSING,
+    whole: bool = False,
+    zero: bool = False,
+    most: float | None = None,
+    better: str = "lower",
+) -> Any:
+    """Declare a field with its SI unit, one sentence of meaning and the values it may take.
+
+    ``whole``: only whole numbers; ``zero``: zero is allowed (nothing negative ever is);
+    ``most``: the largest value; ``better``: the direction a search improves a result in.
+    """
+    most = most if most is not None else (MOST_WHOLE if whole else MOST)
+    return dataclasses.field(
+        default=default,
+        metadata={
+            "unit": unit,
+            "doc": doc,
+            "whole": whole,
+            "zero": zero,
+            "most": most,
+            "better": better,
+        },
+    )
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(quantity,))
+def record(cls: type[Record]) -> type[Record]:
+    """Make ``cls`` a frozen keyword-only dataclass and a pytree."""
+    frozen = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
+    return jax.tree_util.register_dataclass(frozen)
+
+
+def is_quantity(field: "dataclasses.Field[Any]") -> bool:
+    """Return whether a record's field holds a number (rather than another record)."""
+    return "unit" in field.metadata
+
+
+def units(cls: type[Any]) -> dict[str, str]:
+    """Return the SI unit of every number of a record, by name."""
+    return {f.name: f.metadata["unit"] for f in dataclasses.fields(cls) if is_quantity(f)}
+
+
+def get_at(tree: Any, path: str) -> Any:
+    """Return the leaf or record at a dotted path.
+
+    Raises: InputError with the nearest name.
+    """
+    for name in path.split("."):
+        tree = getattr(tree, _known(tree, name, path))
+    return tree
+
+
+def field_at(tree: Any, path: str) -> "dataclasses.Field[Any]":
+    """Return the dataclass field at a dotted path of a record.
+
+    Raises: InputError with the nearest name.
+    """
+    head, _, name = path.rpartition(".")
+    parent = get_at(tree, head) if head else tree
+    fields = {f.name: f for f in dataclasses.fields(parent)}
+    return fields[_known(parent, name, path)]
+
+
+def replace_at(tree: Any, path: str, value: Any) -> Any:
+    """Return a copy of a record with what stands at a dotted path replaced.
+
+    Raises: InputError with the nearest name.
+    """
+    head, _, rest = path.partition(".")
+    leaf = replace_at(get_at(tree, head), rest, value) if rest else value
+    return dataclasses.replace(tree, **{_known(tree, head, path): leaf})
+
+
+def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]", Any]]:
+    """Yield (dotted path, field, value) for every number that a record holds."""
+    for field in dataclasses.fields(tree):
+        value = getattr(tree, field.name)
+        if is_quantity(field):
+            if value is not None:
+                yield prefix + field.name, field, value
+        elif value is not None:
+            yield from leaves(value, f"{prefix}{field.name}.")
+
+
+def checked(tree: Record, where: str = "") -> Record:
+    """Return a record with every leaf a checked float64 array: the border that all input passes.
+
+    Raises: InputError for what is not a finite number in the range that the field declares.
+    """
+    for path, field, value in list(leaves(tree)):
+        array = checked_values(value, field, f"{where}: {path}" if where else path)
+        tree = replace_at(tree, path, array)
+    return tree
+
+
+def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> np.ndarray:
+    """Return a field's value or values as float64, each finite and in the field's range.
+
+    Raises: InputError naming the first value that is not.
+    """
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: {value!r} is not a number; expected {_range(field)}") from None
+    low = array >= 0 if field.metadata["zero"] else array > 0
+    good = np.isfinite(array) & low & (array <= field.metadata["most"])
+    if field.metadata["whole"]:
+        good &= array == np.floor(np.where(np.isfinite(array), array, 0.5))
+    if not np.all(good):
+        first = array[~good].flat[0] if array.ndim else array
+        raise InputError(f"{where}: expected {_range(field)}, given {float(first):.12g}")
+    return array
+
+
+def _range(field: "dataclasses.Field[Any]") -> str:
+    kind = "a whole number" if field.metadata["whole"] else "a finite number"
+    low = "of at least 0" if field.metadata["zero"] else "above 0"
+    most = field.metadata["most"]
+    unit = "" if field.metadata["unit"] == "1" else f" [{field.metadata['unit']}]"
+    return f"{kind} {low}" + (f" and at most {most:.12g}" if most < MOST else "") + unit
+
+
+def _known(tree: Any, name: str, path: str) -> str:
+    names = [f.name for f in dataclasses.fields(tree)] if dataclasses.is_dataclass(tree) else []
+    if name not in names:
+        raise unknown("", path, f"field of {type(tree).__name__}", names)
+    return name

@@ -1,0 +1,177 @@
+"""Numbers with units: "2.039 TB/s" to SI and back.
+
+A number is SI already; a string carries its unit. GB is 1e9 bytes and GiB is 2**30 bytes. Outside
+this file every quantity is a float in FLOP, B, s, FLOP/s, B/s or W.
+"""
+
+import functools
+import math
+import numbers
+import re
+from decimal import Decimal
+
+from jaxroof.errors import InputError, refusal
+
+# Prefix -> power of ten (or, for bytes, of two).
+_LARGE = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "Z": 21, "Y": 24}
+_SMALL = {"": 0, "m": -3, "u": -6, "\u00b5": -6, "\u03bc": -6, "n": -9}  # both signs for micro
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+# Unit -> its spellings (the first is the one that is printed) and the prefixes they take.
+_SPELLINGS = {
+    "FLOP/s": (("FLOP/s", "FLOPS", "flop/s"), _LARGE),
+    "FLOP": (("FLOP", "FLOPs", "flop"), _LARGE),
+    "B": (("B",), _LARGE),
+    "B/s": (("B/s",), _LARGE),
+    "s": (("s",), _SMALL),
+    "W": (("W",), _LARGE),
+}
+
+# Unit -> what a quantity in it is, and what was expected instead of a wrong one.
+_MEANING = {
+    "FLOP/s": ("a compute rate", "FLOP/s under any prefix, such as '989.4 TFLOP/s'"),
+    "FLOP": ("an amount of compute", "FLOP under any prefix, such as '2 PFLOP'"),
+    "B": ("an amount of memory", "B under any prefix, such as '80 GB'"),
+    "B/s": ("a bandwidth", "B/s under any prefix, such as '2 TB/s'"),
+    "s": ("a time", "s, ms, us or ns, such as '20 us'"),
+    "W": ("a power", "W under any prefix, such as '700 W'"),
+    "1": ("a plain number", "a number or a percentage, such as '0.7' or '70 %'"),
+}
+
+_NUMBER = re.compile(
+    r"([+-]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(.*)", re.DOTALL
+)
+_BITS = re.compile(r"([kKmMgGtTpPeEzZyY]?i?)b(/s|ps)?")
+_SHOWN = 60  # characters of a wrong value that an error repeats
+
+
+def parse(value: object, unit: str, where: str = "") -> float:
+    """Return a quantity of the SI unit ``unit`` as a float: a number as it is, a string converted.
+
+    Raises:
+        InputError: The value is no finite number, or its unit is not ``unit`` under some prefix.
+
+    >>> parse("2.039 TB/s", "B/s"), parse("192 GiB", "B"), parse("70 %", "1"), parse(8, "token")
+    (2039000000000.0, 206158430208.0, 0.7, 8.0)
+    >>> parse("2 GB", "B/s", "gpt3.toml: system.hbm_bandwidth")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    jaxroof.errors.InputError: gpt3.toml: system.hbm_bandwidth: 'GB' is not a bandwidth, given ...
+    """
+    if isinstance(value, str):
+        return _parse_text(value, unit, where)
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise _not_a_number(value, unit, where)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise _not_a_number(value, unit, where)
+    return number
+
+
+def show(value: float, unit: str) -> str:
+    """Return a quantity as people write it, in at most six digits under a decimal prefix.
+
+    >>> show(2.039e12, "B/s"), show(80e9, "B"), show(20e-6, "s"), show(0.8, "1"), show(4096, "1")
+    ('2.039 TB/s', '80 GB', '20 us', '0.8', '4096')
+    """
+    number = float(value)
+    if unit == "1":
+        return _digits(number)
+    if unit not in _SPELLINGS or number == 0.0 or not math.isfinite(number):
+        return f"{_digits(number)} {unit}"
+    rounded = abs(float(f"{number:.6g}"))
+    powers = {power: prefix for prefix, power in reversed(_SPELLINGS[unit][1].items())}
+    fitting = [power for power in powers if float(f"1e{power}") <= rounded]
+    power = max(fitting, default=min(powers))
+    prefix = "u" if power == -6 else powers[power]
+    return f"{_digits(number / float(f'1e{power}'))} {prefix}{unit}"
+
+
+def _parse_text(text: str, unit: str, where: str) -> float:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise _not_a_number(text, unit, where)
+    number, spelling = match.groups()
+    try:
+        plain = float(number)
+    except ValueError:  # misplaced underscores
+        raise _not_a_number(text, unit, where) from None
+    scale = _scales(unit).get(spelling)
+    if scale is None:
+        raise _wrong_unit(text, number, spelling, unit, where)
+    # Decimal, so that "2.039 TB/s" is the float 2.039e12 to the last bit.
+    if plain != 0.0 and math.isfinite(plain):
+        plain = float(Decimal(number) * scale)
+    if not math.isfinite(plain):
+        raise _not_a_number(text, unit, where)
+    return plain
+
+
+@functools.cache
+def _scales(unit: str) -> dict[str, Decimal]:
+    """Return every accepted spelling of a unit with its size in SI; none at all is SI."""
+    one = Decimal(1)
+    if unit == "1":
+        return {"": one, "%": Decimal("0.01")}
+    if unit not in _SPELLINGS:
+        return {"": one, unit: one} | ({f"{unit}s": one} if unit.isalpha() else {})
+    spellings, prefixes = _SPELLINGS[unit]
+    scales = {"": one}
+    for spelling in spellings:
+        scales |= {prefix + spelling: one.scaleb(power) for prefix, power in prefixes.items()}
+    if unit in ("B", "B/s"):
+        scales |= {prefix + unit: Decimal(2**power) for prefix, power in _BINARY.items()}
+    if unit == "B/s":
+        scales |= {f"{prefix}bit/s": one.scaleb(power) / 8 for prefix, power in _LARGE.items()}
+    return scales
+
+
+def _wrong_unit(text: str, number: str, spelling: str, unit: str, where: str) -> InputError:
+    bits = _BITS.fullmatch(spelling) if unit in ("B", "B/s") else None
+    if bits is not None:
+        prefix = "k" if bits[1] in ("k", "K") else bits[1].capitalize()
+        remedy = f"write {prefix}{unit} for bytes"
+        if unit == "B/s" and prefix in _LARGE:
+            remedy = f"write {prefix}B/s for bytes or {prefix}bit/s for bits"
+        problem = f"{_cut(spelling)} may mean bits or bytes"
+        return refusal(where, f"{problem}, given {_cut(text)}; {remedy}.")
+    noun, expected = _meaning(unit)
+    near = _same_letters(spelling, unit)
+    hint = f" Did you mean '{number} {near}'?" if near else ""
+    problem = f"{_cut(spelling)} is not {noun}"
+    return refusal(where, f"{problem}, given {_cut(text)}; expected {expected}.{hint}")
+
+
+def _same_letters(spelling: str, unit: str) -> str | None:
+    """Return the unit that differs from ``spelling`` in case, or in "ps" for "/s", alone."""
+    scales = _scales(unit)
+    folded = {spelling.casefold(), re.sub("ps$", "/s", spelling.casefold())}
+    for known, scale in scales.items():
+        if known and known.casefold() in folded:
+            return next(first for first, size in scales.items() if first and size == scale)
+    return None
+
+
+def _not_a_number(value: object, unit: str, where: str) -> InputError:
+    expected = _meaning(unit)[1]
+    return refusal(where, f"not a finite number, given {_cut(value)}; expected {expected}.")
+
+
+def _meaning(unit: str) -> tuple[str, str]:
+    plain = (f"in {unit}", f"a plain number in {unit}, such as '2' or '2 {unit}'")
+    return _MEANING.get(unit, plain)
+
+
+def _cut(value: object) -> str:
+    try:
+        text = str(value).lower() if isinstance(value, bool) else repr(value)
+    except ValueError:  # Python prints no integer of more than 4300 digits
+        text = "an integer of thousands of digits"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def _digits(number: float) -> str:
+    mantissa, _, exponent = f"{number:.6g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa

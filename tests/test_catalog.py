@@ -1,0 +1,298 @@
+"""Every number of the catalogue against its sheet, and what is said of a wrong file or name."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxroof import catalog
+from jaxroof.errors import InputError
+
+MODEL = dict.fromkeys(("layers", "hidden", "feedforward", "heads"), "1") | {"sequence": "token"}
+SYSTEM = {
+    "matrix_flops": "FLOP/s",
+    "vector_flops": "FLOP/s",
+    "matrix_efficiency": "1",
+    "launch_latency": "s",
+    "hbm_bandwidth": "B/s",
+    "hbm_capacity": "B",
+    "hbm_usable": "1",
+    "fast_domain": "1",
+    "fast_bandwidth": "B/s",
+    "fast_efficiency": "1",
+    "fast_latency": "s",
+    "slow_bandwidth": "B/s",
+    "slow_efficiency": "1",
+    "slow_latency": "s",
+    "nics": "1",
+}
+FIELDS = {"models": MODEL, "systems": SYSTEM}
+DEFAULTED = {"matrix_efficiency", "launch_latency", "hbm_usable"}
+
+# Sheet transformer_model 2.1: sequence, hidden, heads, layers, feedforward.
+MODELS = {
+    "gpt3": (2048, 12288, 96, 96, 49152),
+    "gpt3-1t": (2048, 25600, 160, 128, 102400),
+    "vit-era5": (64800, 12288, 64, 48, 49152),
+}
+# Sheet transformer_model 2.2, in its own units: SI size of the unit, A100, H200, B200, B200-next.
+PARTS = ("a100", "h200", "b200", "b200-next")
+SHEET = {
+    "matrix_flops": (1e12, 312, 989.4, 2500, 3750),
+    "vector_flops": (1e12, 78, 133.8, 339, 508.5),
+    "hbm_bandwidth": (1e9, 1555, 4800, 8000, 16000),
+    "hbm_capacity": (1e9, 80, 141, 192, 384),
+    "fast_bandwidth": (1e9, 300, 450, 900, 3600),
+    "fast_efficiency": (1, 0.7, 0.7, 0.7, 0.8),
+    "fast_latency": (1, 2.5e-6, 2.5e-6, 2.5e-6, 5e-6),
+    "slow_bandwidth": (1e9, 25, 50, 100, 200),
+    "slow_efficiency": (1, 0.7, 0.7, 0.7, 0.8),
+    "slow_latency": (1, 5e-6, 5e-6, 5e-6, 1e-5),
+    "nics": (1, 1, 1, 1, 1),
+}
+# bf16 and fp32: sheet 2.2. The others: systems.csv, rows a100-80-sxm, h200-141-sxm, gb200-nvl72;
+# 0 is a format that is not native.
+PEAKS = {
+    "bf16": (1e12, 312, 989.4, 2500, 3750),
+    "fp8": (1, 0, 1.9789e15, 5e15, 0),
+    "fp4": (1, 0, 0, 1e16, 0),
+    "int8": (1, 6.24e14, 1.9789e15, 5e15, 0),
+    "fp32": (1e12, 19.5, 66.9, 169, 253.5),
+}
+VARIANTS = [(part, f"{part}-nvs{size}", size) for part in PARTS[:3] for size in (4, 8, 64)]
+VARIANTS.append(("b200-next", "b200-next", 64))
+
+
+def test_names_are_in_file_order() -> None:
+    assert catalog.names("models") == tuple(MODELS)
+    assert catalog.names("systems") == tuple(name for _, name, _ in VARIANTS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name: str) -> None:
+    found = catalog.entry("models", name, MODEL)
+    keys = ("sequence", "hidden", "heads", "layers", "feedforward")
+    assert tuple(found[key] for key in keys) == MODELS[name]
+    assert all(type(found[key]) is float for key in keys)
+    assert "2410.00273" in found["source"]
+    assert found["title"]
+    assert set(found) == {*MODEL, "title", "source"}
+
+
+@pytest.mark.parametrize(("part", "name", "fast_domain"), VARIANTS)
+def test_systems(part: str, name: str, fast_domain: int) -> None:
+    found = catalog.entry("systems", name, SYSTEM)
+    column = 1 + PARTS.index(part)
+    for field, row in SHEET.items():
+        assert found[field] == pytest.approx(row[0] * row[column], rel=1e-15), field
+    peaks = {key: row[0] * row[column] for key, row in PEAKS.items() if row[column]}
+    assert found["peaks"] == pytest.approx(peaks, rel=1e-15)
+    assert found["peaks"]["bf16"] == found["matrix_flops"]
+    assert found["fast_domain"] == fast_domain
+    assert "2410.00273" in found["source"]
+    assert found["title"]
+    assert set(found) == set(SYSTEM) - DEFAULTED | {"title", "source", "peaks"}
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_entries_hold_known_keys_and_are_the_callers_own(kind: str) -> None:
+    allowed = {*FIELDS[kind], "title", "source", "note"}
+    allowed |= {"peaks", "peaks_source"} if kind == "systems" else set()
+    for name in catalog.names(kind):
+        written = catalog.describe(kind, name)
+        assert set(written) <= allowed
+        written.setdefault("peaks", {}).clear()
+        written.clear()
+        assert catalog.describe(kind, name)["title"]
+        assert kind == "models" or catalog.describe(kind, name)["peaks"]
+
+
+def test_describe_is_as_written() -> None:
+    written = catalog.describe("systems", "h200-nvs8")
+    assert (written["hbm_bandwidth"], written["fast_domain"]) == ("4.8 TB/s", 8)
+    assert written["title"] == "NVIDIA H200 as studied, fast domain of 8"
+    assert "fast_domains" not in written
+    for name in ("a100-nvs8", "b200-nvs64", "b200-next"):
+        assert catalog.describe("systems", name)["note"], "its errata"
+
+
+NAMES = [  # kind, name, text
+    ("systems", "b200-nvs9x", "expected one of b200-nvs4, b200-nvs8, b200-nvs64."),
+    ("systems", "h200", "expected one of h200-nvs4, h200-nvs8, h200-nvs64."),
+    ("systems", "B200-NVS8", "Did you mean 'b200-nvs8'?"),
+    ("systems", "b20-nvs8", "Did you mean 'b200-nvs8'?"),
+    ("systems", "b200_next", "Did you mean 'b200-next'?"),
+    ("models", "gpt3_1T", "Did you mean 'gpt3-1t'?"),
+    ("models", "zebra", "expected one of gpt3, gpt3-1t, vit-era5."),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "remedy"), NAMES)
+def test_unknown_names(kind: str, name: str, remedy: str) -> None:
+    with pytest.raises(InputError) as caught:
+        catalog.entry(kind, name, FIELDS[kind])
+    mark = "." if remedy.startswith("Did") else ";"
+    assert str(caught.value) == f"{name}: no such {kind[:-1]}{mark} {remedy}"
+
+
+@pytest.mark.parametrize("name", ["gpt3", "mine.toml"])
+def test_unknown_kind(name: str) -> None:
+    with pytest.raises(InputError, match=r"^modles: no such part .* Did you mean 'models'\?$"):
+        catalog.entry("modles", name, MODEL)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty working directory, so that errors show the bare name of a file."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def read(here: Path, kind: str, text: str) -> dict[str, Any]:
+    (here / "mine.toml").write_text(text, "utf-8")
+    return catalog.entry(kind, "mine.toml", FIELDS[kind])
+
+
+SHAPE = "layers = 2\nhidden = 4\nfeedforward = 16\nheads = 2\nsequence = '8 tokens'\n"
+
+
+def test_a_file_of_its_own(here: Path) -> None:
+    found = read(here, "models", SHAPE)
+    assert tuple(found.values()) == (2.0, 4.0, 16.0, 2.0, 8.0, "mine", "mine.toml")
+    assert tuple(found) == (*MODEL, "title", "source")
+    (here / "deep").mkdir()
+    (here / "deep" / "bare").write_text("\ufeff" + SHAPE + "title = 'T'\nsource = 'S'", "utf-8")
+    found = catalog.entry("models", "deep/bare", MODEL)
+    assert (found["title"], found["source"]) == ("T", "S")
+    assert catalog.entry("models", Path("mine.toml"), MODEL)["hidden"] == 4.0
+
+
+def test_a_file_over_a_base(here: Path) -> None:
+    base = catalog.entry("systems", "b200-nvs8", SYSTEM)
+    text = "base = 'b200-nvs8'\nhbm_capacity = '288 GB'\nlaunch_latency = 0\n"
+    found = read(here, "systems", text)
+    changed: dict[str, Any] = {"hbm_capacity": 288e9, "launch_latency": 0.0}
+    changed |= {"title": "NVIDIA B200 as studied, fast domain of 8, changed by mine.toml"}
+    assert found == base | changed | {"source": f"mine.toml, over b200-nvs8: {base['source']}"}
+    assert catalog.describe("systems", "mine.toml")["hbm_capacity"] == "288 GB"
+    found = read(here, "systems", "base = 'b200-nvs8'\n[peaks]\nfp8 = '1 PFLOP/s'\n")
+    assert found["peaks"] == base["peaks"] | {"fp8": 1e15}
+
+
+def test_another_matrix_rate_drops_the_peaks_of_the_base(here: Path) -> None:
+    text = "base = 'b200-nvs8'\nmatrix_flops = '5 PFLOP/s'\n"
+    found = read(here, "systems", text)
+    assert (found["matrix_flops"], found["peaks"]) == (5e15, {})
+    assert read(here, "systems", text + "peaks = { bf16 = 5e15 }")["peaks"] == {"bf16": 5e15}
+
+
+OVER = "base = 'b200-nvs8'\n"
+BANDWIDTH = "expected B/s under any prefix, such as '2 TB/s'."
+SHAPES = "layers, hidden, feedforward, heads, sequence, title, source, note, base"
+RATES = "expected a table of rates by number format, such as { bf16 = '312 TFLOP/s' }."
+NATIVE = "expected a positive rate, or no entry where the format is not native"
+BASE = "the name of an entry of the catalogue"
+REMEDY = "expected a value, or a published entry to change, such as base = 'gpt3'."
+B200 = "expected one of b200-nvs4, b200-nvs8, b200-nvs64."
+WRONG = [  # kind, text of the file, what is said after "mine.toml: "
+    ("models", SHAPE + "hedden = 1", "hedden: no such field of Model. Did you mean 'hidden'?"),
+    (
+        "models",
+        SHAPE + "zebra = 1",
+        f"zebra: no such field of Model; expected one of {SHAPES}.",
+    ),
+    ("models", "layers = 2\nhidden = 4", f"feedforward, heads, sequence: missing; {REMEDY}"),
+    (
+        "systems",
+        OVER + "fast_domains = [4, 8]",
+        "fast_domains: no such field of System. Did you mean 'fast_domain'?",
+    ),
+    (
+        "systems",
+        OVER + "hbm_bandwidth = '2 GB'",
+        f"hbm_bandwidth: 'GB' is not a bandwidth, given '2 GB'; {BANDWIDTH}",
+    ),
+    (
+        "systems",
+        OVER + "hbm_bandwidth = [1]",
+        f"hbm_bandwidth: not a finite number, given [1]; {BANDWIDTH}",
+    ),
+    ("systems", OVER + "title = 3", "title: not a string, given 3; expected a string."),
+    ("systems", OVER + "peaks = 3", f"peaks: not a table, given 3; {RATES}"),
+    (
+        "systems",
+        OVER + "[peaks]\nfp9 = 1",
+        "peaks: fp9: no such number format. Did you mean 'fp8'?",
+    ),
+    ("systems", OVER + "[peaks]\nfp8 = 0", f"peaks.fp8: out of range, given 0; {NATIVE}."),
+    ("systems", "base = 8", f"base: not {BASE}, given 8; expected {BASE}."),
+    ("systems", "base = 'b200'", f"base: b200: no such system; {B200}"),
+    (
+        "systems",
+        "base = ",
+        "not TOML: Invalid value (at end of document); expected a TOML file of one system.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "said"), WRONG)
+def test_wrong_files(here: Path, kind: str, text: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(here, kind, text)
+    assert str(caught.value) == f"mine.toml: {said}"
+
+
+def test_files_that_cannot_be_read(here: Path) -> None:
+    (here / "folder.toml").mkdir()
+    (here / "latin.toml").write_bytes(b"title = '\xe9'")
+    said = {
+        "none.toml": "no such file",
+        "folder.toml": "a directory",
+        "latin.toml": "not UTF-8 text at byte 9",
+    }
+    for name, problem in said.items():
+        with pytest.raises(InputError) as caught:
+            catalog.describe("models", name)
+        assert str(caught.value) == f"{name}: {problem}; expected a TOML file of one model."
+
+
+def test_optional_fields_are_the_callers_to_name(here: Path) -> None:
+    (here / "mine.toml").write_text(SHAPE, "utf-8")
+    fields = MODEL | {"experts": "1"}
+    assert "experts" not in catalog.entry("models", "mine.toml", fields)
+    assert "experts" not in catalog.entry("models", "mine.toml", fields, {"experts"})
+    with pytest.raises(InputError, match=r"^mine\.toml: experts: missing; "):
+        catalog.entry("models", "mine.toml", fields, optional=())
+
+
+KEYS = st.sampled_from([*SYSTEM, "base", "peaks", "title", "zebra"])
+VALUES = st.one_of(
+    st.sampled_from(["'b200-nvs8'", "'4 GB'", "{ fp8 = 1 }", "[1]", "1979-05-27", "''"]),
+    st.integers().map(str),
+    st.floats().map(str),
+)
+
+
+@given(st.dictionaries(KEYS, VALUES))
+def test_any_file_is_an_entry_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, table: dict[str, str]
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "any.toml"
+    path.write_text("".join(f"{key} = {value}\n" for key, value in table.items()), "utf-8")
+    said = f"{path}: "
+    try:
+        assert catalog.entry("systems", path, SYSTEM)["source"] is not None
+    except InputError as error:
+        said = str(error)
+    assert said.startswith(f"{path}: ")
+    assert len(said.splitlines()) == 1
+
+
+def test_no_heavy_import() -> None:
+    code = "import sys, jaxroof.catalog as c; c.names('systems'); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"jax", "numpy", "xarray"} & set(run.stdout.split())
