@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from jaxroof.engine import fold as folding
 from jaxroof.engine.axes import Axis, points, replace_all, spread
-from jaxroof.engine.candidates import Sorted, listed, pack, sort_by_need
+from jaxroof.engine.candidates import Numbers, Prepared, Sorted, prepared
 from jaxroof.engine.question import Kinds, Question, kinds
 from jaxroof.estimator import Estimator
 
@@ -42,8 +42,7 @@ class Group:
     index: list[tuple[int, ...]]  # of each question, over the outer then the structural axes
     inputs: Any
     varied: dict[str, np.ndarray]
-    plans: list[Sorted]
-    refused: list[dict[str, int]]
+    ready: Prepared
 
 
 def best_plans(question: Question, progress: Progress | None = None) -> Found:
@@ -52,16 +51,16 @@ def best_plans(question: Question, progress: Progress | None = None) -> Found:
     found = _nothing_yet(question)
     groups = list(_groups(question, kind))
     machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
-    total = sum(len(s) for g in groups for s in g.plans) * machines
+    total = sum(len(s) for g in groups for s in g.ready.plans) * machines
     done = 0
     for group in groups:
-        for reason in group.refused:
+        for reason in group.ready.refused:
             for name, count in reason.items():
                 found.refused[name] = found.refused.get(name, 0) + count
         for chunk in _chunks(question, kind, group):
             for q in range(len(group.index)):
                 _fill(kind, group, q, chunk, found)
-            done += sum(map(len, group.plans)) * math.prod(s.stop - s.start for s in chunk.place)
+            done += sum(map(len, group.ready.plans)) * math.prod(s.stop - s.start for s in chunk.place)
             if progress is not None:
                 progress(done, total)
     return dataclasses.replace(found, evaluations=total)
@@ -101,22 +100,19 @@ def _groups(question: Question, kind: Kinds) -> Iterator[Group]:
         for start in range(0, len(inner), QUESTIONS):
             some = inner[start : start + QUESTIONS]
             asked = [replace_all(inputs, v) for _, v in some]
-            found = [listed(estimator, a, recipe, question.where) for a in asked]
-            plans = sort_by_need(estimator, recipe, asked, [f.plans for f in found])
-            varied = {p: np.array([v[p] for _, v in some]) for p in some[0][1]}
+            numbers = tuple(Numbers.of(a) for a in asked)
             yield Group(
                 index=[index + i for i, _ in some],
                 inputs=inputs,
-                varied=varied,
-                plans=plans,
-                refused=[dict(f.refused) for f in found],
+                varied={p: np.array([v[p] for _, v in some]) for p in some[0][1]},
+                ready=prepared(estimator, recipe, question.where, numbers),
             )
 
 
 def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
     """Fold a group's plans over one chunk of limits and machines after another."""
     limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
-    distinct, packed = pack(question.estimator, group.plans)
+    packed = group.ready.packed
     lead, size = packed.split.shape
     fold = _fold(question, kind, group, size)
     devices = np.array(jax.devices()[: None if machine else 1])
@@ -133,7 +129,7 @@ def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
         fits = _fits(question.estimator, group, [*limits, *machine], place, shape)
         rows = fits.reshape(len(fits), -1, *shape[len(limits) :])
         rows = np.concatenate([rows, np.zeros((lead - len(rows), *rows.shape[1:]), np.int64)])
-        found = folding.best(fold, mesh, shard, lanes, varied, distinct, packed, rows)
+        found = folding.best(fold, mesh, shard, lanes, varied, group.ready.distinct, packed, rows)
         used = tuple(slice(0, s.stop - s.start) for s in place)
         inside = (slice(0, len(fits)), slice(None), *used)
         position, objective = (
@@ -145,7 +141,7 @@ def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
 def _fold(question: Question, kind: Kinds, group: Group, size: int) -> folding.Fold:
     block = 16 if size <= 1 << 16 else 64
     per_split = not question.placements and question.top > 1
-    largest = max(_largest_split(plans) for plans in group.plans)
+    largest = max(_largest_split(plans) for plans in group.ready.plans)
     # the plans of one split stand together, but may run over several blocks
     straddle = 1 + -(-(largest - 1) // block) if per_split else 1
     return folding.Fold(
@@ -210,8 +206,8 @@ def _fits(
     estimator: Estimator, group: Group, axes: Sequence[Axis], place: Place, shape: Sequence[int]
 ) -> np.ndarray:
     """Return how many plans of each question fit, [question, *chunk]."""
-    fits = np.empty((len(group.plans), *shape), np.int64)
-    for q, plans in enumerate(group.plans):
+    fits = np.empty((len(group.ready.plans), *shape), np.int64)
+    for q, plans in enumerate(group.ready.plans):
         if estimator.limit is None:
             fits[q] = len(plans)
             continue
@@ -229,7 +225,7 @@ def _fill(kind: Kinds, group: Group, q: int, chunk: Chunk, found: Found) -> None
     turn = [int(i) for i in np.argsort(order)] if order else []
     position = np.moveaxis(chunk.position[q], 0, -1).transpose(*turn, len(order))
     objective = np.moveaxis(chunk.objective[q], 0, -1).transpose(*turn, len(order))
-    plans, held = group.plans[q], position >= 0
+    plans, held = group.ready.plans[q], position >= 0
     found.legal[at] = len(plans)
     if not len(plans):
         return

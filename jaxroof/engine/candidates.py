@@ -2,9 +2,10 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -25,8 +26,8 @@ def listed(
     """
     if estimator.candidates is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
-    key = tuple((p, float(v)) for p, _, v in leaves(inputs) if p.startswith(estimator.structural))
-    plans, refused = _listed(estimator, recipe, key, _Unhashed(inputs))
+    known = [v if p.startswith(estimator.structural) else 1.0 for p, _, v in leaves(inputs)]
+    plans, refused = _listed(estimator, recipe, Numbers(jax.tree.structure(inputs), floats(known)))
     mask = np.ones(len(next(iter(plans.values()))), bool)
     for constraint in where:
         mask &= constraint.holds(plans)
@@ -36,25 +37,32 @@ def listed(
     return Candidates(plans, refused)
 
 
-class _Unhashed:
-    """Inputs that ride along a cached call without being part of its key."""
+class Numbers(NamedTuple):
+    """Inputs whose leaves are all numbers, as something that can be a key."""
 
-    def __init__(self, inputs: Any) -> None:
-        self.inputs = inputs
+    structure: Any
+    values: tuple[float, ...]
 
-    def __eq__(self, other: object) -> bool:
-        return True
+    @classmethod
+    def of(cls, inputs: Any) -> "Numbers":
+        """Return the key of some inputs."""
+        values, structure = jax.tree.flatten(inputs)
+        return cls(structure, floats(values))
 
-    def __hash__(self) -> int:
-        return 0
+    def inputs(self) -> Any:
+        """Return the inputs again."""
+        return jax.tree.unflatten(self.structure, self.values)
+
+
+def floats(values: Iterable[Any]) -> tuple[float, ...]:
+    """Return numbers, arrays of one number among them, as floats."""
+    return tuple(float(value) for value in values)
 
 
 @functools.lru_cache(maxsize=1024)
-def _listed(
-    estimator: Estimator, recipe: Any, key: tuple[tuple[str, float], ...], inputs: _Unhashed
-) -> Candidates:
+def _listed(estimator: Estimator, recipe: Any, known: Numbers) -> Candidates:
     assert estimator.candidates is not None
-    found = estimator.candidates(inputs.inputs, recipe)
+    found = estimator.candidates(known.inputs(), recipe)
     for column in found.plans.values():
         column.setflags(write=False)
     return found
@@ -123,6 +131,27 @@ def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray
         # numbered anew after each column, so that products of counts stay small
         number = np.unique(number * len(values) + index, return_inverse=True)[1]
     return np.unique(number, return_index=True)[1], number
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prepared:
+    """The plans of several questions, ready to fold."""
+
+    plans: list[Sorted]
+    refused: list[Mapping[str, int]]
+    distinct: Distinct
+    packed: Plans
+
+
+@functools.lru_cache(maxsize=64)
+def prepared(
+    estimator: Estimator, recipe: Any, where: tuple[Constraint, ...], asked: tuple[Numbers, ...]
+) -> Prepared:
+    """Return the plans of several questions, listed, constrained, sorted and packed."""
+    questions = [numbers.inputs() for numbers in asked]
+    found = [listed(estimator, inputs, recipe, where) for inputs in questions]
+    plans = sort_by_need(estimator, recipe, questions, [f.plans for f in found])
+    return Prepared(plans, [f.refused for f in found], *pack(estimator, plans))
 
 
 def pack(estimator: Estimator, questions: Sequence[Sorted]) -> tuple[Distinct, Plans]:

@@ -1,11 +1,13 @@
 """A search, checked, and what kind of dimension each of its axes is."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxroof.engine.axes import Axis, Values, read_axes, settle, touched
 from jaxroof.engine.constraints import Constraint, constraints
@@ -100,8 +102,17 @@ def _objective(estimator: Estimator, report: Any, objective: str | None) -> tupl
 
 def probe(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
     """Return the shapes of a report for a plan of ones."""
-    asked = dataclasses.replace(inputs, plan=_plan_of_ones(estimator))
+    return _probe(estimator, recipe, jax.tree.structure(dataclasses.replace(inputs, plan=None)))
+
+
+@functools.lru_cache(maxsize=256)
+def _probe(estimator: Estimator, recipe: Any, structure: Any) -> Any:
+    asked = dataclasses.replace(_ones(structure), plan=_plan_of_ones(estimator))
     return jax.eval_shape(lambda i: estimator.evaluate(i, recipe), asked)
+
+
+def _ones(structure: Any) -> Any:
+    return jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
 
 
 def _plan_of_ones(estimator: Estimator) -> Any:
@@ -115,21 +126,31 @@ def kinds(question: Question) -> Kinds:
     No list of fields says so: an axis that a part, the need or the objective depends on shows in
     the shape of that result.
     """
-    estimator, recipe, axes = question.estimator, question.recipe, question.axes
+    structure = jax.tree.structure(dataclasses.replace(question.inputs, plan=None))
+    paths = tuple(tuple(axis.columns) for axis in question.axes)
+    return _kinds(question.estimator, question.recipe, structure, paths, question.objective)
 
+
+@functools.lru_cache(maxsize=256)
+def _kinds(
+    estimator: Estimator,
+    recipe: Any,
+    structure: Any,
+    paths: tuple[tuple[str, ...], ...],
+    objective: str,
+) -> Kinds:
     def shown(asked: Any) -> tuple[Any, ...]:
         asked = dataclasses.replace(asked, plan=_plan_of_ones(estimator))
         report = results(estimator.evaluate(asked, recipe))
         need = report[estimator.need] if estimator.need else 0.0
         parts = estimator.evaluate_parts(asked, recipe)
-        return tuple(jax.tree.map(jnp.asarray, x) for x in (parts, need, report[question.objective]))
+        return tuple(jax.tree.map(jnp.asarray, x) for x in (parts, need, report[objective]))
 
-    parts, need, aim = touched(shown, question.inputs, axes)
-    part = set().union(*jax.tree.leaves(parts, is_leaf=lambda leaf: isinstance(leaf, set)))
+    axes = [Axis(str(d), {path: np.ones(1) for path in some}) for d, some in enumerate(paths)]
+    parts, need, aim = touched(shown, _ones(structure), axes)
+    part: set[int] = set().union(*jax.tree.leaves(parts, is_leaf=lambda x: isinstance(x, set)))
     lists = {
-        d
-        for d, axis in enumerate(axes)
-        if any(_under(path, estimator.structural) for path in axis.columns)
+        d for d, some in enumerate(paths) if any(_under(path, estimator.structural) for path in some)
     }
     every = set(range(len(axes)))
     outer = (lists & part) | need
