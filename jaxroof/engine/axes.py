@@ -145,7 +145,7 @@ def settle(
             continue
         if "." not in key and key not in [f.name for f in dataclasses.fields(inputs)]:
             options = [f.name for f in dataclasses.fields(inputs)] + choices
-            raise unknown(where, key, "input", options)
+            raise unknown(where, key, f"field of {type(inputs).__name__}", options)
         inputs = replace_at(inputs, key, _value(inputs, key, value, where))
     return inputs, recipe
 

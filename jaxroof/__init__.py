@@ -1,0 +1,49 @@
+"""jaxroof: analytical performance modelling of transformer training, on arrays.
+
+Names load on first use, so that importing the package does not import JAX.
+"""
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "InputError": "jaxroof.errors",
+    "record": "jaxroof.record",
+    "quantity": "jaxroof.record",
+    "replace_at": "jaxroof.record",
+    "System": "jaxroof.system",
+    "Estimator": "jaxroof.estimator",
+    "Inputs": "jaxroof.estimators.training.inputs",
+    "Model": "jaxroof.estimators.training.inputs",
+    "Plan": "jaxroof.estimators.training.inputs",
+    "Precision": "jaxroof.estimators.training.inputs",
+    "Recipe": "jaxroof.estimators.training.recipe",
+    "Split": "jaxroof.estimators.training.recipe",
+    "Attention": "jaxroof.estimators.training.recipe",
+    "Convention": "jaxroof.estimators.training.recipe",
+    "training": "jaxroof.estimators.training.step",
+    "layers": "jaxroof.views.layers",
+    "model": "jaxroof.named",
+    "system": "jaxroof.named",
+    "linspace": "jaxroof.engine.axes",
+    "geomspace": "jaxroof.engine.axes",
+    "search": "jaxroof.engine.search",
+    "survey": "jaxroof.engine.search",
+    "tabulate": "jaxroof.engine.tabulate",
+    "read": "jaxroof.engine.store",
+    "write": "jaxroof.engine.store",
+    "run": "jaxroof.files",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'jaxroof' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,55 @@
+"""Models and systems by name, from the catalogue or a file, as records."""
+
+import dataclasses
+import os
+from typing import Any
+
+from jaxroof import catalog
+from jaxroof.engine.axes import settle
+from jaxroof.errors import unknown
+from jaxroof.estimators.training.inputs import Model
+from jaxroof.record import checked, units
+from jaxroof.system import System
+
+
+def model(name: str | os.PathLike[str], **fields: Any) -> Model:
+    """Return a model of the catalogue, or of a TOML file given by path, with fields changed.
+
+    Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
+
+    >>> float(model("gpt3-1t", layers=64).layers)
+    64.0
+    """
+    entry = catalog.entry("models", name, units(Model), _optional(Model))
+    return _record(Model, entry, name, fields)
+
+
+def system(name: str | os.PathLike[str], number_format: str | None = None, **fields: Any) -> System:
+    """Return a system of the catalogue, or of a TOML file given by path, with fields changed.
+
+    ``number_format`` (bf16, fp8, fp4, int8, fp32) takes that format's peak as the matrix rate;
+    texts carry units.
+
+    Raises: InputError for an unknown name, format or field (with the nearest), or a wrong unit.
+
+    >>> float(system("h200-nvs4", hbm_capacity="192 GB").hbm_capacity)
+    192000000000.0
+    >>> float(system("h200-nvs4", "fp8").matrix_flops)
+    1978900000000000.0
+    """
+    entry = catalog.entry("systems", name, units(System), _optional(System))
+    if number_format is not None:
+        if number_format not in entry["peaks"]:
+            raise unknown(str(name), number_format, "number format with a peak", entry["peaks"])
+        entry["matrix_flops"] = entry["peaks"][number_format]
+    return _record(System, entry, name, fields)
+
+
+def _optional(kind: type[Any]) -> list[str]:
+    return [f.name for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING]
+
+
+def _record(kind: type[Any], entry: dict[str, Any], name: Any, fields: dict[str, Any]) -> Any:
+    known = {field: entry[field] for field in units(kind) if field in entry}
+    found, _ = settle(kind(**known), None, fields, where=str(name))
+    return checked(found, where=str(name))
