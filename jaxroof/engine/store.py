@@ -1,0 +1,212 @@
+"""Files of results: NetCDF, CSV and JSON, written whole or not at all, and read back."""
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from jaxroof.errors import InputError
+
+Path = str | os.PathLike[str]
+
+
+def write(data: xr.Dataset, path: Path) -> None:
+    """Write a Dataset to a file; the name's ending says how (.nc, .csv, .json).
+
+    The file appears whole or not at all: it is written under another name, then renamed.
+    Raises: InputError for another ending, or where the file cannot be written.
+    """
+    kind = _kind(path, WRITERS)
+    with replacing(path) as temporary:
+        WRITERS[kind](data, temporary)
+
+
+def read(path: Path) -> xr.Dataset:
+    """Return the Dataset of a file written by ``write``.
+
+    A CSV file carries no units and no grid: its rows come back over a dimension ``row``.
+    Raises: InputError for a missing, unreadable or corrupt file.
+    """
+    kind = _kind(path, READERS)
+    if not os.path.exists(path):
+        raise InputError(f"{os.fspath(path)}: no such file")
+    try:
+        return READERS[kind](os.fspath(path))
+    except OSError as error:
+        reason = error.strerror or "not a file of this kind, or a damaged one"
+        raise InputError(f"{os.fspath(path)}: cannot be read: {reason}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{os.fspath(path)}: not a {kind} file that jaxroof wrote, or a damaged one"
+        ) from error
+
+
+def writable(path: Path) -> None:
+    """Check, before any work, that a result can be written to a path.
+
+    Raises: InputError that says why it cannot.
+    """
+    _kind(path, WRITERS)
+    folder = pathlib.Path(path).parent
+    if not folder.is_dir():
+        raise InputError(f"{os.fspath(path)}: no such directory, given {os.fspath(folder)!r}")
+    if os.path.isdir(path):
+        raise InputError(f"{os.fspath(path)}: is a directory; expected the name of a file")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{os.fspath(path)}: cannot be written: Permission denied")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[str]:
+    """Give a temporary name beside ``path`` that takes its place once the block is done.
+
+    Raises: InputError where the file cannot be written; nothing half-written is left.
+    """
+    target = pathlib.Path(path)
+    name = ""
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        yield name
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+        name = ""
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{os.fspath(path)}: cannot be written: {reason}") from error
+    finally:
+        if name:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _kind(path: Path, kinds: dict[str, Any]) -> str:
+    kind = pathlib.Path(path).suffix
+    if kind not in kinds:
+        raise InputError(
+            f"{os.fspath(path)}: cannot tell the kind of file from {kind!r}; "
+            f"expected a name that ends in {', '.join(kinds)}"
+        )
+    return kind
+
+
+def _write_netcdf(data: xr.Dataset, path: str) -> None:
+    data.to_netcdf(path, engine="h5netcdf")
+
+
+def _read_netcdf(path: str) -> xr.Dataset:
+    # whole numbers stay whole: -1 is not turned into NaN
+    data = xr.load_dataset(path, engine="h5netcdf", mask_and_scale=False)
+    for name in data.variables:
+        variable = data[name]
+        fill = variable.attrs.pop("_FillValue", None)
+        if fill is not None and variable.dtype.kind == "i":
+            variable.encoding["_FillValue"] = int(np.asarray(fill).ravel()[0])
+    return data
+
+
+def frame(data: xr.Dataset) -> pd.DataFrame:
+    """Return a Dataset as a table: coordinates first, a column per variable, a row per point."""
+    single = data.expand_dims("row") if not data.sizes else data
+    dims = list(single.sizes)
+    grid = xr.DataArray(np.empty(tuple(single.sizes.values())), dims=dims)
+    columns: dict[str, Any] = {}
+    for name in [*single.coords, *single.data_vars]:
+        if name == "row":
+            continue
+        full = single[name].broadcast_like(grid)
+        columns[str(name)] = full.transpose(*dims).values.reshape(-1)
+    return pd.DataFrame(columns)
+
+
+def _write_csv(data: xr.Dataset, path: str) -> None:
+    table = frame(data)
+    for name in table.columns:
+        if str(table[name].dtype).startswith("int"):
+            table[name] = table[name].astype("Int64").mask(table[name] == -1)
+    table.to_csv(path, index=False)
+
+
+def _read_csv(path: str) -> xr.Dataset:
+    table = pd.read_csv(path)
+    if not len(table.columns):
+        raise ValueError("no columns")
+    return xr.Dataset({name: ("row", table[name].to_numpy()) for name in table.columns})
+
+
+def _write_json(data: xr.Dataset, path: str) -> None:
+    def variable(array: xr.DataArray) -> dict[str, Any]:
+        return {
+            "dims": list(array.dims),
+            "dtype": str(array.dtype),
+            "attrs": dict(array.attrs),
+            "data": _plain(array.values, array.encoding.get("_FillValue")),
+        }
+
+    whole = {
+        "attrs": dict(data.attrs),
+        "coords": {str(name): variable(data.coords[name]) for name in data.coords},
+        "data_vars": {str(name): variable(data[name]) for name in data.data_vars},
+    }
+    with open(path, "w", encoding="utf-8") as stream:
+        json.dump(whole, stream, allow_nan=False)
+        stream.write("\n")
+
+
+def _plain(values: np.ndarray, fill: Any) -> Any:
+    """Return nested lists in which what is missing is None."""
+    if values.ndim:
+        return [_plain(value, fill) for value in values]
+    value = values.item() if hasattr(values, "item") else values
+    missing = value == fill if fill is not None else isinstance(value, float) and math.isnan(value)
+    return None if missing else value
+
+
+def _read_json(path: str) -> xr.Dataset:
+    with open(path, encoding="utf-8") as stream:
+        whole = json.load(stream)
+
+    def variable(written: dict[str, Any]) -> xr.Variable:
+        kind = np.dtype(written["dtype"])
+        missing = -1 if kind.kind == "i" else math.nan
+        values = np.asarray(_filled(written["data"], missing), dtype=kind)
+        encoding = {"_FillValue": -1} if kind.kind == "i" else {}
+        return xr.Variable(written["dims"], values, written["attrs"], encoding)
+
+    return xr.Dataset(
+        {name: variable(v) for name, v in whole["data_vars"].items()},
+        {name: variable(v) for name, v in whole["coords"].items()},
+        whole["attrs"],
+    )
+
+
+def _filled(data: Any, missing: Any) -> Any:
+    if isinstance(data, list):
+        return [_filled(value, missing) for value in data]
+    return missing if data is None else data
+
+
+WRITERS: dict[str, Callable[[xr.Dataset, str], None]] = {
+    ".nc": _write_netcdf,
+    ".csv": _write_csv,
+    ".json": _write_json,
+}
+READERS: dict[str, Callable[[str], xr.Dataset]] = {
+    ".nc": _read_netcdf,
+    ".csv": _read_csv,
+    ".json": _read_json,
+}

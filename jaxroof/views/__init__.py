@@ -1,0 +1,1 @@
+"""People: what is printed of a result."""

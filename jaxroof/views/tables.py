@@ -1,0 +1,193 @@
+"""Tables of plans that a person reads at a glance."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich import box
+from rich.table import Table
+
+from jaxroof.units import show
+
+SHORT = {  # what people type and what tables print, for the fields of a plan
+    "dp": "data",
+    "tp": "tensor",
+    "cp": "context",
+    "pp": "pipeline",
+    "mb": "microbatch",
+    "fast_dp": "fast_data",
+    "fast_tp": "fast_tensor",
+    "fast_cp": "fast_context",
+    "fast_pp": "fast_pipeline",
+}
+PARTS = {  # time parts of a step, as people say them
+    "time_compute": "compute",
+    "time_memory": "hbm",
+    "time_tensor": "tensor",
+    "time_data": "data",
+    "time_pipeline": "pipeline",
+    "time_bubble": "bubble",
+}
+MEMORY = {
+    "memory_activations": "activations",
+    "memory_weights": "weights",
+    "memory_gradients": "gradients",
+    "memory_optimizer": "optimizer state",
+}
+
+
+def plain_table(title: str | None = None) -> Table:
+    """Return an empty table in the house's style."""
+    return Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title_justify="left")
+
+
+def plan_words(plan: xr.Dataset) -> str:
+    """Return a split in the field's short forms, such as ``dp 16 tp 4 pp 32 microbatch 1``."""
+    return (
+        f"dp {int(plan.data_vars['data'])} tp {int(plan.tensor)} pp {int(plan.pipeline)} "
+        f"microbatch {int(plan.microbatch)}"
+    )
+
+
+def placement_words(plan: xr.Dataset) -> str:
+    """Return how a plan fills the fast domain: tensor x data x pipeline."""
+    return f"{int(plan.fast_tensor)}x{int(plan.fast_data)}x{int(plan.fast_pipeline)}"
+
+
+def plans_table(data: xr.Dataset, order: Sequence[int], limit: float) -> Table:
+    """Return plans in the order given: the split, how fast, how full, and where the time goes."""
+    table = plain_table()
+    for header in ("#", "dp", "tp", "pp", "micro-\nbatch", "fast\ntp x dp x pp"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for header in ("step\ntime", "samples\n/s", "MFU\n%", f"memory of\n{show(limit, 'B')}"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for header in PARTS.values():
+        table.add_column(f"{header}\n%", justify="right", no_wrap=True)
+    for place, position in enumerate(order, 1):
+        row = data.isel(plan=position)
+        table.add_row(str(place), *_split_cells(row), *_result_cells(row, limit), *_shares(row))
+    return table
+
+
+def _split_cells(row: xr.Dataset) -> list[str]:
+    split = [row.data_vars[name] for name in ("data", "tensor", "pipeline", "microbatch")]
+    return [*(str(int(v)) for v in split), placement_words(row)]
+
+
+def _result_cells(row: xr.Dataset, limit: float) -> list[str]:
+    memory = float(row.memory)
+    return [
+        seconds(float(row.step_time)),
+        f"{float(row.throughput):.5g}",
+        f"{100 * float(row.mfu):.1f}",
+        f"{show(memory, 'B').split()[0][:6]} {show(memory, 'B').split()[1]} {memory / limit:4.0%}",
+    ]
+
+
+def _shares(row: xr.Dataset) -> list[str]:
+    return [_share(float(row[name]) / float(row.step_time)) for name in PARTS]
+
+
+def _share(part: float) -> str:
+    return "-" if part == 0 else "<0.1" if part < 0.0005 else f"{100 * part:.1f}"
+
+
+def seconds(value: float) -> str:
+    """Return a time with four digits and a unit a person reads.
+
+    >>> seconds(39.9751), seconds(0.01234)
+    ('39.98 s', '12.34 ms')
+    """
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if value >= scale or unit == "us":
+            return f"{value / scale:.4g} {unit}" if value < 1e4 else f"{value:,.0f} s"
+    return ""
+
+
+def sizes_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return one line a cluster size: its best plan and how well the cluster scales."""
+    table = plain_table()
+    heads = ("gpus", "plans", "fit", "dp", "tp", "pp", "micro-\nbatch", "fast\ntp x dp x pp")
+    for header in (*heads, "step\ntime", "samples\n/s", "MFU\n%", "memory", "scaling\n%"):
+        table.add_column(header, justify="right", no_wrap=True)
+    first = next((r for r in rows if r["best"] is not None), None)
+    for row in rows:
+        counts = [f"{row['gpus']:,}", f"{row['legal']:,}", f"{row['feasible']:,}"]
+        if row["best"] is None or first is None:
+            table.add_row(*counts, *["-"] * 4, "nothing fits", *["-"] * 5)
+            continue
+        best, limit = row["best"], row["limit"]
+        each = float(best.throughput) / row["gpus"]
+        base = float(first["best"].throughput) / first["gpus"]
+        table.add_row(
+            *counts, *_split_cells(best), *_result_cells(best, limit), f"{100 * each / base:.1f}"
+        )
+    return table
+
+
+def grid_table(data: xr.Dataset, most: int = 12) -> Table | None:
+    """Return the step time (or the first result) over a grid of one or two axes, thinned."""
+    dims = [d for d in data.sizes if d != "rank"]
+    best = data.isel(rank=0) if "rank" in data.sizes else data
+    if not 1 <= len(dims) <= 2:
+        return None
+    first, *others = dims
+    names = ["step_time"] if "step_time" in best else [str(next(iter(best.data_vars)))]
+    value = best[names[0]]
+    if set(value.dims) != set(dims):
+        return None
+    table = plain_table(f"{value.attrs.get('long_name', names[0])} [{value.attrs.get('units', '1')}]")
+    table.add_column(f"{first}", justify="right")
+    rows = _thin(data.sizes[first], most * 2)
+    if others:
+        columns = _thin(data.sizes[others[0]], most)
+        for j in columns:
+            table.add_column(_tick(best, others[0], j), justify="right")
+        table.columns[0].header = f"{first} \\ {others[0]}"
+        for i in rows:
+            cells = [_number(value.isel({first: i, others[0]: j})) for j in columns]
+            table.add_row(_tick(best, first, i), *cells)
+        return table
+    _one_axis(table, best, str(first), value, rows)
+    return table
+
+
+def _one_axis(
+    table: Table, best: xr.Dataset, dim: str, value: xr.DataArray, rows: Sequence[int]
+) -> None:
+    table.add_column(str(value.name), justify="right")
+    searched = "plans_feasible" in best and "tensor" in best
+    if searched:
+        for header in ("throughput", "plan", "fast tp x dp x pp", "memory", "plans that fit"):
+            table.add_column(header, justify="right")
+    for i in rows:
+        point = best.isel({dim: i})
+        cells = [_tick(best, dim, i), _number(value.isel({dim: i}))]
+        if searched and bool(point.feasible):
+            memory = show(float(point.memory), "B")
+            words = [f"{float(point.throughput):.5g}", plan_words(point), placement_words(point)]
+            cells += [*words, memory, f"{int(point.plans_feasible):,}"]
+        elif searched:
+            cells += ["-", "nothing fits", "-", "-", "0"]
+        table.add_row(*cells)
+
+
+def _thin(size: int, most: int) -> list[int]:
+    if size <= most:
+        return list(range(size))
+    return sorted({round(float(i)) for i in np.linspace(0, size - 1, most)})
+
+
+def _tick(data: xr.Dataset, dim: Any, index: int) -> str:
+    if dim not in data.coords:
+        return str(index)
+    coordinate = data.coords[dim]
+    if coordinate.dtype.kind not in "if":
+        return str(coordinate.values[index])
+    return show(float(coordinate.values[index]), coordinate.attrs.get("units", "1"))
+
+
+def _number(value: xr.DataArray) -> str:
+    number = float(value)
+    return "-" if np.isnan(number) else f"{number:.4g}"

@@ -1,0 +1,166 @@
+"""Sentences about a search: what there was, what fits, what binds, what comes close."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.units import show
+from jaxroof.views.tables import MEMORY, PARTS, placement_words, plan_words, seconds
+
+BINDS = {
+    "time_compute": "arithmetic and launches",
+    "time_memory": "HBM bandwidth",
+    "time_tensor": "tensor-parallel communication",
+    "time_data": "data-parallel communication",
+    "time_pipeline": "sends between stages",
+    "time_bubble": "the pipeline bubble",
+}
+
+
+def counts_sentence(
+    data: xr.Dataset, limit: float, refusals: Mapping[str, str], where: Sequence[str]
+) -> str:
+    """Return how many plans there were, how many fit, and what refused the rest."""
+    legal, fits = data.sizes["plan"], int(data.feasible.sum())
+    refused = json.loads(data.attrs["refused"])
+    asked = f" with {' and '.join(where)}" if where else ""
+    said = [f"{count:,} {refusals[name]}" for name, count in refused.items() if count and name in refusals]
+    rules = f" The rules of the split dropped {_listing(said)}." if said else ""
+    if refused.get("where"):
+        rules += f" Your constraints dropped {refused['where']:,} plans."
+    if legal == 0:
+        return f"No legal plan{asked}.{rules}"
+    over = legal - fits
+    kept = f"{_plans(legal)}{asked}; {fits:,} fit in {show(limit, 'B')}"
+    if over:
+        least, most = data.memory.values.min(), data.memory.values.max()
+        kept += f", {over:,} need more (plans need {show(least, 'B')} to {show(most, 'B')})"
+    return f"{kept}.{rules}"
+
+
+def best_sentence(best: xr.Dataset, limit: float) -> str:
+    """Return how fast the best plan is and what binds it."""
+    shares = {name: float(best[name]) / float(best.step_time) for name in PARTS}
+    first, second = sorted(shares, key=lambda name: -shares[name])[:2]
+    return (
+        f"Best: {plan_words(best)}, {seconds(float(best.step_time))} a step, "
+        f"{float(best.throughput):.5g} samples/s. Bound by {BINDS[first]} ({shares[first]:.0%} of "
+        f"the time), then {BINDS[second]} ({shares[second]:.0%}); "
+        f"memory {float(best.memory) / limit:.0%} full."
+    )
+
+
+def close_sentence(
+    data: xr.Dataset, order: np.ndarray, objective: str, within: float
+) -> str:
+    """Return how many plans come close to the best and the leanest of those."""
+    value = data[objective].values[order]
+    close = order[np.abs(value - value[0]) <= within * np.abs(value[0])]
+    if len(close) == 1:
+        return f"No other plan that fits comes within {within:.3g} of it.".replace(
+            f"{within:.3g}", f"{100 * within:.3g} %"
+        )
+    lean = data.isel(plan=int(close[np.argmin(data.memory.values[close])]))
+    gap = abs(float(lean[objective]) / value[0] - 1.0)
+    leanest = (
+        "the best is also the leanest of them"
+        if gap == 0
+        else f"the leanest is {plan_words(lean)} ({placement_words(lean)}) with "
+        f"{show(float(lean.memory), 'B')}, {100 * gap:.2g} % behind"
+    )
+    return f"{len(close) - 1:,} more come within {100 * within:.3g} % of it; {leanest}."
+
+
+def nothing_fits(data: xr.Dataset, limit: float) -> str:
+    """Return which memory term is too large, by how much, and the least that any plan needs."""
+    if data.sizes["plan"] == 0:
+        return "no legal plan."
+    lean = data.isel(plan=int(np.argmin(data.memory.values)))
+    parts = {words: float(lean[name]) for name, words in MEMORY.items()}
+    largest = max(parts, key=lambda words: parts[words])
+    over = float(lean.memory) - limit
+    listed = ", ".join(f"{words} {show(v, 'B')}" for words, v in sorted(parts.items(), key=lambda i: -i[1]))
+    return (
+        f"nothing fits: the leanest plan ({plan_words(lean)}) needs {show(float(lean.memory), 'B')} "
+        f"of the {show(limit, 'B')} there is, {show(over, 'B')} too much; {largest} are the largest "
+        f"term ({listed})."
+    )
+
+
+def mine_sentences(
+    data: xr.Dataset, mine: int, order: np.ndarray, objective: str, limit: float
+) -> str:
+    """Return the place of one's own plan, its gap to the best, and what differs."""
+    row, best = data.isel(plan=mine), data.isel(plan=int(order[0]))
+    said = f"Yours: {plan_words(row)} ({placement_words(row)}), {seconds(float(row.step_time))} a step"
+    if not bool(row.feasible):
+        over = float(row.memory) - limit
+        return (
+            f"{said}, but it does not fit: it needs {show(float(row.memory), 'B')}, "
+            f"{show(over, 'B')} more than there is."
+        )
+    place = int(np.flatnonzero(order == mine)[0]) + 1
+    if place == 1:
+        return f"{said}: it is the best of the {len(order):,} that fit."
+    gap = abs(float(row[objective]) / float(best[objective]) - 1.0)
+    differences = {n: float(row[n]) - float(best[n]) for n in PARTS}
+    worst = sorted(differences, key=lambda n: -differences[n])[:2]
+    more = [f"{seconds(differences[n])} more in {BINDS[n]}" for n in worst if differences[n] > 0]
+    fields = ("data", "tensor", "pipeline", "microbatch", "fast_tensor", "fast_data", "fast_pipeline")
+    other = [
+        f"{name} {int(row.data_vars[name])} instead of {int(best.data_vars[name])}"
+        for name in fields
+        if int(row.data_vars[name]) != int(best.data_vars[name])
+    ]
+    return (
+        f"{said}: place {place:,} of the {len(order):,} that fit, {100 * gap:.3g} % behind the best"
+        f" in {objective}. It has {_listing(other)}, and spends {_listing(more)}."
+    )
+
+
+def _plans(count: int) -> str:
+    return "1 legal plan" if count == 1 else f"{count:,} legal plans"
+
+
+def _listing(words: Sequence[str]) -> str:
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def sweep_sentences(data: xr.Dataset) -> list[str]:
+    """Return how large a grid was, its range, and where nothing fits and why."""
+    best = data.isel(rank=0) if "rank" in data.sizes else data
+    size = int(np.prod([n for d, n in data.sizes.items() if d != "rank"], initial=1))
+    if "plans_legal" not in best:
+        return [f"{size:,} points."]
+    evaluations = int(data.attrs["evaluations"])
+    said = [f"{size:,} machines and sizes, {evaluations:,} evaluations."]
+    feasible = best.feasible.values
+    if feasible.any():
+        at = np.unravel_index(np.nanargmin(best.step_time.values), best.step_time.shape)
+        fastest = best.isel(dict(zip(best.step_time.dims, map(int, at), strict=True)))
+        slowest = float(np.nanmax(best.step_time.values))
+        least = float(fastest.step_time)
+        said.append(
+            f"Fastest: {seconds(least)} a step, {plan_words(fastest)}"
+            f"{_where(fastest, best)}; the slowest point takes {slowest / least:.3g} times as long."
+        )
+    if not feasible.all():
+        least_need = float(np.nanmin(np.append(best.memory_least.values[~feasible], np.inf)))
+        empty = int(np.sum(best.plans_legal.values[~feasible] == 0))
+        need = f"; the smallest needs {show(least_need, 'B')}" if np.isfinite(least_need) else ""
+        none = f"; at {empty:,} of them no plan is legal" if empty else ""
+        said.append(f"No plan fits at {int((~feasible).sum()):,} of {size:,} points{need}{none}.")
+    return said
+
+
+def _where(point: xr.Dataset, grid: xr.Dataset) -> str:
+    said = [
+        f"{name} {show(float(point[name]), str(grid[name].attrs.get('units', '1')))}"
+        for name in grid.dims
+        if name in grid.coords
+    ]
+    return f" at {', '.join(said)}" if said else ""
