@@ -3,13 +3,13 @@
 import dataclasses
 import enum
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxroof.errors import InputError, unknown
+from jaxroof.errors import refusal, unknown
 from jaxroof.record import checked_values, field_at, get_at, is_quantity, replace_at
 from jaxroof.units import parse
 
@@ -57,34 +57,40 @@ Values = Sequence[Any] | np.ndarray | Spacing
 
 
 def read_axes(
-    inputs: Any, axes: Mapping[str, Values | Mapping[str, Values]] | None, where: str = ""
+    inputs: Any,
+    axes: Mapping[str, Values | Mapping[str, Values]] | None,
+    taken: Collection[str] = (),
 ) -> list[Axis]:
-    """Return the checked axes of a grid.
+    """Return the checked axes of a grid, none named as one of the results ``taken``.
 
     A key is a dotted path with its values; or a name of your own with a mapping of paths to values
     of equal length, which then move together (zip). Axes cross each other.
 
-    Raises: InputError for unknown paths, empty axes, wrong units, uneven or repeated paths.
+    Raises: InputError for unknown paths, empty axes, wrong units, uneven or repeated paths, and
+    names that a result has.
     """
     read: list[Axis] = []
     seen: set[str] = set()
     for key, values in (axes or {}).items():
         together = isinstance(values, Mapping)
         paths = dict(values) if together else {key: values}  # type: ignore[call-overload]
-        columns = {path: _column(inputs, path, v, where) for path, v in paths.items()}
+        columns = {path: _column(inputs, path, v) for path, v in paths.items()}
         sizes = {path: len(column) for path, column in columns.items()}
         if not sizes:
-            raise _refuse(where, key, "no path to vary; expected paths with their values")
+            raise refusal(key, "no path to vary; expected paths with their values")
         if len(set(sizes.values())) > 1:
             said = ", ".join(f"{path} has {size}" for path, size in sizes.items())
-            raise _refuse(where, key, f"values that move together differ in number: {said}")
+            raise refusal(key, f"values that move together differ in number: {said}")
         for path in columns:
             if path in seen:
-                raise _refuse(where, path, "on two axes; expected each path once")
+                raise refusal(path, "on two axes; expected each path once")
             seen.add(path)
         name = key if together else key.rpartition(".")[2]
-        if name in {a.name for a in read} or name == "rank":
+        used = {axis.name for axis in read} | {"rank", *taken}
+        if name in used:
             name = key.replace(".", "_")
+        if name in used:
+            raise refusal(key, "the name of a result or of another axis; expected a name of its own")
         read.append(Axis(name.replace(".", "_"), columns))
     return read
 
@@ -170,29 +176,24 @@ def _value(inputs: Any, path: str, value: Any, where: str) -> Any:
     return checked_values(value, field, place)
 
 
-def _column(inputs: Any, path: str, values: Any, where: str) -> np.ndarray:
-    place = f"{where}: {path}" if where else path
+def _column(inputs: Any, path: str, values: Any) -> np.ndarray:
     field = field_at(inputs, path)
     if not is_quantity(field):
         names = ", ".join(f"{path}.{f.name}" for f in dataclasses.fields(get_at(inputs, path)))
-        raise _refuse(where, path, f"a record, not a number; expected one of {names}")
+        raise refusal(path, f"a record, not a number; expected one of {names}")
     unit = field.metadata["unit"]
     if isinstance(values, Spacing):
-        ends = [parse(v, unit, place) for v in (values.start, values.stop)]
+        ends = [parse(v, unit, path) for v in (values.start, values.stop)]
         if values.count < 1:
-            raise _refuse(where, path, f"an empty axis, given count {values.count}")
+            raise refusal(path, f"an empty axis, given count {values.count}")
         if values.log and min(ends) <= 0:
-            raise _refuse(where, path, "log spacing from or to 0; expected values above 0")
+            raise refusal(path, "log spacing from or to 0; expected values above 0")
         space = np.geomspace if values.log else np.linspace
         column = space(ends[0], ends[1], values.count)
     elif isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
-        raise _refuse(where, path, f"expected a list of values, given {values!r}")
+        raise refusal(path, f"expected a list of values, given {values!r}")
     else:
-        column = np.asarray([parse(v, unit, place) for v in values], dtype=np.float64)
+        column = np.asarray([parse(v, unit, path) for v in values], dtype=np.float64)
     if len(column) == 0:
-        raise _refuse(where, path, "an empty axis; expected at least one value")
-    return np.atleast_1d(checked_values(column, field, place))
-
-
-def _refuse(where: str, path: str, text: str) -> InputError:
-    return InputError(f"{where}: {path}: {text}" if where else f"{path}: {text}")
+        raise refusal(path, "an empty axis; expected at least one value")
+    return np.atleast_1d(checked_values(column, field, path))

@@ -69,7 +69,7 @@ def ask(
         estimator=estimator,
         inputs=inputs,
         recipe=recipe,
-        axes=tuple(read_axes(inputs, axes)),
+        axes=tuple(read_axes(inputs, axes, {*results(report), *_plan_fields(estimator)})),
         where=constraints_of(estimator, where),
         objective=name,
         sign=sign,
@@ -84,11 +84,15 @@ def constraints_of(
 ) -> tuple[Constraint, ...]:
     """Return the constraints on an estimator's plan, read where they are texts."""
     texts = [where] if isinstance(where, str) else list(where)
-    fields = [f.name for f in dataclasses.fields(estimator.plan)] if estimator.plan else []
+    fields = _plan_fields(estimator)
     read: list[Constraint] = []
     for text in texts:
         read += [text] if isinstance(text, Constraint) else constraints(text, fields)
     return tuple(read)
+
+
+def _plan_fields(estimator: Estimator) -> list[str]:
+    return [f.name for f in dataclasses.fields(estimator.plan)] if estimator.plan else []
 
 
 def _objective(estimator: Estimator, report: Any, objective: str | None) -> tuple[str, float]:
@@ -117,7 +121,7 @@ def _ones(structure: Any) -> Any:
 
 def _plan_of_ones(estimator: Estimator) -> Any:
     assert estimator.plan is not None
-    return estimator.plan(**{f.name: 1.0 for f in dataclasses.fields(estimator.plan)})
+    return estimator.plan(**dict.fromkeys(_plan_fields(estimator), 1.0))
 
 
 def kinds(question: Question) -> Kinds:

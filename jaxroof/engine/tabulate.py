@@ -37,7 +37,8 @@ def tabulate(
     recipe = estimator.recipe if recipe is None else recipe
     inputs, recipe = settle(inputs, recipe, settings)
     inputs = checked(inputs)
-    grid = read_axes(inputs, axes)
+    shapes = jax.eval_shape(lambda i: estimator.evaluate(i, recipe), inputs)
+    grid = read_axes(inputs, axes, results(shapes))
     sizes = [len(axis) for axis in grid]
     shape = chunk_shape(sizes, CHUNK)
 
@@ -62,5 +63,5 @@ def tabulate(
         name: (tuple(grid[d].name for d in sorted(moved[name])), values)
         for name, values in found.items()
     }
-    meanings = described(jax.eval_shape(lambda i: estimator.evaluate(i, recipe), inputs))
-    return dataset(columns, grid, inputs, meanings, provenance(estimator, inputs, recipe))
+    attrs = provenance(estimator, inputs, recipe)
+    return dataset(columns, grid, inputs, described(shapes), attrs)

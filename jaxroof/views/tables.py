@@ -42,6 +42,15 @@ def plain_table(title: str | None = None) -> Table:
     return Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title_justify="left")
 
 
+def size(value: float, unit: str) -> str:
+    """Return an amount with four digits.
+
+    >>> size(169.0322e9, "B")
+    '169 GB'
+    """
+    return show(float(f"{value:.4g}"), unit)
+
+
 def plan_words(plan: xr.Dataset) -> str:
     """Return a split in the field's short forms, such as ``dp 16 tp 4 pp 32 microbatch 1``."""
     return (
@@ -60,7 +69,7 @@ def plans_table(data: xr.Dataset, order: Sequence[int], limit: float) -> Table:
     table = plain_table()
     for header in ("#", "dp", "tp", "pp", "micro-\nbatch", "fast\ntp x dp x pp"):
         table.add_column(header, justify="right", no_wrap=True)
-    for header in ("step\ntime", "samples\n/s", "MFU\n%", f"memory of\n{show(limit, 'B')}"):
+    for header in ("step\ntime", "samples\n/s", "MFU\n%", f"memory of\n{size(limit, 'B')}"):
         table.add_column(header, justify="right", no_wrap=True)
     for header in PARTS.values():
         table.add_column(f"{header}\n%", justify="right", no_wrap=True)
@@ -81,7 +90,7 @@ def _result_cells(row: xr.Dataset, limit: float) -> list[str]:
         seconds(float(row.step_time)),
         f"{float(row.throughput):.5g}",
         f"{100 * float(row.mfu):.1f}",
-        f"{show(memory, 'B').split()[0][:6]} {show(memory, 'B').split()[1]} {memory / limit:4.0%}",
+        f"{size(memory, 'B')} {memory / limit:4.0%}",
     ]
 
 
@@ -126,48 +135,46 @@ def sizes_table(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def grid_table(data: xr.Dataset, most: int = 12) -> Table | None:
+def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
     """Return the step time (or the first result) over a grid of one or two axes, thinned."""
-    dims = [d for d in data.sizes if d != "rank"]
     best = data.isel(rank=0) if "rank" in data.sizes else data
-    if not 1 <= len(dims) <= 2:
+    dims = list(best.sizes)
+    name = "step_time" if "step_time" in best else str(next(iter(best.data_vars), ""))
+    if not 1 <= len(dims) <= 2 or name not in best:
         return None
-    first, *others = dims
-    names = ["step_time"] if "step_time" in best else [str(next(iter(best.data_vars)))]
-    value = best[names[0]]
-    if set(value.dims) != set(dims):
-        return None
-    table = plain_table(f"{value.attrs.get('long_name', names[0])} [{value.attrs.get('units', '1')}]")
-    table.add_column(f"{first}", justify="right")
-    rows = _thin(data.sizes[first], most * 2)
-    if others:
-        columns = _thin(data.sizes[others[0]], most)
-        for j in columns:
-            table.add_column(_tick(best, others[0], j), justify="right")
-        table.columns[0].header = f"{first} \\ {others[0]}"
-        for i in rows:
-            cells = [_number(value.isel({first: i, others[0]: j})) for j in columns]
-            table.add_row(_tick(best, first, i), *cells)
+    value = best[name]
+    title = f"{value.attrs.get('long_name', name)} [{value.attrs.get('units', '1')}]"
+    brackets = "feasible" in best and "plans_legal" not in best
+    table = plain_table(title + ("; in brackets: not feasible" if brackets else ""))
+    if len(dims) == 1:
+        table.add_column(str(dims[0]), justify="right")
+        _one_axis(table, best, dims[0], value, _thin(best.sizes[dims[0]], 4 * most))
         return table
-    _one_axis(table, best, str(first), value, rows)
+    down, across = dims
+    columns = _thin(best.sizes[across], most)
+    table.add_column(f"{down} \\ {across}", justify="right", no_wrap=True)
+    for j in columns:
+        table.add_column(tick(best, across, j), justify="right", no_wrap=True)
+    for i in _thin(best.sizes[down], 2 * most):
+        cells = [_cell(best, value, {down: i, across: j}) for j in columns]
+        table.add_row(tick(best, down, i), *cells)
     return table
 
 
 def _one_axis(
-    table: Table, best: xr.Dataset, dim: str, value: xr.DataArray, rows: Sequence[int]
+    table: Table, best: xr.Dataset, dim: Any, value: xr.DataArray, rows: Sequence[int]
 ) -> None:
-    table.add_column(str(value.name), justify="right")
     searched = "plans_feasible" in best and "tensor" in best
+    table.add_column(str(value.name), justify="right")
     if searched:
         for header in ("throughput", "plan", "fast tp x dp x pp", "memory", "plans that fit"):
             table.add_column(header, justify="right")
     for i in rows:
         point = best.isel({dim: i})
-        cells = [_tick(best, dim, i), _number(value.isel({dim: i}))]
+        cells = [tick(best, dim, i), _cell(best, value, {dim: i})]
         if searched and bool(point.feasible):
-            memory = show(float(point.memory), "B")
             words = [f"{float(point.throughput):.5g}", plan_words(point), placement_words(point)]
-            cells += [*words, memory, f"{int(point.plans_feasible):,}"]
+            cells += [*words, size(float(point.memory), "B"), f"{int(point.plans_feasible):,}"]
         elif searched:
             cells += ["-", "nothing fits", "-", "-", "0"]
         table.add_row(*cells)
@@ -179,15 +186,21 @@ def _thin(size: int, most: int) -> list[int]:
     return sorted({round(float(i)) for i in np.linspace(0, size - 1, most)})
 
 
-def _tick(data: xr.Dataset, dim: Any, index: int) -> str:
-    if dim not in data.coords:
-        return str(index)
-    coordinate = data.coords[dim]
-    if coordinate.dtype.kind not in "if":
-        return str(coordinate.values[index])
-    return show(float(coordinate.values[index]), coordinate.attrs.get("units", "1"))
+def tick(data: xr.Dataset, dim: Any, index: int) -> str:
+    """Return what stands at a point of an axis: its value, or those that move together there."""
+    together = [c for n, c in data.coords.items() if c.dims == (dim,) and n != dim]
+    own = [data.coords[dim]] if dim in data.coords else []
+    named = [c for c in together or own if c.dtype.kind in "if"]
+    said = [size(float(c.values[index]), c.attrs.get("units", "1")) for c in named]
+    return " / ".join(said) if said else str(index)
 
 
-def _number(value: xr.DataArray) -> str:
-    number = float(value)
-    return "-" if np.isnan(number) else f"{number:.4g}"
+def _cell(best: xr.Dataset, value: xr.DataArray, at: dict[Any, int]) -> str:
+    """Return one value, in brackets where the point is not feasible, a dash where nothing is."""
+    number = float(value.isel({d: i for d, i in at.items() if d in value.dims}))
+    if np.isnan(number):
+        return "-"
+    held = "feasible" not in best or bool(
+        best.feasible.isel({d: i for d, i in at.items() if d in best.feasible.dims})
+    )
+    return f"{number:.4g}" if held else f"({number:.4g})"

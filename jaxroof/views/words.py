@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from jaxroof.units import show
-from jaxroof.views.tables import MEMORY, PARTS, placement_words, plan_words, seconds
+from jaxroof.views.tables import MEMORY, PARTS, placement_words, plan_words, seconds, size, tick
 
 BINDS = {
     "time_compute": "arithmetic and launches",
@@ -33,10 +32,10 @@ def counts_sentence(
     if legal == 0:
         return f"No legal plan{asked}.{rules}"
     over = legal - fits
-    kept = f"{_plans(legal)}{asked}; {fits:,} fit in {show(limit, 'B')}"
+    kept = f"{_plans(legal)}{asked}; {fits:,} fit in {size(limit, 'B')}"
     if over:
         least, most = data.memory.values.min(), data.memory.values.max()
-        kept += f", {over:,} need more (plans need {show(least, 'B')} to {show(most, 'B')})"
+        kept += f", {over:,} need more (plans need {size(least, 'B')} to {size(most, 'B')})"
     return f"{kept}.{rules}"
 
 
@@ -59,18 +58,17 @@ def close_sentence(
     value = data[objective].values[order]
     close = order[np.abs(value - value[0]) <= within * np.abs(value[0])]
     if len(close) == 1:
-        return f"No other plan that fits comes within {within:.3g} of it.".replace(
-            f"{within:.3g}", f"{100 * within:.3g} %"
-        )
+        return f"No other plan that fits comes within {100 * within:.3g} % of it."
     lean = data.isel(plan=int(close[np.argmin(data.memory.values[close])]))
     gap = abs(float(lean[objective]) / value[0] - 1.0)
     leanest = (
         "the best is also the leanest of them"
         if gap == 0
         else f"the leanest is {plan_words(lean)} ({placement_words(lean)}) with "
-        f"{show(float(lean.memory), 'B')}, {100 * gap:.2g} % behind"
+        f"{size(float(lean.memory), 'B')}, {100 * gap:.2g} % behind"
     )
-    return f"{len(close) - 1:,} more come within {100 * within:.3g} % of it; {leanest}."
+    more = "1 more comes" if len(close) == 2 else f"{len(close) - 1:,} more come"
+    return f"{more} within {100 * within:.3g} % of it; {leanest}."
 
 
 def nothing_fits(data: xr.Dataset, limit: float) -> str:
@@ -81,11 +79,11 @@ def nothing_fits(data: xr.Dataset, limit: float) -> str:
     parts = {words: float(lean[name]) for name, words in MEMORY.items()}
     largest = max(parts, key=lambda words: parts[words])
     over = float(lean.memory) - limit
-    listed = ", ".join(f"{words} {show(v, 'B')}" for words, v in sorted(parts.items(), key=lambda i: -i[1]))
+    listed = ", ".join(f"{words} {size(v, 'B')}" for words, v in sorted(parts.items(), key=lambda i: -i[1]))
     return (
-        f"nothing fits: the leanest plan ({plan_words(lean)}) needs {show(float(lean.memory), 'B')} "
-        f"of the {show(limit, 'B')} there is, {show(over, 'B')} too much; {largest} are the largest "
-        f"term ({listed})."
+        f"nothing fits: the leanest plan ({plan_words(lean)}) needs {size(float(lean.memory), 'B')} "
+        f"of the {size(limit, 'B')} there is, {size(over, 'B')} too much. Largest term: {largest} "
+        f"({listed})."
     )
 
 
@@ -98,12 +96,12 @@ def mine_sentences(
     if not bool(row.feasible):
         over = float(row.memory) - limit
         return (
-            f"{said}, but it does not fit: it needs {show(float(row.memory), 'B')}, "
-            f"{show(over, 'B')} more than there is."
+            f"{said}, but it does not fit: it needs {size(float(row.memory), 'B')}, "
+            f"{size(over, 'B')} more than there is."
         )
     place = int(np.flatnonzero(order == mine)[0]) + 1
     if place == 1:
-        return f"{said}: it is the best of the {len(order):,} that fit."
+        return f"{said}: it is the best of the {len(order):,} plans that fit."
     gap = abs(float(row[objective]) / float(best[objective]) - 1.0)
     differences = {n: float(row[n]) - float(best[n]) for n in PARTS}
     worst = sorted(differences, key=lambda n: -differences[n])[:2]
@@ -115,7 +113,7 @@ def mine_sentences(
         if int(row.data_vars[name]) != int(best.data_vars[name])
     ]
     return (
-        f"{said}: place {place:,} of the {len(order):,} that fit, {100 * gap:.3g} % behind the best"
+        f"{said}: place {place:,} of the {len(order):,} plans that fit, {100 * gap:.3g} % behind the best"
         f" in {objective}. It has {_listing(other)}, and spends {_listing(more)}."
     )
 
@@ -133,34 +131,44 @@ def _listing(words: Sequence[str]) -> str:
 def sweep_sentences(data: xr.Dataset) -> list[str]:
     """Return how large a grid was, its range, and where nothing fits and why."""
     best = data.isel(rank=0) if "rank" in data.sizes else data
-    size = int(np.prod([n for d, n in data.sizes.items() if d != "rank"], initial=1))
-    if "plans_legal" not in best:
-        return [f"{size:,} points."]
-    evaluations = int(data.attrs["evaluations"])
-    said = [f"{size:,} machines and sizes, {evaluations:,} evaluations."]
-    feasible = best.feasible.values
-    if feasible.any():
-        at = np.unravel_index(np.nanargmin(best.step_time.values), best.step_time.shape)
-        fastest = best.isel(dict(zip(best.step_time.dims, map(int, at), strict=True)))
-        slowest = float(np.nanmax(best.step_time.values))
-        least = float(fastest.step_time)
+    points = int(np.prod(list(best.sizes.values()), initial=1))
+    if "step_time" not in best:
+        return [f"{points:,} points."]
+    searched = "plans_legal" in best
+    counted = f", {int(data.attrs['evaluations']):,} evaluations" if searched else ""
+    said = [f"{points:,} points{counted}."]
+    step, feasible = xr.broadcast(best.step_time, best.feasible)
+    times = np.where(feasible.values, step.values, np.nan)
+    if feasible.values.any():
+        at = dict(zip(step.dims, map(int, np.unravel_index(np.nanargmin(times), times.shape)), strict=True))
+        least, most = float(np.nanmin(times)), float(np.nanmax(times))
+        plan = f", {plan_words(best.isel(at))}" if "tensor" in best.data_vars else ""
+        where = ", ".join(f"{dim} {tick(best, dim, i)}" for dim, i in at.items())
         said.append(
-            f"Fastest: {seconds(least)} a step, {plan_words(fastest)}"
-            f"{_where(fastest, best)}; the slowest point takes {slowest / least:.3g} times as long."
+            f"Fastest: {seconds(least)} a step{plan}{f' at {where}' if where else ''}; "
+            f"the slowest feasible point takes {most / least:.3g} times as long."
         )
-    if not feasible.all():
-        least_need = float(np.nanmin(np.append(best.memory_least.values[~feasible], np.inf)))
-        empty = int(np.sum(best.plans_legal.values[~feasible] == 0))
-        need = f"; the smallest needs {show(least_need, 'B')}" if np.isfinite(least_need) else ""
-        none = f"; at {empty:,} of them no plan is legal" if empty else ""
-        said.append(f"No plan fits at {int((~feasible).sum()):,} of {size:,} points{need}{none}.")
+    if not feasible.values.all():
+        said.append(_unfit(best, feasible.values) if searched else _refused(best, feasible.values))
     return said
 
 
-def _where(point: xr.Dataset, grid: xr.Dataset) -> str:
-    said = [
-        f"{name} {show(float(point[name]), str(grid[name].attrs.get('units', '1')))}"
-        for name in grid.dims
-        if name in grid.coords
-    ]
-    return f" at {', '.join(said)}" if said else ""
+def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:
+    """Return at how many points of a search nothing fits, and the least that it takes."""
+    _, need, legal = xr.broadcast(best.feasible, best.memory_least, best.plans_legal)
+    needs = need.values[~feasible]
+    least = f"; the smallest needs {size(float(np.nanmin(needs)), 'B')}" if np.isfinite(needs).any() else ""
+    empty = int(np.sum(legal.values[~feasible] == 0))
+    none = f"; at {empty:,} of them no plan is legal" if empty else ""
+    return f"No plan fits at {int((~feasible).sum()):,} of {feasible.size:,} points{least}{none}."
+
+
+def _refused(best: xr.Dataset, feasible: np.ndarray) -> str:
+    """Return how many points of a table each verdict refuses."""
+    verdicts = [n for n in best.data_vars if best[n].dtype == bool and n != "feasible"]
+    counts = {
+        best[n].attrs.get("long_name", n): int(np.sum(~xr.broadcast(best.feasible, best[n])[1].values))
+        for n in verdicts
+    }
+    broken = [f'"{words}" fails at {count:,}' for words, count in counts.items() if count]
+    return f"{int((~feasible).sum()):,} of {feasible.size:,} points are not feasible: {_listing(broken)}."
