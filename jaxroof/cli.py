@@ -62,7 +62,7 @@ Examples:
 @click.option("--objective", metavar="NAME", help="Result to improve.  [default: step_time]")
 @click.option("--all", "everything", is_flag=True, help="Write every plan, feasible or not, to -o.")
 def search(**options: Any) -> None:
-    """Print the fastest plans of a cluster, what binds them and what comes close."""
+    """Print the fastest plans of a cluster, and what binds them."""
     from jaxroof.commands import search_command
 
     _start()
@@ -144,7 +144,12 @@ def _start() -> None:
         jax.config.update("jax_compilation_cache_dir", folder)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-    jax.config.update("jax_num_cpu_devices", len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    jax.config.update("jax_num_cpu_devices", _cores())
+
+
+def _cores() -> int:
+    usable = getattr(os, "sched_getaffinity", None)
+    return len(usable(0)) if usable else os.cpu_count() or 1
 
 
 def _cache_folder() -> str:

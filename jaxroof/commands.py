@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from jaxroof.engine.constraints import Constraint, constraints
+from jaxroof.engine.constraints import constraints
 from jaxroof.engine.question import ask
 from jaxroof.engine.ranking import first_of_each, ranked
 from jaxroof.engine.search import survey
@@ -59,6 +59,8 @@ def search_command(
         writable(output)
     sizes = [_whole("--gpus", text) for text in gpus.split(",")]
     close = parse(within, "1", "--within")
+    if close < 0:
+        raise refusal("--within", f"expected a share of at least 0, such as 2%, given {within!r}")
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     settings = {"global_batch": _whole("--batch", batch), "split": split, **_settings(sets)}
     rules = constraints(where, PLAN_FIELDS, tables.SHORT)
@@ -206,7 +208,8 @@ def run_command(file: str, output: str | None) -> int:
         writable(output)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     start = time.perf_counter()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    page = Console(stderr=True)
+    with Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar:
         task = bar.add_task("evaluating", total=None)
         data = run_file(file, lambda done, total: bar.update(task, completed=done, total=total))
     took = time.perf_counter() - start
@@ -284,7 +287,7 @@ def _refuse_illegal(option: str, plan: dict[str, int], inputs: Inputs, recipe: A
             continue
         if not bool(rule.holds(inputs, **{f: plan[f] for f in fields})):
             said = ", ".join(f"{named.get(f, f)}={plan[f]}" for f in fields)
-            raise refusal(option, f"{said}: {rule.refusal} are not legal; {_why(rule.name, inputs)}")
+            raise refusal(option, f"{said} is one of the {rule.refusal}; {_why(rule.name, inputs)}")
 
 
 def _why(rule: str, inputs: Inputs) -> str:
@@ -311,6 +314,3 @@ def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray) -> int:
     first = [int(i) for i in order if mask[i]]
     rest = np.flatnonzero(mask)
     return first[0] if first else int(rest[np.argmin(data.step_time.values[rest])])
-
-
-__all__ = ["Constraint", "layers_command", "run_command", "search_command"]

@@ -3,7 +3,7 @@
 import csv
 import functools
 import gzip
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +91,17 @@ def only(rows: Rows, **chosen: Any) -> Rows:
     return where(rows, mask)
 
 
-def groups(rows: Rows, *keys: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the distinct values of some columns, in the order of the rows."""
-    yield from dict.fromkeys(zip(*(rows[key].tolist() for key in keys), strict=True))
+def distinct(rows: Rows, *keys: str) -> tuple[Rows, np.ndarray]:
+    """Return the distinct rows of some columns, and which of them every row is."""
+    seen: dict[Any, int] = {}
+    keyed = zip(*(rows[key].tolist() for key in keys), strict=True)
+    number = np.array([seen.setdefault(row, len(seen)) for row in keyed], dtype=np.int64)
+    return where({key: rows[key] for key in keys}, np.unique(number, return_index=True)[1]), number
+
+
+def joined(*tables: Rows) -> Rows:
+    """Return the rows of several tables with the same columns, one after the other."""
+    return {key: np.concatenate([rows[key] for rows in tables]) for key in tables[0]}
 
 
 def model(rows: Rows) -> jr.Model:
@@ -111,17 +119,16 @@ def _systems() -> dict[str, dict[str, float]]:
     }
 
 
-def system_fields(name: str) -> dict[str, float]:
-    """Return the fields of a golden system, such as B200+slowhbm, less its fast domain."""
-    part, _, change = name.partition("+")
-    return _systems()[part] | CHANGED[change]
+def system_columns(names: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the fields of golden systems, such as B200+slowhbm, less their fast domain."""
+    parts = [name.partition("+") for name in names.tolist()]
+    found = [_systems()[part] | CHANGED[change] for part, _, change in parts]
+    return {field: np.array([one[field] for one in found]) for field, _ in SYSTEM.values()}
 
 
 def system(rows: Rows) -> jr.System:
     """Return the systems of some rows, a column each field; their nvs is the fast domain."""
-    found = [system_fields(name) for name in rows["system"].tolist()]
-    columns = {field: np.array([one[field] for one in found]) for field in found[0]}
-    return jr.System(**columns, fast_domain=rows["nvs"])
+    return jr.System(**system_columns(rows["system"]), fast_domain=rows["nvs"])
 
 
 def plans(rows: Rows) -> np.ndarray:

@@ -1,7 +1,8 @@
-"""Every way of asking gives one answer: scalar, grid, jit and vmap; search and brute force."""
+"""Every way of asking gives one answer: alone, in a grid, compiled, in a batch, by search, by force."""
 
 import dataclasses
 import importlib.util
+import itertools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,22 +14,24 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import jaxroof as jr
-from jaxroof.engine import best, candidates, fold, points, tabulate
-from jaxroof.engine.axes import spread
-from jaxroof.engine.axes import read_axes as axes_of
-from jaxroof.engine.axes import replace_all
+from jaxroof.engine import best, fold, points, tabulate
+from jaxroof.engine.axes import read_axes, replace_all
+from jaxroof.engine.axes import points as grid_points
+from jaxroof.engine.search import search, survey
 from jaxroof.estimator import Candidates, Estimator, reads
 from jaxroof.estimators.training.inputs import Inputs, Model, Plan
 from jaxroof.estimators.training.recipe import Attention, Recipe
+from jaxroof.estimators.training.report import Report
 from jaxroof.estimators.training.step import training
 from jaxroof.named import system
 from jaxroof.record import Number, checked, get_at, quantity, record
 
 RTOL = 1e-12
 TIE = 1e-12
+BASELINES = Path(__file__).parents[1] / "benchmarks" / "baselines.py"
 
-# ---- Estimators under test ----------------------------------------------------------------------
+
+# ---- The estimators under law -------------------------------------------------------------------
 
 
 @record
@@ -55,15 +58,24 @@ def shape(inputs: Box, recipe: None) -> Shape:
 
 
 boxes = Estimator(step=shape, inputs=Box)
+lengths = st.floats(1e-3, 1e3)
+some_boxes = st.builds(Box, width=lengths, height=lengths, mass=lengths)
 
-SMALL = Model(layers=12.0, hidden=1536.0, feedforward=6144.0, heads=12.0, sequence=96.0)
 MACHINE = system("h200-nvs4", hbm_capacity="3 GB")
-SPLITS = {"data": (1.0, 2.0, 6.0), "tensor": (1.0, 2.0, 4.0, 8.0, 12.0), "pipeline": (1.0, 3.0, 5.0)}
+DRAWN = ("matrix_flops", "hbm_bandwidth", "fast_bandwidth", "slow_bandwidth", "slow_latency", "nics")
 
 
 @st.composite
-def training_inputs(draw: Any) -> Inputs:
-    """Return a step of a drawn model on a drawn machine, its plan legal or not."""
+def machines(draw: Any) -> Any:
+    """Return the machine with some of its numbers up to five times larger or smaller."""
+    factors = {field: draw(st.floats(0.2, 5.0)) for field in (*DRAWN, "hbm_capacity")}
+    scaled = {field: get_at(MACHINE, field) * factor for field, factor in factors.items()}
+    return dataclasses.replace(MACHINE, **scaled)
+
+
+@st.composite
+def steps(draw: Any) -> Inputs:
+    """Return a training step of any model, its plan legal or not."""
     heads = draw(st.integers(1, 16))
     model = Model(
         layers=float(draw(st.integers(5, 40))),
@@ -72,87 +84,411 @@ def training_inputs(draw: Any) -> Inputs:
         heads=float(heads),
         sequence=float(draw(st.integers(64, 4096))),
     )
-    factors = {
-        field: get_at(MACHINE, field) * draw(st.floats(0.1, 10.0))
-        for field in ("matrix_flops", "hbm_bandwidth", "fast_latency", "slow_bandwidth", "nics")
-    }
-    degrees = {field: draw(st.sampled_from(values)) for field, values in SPLITS.items()}
-    fast = {f"fast_{field}": draw(st.sampled_from((1.0, 2.0))) for field in degrees}
-    return Inputs(
-        model=model,
-        system=dataclasses.replace(MACHINE, **factors),
-        global_batch=96.0,
-        plan=Plan(**degrees, **fast, microbatch=draw(st.sampled_from((1.0, 2.0, 3.0)))),
-    )
-
-
-sizes = st.floats(1e-3, 1e3)
-box_inputs = st.builds(Box, width=sizes, height=sizes, mass=sizes)
+    degrees = {"data": (1.0, 2.0, 6.0), "pipeline": (1.0, 3.0, 5.0), "microbatch": (1.0, 2.0, 3.0)}
+    fast = {"fast_data": (1.0, 2.0), "fast_tensor": (1.0, 2.0), "fast_pipeline": (1.0, 3.0)}
+    plan = {field: draw(st.sampled_from(some)) for field, some in {**degrees, **fast}.items()}
+    plan["tensor"] = draw(st.sampled_from((1.0, 2.0, 4.0, 7.0)))
+    return Inputs(model=model, system=draw(machines()), global_batch=96.0, plan=Plan(**plan))
 
 
 class Row(NamedTuple):
-    """One estimator and two axes to try it on."""
+    """One estimator, its inputs, and two axes with what their values are multiplied by."""
 
-    name: str
     estimator: Estimator
     recipe: Any
-    draw: Any
-    axes: tuple[str, str]
-    floor: str  # the result that parts of it are small against: their rounding is of its size
+    inputs: Any
+    axes: dict[str, float]
+    floor: str = ""  # parts of this result may be small differences: they have its rounding
 
 
-TRAINING_AXES = ("system.hbm_bandwidth", "plan.tensor")
-ESTIMATORS = [
-    *(
-        Row(f"training {a.value}", training, Recipe(attention=a), training_inputs(), TRAINING_AXES, t)
-        for a, t in ((a, "step_time") for a in Attention)
-    ),
-    Row("one function", boxes, None, box_inputs, ("width", "mass"), ""),
-]
-each_estimator = pytest.mark.parametrize("row", ESTIMATORS, ids=[row.name for row in ESTIMATORS])
+STEP_AXES = {"system.hbm_bandwidth": 0.3, "plan.tensor": 2.0}
+ROWS = {
+    **{
+        f"training {attention.value}": Row(
+            training, Recipe(attention=attention), steps(), STEP_AXES, "step_time"
+        )
+        for attention in Attention
+    },
+    "one function": Row(boxes, None, some_boxes, {"width": 3.0, "mass": 0.5}),
+}
+each_estimator = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 
 
-def results(report: Any) -> dict[str, np.ndarray]:
+def arrays(report: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(value) for name, value in points.results(report).items()}
 
 
 def assert_same(actual: dict[str, Any], expected: dict[str, Any], floor: str = "") -> None:
-    """Assert equality at RTOL; parts of a time may be differences, so they have its rounding."""
     assert set(actual) == set(expected)
     for name, value in expected.items():
         atol = RTOL * np.max(expected[floor]) if floor and name.startswith("time_") else 0.0
         np.testing.assert_allclose(actual[name], value, rtol=RTOL, atol=atol, err_msg=name)
 
 
+# ---- One evaluation -----------------------------------------------------------------------------
+
+
 @each_estimator
-def test_scalar_is_grid_is_jit_is_vmap(row: Row) -> None:
-    """Each result is the same whether asked for alone, in a grid, compiled or in a batch."""
-    compiled = jax.jit(lambda inputs: row.estimator.evaluate(inputs, row.recipe))
-    batched = jax.jit(jax.vmap(lambda inputs: row.estimator.evaluate(inputs, row.recipe)))
+def test_alone_is_compiled_is_batch_is_grid(row: Row) -> None:
+    """Every result is the same asked for alone, compiled, in a batch and in a grid."""
+
+    def evaluate(inputs: Any) -> Any:
+        return row.estimator.evaluate(inputs, row.recipe)
+
+    compiled, batched = jax.jit(evaluate), jax.jit(jax.vmap(evaluate))
 
     @settings(max_examples=15, deadline=None, derandomize=True)
-    @given(row.draw, st.sampled_from((0.25, 2.0, 3.0)))
-    def same(inputs: Any, factor: float) -> None:
+    @given(row.inputs)
+    def same(inputs: Any) -> None:
         inputs = checked(inputs)
-        axes = {path: [float(get_at(inputs, path)) * f for f in (1.0, factor)] for path in row.axes}
-        axes = {p: [max(v, 1.0) if "plan" in p else v for v in values] for p, values in axes.items()}
-        if "plan.tensor" in axes:
-            axes["plan.tensor"] = [np.floor(v) for v in axes["plan.tensor"]]
+        axes = {path: get_at(inputs, path) * [1.0, factor] for path, factor in row.axes.items()}
         grid = tabulate.tabulate(row.estimator, inputs, row.recipe, axes=axes)
-        dims = [path.rpartition(".")[2] for path in row.axes]
-        corners = [
-            (i, j, replace_all(inputs, {p: np.float64(axes[p][k]) for p, k in zip(axes, (i, j), strict=True)}))
-            for i in range(2)
-            for j in range(2)
-        ]
-        batch = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(x) for x in leaves]), *(c[2] for c in corners))
-        every = results(batched(batch))
-        for number, (i, j, one) in enumerate(corners):
-            scalar = results(row.estimator.evaluate(one, row.recipe))
-            at = {d: k for d, k in zip(dims, (i, j), strict=True)}
-            cell = {n: v.isel({d: k for d, k in at.items() if d in v.dims}).values for n, v in grid.items()}
-            assert_same(results(compiled(one)), scalar, row.floor)
-            assert_same({n: v[number] for n, v in every.items()}, scalar, row.floor)
-            assert_same(cell, scalar, row.floor)
+        asked = [replace_all(inputs, values) for _, values in grid_points(read_axes(inputs, axes))]
+        batch = jax.tree.map(lambda *leaves: jnp.stack([*map(jnp.asarray, leaves)]), *asked)
+        every = arrays(batched(batch))
+        cells = grid.broadcast_like(xr.Dataset(coords=grid.coords)).stack(point=[*grid.sizes])
+        for number, one in enumerate(asked):
+            expected = arrays(compiled(one))
+            assert_same({n: v[number] for n, v in every.items()}, expected, row.floor)
+            assert_same({n: v.values[number] for n, v in cells.items()}, expected, row.floor)
+        assert_same(arrays(evaluate(inputs)), arrays(compiled(inputs)), row.floor)
 
     same()
+
+
+@each_estimator
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_parts_then_step_is_evaluate(row: Row, data: Any) -> None:
+    """Parts evaluated once for each distinct set of what they read, then the step: the same report."""
+    inputs, estimator = checked(data.draw(row.inputs)), row.estimator
+    if estimator.plan is None:
+        assert estimator.evaluate_parts(inputs, row.recipe) == {}
+        assert_same(
+            arrays(estimator.step(inputs, row.recipe)), arrays(estimator.evaluate(inputs, row.recipe))
+        )
+        return
+    grid = itertools.product((1.0, 2.0, 6.0), (1.0, 2.0, 4.0), (1.0, 3.0), (1.0, 2.0), (1.0, 2.0))
+    fields = ("data", "tensor", "pipeline", "fast_tensor", "fast_data")
+    plans = dict(zip(fields, np.array([*grid]).T, strict=True))
+    wide = {f.name: plans.get(f.name, np.ones(108)) for f in dataclasses.fields(Plan)}
+    bare = dataclasses.replace(inputs, plan=None)
+    parts = {}
+    for name, part in estimator.parts.items():
+        table = np.stack([wide[field] for field in reads(part)])
+        distinct, number = np.unique(table, axis=1, return_inverse=True)
+        assert distinct.shape[1] < 108
+        rows = part(bare, row.recipe, **dict(zip(reads(part), distinct, strict=True)))
+        parts[name] = jax.tree.map(
+            lambda leaf, n=number.reshape(-1): leaf[n] if jnp.ndim(leaf) else leaf, rows
+        )
+    asked = dataclasses.replace(inputs, plan=Plan(**wide))
+    assert_same(
+        arrays(estimator.step(asked, row.recipe, **parts)),
+        arrays(estimator.evaluate(asked, row.recipe)),
+        row.floor,
+    )
+
+
+# ---- Search against brute force -----------------------------------------------------------------
+
+SMALL = Model(layers=12.0, hidden=1536.0, feedforward=6144.0, heads=12.0, sequence=96.0)
+FIELDS = [f.name for f in dataclasses.fields(Plan)]
+SPLIT = [field for field in FIELDS if field not in training.placement]
+BETTER = {f.name: f.metadata["better"] for f in dataclasses.fields(Report)}
+
+
+def brute_force(every: dict[str, np.ndarray], objective: str, top: int, alike: list[str]) -> Any:
+    """Return the rows of the best plans: argmin, then again without the plans like the winner."""
+    sign = -1.0 if BETTER[objective] == "higher" else 1.0
+    order = np.lexsort([*(every[field] for field in reversed(FIELDS)), every["memory"]])
+    order = order[every["feasible"][order]]
+    found = []
+    while len(order) and len(found) < top:
+        values = sign * every[objective][order]
+        least = values.min()
+        winner = order[np.argmax(values <= least + TIE * abs(least))]
+        found.append({name: column[winner] for name, column in every.items()})
+        same = [every[field][order] == every[field][winner] for field in alike]
+        order = order[~np.all(same, axis=0)]
+    return found
+
+
+BANDWIDTHS = {"system.hbm_bandwidth": ["0.5 TB/s", "8 TB/s"]}
+CAPACITIES = {"system.hbm_capacity": ["0.1 GB", "0.7 GB", "2 GB", "9 GB"]}
+SIZES = {"gpus": [7, 16, 24, 48]}  # no legal plan on 7
+TOGETHER = {"cluster": {"gpus": [8, 48], "global_batch": [24, 144]}}
+MIXED = {"cluster": {"gpus": [8, 48], "system.hbm_capacity": ["1 GB", "0.5 GB"]}}
+NODES = {"node": {"system.hbm_bandwidth": [1e12, 6e12], "system.hbm_capacity": [2e9, 4e8]}}
+SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # axes, options
+    "one machine": ({}, {}),
+    "machines and capacities": (BANDWIDTHS | CAPACITIES, {}),
+    "best splits": (BANDWIDTHS | CAPACITIES, {"top": 5}),
+    "best plans": (BANDWIDTHS | CAPACITIES, {"top": 5, "placements": True}),
+    "best splits of one machine": ({}, {"top": 7}),
+    "more than there are": ({"gpus": [8]}, {"top": 40, "where": "tensor=2,pipeline=2"}),
+    "throughput": (CAPACITIES, {"objective": "throughput"}),
+    "utilisation": (BANDWIDTHS, {"objective": "mfu", "top": 3}),
+    "memory": (BANDWIDTHS | CAPACITIES, {"objective": "memory", "top": 3}),
+    "a time that is often 0": (BANDWIDTHS, {"objective": "time_data", "top": 4}),
+    "cluster sizes": (SIZES | CAPACITIES, {}),
+    "best splits of cluster sizes": (SIZES | BANDWIDTHS, {"top": 3}),
+    "batches": ({"global_batch": [24, 96]} | BANDWIDTHS, {}),
+    "domains": ({"system.fast_domain": [1, 6, 8]} | SIZES, {}),
+    "layers": ({"model.layers": [12, 18]} | CAPACITIES, {"objective": "tokens_per_second"}),
+    "size and batch together": (TOGETHER | CAPACITIES, {}),
+    "size and capacity together": (MIXED | BANDWIDTHS, {}),
+    "rate and capacity together": (NODES, {"top": 2}),
+    "constrained": (BANDWIDTHS | SIZES, {"where": "tensor<=4,pipeline>1,microbatch!=2"}),
+    "usable share": ({"system.hbm_usable": [0.2, 0.9]}, {"attention": "recompute"}),
+    "precision": ({"precision.activation": [1, 2, 4]} | CAPACITIES, {"attention": "unfused"}),
+}
+
+
+@pytest.mark.parametrize(("axes", "options"), SEARCHES.values(), ids=SEARCHES)
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(machine=machines())
+def test_search_is_survey_then_argmin(axes: Any, options: Any, machine: Any) -> None:
+    """A search finds what listing every plan at every point and taking the best finds."""
+    inputs = checked(Inputs(model=SMALL, system=machine, gpus=24.0, global_batch=48.0))
+    found = search(training, inputs, axes=axes, **options)
+    top, objective = options.get("top", 1), options.get("objective", "step_time")
+    alike = FIELDS if options.get("placements") else SPLIT
+    choice = {key: options[key] for key in ("where", "attention") if key in options}
+    found = found if top > 1 else found.expand_dims(rank=1)
+    grid = read_axes(inputs, axes)
+    for index, values in grid_points(grid):
+        at = found.isel(dict(zip([axis.name for axis in grid], index, strict=True)))
+        listed = survey(training, replace_all(inputs, values), **choice)
+        every = {name: column.values for name, column in listed.items()}
+        expected = brute_force(every, objective, top, alike)
+        assert int(at.plans_legal) == listed.sizes["plan"]
+        assert int(at.plans_feasible) == int(listed.feasible.sum())
+        least = every["memory"].min() if listed.sizes["plan"] else np.nan
+        np.testing.assert_allclose(at.memory_least, least, rtol=RTOL)
+        for rank in range(top):
+            winner = {n: c.values for n, c in at.isel(rank=rank).items() if n in every}
+            if rank < len(expected):
+                assert [int(winner[f]) for f in FIELDS] == [expected[rank][f] for f in FIELDS]
+                assert_same(winner, expected[rank], "step_time")
+            else:
+                assert not winner["feasible"]
+                assert [int(winner[f]) for f in FIELDS] == [-1] * len(FIELDS)
+                assert np.isnan(winner[objective])
+
+
+@pytest.fixture
+def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name, size in (
+        (best, "LANES", 3),
+        (best, "CELLS", 64),
+        (best, "QUESTIONS", 2),
+        (tabulate, "CHUNK", 5),
+        (points, "CHUNK", 64),
+    ):
+        monkeypatch.setattr(module, name, size)
+
+
+CLUSTER = checked(Inputs(model=SMALL, system=MACHINE, gpus=24.0, global_batch=48.0))
+CHUNKED = SIZES | CAPACITIES | {"system.hbm_bandwidth": [1e12, 2e12, 3e12, 5e12, 7e12]}
+
+
+@pytest.fixture
+def whole_answers() -> list[xr.Dataset]:
+    return chunked_questions()
+
+
+def chunked_questions() -> list[xr.Dataset]:
+    planned = dataclasses.replace(CLUSTER, plan=Plan(data=2.0, tensor=4.0, pipeline=3.0, microbatch=1.0))
+    axes = {"plan.tensor": [1, 2, 4], "system.hbm_bandwidth": [1e12, 2e12, 3e12], "gpus": [8, 24]}
+    return [
+        search(training, CLUSTER, axes=CHUNKED),
+        search(training, CLUSTER, axes=CHUNKED, top=3),
+        tabulate.tabulate(training, planned, axes=axes),
+        survey(training, CLUSTER),
+    ]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_chunks_do_not_change_answers(
+    whole_answers: list[xr.Dataset], request: pytest.FixtureRequest, devices: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cut into other chunks, spread over other devices, a grid has the same answers."""
+    request.getfixturevalue("short_chunks")
+    some = jax.devices()[:devices]
+    monkeypatch.setattr(jax, "devices", lambda: some)
+    for chunked, whole in zip(chunked_questions(), whole_answers, strict=True):
+        xr.testing.assert_allclose(chunked, whole, rtol=RTOL, atol=0.0)
+        assert {n: chunked[n].dims for n in chunked} == {n: whole[n].dims for n in whole}
+
+
+def test_capacity_as_threshold_is_mask() -> None:
+    """At every capacity, one that a plan fills exactly too, a threshold keeps what a mask keeps."""
+    every = {name: column.values for name, column in survey(training, CLUSTER).items()}
+    needs = np.unique(every["memory"])
+    needs = needs[:: len(needs) // 40]
+    capacities = np.unique([np.nextafter(needs, 0.0), needs, np.nextafter(needs, np.inf)])
+    found = search(training, CLUSTER, axes={"system.hbm_capacity": capacities})
+    for number, capacity in enumerate(capacities):
+        fits = {**every, "feasible": every["memory"] <= capacity}
+        expected = brute_force(fits, "step_time", 1, FIELDS)
+        at = found.isel(hbm_capacity=number)
+        assert int(at.plans_feasible) == int(fits["feasible"].sum())
+        assert bool(at.feasible) == bool(expected)
+        assert [int(at[f]) for f in FIELDS] == [e[f] for e in expected for f in FIELDS] or not expected
+        alone = search(training, CLUSTER, **{"system.hbm_capacity": capacity})
+        assert [int(alone[f]) for f in FIELDS] == [int(at[f]) for f in FIELDS]
+
+
+def test_one_compile_serves_all_sizes() -> None:
+    """All cluster sizes share one compiled fold; another question of equal shape compiles nothing."""
+    estimator = dataclasses.replace(training, name="compiled anew")
+    axes = {"gpus": [6, 12, 24, 48], "system.hbm_bandwidth": [1e12, 2e12], "system.hbm_capacity": [1e9]}
+    before = fold.best._cache_size()
+    search(estimator, CLUSTER, axes=axes)
+    assert fold.best._cache_size() == before + 1
+    folds, evaluations = fold.best._cache_size(), points.evaluated._cache_size()
+    other = dataclasses.replace(CLUSTER, system=system("b200-nvs8"), model=dataclasses.replace(SMALL, hidden=3072.0))
+    axes = {"gpus": [48, 16, 8, 24], "system.hbm_bandwidth": [3e12, 4e12], "system.hbm_capacity": [2e9]}
+    search(estimator, other, axes=axes)
+    assert fold.best._cache_size() == folds
+    assert points.evaluated._cache_size() == evaluations
+
+
+# ---- Ties ---------------------------------------------------------------------------------------
+
+
+@record
+class Option:
+    """What a user's search chooses."""
+
+    left: Number = quantity("1", "Number of the option.", whole=True)
+    right: Number = quantity("1", "Where it is put.", whole=True)
+
+
+@record
+class Pool:
+    """How many options there are and how close they come."""
+
+    options: Number = quantity("1", "Options to choose from.", whole=True)
+    stride: Number = quantity("1", "One option in so many is good.", whole=True)
+    noise: Number = quantity("s", "Step between the costs of good options.", zero=True)
+    room: Number = quantity("B", "What an option may need.")
+    plan: Option | None = None
+
+
+@record
+class Outcome:
+    """What an option costs and needs."""
+
+    cost: Number = quantity("s", "Cost of the option.")
+    need: Number = quantity("B", "Need of the option, equal for some.")
+
+
+def outcome(pool: Pool, recipe: None) -> Outcome:
+    left, right = pool.plan.left, pool.plan.right
+    scatter = jnp.mod(left * 7919.0 + right * 104729.0, 13.0) - 6.0
+    good = jnp.mod(left, pool.stride) == 0.0
+    return Outcome(
+        cost=jnp.where(good, 1.0 + pool.noise * scatter, 2.0 + 1e-3 * scatter),
+        need=1.0 + jnp.floor(jnp.mod(left * 7907.0, pool.options) / 4.0),
+    )
+
+
+def options(pool: Pool, recipe: None) -> Candidates:
+    left = np.arange(1, int(pool.options) + 1)
+    plans = {"left": np.repeat(left, 3), "right": np.tile([1, 2, 3], len(left))}
+    return Candidates(plans, {})
+
+
+pools = Estimator(
+    name="pools",
+    inputs=Pool,
+    plan=Option,
+    step=outcome,
+    candidates=options,
+    structural=("options",),
+    objective="cost",
+    need="need",
+    limit=lambda pool: pool.room,
+    placement=("right",),
+)
+
+TIES = [  # options (three placements each), one good in so many, noise
+    (300.0, 7.0, 0.0),
+    (300.0, 7.0, 5e-14),  # all good ones within 1e-12 of each other
+    (300.0, 1.0, 5e-14),
+    (300.0, 7.0, 3e-13),  # some within 1e-12 of the best, all within 1e-12 of another
+    (300.0, 1.0, 3e-13),
+    (25000.0, 997.0, 5e-14),  # larger blocks
+    (25000.0, 97.0, 3e-13),
+]
+
+
+@pytest.mark.parametrize(("count", "stride", "noise"), TIES)
+@pytest.mark.parametrize(("top", "placements"), [(1, False), (6, False), (6, True)])
+def test_ties_go_to_the_leaner_then_the_smaller(
+    count: float, stride: float, noise: float, top: int, placements: bool
+) -> None:
+    """Costs within 1e-12 of the best are equal: the leaner option wins, then the smaller tuple."""
+    pool = Pool(options=count, stride=stride, noise=noise, room=count)
+    rooms = [count / 80.0, count]
+    axes = {"noise": [noise, 0.0], "room": rooms}
+    found = search(pools, pool, axes=axes, top=top, placements=placements)
+    found = found if top > 1 else found.expand_dims(rank=1)
+    every = {name: column.values for name, column in survey(pools, pool).items()}
+    order = np.lexsort([every["right"], every["left"], every["need"]])
+    for index, room in enumerate(rooms):
+        left = order[every["need"][order] <= room]
+        for rank in range(top):
+            costs = every["cost"][left]
+            winner = left[np.argmax(costs <= costs.min() + TIE * abs(costs.min()))]
+            at = found.isel(noise=0, room=index, rank=rank)
+            assert (int(at.left), int(at.right)) == (every["left"][winner], every["right"][winner])
+            like = every["left"][left] == every["left"][winner]
+            like &= (every["right"][left] == every["right"][winner]) | (not placements)
+            left = left[~like]
+
+
+# ---- A second implementation --------------------------------------------------------------------
+
+
+def baselines() -> Any:
+    specification = importlib.util.spec_from_file_location("baselines", BASELINES)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_search_is_the_independent_implementation() -> None:
+    """On random machines the winner is that of a NumPy program written apart from jaxroof."""
+    other = baselines()
+    random = np.random.default_rng(20241003)
+    count = 60
+    scaled = {
+        field: get_at(MACHINE, field) * np.exp(random.uniform(-1.5, 1.5, count))
+        for field in (*DRAWN, "hbm_capacity", "vector_flops", "launch_latency", "fast_latency")
+    }
+    for gpus, batch, domain in ((24, 48, 4), (64, 96, 8), (6, 12, 8)):
+        inputs = Inputs(model=SMALL, system=MACHINE, gpus=float(gpus), global_batch=float(batch))
+        found = search(
+            training,
+            inputs,
+            axes={"machine": {f"system.{field}": values for field, values in scaled.items()}},
+            **{"system.fast_domain": domain},
+        )
+        fields = {f: scaled.get(f, float(get_at(MACHINE, f))) for f in other.System._fields}
+        machine = other.System(**{**fields, "fast_domain": domain})
+        model = other.Model(**{f: int(get_at(SMALL, f)) for f in other.Model._fields})
+        plans = other.enumerate_1d(model, gpus, batch, domain)
+        stacked = other.stack_plans(plans)
+        index, times = other.numpy_best(model, machine, batch, stacked)
+        feasible = np.isfinite(times)
+        assert 0 < feasible.sum()
+        np.testing.assert_array_equal(found.feasible, feasible)
+        np.testing.assert_allclose(found.step_time[feasible], times[feasible], rtol=RTOL)
+        for field in other.Plan._fields:
+            np.testing.assert_array_equal(found[field][feasible], getattr(stacked, field)[index[feasible]])

@@ -160,6 +160,6 @@ def test_golden_settings_name_their_columns() -> None:
     """Rows of one setting differ in operation and variant alone."""
     rows = golden.read("layers_1d")
     same = ("model", *golden.MODEL.keys() - {"depth"}, "system", "nvs", "b", "tp1", "nv_tp1")
-    settings = list(golden.groups(rows, "setting", *same))
-    assert len(settings) == len(set(rows["setting"].tolist())) == 62
+    settings = golden.distinct(rows, "setting", *same)[0]["setting"]
+    assert len(settings) == len(set(settings.tolist())) == 62
     assert set(rows["tp2"].tolist()) == set(rows["nv_tp2"].tolist()) == {1.0}

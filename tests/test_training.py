@@ -9,7 +9,6 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.engine.points import at_points
 from jaxroof.estimators.training.block import operations
 
 VALUES = [  # golden column, ours, SI size of its unit, rtol, floor as a share of the step time
@@ -59,151 +58,195 @@ def at(found: xr.Dataset, **places: np.ndarray) -> xr.Dataset:
     return found.isel({name: xr.Variable("row", index) for name, index in places.items()})
 
 
-LISTS = [  # system, gpus, plans, throughput of the best that fits, its rtol
-    ("H200", 2048, 1810, 102.463805377367, 1e-12),
-    ("B200", 2048, 1810, 246.6086955787982, 1e-12),
-    ("B200", 1024, 1818, None, None),
-    ("B200", 16384, 1310, None, None),
+LISTS = [  # system, gpus, plans
+    ("H200", 2048, 1810),
+    ("B200", 2048, 1810),
+    ("B200", 1024, 1818),
+    ("B200", 16384, 1310),
 ]
 
 
-@pytest.mark.parametrize(("name", "gpus", "count", "best", "rtol"), LISTS)
-def test_every_plan(
-    name: str, gpus: int, count: int, best: float | None, rtol: float | None
-) -> None:
-    """All legal plans of a cluster, fitting or not, with all their times and all their memory."""
+def listed(name: str, gpus: int) -> tuple[golden.Rows, jr.Inputs]:
+    """Return the golden plans of GPT-3 1T in fast domains of 4, and the question they answer."""
     rows = golden.read(f"candidates_1d_gpt3_{name}_nvs4_n{gpus}")
-    system = jr.System(**golden.system_fields(name), fast_domain=4)
-    inputs = jr.Inputs(model=jr.model("gpt3-1t"), system=system, gpus=gpus, global_batch=4096)
+    fields = golden.system_columns(np.array([name]))
+    system = jr.System(**{f: column[0] for f, column in fields.items()}, fast_domain=4)
+    return rows, jr.Inputs(model=jr.model("gpt3-1t"), system=system, gpus=gpus, global_batch=4096)
+
+
+@pytest.mark.parametrize(("name", "gpus", "count"), LISTS)
+def test_every_plan(name: str, gpus: int, count: int) -> None:
+    """All legal plans of a cluster, fitting or not, with all their times and all their memory."""
+    rows, inputs = listed(name, gpus)
     found = jr.survey(jr.training, inputs)
     assert found.sizes["plan"] == golden.size(rows) == count
-    order = np.lexsort([found[field] for field in reversed(FIELDS)])
-    found = found.isel(plan=order)
+    found = found.isel(plan=np.lexsort([found[field] for field in reversed(FIELDS)]))
     check_plans(found, rows)
     check_values(found, rows)
     np.testing.assert_array_equal(found["feasible"], rows["feasible"] == 1)
-    if best is not None:
-        assert float(found["throughput"].where(found["feasible"]).max()) == pytest.approx(
-            best, rel=rtol, abs=0.0
-        )
+
+
+@pytest.mark.parametrize(("name", "gpus", "count"), LISTS)
+def test_best_of_every_plan(name: str, gpus: int, count: int) -> None:
+    """A search of one machine finds the best of all golden plans that fit, and counts them."""
+    rows, inputs = listed(name, gpus)
+    fitting = golden.where(rows, rows["feasible"] == 1)
+    best = golden.where(fitting, np.array([np.argmax(fitting["throughput"])]))
+    found = jr.search(jr.training, inputs).expand_dims("row")
+    assert [int(found["plans_legal"].item()), int(found["plans_feasible"].item())] == [
+        count,
+        golden.size(fitting),
+    ]
+    check_plans(found, best)
+    check_values(found, best)
 
 
 def test_legal_plans_are_as_many() -> None:
     """Plans are counted for each model, fast domain and cluster size, whatever the hardware."""
     rows = golden.read("candidate_counts", tp_kind="1d")
     assert golden.size(rows) == 78
+    assert jr.training.candidates is not None
     for i, name in enumerate(rows["model"].tolist()):
-        system = jr.system("b200-nvs8", fast_domain=rows["nvs"][i])
         inputs = jr.Inputs(
             model=jr.model(golden.MODELS[name]),
-            system=system,
+            system=jr.system("b200-nvs8", fast_domain=rows["nvs"][i]),
             gpus=rows["n"][i],
             global_batch=rows["global_batch"][i],
         )
-        assert jr.training.candidates is not None
         plans = jr.training.candidates(inputs, jr.Recipe()).plans
         assert len(plans["data"]) == rows["n_candidates"][i], (name, inputs)
 
 
-def winners(name: golden.Rows | str, rows: golden.Rows, top: int) -> xr.Dataset:
-    """Return the best plans at every row of one model and one batch, by one search.
+def winners(model: jr.Model, rows: golden.Rows, top: int) -> xr.Dataset:
+    """Return the best plans at every row of one model and one batch, from one search.
 
-    The grid is the distinct systems crossed with the distinct (gpus, fast domain); every row is a
-    point of it.
+    Its grid crosses the systems with the sites: an accelerator count and a fast domain. Every row
+    is one point of the grid.
     """
-    machines = list(golden.groups(rows, "system"))
-    sites = list(golden.groups(rows, "n", "nvs"))
-    first = {"system": np.array([m for (m,) in machines]), "nvs": np.ones(len(machines))}
-    columns = golden.system(first)
-    fields = [field for field, _ in golden.SYSTEM.values()]
-    axes = {
-        "machine": {f"system.{field}": getattr(columns, field) for field in fields},
-        "site": {"gpus": [n for n, _ in sites], "system.fast_domain": [nvs for _, nvs in sites]},
-    }
+    systems, machine = golden.distinct(rows, "system")
+    sites, site = golden.distinct(rows, "n", "nvs", "global_batch")
+    columns = golden.system_columns(systems["system"])
+    assert len(set(sites["global_batch"])) == 1
+    found = jr.search(
+        jr.training,
+        jr.Inputs(model=model, system=jr.system("b200-nvs8")),
+        axes={
+            "machine": {f"system.{field}": column for field, column in columns.items()},
+            "site": {"gpus": sites["n"], "system.fast_domain": sites["nvs"]},
+        },
+        top=top,
+        placements=True,
+        gpus=sites["n"][0],
+        global_batch=sites["global_batch"][0],
+    )
+    return at(found, machine=machine, site=site)
+
+
+@functools.cache
+def published(name: str) -> tuple[golden.Rows, xr.Dataset]:
+    """Return the published searches of a model, and our ten best plans of each."""
+    rows = golden.read("feasible_counts", tp_kind="1d", model=name)
+    return rows, winners(jr.model(golden.MODELS[name]), rows, top=10)
+
+
 PUBLISHED = [  # model, rows of feasible_counts, rows of top10, of which say that nothing fits
     ("gpt3_1T", 78, 420, 0),
     ("vit_era5", 78, 78, 78),
 ]
 
 
-@pytest.mark.parametrize(("name", "count", "ranks", "empty"), PUBLISHED)
-def test_fitting_plans_are_as_many(name: str, count: int, ranks: int, empty: int) -> None:
+@pytest.mark.parametrize(("name", "count"), [row[:2] for row in PUBLISHED])
+def test_fitting_plans_are_as_many(name: str, count: int) -> None:
     """Plans and those that fit are counted on each published system at each cluster size."""
-    rows = golden.read("feasible_counts", tp_kind="1d", model=name)
+    rows, found = published(name)
     assert golden.size(rows) == count
-    found = at(published(name)[2], **published_at(name, rows))
     np.testing.assert_array_equal(found["plans_legal"], rows["n_candidates"])
     np.testing.assert_array_equal(found["plans_feasible"], rows["n_feasible"])
     shown = np.minimum(rows["n_feasible"], 10)
     np.testing.assert_array_equal(found["feasible"].sum("rank"), shown)
 
 
-@pytest.mark.parametrize(("name", "count", "ranks", "empty"), PUBLISHED)
-def test_ten_best_plans(name: str, count: int, ranks: int, empty: int) -> None:
+@pytest.mark.parametrize(("name", "count", "empty"), [(n, *row) for n, _, *row in PUBLISHED])
+def test_ten_best_plans(name: str, count: int, empty: int) -> None:
     """The ten best plans come in the published order with the published values."""
     rows = golden.read("top10", tp_kind="1d", model=name)
-    assert (golden.size(rows), int(np.sum(rows["rank"] < 0))) == (ranks, empty)
-    found = published(name)[2]
-    nothing = golden.where(rows, rows["rank"] < 0)
-    check_nothing(at(found, **published_at(name, nothing)))
-    rows = golden.where(rows, rows["rank"] >= 0)
-    held = at(found, **published_at(name, rows), rank=rows["rank"].astype(int))
+    nothing = rows["rank"] < 0
+    assert (golden.size(rows), int(np.sum(nothing))) == (count, empty)
+    searches, found = published(name)
+    keys = ("system", "nvs", "n", "global_batch")
+    both = golden.joined(*({key: t[key] for key in keys} for t in (searches, rows)))
+    place = golden.distinct(both, *keys)[1][golden.size(searches) :]
+    check_nothing(found.isel(row=place[nothing]))
+
+    place, rows = place[~nothing], golden.where(rows, ~nothing)
+    held = at(found, row=place, rank=rows["rank"].astype(int))
+    assert held["feasible"].all()
     check_plans(held, rows)
     check_values(held, rows)
-    assert held["feasible"].all()
 
 
-SINGLE = [("best_of", 35, 9), ("edge_cases", 17, 10)]  # file, rows, of which nothing fits
+SINGLE = [  # model, batch, rows of best_of, rows of edge_cases, of both where nothing fits
+    ("gpt3", 4096, 13, 8, 5),
+    ("gpt3", 1, 0, 2, 1),
+    ("gpt3", 3, 0, 1, 0),
+    ("gpt3_1T", 4096, 16, 4, 10),
+    ("gpt3_1T", 3072, 1, 0, 0),
+    ("gpt3_1T", 2048, 1, 0, 0),
+    ("gpt3_1T", 960, 1, 0, 0),
+    ("wide", 4096, 1, 0, 1),
+    ("wide", 1024, 1, 0, 0),
+    ("vit_half", 4096, 1, 0, 0),
+    ("vit_era5", 4096, 0, 2, 2),
+]
 
 
-@pytest.mark.parametrize(("name", "count", "empty"), SINGLE)
-def test_best_plan(name: str, count: int, empty: int) -> None:
+@pytest.mark.parametrize(("name", "batch", "extra", "edge", "empty"), SINGLE)
+def test_best_plan(name: str, batch: int, extra: int, edge: int, empty: int) -> None:
     """The best plan and the runner-up, at odd sizes, batches, domains, models and machines."""
-    rows = golden.read(name, tp_kind="1d")
-    fits = rows["n_feasible"] > 0
-    assert (golden.size(rows), int(np.sum(~fits))) == (count, empty)
-    model, system = golden.model(rows), golden.system(rows)
-    fields = (*(field for field, _ in golden.SYSTEM.values()), "fast_domain")
-    row = {
-        **{f"model.{field}": getattr(model, field) for field in golden.MODEL.values()},
-        **{f"system.{field}": getattr(system, field) for field in fields},
-        "gpus": rows["n"],
-        "global_batch": rows["global_batch"],
-    }
-    inputs = jr.Inputs(model=jr.model("gpt3"), system=jr.system("b200-nvs8"), gpus=8)
-    found = jr.search(jr.training, inputs, axes={"row": row}, top=2, placements=True)
+    chosen = {"tp_kind": "1d", "model": name, "global_batch": batch}
+    tables = [golden.read(file, **chosen) for file in ("best_of", "edge_cases")]
+    assert [golden.size(table) for table in tables] == [extra, edge]
+    rows = golden.joined(*tables)
+    fits, some = rows["n_feasible"] > 0, rows["n_candidates"] > 0
+    assert int(np.sum(~fits)) == empty
+    shapes = golden.model(golden.distinct(rows, *golden.MODEL)[0])
+    model = jr.Model(**{field: getattr(shapes, field).item() for field in golden.MODEL.values()})
+    found = winners(model, rows, top=2)
 
     np.testing.assert_array_equal(found["plans_legal"], rows["n_candidates"])
     np.testing.assert_array_equal(found["plans_feasible"], rows["n_feasible"])
-    some = rows["n_candidates"] > 0
     least = found["memory_least"].values
     assert np.isnan(least[~some]).all()
-    golden.agree(
-        least[some], rows["min_mem_all"][some] * golden.GIGA, 1e-12, says="min_mem_all"
-    )
+    expected = rows["min_mem_all"][some] * golden.GIGA
+    golden.agree(least[some], expected, 1e-12, says="min_mem_all")
     check_nothing(found.isel(row=~fits))
-    best, held = found.isel(row=fits, rank=0), golden.where(rows, fits)
-    check_plans(best, held)
-    check_values(best, held)
-    check_runner_up(found.isel(row=fits, rank=1), held)
+    check_best(found.isel(row=fits), golden.where(rows, fits))
 
 
-def check_runner_up(found: Any, rows: golden.Rows) -> None:
-    """Assert the step time of the second best plan, where a second fits."""
+def test_every_best_plan_is_checked() -> None:
+    """The models and batches above are all there are."""
+    counts = [sum(row[column] for row in SINGLE) for column in (2, 3)]
+    files = [golden.read(file, tp_kind="1d") for file in ("best_of", "edge_cases")]
+    assert counts == [golden.size(rows) for rows in files] == [35, 17]
+
+
+def check_best(found: xr.Dataset, rows: golden.Rows) -> None:
+    """Assert the best plan with all its values, and the step time of the second where it fits."""
+    best, second = found.isel(rank=0), found.isel(rank=1)
+    assert best["feasible"].all()
+    check_plans(best, rows)
+    check_values(best, rows)
     two = rows["n_feasible"] > 1
-    np.testing.assert_array_equal(found["feasible"], two)
-    golden.agree(
-        found["step_time"].values[two], rows["t_second"][two], 1e-12, says="t_second"
-    )
+    np.testing.assert_array_equal(second["feasible"], two)
+    golden.agree(second["step_time"].values[two], rows["t_second"][two], 1e-12, says="t_second")
 
 
-BOTH = ("system.hbm_capacity", "system.hbm_bandwidth")
-RATES = ("system.matrix_flops", "system.vector_flops")
-HARDWARE = {path: path.partition(".")[2] for path in (*BOTH, *RATES)}
-GOLDEN = {field: (column, unit) for column, (field, unit) in golden.SYSTEM.items()}
-SWEEPS = [  # grid, gpus, rows, what moves along i, what moves along j
-    ("bw_cap_small", 4096, 120, BOTH[:1], BOTH[1:]),
-    ("flops_cap_small", 2048, 130, BOTH, RATES),
+SWEEPS = [  # grid, gpus, rows, columns that move together along i, and along j
+    ("bw_cap_small", 4096, 120, ("hbm_capacity",), ("hbm_bandwidth",)),
+    (
+        *("flops_cap_small", 2048, 130),
+        *(("hbm_capacity", "hbm_bandwidth"), ("matrix_flops_fp16", "vector_flops_fp16")),
+    ),
 ]
 
 
@@ -214,26 +257,19 @@ def test_hardware_sweeps(
     """The best plan is found anew at every memory and rate of a varied B200."""
     rows = golden.read("hw_sweep_small", grid=grid, n=gpus)
     assert golden.size(rows) == count
-    places = {}
-    axes = {}
-    for index, paths in (("i", down), ("j", across)):
-        first, places[index] = np.unique(rows[index], return_index=True, return_inverse=True)[1:]
-        axes[index] = {}
-        for path in paths:
-            column, unit = GOLDEN[HARDWARE[path]]
-            axes[index][path] = rows[column][first] * unit
-            np.testing.assert_array_equal(rows[column][first][places[index]], rows[column])
+    axes, places = {}, {}
+    for name, columns in (("i", down), ("j", across)):
+        values, places[name] = golden.distinct(rows, *columns)
+        ours = {column: golden.SYSTEM[column] for column in columns}
+        axes[name] = {f"system.{ours[c][0]}": values[c] * ours[c][1] for c in columns}
     inputs = jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"), gpus=gpus)
     found = jr.search(jr.training, inputs, axes=axes, top=2, placements=True)
     dims = dict(zip(found["plans_legal"].dims, places.values(), strict=True))
     found = at(found, **{str(dim): place for dim, place in dims.items()})
 
     np.testing.assert_array_equal(found["plans_feasible"], rows["n_feasible"])
-    best = found.isel(rank=0)
-    check_plans(best, rows)
-    check_values(best, rows)
-    check_runner_up(found.isel(rank=1), rows)
-    days = SAMPLES / best["throughput"].values / 86400.0
+    check_best(found, rows)
+    days = SAMPLES / found["throughput"].values[:, 0] / 86400.0
     golden.agree(days, rows["days"], 1e-12, says="days", rows=rows)
 
 
@@ -291,3 +327,19 @@ def test_one_plan(
     """One plan, evaluated by itself."""
     report = jr.training.evaluate(gpt3_1t(system, **plan))
     assert float(getattr(report, result)) == pytest.approx(value, rel=rtol, abs=0.0)
+
+
+def test_one_sample() -> None:
+    """One sequence of GPT-3 of 1 T parameters: its FLOP, the MLP's share and the parameters."""
+    inputs = gpt3_1t("h200-nvs4")
+    layer = operations(inputs, jr.Recipe(), tensor=1.0, microbatch=1.0, fast_tensor=1.0)
+    names = list(layer)
+    flops = [float(o.work.forward.flops + o.work.backward.flops) for o in layer.values()]
+    mlp, attention = sum(flops[: names.index("qkv")]), sum(flops[names.index("qkv") :])
+    parameters = sum(float(o.work.parameters) for o in layer.values())
+    for value, expected, rtol in (  # sheet section 11
+        (128.0 * (mlp + attention), 12.569785006994787e15, 1e-12),
+        (mlp / attention, 1.9074197861849107, 1e-12),
+        (128.0 * parameters, 1006.665728e9, 1e-12),
+    ):
+        assert value == pytest.approx(expected, rel=rtol, abs=0.0)

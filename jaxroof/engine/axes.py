@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxroof.errors import refusal, unknown
-from jaxroof.record import checked_values, field_at, get_at, is_quantity, replace_at
+from jaxroof.record import checked_values, field_at, get_at, is_quantity, leaves, replace_at
 from jaxroof.units import parse
 
 
@@ -149,9 +149,11 @@ def settle(
         if key in choices:
             recipe = dataclasses.replace(recipe, **{key: _choice(recipe, key, value, where)})
             continue
-        if "." not in key and key not in [f.name for f in dataclasses.fields(inputs)]:
-            options = [f.name for f in dataclasses.fields(inputs)] + choices
-            raise unknown(where, key, f"field of {type(inputs).__name__}", options)
+        known = [f.name for f in dataclasses.fields(inputs)]
+        if "." not in key and key not in known:
+            inside = [path for path, _, _ in leaves(inputs) if path.rpartition(".")[2] == key]
+            what = f"field of {type(inputs).__name__}"
+            raise unknown(where, key, what, inside or [*known, *choices])
         inputs = replace_at(inputs, key, _value(inputs, key, value, where))
     return inputs, recipe
 
@@ -168,19 +170,26 @@ def _choice(recipe: Any, key: str, value: Any, where: str) -> Any:
 
 def _value(inputs: Any, path: str, value: Any, where: str) -> Any:
     field = field_at(inputs, path)
-    if not is_quantity(field):
-        return value
     place = f"{where}: {path}" if where else path
+    if not is_quantity(field):
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return value
+        raise refusal(place, f"a record, not a number, given {value!r}; {_fields_of(inputs, path)}")
     if isinstance(value, str):
         value = parse(value, field.metadata["unit"], place)
     return checked_values(value, field, place)
 
 
+def _fields_of(inputs: Any, path: str) -> str:
+    held = get_at(inputs, path)
+    names = [f.name for f in dataclasses.fields(held)] if held is not None else []
+    return f"expected one of {', '.join(f'{path}.{name}' for name in names)}"
+
+
 def _column(inputs: Any, path: str, values: Any) -> np.ndarray:
     field = field_at(inputs, path)
     if not is_quantity(field):
-        names = ", ".join(f"{path}.{f.name}" for f in dataclasses.fields(get_at(inputs, path)))
-        raise refusal(path, f"a record, not a number; expected one of {names}")
+        raise refusal(path, f"a record, not a number; {_fields_of(inputs, path)}")
     unit = field.metadata["unit"]
     if isinstance(values, Spacing):
         ends = [parse(v, unit, path) for v in (values.start, values.stop)]

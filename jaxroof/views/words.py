@@ -25,7 +25,7 @@ def counts_sentence(
     legal, fits = data.sizes["plan"], int(data.feasible.sum())
     refused = json.loads(data.attrs["refused"])
     asked = f" with {' and '.join(where)}" if where else ""
-    said = [f"{count:,} {refusals[name]}" for name, count in refused.items() if count and name in refusals]
+    said = [f"{refusals[name]} ({count:,})" for name, count in refused.items() if count and name in refusals]
     rules = f" The rules of the split dropped {_listing(said)}." if said else ""
     if refused.get("where"):
         rules += f" Your constraints dropped {refused['where']:,} plans."
