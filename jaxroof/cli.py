@@ -27,9 +27,9 @@ def cli() -> None:
 
 def _common(command: Any) -> Any:
     options = [
-        click.option("--model", "model_name", required=True, metavar="M", help="Name or TOML file."),
-        click.option("--system", "system_name", required=True, metavar="S", help="Name or TOML file."),
-        click.option("--format", "number_format", metavar="F", help="Number format of the peak rate."),
+        click.option("--model", "model_name", required=True, metavar="M", help="Name or file."),
+        click.option("--system", "system_name", required=True, metavar="S", help="Name or file."),
+        click.option("--format", "number_format", metavar="F", help="Number format of the peak."),
         click.option("--split", default="1d", show_default=True, metavar="NAME", help="1d."),
         click.option(
             "--set", "sets", multiple=True, metavar="PATH=VALUE",
@@ -58,7 +58,9 @@ Examples:
 @click.option("--placements", is_flag=True, help="Every placement of a split, not its best alone.")
 @click.option("--where", default="", metavar="RULES", help="Constraints: 'tensor<=8,pipeline=4'.")
 @click.option("--mine", metavar="PLAN", help="Rank your own plan: tp=8,pp=8,microbatch=1.")
-@click.option("--within", default="2%", show_default=True, metavar="P", help="What counts as close.")
+@click.option(
+    "--within", default="2%", show_default=True, metavar="P", help="What counts as close."
+)
 @click.option("--objective", metavar="NAME", help="Result to improve.  [default: step_time]")
 @click.option("--all", "everything", is_flag=True, help="Write every plan, feasible or not, to -o.")
 def search(**options: Any) -> None:

@@ -66,7 +66,9 @@ def search_command(
     rules = constraints(where, PLAN_FIELDS, tables.SHORT)
     found = []
     for size in sizes:
-        question = ask(training, inputs, where=rules, objective=objective, top=top, gpus=size, **settings)
+        question = ask(
+            training, inputs, where=rules, objective=objective, top=top, gpus=size, **settings
+        )
         own = None if mine is None else _own_plan(mine, question.inputs, question.recipe)
         data = survey(training, question.inputs, question.recipe, where=rules)
         order = ranked(training, data, question.objective, question.sign, data.feasible.values)
@@ -118,7 +120,13 @@ def _print_sizes(page: Console, found: list[Any]) -> None:
         best = data.isel(plan=int(order[0])) if len(order) else None
         limit = float(memory_limit(question.inputs))
         rows.append(
-            {"gpus": size, "legal": data.sizes["plan"], "feasible": len(order), "best": best, "limit": limit}
+            {
+                "gpus": size,
+                "legal": data.sizes["plan"],
+                "feasible": len(order),
+                "best": best,
+                "limit": limit,
+            }
         )
     page.print(tables.sizes_table(rows))
     for size, question, data, order, _, own in found:
@@ -133,7 +141,7 @@ def _print_sizes(page: Console, found: list[Any]) -> None:
     fits = [r["gpus"] for r in rows if r["best"] is not None]
     if fits:
         page.print(
-            f"Scaling is throughput per accelerator relative to {fits[0]:,}, the first size that fits.",
+            f"Scaling: throughput per accelerator relative to {fits[0]:,}, the first that fits.",
             soft_wrap=True,
         )
 
@@ -191,7 +199,7 @@ def layers_command(
 
 
 def _placement(degrees: dict[str, int], domain: int) -> dict[str, int]:
-    """Return a placement that gives the fast domain to tensor ranks first, then data, then stages."""
+    """Return a placement that gives the fast domain to tensor, then data ranks, then stages."""
     placed = {}
     for field in ("tensor", "data", "pipeline"):
         share = int(np.gcd(degrees[field], domain))

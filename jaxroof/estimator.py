@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Candidates(NamedTuple):
-    """The legal plans of one question: a column of whole numbers per plan field, and what was refused."""
+    """The legal plans of one question, a column of whole numbers a field, and what was refused."""
 
     plans: Mapping[str, np.ndarray]
     refused: Mapping[str, int]
@@ -31,7 +31,9 @@ class Estimator:
     recipe: Any = None  # the default recipe: a frozen, hashable record of structural choices
     parts: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     candidates: Callable[[Any, Any], Candidates] | None = None
-    structural: tuple[str, ...] = ()  # paths that `candidates` reads: an axis there lists plans anew
+    structural: tuple[
+        str, ...
+    ] = ()  # paths that `candidates` reads: an axis there lists plans anew
     objective: str = ""  # the result that a search improves unless told otherwise
     need: str = ""  # the result that must not exceed ...
     limit: Callable[[Any], Any] | None = None  # ... this, a function of the inputs less their plan

@@ -17,7 +17,7 @@ jax.config.update("jax_enable_x64", True)
 Number = float | jax.Array
 Record = TypeVar("Record")
 
-# Counts and sizes beyond this are typing errors, and their products would leave float64's whole numbers.
+# Beyond these a number is a slip of the hand, and products of counts would not be exact.
 MOST = 1e30
 MOST_WHOLE = 1e9
 

@@ -5,7 +5,7 @@ from jaxroof.record import Number, quantity, record
 
 @record
 class System:
-    """One accelerator, its high-bandwidth memory and its links, at peak rates and with efficiencies.
+    """One accelerator, its high-bandwidth memory and its links: peak rates and efficiencies.
 
     Bandwidths are one direction per accelerator; a rate in use is its peak times its efficiency.
     """
@@ -13,7 +13,10 @@ class System:
     matrix_flops: Number = quantity("FLOP/s", "Peak dense matrix rate at the number format in use.")
     vector_flops: Number = quantity("FLOP/s", "Peak vector rate at the number format in use.")
     matrix_efficiency: Number = quantity(
-        "1", "Share of the peak rate, matrix and vector alike, that work runs at.", default=0.8, most=1
+        "1",
+        "Share of the peak rate, matrix and vector alike, that work runs at.",
+        default=0.8,
+        most=1,
     )
     launch_latency: Number = quantity(
         "s", "Time to launch one operation in one direction.", default=20e-6, zero=True
@@ -23,9 +26,7 @@ class System:
     hbm_usable: Number = quantity(
         "1", "Share of the capacity that a training step may fill.", default=1.0, most=1
     )
-    fast_domain: Number = quantity(
-        "1", "Accelerators that share the fast links.", whole=True
-    )
+    fast_domain: Number = quantity("1", "Accelerators that share the fast links.", whole=True)
     fast_bandwidth: Number = quantity("B/s", "Bandwidth inside the fast domain.")
     fast_efficiency: Number = quantity(
         "1", "Share of the fast bandwidth that messages run at.", default=0.7, most=1

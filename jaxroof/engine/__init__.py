@@ -1,1 +1,1 @@
-"""Grids: axes, tables and searches over any estimator. Knows records and arrays, nothing of transformers."""
+"""Grids: axes, tables and searches over any estimator; nothing of transformers."""

@@ -73,7 +73,7 @@ def read_axes(
     seen: set[str] = set()
     for key, values in (axes or {}).items():
         together = isinstance(values, Mapping)
-        paths = dict(values) if together else {key: values}  # type: ignore[call-overload]
+        paths = dict(values) if isinstance(values, Mapping) else {key: values}
         columns = {path: _column(inputs, path, v) for path, v in paths.items()}
         sizes = {path: len(column) for path, column in columns.items()}
         if not sizes:
@@ -90,7 +90,9 @@ def read_axes(
         if name in used:
             name = key.replace(".", "_")
         if name in used:
-            raise refusal(key, "the name of a result or of another axis; expected a name of its own")
+            raise refusal(
+                key, "the name of a result or of another axis; expected a name of its own"
+            )
         read.append(Axis(name.replace(".", "_"), columns))
     return read
 

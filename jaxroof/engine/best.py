@@ -60,7 +60,9 @@ def best_plans(question: Question, progress: Progress | None = None) -> Found:
         for chunk in _chunks(question, kind, group):
             for q in range(len(group.index)):
                 _fill(kind, group, q, chunk, found)
-            done += sum(map(len, group.ready.plans)) * math.prod(s.stop - s.start for s in chunk.place)
+            done += sum(map(len, group.ready.plans)) * math.prod(
+                s.stop - s.start for s in chunk.place
+            )
             if progress is not None:
                 progress(done, total)
     return dataclasses.replace(found, evaluations=total)
@@ -180,6 +182,7 @@ def chunk_shape(sizes: list[int], budget: int) -> list[int]:
 
 
 def places(axes: Sequence[Axis], shape: Sequence[int]) -> Iterator[Place]:
+    """Yield the part of the axes that each chunk covers."""
     counts = [-(-len(axis) // size) for axis, size in zip(axes, shape, strict=True)]
     for index in np.ndindex(*counts):
         yield tuple(
@@ -221,7 +224,8 @@ def _fill(kind: Kinds, group: Group, q: int, chunk: Chunk, found: Found) -> None
     """Write one question's chunk into the arrays of the whole grid."""
     order = kind.limits + kind.machine  # of the chunk's dimensions
     place = dict(zip(kind.outer + kind.structural, group.index[q], strict=True))
-    at = tuple(v for _, v in sorted([*place.items(), *zip(order, chunk.place, strict=True)]))
+    steps: dict[int, Any] = {**place, **dict(zip(order, chunk.place, strict=True))}
+    at = tuple(steps[d] for d in sorted(steps))
     turn = [int(i) for i in np.argsort(order)] if order else []
     position = np.moveaxis(chunk.position[q], 0, -1).transpose(*turn, len(order))
     objective = np.moveaxis(chunk.objective[q], 0, -1).transpose(*turn, len(order))

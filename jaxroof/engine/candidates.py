@@ -155,7 +155,7 @@ def prepared(
 
 
 def pack(estimator: Estimator, questions: Sequence[Sorted]) -> tuple[Distinct, Plans]:
-    """Return the plans of several questions as padded arrays, and the distinct rows of each part."""
+    """Return the distinct rows of each part, and the plans of several questions, padded."""
     count = np.array([len(q) for q in questions])
     size = _padding(int(max(count.max(), 1)), 256)
     lead = _padding(len(questions), 1)

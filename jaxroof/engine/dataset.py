@@ -61,7 +61,9 @@ def _coordinates(axes: Sequence[Axis], inputs: Any) -> dict[str, xr.Variable]:
             found[axis.name] = xr.Variable((axis.name,), np.arange(len(axis)))
         for path, values in axis.columns.items():
             leaf = path.rpartition(".")[2]
-            name = (leaf if leaf != axis.name else path.replace(".", "_")) if together else axis.name
+            name = (
+                (leaf if leaf != axis.name else path.replace(".", "_")) if together else axis.name
+            )
             meaning = field_at(inputs, path).metadata
             numbers = values.astype(np.int64) if meaning["whole"] else values
             about = {**attributes(meaning), "path": path}
@@ -72,7 +74,7 @@ def _coordinates(axes: Sequence[Axis], inputs: Any) -> dict[str, xr.Variable]:
 def provenance(estimator: Any, inputs: Any, recipe: Any, **more: Any) -> dict[str, str]:
     """Return the attributes that let anyone repeat a run: inputs, recipe, versions."""
     numbers = {path: np.asarray(v).tolist() for path, _, v in leaves(inputs) if np.ndim(v) == 0}
-    choices = dataclasses.asdict(recipe) if dataclasses.is_dataclass(recipe) else recipe
+    choices = vars(recipe) if dataclasses.is_dataclass(recipe) else recipe
     return {
         "Conventions": "CF-1.11",
         "estimator": estimator.name or estimator.step.__name__,

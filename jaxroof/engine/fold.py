@@ -1,4 +1,4 @@
-"""The hot path: the best plans of every machine, plans folded one at a time with machines in the lanes.
+"""The hot path: the best plans of every machine, plans folded one by one, machines in the lanes.
 
 Plans come sorted by what they need (memory), so that the plans that fit a limit are a prefix. The
 fold keeps the minimum of each block of plans and nothing else; the winners are found by an exact
@@ -120,7 +120,7 @@ def _questions(
 
 
 def _tables(fold: Fold, dims: tuple[int, ...], bare: Any, distinct: Distinct) -> dict[str, Any]:
-    """Return every part on its distinct rows: leaves [row, lane], [row] where no machine touches."""
+    """Return every part on its distinct rows: [row, lane], or [row] where no machine touches."""
     across = jax.tree.map(lambda leaf: leaf[None] if jnp.ndim(leaf) else leaf, bare)
 
     def table(name: str, part: Any) -> Any:
@@ -136,6 +136,8 @@ def _question(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the best plans of one question, [top, limit, lane]."""
     estimator, width = fold.estimator, fits.shape[-1]
+    plan_type = estimator.plan
+    assert plan_type is not None
 
     def objective(index: jax.Array) -> jax.Array:
         """Return the objective of one plan in every lane."""
@@ -144,7 +146,7 @@ def _question(
             name: jax.tree.map(functools.partial(_row, index=_row(plans.rows[name], index)), table)
             for name, table in tables.items()
         }
-        asked = dataclasses.replace(inputs, plan=estimator.plan(**plan))
+        asked = dataclasses.replace(inputs, plan=plan_type(**plan))
         report = estimator.step(asked, fold.recipe, **rows)
         return jnp.broadcast_to(fold.sign * getattr(report, fold.objective), (width,))
 
@@ -158,7 +160,7 @@ def _row(column: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def _lanes(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
-    """Return a leaf with its machine dimensions as one: none where the machine does not touch it."""
+    """Return a leaf with its machine dimensions as one; without, where no machine touches it."""
     leaf = jnp.asarray(leaf)
     head, machine = leaf.shape[:lead], leaf.shape[lead:]
     if all(size == 1 for size in machine):
@@ -189,7 +191,7 @@ def _block_minima(fold: Fold, objective: Any, count: jax.Array, size: int, width
 def _winners(
     fold: Fold, objective: Any, minima: jax.Array, plans: Plans, fits: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the best plans that fit, [top, limit, lane], from a second look inside their blocks."""
+    """Return the best plans that fit, [top, limit, lane], by a second look inside their blocks."""
     used = (plans.count + fold.block - 1) // fold.block
     whole_blocks = jnp.where(fits >= plans.count, used, fits // fold.block)
     chosen = _least_blocks(fold, minima, used, whole_blocks)

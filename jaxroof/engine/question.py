@@ -154,7 +154,9 @@ def _kinds(
     parts, need, aim = touched(shown, _ones(structure), axes)
     part: set[int] = set().union(*jax.tree.leaves(parts, is_leaf=lambda x: isinstance(x, set)))
     lists = {
-        d for d, some in enumerate(paths) if any(_under(path, estimator.structural) for path in some)
+        d
+        for d, some in enumerate(paths)
+        if any(_under(path, estimator.structural) for path in some)
     }
     every = set(range(len(axes)))
     outer = (lists & part) | need

@@ -1,7 +1,5 @@
 """The order of surveyed plans: by objective, ties to the leaner plan, then to the smaller one."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import xarray as xr
 
@@ -30,10 +28,9 @@ def ranked(
     return order
 
 
-def first_of_each(estimator: Estimator, data: xr.Dataset, order: Sequence[int]) -> np.ndarray:
+def first_of_each(estimator: Estimator, data: xr.Dataset, order: np.ndarray) -> np.ndarray:
     """Return the positions that come first for each split: its best placement."""
     assert estimator.plan is not None
-    order = np.asarray(order, np.int64)
     fields = [f for f in data.data_vars if f in estimator.plan.__dataclass_fields__]
     kinds = [data[f].values[order] for f in fields if f not in estimator.placement]
     if not len(order):

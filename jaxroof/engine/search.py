@@ -10,9 +10,9 @@ import xarray as xr
 from jaxroof.engine.axes import Values, settle, spread
 from jaxroof.engine.best import Found, Progress, best_plans
 from jaxroof.engine.candidates import listed
+from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import dataset, described, provenance
 from jaxroof.engine.points import at_points
-from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.question import Question, ask, constraints_of, probe
 from jaxroof.estimator import Estimator
 from jaxroof.record import checked, leaves, replace_at

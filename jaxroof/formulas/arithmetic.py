@@ -1,4 +1,4 @@
-"""The three piecewise operations that every formula shares, each with a derivative that means something."""
+"""The piecewise operations that every formula shares, with derivatives that mean something."""
 
 from typing import Any
 

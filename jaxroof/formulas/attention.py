@@ -1,7 +1,8 @@
 """The attention core: one fused kernel, or logits, softmax, dropout and weighted sum by themselves.
 
-``sequences`` counts (sequence, head) pairs on this accelerator, A = B h. Queries are ``queries`` rows,
-keys ``keys`` rows, each ``head_size`` wide: S = A p L scores, Q = A p q, K = A L q elements.
+``sequences`` counts (sequence, head) pairs on this accelerator, A = B h. Queries are p =
+``queries`` rows, keys L = ``keys`` rows, each q = ``head_size`` wide: S = A p L scores, Q = A p q
+and K = A L q elements.
 Attention is dense (M2: no causal halving) and the scaling by 1 / sqrt(q) is not counted.
 """
 
@@ -84,7 +85,9 @@ def logits(
     return Operation(forward, backward, activation_width * 2.0 * query, 0.0 * scores)
 
 
-def softmax(sequences: Number, queries: Number, keys: Number, activation_width: Number) -> Operation:
+def softmax(
+    sequences: Number, queries: Number, keys: Number, activation_width: Number
+) -> Operation:
     """Return the work of the softmax over keys as a kernel of its own.
 
     forward F = 2 S + A p (L - 1), 2 S moved; backward F = 3 S + A p (L - 1), 3 S moved; S kept.

@@ -29,7 +29,8 @@ def all_gather(
     """Return the time of a ring all-gather; a reduce-scatter takes the same.
 
     one tier:  t = l (g - 1) + (g - 1) / g V / b
-    two tiers: t = max(k V / (n s bs), k V / bf) + ls (N - 1) + lf (g - N), k = (g - 1) / g, N = g / s
+    two tiers: t = max(k V / (n s bs), k V / bf) + ls (N - 1) + lf (g - N)
+    with k = (g - 1) / g and N = g / s
 
     Assumes: Q5, on slow links alone the interfaces do not count; Q27, N is rounded down.
     Units: message [B], group, fast, nics [1], bandwidths [B/s], latencies [s] -> [s].

@@ -12,7 +12,7 @@ def linear(
     activation_width: Number,
     gradient_width: Number,
 ) -> Operation:
-    """Return the work of Y = X W with X [tokens, inputs] and W [inputs, outputs] on one accelerator.
+    """Return the work of Y = X W with X [tokens, inputs] and W [inputs, outputs].
 
     forward  F = T o (2 i - 1),  bytes of T i + T o activations and i o weights
     backward F = T i (2 o - 1) + i o (2 T - 1), bytes of 2 T i + 2 T o activations, i o weights

@@ -1,6 +1,6 @@
 """Tables of plans that a person reads at a glance."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,9 @@ MEMORY = {
 
 def plain_table(title: str | None = None) -> Table:
     """Return an empty table in the house's style."""
-    return Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title_justify="left")
+    return Table(
+        title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title_justify="left"
+    )
 
 
 def size(value: float, unit: str) -> str:
@@ -64,7 +66,7 @@ def placement_words(plan: xr.Dataset) -> str:
     return f"{int(plan.fast_tensor)}x{int(plan.fast_data)}x{int(plan.fast_pipeline)}"
 
 
-def plans_table(data: xr.Dataset, order: Sequence[int], limit: float) -> Table:
+def plans_table(data: xr.Dataset, order: Iterable[int], limit: float) -> Table:
     """Return plans in the order given: the split, how fast, how full, and where the time goes."""
     table = plain_table()
     for header in ("#", "dp", "tp", "pp", "micro-\nbatch", "fast\ntp x dp x pp"):

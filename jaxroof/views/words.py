@@ -25,7 +25,11 @@ def counts_sentence(
     legal, fits = data.sizes["plan"], int(data.feasible.sum())
     refused = json.loads(data.attrs["refused"])
     asked = f" with {' and '.join(where)}" if where else ""
-    said = [f"{refusals[name]} ({count:,})" for name, count in refused.items() if count and name in refusals]
+    said = [
+        f"{refusals[name]} ({count:,})"
+        for name, count in refused.items()
+        if count and name in refusals
+    ]
     rules = f" The rules of the split dropped {_listing(said)}." if said else ""
     if refused.get("where"):
         rules += f" Your constraints dropped {refused['where']:,} plans."
@@ -51,9 +55,7 @@ def best_sentence(best: xr.Dataset, limit: float) -> str:
     )
 
 
-def close_sentence(
-    data: xr.Dataset, order: np.ndarray, objective: str, within: float
-) -> str:
+def close_sentence(data: xr.Dataset, order: np.ndarray, objective: str, within: float) -> str:
     """Return how many plans come close to the best and the leanest of those."""
     value = data[objective].values[order]
     close = order[np.abs(value - value[0]) <= within * np.abs(value[0])]
@@ -79,9 +81,11 @@ def nothing_fits(data: xr.Dataset, limit: float) -> str:
     parts = {words: float(lean[name]) for name, words in MEMORY.items()}
     largest = max(parts, key=lambda words: parts[words])
     over = float(lean.memory) - limit
-    listed = ", ".join(f"{words} {size(v, 'B')}" for words, v in sorted(parts.items(), key=lambda i: -i[1]))
+    listed = ", ".join(
+        f"{words} {size(v, 'B')}" for words, v in sorted(parts.items(), key=lambda i: -i[1])
+    )
     return (
-        f"nothing fits: the leanest plan ({plan_words(lean)}) needs {size(float(lean.memory), 'B')} "
+        f"nothing fits: the leanest plan ({plan_words(lean)}) needs {size(limit + over, 'B')} "
         f"of the {size(limit, 'B')} there is, {size(over, 'B')} too much. Largest term: {largest} "
         f"({listed})."
     )
@@ -92,7 +96,9 @@ def mine_sentences(
 ) -> str:
     """Return the place of one's own plan, its gap to the best, and what differs."""
     row, best = data.isel(plan=mine), data.isel(plan=int(order[0]))
-    said = f"Yours: {plan_words(row)} ({placement_words(row)}), {seconds(float(row.step_time))} a step"
+    said = (
+        f"Yours: {plan_words(row)} ({placement_words(row)}), {seconds(float(row.step_time))} a step"
+    )
     if not bool(row.feasible):
         over = float(row.memory) - limit
         return (
@@ -106,15 +112,23 @@ def mine_sentences(
     differences = {n: float(row[n]) - float(best[n]) for n in PARTS}
     worst = sorted(differences, key=lambda n: -differences[n])[:2]
     more = [f"{seconds(differences[n])} more in {BINDS[n]}" for n in worst if differences[n] > 0]
-    fields = ("data", "tensor", "pipeline", "microbatch", "fast_tensor", "fast_data", "fast_pipeline")
+    fields = (
+        "data",
+        "tensor",
+        "pipeline",
+        "microbatch",
+        "fast_tensor",
+        "fast_data",
+        "fast_pipeline",
+    )
     other = [
         f"{name} {int(row.data_vars[name])} instead of {int(best.data_vars[name])}"
         for name in fields
         if int(row.data_vars[name]) != int(best.data_vars[name])
     ]
     return (
-        f"{said}: place {place:,} of the {len(order):,} plans that fit, {100 * gap:.3g} % behind the best"
-        f" in {objective}. It has {_listing(other)}, and spends {_listing(more)}."
+        f"{said}: place {place:,} of the {len(order):,} plans that fit, {100 * gap:.3g} % behind "
+        f"the best in {objective}. It has {_listing(other)}, and spends {_listing(more)}."
     )
 
 
@@ -140,7 +154,11 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
     step, feasible = xr.broadcast(best.step_time, best.feasible)
     times = np.where(feasible.values, step.values, np.nan)
     if feasible.values.any():
-        at = dict(zip(step.dims, map(int, np.unravel_index(np.nanargmin(times), times.shape)), strict=True))
+        at = dict(
+            zip(
+                step.dims, map(int, np.unravel_index(np.nanargmin(times), times.shape)), strict=True
+            )
+        )
         least, most = float(np.nanmin(times)), float(np.nanmax(times))
         plan = f", {plan_words(best.isel(at))}" if "tensor" in best.data_vars else ""
         where = ", ".join(f"{dim} {tick(best, dim, i)}" for dim, i in at.items())
@@ -157,7 +175,11 @@ def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:
     """Return at how many points of a search nothing fits, and the least that it takes."""
     _, need, legal = xr.broadcast(best.feasible, best.memory_least, best.plans_legal)
     needs = need.values[~feasible]
-    least = f"; the smallest needs {size(float(np.nanmin(needs)), 'B')}" if np.isfinite(needs).any() else ""
+    least = (
+        f"; the smallest needs {size(float(np.nanmin(needs)), 'B')}"
+        if np.isfinite(needs).any()
+        else ""
+    )
     empty = int(np.sum(legal.values[~feasible] == 0))
     none = f"; at {empty:,} of them no plan is legal" if empty else ""
     return f"No plan fits at {int((~feasible).sum()):,} of {feasible.size:,} points{least}{none}."
@@ -167,8 +189,11 @@ def _refused(best: xr.Dataset, feasible: np.ndarray) -> str:
     """Return how many points of a table each verdict refuses."""
     verdicts = [n for n in best.data_vars if best[n].dtype == bool and n != "feasible"]
     counts = {
-        best[n].attrs.get("long_name", n): int(np.sum(~xr.broadcast(best.feasible, best[n])[1].values))
+        best[n].attrs.get("long_name", n): int(
+            np.sum(~xr.broadcast(best.feasible, best[n])[1].values)
+        )
         for n in verdicts
     }
     broken = [f'"{words}" fails at {count:,}' for words, count in counts.items() if count]
-    return f"{int((~feasible).sum()):,} of {feasible.size:,} points are not feasible: {_listing(broken)}."
+    unfit = f"{int((~feasible).sum()):,} of {feasible.size:,} points"
+    return f"{unfit} are not feasible: {_listing(broken)}."

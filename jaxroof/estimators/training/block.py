@@ -120,7 +120,9 @@ def _unfused(
     head_size = whole(model.hidden, model.heads)
     scores = (sequences, model.sequence, model.sequence)
     width = precision.activation
-    dropout = elementwise.dropout(sequences * model.sequence * model.sequence, width, precision.mask)
+    dropout = elementwise.dropout(
+        sequences * model.sequence * model.sequence, width, precision.mask
+    )
     return {
         "logits": LayerOperation(attention.logits(*scores, head_size, width), True),
         "softmax": LayerOperation(attention.softmax(*scores, width), False),

@@ -47,7 +47,7 @@ def microbatch_divides_batch(inputs: Any, *, data: Any, microbatch: Any) -> Any:
 
 
 def tensor_divides_tokens(inputs: Any, *, tensor: Any, microbatch: Any) -> Any:
-    """Return whether a microbatch's tokens divide over the tensor group (Q21: the sequence need not)."""
+    """Return whether a microbatch's tokens divide over the tensor group (Q21: not the sequence)."""
     return (microbatch * inputs.model.sequence) % tensor == 0
 
 
@@ -84,7 +84,7 @@ def placement_fills_domain(
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One reason to refuse a plan: its name in the report, its predicate, and what a person reads."""
+    """One reason to refuse a plan: its predicate, whose name the report has, and its words."""
 
     holds: Callable[..., Any]
     refusal: str

@@ -72,7 +72,7 @@ def _plans_1d(inputs: Inputs) -> Candidates:
 
 
 def _keep(inputs: Inputs, rows: Columns, rules: list[Rule], refused: dict[str, int]) -> Columns:
-    """Return the rows that every rule allows; each refused row counts for the first that drops it."""
+    """Return the rows that every rule allows; a refused row counts for the first to drop it."""
     for rule in rules:
         allowed = rule.holds(inputs, **{f: rows[f] for f in reads(rule.holds)})
         refused[rule.name] += int(np.sum(~allowed))

@@ -110,9 +110,7 @@ def model_flops(inputs: Inputs) -> Number:
     model = inputs.model
     weights = 4.0 * model.hidden * model.hidden + 2.0 * model.hidden * model.feedforward
     scores = 4.0 * model.sequence * model.hidden
-    return (
-        3.0 * inputs.global_batch * model.sequence * model.layers * (2.0 * weights + scores)
-    )
+    return 3.0 * inputs.global_batch * model.sequence * model.layers * (2.0 * weights + scores)
 
 
 def step(
