@@ -1,6 +1,5 @@
 """What the commands do: read what was typed, ask the engine, print."""
 
-import dataclasses
 import sys
 import time
 from typing import Any
@@ -14,18 +13,24 @@ from jaxroof.engine.question import ask
 from jaxroof.engine.ranking import first_of_each, ranked
 from jaxroof.engine.search import survey
 from jaxroof.engine.store import writable, write
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.plans import RULES
 from jaxroof.estimators.training.step import memory_limit, training
 from jaxroof.files import run as run_file
 from jaxroof.named import model, system
+from jaxroof.options import (
+    PLAN_FIELDS,
+    own_plan,
+    plan_fields,
+    refuse_illegal,
+    settings,
+    whole,
+)
 from jaxroof.units import parse
 from jaxroof.views import tables, words
 from jaxroof.views.layers import layer_table
 from jaxroof.views.layers import layers as layers_of
-
-PLAN_FIELDS = [f.name for f in dataclasses.fields(Plan)]
 
 
 def console() -> Console:
@@ -57,19 +62,19 @@ def search_command(
         raise InputError("--all: writes every plan to a file; expected -o FILE.csv, .json or .nc")
     if output is not None:
         writable(output)
-    sizes = [_whole("--gpus", text) for text in gpus.split(",")]
+    sizes = [whole("--gpus", text) for text in gpus.split(",")]
     close = parse(within, "1", "--within")
     if close < 0:
         raise refusal("--within", f"expected a share of at least 0, such as 2%, given {within!r}")
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    settings = {"global_batch": _whole("--batch", batch), "split": split, **_settings(sets)}
+    chosen = {"global_batch": whole("--batch", batch), "split": split, **settings(sets)}
     rules = constraints(where, PLAN_FIELDS, tables.SHORT)
     found = []
     for size in sizes:
         question = ask(
-            training, inputs, where=rules, objective=objective, top=top, gpus=size, **settings
+            training, inputs, where=rules, objective=objective, top=top, gpus=size, **chosen
         )
-        own = None if mine is None else _own_plan(mine, question.inputs, question.recipe)
+        own = None if mine is None else own_plan(mine, question.inputs, question.recipe)
         data = survey(training, question.inputs, question.recipe, where=rules)
         order = ranked(training, data, question.objective, question.sign, data.feasible.values)
         shown = order if placements else first_of_each(training, data, order)
@@ -173,14 +178,14 @@ def layers_command(
     if output is not None:
         writable(output)
     machine = system(system_name, number_format)
-    given = _plan_fields("--plan", plan_text)
+    given = plan_fields("--plan", plan_text)
     degrees = {f: given.get(f, 1) for f in ("data", "tensor", "pipeline", "microbatch")}
     full = {**degrees, **_placement(degrees, int(machine.fast_domain)), **given}
     plan = Plan(**{f: np.float64(v) for f, v in full.items()})
     batch = np.float64(full["data"] * full["microbatch"])
     inputs = Inputs(model=model(model_name), system=machine, plan=plan, global_batch=batch)
-    question = ask(training, inputs, split=split, **_settings(sets))
-    _refuse_illegal("--plan", full, question.inputs, question.recipe)
+    question = ask(training, inputs, split=split, **settings(sets))
+    refuse_illegal("--plan", full, question.inputs, question.recipe)
     data = layers_of(question.inputs, question.recipe)
     if output is not None:
         write(data, output)
@@ -232,83 +237,6 @@ def run_command(file: str, output: str | None) -> int:
         page.print(sentence, soft_wrap=True)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
-
-
-def _whole(option: str, text: str) -> int:
-    value = parse(text, "1", option)
-    if value != int(value) or value < 1 or value > 1e9:
-        raise refusal(option, f"expected whole numbers from 1 to 1e9, given {text.strip()!r}")
-    return int(value)
-
-
-def _settings(sets: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for text in sets:
-        path, equals, value = text.partition("=")
-        if not equals or not path.strip() or not value.strip():
-            raise refusal("--set", f"expected PATH=VALUE, given {text!r}")
-        found[path.strip()] = value.strip()
-    return found
-
-
-def _plan_fields(option: str, text: str) -> dict[str, int]:
-    """Return the plan fields of a text such as ``dp=64,tp=4``."""
-    found = {}
-    for item in text.split(","):
-        name, equals, value = item.partition("=")
-        field = tables.SHORT.get(name.strip(), name.strip())
-        if not equals:
-            raise refusal(option, f"expected FIELD=NUMBER, such as tp=8, given {item.strip()!r}")
-        if field not in PLAN_FIELDS:
-            raise unknown(option, name.strip(), "plan field", [*tables.SHORT, *PLAN_FIELDS])
-        found[field] = _whole(f"{option}: {name.strip()}", value)
-    return found
-
-
-def _own_plan(text: str, inputs: Inputs, recipe: Any) -> dict[str, int]:
-    """Return the fields of one's own plan, its data degree from the number of accelerators.
-
-    Raises: InputError that names the rule that a degree breaks.
-    """
-    own, gpus = _plan_fields("--mine", text), int(inputs.gpus or 1)
-    split = own.get("tensor", 1) * own.get("pipeline", 1) * own.get("context", 1)
-    if {"tensor", "pipeline"} <= set(own) and "data" not in own:
-        if gpus % split:
-            raise refusal("--mine", f"tp x pp = {split} does not divide {gpus} gpus")
-        own["data"] = gpus // split
-    if {"tensor", "pipeline", "data"} <= set(own) and split * own["data"] != gpus:
-        used = split * own["data"]
-        raise refusal("--mine", f"dp x tp x pp = {used}; expected the {gpus} of --gpus")
-    _refuse_illegal("--mine", own, inputs, recipe)
-    return own
-
-
-def _refuse_illegal(option: str, plan: dict[str, int], inputs: Inputs, recipe: Any) -> None:
-    from jaxroof.estimator import reads
-
-    named = {field: short for short, field in tables.SHORT.items()}
-    for rule in RULES[recipe.split]:
-        fields = reads(rule.holds)
-        if not set(fields) <= set(plan) or all(f.startswith("fast_") for f in fields):
-            continue
-        if option == "--plan" and rule.name == "placement_fills_domain":
-            continue
-        if not bool(rule.holds(inputs, **{f: plan[f] for f in fields})):
-            said = ", ".join(f"{named.get(f, f)}={plan[f]}" for f in fields)
-            raise refusal(option, f"{said} is one of the {rule.refusal}; {_why(rule.name, inputs)}")
-
-
-def _why(rule: str, inputs: Inputs) -> str:
-    facts = {
-        "tensor_divides_heads": f"the model has {int(inputs.model.heads)} heads",
-        "tensor_divides_hidden": f"the hidden width is {int(inputs.model.hidden)}",
-        "pipeline_divides_layers": f"the model has {int(inputs.model.layers)} layers",
-        "data_divides_batch": f"the batch is {int(inputs.global_batch)} sequences",
-        "microbatch_divides_batch": f"the batch is {int(inputs.global_batch)} sequences",
-        "tensor_divides_tokens": f"a sequence has {int(inputs.model.sequence)} tokens",
-        "placement_fills_domain": f"the fast domain holds {int(inputs.system.fast_domain)}",
-    }
-    return facts.get(rule, "see the docs of the split")
 
 
 def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray) -> int:

@@ -187,7 +187,7 @@ def _plan(name: str, settings: Mapping[str, Any], given: set[str]) -> Plan:
     for key in given:
         unit = field_at(start, key).metadata["unit"]
         values[key] = np.float64(parse(settings[key], unit, f"{name}: plan.{key}"))
-    return replace_all(start, values)  # type: ignore[no-any-return]
+    return replace_all(start, values)
 
 
 def _axes(name: str, written: Mapping[str, Any]) -> dict[str, Any]:

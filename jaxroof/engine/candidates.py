@@ -180,7 +180,7 @@ def pack(estimator: Estimator, questions: Sequence[Sorted]) -> tuple[Distinct, P
         fields={f: square(column, np.float64) for f, column in together.items()},
         rows=numbers,
         split=square(np.concatenate([q.split for q in questions]), np.int64),
-        count=jnp.asarray(np.pad(count, (0, lead - len(count)))),
+        counts=jnp.asarray(np.pad(count, (0, lead - len(count)))),
     )
     return distinct, plans
 

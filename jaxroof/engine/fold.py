@@ -28,7 +28,7 @@ class Plans(NamedTuple):
     fields: dict[str, jax.Array]  # plan fields as float64
     rows: dict[str, jax.Array]  # part -> the plan's row of its table
     split: jax.Array  # number of the plan's split
-    count: jax.Array  # plans, without padding [question]
+    counts: jax.Array  # plans, without padding [question]
 
 
 Distinct = dict[str, dict[str, jax.Array]]  # part -> plan field -> distinct rows [row]
@@ -150,7 +150,7 @@ def _question(
         report = estimator.step(asked, fold.recipe, **rows)
         return jnp.broadcast_to(fold.sign * getattr(report, fold.objective), (width,))
 
-    minima = _block_minima(fold, objective, plans.count, len(plans.split), width)
+    minima = _block_minima(fold, objective, plans.counts, len(plans.split), width)
     return _winners(fold, objective, minima, plans, fits)
 
 
@@ -192,11 +192,11 @@ def _winners(
     fold: Fold, objective: Any, minima: jax.Array, plans: Plans, fits: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Return the best plans that fit, [top, limit, lane], by a second look inside their blocks."""
-    used = (plans.count + fold.block - 1) // fold.block
-    whole_blocks = jnp.where(fits >= plans.count, used, fits // fold.block)
+    used = (plans.counts + fold.block - 1) // fold.block
+    whole_blocks = jnp.where(fits >= plans.counts, used, fits // fold.block)
     chosen = _least_blocks(fold, minima, used, whole_blocks)
     if fold.partial:  # the block that the limit cuts through
-        cut = jnp.where(fits < plans.count, fits // fold.block, -1)
+        cut = jnp.where(fits < plans.counts, fits // fold.block, -1)
         chosen = jnp.concatenate([chosen, cut[None]])
 
     values = _look(fold, objective, chosen, used)
