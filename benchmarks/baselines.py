@@ -436,7 +436,7 @@ def numpy_best(
         part = slice(start, start + block)
         some = System(*(field if np.size(field) == 1 else field[part] for field in system))
         times = numpy_step_times(model, some, global_batch, plans)
-        times[memory > some.hbm_capacity] = np.inf
+        np.copyto(times, np.inf, where=memory > some.hbm_capacity)
         first = np.argmax(times <= times.min(axis=0) * (1 + TIE_WINDOW), axis=0)
         best[part] = np.take_along_axis(times, first[None], axis=0)[0]
         index[part] = np.where(np.isfinite(best[part]), first, -1)

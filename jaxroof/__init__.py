@@ -8,10 +8,10 @@ from typing import Any
 
 _HOMES = {
     "InputError": "jaxroof.errors",
-    "record": "jaxroof.record",
-    "quantity": "jaxroof.record",
-    "replace_at": "jaxroof.record",
-    "System": "jaxroof.system",
+    "record": "jaxroof.records",
+    "quantity": "jaxroof.records",
+    "replace_at": "jaxroof.records",
+    "System": "jaxroof.hardware",
     "Estimator": "jaxroof.estimator",
     "Inputs": "jaxroof.estimators.training.inputs",
     "Model": "jaxroof.estimators.training.inputs",

@@ -21,7 +21,7 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.step import training
 from jaxroof.named import model, system
-from jaxroof.record import field_at, is_quantity
+from jaxroof.records import field_at, is_quantity
 from jaxroof.units import parse
 
 KEYS = (

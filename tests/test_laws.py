@@ -24,7 +24,7 @@ from jaxroof.estimators.training.recipe import Attention, Recipe
 from jaxroof.estimators.training.report import Report
 from jaxroof.estimators.training.step import training
 from jaxroof.named import system
-from jaxroof.record import Number, checked, get_at, quantity, record
+from jaxroof.records import Number, checked, get_at, quantity, record
 
 RTOL = 1e-12
 TIE = 1e-12

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxroof.errors import refusal, unknown
-from jaxroof.record import checked_values, field_at, get_at, is_quantity, leaves, replace_at
+from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
 from jaxroof.units import parse
 
 

@@ -18,7 +18,7 @@ from jaxroof.estimator import Estimator
 LANES = 4096  # machines and limits a device holds in one call
 CELLS = 1 << 23  # block minima a device holds in one call
 QUESTIONS = 64  # questions of one call, so that their padded plans stay small
-Progress = Callable[[int, int], None]  # (evaluations done, evaluations in all)
+Progress = Callable[[int, int], None]  # (combinations done, combinations in all)
 Place = tuple[slice, ...]  # over the limits, then the machine dimensions
 
 
@@ -32,7 +32,7 @@ class Found:
     feasible: np.ndarray  # plans that fit the limit, [*axes]
     least_need: np.ndarray  # [*axes], NaN without a plan
     refused: dict[str, int]  # plans or choices refused by each rule, over all questions
-    evaluations: int
+    combinations: int  # of plans and points, weighed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def best_plans(question: Question, progress: Progress | None = None) -> Found:
             )
             if progress is not None:
                 progress(done, total)
-    return dataclasses.replace(found, evaluations=total)
+    return dataclasses.replace(found, combinations=total)
 
 
 def _nothing_yet(question: Question) -> Found:
@@ -80,7 +80,7 @@ def _nothing_yet(question: Question) -> Found:
         feasible=np.zeros(shape, np.int64),
         least_need=np.full(shape, np.nan),
         refused={},
-        evaluations=0,
+        combinations=0,
     )
 
 
@@ -129,9 +129,12 @@ def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
     for place in places([*limits, *machine], shape):
         lanes = spread(group.inputs, cut(machine, place[len(limits) :], shape[len(limits) :]))
         fits = _fits(question.estimator, group, [*limits, *machine], place, shape)
+        # plans beyond the largest limit of the call cannot win: they are not folded
+        reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))
+        folded = packed._replace(counts=reach)
         rows = fits.reshape(len(fits), -1, *shape[len(limits) :])
         rows = np.concatenate([rows, np.zeros((lead - len(rows), *rows.shape[1:]), np.int64)])
-        found = folding.best(fold, mesh, shard, lanes, varied, group.ready.distinct, packed, rows)
+        found = folding.best(fold, mesh, shard, lanes, varied, group.ready.distinct, folded, rows)
         used = tuple(slice(0, s.stop - s.start) for s in place)
         inside = (slice(0, len(fits)), slice(None), *used)
         position, objective = (

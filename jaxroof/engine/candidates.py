@@ -14,7 +14,7 @@ from jaxroof.engine.fold import Distinct, Plans
 from jaxroof.engine.points import at_points, padded
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates, Estimator, reads
-from jaxroof.record import get_at, leaves, replace_at
+from jaxroof.records import get_at, leaves, replace_at
 
 
 def listed(

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.engine.axes import Axis
-from jaxroof.record import field_at, is_quantity, leaves
+from jaxroof.records import field_at, is_quantity, leaves
 
 Columns = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 

@@ -15,7 +15,7 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 from jaxroof.estimator import Estimator
-from jaxroof.record import replace_at
+from jaxroof.records import replace_at
 
 TIE = 1e-12  # objectives this close count as equal; the leaner plan wins, then the smaller one
 FAR = 1e300  # an objective that nothing has: no infinities in the arithmetic

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxroof.estimator import Estimator
-from jaxroof.record import leaves, replace_at
+from jaxroof.records import leaves, replace_at
 
 CHUNK = 4096  # points a call: one compile for all short lists
 

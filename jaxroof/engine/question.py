@@ -14,7 +14,7 @@ from jaxroof.engine.constraints import Constraint, constraints
 from jaxroof.engine.points import results
 from jaxroof.errors import InputError, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.record import checked, is_quantity
+from jaxroof.records import checked, is_quantity
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def ask(
         estimator=estimator,
         inputs=inputs,
         recipe=recipe,
-        axes=tuple(read_axes(inputs, axes, {*results(report), *_plan_fields(estimator)})),
+        axes=tuple(read_axes(inputs, axes, _taken(estimator, report))),
         where=constraints_of(estimator, where),
         objective=name,
         sign=sign,
@@ -89,6 +89,12 @@ def constraints_of(
     for text in texts:
         read += [text] if isinstance(text, Constraint) else constraints(text, fields)
     return tuple(read)
+
+
+def _taken(estimator: Estimator, report: Any) -> set[str]:
+    """Return the names of a search's variables, which no axis may have."""
+    counts = ("plans_legal", "plans_feasible", f"{estimator.need}_least")
+    return {*results(report), *_plan_fields(estimator), *counts}
 
 
 def _plan_fields(estimator: Estimator) -> list[str]:

@@ -15,7 +15,7 @@ from jaxroof.engine.dataset import dataset, described, provenance
 from jaxroof.engine.points import at_points
 from jaxroof.engine.question import Question, ask, constraints_of, probe
 from jaxroof.estimator import Estimator
-from jaxroof.record import checked, leaves, replace_at
+from jaxroof.records import checked, leaves, replace_at
 
 
 def search(
@@ -37,7 +37,7 @@ def search(
     together); ``where`` constrains plan fields (``"tensor<=8,pipeline=4"``); ``objective`` names a
     result, improved in its own direction; ``top`` keeps the best k splits, each with its best
     placement, or the best k plans with ``placements``; ``progress`` is told (done, all)
-    evaluations; ``settings`` are fields of the inputs or of the recipe.
+    combinations; ``settings`` are fields of the inputs or of the recipe.
     Returns: a Dataset over the axes (and ``rank`` where top > 1) of the winners' plan fields and
     results, ``plans_legal``, ``plans_feasible`` and the least need. Where nothing fits
     ``feasible`` is false, floats are NaN and whole numbers -1.
@@ -91,7 +91,7 @@ def search_dataset(question: Question, found: Found) -> xr.Dataset:
         objective=question.objective,
         where=[f"{c.field}{c.comparison}{c.value}" for c in question.where],
         refused=found.refused,
-        evaluations=str(found.evaluations),
+        combinations=str(found.combinations),
     )
     result = dataset(columns, axes, question.inputs, meanings, attrs)
     if question.top == 1:

@@ -13,7 +13,7 @@ from jaxroof.engine.best import Progress, chunk_shape, cut, places
 from jaxroof.engine.dataset import dataset, described, provenance
 from jaxroof.engine.points import evaluated, results
 from jaxroof.estimator import Estimator
-from jaxroof.record import checked
+from jaxroof.records import checked
 
 CHUNK = 1 << 18  # points of one call
 

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxroof.record import Number
+from jaxroof.records import Number
 
 
 def larger(a: Number, b: Number) -> Number:

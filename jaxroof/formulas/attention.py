@@ -7,7 +7,7 @@ Attention is dense (M2: no causal halving) and the scaling by 1 / sqrt(q) is not
 """
 
 from jaxroof.formulas.work import Operation, Work
-from jaxroof.record import Number
+from jaxroof.records import Number
 
 
 def fused(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 
 from jaxroof.formulas.arithmetic import larger, whole
-from jaxroof.record import Number
+from jaxroof.records import Number
 
 Collective = Callable[[Number, Number, Number, Number, Number, Number, Number, Number], Number]
 

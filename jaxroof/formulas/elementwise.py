@@ -1,7 +1,7 @@
 """Operations that touch each element by itself: bias, GeLU, dropout."""
 
 from jaxroof.formulas.work import Operation, Work
-from jaxroof.record import Number
+from jaxroof.records import Number
 
 
 def bias(

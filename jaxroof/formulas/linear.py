@@ -1,7 +1,7 @@
 """The matrix product of a linear layer."""
 
 from jaxroof.formulas.work import Operation, Work
-from jaxroof.record import Number
+from jaxroof.records import Number
 
 
 def linear(

@@ -1,7 +1,7 @@
 """Layer normalisation."""
 
 from jaxroof.formulas.work import Operation, Work
-from jaxroof.record import Number
+from jaxroof.records import Number
 
 
 def layer_norm(

@@ -1,7 +1,7 @@
 """The time of one operation under a roof: arithmetic, or the memory traffic it cannot hide."""
 
 from jaxroof.formulas.arithmetic import larger
-from jaxroof.record import Number
+from jaxroof.records import Number
 
 
 def compute_time(flops: Number, rate: Number, efficiency: Number, launch_latency: Number) -> Number:

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from jaxroof.formulas.arithmetic import larger, smaller, whole
-from jaxroof.record import Number
+from jaxroof.records import Number
 
 
 def microbatches(global_batch: Number, data: Number, microbatch: Number) -> Number:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from jaxroof.record import Number
+from jaxroof.records import Number
 
 
 class Work(NamedTuple):

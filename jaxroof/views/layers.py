@@ -12,7 +12,7 @@ from jaxroof.engine.dataset import dataset, described, provenance
 from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.layers import LayerReport, layer_reports
 from jaxroof.estimators.training.step import training
-from jaxroof.record import checked, units
+from jaxroof.records import checked, units
 from jaxroof.views.tables import plain_table
 
 

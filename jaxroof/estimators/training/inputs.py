@@ -1,7 +1,7 @@
 """What a training step is computed from."""
 
-from jaxroof.record import Number, quantity, record
-from jaxroof.system import System
+from jaxroof.records import Number, quantity, record
+from jaxroof.hardware import System
 
 
 @record

@@ -12,7 +12,7 @@ from jaxroof.estimators.training.block import (
 )
 from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.recipe import Recipe
-from jaxroof.record import Number, quantity, record
+from jaxroof.records import Number, quantity, record
 
 
 @record

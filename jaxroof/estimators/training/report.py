@@ -2,7 +2,7 @@
 
 import jax
 
-from jaxroof.record import Number, quantity, record
+from jaxroof.records import Number, quantity, record
 
 Flag = bool | jax.Array
 

@@ -13,7 +13,7 @@ from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.report import Report
 from jaxroof.formulas import collectives, schedule
 from jaxroof.formulas.arithmetic import whole
-from jaxroof.record import Number
+from jaxroof.records import Number
 
 
 class Schedule(NamedTuple):

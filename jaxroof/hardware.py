@@ -1,6 +1,6 @@
 """The machine: one accelerator, its memory and its links."""
 
-from jaxroof.record import Number, quantity, record
+from jaxroof.records import Number, quantity, record
 
 
 @record
