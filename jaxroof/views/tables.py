@@ -26,7 +26,7 @@ PARTS = {  # time parts of a step, as people say them
     "time_memory": "hbm",
     "time_tensor": "tensor",
     "time_data": "data",
-    "time_pipeline": "pipeline",
+    "time_pipeline": "sends",
     "time_bubble": "bubble",
 }
 MEMORY = {
@@ -40,7 +40,7 @@ MEMORY = {
 def plain_table(title: str | None = None) -> Table:
     """Return an empty table in the house's style."""
     return Table(
-        title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title_justify="left"
+        title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, title_justify="left"
     )
 
 
