@@ -23,3 +23,17 @@ def test_ring_takes_what_its_formula_says():
     expected = 14 * 5e-6 + 14 / 8 * 10e9 / 400e9
     np.testing.assert_allclose(float(point.time), expected, rtol=1e-12)
     assert data.bus_bandwidth.max() < 400e9
+
+
+def test_readme_python_runs_as_printed(tmp_path, monkeypatch):
+    readme = (pathlib.Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    blocks = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), scope)
+    assert scope["best"].sizes == {"rank": 10}
+    assert float(scope["slope"].hbm_bandwidth) < 0
+    assert jr.read(tmp_path / "maps.nc").sizes == {
+        "gpus": 4, "hbm_bandwidth": 33, "hbm_capacity": 16,
+    }  # fmt: skip
