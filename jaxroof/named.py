@@ -8,8 +8,8 @@ from jaxroof import catalog
 from jaxroof.engine.axes import settle
 from jaxroof.errors import unknown
 from jaxroof.estimators.training.inputs import Model
-from jaxroof.records import checked, units
 from jaxroof.hardware import System
+from jaxroof.records import checked, units
 
 
 def model(name: str | os.PathLike[str], **fields: Any) -> Model:

@@ -5,9 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxroof.engine import fold as folding
 from jaxroof.engine.axes import Axis, points, replace_all, spread
@@ -15,7 +13,7 @@ from jaxroof.engine.candidates import Numbers, Prepared, Sorted, prepared
 from jaxroof.engine.question import Kinds, Question, kinds
 from jaxroof.estimator import Estimator
 
-LANES = 4096  # machines and limits a device holds in one call
+LANES = 2048  # machines and limits a device holds in one call
 CELLS = 1 << 23  # block minima a device holds in one call
 QUESTIONS = 64  # questions of one call, so that their padded plans stay small
 Progress = Callable[[int, int], None]  # (combinations done, combinations in all)
@@ -114,33 +112,56 @@ def _groups(question: Question, kind: Kinds) -> Iterator[Group]:
 def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
     """Fold a group's plans over one chunk of limits and machines after another."""
     limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
+    axes, first = [*limits, *machine], len(limits)
     packed = group.ready.packed
     lead, size = packed.split.shape
     fold = _fold(question, kind, group, size)
-    devices = np.array(jax.devices()[: None if machine else 1])
-    budget = max(1, min(LANES, CELLS * fold.block // size)) * len(devices)
-    shape = chunk_shape([len(axis) for axis in [*limits, *machine]], budget)
-    shard = int(np.argmax(shape[len(limits) :])) if machine else 0
-    if machine:  # every device gets the same share
-        wide = len(limits) + shard
-        shape[wide] = -(-shape[wide] // len(devices)) * len(devices)
+    shape, shard = _chunk_shape(axes, first, min(LANES, CELLS * fold.block // size))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
-    mesh = Mesh(devices, ("machines",))
-    for place in places([*limits, *machine], shape):
-        lanes = spread(group.inputs, cut(machine, place[len(limits) :], shape[len(limits) :]))
-        fits = _fits(question.estimator, group, [*limits, *machine], place, shape)
+    varied = folding.everywhere(varied)
+    waiting: list[tuple[Place, np.ndarray, Any]] = []
+    for place in places(axes, shape):
+        lanes = spread(group.inputs, cut(machine, place[first:], shape[first:]))
+        fits = _fits(question.estimator, group, axes, place, shape)
         # plans beyond the largest limit of the call cannot win: they are not folded
         reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))
-        folded = packed._replace(counts=reach)
-        rows = fits.reshape(len(fits), -1, *shape[len(limits) :])
-        rows = np.concatenate([rows, np.zeros((lead - len(rows), *rows.shape[1:]), np.int64)])
-        found = folding.best(fold, mesh, shard, lanes, varied, group.ready.distinct, folded, rows)
-        used = tuple(slice(0, s.stop - s.start) for s in place)
-        inside = (slice(0, len(fits)), slice(None), *used)
-        position, objective = (
-            np.asarray(a).reshape(lead, question.top, *shape)[inside] for a in found
+        rows = np.zeros((lead, *fits.shape[1:]), np.int64)
+        rows[: len(fits)] = fits
+        found = folding.best(
+            fold,
+            shard,
+            lanes,
+            varied,
+            group.ready.distinct,
+            packed._replace(counts=reach),
+            rows.reshape(lead, -1, *shape[first:]),
         )
-        yield Chunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+        waiting.append((place, fits, found))
+        if len(waiting) > 1:  # the devices work on one chunk while the last is read
+            yield _read(question, shape, *waiting.pop(0))
+    for held in waiting:
+        yield _read(question, shape, *held)
+
+
+def _read(
+    question: Question, shape: list[int], place: Place, fits: np.ndarray, found: Any
+) -> Chunk:
+    """Return what a call found, without padding."""
+    used = tuple(slice(0, s.stop - s.start) for s in place)
+    inside = (slice(0, len(fits)), slice(None), *used)
+    position, objective = (np.asarray(a).reshape(-1, question.top, *shape)[inside] for a in found)
+    return Chunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+
+
+def _chunk_shape(axes: Sequence[Axis], first: int, lanes: int) -> tuple[list[int], int]:
+    """Return a chunk's shape and which of its machine dimensions the devices divide."""
+    devices = folding.mesh().size
+    shape = chunk_shape([len(axis) for axis in axes], max(1, lanes) * devices)
+    if first == len(axes):
+        return shape, 0
+    shard = int(np.argmax(shape[first:]))
+    shape[first + shard] = -(-shape[first + shard] // devices) * devices  # equal shares
+    return shape, shard
 
 
 def _fold(question: Question, kind: Kinds, group: Group, size: int) -> folding.Fold:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxroof.engine.constraints import Constraint
-from jaxroof.engine.fold import Distinct, Plans
+from jaxroof.engine.fold import Distinct, Plans, everywhere
 from jaxroof.engine.points import at_points, padded
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates, Estimator, reads
@@ -164,7 +163,7 @@ def pack(estimator: Estimator, questions: Sequence[Sorted]) -> tuple[Distinct, P
     def square(values: np.ndarray, kind: Any) -> Any:
         rows = [padded(v.astype(kind), size) for v in np.split(values, np.cumsum(count)[:-1])]
         rows += [rows[0]] * (lead - len(rows))
-        return jnp.asarray(np.stack(rows))
+        return np.stack(rows)
 
     distinct: Distinct = {}
     numbers = {}
@@ -172,17 +171,15 @@ def pack(estimator: Estimator, questions: Sequence[Sorted]) -> tuple[Distinct, P
         fields = reads(part)
         first, number = distinct_rows([together[f] for f in fields])
         rows = _padding(max(len(first), 1), 16)
-        distinct[name] = {
-            f: jnp.asarray(padded(together[f][first].astype(np.float64), rows)) for f in fields
-        }
+        distinct[name] = {f: padded(together[f][first].astype(np.float64), rows) for f in fields}
         numbers[name] = square(number, np.uint32)
     plans = Plans(
         fields={f: square(column, np.float64) for f, column in together.items()},
         rows=numbers,
         split=square(np.concatenate([q.split for q in questions]), np.int64),
-        counts=jnp.asarray(np.pad(count, (0, lead - len(count)))),
+        counts=np.pad(count, (0, lead - len(count))),
     )
-    return distinct, plans
+    return everywhere(distinct), everywhere(plans)
 
 
 def _padding(size: int, least: int) -> int:

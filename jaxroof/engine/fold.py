@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxroof.estimator import Estimator
 from jaxroof.records import replace_at
@@ -22,16 +23,19 @@ FAR = 1e300  # an objective that nothing has: no infinities in the arithmetic
 UNROLL = 8  # plans a fused loop body; more splits the fusion and collapses
 
 
+Array = jax.Array | np.ndarray
+
+
 class Plans(NamedTuple):
     """The plans of several questions, each sorted by need, padded to one shape [question, plan]."""
 
-    fields: dict[str, jax.Array]  # plan fields as float64
-    rows: dict[str, jax.Array]  # part -> the plan's row of its table
-    split: jax.Array  # number of the plan's split
-    counts: jax.Array  # plans, without padding [question]
+    fields: dict[str, Array]  # plan fields as float64
+    rows: dict[str, Array]  # part -> the plan's row of its table
+    split: Array  # number of the plan's split
+    counts: Array  # plans, without padding [question]
 
 
-Distinct = dict[str, dict[str, jax.Array]]  # part -> plan field -> distinct rows [row]
+Distinct = dict[str, dict[str, Array]]  # part -> plan field -> distinct rows [row]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +54,20 @@ class Fold:
     rank: int  # dimensions of the machine grid
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.cache
+def mesh() -> Mesh:
+    """Return all devices that this process has, in a row."""
+    return Mesh(np.array(jax.devices()), ("machines",))
+
+
+def everywhere(tree: Any) -> Any:
+    """Return arrays placed whole on every device."""
+    return jax.device_put(tree, NamedSharding(mesh(), PartitionSpec()))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def best(
     fold: Fold,
-    mesh: Mesh,
     shard: int,
     inputs: Any,
     varied: dict[str, jax.Array],
@@ -68,23 +82,23 @@ def best(
     *machine dims]. ``shard`` is the machine dimension that devices divide. Returns two arrays
     [question, top, limit, *machine dims]; position -1 where fewer plans fit.
     """
-    name = mesh.axis_names[0]
+    (name,) = mesh().axis_names
 
     def spec(leaf: jax.Array) -> PartitionSpec:
         divided = leaf.ndim == fold.rank and leaf.ndim > 0 and leaf.shape[shard] > 1
         return PartitionSpec(*(name if divided and d == shard else None for d in range(leaf.ndim)))
 
-    def everywhere(tree: Any) -> Any:
+    def copied(tree: Any) -> Any:
         return jax.tree.map(lambda _: PartitionSpec(), tree)
 
     dims = [name if d == shard else None for d in range(fold.rank)]
     out = PartitionSpec(None, None, None, *dims)
     divide = jax.shard_map(
         functools.partial(_questions, fold),
-        mesh=mesh,
+        mesh=mesh(),
         in_specs=(
             jax.tree.map(spec, inputs),
-            *(everywhere(tree) for tree in (varied, distinct, plans)),
+            *(copied(tree) for tree in (varied, distinct, plans)),
             PartitionSpec(None, None, *dims),
         ),
         out_specs=(out, out),

@@ -40,7 +40,12 @@ MEMORY = {
 def plain_table(title: str | None = None) -> Table:
     """Return an empty table in the house's style."""
     return Table(
-        title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, title_justify="left"
+        title=title,
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1),
+        collapse_padding=True,
+        title_justify="left",
     )
 
 

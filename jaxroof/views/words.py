@@ -149,7 +149,11 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
     if "step_time" not in best:
         return [f"{points:,} points."]
     searched = "plans_legal" in best
-    counted = f", {int(data.attrs['combinations']):,} combinations of plan and point weighed" if searched else ""
+    counted = (
+        f", {int(data.attrs['combinations']):,} combinations of plan and point weighed"
+        if searched
+        else ""
+    )
     said = [f"{points:,} points{counted}."]
     step, feasible = xr.broadcast(best.step_time, best.feasible)
     times = np.where(feasible.values, step.values, np.nan)

@@ -13,8 +13,8 @@ from jaxroof.estimators.training.recipe import Attention, Recipe, Split
 from jaxroof.formulas import attention, collectives, elementwise, linear, normalisation, roofline
 from jaxroof.formulas.arithmetic import whole
 from jaxroof.formulas.work import Operation, Work
-from jaxroof.records import Number
 from jaxroof.hardware import System
+from jaxroof.records import Number
 
 
 class Message(NamedTuple):

@@ -1,7 +1,7 @@
 """What a training step is computed from."""
 
-from jaxroof.records import Number, quantity, record
 from jaxroof.hardware import System
+from jaxroof.records import Number, quantity, record
 
 
 @record
