@@ -23,7 +23,7 @@ FAR = 1e300  # an objective that nothing has: no infinities in the arithmetic
 UNROLL = 8  # plans a fused loop body; more splits the fusion and collapses
 
 
-Array = jax.Array | np.ndarray
+Array = Any  # of numpy or of JAX: what the host packs, the devices hold
 
 
 class Plans(NamedTuple):
