@@ -119,7 +119,7 @@ def surveyed():
     return jr.survey(jr.training, question())
 
 
-# ---- Each command, from a clean process ----------------------------------------------------------
+# ---- Each command, from a clean process ---------------------------------------------------------
 
 
 def test_headline_of_the_readme_is_what_a_clean_process_prints(tmp_path):
@@ -211,7 +211,7 @@ print(sorted({{"jax", "numpy", "xarray", "pandas", "h5py", "rich"}} & set(sys.mo
     assert done.stdout == "[]\n"
 
 
-# ---- Search ---------------------------------------------------------------------------------------
+# ---- Search -------------------------------------------------------------------------------------
 
 
 def test_several_sizes_print_a_line_each_and_how_they_scale(jaxroof):
@@ -409,7 +409,7 @@ def test_a_format_brings_its_own_peak(jaxroof, tmp_path):
     assert float(found.step_time[0]) < 30
 
 
-# ---- Layers and sweeps ----------------------------------------------------------------------------
+# ---- Layers and sweeps --------------------------------------------------------------------------
 
 
 def test_the_total_of_a_layer_is_the_sum_of_its_rows(jaxroof, tmp_path):
@@ -468,7 +468,7 @@ def test_a_title_is_printed_as_written(jaxroof, tmp_path):
     assert title in jaxroof("run sweep.toml").words
 
 
-# ---- Bad input ------------------------------------------------------------------------------------
+# ---- Bad input ----------------------------------------------------------------------------------
 
 BAD = [  # arguments, a part of the one line
     # commands and options
@@ -599,7 +599,7 @@ BAD = [  # arguments, a part of the one line
 ]
 
 
-@pytest.mark.parametrize(("line", "fragment"), BAD, ids=[str(row) for row in range(len(BAD))])
+@pytest.mark.parametrize(("line", "fragment"), BAD, ids=[line for line, _ in BAD])
 def test_bad_input_is_one_line_and_status_two(line, fragment, jaxroof, tmp_path):
     (tmp_path / "folder.csv").mkdir()
     (tmp_path / "empty.toml").write_text("")
@@ -636,7 +636,7 @@ def test_an_older_result_outlives_bad_input(line, jaxroof, tmp_path):
     assert (tmp_path / "old.csv").read_text() == "old\n"
 
 
-# ---- Interruptions --------------------------------------------------------------------------------
+# ---- Interruptions ------------------------------------------------------------------------------
 
 INTERRUPTED = [  # where Ctrl-C comes, in what
     (commands, "survey", f"search {QUESTION} --all -o out.csv"),
@@ -702,7 +702,7 @@ def test_ctrl_c_ends_a_large_run(wait, tmp_path):
     ]
 
 
-# ---- What is on the other side of the pipe ---------------------------------------------------------
+# ---- What is on the other side of the pipe ------------------------------------------------------
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell's pipe")

@@ -14,7 +14,7 @@ from jaxroof.engine.question import Kinds, Question, kinds
 from jaxroof.estimator import Estimator
 
 LANES = 2048  # machines and limits a device holds in one call
-CELLS = 1 << 23  # block minima a device holds in one call
+CELLS = 1 << 23  # block minima, or plans looked at again, that a device holds in one call
 QUESTIONS = 64  # questions of one call, so that their padded plans stay small
 Progress = Callable[[int, int], None]  # (combinations done, combinations in all)
 Place = tuple[slice, ...]  # over the limits, then the machine dimensions
@@ -116,7 +116,8 @@ def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
     packed = group.ready.packed
     lead, size = packed.split.shape
     fold = _fold(question, kind, group, size)
-    shape, shard = _chunk_shape(axes, first, min(LANES, CELLS * fold.block // size))
+    cells = max(size // fold.block, (fold.looks + 1) * fold.block)  # a lane's minima and looks
+    shape, shard = _chunk_shape(axes, first, min(LANES, CELLS // cells))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
     varied = folding.everywhere(varied)
     waiting: list[tuple[Place, np.ndarray, Any]] = []

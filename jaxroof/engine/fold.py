@@ -267,14 +267,15 @@ def _best_of(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the best of the looked-at plans in order, ties to the first position, [top, ...]."""
     last = jnp.iinfo(position.dtype).max
-    positions, objectives = [], []
-    for _ in range(top):
+
+    def pick(values: jax.Array, _: None) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         least = jnp.min(values, axis=0)
         tied = values <= (least + TIE * jnp.abs(least))[None]
         first = jnp.min(jnp.where(tied, position, last), axis=0)
-        found = least < FAR
-        objectives.append(jnp.sum(jnp.where(position == first[None], values, 0.0), axis=0))
-        positions.append(jnp.where(found, first, -1))
-        winner = jnp.max(jnp.where(position == first[None], split, -1), axis=0)
-        values = jnp.where(split == winner[None], FAR, values)
-    return jnp.stack(positions), jnp.stack(objectives)
+        chosen = position == first[None]
+        objective = jnp.sum(jnp.where(chosen, values, 0.0), axis=0)
+        winner = jnp.max(jnp.where(chosen, split, -1), axis=0)
+        rest = jnp.where(split == winner[None], FAR, values)
+        return rest, (jnp.where(least < FAR, first, -1), objective)
+
+    return lax.scan(pick, values, None, length=top)[1]

@@ -1,0 +1,532 @@
+"""Sweep files: each one of the tree runs, each mistake is named, and a user's own run the same."""
+
+import dataclasses
+import importlib
+import itertools
+import pathlib
+import shlex
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxroof as jr
+from jaxroof import cli
+from jaxroof.engine.axes import Spacing, read_axes
+from jaxroof.engine.search import search
+from jaxroof.engine.tabulate import tabulate
+from jaxroof.errors import InputError
+from jaxroof.files import read_sweep
+
+SWEEPS = sorted((pathlib.Path(__file__).parents[1] / "sweeps").glob("*.toml"))
+NUMBERS = itertools.count()  # of modules that tests write
+RTOL = 1e-12  # the same numbers by another way
+
+GOOD = {
+    "model": '"gpt3-1t"',
+    "system": '"b200-nvs8"',
+    "plan": "{ gpus = 512, global_batch = 4096 }",
+}
+
+
+def toml(**changes: str) -> str:
+    """Return a sound sweep file with some keys changed, tables last; an empty text drops a key."""
+    keys = {key: text for key, text in {**GOOD, **changes}.items() if text and key != "axes"}
+    lines = [f"{key} = {text}" for key, text in keys.items()]
+    return "\n".join([*lines, "[axes]", changes["axes"]] if "axes" in changes else lines)
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Write a file into a folder of the test's own, in which it then runs."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text: str, name: str = "sweep.toml") -> pathlib.Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+# ---- The sweeps of the tree ---------------------------------------------------------------------
+
+
+def thin(values):
+    """Return the first and the last value of an axis, or of each path that moves with others."""
+    if isinstance(values, dict):
+        return {path: thin(column) for path, column in values.items()}
+    if isinstance(values, Spacing):
+        return dataclasses.replace(values, count=min(values.count, 2))
+    return [values[0], values[-1]] if len(values) > 1 else list(values)
+
+
+def test_there_are_sweeps():
+    assert SWEEPS
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_every_sweep_reads_and_runs_on_a_thinned_grid(path):
+    sweep = read_sweep(path)
+    assert sweep.title != path.stem, "a sweep says what it asks"
+    axes = {key: thin(values) for key, values in sweep.axes.items()}
+    act = search if sweep.searched else tabulate
+    data = act(sweep.estimator, sweep.inputs, sweep.recipe, axes=axes, **sweep.options)
+    points = {dim: size for dim, size in data.sizes.items() if dim != "rank"}
+    assert len(points) == len(axes)
+    assert set(points.values()) <= {1, 2}
+    assert all(data[name].attrs["units"] for name in data.variables if name not in points)
+    assert data.feasible.any(), "a sweep asks where something fits"
+    times = np.broadcast_arrays(data.step_time.values, data.feasible.values)[0]
+    assert np.all(times[data.feasible.values] > 0)
+
+
+def test_a_thinned_axis_has_the_ends_of_the_whole():
+    """What the test above leaves out lies between what it runs."""
+    for path in SWEEPS:
+        sweep = read_sweep(path)
+        whole = read_axes(sweep.inputs, sweep.axes)
+        ends = read_axes(sweep.inputs, {key: thin(v) for key, v in sweep.axes.items()})
+        for axis, short in zip(whole, ends, strict=True):
+            for name, column in axis.columns.items():
+                assert short.columns[name][[0, -1]].tolist() == column[[0, -1]].tolist()
+
+
+# ---- What is said of a mistake ------------------------------------------------------------------
+
+CAPACITY = '"system.hbm_capacity"'
+SPACED = 'from = "80 GB", to = "192 GB", count = 3'
+
+MISTAKES = [  # what is wrong, the file, parts of the one line
+    # keys and their types
+    ("unknown key", toml(sistem='"x"'), ["sistem: no such key", "Did you mean 'system'?"]),
+    ("title no text", toml(title="3"), ["title: expected a text, given 3"]),
+    ("no model", toml(model=""), ["model: missing; expected a name of the catalogue"]),
+    ("no system", toml(system=""), ["system: missing; expected a name of the catalogue"]),
+    ("model no text", toml(model="3"), ["model: expected a text, given 3"]),
+    ("unknown model", toml(model='"gpt4"'), ["gpt4: no such model. Did you mean 'gpt3'?"]),
+    ("model file", toml(model='"no.toml"'), ["no.toml: no such file; expected a TOML file"]),
+    ("bare system", toml(system='"b200"'), ["b200: no such system; expected one of b200-nvs4"]),
+    ("unknown format", toml(format='"fp9"'), ["fp9: no such number format", "Did you mean"]),
+    ("format no text", toml(format="8"), ["format: expected a text, given 8"]),
+    ("plan no table", toml(plan='"dp"'), ["plan: expected a table, given 'dp'"]),
+    ("set no table", toml(set="3"), ["set: expected a table, given 3"]),
+    ("axes no table", "axes = [1]\n" + toml(), ["axes: expected a table, given [1]"]),
+    ("inputs", toml(inputs="{ x = 1 }"), ["inputs: only for an estimator of your own"]),
+    # fields
+    ("unknown field", toml(plan="{ gpu = 8 }"), ["gpu: no such field", "Did you mean 'gpus'?"]),
+    (
+        "misspelt path",
+        toml(set='{ "system.hbm_bandwith" = 1 }'),
+        ["system.hbm_bandwith: no such field of System. Did you mean 'hbm_bandwidth'?"],
+    ),
+    (
+        "wrong unit",
+        toml(set='{ "system.hbm_bandwidth" = "2 GB" }'),
+        ["system.hbm_bandwidth: 'GB' is not a bandwidth, given '2 GB'; expected B/s"],
+    ),
+    ("below zero", toml(set='{ "system.nics" = -1 }'), ["system.nics: expected", "given -1"]),
+    ("no number", toml(set='{ "system.nics" = 2020-01-01 }'), ["system.nics:", "not a number"]),
+    ("a flag", toml(set='{ "system.nics" = true }'), ["system.nics", "true"]),
+    ("flagged gpus", toml(plan="{ gpus = true }"), ["gpus", "true"]),
+    ("a list", toml(set='{ "system.nics" = [1, 2] }'), ["system.nics"]),
+    ("a record", toml(set="{ system = 1 }"), ["system: a record, not a number, given 1"]),
+    ("below a number", toml(set='{ "gpus.x" = 1 }'), ["gpus.x"]),
+    ("half a rank", toml(plan="{ tensor = 1.5 }"), ["plan.tensor: expected a whole number"]),
+    ("no rank", toml(plan="{ tensor = 0 }"), ["plan.tensor: expected a whole number above 0"]),
+    ("rank a list", toml(plan="{ tensor = [1] }"), ["plan.tensor: not a finite number"]),
+    ("path of a plan", toml(set='{ "plan.tensor" = 2 }'), ["plan"]),
+    ("no gpus", toml(plan="{ global_batch = 8 }"), ["gpus: not given; expected the number"]),
+    ("unknown split", toml(plan='{ gpus = 8, split = "2d" }'), ["split: 2d: no such Split"]),
+    ("split a list", toml(plan="{ gpus = 8, split = [1] }"), ["split"]),
+    ("attention", toml(set='{ attention = "fusd" }'), ["attention: fusd", "Did you mean 'fused'?"]),
+    # the search
+    ("search no table", toml(search='"x"'), ["search: expected a table, given 'x'"]),
+    ("search key", toml(search="{ tpo = 1 }"), ["search.tpo: no such key", "mean 'top'?"]),
+    ("top a text", toml(search='{ top = "1" }'), ["search.top: expected a whole number"]),
+    ("top a flag", toml(search="{ top = true }"), ["search.top: expected a whole number"]),
+    ("top of none", toml(search="{ top = 0 }"), ["top: expected a whole number of at least 1"]),
+    ("where a list", toml(search='{ where = ["x"] }'), ["search.where: expected a text"]),
+    ("where field", toml(search='{ where = "tensr<3" }'), ["tensr: no such plan field"]),
+    ("placements", toml(search="{ placements = 1 }"), ["search.placements: expected true or"]),
+    ("objective", toml(search='{ objective = "sped" }'), ["objective: sped: no such result"]),
+    (
+        "plan and search",
+        toml(plan="{ tensor = 2 }", search="{ top = 1 }"),
+        ["search: not with a plan of your own"],
+    ),
+    # axes
+    ("empty axis", toml(axes=f"{CAPACITY} = []"), ["system.hbm_capacity: an empty axis"]),
+    ("no list", toml(axes="gpus = 512"), ["axes.gpus: expected a list or a table with from, to"]),
+    ("lists in it", toml(axes="gpus = [[512]]"), ["gpus: not a finite number, given [512]"]),
+    ("flags in it", toml(axes="gpus = [true]"), ["gpus: not a finite number, given true"]),
+    ("half gpus", toml(axes="gpus = [512.5]"), ["gpus: expected a whole number", "512.5"]),
+    ("wrong unit", toml(axes=f'{CAPACITY} = ["8 s"]'), ["system.hbm_capacity: 's' is not an"]),
+    ("unknown axis", toml(axes='"system.nisc" = [1]'), ["system.nisc", "Did you mean 'nics'?"]),
+    ("axis of records", toml(axes="system = [1]"), ["system: a record, not a number"]),
+    ("plan in a search", toml(axes='"plan.tensor" = [1, 2]'), ["plan"]),
+    ("no count", toml(axes=f"{CAPACITY} = {{ from = 1, to = 2 }}"), ["count is missing"]),
+    ("no from", toml(axes=f"{CAPACITY} = {{ to = 2, count = 2 }}"), ["from is missing"]),
+    ("empty table", toml(axes=f"{CAPACITY} = {{}}"), ["from is missing; expected from, to and"]),
+    (
+        "spaced key",
+        toml(axes=f"{CAPACITY} = {{ {SPACED}, step = 1 }}"),
+        ["axes.system.hbm_capacity.step: no such key", "from, to, count, spacing"],
+    ),
+    (
+        "spacing",
+        toml(axes=f'{CAPACITY} = {{ {SPACED}, spacing = "lgo" }}'),
+        ["axes.system.hbm_capacity.spacing: lgo: no such spacing. Did you mean 'log'?"],
+    ),
+    (
+        "spacing no text",
+        toml(axes=f"{CAPACITY} = {{ {SPACED}, spacing = 2 }}"),
+        ["spacing: expected a text, given 2"],
+    ),
+    (
+        "count a text",
+        toml(axes=f'{CAPACITY} = {{ from = 1, to = 2, count = "3" }}'),
+        ["axes.system.hbm_capacity.count: expected a whole number, given '3'"],
+    ),
+    (
+        "from a list",
+        toml(axes=f"{CAPACITY} = {{ from = [1], to = 2, count = 3 }}"),
+        ["axes.system.hbm_capacity.from: expected a number or a text with a unit"],
+    ),
+    (
+        "count of none",
+        toml(axes=f"{CAPACITY} = {{ from = 1, to = 2, count = 0 }}"),
+        ["system.hbm_capacity: an empty axis, given count 0"],
+    ),
+    (
+        "more than memory holds",
+        toml(axes=f"{CAPACITY} = {{ from = 1, to = 2, count = 1000000000000000 }}"),
+        ["system.hbm_capacity"],
+    ),
+    (
+        "log from zero",
+        toml(axes='"system.launch_latency" = { from = 0, to = 1, count = 2, spacing = "log" }'),
+        ["log spacing from or to 0; expected values above 0"],
+    ),
+    (
+        "uneven zip",
+        toml(axes=f'[axes.both]\n{CAPACITY} = [1e9]\n"system.nics" = [1, 2]'),
+        ["both: values that move together differ in number", "has 1", "has 2"],
+    ),
+    (
+        "repeated path",
+        toml(axes=f"{CAPACITY} = [1e9]\n[axes.both]\n{CAPACITY} = [1e9]"),
+        ["system.hbm_capacity: on two axes; expected each path once"],
+    ),
+    (
+        "name of a result",
+        toml(axes=f"[axes.step_time]\n{CAPACITY} = [1e9]"),
+        ["step_time: the name of a result or of another axis"],
+    ),
+    (
+        "name of the ranks",
+        toml(axes=f"[axes.rank]\n{CAPACITY} = [1e9]"),
+        ["rank: the name of a result or of another axis"],
+    ),
+    # estimators
+    ("estimator", toml(estimator='"trainin"'), ["trainin: no such estimator. Did you mean"]),
+    ("estimator no text", toml(estimator="3"), ["estimator: expected a text, given 3"]),
+    ("half a name", toml(estimator='":"'), ["no such estimator; expected one of training"]),
+    ("no module", toml(estimator='"nowhere:it"'), ["nowhere cannot be imported", "No module"]),
+    ("no name", toml(estimator='"json:it"'), ["json:it is no such name there; expected a"]),
+    ("no estimator", toml(estimator='"json:dumps"'), ["json:dumps is a function; expected a"]),
+    ("dots", toml(estimator='"..:it"'), [".. cannot be imported"]),
+    # TOML itself
+    ("half a text", 'title = "', ["not valid TOML"]),
+    ("twice", toml(axes="gpus = [1]\ngpus = [2]"), ["not valid TOML"]),
+    ("deep", "title = " + "[" * 5000, ["sweep.toml: "]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "fragments"), [row[1:] for row in MISTAKES], ids=[row[0] for row in MISTAKES]
+)
+def test_a_mistake_is_one_line_led_by_the_file(text, fragments, written):
+    path = written(text)
+    with pytest.raises(InputError) as told:
+        jr.run(path)
+    line = str(told.value)
+    assert line.startswith(f"{path}: ")
+    assert not line.startswith(f"{path}: {path}")
+    assert "\n" not in line
+    for fragment in fragments:
+        assert fragment in line
+
+
+UNREADABLE = [  # bytes, what is said
+    (b"\xff\xfe\x00", "not valid TOML"),
+    (b"\x00" * 64, "not valid TOML"),
+    (b"", "model: missing"),
+]
+
+
+@pytest.mark.parametrize(("content", "fragment"), UNREADABLE)
+def test_a_damaged_file_is_one_line(content, fragment, tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=fragment):
+        jr.run(path)
+
+
+def test_a_missing_file_or_a_folder_is_one_line(tmp_path):
+    with pytest.raises(InputError, match=r"none.toml: no such file"):
+        jr.run(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        jr.run(tmp_path)
+
+
+# ---- Spacing ------------------------------------------------------------------------------------
+
+BANDWIDTHS = st.floats(1e3, 1e18)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    start=BANDWIDTHS,
+    stop=BANDWIDTHS,
+    count=st.integers(1, 200),
+    spacing=st.sampled_from(["linear", "log", ""]),
+)
+def test_spacing_is_that_of_numpy(start, stop, count, spacing, tmp_path_factory):
+    how = f', spacing = "{spacing}"' if spacing else ""
+    table = f"{{ from = {start!r}, to = {stop!r}, count = {count}{how} }}"
+    path = tmp_path_factory.getbasetemp() / "spaced.toml"
+    path.write_text(toml(axes=f'"system.hbm_bandwidth" = {table}'), encoding="utf-8")
+    sweep = read_sweep(path)
+    (axis,) = read_axes(sweep.inputs, sweep.axes)
+    space = np.geomspace if spacing == "log" else np.linspace
+    np.testing.assert_array_equal(axis.columns["system.hbm_bandwidth"], space(start, stop, count))
+
+
+@settings(max_examples=30, deadline=None)
+@given(values=st.lists(st.integers(1, 999), min_size=1, max_size=20), prefix=st.sampled_from("GT"))
+def test_a_list_of_texts_is_read_with_its_unit(values, prefix, tmp_path_factory):
+    texts = ", ".join(f'"{value} {prefix}B"' for value in values)
+    path = tmp_path_factory.getbasetemp() / "listed.toml"
+    path.write_text(toml(axes=f"{CAPACITY} = [{texts}]"), encoding="utf-8")
+    sweep = read_sweep(path)
+    (axis,) = read_axes(sweep.inputs, sweep.axes)
+    size = {"G": 1e9, "T": 1e12}[prefix]
+    np.testing.assert_allclose(
+        axis.columns["system.hbm_capacity"], np.array(values) * size, rtol=1e-15
+    )
+
+
+# ---- A plan of one's own ------------------------------------------------------------------------
+
+
+def test_a_plan_makes_a_table_of_a_sweep(written):
+    plan = "{ global_batch = 64, data = 2, tensor = 4, pipeline = 8, microbatch = 1 }"
+    path = written(toml(plan=plan, axes='"plan.tensor" = [1, 3, 4]\ngpus = [8, 16]'))
+    data = jr.run(path)
+    assert data.sizes == {"tensor": 3, "gpus": 2}
+    assert data.step_time.dims == ("tensor",), "a plan is as large as its degrees say"
+    assert data.tensor_divides_heads.values.tolist() == [True, False, True]
+
+
+# ---- An estimator of one's own ------------------------------------------------------------------
+
+OWN = '''
+"""The time that a message takes."""
+
+import jaxroof as jr
+from jaxroof.records import Number
+
+
+@jr.record
+class Message:
+    """A message and its link."""
+
+    size: Number = jr.quantity("B", "Bytes of the message.")
+    bandwidth: Number = jr.quantity("B/s", "Bandwidth of the link.", default=1e9)
+    hops: Number = jr.quantity("1", "Links on the way.", whole=True, default=1.0)
+
+
+@jr.record
+class Trip:
+    """What a message takes."""
+
+    time: Number = jr.quantity("s", "Time on the way.")
+    quick: Number = jr.quantity("1", "Under a second.")
+
+
+def trip(inputs, recipe):
+    """Return the time of store and forward."""
+    time = inputs.hops * inputs.size / inputs.bandwidth
+    return Trip(time=time, quick=time < 1.0)
+
+
+NAME = jr.Estimator(step=trip, inputs=Message, name="trip")
+'''
+
+OWN_SWEEP = """
+title = "A message"
+estimator = "MODULE:NAME"
+inputs = { size = "2 GB" }
+[axes]
+bandwidth = { from = "1 GB/s", to = "100 GB/s", count = 3, spacing = "log" }
+hops = [1, 2]
+"""
+
+
+@pytest.fixture
+def own(written):
+    """Write an estimator beside its sweep file, under a module name that no other test has."""
+    module = f"own_{next(NUMBERS)}"
+    written(OWN, f"{module}.py")
+    yield lambda text: written(text.replace("MODULE", module))
+    sys.modules.pop(module, None)
+
+
+def test_an_estimator_of_one_function_runs_through_the_same_engine(own):
+    data = jr.run(own(OWN_SWEEP))
+    assert data.sizes == {"bandwidth": 3, "hops": 2}
+    expected = np.array([1, 2]) * 2e9 / np.array([1e9, 1e10, 1e11])[:, None]
+    np.testing.assert_allclose(data.time.values, expected, rtol=RTOL)
+    np.testing.assert_array_equal(data.quick.values, expected < 1)
+    assert data.attrs["title"] == "A message"
+    assert data.attrs["estimator"] == "trip"
+    assert data.time.attrs == {"units": "s", "long_name": "Time on the way"}
+    assert data.bandwidth.attrs["units"] == "B/s"
+    assert data.hops.dtype == np.int64
+
+
+def test_an_estimator_of_ones_own_runs_from_the_command_line(own, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(cli, "_start", lambda: None)
+    own(OWN_SWEEP)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(shlex.split("run sweep.toml -o trip.nc"))
+    said = capsys.readouterr()
+    assert ended.value.code == 0
+    assert "Time on the way [s]" in " ".join(said.out.split())
+    assert "6 points." in said.out
+    data = jr.read(tmp_path / "trip.nc")
+    assert data.time.attrs["units"] == "s"
+
+
+OWN_MISTAKES = [  # the file less its axes, what is said
+    ("inputs = { sise = 1 }", "inputs: sise: no such field of Message. Did you mean 'size'?"),
+    ("", "inputs.size: missing; expected Bytes of the message."),
+    ('inputs = { size = "1 s" }', "inputs.size: 's' is not an amount of memory, given '1 s'"),
+    ("inputs = { size = -1 }", "size: expected a finite number above 0 [B], given -1"),
+    ("inputs = { size = 1, hops = 1.5 }", "hops: expected a whole number"),
+    ('inputs = { size = 1 }\nmodel = "gpt3"', "model: not of this estimator; expected its fields"),
+    ("inputs = { size = 1 }\nsearch = { top = 1 }", "search: "),
+    ('inputs = { size = 1 }\nset = { split = "1d" }', "split: no such field of Message"),
+    ("inputs = { size = 1 }\nplan = { tensor = 1 }", "tensor"),
+    ("inputs = 3", "inputs: expected a table, given 3"),
+]
+
+
+@pytest.mark.parametrize(("text", "fragment"), OWN_MISTAKES)
+def test_a_mistake_with_ones_own_estimator_is_one_line(text, fragment, own):
+    path = own(f'estimator = "MODULE:NAME"\n{text}')
+    with pytest.raises(InputError) as told:
+        jr.run(path)
+    assert str(told.value).startswith(f"{path}: ")
+    assert fragment in str(told.value)
+
+
+BROKEN = [  # a module, what is said of it
+    ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ("def (", "SyntaxError"),
+    ("1 / 0", "ZeroDivisionError: division by zero"),
+    ("NAME = 3", "is a int; expected a jaxroof.Estimator"),
+    ("OTHER = 3", "is no such name there; expected a jaxroof.Estimator"),
+    ("raise SystemExit(7)", "cannot be imported: SystemExit"),
+]
+
+
+@pytest.mark.parametrize(("text", "fragment"), BROKEN)
+def test_a_broken_module_is_one_line(text, fragment, written):
+    module = f"broken_{next(NUMBERS)}"
+    written(text, f"{module}.py")
+    path = written(f'estimator = "{module}:NAME"')
+    with pytest.raises(InputError) as told:
+        jr.run(path)
+    sys.modules.pop(module, None)
+    assert f"{path}: estimator: {module}" in str(told.value)
+    assert fragment in str(told.value)
+
+
+def test_each_folder_has_its_own_module(tmp_path):
+    """Two sweep files with a module of one name each run their own."""
+    found = []
+    for factor in (1, 3):
+        folder = tmp_path / f"folder{factor}"
+        folder.mkdir()
+        code = OWN.replace("inputs.hops *", f"{factor} * inputs.hops *")
+        (folder / "own_twin.py").write_text(code, encoding="utf-8")
+        (folder / "sweep.toml").write_text(OWN_SWEEP.replace("MODULE", "own_twin"))
+        importlib.invalidate_caches()
+        found.append(float(jr.run(folder / "sweep.toml").time[0, 0]))
+    sys.modules.pop("own_twin", None)
+    assert found == pytest.approx([2.0, 6.0], rel=RTOL)
+
+
+# ---- A model and a system of one's own ----------------------------------------------------------
+
+
+def test_a_model_and_a_system_may_be_files_beside_the_sweep(written):
+    written('base = "gpt3-1t"\nlayers = 64\n', "mine.toml")
+    written('base = "b200-nvs8"\nhbm_capacity = "180 GB"\n', "machine.toml")
+    data = jr.run(written(toml(model='"mine.toml"', system='"machine.toml"')))
+    inputs = jr.Inputs(
+        model=jr.model("gpt3-1t", layers=64),
+        system=jr.system("b200-nvs8", hbm_capacity="180 GB"),
+        gpus=512,
+        global_batch=4096,
+    )
+    expected = jr.search(jr.training, inputs)
+    assert float(data.step_time) == pytest.approx(float(expected.step_time), rel=RTOL)
+    assert data.attrs["inputs"] == expected.attrs["inputs"]
+
+
+def test_files_are_sought_beside_the_sweep_not_where_one_stands(written, tmp_path, monkeypatch):
+    written('base = "gpt3-1t"\nlayers = 64\n', "mine.toml")
+    path = written(toml(model='"mine.toml"'))
+    monkeypatch.chdir(tmp_path.parent)
+    assert float(read_sweep(path).inputs.model.layers) == 64
+
+
+def test_files_of_ones_own_on_the_command_line(written, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "_start", lambda: None)
+    written('base = "gpt3-1t"\nlayers = 64\n', "mine.toml")
+    written('base = "h200-nvs4"\nhbm_capacity = "180 GB"\n', "machine.toml")
+    line = "search --model mine.toml --system machine.toml --gpus 2048 --batch 4096"
+    with pytest.raises(SystemExit) as ended:
+        cli.main(shlex.split(line))
+    said = " ".join(capsys.readouterr().out.split())
+    assert ended.value.code == 0
+    assert "fit in 180 GB" in said
+    assert "20.22 s a step" in said
+
+
+FILES = [  # the file of a model, what is said
+    ("layer = 3\nbase = 'gpt3'", "layer: no such field of Model. Did you mean 'layers'?"),
+    ("base = 'gpt9'", "base: gpt9: no such model. Did you mean 'gpt3'?"),
+    ("base = 3", "base: not the name of an entry"),
+    ("layers = 3", "hidden, feedforward, heads, sequence: missing"),
+    ("base = 'gpt3'\nlayers = '3 GB'", "layers: 'GB' is not a plain number"),
+    ("base = 'gpt3'\nlayers = 0", "layers: expected a whole number above 0"),
+    ("base = 'gpt3'\nlayers = 2.5", "layers: expected a whole number"),
+    ("base = ", "not TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "fragment"), FILES)
+def test_a_mistake_in_a_model_file_names_both_files(text, fragment, written):
+    written(text, "mine.toml")
+    path = written(toml(model='"mine.toml"'))
+    with pytest.raises(InputError) as told:
+        jr.run(path)
+    assert str(told.value).startswith(f"{path}: ")
+    assert "mine.toml" in str(told.value)
+    assert fragment in str(told.value)
