@@ -9,14 +9,15 @@ from jaxroof.records import Number
 def microbatches(global_batch: Number, data: Number, microbatch: Number) -> Number:
     """Return the microbatches of one step on one data-parallel rank, M = floor(floor(G / d) / B).
 
-    Assumes: what does not divide is dropped (Q6).
+    Assumes: what does not divide is dropped (Q6); never less than one, so that all that is divided
+    by M stays finite for a plan that is not legal.
     Units: global_batch, microbatch [sequence], data [1] -> [1].
     Source: fact sheet transformer_model, section 1.
 
     >>> float(microbatches(64.0, 4.0, 2.0))
     8.0
     """
-    return whole(whole(global_batch, data), microbatch)
+    return larger(whole(whole(global_batch, data), microbatch), 1.0)
 
 
 def bubble_1f1b(busy: Number, pipeline: Number, microbatches: Number) -> Number:

@@ -12,7 +12,7 @@ from jaxroof.estimators.training.plans import RULES, plans
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.report import Report
 from jaxroof.formulas import collectives, schedule
-from jaxroof.formulas.arithmetic import whole
+from jaxroof.formulas.arithmetic import larger, whole
 from jaxroof.records import Number
 
 
@@ -41,7 +41,7 @@ def course(
     Units: degrees [1], microbatch [sequence] -> Schedule [1].
     Source: fact sheet transformer_model, sections 8 and 9.
     """
-    layers = whole(inputs.model.layers, pipeline)
+    layers = larger(whole(inputs.model.layers, pipeline), 1.0)  # finite for any plan
     microbatches = schedule.microbatches(inputs.global_batch, data, microbatch)
     return Schedule(
         layers=layers,

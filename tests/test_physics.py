@@ -1,0 +1,255 @@
+"""What must hold of any step: nothing is lost, faster never slows, and units scale as they should."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxroof as jr
+from jaxroof.estimators.training.block import operations
+from jaxroof.formulas import arithmetic, collectives, schedule
+from jaxroof.records import checked, get_at, leaves
+
+RATES = ("matrix_flops", "vector_flops", "hbm_bandwidth", "fast_bandwidth", "slow_bandwidth")
+LATENCIES = ("launch_latency", "fast_latency", "slow_latency")
+SHARES = ("matrix_efficiency", "fast_efficiency", "slow_efficiency", "nics")
+PARTS = ("compute", "memory", "tensor", "data", "pipeline", "bubble")
+ATTENTIONS = list(jr.Attention)
+SIZES = (1, 8, 256, 2048)
+
+
+def questions():
+    """Return inputs with all plans of a few cluster sizes."""
+    found = []
+    for name, machine in (
+        ("gpt3-1t", "h200-nvs4"),
+        ("gpt3", "b200-nvs8"),
+        ("vit-era5", "a100-nvs4"),
+    ):
+        for gpus in SIZES:
+            inputs = jr.Inputs(model=jr.model(name), system=jr.system(machine), gpus=float(gpus))
+            inputs = checked(inputs)
+            found.append((inputs, jr.survey(jr.training, inputs)))
+    return found
+
+
+QUESTIONS = questions()
+FIELDS = [f.name for f in dataclasses.fields(jr.Plan)]
+
+
+@st.composite
+def planned(draw):
+    """Draw inputs with one legal plan, feasible or not."""
+    inputs, data = draw(st.sampled_from(QUESTIONS))
+    row = data.isel(plan=draw(st.integers(0, data.sizes["plan"] - 1)))
+    plan = jr.Plan(**{f: np.float64(row[f]) for f in FIELDS})
+    return dataclasses.replace(inputs, plan=plan)
+
+
+@pytest.fixture(scope="module", params=ATTENTIONS, ids=lambda attention: attention.value)
+def reports(request):
+    """Return every plan of every question under one way of attention."""
+    return [jr.survey(jr.training, i, attention=request.param) for i, _ in QUESTIONS]
+
+
+evaluate = jax.jit(jr.training.evaluate, static_argnums=1)
+
+
+def step_time(machine, inputs, recipe):
+    """Return the step time as a function of what is differentiated: system and precision."""
+    system, precision = machine
+    asked = dataclasses.replace(inputs, system=system, precision=precision)
+    return jr.training.evaluate(asked, recipe).step_time
+
+
+gradient = jax.jit(jax.value_and_grad(step_time), static_argnums=2)
+
+
+def elasticities(inputs, recipe):
+    """Return d log(step time) / d log(field) of system and precision, by dotted path."""
+    time, (system, precision) = gradient((inputs.system, inputs.precision), inputs, recipe)
+    slopes = dataclasses.replace(inputs, system=system, precision=precision)
+    paths = [p for p, _, _ in leaves(inputs) if p.startswith(("system.", "precision."))]
+    return {p: float(get_at(inputs, p) * get_at(slopes, p) / time) for p in paths}
+
+
+def test_time_parts_sum_to_the_step(reports):
+    for data in reports:
+        total = sum(data[f"time_{part}"] for part in PARTS)
+        np.testing.assert_allclose(total, data.step_time, rtol=1e-12)
+
+
+def test_memory_parts_sum_to_the_memory(reports):
+    for data in reports:
+        names = ("weights", "gradients", "optimizer", "activations")
+        np.testing.assert_allclose(sum(data[f"memory_{n}"] for n in names), data.memory, rtol=1e-12)
+
+
+def test_rates_of_work_say_the_same_thing(reports):
+    for (inputs, _), data in zip(QUESTIONS, reports, strict=True):
+        tokens = data.throughput * inputs.model.sequence
+        np.testing.assert_allclose(data.tokens_per_second * inputs.gpus, tokens, rtol=1e-12)
+        assert float(data.mfu.max()) < float(inputs.system.matrix_efficiency) + 1e-12
+        assert float(data.step_time.min()) > 0
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(inputs=planned(), factor=st.floats(1.0, 50.0), name=st.sampled_from(RATES + SHARES))
+def test_a_faster_part_never_slows_a_step(inputs, factor, name):
+    """Except vector_flops in fused attention's FLOP (Q11), which count, not time, goes down."""
+    value = np.asarray(getattr(inputs.system, name) * factor)
+    value = np.asarray(min(value, 1.0) if name.endswith("efficiency") else value)
+    faster = jr.replace_at(inputs, f"system.{name}", value)
+    before, after = (evaluate(i, jr.Recipe()).step_time for i in (inputs, faster))
+    assert float(after) <= float(before) * (1 + 1e-12)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(inputs=planned(), factor=st.floats(0.0, 1.0), name=st.sampled_from(LATENCIES))
+def test_a_shorter_latency_never_slows_a_step(inputs, factor, name):
+    value = np.asarray(getattr(inputs.system, name) * factor)
+    shorter = jr.replace_at(inputs, f"system.{name}", value)
+    before, after = (evaluate(i, jr.Recipe()).step_time for i in (inputs, shorter))
+    assert float(after) <= float(before) * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(inputs=planned(), attention=st.sampled_from(ATTENTIONS))
+def test_rates_less_latencies_sum_to_minus_one(inputs, attention):
+    """Exact everywhere: a step is homogeneous of degree -1 in rates and inverse latencies.
+
+    Fused attention's vector FLOP carry matrix over vector rate (Q11), a ratio of two rates, so that
+    the law survives. Efficiencies, nics and the capacity have no time in them and stay out of it.
+    """
+    of = elasticities(inputs, jr.Recipe(attention=attention))
+    rates, latencies = (sum(of[f"system.{n}"] for n in names) for names in (RATES, LATENCIES))
+    total = rates - latencies
+    assert total == pytest.approx(-1.0, abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(inputs=planned(), scale=st.floats(0.01, 100.0))
+def test_a_machine_that_is_all_faster_is_as_much_faster(inputs, scale):
+    faster = inputs
+    for name in RATES:
+        faster = jr.replace_at(
+            faster, f"system.{name}", np.asarray(getattr(inputs.system, name) * scale)
+        )
+    for name in LATENCIES:
+        faster = jr.replace_at(
+            faster, f"system.{name}", np.asarray(getattr(inputs.system, name) / scale)
+        )
+    before, after = (float(evaluate(i, jr.Recipe()).step_time) for i in (inputs, faster))
+    assert after * scale == pytest.approx(before, rel=1e-12)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(inputs=planned(), path=st.sampled_from(
+    [f"system.{n}" for n in RATES + LATENCIES + SHARES]
+    + [f"precision.{n}" for n in ("weight", "activation", "gradient", "mask")]
+))  # fmt: skip
+def test_derivative_equals_a_difference(inputs, path):
+    """Off the ridge: the differences on both sides must agree, else the point is on one."""
+    value = float(get_at(inputs, path))
+    step = 1e-6
+
+    def log_time(factor):
+        moved = jr.replace_at(inputs, path, np.asarray(value * factor))
+        return float(jnp.log(evaluate(moved, jr.Recipe()).step_time))
+
+    up, here, down = log_time(1 + step), log_time(1.0), log_time(1 - step)
+    if abs((up - here) - (here - down)) > 1e-11:
+        return  # a ridge lies between
+    slope = elasticities(inputs, jr.Recipe())[path]
+    assert (up - down) / (2 * step) == pytest.approx(slope, abs=1e-6)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    inputs=planned(),
+    change=st.fixed_dictionaries(
+        {}, optional={f: st.sampled_from([1, 2, 3, 5, 7, 64, 1000]) for f in FIELDS}
+    ),
+)
+def test_values_and_slopes_are_finite_for_any_plan(inputs, change):
+    """Legal or not: what is not allowed is said by a verdict, never by a NaN."""
+    plan = dataclasses.replace(inputs.plan, **{f: np.float64(v) for f, v in change.items()})
+    asked = dataclasses.replace(inputs, plan=plan)
+    slopes = gradient((asked.system, asked.precision), asked, jr.Recipe())
+    found = jax.tree.leaves((evaluate(asked, jr.Recipe()), slopes))
+    assert all(bool(np.all(np.isfinite(leaf))) for leaf in found)
+
+
+def test_shards_sum_to_the_whole():
+    """Where the degree divides, shards of the weights and of their traffic sum to the layer's."""
+    inputs = jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"))
+    whole, shard = (
+        operations(inputs, jr.Recipe(), tensor=t, microbatch=2.0, fast_tensor=t) for t in (1.0, 8.0)
+    )
+    for name in ("fc1", "fc2", "qkv", "vproj", "fc1-bias"):
+        assert float(8 * shard[name].work.parameters) == float(whole[name].work.parameters)
+    for name in ("act1", "dpr1", "dpr2", "dpr_v", "fusedla"):
+        for way in ("forward", "backward"):
+            ours, all_of_it = (getattr(o[name].work, way) for o in (shard, whole))
+            assert float(8 * ours.flops) == pytest.approx(float(all_of_it.flops), rel=1e-12)
+            assert float(8 * ours.traffic) == pytest.approx(float(all_of_it.traffic), rel=1e-12)
+    # a product's multiplications, (F + T o) / 2 for T o (2 i - 1), are conserved exactly
+    tokens, hidden = 2.0 * 2048, 25600.0
+    for name, outputs in (("fc1", 102400.0), ("qkv", 76800.0)):
+        all_of_it = whole[name].work.forward.flops + tokens * outputs
+        ours = shard[name].work.forward.flops + tokens * outputs / 8
+        assert float(8 * ours) == float(all_of_it) == 2 * tokens * hidden * outputs
+
+
+def test_stages_share_the_weights():
+    base = jr.Plan(data=1.0, tensor=4.0, pipeline=1.0, microbatch=1.0)
+    inputs = jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"), plan=base)
+    whole = evaluate(inputs, jr.Recipe())
+    part = evaluate(jr.replace_at(inputs, "plan.pipeline", 16.0), jr.Recipe())
+    assert float(16 * part.memory_weights) == float(whole.memory_weights)
+    spread = evaluate(jr.replace_at(inputs, "plan.data", 8.0), jr.Recipe())
+    assert float(8 * spread.memory_optimizer) == float(whole.memory_optimizer)
+    assert float(spread.memory_weights) == float(whole.memory_weights)
+
+
+LINKS = (3e11, 2e-6, 3e10, 5e-6, 1.0)
+KINDS = (
+    collectives.all_gather, collectives.reduce_scatter, collectives.all_reduce,
+    collectives.broadcast, collectives.reduce, collectives.point_to_point,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_of_one_and_an_empty_message_cost_nothing(kind):
+    assert float(kind(1e9, 1.0, 1.0, *LINKS)) == 0.0
+    assert float(kind(0.0, 8.0, 4.0, *LINKS)) == 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS[:5])
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(message=st.floats(1e3, 1e11), fast=st.sampled_from([1, 2, 4, 8]), domains=st.integers(1, 64))
+def test_a_larger_message_takes_longer_and_fast_links_help(kind, message, fast, domains):
+    group = float(fast * domains)
+    time = float(kind(message, group, float(fast), *LINKS))
+    assert float(kind(2 * message, group, float(fast), *LINKS)) >= time
+    assert time <= float(kind(message, group, 1.0, *LINKS)) * (2.0 if kind is KINDS[2] else 1.0)
+
+
+def test_a_pipeline_of_one_stage_has_no_bubble_and_no_send():
+    assert float(schedule.bubble_1f1b(10.0, 1.0, 4.0)) == 0.0
+    assert float(schedule.send_share(1.0, 1.0)) == 0.0
+
+
+def test_whole_parts_have_the_slope_of_the_quotient():
+    assert float(arithmetic.whole(7.0, 2.0)) == 3.0
+    assert jax.grad(arithmetic.whole, (0, 1))(7.0, 2.0) == (0.5, -1.75)
+
+
+def test_on_the_ridge_the_slope_is_that_of_the_second():
+    for function in (arithmetic.larger, arithmetic.smaller):
+        assert jax.grad(function, (0, 1))(2.0, 2.0) == (0.0, 1.0)
+        assert sum(jax.grad(function, (0, 1))(1.0, 2.0)) == 1.0
