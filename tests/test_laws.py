@@ -1,6 +1,7 @@
-"""Every way of asking gives one answer: alone, in a grid, compiled, in a batch, by search, by force."""
+"""Every way of asking gives one answer: alone, compiled, in a batch, in a grid, by search."""
 
 import dataclasses
+import functools
 import importlib.util
 import itertools
 from pathlib import Path
@@ -11,20 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+import jaxroof as jr
 from jaxroof.engine import best, fold, points, tabulate
-from jaxroof.engine.axes import read_axes, replace_all
 from jaxroof.engine.axes import points as grid_points
-from jaxroof.engine.search import search, survey
-from jaxroof.estimator import Candidates, Estimator, reads
-from jaxroof.estimators.training.inputs import Inputs, Model, Plan
-from jaxroof.estimators.training.recipe import Attention, Recipe
+from jaxroof.engine.axes import read_axes, replace_all
+from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.training.report import Report
-from jaxroof.estimators.training.step import training
-from jaxroof.named import system
-from jaxroof.records import Number, checked, get_at, quantity, record
+from jaxroof.records import Number, checked, get_at
 
 RTOL = 1e-12
 TIE = 1e-12
@@ -34,22 +31,22 @@ BASELINES = Path(__file__).parents[1] / "benchmarks" / "baselines.py"
 # ---- The estimators under law -------------------------------------------------------------------
 
 
-@record
+@jr.record
 class Box:
     """A user's inputs."""
 
-    width: Number = quantity("m", "Width of a box.")
-    height: Number = quantity("m", "Height of a box.")
-    mass: Number = quantity("kg", "Mass of a box.", default=1.0)
+    width: Number = jr.quantity("m", "Width of a box.")
+    height: Number = jr.quantity("m", "Height of a box.")
+    mass: Number = jr.quantity("kg", "Mass of a box.", default=1.0)
 
 
-@record
+@jr.record
 class Shape:
     """A user's results."""
 
-    area: Number = quantity("m2", "Area of the box.")
-    density: Number = quantity("kg/m2", "Mass of one square metre.")
-    tall: Any = quantity("1", "Higher than wide.")
+    area: Number = jr.quantity("m2", "Area of the box.")
+    density: Number = jr.quantity("kg/m2", "Mass of one square metre.")
+    tall: Any = jr.quantity("1", "Higher than wide.")
 
 
 def shape(inputs: Box, recipe: None) -> Shape:
@@ -57,12 +54,19 @@ def shape(inputs: Box, recipe: None) -> Shape:
     return Shape(area=area, density=inputs.mass / area, tall=inputs.height > inputs.width)
 
 
-boxes = Estimator(step=shape, inputs=Box)
+boxes = jr.Estimator(step=shape, inputs=Box)
 lengths = st.floats(1e-3, 1e3)
 some_boxes = st.builds(Box, width=lengths, height=lengths, mass=lengths)
 
-MACHINE = system("h200-nvs4", hbm_capacity="3 GB")
-DRAWN = ("matrix_flops", "hbm_bandwidth", "fast_bandwidth", "slow_bandwidth", "slow_latency", "nics")
+MACHINE = jr.system("h200-nvs4", hbm_capacity="3 GB")
+DRAWN = (
+    "matrix_flops",
+    "hbm_bandwidth",
+    "fast_bandwidth",
+    "slow_bandwidth",
+    "slow_latency",
+    "nics",
+)
 
 
 @st.composite
@@ -74,10 +78,10 @@ def machines(draw: Any) -> Any:
 
 
 @st.composite
-def steps(draw: Any) -> Inputs:
+def steps(draw: Any) -> jr.Inputs:
     """Return a training step of any model, its plan legal or not."""
     heads = draw(st.integers(1, 16))
-    model = Model(
+    model = jr.Model(
         layers=float(draw(st.integers(5, 40))),
         hidden=float(heads * draw(st.integers(8, 128))),
         feedforward=float(draw(st.integers(64, 8192))),
@@ -88,13 +92,13 @@ def steps(draw: Any) -> Inputs:
     fast = {"fast_data": (1.0, 2.0), "fast_tensor": (1.0, 2.0), "fast_pipeline": (1.0, 3.0)}
     plan = {field: draw(st.sampled_from(some)) for field, some in {**degrees, **fast}.items()}
     plan["tensor"] = draw(st.sampled_from((1.0, 2.0, 4.0, 7.0)))
-    return Inputs(model=model, system=draw(machines()), global_batch=96.0, plan=Plan(**plan))
+    return jr.Inputs(model=model, system=draw(machines()), global_batch=96.0, plan=jr.Plan(**plan))
 
 
 class Row(NamedTuple):
     """One estimator, its inputs, and two axes with what their values are multiplied by."""
 
-    estimator: Estimator
+    estimator: jr.Estimator
     recipe: Any
     inputs: Any
     axes: dict[str, float]
@@ -105,9 +109,9 @@ STEP_AXES = {"system.hbm_bandwidth": 0.3, "plan.tensor": 2.0}
 ROWS = {
     **{
         f"training {attention.value}": Row(
-            training, Recipe(attention=attention), steps(), STEP_AXES, "step_time"
+            jr.training, jr.Recipe(attention=attention), steps(), STEP_AXES, "step_time"
         )
-        for attention in Attention
+        for attention in jr.Attention
     },
     "one function": Row(boxes, None, some_boxes, {"width": 3.0, "mass": 0.5}),
 }
@@ -142,7 +146,7 @@ def test_alone_is_compiled_is_batch_is_grid(row: Row) -> None:
     def same(inputs: Any) -> None:
         inputs = checked(inputs)
         axes = {path: get_at(inputs, path) * [1.0, factor] for path, factor in row.axes.items()}
-        grid = tabulate.tabulate(row.estimator, inputs, row.recipe, axes=axes)
+        grid = jr.tabulate(row.estimator, inputs, row.recipe, axes=axes)
         asked = [replace_all(inputs, values) for _, values in grid_points(read_axes(inputs, axes))]
         batch = jax.tree.map(lambda *leaves: jnp.stack([*map(jnp.asarray, leaves)]), *asked)
         every = arrays(batched(batch))
@@ -156,33 +160,36 @@ def test_alone_is_compiled_is_batch_is_grid(row: Row) -> None:
     same()
 
 
+def gathered(number: np.ndarray, rows: Any) -> Any:
+    return rows[number] if jnp.ndim(rows) else rows
+
+
 @each_estimator
 @settings(max_examples=5, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_parts_then_step_is_evaluate(row: Row, data: Any) -> None:
-    """Parts evaluated once for each distinct set of what they read, then the step: the same report."""
+    """Parts on the distinct rows of what they read, then the step, are the whole evaluation."""
     inputs, estimator = checked(data.draw(row.inputs)), row.estimator
     if estimator.plan is None:
         assert estimator.evaluate_parts(inputs, row.recipe) == {}
         assert_same(
-            arrays(estimator.step(inputs, row.recipe)), arrays(estimator.evaluate(inputs, row.recipe))
+            arrays(estimator.step(inputs, row.recipe)),
+            arrays(estimator.evaluate(inputs, row.recipe)),
         )
         return
     grid = itertools.product((1.0, 2.0, 6.0), (1.0, 2.0, 4.0), (1.0, 3.0), (1.0, 2.0), (1.0, 2.0))
     fields = ("data", "tensor", "pipeline", "fast_tensor", "fast_data")
     plans = dict(zip(fields, np.array([*grid]).T, strict=True))
-    wide = {f.name: plans.get(f.name, np.ones(108)) for f in dataclasses.fields(Plan)}
+    wide = {f.name: plans.get(f.name, np.ones(72)) for f in dataclasses.fields(jr.Plan)}
     bare = dataclasses.replace(inputs, plan=None)
     parts = {}
     for name, part in estimator.parts.items():
         table = np.stack([wide[field] for field in reads(part)])
         distinct, number = np.unique(table, axis=1, return_inverse=True)
-        assert distinct.shape[1] < 108
+        assert distinct.shape[1] < 72
         rows = part(bare, row.recipe, **dict(zip(reads(part), distinct, strict=True)))
-        parts[name] = jax.tree.map(
-            lambda leaf, n=number.reshape(-1): leaf[n] if jnp.ndim(leaf) else leaf, rows
-        )
-    asked = dataclasses.replace(inputs, plan=Plan(**wide))
+        parts[name] = jax.tree.map(functools.partial(gathered, number.reshape(-1)), rows)
+    asked = dataclasses.replace(inputs, plan=jr.Plan(**wide))
     assert_same(
         arrays(estimator.step(asked, row.recipe, **parts)),
         arrays(estimator.evaluate(asked, row.recipe)),
@@ -192,9 +199,9 @@ def test_parts_then_step_is_evaluate(row: Row, data: Any) -> None:
 
 # ---- Search against brute force -----------------------------------------------------------------
 
-SMALL = Model(layers=12.0, hidden=1536.0, feedforward=6144.0, heads=12.0, sequence=96.0)
-FIELDS = [f.name for f in dataclasses.fields(Plan)]
-SPLIT = [field for field in FIELDS if field not in training.placement]
+SMALL = jr.Model(layers=12.0, hidden=1536.0, feedforward=6144.0, heads=12.0, sequence=96.0)
+FIELDS = [f.name for f in dataclasses.fields(jr.Plan)]
+SPLIT = [field for field in FIELDS if field not in jr.training.placement]
 BETTER = {f.name: f.metadata["better"] for f in dataclasses.fields(Report)}
 
 
@@ -246,20 +253,19 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # axes, options
 
 
 @pytest.mark.parametrize(("axes", "options"), SEARCHES.values(), ids=SEARCHES)
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=3, phases=[Phase.generate], deadline=None, derandomize=True)
 @given(machine=machines())
 def test_search_is_survey_then_argmin(axes: Any, options: Any, machine: Any) -> None:
     """A search finds what listing every plan at every point and taking the best finds."""
-    inputs = checked(Inputs(model=SMALL, system=machine, gpus=24.0, global_batch=48.0))
-    found = search(training, inputs, axes=axes, **options)
+    inputs = checked(jr.Inputs(model=SMALL, system=machine, gpus=24.0, global_batch=48.0))
+    found = jr.search(jr.training, inputs, axes=axes, **options)
     top, objective = options.get("top", 1), options.get("objective", "step_time")
     alike = FIELDS if options.get("placements") else SPLIT
     choice = {key: options[key] for key in ("where", "attention") if key in options}
-    found = found if top > 1 else found.expand_dims(rank=1)
     grid = read_axes(inputs, axes)
     for index, values in grid_points(grid):
         at = found.isel(dict(zip([axis.name for axis in grid], index, strict=True)))
-        listed = survey(training, replace_all(inputs, values), **choice)
+        listed = jr.survey(jr.training, replace_all(inputs, values), **choice)
         every = {name: column.values for name, column in listed.items()}
         expected = brute_force(every, objective, top, alike)
         assert int(at.plans_legal) == listed.sizes["plan"]
@@ -267,57 +273,47 @@ def test_search_is_survey_then_argmin(axes: Any, options: Any, machine: Any) -> 
         least = every["memory"].min() if listed.sizes["plan"] else np.nan
         np.testing.assert_allclose(at.memory_least, least, rtol=RTOL)
         for rank in range(top):
-            winner = {n: c.values for n, c in at.isel(rank=rank).items() if n in every}
+            ranked = at.isel(rank=rank) if top > 1 else at
+            winner = {name: ranked[name].values for name in ranked if name in every}
             if rank < len(expected):
                 assert [int(winner[f]) for f in FIELDS] == [expected[rank][f] for f in FIELDS]
-                assert_same(winner, expected[rank], "step_time")
+                same = {name: expected[rank][name] for name in winner}
+                assert_same(winner, same, "step_time")
             else:
                 assert not winner["feasible"]
                 assert [int(winner[f]) for f in FIELDS] == [-1] * len(FIELDS)
                 assert np.isnan(winner[objective])
 
 
-@pytest.fixture
-def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name, size in (
-        (best, "LANES", 3),
-        (best, "CELLS", 64),
-        (best, "QUESTIONS", 2),
-        (tabulate, "CHUNK", 5),
-        (points, "CHUNK", 64),
-    ):
-        monkeypatch.setattr(module, name, size)
-
-
-CLUSTER = checked(Inputs(model=SMALL, system=MACHINE, gpus=24.0, global_batch=48.0))
+SHORT = [  # module, limit, and a size that cuts every grid below
+    (best, "LANES", 3),
+    (best, "CELLS", 4096),
+    (best, "QUESTIONS", 2),
+    (tabulate, "CHUNK", 5),
+    (points, "CHUNK", 64),
+]
+CLUSTER = checked(jr.Inputs(model=SMALL, system=MACHINE, gpus=24.0, global_batch=48.0))
 CHUNKED = SIZES | CAPACITIES | {"system.hbm_bandwidth": [1e12, 2e12, 3e12, 5e12, 7e12]}
 
 
-@pytest.fixture
-def whole_answers() -> list[xr.Dataset]:
-    return chunked_questions()
-
-
 def chunked_questions() -> list[xr.Dataset]:
-    planned = dataclasses.replace(CLUSTER, plan=Plan(data=2.0, tensor=4.0, pipeline=3.0, microbatch=1.0))
+    planned = dataclasses.replace(
+        CLUSTER, plan=jr.Plan(data=2.0, tensor=4.0, pipeline=3.0, microbatch=1.0)
+    )
     axes = {"plan.tensor": [1, 2, 4], "system.hbm_bandwidth": [1e12, 2e12, 3e12], "gpus": [8, 24]}
     return [
-        search(training, CLUSTER, axes=CHUNKED),
-        search(training, CLUSTER, axes=CHUNKED, top=3),
-        tabulate.tabulate(training, planned, axes=axes),
-        survey(training, CLUSTER),
+        jr.search(jr.training, CLUSTER, axes=CHUNKED),
+        jr.search(jr.training, CLUSTER, axes=CHUNKED, top=3),
+        jr.tabulate(jr.training, planned, axes=axes),
+        jr.survey(jr.training, CLUSTER),
     ]
 
 
-@pytest.mark.parametrize("devices", [1, 2])
-def test_chunks_do_not_change_answers(
-    whole_answers: list[xr.Dataset], request: pytest.FixtureRequest, devices: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Cut into other chunks, spread over other devices, a grid has the same answers."""
-    request.getfixturevalue("short_chunks")
-    some = jax.devices()[:devices]
-    monkeypatch.setattr(jax, "devices", lambda: some)
+def test_chunks_do_not_change_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut into other chunks, a grid has the same answers."""
+    whole_answers = chunked_questions()
+    for module, name, size in SHORT:
+        monkeypatch.setattr(module, name, size)
     for chunked, whole in zip(chunked_questions(), whole_answers, strict=True):
         xr.testing.assert_allclose(chunked, whole, rtol=RTOL, atol=0.0)
         assert {n: chunked[n].dims for n in chunked} == {n: whole[n].dims for n in whole}
@@ -325,33 +321,43 @@ def test_chunks_do_not_change_answers(
 
 def test_capacity_as_threshold_is_mask() -> None:
     """At every capacity, one that a plan fills exactly too, a threshold keeps what a mask keeps."""
-    every = {name: column.values for name, column in survey(training, CLUSTER).items()}
+    every = {name: column.values for name, column in jr.survey(jr.training, CLUSTER).items()}
     needs = np.unique(every["memory"])
     needs = needs[:: len(needs) // 40]
     capacities = np.unique([np.nextafter(needs, 0.0), needs, np.nextafter(needs, np.inf)])
-    found = search(training, CLUSTER, axes={"system.hbm_capacity": capacities})
+    found = jr.search(jr.training, CLUSTER, axes={"system.hbm_capacity": capacities})
     for number, capacity in enumerate(capacities):
         fits = {**every, "feasible": every["memory"] <= capacity}
         expected = brute_force(fits, "step_time", 1, FIELDS)
         at = found.isel(hbm_capacity=number)
         assert int(at.plans_feasible) == int(fits["feasible"].sum())
         assert bool(at.feasible) == bool(expected)
-        assert [int(at[f]) for f in FIELDS] == [e[f] for e in expected for f in FIELDS] or not expected
-        alone = search(training, CLUSTER, **{"system.hbm_capacity": capacity})
+        assert [int(at[f]) for f in FIELDS] == [
+            e[f] for e in expected for f in FIELDS
+        ] or not expected
+        alone = jr.search(jr.training, CLUSTER, **{"system.hbm_capacity": capacity})
         assert [int(alone[f]) for f in FIELDS] == [int(at[f]) for f in FIELDS]
 
 
 def test_one_compile_serves_all_sizes() -> None:
-    """All cluster sizes share one compiled fold; another question of equal shape compiles nothing."""
-    estimator = dataclasses.replace(training, name="compiled anew")
-    axes = {"gpus": [6, 12, 24, 48], "system.hbm_bandwidth": [1e12, 2e12], "system.hbm_capacity": [1e9]}
+    """All cluster sizes share one compile, and a question of equal shape needs none."""
+    estimator = dataclasses.replace(jr.training, name="compiled anew")
+    axes = {
+        "gpus": [6, 12, 24, 48],
+        "system.hbm_bandwidth": [1e12, 2e12],
+        "system.hbm_capacity": [1e9],
+    }
     before = fold.best._cache_size()
-    search(estimator, CLUSTER, axes=axes)
+    jr.search(estimator, CLUSTER, axes=axes)
     assert fold.best._cache_size() == before + 1
     folds, evaluations = fold.best._cache_size(), points.evaluated._cache_size()
-    other = dataclasses.replace(CLUSTER, system=system("b200-nvs8"), model=dataclasses.replace(SMALL, hidden=3072.0))
-    axes = {"gpus": [48, 16, 8, 24], "system.hbm_bandwidth": [3e12, 4e12], "system.hbm_capacity": [2e9]}
-    search(estimator, other, axes=axes)
+    other = dataclasses.replace(CLUSTER, system=jr.system("b200-nvs8", fast_domain=4))
+    axes = {
+        "gpus": [48, 16, 8, 24],
+        "system.hbm_bandwidth": [3e12, 4e12],
+        "system.hbm_capacity": [2e9],
+    }
+    jr.search(estimator, other, axes=axes)
     assert fold.best._cache_size() == folds
     assert points.evaluated._cache_size() == evaluations
 
@@ -359,31 +365,31 @@ def test_one_compile_serves_all_sizes() -> None:
 # ---- Ties ---------------------------------------------------------------------------------------
 
 
-@record
+@jr.record
 class Option:
     """What a user's search chooses."""
 
-    left: Number = quantity("1", "Number of the option.", whole=True)
-    right: Number = quantity("1", "Where it is put.", whole=True)
+    left: Number = jr.quantity("1", "Number of the option.", whole=True)
+    right: Number = jr.quantity("1", "Where it is put.", whole=True)
 
 
-@record
+@jr.record
 class Pool:
     """How many options there are and how close they come."""
 
-    options: Number = quantity("1", "Options to choose from.", whole=True)
-    stride: Number = quantity("1", "One option in so many is good.", whole=True)
-    noise: Number = quantity("s", "Step between the costs of good options.", zero=True)
-    room: Number = quantity("B", "What an option may need.")
+    options: Number = jr.quantity("1", "Options to choose from.", whole=True)
+    stride: Number = jr.quantity("1", "One option in so many is good.", whole=True)
+    noise: Number = jr.quantity("s", "Step between the costs of good options.", zero=True)
+    room: Number = jr.quantity("B", "What an option may need.")
     plan: Option | None = None
 
 
-@record
+@jr.record
 class Outcome:
     """What an option costs and needs."""
 
-    cost: Number = quantity("s", "Cost of the option.")
-    need: Number = quantity("B", "Need of the option, equal for some.")
+    cost: Number = jr.quantity("s", "Cost of the option.")
+    need: Number = jr.quantity("B", "Need of the option, equal for some.")
 
 
 def outcome(pool: Pool, recipe: None) -> Outcome:
@@ -402,7 +408,7 @@ def options(pool: Pool, recipe: None) -> Candidates:
     return Candidates(plans, {})
 
 
-pools = Estimator(
+pools = jr.Estimator(
     name="pools",
     inputs=Pool,
     plan=Option,
@@ -435,16 +441,15 @@ def test_ties_go_to_the_leaner_then_the_smaller(
     pool = Pool(options=count, stride=stride, noise=noise, room=count)
     rooms = [count / 80.0, count]
     axes = {"noise": [noise, 0.0], "room": rooms}
-    found = search(pools, pool, axes=axes, top=top, placements=placements)
-    found = found if top > 1 else found.expand_dims(rank=1)
-    every = {name: column.values for name, column in survey(pools, pool).items()}
+    found = jr.search(pools, pool, axes=axes, top=top, placements=placements)
+    every = {name: column.values for name, column in jr.survey(pools, pool).items()}
     order = np.lexsort([every["right"], every["left"], every["need"]])
     for index, room in enumerate(rooms):
         left = order[every["need"][order] <= room]
         for rank in range(top):
             costs = every["cost"][left]
             winner = left[np.argmax(costs <= costs.min() + TIE * abs(costs.min()))]
-            at = found.isel(noise=0, room=index, rank=rank)
+            at = found.isel(noise=0, room=index, **({"rank": rank} if top > 1 else {}))
             assert (int(at.left), int(at.right)) == (every["left"][winner], every["right"][winner])
             like = every["left"][left] == every["left"][winner]
             like &= (every["right"][left] == every["right"][winner]) | (not placements)
@@ -473,9 +478,9 @@ def test_search_is_the_independent_implementation() -> None:
         for field in (*DRAWN, "hbm_capacity", "vector_flops", "launch_latency", "fast_latency")
     }
     for gpus, batch, domain in ((24, 48, 4), (64, 96, 8), (6, 12, 8)):
-        inputs = Inputs(model=SMALL, system=MACHINE, gpus=float(gpus), global_batch=float(batch))
-        found = search(
-            training,
+        inputs = jr.Inputs(model=SMALL, system=MACHINE, gpus=float(gpus), global_batch=float(batch))
+        found = jr.search(
+            jr.training,
             inputs,
             axes={"machine": {f"system.{field}": values for field, values in scaled.items()}},
             **{"system.fast_domain": domain},
@@ -487,8 +492,10 @@ def test_search_is_the_independent_implementation() -> None:
         stacked = other.stack_plans(plans)
         index, times = other.numpy_best(model, machine, batch, stacked)
         feasible = np.isfinite(times)
-        assert 0 < feasible.sum()
+        assert feasible.any()
         np.testing.assert_array_equal(found.feasible, feasible)
         np.testing.assert_allclose(found.step_time[feasible], times[feasible], rtol=RTOL)
         for field in other.Plan._fields:
-            np.testing.assert_array_equal(found[field][feasible], getattr(stacked, field)[index[feasible]])
+            np.testing.assert_array_equal(
+                found[field][feasible], getattr(stacked, field)[index[feasible]]
+            )

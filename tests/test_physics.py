@@ -1,4 +1,4 @@
-"""What must hold of any step: nothing is lost, faster never slows, and units scale as they should."""
+"""What must hold of any step: nothing is lost, faster never slows, and units scale."""
 
 import dataclasses
 

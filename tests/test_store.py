@@ -90,7 +90,7 @@ def test_what_comes_back_is_what_went_in(name, ending, known, tmp_path):
 @pytest.mark.parametrize("ending", EXACT)
 def test_what_came_back_goes_there_and_back_again(ending, known, tmp_path):
     """A file that was read and written anew is the same file: -1 stays what is missing."""
-    for name in NAMES:
+    for name in ("search", "layers", "own"):
         jr.write(known[name], tmp_path / f"first{ending}")
         jr.write(jr.read(tmp_path / f"first{ending}"), tmp_path / f"second{ending}")
         xr.testing.assert_identical(jr.read(tmp_path / f"second{ending}"), known[name])
@@ -175,16 +175,27 @@ def test_what_is_missing_is_the_fill_value_in_netcdf(known, tmp_path):
     assert np.isnan(masked.tensor.values[:2]).all(), "other readers see what is missing"
 
 
+def refusal_of(data, path: pathlib.Path) -> str:
+    """Return why a result is not written, in one line and without a trace, or nothing."""
+    try:
+        jr.write(data, path)
+    except InputError as error:
+        said = str(error)
+    else:
+        return ""
+    assert "\n" not in said
+    assert not path.exists()
+    assert list(path.parent.glob(f".*{path.name}*")) == []
+    return said
+
+
 def test_a_value_that_is_not_finite_is_refused_or_kept(tmp_path):
     """An infinite result of one's own function is no traceback."""
     data = xr.Dataset({"ratio": ("row", np.array([1.0, np.inf]))})
     for ending in ENDINGS:
         path = tmp_path / f"result{ending}"
-        try:
-            jr.write(data, path)
-        except InputError as error:
-            assert "\n" not in str(error)
-            assert not path.exists()
+        if said := refusal_of(data, path):
+            assert "ratio" in said
         else:
             np.testing.assert_array_equal(jr.read(path).ratio.values, data.ratio.values)
 
@@ -193,11 +204,8 @@ def test_a_name_that_a_file_cannot_hold_is_refused_or_kept(tmp_path):
     data = xr.Dataset({"bytes/s": ("row", np.array([1.0]))})
     for ending in ENDINGS:
         path = tmp_path / f"result{ending}"
-        try:
-            jr.write(data, path)
-        except InputError as error:
-            assert "\n" not in str(error)
-            assert list(tmp_path.glob(f"*result{ending}*")) == []
+        if said := refusal_of(data, path):
+            assert "bytes/s" in said
         else:
             assert list(jr.read(path).data_vars) == ["bytes/s"]
 
@@ -445,11 +453,11 @@ unopened = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionW
 
 @pytest.fixture(scope="module")
 def whole(known, tmp_path_factory):
-    """Return the bytes of a sound file of each kind."""
-    folder = tmp_path_factory.mktemp("whole")
-    for ending in ENDINGS:
-        jr.write(known["search"], folder / f"result{ending}")
-    return {ending: (folder / f"result{ending}").read_bytes() for ending in ENDINGS}
+    """Return the path of a sound file of each kind."""
+    paths = {e: tmp_path_factory.mktemp("whole") / f"result{e}" for e in ENDINGS}
+    for path in paths.values():
+        jr.write(known["search"], path)
+    return paths
 
 
 RANDOM = np.random.default_rng(7).integers(0, 256, 4096, dtype=np.uint8).tobytes()
@@ -463,7 +471,8 @@ DAMAGED = [  # what is left of a file
     ("all but its end", lambda sound: sound[:-20]),
     ("another kind", lambda sound: b"\x89PNG\r\n\x1a\n" + RANDOM),
 ]
-SOUND_CSV = ("its first byte", "its first half", "all but its end")  # a shorter table is a table
+# any text is a table of some kind
+SOUND_CSV = ("zeros", "its first byte", "its first half", "all but its end")
 
 
 @unopened
@@ -473,7 +482,7 @@ def test_a_damaged_file_is_one_line(ending, what, damage, whole, tmp_path):
     if ending == ".csv" and what in SOUND_CSV:
         pytest.skip("nothing in a table says how long it was")
     path = tmp_path / f"result{ending}"
-    path.write_bytes(damage(whole[ending]))
+    path.write_bytes(damage(whole[ending].read_bytes()))
     assert refused(jr.read, path).startswith(str(path))
 
 
@@ -503,11 +512,11 @@ def test_json_that_is_no_result_is_one_line(text, tmp_path):
 
 
 @unopened
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(place=st.floats(0, 1), patch=st.binary(min_size=1, max_size=40))
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_patched_file_is_read_or_refused(ending, place, patch, whole, tmp_path_factory):
-    sound = bytearray(whole[ending])
+    sound = bytearray(whole[ending].read_bytes())
     start = int(place * (len(sound) - 1))
     sound[start : start + len(patch)] = patch
     path = tmp_path_factory.getbasetemp() / f"patched{ending}"
