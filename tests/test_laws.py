@@ -141,7 +141,7 @@ def test_alone_is_compiled_is_batch_is_grid(row: Row) -> None:
 
     compiled, batched = jax.jit(evaluate), jax.jit(jax.vmap(evaluate))
 
-    @settings(max_examples=15, deadline=None, derandomize=True)
+    @settings(max_examples=6, deadline=None, derandomize=True)
     @given(row.inputs)
     def same(inputs: Any) -> None:
         inputs = checked(inputs)
@@ -222,9 +222,8 @@ def brute_force(every: dict[str, np.ndarray], objective: str, top: int, alike: l
 
 
 BANDWIDTHS = {"system.hbm_bandwidth": ["0.5 TB/s", "8 TB/s"]}
-CAPACITIES = {"system.hbm_capacity": ["0.1 GB", "0.7 GB", "2 GB", "9 GB"]}
+CAPACITIES = {"system.hbm_capacity": ["0.1 GB", "0.7 GB", "9 GB"]}
 SIZES = {"gpus": [7, 16, 24, 48]}  # no legal plan on 7
-TOGETHER = {"cluster": {"gpus": [8, 48], "global_batch": [24, 144]}}
 MIXED = {"cluster": {"gpus": [8, 48], "system.hbm_capacity": ["1 GB", "0.5 GB"]}}
 NODES = {"node": {"system.hbm_bandwidth": [1e12, 6e12], "system.hbm_capacity": [2e9, 4e8]}}
 SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # axes, options
@@ -232,28 +231,24 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # axes, options
     "machines and capacities": (BANDWIDTHS | CAPACITIES, {}),
     "best splits": (BANDWIDTHS | CAPACITIES, {"top": 5}),
     "best plans": (BANDWIDTHS | CAPACITIES, {"top": 5, "placements": True}),
-    "best splits of one machine": ({}, {"top": 7}),
     "more than there are": ({"gpus": [8]}, {"top": 40, "where": "tensor=2,pipeline=2"}),
     "throughput": (CAPACITIES, {"objective": "throughput"}),
-    "utilisation": (BANDWIDTHS, {"objective": "mfu", "top": 3}),
+    "utilisation": (BANDWIDTHS, {"objective": "mfu"}),
     "memory": (BANDWIDTHS | CAPACITIES, {"objective": "memory", "top": 3}),
-    "a time that is often 0": (BANDWIDTHS, {"objective": "time_data", "top": 4}),
+    "a time that is often 0": (BANDWIDTHS, {"objective": "time_data", "top": 3}),
     "cluster sizes": (SIZES | CAPACITIES, {}),
-    "best splits of cluster sizes": (SIZES | BANDWIDTHS, {"top": 3}),
-    "batches": ({"global_batch": [24, 96]} | BANDWIDTHS, {}),
     "domains": ({"system.fast_domain": [1, 6, 8]} | SIZES, {}),
-    "layers": ({"model.layers": [12, 18]} | CAPACITIES, {"objective": "tokens_per_second"}),
-    "size and batch together": (TOGETHER | CAPACITIES, {}),
+    "batches": ({"global_batch": [24, 96]} | BANDWIDTHS, {"attention": "recompute"}),
+    "layers": ({"model.layers": [12, 18]}, {"objective": "tokens_per_second"}),
     "size and capacity together": (MIXED | BANDWIDTHS, {}),
     "rate and capacity together": (NODES, {"top": 2}),
-    "constrained": (BANDWIDTHS | SIZES, {"where": "tensor<=4,pipeline>1,microbatch!=2"}),
-    "usable share": ({"system.hbm_usable": [0.2, 0.9]}, {"attention": "recompute"}),
+    "constrained": ({"system.hbm_usable": [0.2, 0.9]}, {"where": "tensor<=4,microbatch!=2"}),
     "precision": ({"precision.activation": [1, 2, 4]} | CAPACITIES, {"attention": "unfused"}),
 }
 
 
 @pytest.mark.parametrize(("axes", "options"), SEARCHES.values(), ids=SEARCHES)
-@settings(max_examples=3, phases=[Phase.generate], deadline=None, derandomize=True)
+@settings(max_examples=2, phases=[Phase.generate], deadline=None, derandomize=True)
 @given(machine=machines())
 def test_search_is_survey_then_argmin(axes: Any, options: Any, machine: Any) -> None:
     """A search finds what listing every plan at every point and taking the best finds."""
@@ -286,14 +281,18 @@ def test_search_is_survey_then_argmin(axes: Any, options: Any, machine: Any) -> 
 
 
 SHORT = [  # module, limit, and a size that cuts every grid below
-    (best, "LANES", 3),
+    (best, "LANES", 4),
     (best, "CELLS", 4096),
     (best, "QUESTIONS", 2),
     (tabulate, "CHUNK", 5),
-    (points, "CHUNK", 64),
+    (points, "CHUNK", 100),
 ]
 CLUSTER = checked(jr.Inputs(model=SMALL, system=MACHINE, gpus=24.0, global_batch=48.0))
-CHUNKED = SIZES | CAPACITIES | {"system.hbm_bandwidth": [1e12, 2e12, 3e12, 5e12, 7e12]}
+CHUNKED = {
+    "gpus": [7, 24, 16],
+    "system.hbm_capacity": ["0.1 GB", "0.7 GB", "9 GB"],
+    "system.hbm_bandwidth": [1e12, 2e12, 3e12, 5e12, 7e12],
+}
 
 
 def chunked_questions() -> list[xr.Dataset]:
@@ -302,7 +301,6 @@ def chunked_questions() -> list[xr.Dataset]:
     )
     axes = {"plan.tensor": [1, 2, 4], "system.hbm_bandwidth": [1e12, 2e12, 3e12], "gpus": [8, 24]}
     return [
-        jr.search(jr.training, CLUSTER, axes=CHUNKED),
         jr.search(jr.training, CLUSTER, axes=CHUNKED, top=3),
         jr.tabulate(jr.training, planned, axes=axes),
         jr.survey(jr.training, CLUSTER),
@@ -323,7 +321,7 @@ def test_capacity_as_threshold_is_mask() -> None:
     """At every capacity, one that a plan fills exactly too, a threshold keeps what a mask keeps."""
     every = {name: column.values for name, column in jr.survey(jr.training, CLUSTER).items()}
     needs = np.unique(every["memory"])
-    needs = needs[:: len(needs) // 40]
+    needs = needs[:: len(needs) // 20]
     capacities = np.unique([np.nextafter(needs, 0.0), needs, np.nextafter(needs, np.inf)])
     found = jr.search(jr.training, CLUSTER, axes={"system.hbm_capacity": capacities})
     for number, capacity in enumerate(capacities):
@@ -477,7 +475,7 @@ def test_search_is_the_independent_implementation() -> None:
         field: get_at(MACHINE, field) * np.exp(random.uniform(-1.5, 1.5, count))
         for field in (*DRAWN, "hbm_capacity", "vector_flops", "launch_latency", "fast_latency")
     }
-    for gpus, batch, domain in ((24, 48, 4), (64, 96, 8), (6, 12, 8)):
+    for gpus, batch, domain in ((24, 48, 4), (24, 96, 8)):
         inputs = jr.Inputs(model=SMALL, system=MACHINE, gpus=float(gpus), global_batch=float(batch))
         found = jr.search(
             jr.training,

@@ -116,7 +116,7 @@ def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
     packed = group.ready.packed
     lead, size = packed.split.shape
     fold = _fold(question, kind, group, size)
-    cells = max(size // fold.block, (fold.looks + 1) * fold.block)  # a lane's minima and looks
+    cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)  # a lane's minima and looks
     shape, shard = _chunk_shape(axes, first, min(LANES, CELLS // cells))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
     varied = folding.everywhere(varied)

@@ -213,7 +213,7 @@ def _winners(
         cut = jnp.where(fits < plans.counts, fits // fold.block, -1)
         chosen = jnp.concatenate([chosen, cut[None]])
 
-    values = _look(fold, objective, chosen, used)
+    values = _look(fold, objective, chosen, len(minima))
     offsets = jnp.arange(fold.block)[None, :, None, None]
     position = chosen[:, None] * fold.block + offsets
     values = jnp.where((chosen[:, None] >= 0) & (position < fits[None, None]), values, FAR)
@@ -226,40 +226,50 @@ def _winners(
 def _least_blocks(
     fold: Fold, minima: jax.Array, used: jax.Array, whole_blocks: jax.Array
 ) -> jax.Array:
-    """Return the blocks with the least minima among those that fit whole, [look, limit, lane]."""
-    none = jnp.full((fold.looks, *whole_blocks.shape), -1)
+    """Return the blocks that can hold the best plans, among those that fit whole.
 
-    def pick(look: jax.Array, chosen: jax.Array) -> jax.Array:
-        def compare(block: jax.Array, held: tuple[Any, Any]) -> tuple[Any, Any]:
-            least, index = held
-            value = jnp.broadcast_to(minima[block], least.shape)
-            free = (block < whole_blocks) & jnp.all(chosen != block, axis=0)
-            better = free & (value < least - TIE * jnp.abs(least))
-            return jnp.where(better, value, least), jnp.where(better, block, index)
+    Each look takes the block with the least minimum, and the first that ties with it: the leaner
+    of tied plans may stand there. Returns [2 looks, limit, lane], -1 where there is none.
+    """
+    blocks = jnp.arange(len(minima))[:, None, None]
+    fits = (blocks < used) & (blocks < whole_blocks[None])
+    fitting = jnp.where(fits, minima[:, None], FAR)
 
-        start = (jnp.full(whole_blocks.shape, FAR), jnp.full(whole_blocks.shape, -1))
-        _, index = lax.fori_loop(0, used, compare, start)
-        return lax.dynamic_update_index_in_dim(chosen, index, look, 0)
+    def pick(look: jax.Array, held: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        chosen, left = held
+        least = jnp.min(left, axis=0)
+        found = least < FAR
 
-    return lax.fori_loop(0, fold.looks, pick, none)
+        def first(bound: jax.Array) -> jax.Array:
+            return jnp.min(jnp.where(left <= bound[None], blocks, len(minima)), axis=0)
+
+        index, tied = first(least), first(least + TIE * jnp.abs(least))
+        both = jnp.stack([index, jnp.where(tied == index, -1, tied)])
+        taken = (blocks == index[None]) | (blocks == tied[None])
+        chosen = lax.dynamic_update_slice_in_dim(chosen, jnp.where(found, both, -1), 2 * look, 0)
+        return chosen, jnp.where(taken, FAR, left)
+
+    none = jnp.full((2 * fold.looks, *whole_blocks.shape), -1)
+    return lax.fori_loop(0, fold.looks, pick, (none, fitting))[0]
 
 
-def _look(fold: Fold, objective: Any, chosen: jax.Array, used: jax.Array) -> jax.Array:
+def _look(fold: Fold, objective: Any, chosen: jax.Array, blocks: int) -> jax.Array:
     """Return the objectives of every plan in the chosen blocks, [look, offset, limit, lane]."""
     looks, *points = chosen.shape
     start = jnp.full((looks, fold.block, *points), FAR)
+    wanted = jnp.zeros(blocks, bool).at[jnp.where(chosen < 0, blocks, chosen)].set(True, mode="drop")
+    order = jnp.argsort(~wanted)
 
-    def visit(block: jax.Array, values: jax.Array) -> jax.Array:
+    def visit(number: jax.Array, values: jax.Array) -> jax.Array:
+        block = order[number]
+
         def plan(offset: jax.Array) -> jax.Array:
             return objective(block * fold.block + offset)
 
-        def look(values: jax.Array) -> jax.Array:
-            exact = lax.map(plan, jnp.arange(fold.block))
-            return jnp.where((chosen == block)[:, None], exact[None, :, None, :], values)
+        exact = lax.map(plan, jnp.arange(fold.block))
+        return jnp.where((chosen == block)[:, None], exact[None, :, None, :], values)
 
-        return lax.cond(jnp.any(chosen == block), look, lambda values: values, values)
-
-    return lax.fori_loop(0, used, visit, start)
+    return lax.fori_loop(0, jnp.sum(wanted), visit, start)
 
 
 def _best_of(
