@@ -6,6 +6,8 @@ Names load on first use, so that importing the package does not import JAX.
 import importlib
 from typing import Any
 
+__version__ = "0.1.0"
+
 _HOMES = {
     "InputError": "jaxroof.errors",
     "record": "jaxroof.records",

@@ -1,13 +1,19 @@
 """The command line. Heavy imports wait until a command needs them."""
 
+import _thread
+import contextlib
+import io
 import os
 import pathlib
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
 
+from jaxroof import __version__
 from jaxroof.errors import InputError
 
 EXAMPLES = """\b
@@ -20,7 +26,7 @@ Examples:
 
 
 @click.group(epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="jaxroof")
+@click.version_option(__version__, prog_name="jaxroof")
 def cli() -> None:
     """Find the fastest way to split a transformer's training over accelerators."""
 
@@ -161,20 +167,47 @@ def _cache_folder() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line: exit 0 done, 1 no plan fits, 2 bad input, 130 interrupted."""
+    _prepare_streams()
     try:
         cli.main(args=arguments, prog_name="jaxroof", standalone_mode=False)
+        sys.stdout.flush()
     except InputError as error:
         _end(str(error), 2)
-    except click.UsageError as error:
-        _end(error.format_message(), 2)
     except click.ClickException as error:
         _end(error.format_message(), 2)
     except (KeyboardInterrupt, click.Abort):
         _end("interrupted: nothing half-written was left behind", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except OSError as error:
+        _silence(sys.stdout)
+        _end(f"cannot write the output: {error.strerror or error}", 2)
     sys.exit(0)
+
+
+def _prepare_streams() -> None:
+    """Print what a stream can; die of a closed pipe as other tools do; lose no Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    before = sys.unraisablehook
+
+    def again(what: Any) -> None:
+        """Interrupt once more where a callback of a library swallowed the first Ctrl-C."""
+        if what.exc_type is None or not issubclass(what.exc_type, KeyboardInterrupt):
+            before(what)
+            return
+        timer = threading.Timer(0.02, _thread.interrupt_main)
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = again
+
+
+def _silence(stream: Any) -> None:
+    """Let a stream that cannot be written end without a word."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _end(message: str, code: int) -> NoReturn:

@@ -1,15 +1,15 @@
 """What the commands do: read what was typed, ask the engine, print."""
 
+import dataclasses
 import sys
 import time
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from rich.console import Console
 
 from jaxroof.engine.constraints import constraints
-from jaxroof.engine.question import ask
+from jaxroof.engine.question import Question, ask
 from jaxroof.engine.ranking import first_of_each, ranked
 from jaxroof.engine.search import survey
 from jaxroof.engine.store import writable, write
@@ -25,9 +25,9 @@ from jaxroof.options import (
     plan_fields,
     refuse_illegal,
     settings,
+    share,
     whole,
 )
-from jaxroof.units import parse
 from jaxroof.views import tables, words
 from jaxroof.views.layers import layer_table
 from jaxroof.views.layers import layers as layers_of
@@ -37,6 +37,44 @@ def console() -> Console:
     """Return where results are printed; a pipe is as wide as the tables need."""
     wide = Console()
     return wide if wide.is_terminal else Console(width=max(wide.width, 160))
+
+
+def say(page: Console, text: str, style: str | None = None) -> None:
+    """Print a sentence as it is, wrapped by the terminal alone."""
+    page.print(text, style=style, soft_wrap=True, markup=False, highlight=False)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Answer:
+    """What a search of one cluster size found."""
+
+    question: Question
+    data: xr.Dataset  # every legal plan
+    order: np.ndarray  # of those that fit, best first
+    shown: np.ndarray  # of those printed
+    own: int | None  # where the user's own plan stands in the data
+
+    @property
+    def gpus(self) -> int:
+        """Return the cluster's size."""
+        return int(self.question.inputs.gpus)
+
+    @property
+    def limit(self) -> float:
+        """Return the memory that a step may fill [B]."""
+        return float(memory_limit(self.question.inputs))
+
+    @property
+    def best(self) -> xr.Dataset | None:
+        """Return the best plan, None where nothing fits."""
+        return self.data.isel(plan=int(self.order[0])) if len(self.order) else None
+
+    @property
+    def about_own(self) -> str:
+        """Return the sentences about the user's own plan."""
+        assert self.own is not None
+        aim = self.question.objective
+        return words.mine_sentences(self.data, self.own, self.order, aim, self.limit)
 
 
 def search_command(
@@ -63,105 +101,92 @@ def search_command(
     if output is not None:
         writable(output)
     sizes = [whole("--gpus", text) for text in gpus.split(",")]
-    close = parse(within, "1", "--within")
-    if close < 0:
-        raise refusal("--within", f"expected a share of at least 0, such as 2%, given {within!r}")
+    close = share("--within", within)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    chosen = {"global_batch": whole("--batch", batch), "split": split, **settings(sets)}
+    given = {"global_batch": whole("--batch", batch), "split": split}
+    chosen = {**given, **settings(sets, {"gpus": "--gpus", **dict(zip(given, SAID, strict=True))})}
     rules = constraints(where, PLAN_FIELDS, tables.SHORT)
-    found = []
+    answers = []
     for size in sizes:
         question = ask(
             training, inputs, where=rules, objective=objective, top=top, gpus=size, **chosen
         )
-        own = None if mine is None else own_plan(mine, question.inputs, question.recipe)
-        data = survey(training, question.inputs, question.recipe, where=rules)
-        order = ranked(training, data, question.objective, question.sign, data.feasible.values)
-        shown = order if placements else first_of_each(training, data, order)
-        found.append((size, question, data, order, shown[:top], own))
+        answers.append(_answer(question, placements, mine))
     if output is not None:
-        write(_written(found, everything), output)
+        write(_written(answers, everything), output)
     page = console()
-    if len(found) == 1:
-        _print_one(page, *found[0][1:], close)
+    if len(answers) == 1:
+        _print_one(page, answers[0], close)
     else:
-        _print_sizes(page, found)
+        _print_sizes(page, answers)
     if output is not None:
         print(f"wrote {output}", file=sys.stderr)
-    return 0 if any(len(order) for _, _, _, order, _, _ in found) else 1
+    return 0 if any(answer.best is not None for answer in answers) else 1
 
 
-def _print_one(
-    page: Console,
-    question: Any,
-    data: xr.Dataset,
-    order: np.ndarray,
-    shown: np.ndarray,
-    own: dict[str, int] | None,
-    close: float,
-) -> None:
-    limit = float(memory_limit(question.inputs))
+SAID = ("--batch", "--split")  # the options that give the batch and the split
+
+
+def _answer(question: Question, placements: bool, mine: str | None) -> Answer:
+    own = None if mine is None else own_plan(mine, question.inputs, question.recipe)
+    data = survey(training, question.inputs, question.recipe, where=question.where)
+    order = ranked(training, data, question.objective, question.sign, data.feasible.values)
+    shown = order if placements else first_of_each(training, data, order)
+    place = None if own is None else _position(data, own, order)
+    return Answer(question, data, order, shown[: question.top], place)
+
+
+def _print_one(page: Console, answer: Answer, close: float) -> None:
+    question, data, best = answer.question, answer.data, answer.best
     refusals = {rule.name: rule.refusal for rule in RULES[question.recipe.split]}
     rules = [f"{c.field}{c.comparison}{c.value}" for c in question.where]
-    if len(order):
-        page.print(tables.plans_table(data, shown, limit))
-        page.print(words.best_sentence(data.isel(plan=int(order[0])), limit), soft_wrap=True)
+    if best is not None:
+        page.print(tables.plans_table(data, answer.shown, answer.limit))
+        say(page, words.best_sentence(best, answer.limit))
     else:
-        sentence = words.nothing_fits(data, limit)
-        page.print(sentence[0].upper() + sentence[1:], soft_wrap=True)
-    page.print(words.counts_sentence(data, limit, refusals, rules), soft_wrap=True)
-    if len(order):
-        page.print(words.close_sentence(data, order, question.objective, close), soft_wrap=True)
-    if own is not None:
-        position = _position(data, own, order)
-        page.print(
-            words.mine_sentences(data, position, order, question.objective, limit), soft_wrap=True
-        )
+        sentence = words.nothing_fits(data, answer.limit)
+        say(page, sentence[0].upper() + sentence[1:])
+    say(page, words.counts_sentence(data, answer.limit, refusals, rules))
+    if best is not None:
+        say(page, words.close_sentence(data, answer.order, question.objective, close))
+    if answer.own is not None:
+        say(page, answer.about_own)
 
 
-def _print_sizes(page: Console, found: list[Any]) -> None:
-    rows = []
-    for size, question, data, order, _, _ in found:
-        best = data.isel(plan=int(order[0])) if len(order) else None
-        limit = float(memory_limit(question.inputs))
-        rows.append(
-            {
-                "gpus": size,
-                "legal": data.sizes["plan"],
-                "feasible": len(order),
-                "best": best,
-                "limit": limit,
-            }
-        )
+def _print_sizes(page: Console, answers: list[Answer]) -> None:
+    rows = [
+        {
+            "gpus": answer.gpus,
+            "legal": answer.data.sizes["plan"],
+            "feasible": len(answer.order),
+            "best": answer.best,
+            "limit": answer.limit,
+        }
+        for answer in answers
+    ]
     page.print(tables.sizes_table(rows))
-    for size, question, data, order, _, own in found:
-        limit = float(memory_limit(question.inputs))
-        if not len(order):
-            page.print(f"{size:,} gpus: {words.nothing_fits(data, limit)}", soft_wrap=True)
-        elif own is not None:
-            said = words.mine_sentences(
-                data, _position(data, own, order), order, question.objective, limit
-            )
-            page.print(f"{size:,} gpus: {said}", soft_wrap=True)
-    fits = [r["gpus"] for r in rows if r["best"] is not None]
+    for answer in answers:
+        if answer.best is None:
+            say(page, f"{answer.gpus:,} gpus: {words.nothing_fits(answer.data, answer.limit)}")
+        elif answer.own is not None:
+            say(page, f"{answer.gpus:,} gpus: {answer.about_own}")
+    fits = [answer.gpus for answer in answers if answer.best is not None]
     if fits:
-        page.print(
-            f"Scaling: throughput per accelerator relative to {fits[0]:,}, the first that fits.",
-            soft_wrap=True,
-        )
+        first = f"{fits[0]:,}, the first that fits"
+        say(page, f"Scaling: throughput per accelerator relative to {first}.")
 
 
-def _written(found: list[Any], everything: bool) -> xr.Dataset:
+def _written(answers: list[Answer], everything: bool) -> xr.Dataset:
     """Return every plan, or the plans printed, of all sizes, with a column of sizes."""
     parts = []
-    for size, _, data, _, shown, _ in found:
-        some = data if everything else data.isel(plan=shown)
+    for answer in answers:
+        some = answer.data if everything else answer.data.isel(plan=answer.shown)
         about = {"units": "1", "long_name": "Accelerators"}
-        count = xr.Variable("plan", np.full(some.sizes["plan"], size), about, {"_FillValue": -1})
+        sizes = np.full(some.sizes["plan"], answer.gpus)
+        count = xr.Variable("plan", sizes, about, {"_FillValue": -1})
         parts.append(xr.Dataset({"gpus": count, **some.data_vars}, attrs=some.attrs))
-    whole = xr.concat(parts, "plan", combine_attrs="override") if len(parts) > 1 else parts[0]
-    order = ["gpus", *[n for n in whole.data_vars if n != "gpus"]]
-    return whole[order]
+    joined = xr.concat(parts, "plan", combine_attrs="override") if len(parts) > 1 else parts[0]
+    return joined[["gpus", *[n for n in joined.data_vars if n != "gpus"]]]
 
 
 def layers_command(
@@ -177,30 +202,35 @@ def layers_command(
     """Print one layer's operations under a plan."""
     if output is not None:
         writable(output)
-    machine = system(system_name, number_format)
     given = plan_fields("--plan", plan_text)
-    degrees = {f: given.get(f, 1) for f in ("data", "tensor", "pipeline", "microbatch")}
-    full = {**degrees, **_placement(degrees, int(machine.fast_domain)), **given}
+    ones = dict.fromkeys(PLAN_FIELDS, 1)
+    inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
+    chosen = settings(sets, {"gpus": "--plan", "split": "--split"})
+    question = ask(training, inputs, **{"global_batch": _batch(given), "split": split, **chosen})
+    inputs = question.inputs
+    full = {**ones, **_placement({**ones, **given}, int(inputs.system.fast_domain)), **given}
+    refuse_illegal("--plan", full, inputs, question.recipe)
     plan = Plan(**{f: np.float64(v) for f, v in full.items()})
-    batch = np.float64(full["data"] * full["microbatch"])
-    inputs = Inputs(model=model(model_name), system=machine, plan=plan, global_batch=batch)
-    question = ask(training, inputs, split=split, **settings(sets))
-    refuse_illegal("--plan", full, question.inputs, question.recipe)
-    data = layers_of(question.inputs, question.recipe)
+    data = layers_of(dataclasses.replace(inputs, plan=plan), question.recipe)
     if output is not None:
         write(data, output)
     page = console()
     page.print(layer_table(data))
-    share = f"{full['fast_tensor']} of the {full['tensor']} tensor ranks share a fast domain"
-    page.print(
+    shared = f"{full['fast_tensor']} of the {full['tensor']} tensor ranks share a fast domain"
+    say(
+        page,
         f"{float(data.time_forward.sum()) * 1e3:.4g} ms forward, "
         f"{float(data.time_backward.sum()) * 1e3:.4g} ms backward; "
         f"{float(data.weights.sum()) / 1e6:.4g} MB of weights, "
-        f"{float(data.kept.sum()) / 1e6:.4g} MB kept a microbatch; {share}.",
-        soft_wrap=True,
+        f"{float(data.kept.sum()) / 1e6:.4g} MB kept a microbatch; {shared}.",
     )
     if output is not None:
         print(f"wrote {output}", file=sys.stderr)
+
+
+def _batch(plan: dict[str, int]) -> int:
+    """Return the smallest batch that a plan divides: a layer's costs do not depend on it."""
+    return plan.get("data", 1) * plan.get("microbatch", 1)
 
 
 def _placement(degrees: dict[str, int], domain: int) -> dict[str, int]:
@@ -229,12 +259,12 @@ def run_command(file: str, output: str | None) -> int:
     if output is not None:
         write(data, output)
     page = console()
-    page.print(f"[bold]{data.attrs['title']}[/bold]", soft_wrap=True)
+    say(page, data.attrs["title"], style="bold")
     grid = tables.grid_table(data)
     if grid is not None:
         page.print(grid)
     for sentence in words.sweep_sentences(data):
-        page.print(sentence, soft_wrap=True)
+        say(page, sentence)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
 

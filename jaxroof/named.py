@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxroof import catalog
 from jaxroof.engine.axes import settle
-from jaxroof.errors import unknown
+from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimators.training.inputs import Model
 from jaxroof.hardware import System
 from jaxroof.records import checked, units
@@ -51,5 +51,7 @@ def _optional(kind: type[Any]) -> list[str]:
 
 def _record(kind: type[Any], entry: dict[str, Any], name: Any, fields: dict[str, Any]) -> Any:
     known = {field: entry[field] for field in units(kind) if field in entry}
-    found, _ = settle(kind(**known), None, fields, where=str(name))
-    return checked(found, where=str(name))
+    try:
+        return checked(settle(kind(**known), None, fields)[0])
+    except InputError as error:
+        raise refusal(str(name), str(error)) from None

@@ -1,6 +1,7 @@
 """What a person types at the command line, read and checked."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from jaxroof.errors import refusal, unknown
@@ -24,17 +25,34 @@ def whole(option: str, text: str) -> int:
     return int(value)
 
 
-def settings(sets: tuple[str, ...]) -> dict[str, Any]:
+def share(option: str, text: str) -> float:
+    """Return a share of at least 0, such as ``2%``.
+
+    Raises: InputError that names the option.
+    """
+    value = parse(text, "1", option)
+    if value < 0:
+        raise refusal(option, f"expected a share of at least 0, such as 2%, given {text!r}")
+    return value
+
+
+def settings(sets: tuple[str, ...], given: Mapping[str, str]) -> dict[str, Any]:
     """Return the changed fields of texts such as ``system.nics=2``.
 
-    Raises: InputError for another form.
+    ``given`` says which option gives a field already. Raises: InputError for another form, a field
+    twice, one that an option gives, or one of the plan.
     """
     found: dict[str, Any] = {}
     for text in sets:
-        path, equals, value = text.partition("=")
-        if not equals or not path.strip() or not value.strip():
+        path, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not path or not value:
             raise refusal("--set", f"expected PATH=VALUE, given {text!r}")
-        found[path.strip()] = value.strip()
+        if path in given or path in found:
+            place = given.get(path, "one --set")
+            raise refusal("--set", f"{path}: given twice; expected it in {place} alone")
+        if path.partition(".")[0] == "plan":
+            raise refusal("--set", f"{path}: not a field of the question; use --where or --plan")
+        found[path] = value
     return found
 
 
@@ -48,6 +66,8 @@ def plan_fields(option: str, text: str) -> dict[str, int]:
             raise refusal(option, f"expected FIELD=NUMBER, such as tp=8, given {item.strip()!r}")
         if field not in PLAN_FIELDS:
             raise unknown(option, name.strip(), "plan field", [*SHORT, *PLAN_FIELDS])
+        if field in found:
+            raise refusal(option, f"{name.strip()}: given twice; expected each field once")
         found[field] = whole(f"{option}: {name.strip()}", value)
     return found
 

@@ -85,8 +85,8 @@ def field_at(tree: Any, path: str) -> "dataclasses.Field[Any]":
     """
     head, _, name = path.rpartition(".")
     parent = get_at(tree, head) if head else tree
-    fields = {f.name: f for f in dataclasses.fields(parent)}
-    return fields[_known(parent, name, path)]
+    _known(parent, name, path)
+    return next(f for f in dataclasses.fields(parent) if f.name == name)
 
 
 def replace_at(tree: Any, path: str, value: Any) -> Any:
@@ -127,6 +127,8 @@ def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> n
     Raises: InputError naming the first value that is not.
     """
     try:
+        if np.asarray(value).dtype == bool:
+            raise TypeError
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{where}: {value!r} is not a number; expected {_range(field)}") from None
@@ -149,7 +151,10 @@ def _range(field: "dataclasses.Field[Any]") -> str:
 
 
 def _known(tree: Any, name: str, path: str) -> str:
-    names = [f.name for f in dataclasses.fields(tree)] if dataclasses.is_dataclass(tree) else []
+    if not dataclasses.is_dataclass(tree):
+        what = "nothing is given there" if tree is None else "it is one number"
+        raise InputError(f"{path}: no such field: {path.rpartition('.')[0]} has none, {what}")
+    names = [f.name for f in dataclasses.fields(tree)]
     if name not in names:
         raise unknown("", path, f"field of {type(tree).__name__}", names)
     return name

@@ -13,6 +13,8 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
 from jaxroof.units import parse
 
+MOST_POINTS = 10_000_000  # of one axis
+
 
 @dataclasses.dataclass(frozen=True)
 class Spacing:
@@ -137,9 +139,7 @@ def replace_all(inputs: Any, values: Mapping[str, Any]) -> Any:
     return inputs
 
 
-def settle(
-    inputs: Any, recipe: Any, settings: Mapping[str, Any], where: str = ""
-) -> tuple[Any, Any]:
+def settle(inputs: Any, recipe: Any, settings: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return inputs and recipe with settings applied: fields of the recipe, or paths of the inputs.
 
     A text is read with the unit of its field, or as the name of a structural choice.
@@ -149,37 +149,38 @@ def settle(
     choices = [f.name for f in dataclasses.fields(recipe)] if recipe is not None else []
     for key, value in settings.items():
         if key in choices:
-            recipe = dataclasses.replace(recipe, **{key: _choice(recipe, key, value, where)})
+            recipe = dataclasses.replace(recipe, **{key: _choice(recipe, key, value)})
             continue
         known = [f.name for f in dataclasses.fields(inputs)]
         if "." not in key and key not in known:
             inside = [path for path, _, _ in leaves(inputs) if path.rpartition(".")[2] == key]
             what = f"field of {type(inputs).__name__}"
-            raise unknown(where, key, what, inside or [*known, *choices])
-        inputs = replace_at(inputs, key, _value(inputs, key, value, where))
+            raise unknown("", key, what, inside or [*known, *choices])
+        inputs = replace_at(inputs, key, _value(inputs, key, value))
     return inputs, recipe
 
 
-def _choice(recipe: Any, key: str, value: Any, where: str) -> Any:
+def _choice(recipe: Any, key: str, value: Any) -> Any:
     kind = type(getattr(recipe, key))
     if isinstance(value, kind) or not issubclass(kind, enum.Enum):
         return value
     members = {member.value: member for member in kind}
-    if value not in members:
-        raise unknown(f"{where}: {key}" if where else key, str(value), kind.__name__, members)
+    if not isinstance(value, str) or value not in members:
+        raise unknown(key, str(value), kind.__name__, members)
     return members[value]
 
 
-def _value(inputs: Any, path: str, value: Any, where: str) -> Any:
+def _value(inputs: Any, path: str, value: Any) -> Any:
     field = field_at(inputs, path)
-    place = f"{where}: {path}" if where else path
     if not is_quantity(field):
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return value
-        raise refusal(place, f"a record, not a number, given {value!r}; {_fields_of(inputs, path)}")
+        raise refusal(path, f"a record, not a number, given {value!r}; {_fields_of(inputs, path)}")
     if isinstance(value, str):
-        value = parse(value, field.metadata["unit"], place)
-    return checked_values(value, field, place)
+        value = parse(value, field.metadata["unit"], path)
+    elif isinstance(value, list | tuple | Mapping):
+        raise refusal(path, f"expected one number, given {value!r}; several make an axis")
+    return checked_values(value, field, path)
 
 
 def _fields_of(inputs: Any, path: str) -> str:
@@ -195,6 +196,8 @@ def _column(inputs: Any, path: str, values: Any) -> np.ndarray:
     unit = field.metadata["unit"]
     if isinstance(values, Spacing):
         ends = [parse(v, unit, path) for v in (values.start, values.stop)]
+        if values.count > MOST_POINTS:
+            raise refusal(path, f"expected at most {MOST_POINTS:,} values, given {values.count:,}")
         if values.count < 1:
             raise refusal(path, f"an empty axis, given count {values.count}")
         if values.log and min(ends) <= 0:

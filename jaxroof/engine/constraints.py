@@ -60,6 +60,6 @@ def _constraint(text: str, fields: list[str], short: Mapping[str, str]) -> Const
     field = short.get(name, name)
     if field not in fields:
         raise unknown("where", name, "plan field", [*fields, *short])
-    if not number.isdigit():
+    if not (number.isascii() and number.isdigit()):
         raise InputError(f"where: {field}: {number!r} is not a whole number; expected such as 8")
     return Constraint(field, comparison, int(number))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from jaxroof import __version__
 from jaxroof.engine.axes import Axis
 from jaxroof.records import field_at, is_quantity, leaves
 
@@ -87,14 +88,8 @@ def provenance(estimator: Any, inputs: Any, recipe: Any, **more: Any) -> dict[st
 
 def versions() -> dict[str, str]:
     """Return the versions of what a result depends on."""
-    packages = ("jaxroof", "jax", "jaxlib", "numpy", "xarray")
-    found = {}
-    for name in packages:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:  # run from a source tree
-            found[name] = "unknown"
-    return {"python": platform.python_version(), **found}
+    found = {n: importlib.metadata.version(n) for n in ("jax", "jaxlib", "numpy", "xarray")}
+    return {"jaxroof": __version__, "python": platform.python_version(), **found}
 
 
 def _plain(value: Any) -> Any:

@@ -257,7 +257,8 @@ def _look(fold: Fold, objective: Any, chosen: jax.Array, blocks: int) -> jax.Arr
     """Return the objectives of every plan in the chosen blocks, [look, offset, limit, lane]."""
     looks, *points = chosen.shape
     start = jnp.full((looks, fold.block, *points), FAR)
-    wanted = jnp.zeros(blocks, bool).at[jnp.where(chosen < 0, blocks, chosen)].set(True, mode="drop")
+    named = jnp.where(chosen < 0, blocks, chosen)
+    wanted = jnp.zeros(blocks, bool).at[named].set(True, mode="drop")
     order = jnp.argsort(~wanted)
 
     def visit(number: jax.Array, values: jax.Array) -> jax.Array:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxroof.engine.axes import Axis, Values, read_axes, settle, touched
 from jaxroof.engine.constraints import Constraint, constraints
 from jaxroof.engine.points import results
-from jaxroof.errors import InputError, unknown
+from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, is_quantity
 
@@ -63,6 +63,9 @@ def ask(
         raise InputError(f"top: expected a whole number of at least 1, given {top}")
     if estimator.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
+    for path in _paths(axes or {}):
+        if path.partition(".")[0] == "plan":
+            raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
     report = probe(estimator, recipe, inputs)
     name, sign = _objective(estimator, report, objective)
     return Question(
@@ -89,6 +92,12 @@ def constraints_of(
     for text in texts:
         read += [text] if isinstance(text, Constraint) else constraints(text, fields)
     return tuple(read)
+
+
+def _paths(axes: Mapping[str, Any]) -> list[str]:
+    """Return every path that axes vary."""
+    together = [value for value in axes.values() if isinstance(value, Mapping)]
+    return [*axes, *(path for value in together for path in value)]
 
 
 def _taken(estimator: Estimator, report: Any) -> set[str]:

@@ -89,6 +89,8 @@ def search_dataset(question: Question, found: Found) -> xr.Dataset:
         question.inputs,
         question.recipe,
         objective=question.objective,
+        top=str(question.top),
+        placements=str(question.placements).lower(),
         where=[f"{c.field}{c.comparison}{c.value}" for c in question.where],
         refused=found.refused,
         combinations=str(found.combinations),

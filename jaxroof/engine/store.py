@@ -26,7 +26,11 @@ def write(data: xr.Dataset, path: Path) -> None:
     """
     kind = _kind(path, WRITERS)
     with replacing(path) as temporary:
-        WRITERS[kind](data, temporary)
+        try:
+            WRITERS[kind](data, temporary)
+        except (ValueError, TypeError, RuntimeError) as error:
+            reason = f"{kind} cannot hold this result: {error}"
+            raise InputError(f"{os.fspath(path)}: cannot be written: {reason}") from error
 
 
 def read(path: Path) -> xr.Dataset:
@@ -43,7 +47,14 @@ def read(path: Path) -> xr.Dataset:
     except OSError as error:
         reason = error.strerror or "not a file of this kind, or a damaged one"
         raise InputError(f"{os.fspath(path)}: cannot be read: {reason}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RuntimeError,
+    ) as error:
         raise InputError(
             f"{os.fspath(path)}: not a {kind} file that jaxroof wrote, or a damaged one"
         ) from error
@@ -105,7 +116,9 @@ def _kind(path: Path, kinds: dict[str, Any]) -> str:
 
 
 def _write_netcdf(data: xr.Dataset, path: str) -> None:
-    data.to_netcdf(path, engine="h5netcdf")
+    # made in memory: HDF5 does not survive a disk that fills up under it
+    content = data.to_netcdf(None, engine="h5netcdf")
+    pathlib.Path(path).write_bytes(content)
 
 
 def _read_netcdf(path: str) -> xr.Dataset:

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from jaxroof.units import show
 
@@ -40,7 +41,7 @@ MEMORY = {
 def plain_table(title: str | None = None) -> Table:
     """Return an empty table in the house's style."""
     return Table(
-        title=title,
+        title=None if title is None else Text(title),  # as it is: [s] is no markup
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1),
@@ -198,8 +199,15 @@ def tick(data: xr.Dataset, dim: Any, index: int) -> str:
     together = [c for n, c in data.coords.items() if c.dims == (dim,) and n != dim]
     own = [data.coords[dim]] if dim in data.coords else []
     named = [c for c in together or own if c.dtype.kind in "if"]
-    said = [size(float(c.values[index]), c.attrs.get("units", "1")) for c in named]
+    said = [_amount(c.values[index], c.attrs.get("units", "1")) for c in named]
     return " / ".join(said) if said else str(index)
+
+
+def _amount(value: Any, unit: str) -> str:
+    """Return a value of an axis; counts keep all their digits."""
+    if np.asarray(value).dtype.kind == "i":
+        return f"{int(value)}" if unit == "1" else f"{int(value)} {unit}"
+    return size(float(value), unit)
 
 
 def _cell(best: xr.Dataset, value: xr.DataArray, at: dict[Any, int]) -> str:
