@@ -127,11 +127,12 @@ def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> n
     Raises: InputError naming the first value that is not.
     """
     try:
-        if np.asarray(value).dtype == bool:
-            raise TypeError
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{where}: {value!r} is not a number; expected {_range(field)}") from None
+    if np.asarray(value).dtype == bool:
+        said = str(value).lower()
+        raise InputError(f"{where}: {said} is not a number; expected {_range(field)}")
     low = array >= 0 if field.metadata["zero"] else array > 0
     good = np.isfinite(array) & low & (array <= field.metadata["most"])
     if field.metadata["whole"]:

@@ -749,7 +749,9 @@ def test_a_reader_that_leaves_is_no_error(line, tmp_path):
     with subprocess.Popen(asked, cwd=tmp_path, env=environment(), **piped) as running:
         running.stdout.close()
         said = running.stderr.read()
-    assert (running.returncode, said) == (0, b"")
+    # as other tools do: done in time, or ended by the closed pipe without a word
+    assert running.returncode in (0, -signal.SIGPIPE)
+    assert said == b""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")

@@ -155,7 +155,7 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
     (
         "plan and search",
         toml(plan="{ tensor = 2 }", search="{ top = 1 }"),
-        ["search: not with a plan of your own"],
+        ["search: nothing to search: a plan of your own is given"],
     ),
     # axes
     ("empty axis", toml(axes=f"{CAPACITY} = []"), ["system.hbm_capacity: an empty axis"]),
@@ -412,7 +412,7 @@ def test_an_estimator_of_ones_own_runs_from_the_command_line(own, monkeypatch, c
 
 
 OWN_MISTAKES = [  # the file less its axes, what is said
-    ("inputs = { sise = 1 }", "inputs: sise: no such field of Message. Did you mean 'size'?"),
+    ("inputs = { sise = 1 }", "inputs.sise: no such field of Message. Did you mean 'size'?"),
     ("", "inputs.size: missing; expected Bytes of the message."),
     ('inputs = { size = "1 s" }', "inputs.size: 's' is not an amount of memory, given '1 s'"),
     ("inputs = { size = -1 }", "size: expected a finite number above 0 [B], given -1"),

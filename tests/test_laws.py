@@ -280,7 +280,7 @@ def test_search_is_survey_then_argmin(axes: Any, options: Any, machine: Any) -> 
 
 
 SHORT = [  # module, limit, and a size that cuts every grid below
-    (best, "LANES", 4),
+    (best, "LANES", 8),
     (best, "CELLS", 4096),
     (best, "QUESTIONS", 2),
     (tabulate, "CHUNK", 5),
@@ -288,7 +288,7 @@ SHORT = [  # module, limit, and a size that cuts every grid below
 ]
 CLUSTER = checked(jr.Inputs(model=SMALL, system=MACHINE, gpus=24.0, global_batch=48.0))
 CHUNKED = {
-    "gpus": [7, 24, 16],
+    "gpus": [7, 24, 48, 24],
     "system.hbm_capacity": ["0.1 GB", "0.7 GB", "9 GB"],
     "system.hbm_bandwidth": [1e12, 2e12, 3e12, 5e12, 7e12],
 }
@@ -300,7 +300,7 @@ def chunked_questions() -> list[xr.Dataset]:
     )
     axes = {"plan.tensor": [1, 2, 4], "system.hbm_bandwidth": [1e12, 2e12, 3e12], "gpus": [8, 24]}
     return [
-        jr.search(jr.training, CLUSTER, axes=CHUNKED, top=3),
+        jr.search(jr.training, CLUSTER, axes=CHUNKED, top=2),
         jr.tabulate(jr.training, planned, axes=axes),
         jr.survey(jr.training, CLUSTER),
     ]

@@ -54,7 +54,7 @@ def read(path: Path) -> xr.Dataset:
         AttributeError,
         ArithmeticError,
         RuntimeError,
-    ) as error:
+    ):
         raise InputError(
             f"{os.fspath(path)}: not a {kind} file that jaxroof wrote, or a damaged one"
         ) from error
@@ -163,6 +163,8 @@ def _read_csv(path: str) -> xr.Dataset:
 
 def _write_json(data: xr.Dataset, path: str) -> None:
     def variable(array: xr.DataArray) -> dict[str, Any]:
+        if array.dtype.kind == "f" and np.isinf(array.values).any():
+            raise ValueError(f"{array.name} is infinite at some points")
         return {
             "dims": list(array.dims),
             "dtype": str(array.dtype),
