@@ -16,6 +16,8 @@ import xarray as xr
 from jaxroof.errors import InputError
 
 Path = str | os.PathLike[str]
+# what readers raise for a file that is not theirs (RecursionError is a RuntimeError)
+DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 
 
 def write(data: xr.Dataset, path: Path) -> None:
@@ -47,14 +49,7 @@ def read(path: Path) -> xr.Dataset:
     except OSError as error:
         reason = error.strerror or "not a file of this kind, or a damaged one"
         raise InputError(f"{os.fspath(path)}: cannot be read: {reason}") from error
-    except (
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RuntimeError,
-    ):
+    except DAMAGE as error:
         raise InputError(
             f"{os.fspath(path)}: not a {kind} file that jaxroof wrote, or a damaged one"
         ) from error
