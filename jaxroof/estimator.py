@@ -37,7 +37,8 @@ class Estimator:
     objective: str = ""  # the result that a search improves unless told otherwise
     need: str = ""  # the result that must not exceed ...
     limit: Callable[[Any], Any] | None = None  # ... this, a function of the inputs less their plan
-    placement: tuple[str, ...] = ()  # plan fields that place a split rather than make another one
+    # plan fields that place a split rather than make another; the need must not depend on them
+    placement: tuple[str, ...] = ()
     name: str = ""
 
     def evaluate(self, inputs: Any, recipe: Any = None) -> Any:

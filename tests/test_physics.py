@@ -253,3 +253,114 @@ def test_on_the_ridge_the_slope_is_that_of_the_second():
     for function in (arithmetic.larger, arithmetic.smaller):
         assert jax.grad(function, (0, 1))(2.0, 2.0) == (0.0, 1.0)
         assert sum(jax.grad(function, (0, 1))(1.0, 2.0)) == 1.0
+
+
+SHARDS = [  # operation, what each accelerator does in full: FLOP forward and backward, parameters
+    ("fc1", 0.0, "tokens hidden", 0.0),
+    ("qkv", 0.0, "tokens hidden", 0.0),
+    ("fc2", "tokens hidden", 0.0, 0.0),
+    ("vproj", "tokens hidden", 0.0, 0.0),
+    ("fc1-bias", 0.0, 0.0, 0.0),
+    ("act1", 0.0, 0.0, 0.0),
+    ("dpr1", 0.0, 0.0, 0.0),
+    ("dpr2", 0.0, 0.0, 0.0),
+    ("ln1", 0.0, 0.0, "2 hidden"),
+]
+
+
+@pytest.mark.parametrize(("name", "forward", "backward", "parameters"), SHARDS)
+def test_shards_less_what_all_of_them_do_sum_to_the_whole(name, forward, backward, parameters):
+    """A product of inner width i takes 2 i - 1 FLOP an output: the -1 is paid once a shard.
+
+    Rows split over t save T o additions a shard (the reduce-scatter makes them), columns split over
+    t save T i on the way back: t (F_shard + c) = F + c.
+    """
+    inputs = jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"))
+    tokens, hidden = 2.0 * 2048, 25600.0
+    sizes = {0.0: 0.0, "tokens hidden": tokens * hidden, "2 hidden": 2.0 * hidden}
+    whole, shard = (
+        operations(inputs, jr.Recipe(), tensor=t, microbatch=2.0, fast_tensor=t)[name].work
+        for t in (1.0, 8.0)
+    )
+    for way, each in (("forward", sizes[forward]), ("backward", sizes[backward])):
+        all_of_it, ours = (getattr(work, way).flops + each for work in (whole, shard))
+        assert float(8 * ours) == float(all_of_it)
+    each = sizes[parameters]
+    assert float(8 * (shard.parameters - each)) == float(whole.parameters - each)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(inputs=planned(), attention=st.sampled_from(ATTENTIONS))
+def test_an_efficiency_moves_time_as_its_rates_do(inputs, attention):
+    """An efficiency multiplies its rates, so that it has their elasticities: never count both."""
+    of = elasticities(inputs, jr.Recipe(attention=attention))
+    for share, rates in (
+        ("matrix_efficiency", ("matrix_flops", "vector_flops")),
+        ("fast_efficiency", ("fast_bandwidth",)),
+        ("slow_efficiency", ("slow_bandwidth",)),
+    ):
+        total = sum(of[f"system.{rate}"] for rate in rates)
+        assert of[f"system.{share}"] == pytest.approx(total, abs=1e-12)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(inputs=planned(), attention=st.sampled_from(ATTENTIONS))
+def test_bytes_and_the_bandwidths_that_carry_them_cancel(inputs, attention):
+    """Twice the bytes of every element over twice every bandwidth take the same time."""
+    of = elasticities(inputs, jr.Recipe(attention=attention))
+    widths = ("weight", "activation", "gradient", "mask")
+    carried = sum(of[f"system.{n}"] for n in ("hbm_bandwidth", "fast_bandwidth", "slow_bandwidth"))
+    assert sum(of[f"precision.{n}"] for n in widths) + carried == pytest.approx(0.0, abs=1e-12)
+    assert of["precision.optimizer"] == of["system.hbm_capacity"] == of["system.fast_domain"] == 0.0
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(inputs=planned(), times=st.integers(2, 64))
+def test_step_time_is_affine_in_the_batch(inputs, times):
+    """At a fixed plan more batch only adds microbatches: fill and synchronisation are paid once.
+
+    So a larger batch never lowers the throughput, and never lowers the memory.
+    """
+    one, two, more = (
+        evaluate(jr.replace_at(inputs, "global_batch", inputs.global_batch * n), jr.Recipe())
+        for n in (1.0, 2.0, float(times))
+    )
+    added = (times - 1) * (two.step_time - one.step_time)
+    assert float(more.step_time) == pytest.approx(float(one.step_time + added), rel=1e-12)
+    assert float(more.throughput) >= float(one.throughput) * (1 - 1e-12)
+    assert float(more.memory) >= float(one.memory)
+
+
+def test_splitting_batch_and_layers_keeps_the_arithmetic(reports):
+    """All data ranks' and stages' FLOP depend on tensor degree and microbatch alone."""
+    for data in reports:
+        total = (data.flops * data.data * data.pipeline).values
+        kinds = np.stack([data.tensor.values, data.microbatch.values])
+        _, first, number = np.unique(kinds, axis=1, return_index=True, return_inverse=True)
+        np.testing.assert_allclose(total, total[first][number.reshape(-1)], rtol=1e-12)
+
+
+def test_groups_of_one_take_no_time(reports):
+    for data in reports:
+        for degree, part in (("tensor", "tensor"), ("data", "data")):
+            assert not data[f"time_{part}"].values[data[degree].values == 1].any()
+        alone = data.pipeline.values == 1
+        assert not data.time_pipeline.values[alone].any()
+        assert not data.time_bubble.values[alone].any()
+
+
+WHOLE = [(7.0, 2.0), (8.0, 2.0), (1.0, 4.0), (64800.0, 64.0)]
+
+
+@pytest.mark.parametrize(("a", "b"), WHOLE)
+def test_whole_is_a_floor_with_the_slope_of_the_quotient(a, b):
+    """Forward and reverse, compiled and in a batch, and once more for the curvature."""
+    assert float(arithmetic.whole(a, b)) == np.floor(a / b)
+    slopes = jax.grad(arithmetic.whole, (0, 1))(a, b)
+    assert slopes == pytest.approx((1 / b, -a / b**2), rel=1e-15)
+    value, tangent = jax.jvp(jax.jit(arithmetic.whole), (a, b), (1.0, 0.0))
+    assert (float(value), float(tangent)) == (np.floor(a / b), 1 / b)
+    batch = jax.vmap(jax.grad(arithmetic.whole))(jnp.full(2, a), jnp.full(2, b))
+    np.testing.assert_allclose(batch, 1 / b, rtol=1e-15)
+    curvature = jax.grad(jax.grad(arithmetic.whole, 1), 1)(a, b)
+    assert float(curvature) == pytest.approx(2 * a / b**3, rel=1e-15)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
+from jaxroof.estimators.training.legality import RULES_1D
 from jaxroof.estimators.training.plans import divisors, plans
 
 PATH = pathlib.Path(__file__).parents[1] / "benchmarks" / "baselines.py"
@@ -126,3 +127,67 @@ def test_refusals_count_at_the_stage_that_drops(gpus, batch, domain, rule, count
 def test_divisors_are_all_divisors(number):
     found = divisors(number)
     assert found.tolist() == [d for d in range(1, number + 1) if number % d == 0]
+
+
+def refusals(shape, gpus, batch, domain):
+    """Return how many choices each rule drops, one plain loop a stage; each counts once."""
+    layers, hidden, _, heads, sequence = shape
+    counts = dict.fromkeys((r.name for r in RULES_1D), 0)
+    for tensor in baselines.divisors(gpus):
+        if heads % tensor:
+            counts["tensor_divides_heads"] += 1
+        elif hidden % tensor:
+            counts["tensor_divides_hidden"] += 1
+        elif 3 * hidden // tensor < 128:
+            counts["tensor_wide_enough"] += 1
+        else:
+            for pipeline in baselines.divisors(gpus // tensor):
+                data = gpus // tensor // pipeline
+                if layers % pipeline:
+                    counts["pipeline_divides_layers"] += 1
+                elif batch % data:
+                    counts["data_divides_batch"] += 1
+                else:
+                    fits = any(True for _ in baselines.fast_splits(data, tensor, pipeline, domain))
+                    for microbatch in baselines.divisors(batch // data):
+                        if microbatch * sequence % tensor:
+                            counts["tensor_divides_tokens"] += 1
+                        elif not fits:
+                            counts["placement_fills_domain"] += 1
+    return counts
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    layers=st.integers(1, 48),
+    heads=st.integers(1, 24),
+    head_size=st.integers(8, 200),
+    odd=st.integers(0, 3),
+    sequence=st.integers(1, 300),
+    gpus=st.integers(1, 256),
+    batch=st.integers(1, 300),
+    domain=st.integers(1, 16),
+)
+def test_any_model_has_the_plans_and_refusals_of_plain_loops(
+    layers, heads, head_size, odd, sequence, gpus, batch, domain
+):
+    """Each refused choice counts once, at the first stage and for the first rule that drops it."""
+    shape = (layers, heads * head_size + odd, 64, heads, sequence)
+    found, refused = plans(question(shape, gpus, batch, domain), jr.Recipe())
+    expected = baselines.enumerate_1d(baselines.Model(*shape), gpus, batch, domain)
+    ours = zip(*(found[field].tolist() for field in baselines.Plan._fields), strict=True)
+    assert list(ours) == [tuple(plan) for plan in expected]
+    assert dict(refused) == refusals(shape, gpus, batch, domain)
+    assert all(column.dtype.kind == "i" for column in found.values())
+
+
+def test_the_plans_of_the_largest_cluster_are_well_formed():
+    found = plans(question(SHAPES[0], 16384, 4096, 8), jr.Recipe()).plans
+    table = np.stack([found[field] for field in FIELDS])
+    data, tensor, context, pipeline, microbatch, panels, *fast = table
+    assert table.min() == 1
+    np.testing.assert_array_equal(data * tensor * context * pipeline, 16384)
+    np.testing.assert_array_equal(np.prod(fast, axis=0), 8)
+    np.testing.assert_array_equal(4096 % (data * microbatch), 0)
+    assert panels.max() == 1
+    assert len(np.unique(table, axis=1).T) == table.shape[1]
