@@ -13,7 +13,7 @@ from jaxroof.engine.candidates import Numbers, Prepared, Sorted, prepared
 from jaxroof.engine.question import Kinds, Question, kinds
 from jaxroof.estimator import Estimator
 
-LANES = 2048  # machines and limits a device holds in one call
+LANES = 1024  # machines and limits a device holds in one call
 CELLS = 1 << 23  # block minima, or plans looked at again, that a device holds in one call
 QUESTIONS = 64  # questions of one call, so that their padded plans stay small
 Progress = Callable[[int, int], None]  # (combinations done, combinations in all)
