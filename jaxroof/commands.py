@@ -44,6 +44,9 @@ def say(page: Console, text: str, style: str | None = None) -> None:
     page.print(text, style=style, soft_wrap=True, markup=False, highlight=False)
 
 
+SAID = {"gpus": "--gpus", "global_batch": "--batch", "split": "--split"}  # fields that options give
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Answer:
     """What a search of one cluster size found."""
@@ -103,8 +106,7 @@ def search_command(
     sizes = [whole("--gpus", text) for text in gpus.split(",")]
     close = share("--within", within)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    given = {"global_batch": whole("--batch", batch), "split": split}
-    chosen = {**given, **settings(sets, {"gpus": "--gpus", **dict(zip(given, SAID, strict=True))})}
+    chosen = {"global_batch": whole("--batch", batch), "split": split, **settings(sets, SAID)}
     rules = constraints(where, PLAN_FIELDS, tables.SHORT)
     answers = []
     for size in sizes:
@@ -122,9 +124,6 @@ def search_command(
     if output is not None:
         print(f"wrote {output}", file=sys.stderr)
     return 0 if any(answer.best is not None for answer in answers) else 1
-
-
-SAID = ("--batch", "--split")  # the options that give the batch and the split
 
 
 def _answer(question: Question, placements: bool, mine: str | None) -> Answer:

@@ -19,16 +19,16 @@ def compute_time(flops: Number, rate: Number, efficiency: Number, launch_latency
     return launch_latency + flops / (efficiency * rate)
 
 
-def exposed_memory_time(traffic: Number, hbm_bandwidth: Number, compute: Number) -> Number:
+def exposed_memory_time(traffic: Number, compute: Number, hbm_bandwidth: Number) -> Number:
     """Return the time that memory traffic adds on top of the arithmetic that hides it.
 
     t = max(Y / W - t_compute, 0), so that arithmetic plus exposed traffic is the roofline's larger.
 
     Assumes: traffic and arithmetic overlap perfectly; the full bandwidth is reached (M6).
-    Units: traffic [B], hbm_bandwidth [B/s], compute [s] -> [s].
+    Units: traffic [B], compute [s], hbm_bandwidth [B/s] -> [s].
     Source: fact sheet transformer_model, section 3.
 
-    >>> float(exposed_memory_time(6.0, 2.0, 1.0))
+    >>> float(exposed_memory_time(6.0, 1.0, 2.0))
     2.0
     """
     return larger(traffic / hbm_bandwidth - compute, 0.0)

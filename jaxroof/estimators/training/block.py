@@ -189,7 +189,7 @@ def timing(work: Work, message: Message | None, matrix: bool, system: System) ->
     compute = roofline.compute_time(
         work.flops, rate, system.matrix_efficiency, system.launch_latency
     )
-    memory = roofline.exposed_memory_time(work.traffic, system.hbm_bandwidth, compute)
+    memory = roofline.exposed_memory_time(work.traffic, compute, system.hbm_bandwidth)
     return Timing(compute, memory, message_time(message, system))
 
 

@@ -60,7 +60,7 @@ class Sync(NamedTuple):
 
 
 def sync(
-    inputs: Inputs, recipe: Recipe, *, tensor: Number, data: Number, fast_data: Number
+    inputs: Inputs, recipe: Recipe, *, data: Number, tensor: Number, fast_data: Number
 ) -> Sync:
     """Return the time to gather one layer's weights and to scatter its gradients.
 
