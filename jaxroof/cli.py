@@ -36,7 +36,7 @@ def _common(command: Any) -> Any:
         click.option("--model", "model_name", required=True, metavar="M", help="Name or file."),
         click.option("--system", "system_name", required=True, metavar="S", help="Name or file."),
         click.option("--format", "number_format", metavar="F", help="Number format of the peak."),
-        click.option("--split", default="1d", show_default=True, metavar="NAME", help="Only 1d so far."),
+        click.option("--split", default="1d", show_default=True, metavar="NAME", help="1d so far."),
         click.option(
             "--set", "sets", multiple=True, metavar="PATH=VALUE",
             help="Change a field, such as system.hbm_capacity='192 GB' or attention=unfused.",
