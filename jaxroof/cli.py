@@ -67,7 +67,11 @@ Examples:
 @click.option(
     "--within", default="2%", show_default=True, metavar="P", help="What counts as close."
 )
-@click.option("--objective", metavar="NAME", help="Result to improve.  [default: step_time]")
+@click.option(
+    "--objective",
+    metavar="NAME",
+    help="Result to improve; ties go to the leaner.  [default: step_time]",
+)
 @click.option("--all", "everything", is_flag=True, help="Write every plan, feasible or not, to -o.")
 def search(**options: Any) -> None:
     """Print the fastest plans of a cluster, and what binds them."""

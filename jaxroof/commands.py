@@ -131,7 +131,7 @@ def _answer(question: Question, placements: bool, mine: str | None) -> Answer:
     data = survey(training, question.inputs, question.recipe, where=question.where)
     order = ranked(training, data, question.objective, question.sign, data.feasible.values)
     shown = order if placements else first_of_each(training, data, order)
-    place = None if own is None else _position(data, own, order)
+    place = None if own is None else _position(data, own, order, bool(question.where))
     return Answer(question, data, order, shown[: question.top], place)
 
 
@@ -142,7 +142,7 @@ def _print_one(page: Console, answer: Answer, close: float) -> None:
     if best is not None:
         page.print(tables.plans_table(data, answer.shown, answer.limit))
         say(page, words.best_sentence(best, answer.limit))
-    else:
+    elif data.sizes["plan"]:
         sentence = words.nothing_fits(data, answer.limit)
         say(page, sentence[0].upper() + sentence[1:])
     say(page, words.counts_sentence(data, answer.limit, refusals, rules))
@@ -167,7 +167,7 @@ def _print_sizes(page: Console, answers: list[Answer]) -> None:
     for answer in answers:
         if answer.best is None:
             say(page, f"{answer.gpus:,} gpus: {words.nothing_fits(answer.data, answer.limit)}")
-        elif answer.own is not None:
+        if answer.own is not None:
             say(page, f"{answer.gpus:,} gpus: {answer.about_own}")
     fits = [answer.gpus for answer in answers if answer.best is not None]
     if fits:
@@ -215,6 +215,8 @@ def layers_command(
         write(data, output)
     page = console()
     page.print(layer_table(data))
+    parts = (f"{part}_backward" for part in ("compute", "memory", "tensor"))
+    again = float((data.time_backward - sum(data[part] for part in parts)).sum())
     shared = f"{full['fast_tensor']} of the {full['tensor']} tensor ranks share a fast domain"
     say(
         page,
@@ -223,6 +225,9 @@ def layers_command(
         f"{float(data.weights.sum()) / 1e6:.4g} MB of weights, "
         f"{float(data.kept.sum()) / 1e6:.4g} MB kept a microbatch; {shared}.",
     )
+    if again > 1e-12 * float(data.time_backward.sum()):
+        extra = f"{again * 1e6:.4g} us of forward work done again"
+        say(page, f"The backward total holds {extra}, which the parts beside it leave out.")
     if output is not None:
         print(f"wrote {output}", file=sys.stderr)
 
@@ -268,14 +273,16 @@ def run_command(file: str, output: str | None) -> int:
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
 
 
-def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray) -> int:
-    """Return the best position whose plan has the fields given, feasible ones first."""
+def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray, constrained: bool) -> int:
+    """Return the best position whose plan has the fields given, the leanest where none fits."""
     mask = np.ones(data.sizes["plan"], bool)
     for field, value in own.items():
         mask &= data[field].values == value
     if not mask.any():
         said = ", ".join(f"{field}={value}" for field, value in own.items())
-        raise refusal("--mine", f"{said}: none of the {len(mask):,} legal plans has these fields")
+        left = " that --where leaves" if constrained else ""
+        what = f"none of the {len(mask):,} legal plans{left} has these fields"
+        raise refusal("--mine", f"{said}: {what}")
     first = [int(i) for i in order if mask[i]]
     rest = np.flatnonzero(mask)
-    return first[0] if first else int(rest[np.argmin(data.step_time.values[rest])])
+    return first[0] if first else int(rest[np.argmin(data.memory.values[rest])])

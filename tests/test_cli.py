@@ -775,3 +775,32 @@ def test_a_terminal_without_unicode_gets_what_it_can_print(jaxroof, monkeypatch,
     said = jaxroof("run sweep.toml")
     assert (said.code, "Traceback" in said.err) == (0, False)
     assert b"2 points" in printed.getvalue()
+
+
+# ---- One's own plan where little or nothing fits ------------------------------------------------
+
+
+def test_own_plan_is_told_how_much_it_lacks_where_nothing_fits(jaxroof):
+    said = jaxroof("search --model gpt3 --system a100-nvs8 --gpus 8 --batch 8 --mine tp=8,pp=1")
+    assert (said.code, said.err) == (1, "")
+    assert "Yours: dp 1 tp 8 pp 1 microbatch 1 (8x1x1)" in said.words
+    assert "but it does not fit: it needs 368.6 GB, 288.6 GB more than there is." in said.words
+
+
+def test_own_plan_that_the_constraints_drop_is_told_so(jaxroof):
+    line = "search --model gpt3 --system b200-nvs8 --gpus 256 --batch 256"
+    said = jaxroof(f"{line} --where tp<=4 --mine tp=8,pp=4")
+    assert said.code == 2
+    assert "none of the 464 legal plans that --where leaves has these fields" in said.err
+
+
+def test_work_done_again_is_said_beside_the_total(jaxroof):
+    line = "layers --model gpt3 --system b200-nvs8 --plan tp=8 --set attention="
+    assert "83.04 us of forward work done again" in jaxroof(line + "recompute").words
+    assert "done again" not in jaxroof(line + "unfused").words
+
+
+def test_no_legal_plan_is_said_once(jaxroof):
+    said = jaxroof("search --model gpt3 --system b200-nvs8 --gpus 7 --batch 4096")
+    assert said.code == 1
+    assert said.words.count("No legal plan") == 1

@@ -38,6 +38,8 @@ def search(
     result, improved in its own direction; ``top`` keeps the best k splits, each with its best
     placement, or the best k plans with ``placements``; ``progress`` is told (done, all)
     combinations; ``settings`` are fields of the inputs or of the recipe.
+    Ties within 1e-12 go to the leaner plan, then to the smaller tuple: an objective that no
+    placement moves, such as memory, does not choose the faster one.
     Returns: a Dataset over the axes (and ``rank`` where top > 1) of the winners' plan fields and
     results, ``plans_legal``, ``plans_feasible`` and the least need. Where nothing fits
     ``feasible`` is false, floats are NaN and whole numbers -1.

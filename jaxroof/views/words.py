@@ -62,12 +62,12 @@ def close_sentence(data: xr.Dataset, order: np.ndarray, objective: str, within: 
     if len(close) == 1:
         return f"No other plan that fits comes within {100 * within:.3g} % of it."
     lean = data.isel(plan=int(close[np.argmin(data.memory.values[close])]))
-    gap = abs(float(lean[objective]) / value[0] - 1.0)
+    gap = _behind(float(lean[objective]), float(value[0]))
     leanest = (
         "the best is also the leanest of them"
-        if gap == 0
+        if float(lean[objective]) == value[0]
         else f"the leanest is {plan_words(lean)} ({placement_words(lean)}) with "
-        f"{size(float(lean.memory), 'B')}, {100 * gap:.2g} % behind"
+        f"{size(float(lean.memory), 'B')}, {gap} behind"
     )
     more = "1 more comes" if len(close) == 2 else f"{len(close) - 1:,} more come"
     return f"{more} within {100 * within:.3g} % of it; {leanest}."
@@ -95,7 +95,7 @@ def mine_sentences(
     data: xr.Dataset, mine: int, order: np.ndarray, objective: str, limit: float
 ) -> str:
     """Return the place of one's own plan, its gap to the best, and what differs."""
-    row, best = data.isel(plan=mine), data.isel(plan=int(order[0]))
+    row = data.isel(plan=mine)
     said = (
         f"Yours: {plan_words(row)} ({placement_words(row)}), {seconds(float(row.step_time))} a step"
     )
@@ -105,10 +105,11 @@ def mine_sentences(
             f"{said}, but it does not fit: it needs {size(float(row.memory), 'B')}, "
             f"{size(over, 'B')} more than there is."
         )
+    best = data.isel(plan=int(order[0]))
     place = int(np.flatnonzero(order == mine)[0]) + 1
     if place == 1:
         return f"{said}: it is the best of the {len(order):,} plans that fit."
-    gap = abs(float(row[objective]) / float(best[objective]) - 1.0)
+    gap = _behind(float(row[objective]), float(best[objective]))
     differences = {n: float(row[n]) - float(best[n]) for n in PARTS}
     worst = sorted(differences, key=lambda n: -differences[n])[:2]
     more = [f"{seconds(differences[n])} more in {BINDS[n]}" for n in worst if differences[n] > 0]
@@ -127,9 +128,14 @@ def mine_sentences(
         if int(row.data_vars[name]) != int(best.data_vars[name])
     ]
     return (
-        f"{said}: place {place:,} of the {len(order):,} plans that fit, {100 * gap:.3g} % behind "
+        f"{said}: place {place:,} of the {len(order):,} plans that fit, {gap} behind "
         f"the best in {objective}. It has {_listing(other)}, and spends {_listing(more)}."
     )
+
+
+def _behind(value: float, best: float) -> str:
+    """Return how far a value lies from the best in per cent, or as it is where the best is 0."""
+    return f"{100 * abs(value / best - 1.0):.3g} %" if best else f"{abs(value):.3g}"
 
 
 def _plans(count: int) -> str:
