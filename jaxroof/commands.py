@@ -138,7 +138,7 @@ def _answer(question: Question, placements: bool, mine: str | None) -> Answer:
 def _print_one(page: Console, answer: Answer, close: float) -> None:
     question, data, best = answer.question, answer.data, answer.best
     refusals = {rule.name: rule.refusal for rule in RULES[question.recipe.split]}
-    rules = [f"{c.field}{c.comparison}{c.value}" for c in question.where]
+    rules = [str(c) for c in question.where]
     if best is not None:
         page.print(tables.plans_table(data, answer.shown, answer.limit))
         say(page, words.best_sentence(best, answer.limit))

@@ -41,6 +41,15 @@ class Estimator:
     placement: tuple[str, ...] = ()
     name: str = ""
 
+    @property
+    def plan_fields(self) -> tuple[str, ...]:
+        """Return the names of what a search chooses, none for an estimator without plans."""
+        return tuple(f.name for f in dataclasses.fields(self.plan)) if self.plan else ()
+
+    def lists_anew(self, path: str) -> bool:
+        """Return whether ``candidates`` reads what stands at a dotted path."""
+        return any(path == head or path.startswith(f"{head}.") for head in self.structural)
+
     def evaluate(self, inputs: Any, recipe: Any = None) -> Any:
         """Return the results for inputs whose leaves broadcast: one plan, or a million.
 

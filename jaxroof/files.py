@@ -92,9 +92,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     start = _training_inputs if estimator is training else _own_inputs
     inputs = start(written, path.parent, estimator)
     settings = _settings(written)
-    given: set[str] = set()
-    if estimator.plan is not None:
-        given = {f.name for f in dataclasses.fields(estimator.plan)} & set(settings)
+    given = set(estimator.plan_fields) & set(settings)
     if estimator.plan is not None and given:
         inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
     rest = {k: v for k, v in settings.items() if k not in given}

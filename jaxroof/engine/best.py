@@ -69,10 +69,8 @@ def best_plans(question: Question, progress: Progress | None = None) -> Found:
 def _nothing_yet(question: Question) -> Found:
     shape = tuple(len(axis) for axis in question.axes)
     ranked = (*shape, question.top)
-    assert question.estimator.plan is not None
-    names = [f.name for f in dataclasses.fields(question.estimator.plan)]
     return Found(
-        plans={name: np.full(ranked, -1, np.int64) for name in names},
+        plans={f: np.full(ranked, -1, np.int64) for f in question.estimator.plan_fields},
         objective=np.full(ranked, np.nan),
         legal=np.zeros(shape, np.int64),
         feasible=np.zeros(shape, np.int64),
@@ -122,8 +120,9 @@ def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
     varied = folding.everywhere(varied)
     waiting: list[tuple[Place, np.ndarray, Any]] = []
     for place in places(axes, shape):
-        lanes = spread(group.inputs, cut(machine, place[first:], shape[first:]))
-        fits = _fits(question.estimator, group, axes, place, shape)
+        here = cut(axes, place, shape)
+        lanes = spread(group.inputs, here[first:])
+        fits = _fits(question.estimator, group, here)
         # plans beyond the largest limit of the call cannot win: they are not folded
         reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))
         rows = np.zeros((lead, *fits.shape[1:]), np.int64)
@@ -230,17 +229,15 @@ def cut(axes: Sequence[Axis], place: Place, shape: Sequence[int]) -> list[Axis]:
     ]
 
 
-def _fits(
-    estimator: Estimator, group: Group, axes: Sequence[Axis], place: Place, shape: Sequence[int]
-) -> np.ndarray:
-    """Return how many plans of each question fit, [question, *chunk]."""
-    fits = np.empty((len(group.ready.plans), *shape), np.int64)
+def _fits(estimator: Estimator, group: Group, axes: Sequence[Axis]) -> np.ndarray:
+    """Return how many plans of each question fit, [question, *axes]."""
+    fits = np.empty((len(group.ready.plans), *(len(axis) for axis in axes)), np.int64)
     for q, plans in enumerate(group.ready.plans):
         if estimator.limit is None:
             fits[q] = len(plans)
             continue
         asked = replace_all(group.inputs, {p: v[q] for p, v in group.varied.items()})
-        limit = np.asarray(estimator.limit(spread(asked, cut(axes, place, shape))))
+        limit = np.asarray(estimator.limit(spread(asked, axes)))
         fits[q] = np.searchsorted(plans.need, limit, side="right")
     return fits
 

@@ -25,7 +25,7 @@ def listed(
     """
     if estimator.candidates is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
-    known = [v if p.startswith(estimator.structural) else 1.0 for p, _, v in leaves(inputs)]
+    known = [v if estimator.lists_anew(p) else 1.0 for p, _, v in leaves(inputs)]
     plans, refused = _listed(estimator, recipe, Numbers(jax.tree.structure(inputs), floats(known)))
     mask = np.ones(len(next(iter(plans.values()))), bool)
     for constraint in where:

@@ -28,6 +28,9 @@ class Constraint(NamedTuple):
     comparison: str
     value: int
 
+    def __str__(self) -> str:
+        return f"{self.field}{self.comparison}{self.value}"
+
     def holds(self, plans: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return which plans satisfy the constraint."""
         return OPERATORS[self.comparison](plans[self.field], self.value)

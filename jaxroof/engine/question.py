@@ -87,7 +87,7 @@ def constraints_of(
 ) -> tuple[Constraint, ...]:
     """Return the constraints on an estimator's plan, read where they are texts."""
     texts = [where] if isinstance(where, str) else list(where)
-    fields = _plan_fields(estimator)
+    fields = estimator.plan_fields
     read: list[Constraint] = []
     for text in texts:
         read += [text] if isinstance(text, Constraint) else constraints(text, fields)
@@ -103,11 +103,7 @@ def _paths(axes: Mapping[str, Any]) -> list[str]:
 def _taken(estimator: Estimator, report: Any) -> set[str]:
     """Return the names of a search's variables, which no axis may have."""
     counts = ("plans_legal", "plans_feasible", f"{estimator.need}_least")
-    return {*results(report), *_plan_fields(estimator), *counts}
-
-
-def _plan_fields(estimator: Estimator) -> list[str]:
-    return [f.name for f in dataclasses.fields(estimator.plan)] if estimator.plan else []
+    return {*results(report), *estimator.plan_fields, *counts}
 
 
 def _objective(estimator: Estimator, report: Any, objective: str | None) -> tuple[str, float]:
@@ -136,7 +132,7 @@ def _ones(structure: Any) -> Any:
 
 def _plan_of_ones(estimator: Estimator) -> Any:
     assert estimator.plan is not None
-    return estimator.plan(**dict.fromkeys(_plan_fields(estimator), 1.0))
+    return estimator.plan(**dict.fromkeys(estimator.plan_fields, 1.0))
 
 
 def kinds(question: Question) -> Kinds:
@@ -168,11 +164,7 @@ def _kinds(
     axes = [Axis(str(d), {path: np.ones(1) for path in some}) for d, some in enumerate(paths)]
     parts, need, aim = touched(shown, _ones(structure), axes)
     part: set[int] = set().union(*jax.tree.leaves(parts, is_leaf=lambda x: isinstance(x, set)))
-    lists = {
-        d
-        for d, some in enumerate(paths)
-        if any(_under(path, estimator.structural) for path in some)
-    }
+    lists = {d for d, some in enumerate(paths) if any(map(estimator.lists_anew, some))}
     every = set(range(len(axes)))
     outer = (lists & part) | need
     machine = (every - lists - outer) & aim
@@ -182,7 +174,3 @@ def _kinds(
         machine=tuple(sorted(machine)),
         limits=tuple(sorted(every - lists - outer - machine)),
     )
-
-
-def _under(path: str, heads: tuple[str, ...]) -> bool:
-    return any(path == head or path.startswith(head + ".") for head in heads)

@@ -93,7 +93,7 @@ def search_dataset(question: Question, found: Found) -> xr.Dataset:
         objective=question.objective,
         top=str(question.top),
         placements=str(question.placements).lower(),
-        where=[f"{c.field}{c.comparison}{c.value}" for c in question.where],
+        where=[str(c) for c in question.where],
         refused=found.refused,
         combinations=str(found.combinations),
     )
@@ -149,7 +149,7 @@ def survey(
             estimator,
             inputs,
             recipe,
-            where=[f"{c.field}{c.comparison}{c.value}" for c in chosen],
+            where=[str(c) for c in chosen],
             refused=dict(refused),
         ),
     )
