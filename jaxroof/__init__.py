@@ -29,6 +29,7 @@ _HOMES = {
     "system": "jaxroof.named",
     "linspace": "jaxroof.engine.axes",
     "geomspace": "jaxroof.engine.axes",
+    "between": "jaxroof.engine.axes",
     "search": "jaxroof.engine.search",
     "survey": "jaxroof.engine.search",
     "tabulate": "jaxroof.engine.tabulate",

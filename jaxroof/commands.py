@@ -15,7 +15,7 @@ from jaxroof.engine.search import survey
 from jaxroof.engine.store import writable, write
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.inputs import Inputs, Plan
-from jaxroof.estimators.training.plans import RULES
+from jaxroof.estimators.training.legality import RULES
 from jaxroof.estimators.training.step import memory_limit, training
 from jaxroof.files import run as run_file
 from jaxroof.named import model, system

@@ -40,6 +40,8 @@ class Estimator:
     # plan fields that place a split rather than make another; the need must not depend on them
     placement: tuple[str, ...] = ()
     name: str = ""
+    # paths of records that have names, and what reads one: "system" -> jaxroof.system
+    names: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
 
     @property
     def plan_fields(self) -> tuple[str, ...]:

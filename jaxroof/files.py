@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Spacing, Values, settle
+from jaxroof.engine.axes import Spacing, Values
 from jaxroof.engine.best import Progress
 from jaxroof.engine.search import search
 from jaxroof.engine.tabulate import tabulate
@@ -25,6 +25,7 @@ from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.step import training
 from jaxroof.named import model, system
 from jaxroof.records import is_quantity
+from jaxroof.settings import settle
 from jaxroof.units import parse
 
 KEYS = (
@@ -96,7 +97,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     if estimator.plan is not None and given:
         inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
     rest = {k: v for k, v in settings.items() if k not in given}
-    inputs, recipe = settle(inputs, estimator.recipe, rest)
+    inputs, recipe = settle(inputs, estimator.recipe, rest, estimator.names)
     searched = estimator.candidates is not None and not given
     options = _table(written, "search")
     if options and not searched:

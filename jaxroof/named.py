@@ -5,11 +5,11 @@ import os
 from typing import Any
 
 from jaxroof import catalog
-from jaxroof.engine.axes import settle
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimators.training.inputs import Model
 from jaxroof.hardware import System
 from jaxroof.records import checked, units
+from jaxroof.settings import settle
 
 
 def model(name: str | os.PathLike[str], **fields: Any) -> Model:

@@ -7,7 +7,7 @@ from typing import Any
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import Inputs, Plan
-from jaxroof.estimators.training.plans import RULES
+from jaxroof.estimators.training.legality import RULES
 from jaxroof.units import parse
 from jaxroof.views.tables import SHORT
 

@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parent / "golden" / "transformer"
 Rows = dict[str, np.ndarray]  # columns of numbers, NaN where a cell is empty, or of texts
 
 TERA, GIGA = 1e12, 1e9
+SPLITS = {"1d": jr.Split.ONE_D, "2d": jr.Split.SUMMA, "2d_seqp": jr.Split.CONTEXT}  # by tp_kind
 MODEL = {"depth": "layers", "e": "hidden", "f": "feedforward", "h": "heads", "l": "sequence"}
 MODELS = {"gpt3_1T": "gpt3-1t", "vit_era5": "vit-era5"}  # where no shape is given
 SYSTEM = {  # golden column: ours, SI size of its unit
@@ -133,7 +134,13 @@ def system(rows: Rows) -> jr.System:
 
 def plans(rows: Rows) -> np.ndarray:
     """Return the plans of some rows, [row, field of PLAN]; a golden nb of 0 is one panel."""
-    return np.stack([np.maximum(rows[key], 1.0 * (key == "nb")) for key in PLAN], axis=1)
+    columns = [np.maximum(rows[key], 1.0 * (key == "nb")) for key in PLAN]
+    return np.stack(np.broadcast_arrays(*columns), axis=1)
+
+
+def listed(column: np.ndarray) -> np.ndarray:
+    """Return the numbers of cells that are lists, such as 8;1, [row, place in the list]."""
+    return np.array([[float(part) for part in str(c).split(";")] for c in column.tolist()])
 
 
 def agree(

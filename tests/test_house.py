@@ -18,7 +18,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof import catalog, cli
-from jaxroof.estimators.training.plans import RULES
+from jaxroof.estimators.training.legality import RULES
 from jaxroof.estimators.training.report import Report
 from jaxroof.records import is_quantity
 

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.estimators.training.block import (
-    LayerOperation,
-    Message,
-    Operations,
-    operations,
-    timings,
-)
+from jaxroof.estimator import reads
+from jaxroof.estimators.training.block import block, timings
+from jaxroof.estimators.training.layer import LayerOperation, Operations
+from jaxroof.estimators.training.operations import operations
 from jaxroof.formulas import collectives
 
 FUSED = (
@@ -23,36 +20,54 @@ FUSED = (
     *("qkv", "fusedla", "vproj", "vproj-bias", "dpr_v", "ln2"),
 )
 UNFUSED = ("logits", "softmax", "dpr_at", "attend")
-VARIANTS = {  # golden variant: ours, settings in the file, operations listed
-    "fused": (jr.Attention.FUSED, 50, FUSED),
-    "unfused": (jr.Attention.UNFUSED, 12, UNFUSED),
-    "unfused_recompute": (jr.Attention.RECOMPUTE, 12, UNFUSED),
-}
+VARIANTS = [  # golden kind and variant, attention of ours, settings in the file, operations listed
+    ("1d", "fused", jr.Attention.FUSED, 50, FUSED),
+    ("1d", "unfused", jr.Attention.UNFUSED, 12, UNFUSED),
+    ("1d", "unfused_recompute", jr.Attention.RECOMPUTE, 12, UNFUSED),
+    ("2d", "fused", jr.Attention.FUSED, 50, FUSED),
+    ("2d", "unfused_summa", jr.Attention.PANELS, 20, UNFUSED),
+    ("2d_seqp", "fused", jr.Attention.FUSED, 50, FUSED),
+    ("2d_seqp", "unfused", jr.Attention.UNFUSED, 20, UNFUSED),
+]
+FILES = [  # golden kind, rows of its file, settings in it
+    ("1d", 796, 62),
+    ("2d", 780, 70),
+    ("2d_seqp", 780, 70),
+]
 COLLECTIVES = {
     "allgather": collectives.all_gather,
     "reducescatter": collectives.reduce_scatter,
+    "allreduce": collectives.all_reduce,
+    "broadcast": collectives.broadcast,
+    "reduce": collectives.reduce,
 }
 
 
 @functools.cache
-def asked(variant: str) -> tuple[jr.Inputs, Operations]:
+def asked(kind: str, variant: str) -> tuple[jr.Inputs, Operations]:
     """Return the inputs of every setting of a variant and the operations of its layers."""
-    rows = golden.read("layers_1d", variant=variant)
+    attention = next(row[2] for row in VARIANTS if row[:2] == (kind, variant))
+    rows = golden.read(f"layers_{kind}", variant=variant)
     first = golden.where(rows, np.unique(rows["setting"], return_index=True)[1])
     inputs = jr.Inputs(model=golden.model(first), system=golden.system(first))
-    recipe = jr.Recipe(attention=VARIANTS[variant][0])
-    split = {"tensor": first["tp1"], "microbatch": first["b"], "fast_tensor": first["nv_tp1"]}
+    recipe = jr.Recipe(split=golden.SPLITS[kind], attention=attention)
+    columns = dict(zip(golden.PLAN.values(), golden.plans({**ONES, **first}).T, strict=True))
+    split = {field: columns[field] for field in reads(block)}
     return inputs, operations(inputs, recipe, **split)
 
 
+ONES = {"dp": 1.0, "pp": 1.0, "nv_dp": 1.0, "nv_pp": 1.0}  # a layer has no say in them
+
+
 @functools.cache
-def rows_of(variant: str, layer: str) -> golden.Rows:
+def rows_of(kind: str, variant: str, layer: str) -> golden.Rows:
     """Return the rows of one operation, in the order of ``asked``."""
-    rows = golden.read("layers_1d", variant=variant, layer=layer)
+    rows = golden.read(f"layers_{kind}", variant=variant, layer=layer)
     return golden.where(rows, np.argsort(rows["setting"]))
 
 
-EACH = [(variant, layer) for variant, (_, _, layers) in VARIANTS.items() for layer in layers]
+EACH = [(kind, variant, layer) for kind, variant, _, _, layers in VARIANTS for layer in layers]
+each = pytest.mark.parametrize(("kind", "variant", "layer"), EACH)
 
 
 def seconds(operation: LayerOperation, system: jr.System) -> dict[str, Any]:
@@ -92,41 +107,39 @@ TIMES = [  # golden column, rtol, floor as a share of the operation's time
 ]
 
 
-@pytest.mark.parametrize(("variant", "layer"), EACH)
-def test_work_and_memory(variant: str, layer: str) -> None:
+@each
+def test_work_and_memory(kind: str, variant: str, layer: str) -> None:
     """FLOP, bytes moved, activations kept and weights held are those of the published layer."""
-    inputs, layers = asked(variant)
-    rows = rows_of(variant, layer)
+    inputs, layers = asked(kind, variant)
+    rows = rows_of(kind, variant, layer)
     for column, ours, unit, rtol in AMOUNTS:
         found = ours(layers[layer], inputs.precision)
         golden.agree(found, rows[column] * unit, rtol, says=column, rows=rows)
 
 
-@pytest.mark.parametrize(("variant", "layer"), EACH)
-def test_messages(variant: str, layer: str) -> None:
-    """The same collective sends the same volume in the same group; a group of one sends nothing."""
-    rows = rows_of(variant, layer)
-    operation = asked(variant)[1][layer]
-    ways: list[tuple[str, Message | None]] = [
-        ("fwd", operation.forward),
-        ("bwd", operation.backward),
-    ]
-    for way, message in ways:
-        sent = rows[f"comm_{way}_vol"] > 0.0
-        volume, group, fast = (0.0, 1.0, 1.0) if message is None else message[1:]
-        golden.agree(volume, rows[f"comm_{way}_vol"] * golden.GIGA, 1e-12, says=way, rows=rows)
-        golden.agree(group, rows[f"comm_{way}_group"], 0.0, says=way, rows=rows)
-        golden.agree(fast, rows[f"comm_{way}_nv"], 0.0, says=way, rows=rows)
-        assert {message and message.collective for _ in sent[sent]} == {
-            COLLECTIVES[kind] for kind in rows[f"comm_{way}_type"][sent].tolist()
-        }
+@each
+def test_messages(kind: str, variant: str, layer: str) -> None:
+    """The same collectives send the same volumes in the same groups, in the same order."""
+    rows = rows_of(kind, variant, layer)
+    operation = asked(kind, variant)[1][layer]
+    for way, messages in (("fwd", operation.forward), ("bwd", operation.backward)):
+        types = set(rows[f"comm_{way}_type"].tolist())
+        expected = types.pop().replace("none", "").split(";")
+        assert not types
+        ours = [m for m in messages if np.any(m.volume > 0.0)] if expected == [""] else messages
+        assert [m.collective for m in ours] == [COLLECTIVES[t] for t in expected if t]
+        for number, message in enumerate(ours):
+            for field, unit, rtol in (("vol", golden.GIGA, 1e-12), ("group", 1, 0), ("nv", 1, 0)):
+                value = golden.listed(rows[f"comm_{way}_{field}"])[:, number] * unit
+                found = message[1 + ("vol", "group", "nv").index(field)]
+                golden.agree(found, value, rtol, says=f"{way} {field}", rows=rows)
 
 
-@pytest.mark.parametrize(("variant", "layer"), EACH)
-def test_times(variant: str, layer: str) -> None:
+@each
+def test_times(kind: str, variant: str, layer: str) -> None:
     """Arithmetic, exposed traffic and collectives take the seconds of the published layer."""
-    inputs, layers = asked(variant)
-    rows = rows_of(variant, layer)
+    inputs, layers = asked(kind, variant)
+    rows = rows_of(kind, variant, layer)
     found = seconds(layers[layer], inputs.system)
     assert set(found) == {column for column, *_ in TIMES}
     for column, rtol, share in TIMES:
@@ -134,32 +147,40 @@ def test_times(variant: str, layer: str) -> None:
         golden.agree(found[column], rows[column], rtol, floor, says=column, rows=rows)
 
 
-def test_every_operation_is_checked() -> None:
+@pytest.mark.parametrize(("kind", "count", "settings"), FILES)
+def test_every_operation_is_checked(kind: str, count: int, settings: int) -> None:
     """The operations above are all that the file lists, and all that a layer has."""
     counted = 0
-    for variant, (_, settings, layers) in VARIANTS.items():
-        inputs, found = asked(variant)
-        assert len(inputs.system.fast_domain) == settings
+    for _, variant, _, held, layers in [row for row in VARIANTS if row[0] == kind]:
+        inputs, found = asked(kind, variant)
+        assert len(inputs.system.fast_domain) == held
         assert [layer for layer in found if layer in layers] == list(layers)
         extra = set(FUSED) - {"fusedla"} if layers == UNFUSED else set()
         assert set(found) == {*layers, *extra}
         for layer in layers:
-            rows = rows_of(variant, layer)
-            assert golden.size(rows) == settings
+            rows = rows_of(kind, variant, layer)
+            assert golden.size(rows) == held
             counted += golden.size(rows)
-    assert counted == golden.size(golden.read("layers_1d")) == 796
+    assert counted == golden.size(golden.read(f"layers_{kind}")) == count
 
 
 def test_only_what_is_recomputed_says_so() -> None:
     """Logits, softmax and dropout run twice under recomputation, and nothing else does."""
-    said = {(variant, layer) for variant, layer in EACH if asked(variant)[1][layer].recomputed}
-    assert said == {("unfused_recompute", layer) for layer in ("logits", "softmax", "dpr_at")}
+    said = {row for row in EACH if asked(*row[:2])[1][row[2]].recomputed}
+    again = ("logits", "softmax", "dpr_at")
+    assert said == {("1d", "unfused_recompute", layer) for layer in again}
 
 
-def test_golden_settings_name_their_columns() -> None:
+@pytest.mark.parametrize(("kind", "count", "settings"), FILES)
+def test_golden_settings_name_their_columns(kind: str, count: int, settings: int) -> None:
     """Rows of one setting differ in operation and variant alone."""
-    rows = golden.read("layers_1d")
-    same = ("model", *golden.MODEL.keys() - {"depth"}, "system", "nvs", "b", "tp1", "nv_tp1")
-    settings = golden.distinct(rows, "setting", *same)[0]["setting"]
-    assert len(settings) == len(set(settings.tolist())) == 62
-    assert set(rows["tp2"].tolist()) == set(rows["nv_tp2"].tolist()) == {1.0}
+    rows = golden.read(f"layers_{kind}")
+    shape = golden.MODEL.keys() - {"depth"}
+    split = ("b", "tp1", "tp2", "nv_tp1", "nv_tp2", "nb")
+    same = ("model", *shape, "system", "nvs", *split)
+    held = golden.distinct(rows, "setting", *same)[0]["setting"]
+    assert len(held) == len(set(held.tolist())) == settings
+    if kind == "1d":
+        assert set(rows["tp2"].tolist()) == set(rows["nv_tp2"].tolist()) == {1.0}
+    if kind != "2d":
+        assert set(rows["nb"].tolist()) == {1.0}

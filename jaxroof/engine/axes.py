@@ -1,7 +1,6 @@
 """Axes: which leaves of the inputs vary, over what values, and how they become dimensions."""
 
 import dataclasses
-import enum
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,8 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
+from jaxroof.settings import Names, choice, choices_of, fields_of, named_record
 from jaxroof.units import parse
 
 MOST_POINTS = 10_000_000  # of one axis
@@ -24,6 +24,14 @@ class Spacing:
     stop: float | str
     count: int
     log: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Between:
+    """Equal steps from each of several values, or named records, to the next."""
+
+    ends: tuple[float | str, ...]
+    count: int  # values of one segment, both its ends among them
 
 
 def linspace(start: float | str, stop: float | str, count: int) -> Spacing:
@@ -44,59 +52,152 @@ def geomspace(start: float | str, stop: float | str, count: int) -> Spacing:
     return Spacing(start, stop, count, log=True)
 
 
+def between(ends: Sequence[float | str], count: int) -> Between:
+    """Return values for an axis, piecewise linear from one end to the next.
+
+    An end is a value, a text with its unit, or the name of a record (of a system, where the path
+    is a field of one), whose field is meant. ``count`` is the number of values of one segment,
+    both its ends among them.
+
+    >>> between(["a100-nvs8", "h200-nvs8", "192 GB"], 4).count
+    4
+    """
+    return Between(tuple(ends), count)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Axis:
-    """One dimension: a name, and for each dotted path that it sets one value a point."""
+    """One dimension: a name, and for each dotted path that it sets one value a point.
+
+    An axis over whole records, or over choices of the recipe, has a label for each point.
+    """
 
     name: str
     columns: Mapping[str, np.ndarray]
+    labels: tuple[str, ...] = ()
+    path: str = ""  # of the record or the choice that the labels name
+    is_choice: bool = False  # of the recipe: each point is a program of its own
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
+    def part(self, some: slice) -> "Axis":
+        """Return the axis over some of its points."""
+        columns = {path: column[some] for path, column in self.columns.items()}
+        return dataclasses.replace(self, columns=columns, labels=self.labels[some])
 
-Values = Sequence[Any] | np.ndarray | Spacing
+
+Values = Sequence[Any] | np.ndarray | Spacing | Between
+Asked = Mapping[str, Values | Mapping[str, Any]] | Sequence[Axis]
 
 
 def read_axes(
     inputs: Any,
-    axes: Mapping[str, Values | Mapping[str, Values]] | None,
+    axes: Asked | None,
     taken: Collection[str] = (),
+    recipe: Any = None,
+    names: Names | None = None,
 ) -> list[Axis]:
     """Return the checked axes of a grid, none named as one of the results ``taken``.
 
-    A key is a dotted path with its values; or a name of your own with a mapping of paths to values
-    of equal length, which then move together (zip). Axes cross each other.
+    A key is a dotted path with its values, names of records at the path of a record, choices at a
+    field of the recipe; or a name of your own with a mapping of paths to values of equal length,
+    which then move together (zip). Axes cross each other. A field with an axis of its own is left
+    out of the records of another axis. Axes that were read come back as they are.
 
     Raises: InputError for unknown paths, empty axes, wrong units, uneven or repeated paths, and
     names that a result has.
     """
+    if not isinstance(axes, Mapping):
+        return list(axes or ())
     read: list[Axis] = []
-    seen: set[str] = set()
-    for key, values in (axes or {}).items():
-        together = isinstance(values, Mapping)
-        paths = dict(values) if isinstance(values, Mapping) else {key: values}
-        columns = {path: _column(inputs, path, v) for path, v in paths.items()}
-        sizes = {path: len(column) for path, column in columns.items()}
-        if not sizes:
-            raise refusal(key, "no path to vary; expected paths with their values")
-        if len(set(sizes.values())) > 1:
-            said = ", ".join(f"{path} has {size}" for path, size in sizes.items())
-            raise refusal(key, f"values that move together differ in number: {said}")
-        for path in columns:
+    own = _paths_of(axes)
+    for key, values in axes.items():
+        axis = _axis(inputs, key, values, recipe, names or {}, own)
+        seen = {path for other in read for path in other.columns}
+        for path in axis.columns:
             if path in seen:
                 raise refusal(path, "on two axes; expected each path once")
-            seen.add(path)
-        name = key if together else key.rpartition(".")[2]
-        used = {axis.name for axis in read} | {"rank", *taken}
-        if name in used:
-            name = key.replace(".", "_")
+        used = {other.name for other in read} | {"rank", *taken}
+        name = axis.name if axis.name not in used else key.replace(".", "_")
         if name in used:
             raise refusal(
                 key, "the name of a result or of another axis; expected a name of its own"
             )
-        read.append(Axis(name.replace(".", "_"), columns))
+        read.append(dataclasses.replace(axis, name=name.replace(".", "_")))
     return read
+
+
+def _paths_of(axes: Mapping[str, Any]) -> set[str]:
+    """Return every path of one number that axes name."""
+    together = (value for value in axes.values() if isinstance(value, Mapping))
+    return {*axes, *(path for values in together for path in values)}
+
+
+def _axis(
+    inputs: Any, key: str, values: Any, recipe: Any, names: Names, own: Collection[str]
+) -> Axis:
+    """Return one axis, named by the last word of its path unless it has a name of its own."""
+    name = key.rpartition(".")[2]
+    if key in choices_of(recipe):
+        members = [choice(recipe, key, value) for value in _listed(key, values)]
+        column = np.empty(len(members), object)
+        column[:] = members
+        labels = tuple(str(getattr(m, "value", m)) for m in members)
+        return Axis(name, {key: column}, _distinct(key, labels), key, is_choice=True)
+    if isinstance(values, Mapping) and not _labelled(values):
+        if not values:
+            raise refusal(key, "no path to vary; expected paths with their values")
+        columns = {path: _column(inputs, path, v, names) for path, v in values.items()}
+        sizes = {path: len(column) for path, column in columns.items()}
+        if len(set(sizes.values())) > 1:
+            said = ", ".join(f"{path} has {size}" for path, size in sizes.items())
+            raise refusal(key, f"values that move together differ in number: {said}")
+        return Axis(key, columns)
+    if is_quantity(field_at(inputs, key)):
+        return Axis(name, {key: _column(inputs, key, values, names)})
+    records = values if isinstance(values, Mapping) else {}
+    if not records:
+        listed = _listed(key, values)
+        records = dict(zip(_distinct(key, _labels(listed)), listed, strict=True))
+    found = [named_record(inputs, key, record, names) for record in records.values()]
+    rows = [{p: v for p, _, v in leaves(record, f"{key}.")} for record in found]
+    fields = {p: f for p, f, _ in leaves(found[0], f"{key}.") if p not in own}
+    columns = {
+        path: checked_values([row[path] for row in rows], field, path)
+        for path, field in fields.items()
+    }
+    return Axis(name, columns, tuple(records), key)
+
+
+def _labelled(values: Mapping[str, Any]) -> bool:
+    """Return whether a mapping holds records by label, rather than values by path."""
+    return (
+        bool(values)
+        and all(dataclasses.is_dataclass(v) for v in values.values())
+        and not any(isinstance(v, Spacing | Between) for v in values.values())
+    )
+
+
+def _labels(values: Sequence[Any]) -> tuple[str, ...]:
+    """Return what the points of an axis over records are called: their names, or numbers."""
+    return tuple(v if isinstance(v, str) else str(i) for i, v in enumerate(values))
+
+
+def _distinct(key: str, labels: tuple[str, ...]) -> tuple[str, ...]:
+    for label in labels:
+        if labels.count(label) > 1:
+            raise refusal(key, f"{label} is there twice; expected each once")
+    return labels
+
+
+def _listed(path: str, values: Any) -> list[Any]:
+    """Return the values of an axis that are listed one by one."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+        raise refusal(path, f"expected a list of values, given {values!r}")
+    if len(values) == 0:
+        raise refusal(path, "an empty axis; expected at least one value")
+    return list(values)
 
 
 def spread(inputs: Any, axes: Sequence[Axis], extra: int = 0) -> Any:
@@ -118,7 +219,7 @@ def touched(function: Callable[[Any], Any], inputs: Any, axes: Sequence[Axis]) -
 
     Nothing is computed: an axis that touches a result shows in the result's shape.
     """
-    pairs = [Axis(a.name, {p: c[:1].repeat(2) for p, c in a.columns.items()}) for a in axes]
+    pairs = [Axis(a.name, {p: np.ones(2) for p in a.columns}) for a in axes]
     shapes = jax.eval_shape(function, spread(inputs, pairs))
     return jax.tree.map(lambda leaf: {d for d, size in enumerate(leaf.shape) if size > 1}, shapes)
 
@@ -139,75 +240,47 @@ def replace_all(inputs: Any, values: Mapping[str, Any]) -> Any:
     return inputs
 
 
-def settle(inputs: Any, recipe: Any, settings: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return inputs and recipe with settings applied: fields of the recipe, or paths of the inputs.
-
-    A text is read with the unit of its field, or as the name of a structural choice.
-
-    Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
-    """
-    choices = [f.name for f in dataclasses.fields(recipe)] if recipe is not None else []
-    for key, value in settings.items():
-        if key in choices:
-            recipe = dataclasses.replace(recipe, **{key: _choice(recipe, key, value)})
-            continue
-        known = [f.name for f in dataclasses.fields(inputs)]
-        if "." not in key and key not in known:
-            inside = [path for path, _, _ in leaves(inputs) if path.rpartition(".")[2] == key]
-            what = f"field of {type(inputs).__name__}"
-            raise unknown("", key, what, inside or [*known, *choices])
-        inputs = replace_at(inputs, key, _value(inputs, key, value))
-    return inputs, recipe
-
-
-def _choice(recipe: Any, key: str, value: Any) -> Any:
-    kind = type(getattr(recipe, key))
-    if isinstance(value, kind) or not issubclass(kind, enum.Enum):
-        return value
-    members = {member.value: member for member in kind}
-    if not isinstance(value, str) or value not in members:
-        raise unknown(key, str(value), kind.__name__, members)
-    return members[value]
-
-
-def _value(inputs: Any, path: str, value: Any) -> Any:
+def _column(inputs: Any, path: str, values: Any, names: Names) -> np.ndarray:
     field = field_at(inputs, path)
     if not is_quantity(field):
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return value
-        raise refusal(path, f"a record, not a number, given {value!r}; {_fields_of(inputs, path)}")
-    if isinstance(value, str):
-        value = parse(value, field.metadata["unit"], path)
-    elif isinstance(value, list | tuple | Mapping):
-        raise refusal(path, f"expected one number, given {value!r}; several make an axis")
-    return checked_values(value, field, path)
-
-
-def _fields_of(inputs: Any, path: str) -> str:
-    held = get_at(inputs, path)
-    names = [f.name for f in dataclasses.fields(held)] if held is not None else []
-    return f"expected one of {', '.join(f'{path}.{name}' for name in names)}"
-
-
-def _column(inputs: Any, path: str, values: Any) -> np.ndarray:
-    field = field_at(inputs, path)
-    if not is_quantity(field):
-        raise refusal(path, f"a record, not a number; {_fields_of(inputs, path)}")
+        raise refusal(path, f"a record, not a number; {fields_of(inputs, path)}")
     unit = field.metadata["unit"]
     if isinstance(values, Spacing):
-        ends = [parse(v, unit, path) for v in (values.start, values.stop)]
-        if values.count > MOST_POINTS:
-            raise refusal(path, f"expected at most {MOST_POINTS:,} values, given {values.count:,}")
-        if values.count < 1:
-            raise refusal(path, f"an empty axis, given count {values.count}")
-        if values.log and min(ends) <= 0:
-            raise refusal(path, "log spacing from or to 0; expected values above 0")
-        space = np.geomspace if values.log else np.linspace
-        column = space(ends[0], ends[1], values.count)
-    elif isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
-        raise refusal(path, f"expected a list of values, given {values!r}")
+        column = _spaced(values, unit, path)
+    elif isinstance(values, Between):
+        column = _piecewise(values, unit, path, names)
     else:
-        column = np.asarray([parse(v, unit, path) for v in values], dtype=np.float64)
-    if len(column) == 0:
-        raise refusal(path, "an empty axis; expected at least one value")
+        column = np.asarray([parse(v, unit, path) for v in _listed(path, values)], np.float64)
     return np.atleast_1d(checked_values(column, field, path))
+
+
+def _spaced(values: Spacing, unit: str, path: str) -> np.ndarray:
+    ends = [parse(v, unit, path) for v in (values.start, values.stop)]
+    _countable(values.count, path)
+    if values.log and min(ends) <= 0:
+        raise refusal(path, "log spacing from or to 0; expected values above 0")
+    space = np.geomspace if values.log else np.linspace
+    return space(ends[0], ends[1], values.count)
+
+
+def _piecewise(values: Between, unit: str, path: str, names: Names) -> np.ndarray:
+    _countable(values.count, path)
+    if len(values.ends) < 2 or values.count < 2:
+        raise refusal(path, "between: expected two ends or more, and a count of 2 or more")
+    head, _, leaf = path.rpartition(".")
+
+    def end(value: float | str) -> float:
+        if isinstance(value, str) and head in names and not value.strip()[:1].isdigit():
+            return float(get_at(names[head](value), leaf))
+        return parse(value, unit, path)
+
+    ends = [end(value) for value in values.ends]
+    pieces = [np.linspace(a, b, values.count)[:-1] for a, b in itertools.pairwise(ends)]
+    return np.append(np.concatenate(pieces), ends[-1])
+
+
+def _countable(count: int, path: str) -> None:
+    if count > MOST_POINTS:
+        raise refusal(path, f"expected at most {MOST_POINTS:,} values, given {count:,}")
+    if count < 1:
+        raise refusal(path, f"an empty axis, given count {count}")

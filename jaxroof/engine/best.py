@@ -66,6 +66,13 @@ def best_plans(question: Question, progress: Progress | None = None) -> Found:
     return dataclasses.replace(found, combinations=total)
 
 
+def share(progress: Progress | None, number: int, searches: int) -> Progress | None:
+    """Return what tells the progress of one of several searches, taken as equally long."""
+    if progress is None or searches == 1:
+        return progress
+    return lambda done, total: progress(number * total + done, searches * total)
+
+
 def _nothing_yet(question: Question) -> Found:
     shape = tuple(len(axis) for axis in question.axes)
     ranked = (*shape, question.top)

@@ -29,9 +29,13 @@ def described(*records: Any) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def attributes(metadata: Mapping[str, Any]) -> dict[str, str]:
+def attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the CF attributes of a quantity."""
-    return {"units": metadata["unit"], "long_name": metadata["doc"].rstrip(".")}
+    about = {"units": metadata["unit"], "long_name": metadata["doc"].rstrip(".")}
+    if "flags" in metadata:
+        flags = metadata["flags"]
+        about |= {"flag_values": list(range(len(flags))), "flag_meanings": " ".join(flags)}
+    return about
 
 
 def dataset(
@@ -48,7 +52,7 @@ def dataset(
     variables = {}
     for name, (dims, values) in columns.items():
         variable = xr.Variable(dims, values, attributes(meanings[name]) if name in meanings else {})
-        if values.dtype.kind == "i":
+        if values.dtype == np.int64:
             variable.encoding["_FillValue"] = -1
         variables[name] = variable
     return xr.Dataset(variables, _coordinates(axes, inputs), dict(attrs))
@@ -57,6 +61,10 @@ def dataset(
 def _coordinates(axes: Sequence[Axis], inputs: Any) -> dict[str, xr.Variable]:
     found = {}
     for axis in axes:
+        if axis.labels:
+            labels = np.array(axis.labels, dtype=np.str_)
+            found[axis.name] = xr.Variable((axis.name,), labels, {"path": axis.path})
+            continue
         together = len(axis.columns) > 1
         if together:
             found[axis.name] = xr.Variable((axis.name,), np.arange(len(axis)))
@@ -70,6 +78,38 @@ def _coordinates(axes: Sequence[Axis], inputs: Any) -> dict[str, xr.Variable]:
             about = {**attributes(meaning), "path": path}
             found[name] = xr.Variable((axis.name,), numbers, about)
     return found
+
+
+def stacked(axes: Sequence[Axis], found: Sequence[Columns]) -> Columns:
+    """Return the columns of one evaluation for each choice of the recipe as columns of them all.
+
+    Choices come with the last axis fastest. A column has every dimension of any of its choices,
+    in the order of the axes, other dimensions behind.
+    """
+    choices = [axis for axis in axes if axis.is_choice]
+    if not choices:
+        return found[0]
+    order = [axis.name for axis in axes]
+    sizes = [len(axis) for axis in choices]
+    whole: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    for name in found[0]:
+        arrays = [xr.DataArray(values, dims=dims) for dims, values in (c[name] for c in found)]
+        parts = xr.broadcast(*arrays)
+        dims = [str(d) for d in parts[0].dims]
+        values = np.stack([part.values for part in parts]).reshape(*sizes, *parts[0].shape)
+        named = xr.Variable([*(axis.name for axis in choices), *dims], values)
+        behind = [d for d in dims if d not in order]
+        turned = named.transpose(*(d for d in order if d in named.dims), *behind)
+        whole[name] = (tuple(map(str, turned.dims)), turned.values)
+    return whole
+
+
+def fixed(axes: Sequence[Axis], recipe: Any) -> Any:
+    """Return the choices of a recipe that no axis varies, by name."""
+    varied = {axis.path for axis in axes if axis.is_choice}
+    if not varied:
+        return recipe
+    return {name: member for name, member in vars(recipe).items() if name not in varied}
 
 
 def provenance(estimator: Any, inputs: Any, recipe: Any, **more: Any) -> dict[str, str]:

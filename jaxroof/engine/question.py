@@ -2,19 +2,21 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.engine.axes import Axis, Values, read_axes, settle, touched
+from jaxroof.engine.axes import Asked, Axis, read_axes, touched
 from jaxroof.engine.constraints import Constraint, constraints
 from jaxroof.engine.points import results
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, is_quantity
+from jaxroof.settings import settle
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,43 +45,72 @@ class Kinds:
     limits: tuple[int, ...]  # moves the limit alone: thresholds
 
 
-def ask(
+def ask(estimator: Estimator, inputs: Any, recipe: Any = None, **options: Any) -> Question:
+    """Return a checked search, ready for ``best_plans``; arguments as in ``search``.
+
+    Raises: InputError for axes over choices of the recipe, which are a search each, and for
+    whatever else is not a search.
+    """
+    axes, asked = ask_each(estimator, inputs, recipe, **options)
+    for axis in axes:
+        if axis.is_choice:
+            raise refusal(axis.path, "a choice, not a number; one search a choice: use search")
+    return asked[0]
+
+
+def ask_each(
     estimator: Estimator,
     inputs: Any,
     recipe: Any = None,
     *,
-    axes: Mapping[str, Values | Mapping[str, Values]] | None = None,
+    axes: Asked | None = None,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
     top: int = 1,
     placements: bool = False,
     **settings: Any,
-) -> Question:
-    """Return a checked search, ready for ``best_plans``; arguments as in ``search``."""
+) -> tuple[tuple[Axis, ...], list[Question]]:
+    """Return the axes of a search, and a checked search for each choice of the recipe on them."""
     recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings)
+    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
     inputs = checked(inputs)
     if top < 1:
         raise InputError(f"top: expected a whole number of at least 1, given {top}")
     if estimator.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
-    for path in _paths(axes or {}):
+    for path in _paths(axes if isinstance(axes, Mapping) else {}):
         if path.partition(".")[0] == "plan":
             raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
     report = probe(estimator, recipe, inputs)
     name, sign = _objective(estimator, report, objective)
-    return Question(
-        estimator=estimator,
-        inputs=inputs,
-        recipe=recipe,
-        axes=tuple(read_axes(inputs, axes, _taken(estimator, report))),
-        where=constraints_of(estimator, where),
-        objective=name,
-        sign=sign,
-        top=top,
-        placements=placements,
-        report=report,
-    )
+    read = read_axes(inputs, axes, _taken(estimator, report), recipe, estimator.names)
+    questions = [
+        Question(
+            estimator=estimator,
+            inputs=inputs,
+            recipe=chosen,
+            axes=tuple(axis for axis in read if not axis.is_choice),
+            where=constraints_of(estimator, where),
+            objective=name,
+            sign=sign,
+            top=top,
+            placements=placements,
+            report=report,
+        )
+        for chosen in recipes(read, recipe)
+    ]
+    return tuple(read), questions
+
+
+def recipes(axes: Sequence[Axis], recipe: Any) -> list[Any]:
+    """Return the recipe with every combination of the choices that axes vary, the last fastest."""
+    choices = [axis for axis in axes if axis.is_choice]
+    members = itertools.product(*(axis.columns[axis.path] for axis in choices))
+    paths = [axis.path for axis in choices]
+    return [
+        dataclasses.replace(recipe, **dict(zip(paths, some, strict=True))) if paths else recipe
+        for some in members
+    ]
 
 
 def constraints_of(
@@ -102,8 +133,14 @@ def _paths(axes: Mapping[str, Any]) -> list[str]:
 
 def _taken(estimator: Estimator, report: Any) -> set[str]:
     """Return the names of a search's variables, which no axis may have."""
-    counts = ("plans_legal", "plans_feasible", f"{estimator.need}_least")
-    return {*results(report), *estimator.plan_fields, *counts}
+    return {*results(report), *estimator.plan_fields, *COUNTS, *_needs(estimator)}
+
+
+COUNTS = ("plans_legal", "plans_feasible", "reason")  # of a search, beside its winners
+
+
+def _needs(estimator: Estimator) -> tuple[str, ...]:
+    return (f"{estimator.need}_least", f"{estimator.need}_missing") if estimator.need else ()
 
 
 def _objective(estimator: Estimator, report: Any, objective: str | None) -> tuple[str, float]:

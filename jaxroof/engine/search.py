@@ -1,21 +1,22 @@
 """Search: the best plans of every machine of a grid, and every plan of one machine."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Values, settle, spread
-from jaxroof.engine.best import Found, Progress, best_plans
+from jaxroof.engine.axes import Asked, Axis, spread
+from jaxroof.engine.best import Found, Progress, best_plans, share
 from jaxroof.engine.candidates import listed
 from jaxroof.engine.constraints import Constraint
-from jaxroof.engine.dataset import dataset, described, provenance
+from jaxroof.engine.dataset import dataset, described, fixed, provenance, stacked
 from jaxroof.engine.points import at_points
-from jaxroof.engine.question import Question, ask, constraints_of, probe
+from jaxroof.engine.question import Question, ask_each, constraints_of, probe
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, leaves, replace_at
+from jaxroof.settings import settle
 
 
 def search(
@@ -23,7 +24,7 @@ def search(
     inputs: Any,
     recipe: Any = None,
     *,
-    axes: Mapping[str, Values | Mapping[str, Values]] | None = None,
+    axes: Asked | None = None,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
     top: int = 1,
@@ -33,19 +34,20 @@ def search(
 ) -> xr.Dataset:
     """Return the best plans at every point of a grid of machines.
 
-    Arguments: ``axes`` maps dotted paths to values (or a name to several paths that move
-    together); ``where`` constrains plan fields (``"tensor<=8,pipeline=4"``); ``objective`` names a
-    result, improved in its own direction; ``top`` keeps the best k splits, each with its best
-    placement, or the best k plans with ``placements``; ``progress`` is told (done, all)
-    combinations; ``settings`` are fields of the inputs or of the recipe.
+    Arguments: ``axes`` maps dotted paths to values, paths of records to names, fields of the recipe
+    to choices (or a name to several paths that move together); ``where`` constrains plan fields
+    (``"tensor<=8,pipeline=4"``); ``objective`` names a result, improved in its own direction;
+    ``top`` keeps the best k splits, each with its best placement, or the best k plans with
+    ``placements``; ``progress`` is told (done, all) combinations; ``settings`` are fields of the
+    inputs or of the recipe.
     Ties within 1e-12 go to the leaner plan, then to the smaller tuple: an objective that no
     placement moves, such as memory, does not choose the faster one.
     Returns: a Dataset over the axes (and ``rank`` where top > 1) of the winners' plan fields and
-    results, ``plans_legal``, ``plans_feasible`` and the least need. Where nothing fits
-    ``feasible`` is false, floats are NaN and whole numbers -1.
+    results, ``plans_legal``, ``plans_feasible``, the least need and what of it is missing. Where
+    nothing fits ``feasible`` is false, ``reason`` says why, floats are NaN and whole numbers -1.
     Raises: InputError for anything that is not a grid of this estimator.
     """
-    question = ask(
+    every, asked = ask_each(
         estimator,
         inputs,
         recipe,
@@ -56,13 +58,58 @@ def search(
         placements=placements,
         **settings,
     )
-    return search_dataset(question, best_plans(question, progress))
+    found = []
+    for number, question in enumerate(asked):
+        best = best_plans(question, share(progress, number, len(asked)))
+        found.append((question, best))
+    return search_dataset(every, found)
 
 
-def search_dataset(question: Question, found: Found) -> xr.Dataset:
-    """Return the winners with all their results as a Dataset."""
-    estimator, axes = question.estimator, question.axes
-    dims = tuple(axis.name for axis in axes)
+def search_dataset(axes: Sequence[Axis], found: Sequence[tuple[Question, Found]]) -> xr.Dataset:
+    """Return the winners of a search for each choice of the recipe, with all their results."""
+    question = found[0][0]
+    estimator = question.estimator
+    columns = stacked(axes, [_columns(*one) for one in found])
+    meanings = {
+        **described(estimator.plan, question.report),
+        "plans_legal": {"unit": "1", "doc": "Plans that every rule of the split allows"},
+        "plans_feasible": {"unit": "1", "doc": "Legal plans that fit the limit"},
+        "reason": {"unit": "1", "doc": "Why no plan is there", "flags": REASONS},
+    }
+    if estimator.need:
+        need = dict(meanings[estimator.need])
+        least, missing = f"{estimator.need}_least", f"{estimator.need}_missing"
+        meanings[least] = {**need, "doc": "Least that any legal plan needs"}
+        meanings[missing] = {**need, "doc": "What the leanest plan needs beyond the limit"}
+    refused: dict[str, int] = {}
+    for _, one in found:
+        for name, count in one.refused.items():
+            refused[name] = refused.get(name, 0) + count
+    attrs = provenance(
+        estimator,
+        question.inputs,
+        fixed(axes, question.recipe),
+        objective=question.objective,
+        top=str(question.top),
+        placements=str(question.placements).lower(),
+        where=[str(c) for c in question.where],
+        refused=refused,
+        combinations=str(sum(one.combinations for _, one in found)),
+    )
+    result = dataset(columns, axes, question.inputs, meanings, attrs)
+    if question.top == 1:
+        return result.isel(rank=0, drop=True)
+    rank = xr.Variable("rank", np.arange(1, question.top + 1), {"long_name": "Place, best first"})
+    return result.assign_coords(rank=rank)
+
+
+REASONS = ("fits", "memory", "no_legal_plan")  # of the flags 0, 1, 2
+
+
+def _columns(question: Question, found: Found) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Return the winners and the counts of one search, a column of the grid each."""
+    estimator = question.estimator
+    dims = tuple(axis.name for axis in question.axes)
     ranked = (*dims, "rank")
     columns: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
         field: (ranked, values) for field, values in found.plans.items()
@@ -77,31 +124,15 @@ def search_dataset(question: Question, found: Found) -> xr.Dataset:
     columns["feasible"] = (ranked, verdicts.get("feasible", held))
     columns["plans_legal"] = (dims, found.legal)
     columns["plans_feasible"] = (dims, found.feasible)
-    meanings = {
-        **described(estimator.plan, question.report),
-        "plans_legal": {"unit": "1", "doc": "Plans that every rule of the split allows"},
-        "plans_feasible": {"unit": "1", "doc": "Legal plans that fit the limit"},
-    }
     if estimator.need:
         columns[f"{estimator.need}_least"] = (dims, found.least_need)
-        need = dict(meanings[estimator.need])
-        meanings[f"{estimator.need}_least"] = {**need, "doc": "Least that any legal plan needs"}
-    attrs = provenance(
-        estimator,
-        question.inputs,
-        question.recipe,
-        objective=question.objective,
-        top=str(question.top),
-        placements=str(question.placements).lower(),
-        where=[str(c) for c in question.where],
-        refused=found.refused,
-        combinations=str(found.combinations),
-    )
-    result = dataset(columns, axes, question.inputs, meanings, attrs)
-    if question.top == 1:
-        return result.isel(rank=0, drop=True)
-    rank = xr.Variable("rank", np.arange(1, question.top + 1), {"long_name": "Place, best first"})
-    return result.assign_coords(rank=rank)
+    if estimator.limit is not None:
+        limit = np.asarray(estimator.limit(spread(question.inputs, question.axes)))
+        missing = np.where(found.feasible > 0, 0.0, found.least_need - limit)
+        columns[f"{estimator.need}_missing"] = (dims, missing)
+    reason = np.where(found.feasible > 0, 0, np.where(found.legal > 0, 1, 2))
+    columns["reason"] = (dims, reason.astype(np.int8))
+    return columns
 
 
 def winners(question: Question, found: Found) -> dict[str, np.ndarray]:
@@ -133,7 +164,7 @@ def survey(
     Raises: InputError for anything that is not a point of this estimator.
     """
     recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings)
+    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
     inputs = checked(inputs)
     chosen = constraints_of(estimator, where)
     plans, refused = listed(estimator, inputs, recipe, chosen)

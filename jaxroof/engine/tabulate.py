@@ -1,19 +1,21 @@
 """Tabulate: every point of a grid, each term computed once for what it depends on."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Values, read_axes, settle, spread, touched
-from jaxroof.engine.best import Progress, chunk_shape, cut, places
-from jaxroof.engine.dataset import dataset, described, provenance
+from jaxroof.engine.axes import Asked, Axis, read_axes, spread, touched
+from jaxroof.engine.best import Progress, chunk_shape, cut, places, share
+from jaxroof.engine.dataset import dataset, described, fixed, provenance, stacked
 from jaxroof.engine.points import evaluated, results
+from jaxroof.engine.question import recipes
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked
+from jaxroof.settings import settle
 
 CHUNK = 1 << 18  # points of one call
 
@@ -23,7 +25,7 @@ def tabulate(
     inputs: Any,
     recipe: Any = None,
     *,
-    axes: Mapping[str, Values | Mapping[str, Values]] | None = None,
+    axes: Asked | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> xr.Dataset:
@@ -35,10 +37,28 @@ def tabulate(
     Raises: InputError for anything that is not a grid of this estimator's inputs.
     """
     recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings)
+    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
     inputs = checked(inputs)
     shapes = jax.eval_shape(lambda i: estimator.evaluate(i, recipe), inputs)
-    grid = read_axes(inputs, axes, results(shapes))
+    every = read_axes(inputs, axes, results(shapes), recipe, estimator.names)
+    grid = [axis for axis in every if not axis.is_choice]
+    chosen = recipes(every, recipe)
+    parts = [
+        _columns(estimator, inputs, one, grid, share(progress, number, len(chosen)))
+        for number, one in enumerate(chosen)
+    ]
+    attrs = provenance(estimator, inputs, fixed(every, recipe))
+    return dataset(stacked(every, parts), every, inputs, described(shapes), attrs)
+
+
+def _columns(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    grid: Sequence[Axis],
+    progress: Progress | None,
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Return every result over a grid of numbers, each with the dimensions that touch it."""
     sizes = [len(axis) for axis in grid]
     shape = chunk_shape(sizes, CHUNK)
 
@@ -59,9 +79,7 @@ def tabulate(
         done += math.prod(s.stop - s.start for s in place)
         if progress is not None:
             progress(done, total)
-    columns = {
+    return {
         name: (tuple(grid[d].name for d in sorted(moved[name])), values)
         for name, values in found.items()
     }
-    attrs = provenance(estimator, inputs, recipe)
-    return dataset(columns, grid, inputs, described(shapes), attrs)

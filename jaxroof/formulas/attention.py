@@ -110,26 +110,87 @@ def softmax(
 def attend(
     sequences: Number, queries: Number, keys: Number, head_size: Number, activation_width: Number
 ) -> Operation:
-    """Return the work of the weighted sum P V as a kernel of its own, for queries = keys.
+    """Return the work of the weighted sum P V as a kernel of its own.
 
-    forward F = Q (2 L - 1), S + 2 Q moved; backward F = S (2 q - 1) + Q (2 L - 1),
-    4 Q + 2 S moved; S + Q kept.
+    forward F = Q (2 L - 1), S + K + Q moved; backward F = S (2 q - 1) + K (2 p - 1),
+    3 Q + 2 S + K moved; S + Q kept.
 
-    Assumes: every key on this accelerator (p = L, so that K = Q).
+    Assumes: values both kept and scattered at the queries' size (Q and K where p = L).
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.9 (attend, 1D).
+    Source: fact sheet transformer_model, section 5.9 (attend, seqp; 1D where p = L).
 
     >>> float(attend(1.0, 2.0, 2.0, 1.0, 2.0).kept)
     12.0
     """
     scores = sequences * queries * keys
     query = sequences * queries * head_size
-    forward = Work(query * (2.0 * keys - 1.0), activation_width * (scores + 2.0 * query))
+    key = sequences * keys * head_size
+    forward = Work(query * (2.0 * keys - 1.0), activation_width * (scores + key + query))
     backward = Work(
-        scores * (2.0 * head_size - 1.0) + query * (2.0 * keys - 1.0),
-        activation_width * (4.0 * query + 2.0 * scores),
+        scores * (2.0 * head_size - 1.0) + key * (2.0 * queries - 1.0),
+        activation_width * (3.0 * query + 2.0 * scores + key),
     )
     return Operation(forward, backward, activation_width * (scores + query), 0.0 * scores)
+
+
+def logits_summa(
+    sequences: Number,
+    queries: Number,
+    keys: Number,
+    head_size: Number,
+    panels: Number,
+    activation_width: Number,
+) -> Operation:
+    """Return the work of the scores Q K^T of one rank of a SUMMA grid, panel by panel.
+
+    forward F = S (2 q - 1), K + n Q + S moved; backward F = Q (2 L - 1) + K (2 p - 1), twice as
+    much moved; 2 Q kept.
+
+    Assumes: every head on every rank, q = ``head_size`` columns of each; n = ``panels``.
+    Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
+    Source: fact sheet transformer_model, section 5.9 (SUMMA unfused attention).
+
+    >>> float(logits_summa(1.0, 2.0, 2.0, 1.0, 2.0, 2.0).forward.traffic)
+    20.0
+    """
+    scores = sequences * queries * keys
+    query = sequences * queries * head_size
+    key = sequences * keys * head_size
+    moved = activation_width * (key + panels * query + scores)
+    forward = Work(scores * (2.0 * head_size - 1.0), moved)
+    backward = Work(query * (2.0 * keys - 1.0) + key * (2.0 * queries - 1.0), 2.0 * moved)
+    return Operation(forward, backward, activation_width * 2.0 * query, 0.0 * scores)
+
+
+def attend_summa(
+    sequences: Number,
+    queries: Number,
+    keys: Number,
+    own_keys: Number,
+    head_size: Number,
+    panels: Number,
+    activation_width: Number,
+) -> Operation:
+    """Return the work of the weighted sum P V of one rank of a SUMMA grid, panel by panel.
+
+    forward F = 2 Q L, S + K + n Q moved; backward F = S (2 q - 1) + K (2 p - 1), twice as much
+    moved; Z + Q kept.
+
+    Assumes: as logits_summa; of its scores a rank keeps those of j = ``own_keys``, Z = A p j.
+    Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
+    Source: fact sheet transformer_model, section 5.9 (SUMMA unfused attention).
+
+    >>> float(attend_summa(1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0).kept)
+    8.0
+    """
+    scores = sequences * queries * keys
+    query = sequences * queries * head_size
+    key = sequences * keys * head_size
+    moved = activation_width * (scores + key + panels * query)
+    forward = Work(2.0 * query * keys, moved)
+    backward = Work(scores * (2.0 * head_size - 1.0) + key * (2.0 * queries - 1.0), 2.0 * moved)
+    kept = activation_width * (sequences * queries * own_keys + query)
+    return Operation(forward, backward, kept, 0.0 * scores)
 
 
 def _softmax_forward(scores: Number, rows: Number, keys: Number) -> Number:

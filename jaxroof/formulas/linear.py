@@ -1,4 +1,4 @@
-"""The matrix product of a linear layer."""
+"""The matrix product of a linear layer: on one shard, or on a SUMMA grid."""
 
 from jaxroof.formulas.work import Operation, Work
 from jaxroof.records import Number
@@ -34,3 +34,43 @@ def linear(
         2.0 * moved + (weight_width + gradient_width) * weights,
     )
     return Operation(forward, backward, activation_width * tokens * inputs, weights)
+
+
+def summa(
+    tokens: Number,
+    inputs: Number,
+    outputs: Number,
+    kept_inputs: Number,
+    held_inputs: Number,
+    panels: Number,
+    weight_width: Number,
+    activation_width: Number,
+    gradient_width: Number,
+) -> Operation:
+    """Return the work of one rank of a SUMMA grid: Y = X W, panel by panel.
+
+    forward  F = 2 T o I, bytes of T I + T o n activations and I o weights
+    backward F = T I (2 o - 1) + I o (2 T - 1), bytes of 2 T I + 2 T o n activations, I o weights
+    read and I o weight gradients written; T k activations are kept and h o weights are held.
+
+    Assumes: T = ``tokens`` and o = ``outputs`` are this rank's, I = ``inputs`` is the whole inner
+    dimension, of which the rank keeps k = ``kept_inputs`` columns of X and h = ``held_inputs`` rows
+    of W; Q19, the sum is written once a panel (n = ``panels``) and never read.
+    Units: tokens, inputs, outputs, kept_inputs, held_inputs, panels [1]; widths [B] -> Operation in
+    [FLOP], [B], [1].
+    Source: fact sheet transformer_model, section 5.2; van de Geijn and Watts 1997, SUMMA.
+
+    >>> work = summa(1.0, 2.0, 3.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0)
+    >>> float(work.forward.flops), float(work.forward.traffic), float(work.kept)
+    (12.0, 28.0, 2.0)
+    """
+    weights = inputs * outputs
+    moved = activation_width * (tokens * inputs + tokens * outputs * panels)
+    forward = Work(2.0 * tokens * weights, moved + weight_width * weights)
+    backward = Work(
+        tokens * inputs * (2.0 * outputs - 1.0) + weights * (2.0 * tokens - 1.0),
+        2.0 * moved + (weight_width + gradient_width) * weights,
+    )
+    return Operation(
+        forward, backward, activation_width * tokens * kept_inputs, held_inputs * outputs
+    )

@@ -1,4 +1,4 @@
-"""The time of one operation under a roof: arithmetic, or the memory traffic it cannot hide."""
+"""The time of one operation under a roof: arithmetic, and the traffic that it cannot hide."""
 
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number
@@ -32,3 +32,18 @@ def exposed_memory_time(traffic: Number, compute: Number, hbm_bandwidth: Number)
     2.0
     """
     return larger(traffic / hbm_bandwidth - compute, 0.0)
+
+
+def exposed_panels(panel: Number, panels: Number, work: Number) -> Number:
+    """Return the communication that the panels of a product cannot hide behind its work.
+
+    t = p + max(n p - w, 0)
+
+    Assumes: Q4, the first panel's messages are exposed, and count once more where links bind.
+    Units: panel (the messages of one panel) [s], panels [1], work [s] -> [s].
+    Source: fact sheet transformer_model, section 3.
+
+    >>> float(exposed_panels(2.0, 4.0, 5.0))
+    5.0
+    """
+    return panel + larger(panels * panel - work, 0.0)

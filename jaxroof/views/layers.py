@@ -7,12 +7,12 @@ import numpy as np
 import xarray as xr
 from rich.table import Table
 
-from jaxroof.engine.axes import settle
 from jaxroof.engine.dataset import dataset, described, provenance
 from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.layers import LayerReport, layer_reports
 from jaxroof.estimators.training.step import training
 from jaxroof.records import checked, units
+from jaxroof.settings import settle
 from jaxroof.views.tables import plain_table
 
 
@@ -24,7 +24,7 @@ def layers(inputs: Inputs, recipe: Any = None, **settings: Any) -> xr.Dataset:
     Raises: InputError for inputs without a plan, or out of range.
     """
     recipe = training.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings)
+    inputs, recipe = settle(inputs, recipe, settings, training.names)
     inputs = checked(inputs)
     reports = jax.jit(layer_reports, static_argnums=1)(inputs, recipe)
     columns = {

@@ -1,5 +1,1 @@
-"""A transformer training step on many accelerators: its time, its memory and its legal plans."""
-
-from jaxroof.estimators.training.step import training
-
-__all__ = ["training"]
+"""A transformer training step on many accelerators: its time, its memory, its legal plans."""

@@ -13,6 +13,7 @@ class Model:
     feedforward: Number = quantity("1", "Width inside the MLP.", whole=True)
     heads: Number = quantity("1", "Attention heads.", whole=True)
     sequence: Number = quantity("token", "Tokens of one sequence.", whole=True)
+    training_tokens: Number = quantity("token", "Tokens of the whole training.", default=1e12)
 
 
 @record
@@ -38,7 +39,12 @@ class Plan:
 
     data: Number = quantity("1", "Data-parallel degree.", whole=True)
     tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True)
-    context: Number = quantity("1", "Context-parallel degree.", whole=True, default=1.0)
+    context: Number = quantity(
+        "1",
+        "Context-parallel degree; of summa, the second side of its grid.",
+        whole=True,
+        default=1.0,
+    )
     pipeline: Number = quantity("1", "Pipeline stages.", whole=True)
     microbatch: Number = quantity("sequence", "Sequences of one microbatch.", whole=True)
     panels: Number = quantity("1", "Panels of a SUMMA product.", whole=True, default=1.0)

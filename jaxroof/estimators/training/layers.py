@@ -3,14 +3,10 @@
 import dataclasses
 from collections import OrderedDict
 
-from jaxroof.estimators.training.block import (
-    LayerOperation,
-    Message,
-    Timing,
-    operations,
-    timings,
-)
+from jaxroof.estimators.training.block import Timing, timings
 from jaxroof.estimators.training.inputs import Inputs
+from jaxroof.estimators.training.layer import LayerOperation, Messages
+from jaxroof.estimators.training.operations import operations
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.records import Number, quantity, record
 
@@ -23,8 +19,8 @@ class LayerReport:
     flops_backward: Number = quantity("FLOP", "Arithmetic, backward.")
     traffic_forward: Number = quantity("B", "Bytes moved in HBM, forward.")
     traffic_backward: Number = quantity("B", "Bytes moved in HBM, backward.")
-    message_forward: Number = quantity("B", "Message of the collective, forward.")
-    message_backward: Number = quantity("B", "Message of the collective, backward.")
+    message_forward: Number = quantity("B", "Messages of the collectives, forward.")
+    message_backward: Number = quantity("B", "Messages of the collectives, backward.")
     compute_forward: Number = quantity("s", "Time in arithmetic and launch, forward.")
     compute_backward: Number = quantity("s", "Time in arithmetic and launch, backward.")
     memory_forward: Number = quantity("s", "Time in HBM that arithmetic does not hide, forward.")
@@ -50,8 +46,11 @@ def layer_reports(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, LayerRepor
         bare,
         recipe,
         tensor=plan.tensor,
+        context=plan.context,
         microbatch=plan.microbatch,
+        panels=plan.panels,
         fast_tensor=plan.fast_tensor,
+        fast_context=plan.fast_context,
     )
     # a plain dict would come back from jit sorted by name
     return OrderedDict((name, _report(operation, bare)) for name, operation in layer.items())
@@ -85,5 +84,5 @@ def _total(timing: Timing) -> Number:
     return timing.compute + timing.memory + timing.communication
 
 
-def _volume(message: Message | None) -> Number:
-    return 0.0 if message is None else message.volume
+def _volume(messages: Messages) -> Number:
+    return sum((message.volume for message in messages), 0.0)

@@ -4,18 +4,19 @@ Source: fact sheet transformer_model, section 10.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.training.inputs import Inputs, Plan
-from jaxroof.estimators.training.legality import RULES_1D, Rule
+from jaxroof.estimators.training.legality import RULES
 from jaxroof.estimators.training.recipe import Recipe, Split
 
 Columns = Mapping[str, np.ndarray]
+GROUPS = ("tensor", "context", "data", "pipeline")  # a fast domain is filled in this order
+ONE = np.array([1])
 
 
 def divisors(number: int) -> np.ndarray:
@@ -40,59 +41,61 @@ def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
     """
     if inputs.gpus is None:
         raise InputError("gpus: not given; expected the number of accelerators to split over")
-    return PLANS[recipe.split](inputs)
-
-
-def _plans_1d(inputs: Inputs) -> Candidates:
-    gpus, domain = int(inputs.gpus), int(inputs.system.fast_domain)  # type: ignore[arg-type]
+    gpus, domain = int(inputs.gpus), int(inputs.system.fast_domain)
     batch = int(inputs.global_batch)
-    refused = {rule.name: 0 for rule in RULES_1D}
-
-    def keep(columns: Columns, *rules: str) -> Columns:
-        return _keep(inputs, columns, [r for r in RULES_1D if r.name in rules], refused)
-
     degrees = divisors(gpus)
+    rules = list(RULES[recipe.split])
+    refused = {rule.name: 0 for rule in rules}
+
+    def keep(columns: Columns) -> Columns:
+        """Return the rows that every rule whose fields are known allows; count the others."""
+        known = [rule for rule in rules if set(reads(rule.holds)) <= set(columns)]
+        for rule in known:
+            rules.remove(rule)
+            allowed = rule.holds(inputs, **{f: columns[f] for f in reads(rule.holds)})
+            refused[rule.name] += int(np.sum(~allowed))
+            columns = _where(columns, allowed)
+        return columns
+
+    def take(columns: Columns, field: str, values: np.ndarray) -> Columns:
+        """Return the rows with a degree more, whose product divides the accelerators."""
+        rows = _cross(columns, field, values)
+        return _where(rows, gpus % _ranks(rows) == 0)
+
+    has = VARIES[recipe.split]
+    rows = keep({"tensor": degrees})
+    rows = keep(take(rows, "context", degrees if "context" in has else ONE))
     rows = keep(
-        {"tensor": degrees}, "tensor_divides_heads", "tensor_divides_hidden", "tensor_wide_enough"
+        _cross(rows, "panels", divisors(int(inputs.model.hidden)) if "panels" in has else ONE)
     )
-    rows = _cross(rows, "pipeline", degrees)
-    rows = _where(rows, gpus % (rows["tensor"] * rows["pipeline"]) == 0)
-    rows = keep(rows, "pipeline_divides_layers")
-    rows = {**rows, "data": gpus // (rows["tensor"] * rows["pipeline"])}
-    rows = keep(rows, "data_divides_batch")
+    rows = keep(take(rows, "pipeline", degrees))
+    rows = keep({**rows, "data": gpus // _ranks(rows)})
     rows = _cross(rows, "microbatch", divisors(batch))
-    rows = _where(rows, (batch // rows["data"]) % rows["microbatch"] == 0)
-    rows = keep(rows, "tensor_divides_tokens")
+    rows = keep(_where(rows, (batch // rows["data"]) % rows["microbatch"] == 0))
 
     splits = len(rows["tensor"])
-    rows = {**rows, "split": np.arange(splits)}
-    rows = _place(rows, gpus, domain)
+    rows = _place({**rows, "split": np.arange(splits)}, gpus, domain)
     refused["placement_fills_domain"] = splits - len(np.unique(rows["split"]))
     return Candidates(_ordered(rows), refused)
 
 
-def _keep(inputs: Inputs, rows: Columns, rules: list[Rule], refused: dict[str, int]) -> Columns:
-    """Return the rows that every rule allows; a refused row counts for the first to drop it."""
-    for rule in rules:
-        allowed = rule.holds(inputs, **{f: rows[f] for f in reads(rule.holds)})
-        refused[rule.name] += int(np.sum(~allowed))
-        rows = _where(rows, allowed)
-    return rows
+def _ranks(rows: Columns) -> np.ndarray:
+    """Return the product of the degrees that the rows have so far."""
+    return np.prod([rows[field] for field in GROUPS if field in rows], axis=0)
 
 
 def _place(rows: Columns, gpus: int, domain: int) -> Columns:
-    """Return every way to fill a fast domain: factors of it that divide the three degrees."""
+    """Return every way to fill a fast domain: factors of it that divide the degrees."""
     if gpus <= domain:  # Q26: everything in one domain
-        return {**rows, **{f"fast_{f}": rows[f] for f in ("data", "tensor", "pipeline")}}
-    factors = divisors(domain)
-    rows = _cross(rows, "fast_tensor", factors)
-    rows = _where(rows, rows["tensor"] % rows["fast_tensor"] == 0)
-    rows = _cross(rows, "fast_data", factors)
-    rows = _where(rows, rows["data"] % rows["fast_data"] == 0)
-    filled = rows["fast_tensor"] * rows["fast_data"]
-    rows = _where(rows, domain % filled == 0)
-    rows = {**rows, "fast_pipeline": domain // (rows["fast_tensor"] * rows["fast_data"])}
-    return _where(rows, rows["pipeline"] % rows["fast_pipeline"] == 0)
+        return {**rows, **{f"fast_{field}": rows[field] for field in GROUPS}}
+    left = np.full(len(rows["tensor"]), domain)
+    for field in GROUPS[:-1]:
+        rows = _cross({**rows, "left": left}, f"fast_{field}", divisors(domain))
+        factor = rows[f"fast_{field}"]
+        rows = _where(rows, (rows[field] % factor == 0) & (rows["left"] % factor == 0))
+        left = rows["left"] // rows[f"fast_{field}"]
+    last = GROUPS[-1]
+    return _where({**rows, f"fast_{last}": left}, rows[last] % left == 0)
 
 
 def _cross(rows: Columns, name: str, values: np.ndarray) -> Columns:
@@ -115,5 +118,8 @@ def _ordered(rows: Columns) -> Columns:
     return _where(columns, order)
 
 
-RULES: dict[Split, tuple[Rule, ...]] = {Split.ONE_D: RULES_1D}
-PLANS: dict[Split, Callable[[Any], Candidates]] = {Split.ONE_D: _plans_1d}
+VARIES: dict[Split, tuple[str, ...]] = {  # what a split has beside tensor, pipeline and data
+    Split.ONE_D: (),
+    Split.SUMMA: ("context", "panels"),
+    Split.CONTEXT: ("context",),
+}

@@ -8,6 +8,8 @@ class Split(enum.Enum):
     """How the matrices of one layer are divided among accelerators."""
 
     ONE_D = "1d"  # one tensor-parallel group: columns, then rows
+    SUMMA = "summa"  # a grid of tensor x context ranks multiplies panel by panel
+    CONTEXT = "context"  # as 1d, and each sequence is cut over the context ranks
 
 
 class Attention(enum.Enum):
@@ -16,6 +18,7 @@ class Attention(enum.Enum):
     FUSED = "fused"  # one kernel, scores computed again on the way back
     UNFUSED = "unfused"  # logits, softmax, dropout and weighted sum by themselves
     RECOMPUTE = "recompute"  # unfused, and the first three computed again on the way back
+    PANELS = "panels"  # unfused, its products multiplied panel by panel (summa alone)
 
 
 class Convention(enum.Enum):

@@ -32,17 +32,21 @@ class Report:
     mfu: Number = quantity(
         "1", "Model FLOP utilisation: matrix FLOP the model needs over peak.", better="higher"
     )
+    training_days: Number = quantity("day", "Time of the whole training.")
     tokens_per_second: Number = quantity(
         "token/s", "Tokens trained on a second by one accelerator.", better="higher"
     )
     split_allows: Flag = quantity("1", "Degrees that the split lacks are 1.")
     tensor_divides_heads: Flag = quantity("1", "Tensor degree divides the attention heads.")
     tensor_divides_hidden: Flag = quantity("1", "Tensor degree divides the hidden width.")
-    tensor_wide_enough: Flag = quantity("1", "A shard of queries, keys and values is 128 wide.")
+    context_divides_hidden: Flag = quantity("1", "Context degree divides the hidden width.")
+    tensor_wide_enough: Flag = quantity("1", "A tensor rank's columns are 128 or more.")
+    context_long_enough: Flag = quantity("1", "A context rank's tokens are 128 or more.")
+    panels_fit: Flag = quantity("1", "Panels are a power of two of the grid's longer side.")
     pipeline_divides_layers: Flag = quantity("1", "Pipeline stages divide the layers.")
     data_divides_batch: Flag = quantity("1", "Data degree divides the global batch.")
     microbatch_divides_batch: Flag = quantity("1", "Microbatch divides a data rank's batch.")
-    tensor_divides_tokens: Flag = quantity("1", "Tensor degree divides a microbatch's tokens.")
+    ranks_divide_tokens: Flag = quantity("1", "Ranks of a layer divide a microbatch's tokens.")
     placement_divides: Flag = quantity("1", "Fast degrees divide their groups.")
     placement_fills_domain: Flag = quantity("1", "Fast degrees multiply to a whole fast domain.")
     memory_fits: Flag = quantity("1", "Memory is at most the usable capacity.")

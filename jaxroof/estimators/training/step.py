@@ -5,15 +5,20 @@ Source: fact sheet transformer_model, sections 7 to 9.
 
 from typing import Any, NamedTuple
 
+from jaxroof import named
 from jaxroof.estimator import Estimator, reads
-from jaxroof.estimators.training.block import Block, block, links, operations
+from jaxroof.estimators.training.block import Block, block, links
 from jaxroof.estimators.training.inputs import Inputs, Plan
-from jaxroof.estimators.training.plans import RULES, plans
-from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.estimators.training.legality import RULES, VERDICTS
+from jaxroof.estimators.training.operations import operations
+from jaxroof.estimators.training.plans import plans
+from jaxroof.estimators.training.recipe import Recipe, Split
 from jaxroof.estimators.training.report import Report
 from jaxroof.formulas import collectives, schedule
 from jaxroof.formulas.arithmetic import larger, whole
 from jaxroof.records import Number
+
+DAY = 86400.0  # [s]
 
 
 class Schedule(NamedTuple):
@@ -60,27 +65,41 @@ class Sync(NamedTuple):
 
 
 def sync(
-    inputs: Inputs, recipe: Recipe, *, data: Number, tensor: Number, fast_data: Number
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    data: Number,
+    tensor: Number,
+    context: Number,
+    fast_data: Number,
+    fast_context: Number,
 ) -> Sync:
     """Return the time to gather one layer's weights and to scatter its gradients.
 
-    Assumes: optimizer state sharded over the data ranks (M13); Q9, replicated parameters are
-    never synchronised.
+    Assumes: optimizer state sharded over the replicas (M13); Q9, replicated parameters are never
+    synchronised; Q28, one flat ring over data and context ranks.
     Units: degrees [1] -> Sync [s].
     Source: fact sheet transformer_model, section 7.
     """
-    layer = operations(inputs, recipe, tensor=tensor, microbatch=1.0, fast_tensor=1.0)
+    layer = operations(inputs, recipe, tensor=tensor, context=context, microbatch=1.0)
     parameters = sum(operation.work.parameters for operation in layer.values())
-    channel = links(inputs.system)
+    replicas = REPLICAS[recipe.split]
+    ring = (replicas(data, context), replicas(fast_data, fast_context), *links(inputs.system))
     precision = inputs.precision
     return Sync(
-        collectives.all_gather(parameters * precision.weight, data, fast_data, *channel),
-        collectives.reduce_scatter(parameters * precision.gradient, data, fast_data, *channel),
+        collectives.all_gather(parameters * precision.weight, *ring),
+        collectives.reduce_scatter(parameters * precision.gradient, *ring),
     )
 
 
 def hop(
-    inputs: Inputs, recipe: Recipe, *, tensor: Number, microbatch: Number, fast_pipeline: Number
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    tensor: Number,
+    context: Number,
+    microbatch: Number,
+    fast_pipeline: Number,
 ) -> Number:
     """Return the time to send one microbatch's activations to the next stage.
 
@@ -88,7 +107,7 @@ def hop(
     Units: degrees [1], microbatch [sequence] -> [s].
     Source: fact sheet transformer_model, section 8.
     """
-    layer = operations(inputs, recipe, tensor=tensor, microbatch=microbatch, fast_tensor=1.0)
+    layer = operations(inputs, recipe, tensor=tensor, context=context, microbatch=microbatch)
     message = layer["ln1"].work.kept
     return collectives.point_to_point(message, 2.0, fast_pipeline, *links(inputs.system))
 
@@ -138,15 +157,15 @@ def step(
     stage = block.parameters * course.layers
     memory_weights = stage * inputs.precision.weight
     memory_gradients = stage * inputs.precision.gradient  # Q23: not sharded
-    memory_optimizer = stage * inputs.precision.optimizer / plan.data
+    replicas = REPLICAS[recipe.split](plan.data, plan.context)
+    memory_optimizer = stage * inputs.precision.optimizer / replicas
     memory_activations = block.kept * course.held
     memory = memory_weights + memory_gradients + memory_optimizer + memory_activations
 
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
-    verdicts = {
-        rule.name: rule.holds(inputs, **{f: getattr(plan, f) for f in reads(rule.holds)})
-        for rule in RULES[recipe.split]
-    }
+    verdicts: dict[str, Any] = dict.fromkeys(VERDICTS, True)  # what a split does not ask holds
+    for rule in RULES[recipe.split]:
+        verdicts[rule.name] = rule.holds(inputs, **{f: getattr(plan, f) for f in reads(rule.holds)})
     verdicts["memory_fits"] = memory <= memory_limit(inputs)
     return Report(
         step_time=step_time,
@@ -164,6 +183,11 @@ def step(
         time_bubble=time_bubble,
         flops=block.flops * course.runs,  # Q11: vector FLOP of the fused kernel inflated
         mfu=model_flops(inputs) / (step_time * gpus * system.matrix_flops),
+        training_days=model.training_tokens
+        / model.sequence
+        * step_time
+        / inputs.global_batch
+        / DAY,
         tokens_per_second=inputs.global_batch * model.sequence / (step_time * gpus),
         **verdicts,
         feasible=_all(verdicts),
@@ -176,6 +200,20 @@ def _all(verdicts: dict[str, Any]) -> Any:
         held = held & verdict
     return held
 
+
+def _data(data: Number, context: Number) -> Number:
+    return data
+
+
+def _data_and_context(data: Number, context: Number) -> Number:
+    return data * context
+
+
+REPLICAS = {  # ranks that hold the same weights, and share their gradients and optimizer state
+    Split.ONE_D: _data,
+    Split.SUMMA: _data,
+    Split.CONTEXT: _data_and_context,
+}
 
 training = Estimator(
     name="training",
@@ -190,4 +228,5 @@ training = Estimator(
     need="memory",
     limit=memory_limit,
     placement=("fast_data", "fast_tensor", "fast_context", "fast_pipeline"),
+    names={"model": named.model, "system": named.system},
 )
