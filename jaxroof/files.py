@@ -7,7 +7,6 @@ import importlib.util
 import os
 import pathlib
 import sys
-import tomllib
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Spacing, Values
 from jaxroof.engine.best import Progress
 from jaxroof.engine.search import search
 from jaxroof.engine.tabulate import tabulate
@@ -27,13 +25,12 @@ from jaxroof.named import model, system
 from jaxroof.records import is_quantity
 from jaxroof.settings import settle
 from jaxroof.units import parse
+from jaxroof.written import axes, known, load, table, text, typed
 
 KEYS = (
     "title", "estimator", "model", "system", "format", "plan", "set", "inputs", "search", "axes",
 )  # fmt: skip
 SEARCH_KEYS = {"top": int, "where": str, "objective": str, "placements": bool}
-SPACING_KEYS = {"from": (int, float, str), "to": (int, float, str), "count": int, "spacing": str}
-SPACINGS = ("linear", "log")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,11 +81,11 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
     (with the nearest), a wrong type or unit, or a name that is not in the catalogue.
     """
     with named(path):
-        return _sweep(_load(path), pathlib.Path(path))
+        return _sweep(load(path), pathlib.Path(path))
 
 
 def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
-    _known("", written, KEYS)
+    known("", written, KEYS)
     estimator = _estimator(written, path.parent)
     start = _training_inputs if estimator is training else _own_inputs
     inputs = start(written, path.parent, estimator)
@@ -99,17 +96,17 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     rest = {k: v for k, v in settings.items() if k not in given}
     inputs, recipe = settle(inputs, estimator.recipe, rest, estimator.names)
     searched = estimator.candidates is not None and not given
-    options = _table(written, "search")
+    options = table(written, "search")
     if options and not searched:
         why = "a plan of your own is given" if given else "this estimator has no plans to choose"
         raise refusal("search", f"nothing to search: {why}; expected no [search]")
-    _typed("search", options, SEARCH_KEYS)
+    typed("search", options, SEARCH_KEYS)
     return Sweep(
-        title=_text(written, "title", path.stem),
+        title=text(written, "title", path.stem),
         estimator=estimator,
         inputs=inputs,
         recipe=recipe,
-        axes=_axes(_table(written, "axes")),
+        axes=axes(table(written, "axes"), folder=path.parent),
         options=options,
         searched=searched,
     )
@@ -117,29 +114,16 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
 
 def _settings(written: Mapping[str, Any]) -> dict[str, Any]:
     """Return what [plan] and [set] change together, each field once."""
-    plan, changes = _table(written, "plan"), _table(written, "set")
+    plan, changes = table(written, "plan"), table(written, "set")
     for key in changes:
         if key in plan:
             raise refusal(f"set.{key}", "given in plan too; expected it once")
     return {**plan, **changes}
 
 
-def _load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    try:
-        return tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise InputError("no such file") from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}") from error
-    except RecursionError:
-        raise InputError("not valid TOML: nested too deeply") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not valid TOML: {error}") from None
-
-
 def _estimator(written: Mapping[str, Any], folder: pathlib.Path) -> Estimator:
     """Return the training estimator, or the user's own, ``module:name``, found beside the file."""
-    spelled = _text(written, "estimator", "training")
+    spelled = text(written, "estimator", "training")
     if spelled == "training":
         return training
     home, _, attribute = spelled.partition(":")
@@ -176,33 +160,36 @@ def _module(home: str, folder: pathlib.Path) -> types.ModuleType:
 def _training_inputs(
     written: Mapping[str, Any], folder: pathlib.Path, estimator: Estimator
 ) -> Inputs:
+    varied = table(written, "axes")
     for key in ("model", "system"):
+        if key not in written and isinstance(varied.get(key), list) and varied[key]:
+            written = {**written, key: varied[key][0]}  # the axis gives it
         if key not in written:
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
     if "inputs" in written:
         raise refusal("inputs", "only for an estimator of your own; use [set] for fields")
     return Inputs(
         model=model(_entry(written, "model", folder)),
-        system=system(_entry(written, "system", folder), _text(written, "format", "") or None),
+        system=system(_entry(written, "system", folder), text(written, "format", "") or None),
     )
 
 
 def _entry(written: Mapping[str, Any], key: str, folder: pathlib.Path) -> str:
     """Return a catalogue name, or the path of a TOML file as seen from the sweep file."""
-    text = _text(written, key, "")
-    return str(folder / text) if text.endswith(".toml") else text
+    name = text(written, key, "")
+    return str(folder / name) if name.endswith(".toml") else name
 
 
 def _own_inputs(written: Mapping[str, Any], folder: pathlib.Path, estimator: Estimator) -> Any:
     for key in ("model", "system", "format"):
         if key in written:
             raise refusal(key, "not of this estimator; expected its fields in [inputs]")
-    given = dict(_table(written, "inputs"))
+    given = dict(table(written, "inputs"))
     fields = {f.name: f for f in dataclasses.fields(estimator.inputs)}
-    _known("inputs", given, fields, f"field of {estimator.inputs.__name__}")
+    known("inputs", given, fields, f"field of {estimator.inputs.__name__}")
     for key, field in fields.items():
         missing = field.default is dataclasses.MISSING and key not in given
-        if missing and key in _table(written, "axes"):
+        if missing and key in table(written, "axes"):
             given[key] = 1.0  # the axis gives its values
         elif missing:
             raise refusal(f"inputs.{key}", f"missing; expected {field.metadata.get('doc', '')}")
@@ -218,66 +205,3 @@ def _plan(kind: type[Any], settings: Mapping[str, Any], given: set[str]) -> Any:
     for key in given:
         values[key] = np.float64(parse(settings[key], units[key], f"plan.{key}"))
     return kind(**values)
-
-
-def _axes(written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the axes; a table without ``from`` moves several paths together."""
-    read: dict[str, Any] = {}
-    for key, values in written.items():
-        together = isinstance(values, dict) and values and "from" not in values
-        if together and not set(values) & set(SPACING_KEYS):
-            read[key] = {path: _values(path, v) for path, v in values.items()}
-        else:
-            read[key] = _values(key, values)
-    return read
-
-
-def _values(path: str, written: Any) -> Values:
-    if isinstance(written, list):
-        return written
-    if not isinstance(written, dict):
-        raise refusal(f"axes.{path}", "expected a list or a table with from, to and count")
-    _typed(f"axes.{path}", written, SPACING_KEYS)
-    for key in ("from", "to", "count"):
-        if key not in written:
-            raise refusal(f"axes.{path}", f"{key} is missing; expected from, to and count")
-    spacing = written.get("spacing", "linear")
-    if spacing not in SPACINGS:
-        raise unknown(f"axes.{path}.spacing", spacing, "spacing", SPACINGS)
-    return Spacing(written["from"], written["to"], written["count"], log=spacing == "log")
-
-
-def _table(written: Mapping[str, Any], key: str) -> dict[str, Any]:
-    found = written.get(key, {})
-    if not isinstance(found, dict):
-        raise refusal(key, f"expected a table, given {found!r}")
-    return found
-
-
-def _text(written: Mapping[str, Any], key: str, default: str) -> str:
-    found = written.get(key, default)
-    if not isinstance(found, str):
-        raise refusal(key, f"expected a text, given {found!r}")
-    return found
-
-
-def _known(
-    table: str, written: Mapping[str, Any], keys: Any, what: str = "key of a sweep file"
-) -> None:
-    for key in written:
-        if key not in keys:
-            raise unknown("", f"{table}.{key}" if table else key, what, keys)
-
-
-def _typed(table: str, written: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    _known(table, written, kinds)
-    for key, value in written.items():
-        kind = kinds[key]
-        flag = isinstance(value, bool) and kind is not bool
-        if flag or not isinstance(value, kind):
-            raise refusal(f"{table}.{key}", f"expected {_kind_words(kind)}, given {value!r}")
-
-
-def _kind_words(kind: Any) -> str:
-    words = {int: "a whole number", str: "a text", bool: "true or false"}
-    return words.get(kind, "a number or a text with a unit")

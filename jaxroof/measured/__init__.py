@@ -1,0 +1,1 @@
+"""Times that others measured, and what our formulas say of them."""
