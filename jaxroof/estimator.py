@@ -39,6 +39,8 @@ class Estimator:
     limit: Callable[[Any], Any] | None = None  # ... this, a function of the inputs less their plan
     # plan fields that place a split rather than make another; the need must not depend on them
     placement: tuple[str, ...] = ()
+    # every placement of the plan that some inputs hold, a column a placement field
+    placements: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     name: str = ""
     # paths of records that have names, and what reads one: "system" -> jaxroof.system
     names: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)

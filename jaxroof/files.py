@@ -90,6 +90,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     start = _training_inputs if estimator is training else _own_inputs
     inputs = start(written, path.parent, estimator)
     settings = _settings(written)
+    placement = settings.pop("placement", None)
     given = set(estimator.plan_fields) & set(settings)
     if estimator.plan is not None and given:
         inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
@@ -101,6 +102,12 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
         why = "a plan of your own is given" if given else "this estimator has no plans to choose"
         raise refusal("search", f"nothing to search: {why}; expected no [search]")
     typed("search", options, SEARCH_KEYS)
+    if searched and placement is not None:
+        raise refusal(
+            "plan.placement", "the search chooses it; expected degrees of your own beside"
+        )
+    if placement is not None:
+        options = {"placement": placement}
     return Sweep(
         title=text(written, "title", path.stem),
         estimator=estimator,

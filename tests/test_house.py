@@ -105,7 +105,6 @@ FORBIDDEN = [  # room, what it may not import
             "jaxroof.options",
             "jaxroof.commands",
             "jaxroof.cli",
-            "jaxroof.named",
             "xarray",
             "pandas",
             "rich",
@@ -116,6 +115,9 @@ FORBIDDEN = [  # room, what it may not import
     ("jaxroof.files", ("jaxroof.options", "jaxroof.commands", "jaxroof.cli", "click")),
     ("jaxroof.records", ("jaxroof.engine", "jaxroof.estimators", "jaxroof.formulas", "xarray")),
     ("jaxroof.units", ("jax", "numpy")),
+    ("jaxroof.settings", ("jaxroof.engine", "jaxroof.estimators", "jaxroof.formulas", "xarray")),
+    ("jaxroof.named", ("jaxroof.engine", "jaxroof.views", "jaxroof.formulas", "xarray")),
+    ("jaxroof.written", ("jaxroof.estimators", "jaxroof.views", "jaxroof.files", "xarray")),
     ("jaxroof.catalog", ("jax", "numpy", "jaxroof.engine", "jaxroof.estimators")),
 ]
 ONLY = [  # library, the modules that may import it, by name or by room
@@ -127,6 +129,7 @@ ONLY = [  # library, the modules that may import it, by name or by room
             "jaxroof.engine.search",
             "jaxroof.engine.tabulate",
             "jaxroof.engine.ranking",
+            "jaxroof.measured",
             "jaxroof.views",
             "jaxroof.files",
             "jaxroof.commands",
@@ -447,7 +450,9 @@ TEXTS = sorted(
         "jaxroof/**/*",
     )
     for path in ROOT.glob(pattern)
-    if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & set(path.parts)
+    if path.is_file()
+    and path.suffix not in {".gz", ".png"}
+    and not {"__pycache__", ".ipynb_checkpoints"} & set(path.parts)
 )
 
 

@@ -139,7 +139,7 @@ def _axis(
 ) -> Axis:
     """Return one axis, named by the last word of its path unless it has a name of its own."""
     name = key.rpartition(".")[2]
-    if key in choices_of(recipe):
+    if key in choices_of(recipe) and not isinstance(values, Mapping):
         members = [choice(recipe, key, value) for value in _listed(key, values)]
         column = np.empty(len(members), object)
         column[:] = members

@@ -1,15 +1,27 @@
 """The best plans of every point of a grid: questions grouped, machines cut into chunks, folded."""
 
 import dataclasses
+import functools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxroof.engine import fold as folding
 from jaxroof.engine.axes import Axis, points, replace_all, spread
-from jaxroof.engine.candidates import Numbers, Prepared, Sorted, prepared
+from jaxroof.engine.candidates import (
+    Numbers,
+    Prepared,
+    Sizes,
+    Sorted,
+    packed,
+    prepared,
+    read_paths,
+    rows_of,
+)
 from jaxroof.engine.question import Kinds, Question, kinds
 from jaxroof.estimator import Estimator
 
@@ -49,13 +61,17 @@ def best_plans(question: Question, progress: Progress | None = None) -> Found:
     found = _nothing_yet(question)
     groups = list(_groups(question, kind))
     machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
+    # of all groups, so that they share one compiled program
+    sizes = functools.reduce(
+        operator.or_, (rows_of(question.estimator, g.ready)[1] for g in groups)
+    )
     total = sum(len(s) for g in groups for s in g.ready.plans) * machines
     done = 0
     for group in groups:
         for reason in group.ready.refused:
             for name, count in reason.items():
                 found.refused[name] = found.refused.get(name, 0) + count
-        for chunk in _chunks(question, kind, group):
+        for chunk in _chunks(question, kind, group, sizes):
             for q in range(len(group.index)):
                 _fill(kind, group, q, chunk, found)
             done += sum(map(len, group.ready.plans)) * math.prod(
@@ -100,12 +116,13 @@ class Chunk:
 def _groups(question: Question, kind: Kinds) -> Iterator[Group]:
     axes, estimator, recipe = question.axes, question.estimator, question.recipe
     inner = list(points([axes[d] for d in kind.structural]))
+    known = read_paths(estimator, recipe, jax.tree.structure(question.inputs))
     for index, values in points([axes[d] for d in kind.outer]):
         inputs = replace_all(question.inputs, values)
         for start in range(0, len(inner), QUESTIONS):
             some = inner[start : start + QUESTIONS]
             asked = [replace_all(inputs, v) for _, v in some]
-            numbers = tuple(Numbers.of(a) for a in asked)
+            numbers = tuple(Numbers.of(a, known) for a in asked)
             yield Group(
                 index=[index + i for i, _ in some],
                 inputs=inputs,
@@ -114,12 +131,12 @@ def _groups(question: Question, kind: Kinds) -> Iterator[Group]:
             )
 
 
-def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
+def _chunks(question: Question, kind: Kinds, group: Group, sizes: Sizes) -> Iterator[Chunk]:
     """Fold a group's plans over one chunk of limits and machines after another."""
     limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
     axes, first = [*limits, *machine], len(limits)
-    packed = group.ready.packed
-    lead, size = packed.split.shape
+    distinct, plans = packed(question.estimator, group.ready, sizes)
+    lead, size = plans.split.shape
     fold = _fold(question, kind, group, size)
     cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)  # a lane's minima and looks
     shape, shard = _chunk_shape(axes, first, min(LANES, CELLS // cells))
@@ -139,8 +156,8 @@ def _chunks(question: Question, kind: Kinds, group: Group) -> Iterator[Chunk]:
             shard,
             lanes,
             varied,
-            group.ready.distinct,
-            packed._replace(counts=reach),
+            distinct,
+            plans._replace(counts=reach),
             rows.reshape(lead, -1, *shape[first:]),
         )
         waiting.append((place, fits, found))

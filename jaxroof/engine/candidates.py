@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxroof.engine.axes import Axis, touched
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.fold import Distinct, Plans, everywhere
-from jaxroof.engine.points import at_points, padded
+from jaxroof.engine.points import at_points, padded, results
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates, Estimator, reads
 from jaxroof.records import get_at, leaves, replace_at
@@ -25,8 +26,8 @@ def listed(
     """
     if estimator.candidates is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
-    known = [v if estimator.lists_anew(p) else 1.0 for p, _, v in leaves(inputs)]
-    plans, refused = _listed(estimator, recipe, Numbers(jax.tree.structure(inputs), floats(known)))
+    known = frozenset(path for path, _, _ in leaves(inputs) if estimator.lists_anew(path))
+    plans, refused = _listed(estimator, recipe, Numbers.of(inputs, known))
     mask = np.ones(len(next(iter(plans.values()))), bool)
     for constraint in where:
         mask &= constraint.holds(plans)
@@ -43,10 +44,10 @@ class Numbers(NamedTuple):
     values: tuple[float, ...]
 
     @classmethod
-    def of(cls, inputs: Any) -> "Numbers":
-        """Return the key of some inputs."""
-        values, structure = jax.tree.flatten(inputs)
-        return cls(structure, floats(values))
+    def of(cls, inputs: Any, known: frozenset[str]) -> "Numbers":
+        """Return the key of what some inputs hold at the paths known, 1 elsewhere."""
+        values = [value if path in known else 1.0 for path, _, value in leaves(inputs)]
+        return cls(jax.tree.structure(inputs), floats(values))
 
     def inputs(self) -> Any:
         """Return the inputs again."""
@@ -134,50 +135,110 @@ def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prepared:
-    """The plans of several questions, ready to fold."""
+    """The plans of several questions: listed, constrained and sorted by need."""
 
     plans: list[Sorted]
     refused: list[Mapping[str, int]]
-    distinct: Distinct
-    packed: Plans
 
 
 @functools.lru_cache(maxsize=64)
 def prepared(
     estimator: Estimator, recipe: Any, where: tuple[Constraint, ...], asked: tuple[Numbers, ...]
 ) -> Prepared:
-    """Return the plans of several questions, listed, constrained, sorted and packed."""
+    """Return the plans of several questions, of which ``asked`` holds what listing and need read.
+
+    What they do not read is 1 there, so that machines that differ in rates alone share the answer.
+    """
     questions = [numbers.inputs() for numbers in asked]
     found = [listed(estimator, inputs, recipe, where) for inputs in questions]
     plans = sort_by_need(estimator, recipe, questions, [f.plans for f in found])
-    return Prepared(plans, [f.refused for f in found], *pack(estimator, plans))
+    return Prepared(plans, [f.refused for f in found])
 
 
-def pack(estimator: Estimator, questions: Sequence[Sorted]) -> tuple[Distinct, Plans]:
+@functools.lru_cache(maxsize=256)
+def read_paths(estimator: Estimator, recipe: Any, structure: Any) -> frozenset[str]:
+    """Return the paths of the inputs that listing the plans or their need reads."""
+    inputs = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    axes = [Axis(path, {path: np.ones(1)}) for path, _, _ in leaves(inputs)]
+    plan = (
+        None
+        if estimator.plan is None
+        else estimator.plan(**dict.fromkeys(estimator.plan_fields, 1.0))
+    )
+
+    def need(asked: Any) -> Any:
+        if not estimator.need:
+            return np.zeros(())
+        report = estimator.evaluate(dataclasses.replace(asked, plan=plan), recipe)
+        return results(report)[estimator.need]
+
+    moved = touched(need, inputs, axes)
+    return frozenset(
+        axis.name for d, axis in enumerate(axes) if d in moved or estimator.lists_anew(axis.name)
+    )
+
+
+class Sizes(NamedTuple):
+    """The padded sizes of packed plans: calls of equal sizes share one compiled program."""
+
+    questions: int
+    plans: int
+    rows: tuple[int, ...]  # of each part
+
+    def __or__(self, other: "Sizes") -> "Sizes":
+        rows = tuple(map(max, zip(self.rows, other.rows, strict=True)))
+        return Sizes(max(self.questions, other.questions), max(self.plans, other.plans), rows)
+
+
+class Rows(NamedTuple):
+    """The distinct rows of the fields that a part reads, and which of them each plan has."""
+
+    first: np.ndarray
+    number: np.ndarray
+
+
+@functools.lru_cache(maxsize=64)
+def rows_of(estimator: Estimator, ready: Prepared) -> tuple[dict[str, Rows], Sizes]:
+    """Return the distinct rows of each part over several questions, and the sizes to pad to."""
+    together = _together(ready)
+    rows = {
+        name: Rows(*distinct_rows([together[f] for f in reads(part)]))
+        for name, part in estimator.parts.items()
+    }
+    longest = max(max(len(q) for q in ready.plans), 1)
+    counts = tuple(_padding(max(len(r.first), 1), 16) for r in rows.values())
+    return rows, Sizes(_padding(len(ready.plans), 1), _padding(longest, 256), counts)
+
+
+def _together(ready: Prepared) -> dict[str, np.ndarray]:
+    return {f: np.concatenate([q.plans[f] for q in ready.plans]) for f in ready.plans[0].plans}
+
+
+@functools.lru_cache(maxsize=4)
+def packed(estimator: Estimator, ready: Prepared, sizes: Sizes) -> tuple[Distinct, Plans]:
     """Return the distinct rows of each part, and the plans of several questions, padded."""
-    count = np.array([len(q) for q in questions])
-    size = _padding(int(max(count.max(), 1)), 256)
-    lead = _padding(len(questions), 1)
-    together = {f: np.concatenate([q.plans[f] for q in questions]) for f in questions[0].plans}
+    count = np.array([len(q) for q in ready.plans])
+    together = _together(ready)
 
     def square(values: np.ndarray, kind: Any) -> Any:
-        rows = [padded(v.astype(kind), size) for v in np.split(values, np.cumsum(count)[:-1])]
-        rows += [rows[0]] * (lead - len(rows))
-        return np.stack(rows)
+        rows = np.ones((sizes.questions, sizes.plans), kind)
+        for row, column in zip(rows, np.split(values, np.cumsum(count)[:-1]), strict=False):
+            row[: len(column)] = column
+            row[len(column) :] = column[-1] if len(column) else 0
+        return rows
 
     distinct: Distinct = {}
     numbers = {}
-    for name, part in estimator.parts.items():
-        fields = reads(part)
-        first, number = distinct_rows([together[f] for f in fields])
-        rows = _padding(max(len(first), 1), 16)
-        distinct[name] = {f: padded(together[f][first].astype(np.float64), rows) for f in fields}
+    found, _ = rows_of(estimator, ready)
+    for (name, (first, number)), size in zip(found.items(), sizes.rows, strict=True):
+        fields = reads(estimator.parts[name])
+        distinct[name] = {f: padded(together[f][first].astype(np.float64), size) for f in fields}
         numbers[name] = square(number, np.uint32)
     plans = Plans(
-        fields={f: square(column, np.float64) for f, column in together.items()},
+        fields={f: square(column, np.uint32) for f, column in together.items()},
         rows=numbers,
-        split=square(np.concatenate([q.split for q in questions]), np.int64),
-        counts=np.pad(count, (0, lead - len(count))),
+        split=square(np.concatenate([q.split for q in ready.plans]), np.int32),
+        counts=np.pad(count, (0, sizes.questions - len(count))),
     )
     return everywhere(distinct), everywhere(plans)
 

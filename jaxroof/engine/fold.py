@@ -29,7 +29,7 @@ Array = Any  # of numpy or of JAX: what the host packs, the devices hold
 class Plans(NamedTuple):
     """The plans of several questions, each sorted by need, padded to one shape [question, plan]."""
 
-    fields: dict[str, Array]  # plan fields as float64
+    fields: dict[str, Array]  # plan fields, whole numbers
     rows: dict[str, Array]  # part -> the plan's row of its table
     split: Array  # number of the plan's split
     counts: Array  # plans, without padding [question]
@@ -155,7 +155,7 @@ def _question(
 
     def objective(index: jax.Array) -> jax.Array:
         """Return the objective of one plan in every lane."""
-        plan = {field: _row(column, index) for field, column in plans.fields.items()}
+        plan = {f: _row(c, index).astype(jnp.float64) for f, c in plans.fields.items()}
         rows = {
             name: jax.tree.map(functools.partial(_row, index=_row(plans.rows[name], index)), table)
             for name, table in tables.items()

@@ -10,14 +10,17 @@ import xarray as xr
 
 from jaxroof.engine.axes import Asked, Axis, read_axes, spread, touched
 from jaxroof.engine.best import Progress, chunk_shape, cut, places, share
-from jaxroof.engine.dataset import dataset, described, fixed, provenance, stacked
+from jaxroof.engine.dataset import Columns, dataset, described, fixed, provenance, stacked
+from jaxroof.engine.placing import placed
 from jaxroof.engine.points import evaluated, results
 from jaxroof.engine.question import recipes
+from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked
 from jaxroof.settings import settle
 
 CHUNK = 1 << 18  # points of one call
+PLACEMENTS = ("given", "best")
 
 
 def tabulate(
@@ -26,14 +29,17 @@ def tabulate(
     recipe: Any = None,
     *,
     axes: Asked | None = None,
+    placement: str = "given",
     progress: Progress | None = None,
     **settings: Any,
 ) -> xr.Dataset:
     """Return every result at every point of a grid, legal or not.
 
-    Arguments: ``axes`` as in ``search``, plan fields included (``"plan.tensor"``); ``settings``
+    Arguments: ``axes`` as in ``search``, plan fields included (``"plan.tensor"``); ``placement``
+    is that of the plan, ``"given"``, or the ``"best"`` for each plan, fitting or not; ``settings``
     are fields of the inputs or of the recipe.
-    Returns: a Dataset over the axes; a result that an axis does not touch lacks its dimension.
+    Returns: a Dataset over the axes of every result and of the plan's fields; what an axis does not
+    touch lacks its dimension.
     Raises: InputError for anything that is not a grid of this estimator's inputs.
     """
     recipe = estimator.recipe if recipe is None else recipe
@@ -42,13 +48,30 @@ def tabulate(
     shapes = jax.eval_shape(lambda i: estimator.evaluate(i, recipe), inputs)
     every = read_axes(inputs, axes, results(shapes), recipe, estimator.names)
     grid = [axis for axis in every if not axis.is_choice]
+    if placement not in PLACEMENTS:
+        raise unknown("placement", placement, "placement", PLACEMENTS)
     chosen = recipes(every, recipe)
-    parts = [
-        _columns(estimator, inputs, one, grid, share(progress, number, len(chosen)))
-        for number, one in enumerate(chosen)
-    ]
+    parts = []
+    for number, one in enumerate(chosen):
+        told = share(progress, number, len(chosen))
+        if placement == "best":
+            dims = tuple(axis.name for axis in grid)
+            found = placed(estimator, inputs, one, grid)
+            columns: Columns = {name: (dims, values) for name, values in found.items()}
+        else:
+            columns = _columns(estimator, inputs, one, grid, told)
+        parts.append({**_plan_columns(estimator, inputs, grid), **columns})
     attrs = provenance(estimator, inputs, fixed(every, recipe))
-    return dataset(stacked(every, parts), every, inputs, described(shapes), attrs)
+    meanings = described(estimator.plan, shapes)
+    return dataset(stacked(every, parts), every, inputs, meanings, attrs)
+
+
+def _plan_columns(estimator: Estimator, inputs: Any, grid: Sequence[Axis]) -> Columns:
+    """Return the fields of the plan that no axis moves: those are coordinates."""
+    plan = getattr(inputs, "plan", None)
+    moved = {path for axis in grid for path in axis.columns}
+    still = [field for field in estimator.plan_fields if f"plan.{field}" not in moved]
+    return {f: ((), np.asarray(getattr(plan, f), np.int64)) for f in still if plan is not None}
 
 
 def _columns(
@@ -57,7 +80,7 @@ def _columns(
     recipe: Any,
     grid: Sequence[Axis],
     progress: Progress | None,
-) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+) -> Columns:
     """Return every result over a grid of numbers, each with the dimensions that touch it."""
     sizes = [len(axis) for axis in grid]
     shape = chunk_shape(sizes, CHUNK)

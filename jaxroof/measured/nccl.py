@@ -8,8 +8,8 @@ import dataclasses
 import functools
 import gzip
 import importlib.resources
-from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -38,23 +38,27 @@ BANDS = {  # sizes of messages, by name: the least one [B]
     "64 MiB to 1 GiB": LARGE,
     "1 GiB and more": 2.0**30,
 }
-_ORDER = {name: place for names in (OPERATIONS, BANDS) for place, name in enumerate(names)}
+PIECES = {  # what one GPU holds of a message, by name: the least one [B]
+    "below 16 KiB": 0.0,
+    "16 to 64 KiB": 2.0**14,
+    "64 to 256 KiB": 2.0**16,
+    "256 KiB to 1 MiB": 2.0**18,
+    "1 to 4 MiB": 2.0**20,
+    "4 MiB and more": 2.0**22,
+}
 _ABOUT = {  # variable: unit, meaning
     "op": ("", "Operation"),
     "nodes": ("1", "Nodes of the group"),
     "gpus_per_node": ("1", "GPUs of the group in each node"),
     "size": ("B", "Full buffer: gathered, or before the reduction"),
-    "band": ("", "Size class; a size on the border is in the upper one"),
+    "band": ("", "Class of the size; a size on the border is in the upper one"),
+    "piece": ("B", "Share of the full buffer that one GPU sends or keeps"),
+    "piece_band": ("", "Class of the piece; a piece on the border is in the upper one"),
     "measured": ("s", "Measured time, mean of in-place and out-of-place"),
     "modelled": ("s", "Modelled time, direct-wired nodes, every all-reduce sent twice"),
     "ratio": ("1", "Modelled over measured time"),
     "catalogue": ("s", "Modelled time, as a training step of the catalogue's system has it"),
     "catalogue_ratio": ("1", "Time of the catalogue's system over measured time"),
-    "rows": ("1", "Measurements"),
-    "median": ("1", "Median of the ratio"),
-    "low": ("1", "Tenth percentile of the ratio"),
-    "high": ("1", "Ninetieth percentile of the ratio"),
-    "rms": ("1", "Root mean square of the ratio's decimal logarithm"),
 }
 
 
@@ -79,11 +83,14 @@ def comparison(system: System | None = None) -> xr.Dataset:
     machine = named("a100-nvs4") if system is None else system
     # A lone GPU of a node has no peer; no rule then asks for the fast bandwidth.
     peers = np.maximum(rows["gpus_per_node"] - 1.0, 1.0)
-    wired = dataclasses.replace(machine, fast_bandwidth=PAIR * peers)
+    wired = dataclasses.replace(machine, fast_bandwidth=jnp.asarray(PAIR * peers))
     one_tier = (rows["nodes"] == 1.0) | (rows["gpus_per_node"] == 1.0)
     resent = np.where((rows["op"] == "all_reduce") & one_tier, 2.0, 1.0)
+    piece = rows["size"] / (rows["nodes"] * rows["gpus_per_node"])
     columns = rows | {
-        "band": _bands(rows["size"]),
+        "band": _classes(rows["size"], BANDS),
+        "piece": piece,
+        "piece_band": _classes(piece, PIECES),
         "modelled": _times(rows, rows["size"] * resent, wired),
         "catalogue": _times(rows, rows["size"], machine),
     }
@@ -97,7 +104,10 @@ def comparison(system: System | None = None) -> xr.Dataset:
         },
         attrs={"title": "Collectives: model against measurement", "source": SOURCE},
     )
-    return _described(data.set_coords(["op", *whole, "size", "band"]))
+    data = data.set_coords(["op", *whole, "size", "band", "piece", "piece_band"])
+    for name, (unit, meaning) in _ABOUT.items():
+        data[name].attrs = {"units": unit, "long_name": meaning} if unit else {"long_name": meaning}
+    return data
 
 
 def chosen(
@@ -121,86 +131,6 @@ def chosen(
     if shape is not None:
         kept &= (data["nodes"].values == shape[0]) & (data["gpus_per_node"].values == shape[1])
     return data.isel(row=kept)
-
-
-def summary(data: xr.Dataset, *by: str, ratio: str = "ratio") -> xr.Dataset:
-    """Return rows, median, low, high (10 and 90 %) and rms [log10] of a ratio over each of ``by``.
-
-    Every name of ``by`` (op, band, nodes, gpus_per_node, size) becomes a dimension; where nothing
-    was measured the floats are NaN. Without names the result is of all rows.
-
-    >>> float(summary(chosen(comparison(), "all_gather", (8, 4), LARGE))["median"].round(3))
-    0.992
-    """
-    axes = {name: sorted(set(data[name].values.tolist()), key=_place) for name in by}
-    shape = tuple(len(values) for values in axes.values())
-    found = {name: np.full(shape, np.nan) for name in _STATISTICS}
-    rows = np.zeros(shape, dtype=np.int64)
-    for index in np.ndindex(shape):
-        mask = np.ones(data.sizes["row"], dtype=bool)
-        for (name, values), i in zip(axes.items(), index, strict=True):
-            mask &= data[name].values == values[i]
-        rows[index] = mask.sum()
-        if rows[index]:
-            for name, statistic in _STATISTICS.items():
-                found[name][index] = statistic(data[ratio].values[mask])
-    columns = {"rows": rows, **found}
-    table = xr.Dataset({name: (tuple(axes), values) for name, values in columns.items()}, axes)
-    return _described(table)
-
-
-def markdown(table: xr.Dataset, spread: bool = True) -> str:
-    """Return a summary by two names as a Markdown table: medians, and with ``spread`` 10 to 90 %.
-
-    >>> lines = markdown(summary(comparison(), "op", "gpus_per_node"), spread=False).splitlines()
-    >>> lines[0]
-    '| op | gpus_per_node 1 | gpus_per_node 2 | gpus_per_node 4 |'
-    """
-    down, across = table["median"].dims
-    heads = [str(value) for value in table[across].values]
-    if across != "band":
-        heads = [f"{across} {head}" for head in heads]
-    lines = [f"| {down} | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
-    for i, head in enumerate(table[down].values):
-        cells = [_cell(table.isel({down: i, across: j}), spread) for j in range(len(heads))]
-        lines.append(f"| {head} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def tables() -> dict[str, str]:
-    """Return the tables of the documentation's page on collectives, as Markdown, by name.
-
-    >>> list(tables())
-    ['operation and size', 'large', 'small', 'catalogue, one node', 'catalogue, one GPU a node']
-    """
-    data = comparison()
-    large = chosen(data, smallest=LARGE)
-    small = data.isel(row=data["size"].values < BANDS["1 to 8 MiB"])
-    node = large.isel(row=large["nodes"].values == 1)
-    lone = large.isel(row=large["gpus_per_node"].values == 1)
-    by_shape = ("nodes", "gpus_per_node")
-    return {
-        "operation and size": markdown(summary(data, "op", "band")),
-        "large": markdown(summary(large, *by_shape)),
-        "small": markdown(summary(small, *by_shape)),
-        "catalogue, one node": _both(node, "op", "gpus_per_node"),
-        "catalogue, one GPU a node": _both(lone, "op", "gpus_per_node"),
-    }
-
-
-def _both(data: xr.Dataset, down: str, across: str) -> str:
-    """Return the medians of the two models, one table after the other."""
-    drawn = markdown(summary(data, down, across), spread=False)
-    stepped = markdown(summary(data, down, across, ratio="catalogue_ratio"), spread=False)
-    return f"{drawn}\n\n{stepped}"
-
-
-_STATISTICS: dict[str, Callable[[np.ndarray], float]] = {
-    "median": lambda ratios: float(np.median(ratios)),
-    "low": lambda ratios: float(np.quantile(ratios, 0.1)),
-    "high": lambda ratios: float(np.quantile(ratios, 0.9)),
-    "rms": lambda ratios: float(np.sqrt(np.mean(np.log10(ratios) ** 2))),
-}
 
 
 @functools.cache
@@ -228,33 +158,15 @@ def _measurements() -> dict[str, np.ndarray]:
 
 def _times(rows: dict[str, np.ndarray], message: np.ndarray, system: System) -> np.ndarray:
     """Return the seconds of every row's collective."""
-    group, fast = rows["nodes"] * rows["gpus_per_node"], rows["gpus_per_node"]
+    fast = jnp.asarray(rows["gpus_per_node"])
+    group = fast * rows["nodes"]
     times = np.zeros(len(message))
     for name, (_, collective) in OPERATIONS.items():
-        all_rows = np.asarray(collective(message, group, fast, *links(system)))
+        all_rows = np.asarray(collective(jnp.asarray(message), group, fast, *links(system)))
         times = np.where(rows["op"] == name, all_rows, times)
     return times
 
 
-def _bands(size: np.ndarray) -> np.ndarray:
-    names, least = np.array(list(BANDS)), np.array(list(BANDS.values()))
-    return names[np.searchsorted(least, size, side="right") - 1]
-
-
-def _place(value: str | float) -> float:
-    return float(_ORDER[value] if isinstance(value, str) else value)
-
-
-def _cell(group: xr.Dataset, spread: bool) -> str:
-    if not int(group["rows"]):
-        return ""
-    median = f"{float(group['median']):.2f}"
-    reach = f" ({float(group['low']):.2f} to {float(group['high']):.2f})"
-    return median + reach if spread else median
-
-
-def _described(data: xr.Dataset) -> xr.Dataset:
-    for name in data.variables:
-        unit, meaning = _ABOUT[str(name)]
-        data[name].attrs = {"units": unit, "long_name": meaning} if unit else {"long_name": meaning}
-    return data
+def _classes(values: np.ndarray, classes: dict[str, float]) -> np.ndarray:
+    names, least = np.array(list(classes)), np.array(list(classes.values()))
+    return names[np.searchsorted(least, values, side="right") - 1]

@@ -98,6 +98,22 @@ def _place(rows: Columns, gpus: int, domain: int) -> Columns:
     return _where({**rows, f"fast_{last}": left}, rows[last] % left == 0)
 
 
+def placements(inputs: Inputs, recipe: Recipe) -> Columns:
+    """Return every way to place the degrees of one's own plan, in the order of their factors.
+
+    Where no placement fills the fast domain, the plan's own comes back.
+    Returns: a column a placement field.
+    """
+    plan = inputs.plan
+    assert plan is not None
+    rows = {field: np.array([int(getattr(plan, field))]) for field in GROUPS}
+    found = _place(rows, int(_ranks(rows)[0]), int(inputs.system.fast_domain))
+    fields = [f"fast_{field}" for field in GROUPS]
+    if not len(found["tensor"]):
+        return {field: np.array([int(getattr(plan, field))]) for field in fields}
+    return {field: found[field] for field in fields}
+
+
 def _cross(rows: Columns, name: str, values: np.ndarray) -> Columns:
     """Return every row with every value of a new column."""
     count = len(next(iter(rows.values())))

@@ -11,7 +11,7 @@ from jaxroof.estimators.training.block import Block, block, links
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.legality import RULES, VERDICTS
 from jaxroof.estimators.training.operations import operations
-from jaxroof.estimators.training.plans import plans
+from jaxroof.estimators.training.plans import placements, plans
 from jaxroof.estimators.training.recipe import Recipe, Split
 from jaxroof.estimators.training.report import Report
 from jaxroof.formulas import collectives, schedule
@@ -228,5 +228,6 @@ training = Estimator(
     need="memory",
     limit=memory_limit,
     placement=("fast_data", "fast_tensor", "fast_context", "fast_pipeline"),
+    placements=placements,
     names={"model": named.model, "system": named.system},
 )
