@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 import jaxroof as jr
 
@@ -134,8 +135,7 @@ def system(rows: Rows) -> jr.System:
 
 def plans(rows: Rows) -> np.ndarray:
     """Return the plans of some rows, [row, field of PLAN]; a golden nb of 0 is one panel."""
-    columns = [np.maximum(rows[key], 1.0 * (key == "nb")) for key in PLAN]
-    return np.stack(np.broadcast_arrays(*columns), axis=1)
+    return np.stack([np.maximum(rows[key], 1.0 * (key == "nb")) for key in PLAN], axis=1)
 
 
 def listed(column: np.ndarray) -> np.ndarray:
@@ -163,3 +163,47 @@ def agree(
             f"{says}: {len(wrong)} of {len(error)} rows differ, the first of them "
             f"{found[first]!r}, expected {expected[first]!r} within {allowed[first]:.3g}: {row}"
         )
+
+
+VALUES = [  # golden column, ours, SI size of its unit, rtol, floor as a share of the step time
+    ("throughput", "throughput", 1.0, 1e-12, 0.0),
+    ("t", "step_time", 1.0, 1e-12, 0.0),
+    ("mem", "memory", GIGA, 1e-12, 0.0),
+    ("wts_mem", "memory_weights", GIGA, 1e-12, 0.0),
+    ("wts_mem", "memory_gradients", GIGA, 1e-12, 0.0),
+    ("wts_optimizer_states_mem", "memory_optimizer", GIGA, 1e-12, 0.0),
+    ("acts_mem", "memory_activations", GIGA, 1e-12, 0.0),
+    ("t_comp", "time_compute", 1.0, 1e-12, 1e-12),
+    ("t_mem", "time_memory", 1.0, 1e-12, 1e-12),
+    ("t_tp_comm", "time_tensor", 1.0, 1e-12, 1e-12),
+    ("t_dp_comm", "time_data", 1.0, 1e-12, 1e-12),
+    ("t_pp_comm", "time_pipeline", 1.0, 1e-12, 1e-12),
+    ("t_bubble", "time_bubble", 1.0, 1e-12, 1e-12),
+    ("flops_per_gpu", "flops", TERA, 1e-12, 0.0),
+]
+FIELDS = list(PLAN.values())
+
+
+def check_values(found: Any, rows: Rows) -> None:
+    """Assert every result of our plans against rows in the same order."""
+    for column, field, unit, rtol, share in VALUES:
+        floor = share * rows["t"]
+        agree(np.asarray(found[field]), rows[column] * unit, rtol, floor, says=column, rows=rows)
+
+
+def check_plans(found: Any, rows: Rows) -> None:
+    """Assert that our plans are those of rows in the same order."""
+    ours = np.stack([np.asarray(found[field]) for field in FIELDS], axis=1)
+    np.testing.assert_array_equal(ours, plans(rows))
+
+
+def check_nothing(found: xr.Dataset) -> None:
+    """Assert that where nothing fits there is no plan and no result."""
+    assert not found["feasible"].any()
+    assert all((found[field] == -1).all() for field in FIELDS)
+    assert all(found[field].isnull().all() for _, field, *_ in VALUES)
+
+
+def at(found: xr.Dataset, **places: np.ndarray) -> xr.Dataset:
+    """Return the points of a grid that rows name, one index of each dimension a row."""
+    return found.isel({name: xr.Variable("row", index) for name, index in places.items()})

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.estimator import reads
-from jaxroof.estimators.training.block import block, timings
+from jaxroof.estimators.training.block import timings
 from jaxroof.estimators.training.layer import LayerOperation, Operations
 from jaxroof.estimators.training.operations import operations
 from jaxroof.formulas import collectives
@@ -34,6 +33,14 @@ FILES = [  # golden kind, rows of its file, settings in it
     ("2d", 780, 70),
     ("2d_seqp", 780, 70),
 ]
+RANKS = {  # our plan fields: golden columns
+    "tensor": "tp1",
+    "context": "tp2",
+    "microbatch": "b",
+    "panels": "nb",
+    "fast_tensor": "nv_tp1",
+    "fast_context": "nv_tp2",
+}
 COLLECTIVES = {
     "allgather": collectives.all_gather,
     "reducescatter": collectives.reduce_scatter,
@@ -51,12 +58,7 @@ def asked(kind: str, variant: str) -> tuple[jr.Inputs, Operations]:
     first = golden.where(rows, np.unique(rows["setting"], return_index=True)[1])
     inputs = jr.Inputs(model=golden.model(first), system=golden.system(first))
     recipe = jr.Recipe(split=golden.SPLITS[kind], attention=attention)
-    columns = dict(zip(golden.PLAN.values(), golden.plans({**ONES, **first}).T, strict=True))
-    split = {field: columns[field] for field in reads(block)}
-    return inputs, operations(inputs, recipe, **split)
-
-
-ONES = {"dp": 1.0, "pp": 1.0, "nv_dp": 1.0, "nv_pp": 1.0}  # a layer has no say in them
+    return inputs, operations(inputs, recipe, **{f: first[c] for f, c in RANKS.items()})
 
 
 @functools.cache
@@ -123,16 +125,16 @@ def test_messages(kind: str, variant: str, layer: str) -> None:
     rows = rows_of(kind, variant, layer)
     operation = asked(kind, variant)[1][layer]
     for way, messages in (("fwd", operation.forward), ("bwd", operation.backward)):
-        types = set(rows[f"comm_{way}_type"].tolist())
-        expected = types.pop().replace("none", "").split(";")
-        assert not types
-        ours = [m for m in messages if np.any(m.volume > 0.0)] if expected == [""] else messages
-        assert [m.collective for m in ours] == [COLLECTIVES[t] for t in expected if t]
-        for number, message in enumerate(ours):
-            for field, unit, rtol in (("vol", golden.GIGA, 1e-12), ("group", 1, 0), ("nv", 1, 0)):
-                value = golden.listed(rows[f"comm_{way}_{field}"])[:, number] * unit
-                found = message[1 + ("vol", "group", "nv").index(field)]
-                golden.agree(found, value, rtol, says=f"{way} {field}", rows=rows)
+        assert len(set(rows[f"comm_{way}_type"].tolist())) == 1
+        types = rows[f"comm_{way}_type"][0].split(";")
+        fields = [golden.listed(rows[f"comm_{way}_{name}"]).T for name in ("vol", "group", "nv")]
+        expected = [sent for sent in zip(types, *fields, strict=True) if sent[1].any()]
+        ours = [message for message in messages if np.any(message.volume > 0.0)]
+        for message, (collective, volume, group, fast) in zip(ours, expected, strict=True):
+            assert message.collective == COLLECTIVES[collective]
+            golden.agree(message.volume, volume * golden.GIGA, 1e-12, says=way, rows=rows)
+            golden.agree(message.group, group, 0.0, says=way, rows=rows)
+            golden.agree(message.fast, fast, 0.0, says=way, rows=rows)
 
 
 @each
@@ -176,8 +178,7 @@ def test_golden_settings_name_their_columns(kind: str, count: int, settings: int
     """Rows of one setting differ in operation and variant alone."""
     rows = golden.read(f"layers_{kind}")
     shape = golden.MODEL.keys() - {"depth"}
-    split = ("b", "tp1", "tp2", "nv_tp1", "nv_tp2", "nb")
-    same = ("model", *shape, "system", "nvs", *split)
+    same = ("model", *shape, "system", "nvs", *RANKS.values())
     held = golden.distinct(rows, "setting", *same)[0]["setting"]
     assert len(held) == len(set(held.tolist())) == settings
     if kind == "1d":

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
-from jaxroof.estimators.training.block import operations
+from jaxroof.estimators.training.operations import operations
 from jaxroof.formulas import arithmetic, collectives, schedule
 from jaxroof.records import checked, get_at, leaves
 
@@ -18,11 +18,17 @@ RATES = ("matrix_flops", "vector_flops", "hbm_bandwidth", "fast_bandwidth", "slo
 LATENCIES = ("launch_latency", "fast_latency", "slow_latency")
 SHARES = ("matrix_efficiency", "fast_efficiency", "slow_efficiency", "nics")
 PARTS = ("compute", "memory", "tensor", "data", "pipeline", "bubble")
-ATTENTIONS = list(jr.Attention)
-SIZES = (1, 8, 256, 2048)
+RECIPES = [
+    *(jr.Recipe(attention=jr.Attention(name)) for name in ("fused", "unfused", "recompute")),
+    *(jr.Recipe(jr.Split.SUMMA, jr.Attention(name)) for name in ("fused", "panels")),
+    *(jr.Recipe(jr.Split.CONTEXT, jr.Attention(name)) for name in ("fused", "unfused")),
+]
+STEEP = [recipe for recipe in RECIPES if recipe.attention is not jr.Attention.UNFUSED]
+NAMES = [f"{recipe.split.value} {recipe.attention.value}" for recipe in RECIPES]
+SIZES = {jr.Split.ONE_D: (1, 8, 256, 2048), jr.Split.SUMMA: (8, 32), jr.Split.CONTEXT: (8, 64)}
 
 
-def questions():
+def questions(split):
     """Return inputs with all plans of a few cluster sizes."""
     found = []
     for name, machine in (
@@ -30,30 +36,35 @@ def questions():
         ("gpt3", "b200-nvs8"),
         ("vit-era5", "a100-nvs4"),
     ):
-        for gpus in SIZES:
+        for gpus in SIZES[split]:
             inputs = jr.Inputs(model=jr.model(name), system=jr.system(machine), gpus=float(gpus))
             inputs = checked(inputs)
-            found.append((inputs, jr.survey(jr.training, inputs)))
+            found.append((inputs, jr.survey(jr.training, inputs, split=split)))
     return found
 
 
-QUESTIONS = questions()
+QUESTIONS = {split: questions(split) for split in jr.Split}
 FIELDS = [f.name for f in dataclasses.fields(jr.Plan)]
 
 
 @st.composite
-def planned(draw):
-    """Draw inputs with one legal plan, feasible or not."""
-    inputs, data = draw(st.sampled_from(QUESTIONS))
+def planned(draw, recipes=STEEP):
+    """Draw inputs with one legal plan, feasible or not, and the recipe that it is legal under."""
+    recipe = draw(st.sampled_from(recipes))
+    inputs, data = draw(st.sampled_from(QUESTIONS[recipe.split]))
     row = data.isel(plan=draw(st.integers(0, data.sizes["plan"] - 1)))
     plan = jr.Plan(**{f: np.float64(row[f]) for f in FIELDS})
-    return dataclasses.replace(inputs, plan=plan)
+    return dataclasses.replace(inputs, plan=plan), recipe
 
 
-@pytest.fixture(scope="module", params=ATTENTIONS, ids=lambda attention: attention.value)
+PLAIN = [recipe for recipe in RECIPES if recipe.attention is jr.Attention.FUSED]
+
+
+@pytest.fixture(scope="module", params=RECIPES, ids=NAMES)
 def reports(request):
-    """Return every plan of every question under one way of attention."""
-    return [jr.survey(jr.training, i, attention=request.param) for i, _ in QUESTIONS]
+    """Return every plan of every question under one recipe."""
+    asked = QUESTIONS[request.param.split]
+    return [(inputs, jr.survey(jr.training, inputs, request.param)) for inputs, _ in asked]
 
 
 evaluate = jax.jit(jr.training.evaluate, static_argnums=1)
@@ -78,19 +89,19 @@ def elasticities(inputs, recipe):
 
 
 def test_time_parts_sum_to_the_step(reports):
-    for data in reports:
+    for _, data in reports:
         total = sum(data[f"time_{part}"] for part in PARTS)
         np.testing.assert_allclose(total, data.step_time, rtol=1e-12)
 
 
 def test_memory_parts_sum_to_the_memory(reports):
-    for data in reports:
+    for _, data in reports:
         names = ("weights", "gradients", "optimizer", "activations")
         np.testing.assert_allclose(sum(data[f"memory_{n}"] for n in names), data.memory, rtol=1e-12)
 
 
 def test_rates_of_work_say_the_same_thing(reports):
-    for (inputs, _), data in zip(QUESTIONS, reports, strict=True):
+    for inputs, data in reports:
         tokens = data.throughput * inputs.model.sequence
         np.testing.assert_allclose(data.tokens_per_second * inputs.gpus, tokens, rtol=1e-12)
         assert float(data.mfu.max()) < float(inputs.system.matrix_efficiency) + 1e-12
@@ -98,42 +109,46 @@ def test_rates_of_work_say_the_same_thing(reports):
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(inputs=planned(), factor=st.floats(1.0, 50.0), name=st.sampled_from(RATES + SHARES))
-def test_a_faster_part_never_slows_a_step(inputs, factor, name):
+@given(case=planned(PLAIN), factor=st.floats(1.0, 50.0), name=st.sampled_from(RATES + SHARES))
+def test_a_faster_part_never_slows_a_step(case, factor, name):
     """Except vector_flops in fused attention's FLOP (Q11), which count, not time, goes down."""
+    inputs, recipe = case
     value = np.asarray(getattr(inputs.system, name) * factor)
     value = np.asarray(min(value, 1.0) if name.endswith("efficiency") else value)
     faster = jr.replace_at(inputs, f"system.{name}", value)
-    before, after = (evaluate(i, jr.Recipe()).step_time for i in (inputs, faster))
+    before, after = (evaluate(i, recipe).step_time for i in (inputs, faster))
     assert float(after) <= float(before) * (1 + 1e-12)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(inputs=planned(), factor=st.floats(0.0, 1.0), name=st.sampled_from(LATENCIES))
-def test_a_shorter_latency_never_slows_a_step(inputs, factor, name):
+@given(case=planned(PLAIN), factor=st.floats(0.0, 1.0), name=st.sampled_from(LATENCIES))
+def test_a_shorter_latency_never_slows_a_step(case, factor, name):
+    inputs, recipe = case
     value = np.asarray(getattr(inputs.system, name) * factor)
     shorter = jr.replace_at(inputs, f"system.{name}", value)
-    before, after = (evaluate(i, jr.Recipe()).step_time for i in (inputs, shorter))
+    before, after = (evaluate(i, recipe).step_time for i in (inputs, shorter))
     assert float(after) <= float(before) * (1 + 1e-12)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(inputs=planned(), attention=st.sampled_from(ATTENTIONS))
-def test_rates_less_latencies_sum_to_minus_one(inputs, attention):
+@given(case=planned())
+def test_rates_less_latencies_sum_to_minus_one(case):
     """Exact everywhere: a step is homogeneous of degree -1 in rates and inverse latencies.
 
     Fused attention's vector FLOP carry matrix over vector rate (Q11), a ratio of two rates, so that
     the law survives. Efficiencies, nics and the capacity have no time in them and stay out of it.
     """
-    of = elasticities(inputs, jr.Recipe(attention=attention))
+    inputs, recipe = case
+    of = elasticities(inputs, recipe)
     rates, latencies = (sum(of[f"system.{n}"] for n in names) for names in (RATES, LATENCIES))
     total = rates - latencies
     assert total == pytest.approx(-1.0, abs=1e-12)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
-@given(inputs=planned(), scale=st.floats(0.01, 100.0))
-def test_a_machine_that_is_all_faster_is_as_much_faster(inputs, scale):
+@given(case=planned(PLAIN), scale=st.floats(0.01, 100.0))
+def test_a_machine_that_is_all_faster_is_as_much_faster(case, scale):
+    inputs, recipe = case
     faster = inputs
     for name in RATES:
         faster = jr.replace_at(
@@ -143,44 +158,49 @@ def test_a_machine_that_is_all_faster_is_as_much_faster(inputs, scale):
         faster = jr.replace_at(
             faster, f"system.{name}", np.asarray(getattr(inputs.system, name) / scale)
         )
-    before, after = (float(evaluate(i, jr.Recipe()).step_time) for i in (inputs, faster))
+    before, after = (float(evaluate(i, recipe).step_time) for i in (inputs, faster))
     assert after * scale == pytest.approx(before, rel=1e-12)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(inputs=planned(), path=st.sampled_from(
-    [f"system.{n}" for n in RATES + LATENCIES + SHARES]
-    + [f"precision.{n}" for n in ("weight", "activation", "gradient", "mask")]
-))  # fmt: skip
-def test_derivative_equals_a_difference(inputs, path):
+@given(
+    case=planned(PLAIN),
+    path=st.sampled_from(
+        [f"system.{n}" for n in RATES + LATENCIES + SHARES]
+        + [f"precision.{n}" for n in ("weight", "activation", "gradient", "mask")]
+    ),
+)
+def test_derivative_equals_a_difference(case, path):
     """Off the ridge: the differences on both sides must agree, else the point is on one."""
+    inputs, recipe = case
     value = float(get_at(inputs, path))
     step = 1e-6
 
     def log_time(factor):
         moved = jr.replace_at(inputs, path, np.asarray(value * factor))
-        return float(jnp.log(evaluate(moved, jr.Recipe()).step_time))
+        return float(jnp.log(evaluate(moved, recipe).step_time))
 
     up, here, down = log_time(1 + step), log_time(1.0), log_time(1 - step)
     if abs((up - here) - (here - down)) > 1e-11:
         return  # a ridge lies between
-    slope = elasticities(inputs, jr.Recipe())[path]
+    slope = elasticities(inputs, recipe)[path]
     assert (up - down) / (2 * step) == pytest.approx(slope, abs=1e-6)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    inputs=planned(),
+    case=planned(PLAIN),
     change=st.fixed_dictionaries(
         {}, optional={f: st.sampled_from([1, 2, 3, 5, 7, 64, 1000]) for f in FIELDS}
     ),
 )
-def test_values_and_slopes_are_finite_for_any_plan(inputs, change):
+def test_values_and_slopes_are_finite_for_any_plan(case, change):
     """Legal or not: what is not allowed is said by a verdict, never by a NaN."""
+    inputs, recipe = case
     plan = dataclasses.replace(inputs.plan, **{f: np.float64(v) for f, v in change.items()})
     asked = dataclasses.replace(inputs, plan=plan)
-    slopes = gradient((asked.system, asked.precision), asked, jr.Recipe())
-    found = jax.tree.leaves((evaluate(asked, jr.Recipe()), slopes))
+    slopes = gradient((asked.system, asked.precision), asked, recipe)
+    found = jax.tree.leaves((evaluate(asked, recipe), slopes))
     assert all(bool(np.all(np.isfinite(leaf))) for leaf in found)
 
 
@@ -290,10 +310,11 @@ def test_shards_less_what_all_of_them_do_sum_to_the_whole(name, forward, backwar
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(inputs=planned(), attention=st.sampled_from(ATTENTIONS))
-def test_an_efficiency_moves_time_as_its_rates_do(inputs, attention):
+@given(case=planned())
+def test_an_efficiency_moves_time_as_its_rates_do(case):
     """An efficiency multiplies its rates, so that it has their elasticities: never count both."""
-    of = elasticities(inputs, jr.Recipe(attention=attention))
+    inputs, recipe = case
+    of = elasticities(inputs, recipe)
     for share, rates in (
         ("matrix_efficiency", ("matrix_flops", "vector_flops")),
         ("fast_efficiency", ("fast_bandwidth",)),
@@ -304,10 +325,11 @@ def test_an_efficiency_moves_time_as_its_rates_do(inputs, attention):
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(inputs=planned(), attention=st.sampled_from(ATTENTIONS))
-def test_bytes_and_the_bandwidths_that_carry_them_cancel(inputs, attention):
+@given(case=planned())
+def test_bytes_and_the_bandwidths_that_carry_them_cancel(case):
     """Twice the bytes of every element over twice every bandwidth take the same time."""
-    of = elasticities(inputs, jr.Recipe(attention=attention))
+    inputs, recipe = case
+    of = elasticities(inputs, recipe)
     widths = ("weight", "activation", "gradient", "mask")
     carried = sum(of[f"system.{n}"] for n in ("hbm_bandwidth", "fast_bandwidth", "slow_bandwidth"))
     assert sum(of[f"precision.{n}"] for n in widths) + carried == pytest.approx(0.0, abs=1e-12)
@@ -315,14 +337,15 @@ def test_bytes_and_the_bandwidths_that_carry_them_cancel(inputs, attention):
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(inputs=planned(), times=st.integers(2, 64))
-def test_step_time_is_affine_in_the_batch(inputs, times):
+@given(case=planned(PLAIN), times=st.integers(2, 64))
+def test_step_time_is_affine_in_the_batch(case, times):
     """At a fixed plan more batch only adds microbatches: fill and synchronisation are paid once.
 
     So a larger batch never lowers the throughput, and never lowers the memory.
     """
+    inputs, recipe = case
     one, two, more = (
-        evaluate(jr.replace_at(inputs, "global_batch", inputs.global_batch * n), jr.Recipe())
+        evaluate(jr.replace_at(inputs, "global_batch", inputs.global_batch * n), recipe)
         for n in (1.0, 2.0, float(times))
     )
     added = (times - 1) * (two.step_time - one.step_time)
@@ -332,18 +355,19 @@ def test_step_time_is_affine_in_the_batch(inputs, times):
 
 
 def test_splitting_batch_and_layers_keeps_the_arithmetic(reports):
-    """All data ranks' and stages' FLOP depend on tensor degree and microbatch alone."""
-    for data in reports:
+    """All data ranks' and stages' FLOP depend on what splits a layer and on the microbatch."""
+    for _, data in reports:
         total = (data.flops * data.data * data.pipeline).values
-        kinds = np.stack([data.tensor.values, data.microbatch.values])
+        kinds = np.stack([data[f].values for f in ("tensor", "context", "microbatch")])
         _, first, number = np.unique(kinds, axis=1, return_index=True, return_inverse=True)
         np.testing.assert_allclose(total, total[first][number.reshape(-1)], rtol=1e-12)
 
 
 def test_groups_of_one_take_no_time(reports):
-    for data in reports:
-        for degree, part in (("tensor", "tensor"), ("data", "data")):
-            assert not data[f"time_{part}"].values[data[degree].values == 1].any()
+    for _, data in reports:
+        context = data.context.values
+        assert not data.time_tensor.values[data.tensor.values * context == 1].any()
+        assert not data.time_data.values[data.data.values * context == 1].any()
         alone = data.pipeline.values == 1
         assert not data.time_pipeline.values[alone].any()
         assert not data.time_bubble.values[alone].any()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
-from jaxroof.estimators.training.legality import RULES_1D
+from jaxroof.estimators.training.legality import RULES
 from jaxroof.estimators.training.plans import divisors, plans
 
 PATH = pathlib.Path(__file__).parents[1] / "benchmarks" / "baselines.py"
@@ -30,7 +30,7 @@ SHAPES = [  # layers, hidden, feedforward, heads, sequence
 
 
 def question(shape, gpus, batch, domain):
-    names = [f.name for f in dataclasses.fields(jr.Model)]
+    names = [f.name for f in dataclasses.fields(jr.Model)][: len(shape)]
     model = jr.Model(**{n: float(v) for n, v in zip(names, shape, strict=True)})
     system = jr.system("b200-nvs8", fast_domain=domain)
     return jr.Inputs(model=model, system=system, gpus=float(gpus), global_batch=float(batch))
@@ -78,7 +78,7 @@ TRIPS = [  # a verdict; what of the plan and of the question trips it, and it al
     ("pipeline_divides_layers", {"pipeline": 20}, {}),
     ("data_divides_batch", {"data": 24}, {}),
     ("microbatch_divides_batch", {"microbatch": 3}, {}),
-    ("tensor_divides_tokens", {}, {"model.sequence": 2047}),
+    ("ranks_divide_tokens", {}, {"model.sequence": 2047}),
     (
         "placement_divides",
         {"fast_tensor": 1, "fast_data": 1, "fast_pipeline": 4, "pipeline": 2},
@@ -132,7 +132,7 @@ def test_divisors_are_all_divisors(number):
 def refusals(shape, gpus, batch, domain):
     """Return how many choices each rule drops, one plain loop a stage; each counts once."""
     layers, hidden, _, heads, sequence = shape
-    counts = dict.fromkeys((r.name for r in RULES_1D), 0)
+    counts = dict.fromkeys((r.name for r in RULES[jr.Split.ONE_D]), 0)
     for tensor in baselines.divisors(gpus):
         if heads % tensor:
             counts["tensor_divides_heads"] += 1
@@ -151,7 +151,7 @@ def refusals(shape, gpus, batch, domain):
                     fits = any(True for _ in baselines.fast_splits(data, tensor, pipeline, domain))
                     for microbatch in baselines.divisors(batch // data):
                         if microbatch * sequence % tensor:
-                            counts["tensor_divides_tokens"] += 1
+                            counts["ranks_divide_tokens"] += 1
                         elif not fits:
                             counts["placement_fills_domain"] += 1
     return counts

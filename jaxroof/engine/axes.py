@@ -2,10 +2,9 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxroof.errors import refusal
@@ -92,21 +91,16 @@ Asked = Mapping[str, Values | Mapping[str, Any]] | Sequence[Axis]
 
 
 def read_axes(
-    inputs: Any,
-    axes: Asked | None,
-    taken: Collection[str] = (),
-    recipe: Any = None,
-    names: Names | None = None,
+    inputs: Any, axes: Asked | None, recipe: Any = None, names: Names | None = None
 ) -> list[Axis]:
-    """Return the checked axes of a grid, none named as one of the results ``taken``.
+    """Return the checked axes of a grid.
 
     A key is a dotted path with its values, names of records at the path of a record, choices at a
     field of the recipe; or a name of your own with a mapping of paths to values of equal length,
     which then move together (zip). Axes cross each other. A field with an axis of its own is left
     out of the records of another axis. Axes that were read come back as they are.
 
-    Raises: InputError for unknown paths, empty axes, wrong units, uneven or repeated paths, and
-    names that a result has.
+    Raises: InputError for unknown paths, empty axes, wrong units, and uneven or repeated paths.
     """
     if not isinstance(axes, Mapping):
         return list(axes or ())
@@ -118,14 +112,33 @@ def read_axes(
         for path in axis.columns:
             if path in seen:
                 raise refusal(path, "on two axes; expected each path once")
-        used = {other.name for other in read} | {"rank", *taken}
-        name = axis.name if axis.name not in used else key.replace(".", "_")
+        read.append(axis)
+    return read
+
+
+def apart(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
+    """Return the axes under names of their own, none of them one of the results ``taken``.
+
+    Raises: InputError where an axis has no other name.
+    """
+    named: list[Axis] = []
+    for axis in axes:
+        used = {other.name for other in named} | {"rank", *taken}
+        path = next(iter(axis.columns)) if len(axis.columns) == 1 else axis.name
+        name = axis.name if axis.name not in used else path.replace(".", "_")
         if name in used:
             raise refusal(
-                key, "the name of a result or of another axis; expected a name of its own"
+                path, "the name of a result or of another axis; expected a name of its own"
             )
-        read.append(dataclasses.replace(axis, name=name.replace(".", "_")))
-    return read
+        named.append(dataclasses.replace(axis, name=name.replace(".", "_")))
+    return named
+
+
+def begun(inputs: Any, axes: Sequence[Axis]) -> Any:
+    """Return the inputs with the first value of an axis wherever nothing is given."""
+    known = {path for path, _, _ in leaves(inputs)}
+    columns = {p: c for a in axes if not a.is_choice for p, c in a.columns.items()}
+    return replace_all(inputs, {p: c[0] for p, c in columns.items() if p not in known})
 
 
 def _paths_of(axes: Mapping[str, Any]) -> set[str]:
@@ -212,16 +225,6 @@ def spread(inputs: Any, axes: Sequence[Axis], extra: int = 0) -> Any:
         for path, column in axis.columns.items():
             inputs = replace_at(inputs, path, column.reshape(shape))
     return inputs
-
-
-def touched(function: Callable[[Any], Any], inputs: Any, axes: Sequence[Axis]) -> Any:
-    """Return, for each result of a function of the inputs, the dimensions that it depends on.
-
-    Nothing is computed: an axis that touches a result shows in the result's shape.
-    """
-    pairs = [Axis(a.name, {p: np.ones(2) for p in a.columns}) for a in axes]
-    shapes = jax.eval_shape(function, spread(inputs, pairs))
-    return jax.tree.map(lambda leaf: {d for d, size in enumerate(leaf.shape) if size > 1}, shapes)
 
 
 def points(axes: Sequence[Axis]) -> Iterator[tuple[tuple[int, ...], dict[str, float]]]:

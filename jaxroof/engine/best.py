@@ -7,7 +7,6 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxroof.engine import fold as folding
@@ -116,7 +115,7 @@ class Chunk:
 def _groups(question: Question, kind: Kinds) -> Iterator[Group]:
     axes, estimator, recipe = question.axes, question.estimator, question.recipe
     inner = list(points([axes[d] for d in kind.structural]))
-    known = read_paths(estimator, recipe, jax.tree.structure(question.inputs))
+    known = read_paths(estimator, recipe, question.inputs)
     for index, values in points([axes[d] for d in kind.outer]):
         inputs = replace_all(question.inputs, values)
         for start in range(0, len(inner), QUESTIONS):

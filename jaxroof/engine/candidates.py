@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxroof.engine.axes import Axis, touched
 from jaxroof.engine.constraints import Constraint
+from jaxroof.engine.depends import depends
 from jaxroof.engine.fold import Distinct, Plans, everywhere
-from jaxroof.engine.points import at_points, padded, results
+from jaxroof.engine.points import at_points, padded
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates, Estimator, reads
 from jaxroof.records import get_at, leaves, replace_at
@@ -114,7 +114,7 @@ def _needs(
     columns = {f: np.concatenate([p[f] for p in plans]).astype(np.float64) for f in plans[0]}
     assert estimator.plan is not None
     inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
-    need = at_points(estimator, recipe, inputs, (estimator.need,))[estimator.need]
+    need = at_points(estimator, recipe, inputs)[estimator.need]
     return np.split(need, np.cumsum(counts)[:-1])
 
 
@@ -155,27 +155,11 @@ def prepared(
     return Prepared(plans, [f.refused for f in found])
 
 
-@functools.lru_cache(maxsize=256)
-def read_paths(estimator: Estimator, recipe: Any, structure: Any) -> frozenset[str]:
+def read_paths(estimator: Estimator, recipe: Any, inputs: Any) -> frozenset[str]:
     """Return the paths of the inputs that listing the plans or their need reads."""
-    inputs = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-    axes = [Axis(path, {path: np.ones(1)}) for path, _, _ in leaves(inputs)]
-    plan = (
-        None
-        if estimator.plan is None
-        else estimator.plan(**dict.fromkeys(estimator.plan_fields, 1.0))
-    )
-
-    def need(asked: Any) -> Any:
-        if not estimator.need:
-            return np.zeros(())
-        report = estimator.evaluate(dataclasses.replace(asked, plan=plan), recipe)
-        return results(report)[estimator.need]
-
-    moved = touched(need, inputs, axes)
-    return frozenset(
-        axis.name for d, axis in enumerate(axes) if d in moved or estimator.lists_anew(axis.name)
-    )
+    found = depends(estimator, recipe, jax.tree.structure(inputs)).results
+    lists = (path for path, _, _ in leaves(inputs) if estimator.lists_anew(path))
+    return frozenset(lists) | found.get(estimator.need, frozenset())
 
 
 class Sizes(NamedTuple):

@@ -104,18 +104,17 @@ def stacked(axes: Sequence[Axis], found: Sequence[Columns]) -> Columns:
     return whole
 
 
-def fixed(axes: Sequence[Axis], recipe: Any) -> Any:
-    """Return the choices of a recipe that no axis varies, by name."""
-    varied = {axis.path for axis in axes if axis.is_choice}
-    if not varied:
-        return recipe
-    return {name: member for name, member in vars(recipe).items() if name not in varied}
+def provenance(
+    estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = (), **more: Any
+) -> dict[str, str]:
+    """Return the attributes that let anyone repeat a run: inputs, recipe, versions.
 
-
-def provenance(estimator: Any, inputs: Any, recipe: Any, **more: Any) -> dict[str, str]:
-    """Return the attributes that let anyone repeat a run: inputs, recipe, versions."""
-    numbers = {path: np.asarray(v).tolist() for path, _, v in leaves(inputs) if np.ndim(v) == 0}
-    choices = vars(recipe) if dataclasses.is_dataclass(recipe) else recipe
+    What an axis varies is left out: its coordinate says it.
+    """
+    varied = {path for axis in axes for path in axis.columns}
+    numbers = {p: float(v) for p, _, v in leaves(inputs) if np.ndim(v) == 0 and p not in varied}
+    choices = vars(recipe) if dataclasses.is_dataclass(recipe) else recipe or {}
+    choices = {name: member for name, member in choices.items() if name not in varied}
     return {
         "Conventions": "CF-1.11",
         "estimator": estimator.name or estimator.step.__name__,

@@ -7,6 +7,7 @@ second look inside the blocks that can hold them.
 
 import dataclasses
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -20,7 +21,8 @@ from jaxroof.records import replace_at
 
 TIE = 1e-12  # objectives this close count as equal; the leaner plan wins, then the smaller one
 FAR = 1e300  # an objective that nothing has: no infinities in the arithmetic
-UNROLL = 8  # plans a fused loop body; more splits the fusion and collapses
+SHORT = 16  # lanes of a dimension under which it is not worth a loop of its own
+UNROLL = 4  # plans a fused loop body; more make longer programs, 16 split the fusion
 
 
 Array = Any  # of numpy or of JAX: what the host packs, the devices hold
@@ -126,7 +128,7 @@ def _questions(
         asked = lanes
         for path, value in values.items():
             asked = replace_at(asked, path, value)
-        position, objective = _question(fold, asked, tables, table, fit.reshape(len(fit), -1))
+        position, objective = _question(fold, dims, asked, tables, table, fit.reshape(len(fit), -1))
         shape = (fold.top, len(fit), *dims)
         return position.reshape(shape), objective.reshape(shape)
 
@@ -146,10 +148,16 @@ def _tables(fold: Fold, dims: tuple[int, ...], bare: Any, distinct: Distinct) ->
 
 
 def _question(
-    fold: Fold, inputs: Any, tables: dict[str, Any], plans: Plans, fits: jax.Array
+    fold: Fold,
+    dims: tuple[int, ...],
+    inputs: Any,
+    tables: dict[str, Any],
+    plans: Plans,
+    fits: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
     """Return the best plans of one question, [top, limit, lane]."""
     estimator, width = fold.estimator, fits.shape[-1]
+    dims = dims if dims and dims[-1] >= SHORT else (width,)
     plan_type = estimator.plan
     assert plan_type is not None
 
@@ -162,10 +170,10 @@ def _question(
         }
         asked = dataclasses.replace(inputs, plan=plan_type(**plan))
         report = estimator.step(asked, fold.recipe, **rows)
-        return jnp.broadcast_to(fold.sign * getattr(report, fold.objective), (width,))
+        return jnp.broadcast_to(fold.sign * getattr(report, fold.objective), dims)
 
-    minima = _block_minima(fold, objective, plans.counts, len(plans.split), width)
-    return _winners(fold, objective, minima, plans, fits)
+    minima = _block_minima(fold, objective, plans.counts, len(plans.split), dims)
+    return _winners(fold, lambda index: objective(index).reshape(width), minima, plans, fits)
 
 
 def _row(column: jax.Array, index: jax.Array) -> jax.Array:
@@ -174,15 +182,22 @@ def _row(column: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def _lanes(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
-    """Return a leaf with its machine dimensions as one; without, where no machine touches it."""
+    """Return a leaf with its machine dimensions, each of size 1 where it does not touch.
+
+    Without them where none does; as one dimension where the last is too short for vectors.
+    """
     leaf = jnp.asarray(leaf)
     head, machine = leaf.shape[:lead], leaf.shape[lead:]
     if all(size == 1 for size in machine):
         return leaf.reshape(head)
-    return jnp.broadcast_to(leaf, head + dims).reshape(*head, -1)
+    if dims[-1] < SHORT:
+        return jnp.broadcast_to(leaf, head + dims).reshape(*head, -1)
+    return leaf
 
 
-def _block_minima(fold: Fold, objective: Any, count: jax.Array, size: int, width: int) -> jax.Array:
+def _block_minima(
+    fold: Fold, objective: Any, count: jax.Array, size: int, dims: tuple[int, ...]
+) -> jax.Array:
     """Return the least objective of each block of plans, [block, lane]."""
     blocks = -(-size // fold.block)
 
@@ -192,12 +207,12 @@ def _block_minima(fold: Fold, objective: Any, count: jax.Array, size: int, width
             value = jnp.where(index < count, objective(index), FAR)
             return jnp.where(value < least, value, least), None
 
-        start = jnp.full((width,), FAR)
+        start = jnp.full(dims, FAR)
         offsets = jnp.arange(fold.block)
         least, _ = lax.scan(one_plan, start, offsets, unroll=min(UNROLL, fold.block))
-        return lax.dynamic_update_index_in_dim(minima, least, block, 0)
+        return lax.dynamic_update_index_in_dim(minima, least.reshape(-1), block, 0)
 
-    start = jnp.full((blocks, width), FAR)
+    start = jnp.full((blocks, math.prod(dims)), FAR)
     used = (count + fold.block - 1) // fold.block
     return lax.fori_loop(0, used, one_block, start)
 

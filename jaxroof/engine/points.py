@@ -32,27 +32,27 @@ def padded(column: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([column, np.repeat(last, size - len(column))])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def evaluated(estimator: Estimator, recipe: Any, names: tuple[str, ...] | None, inputs: Any) -> Any:
-    """Return the report, or a mapping of the results named, of one compiled evaluation."""
-    report = jax.tree.map(jnp.asarray, estimator.evaluate(inputs, recipe))
-    return report if names is None else {name: results(report)[name] for name in names}
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def evaluated(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
+    """Return the report of one compiled evaluation."""
+    return jax.tree.map(jnp.asarray, estimator.evaluate(inputs, recipe))
 
 
-def at_points(
-    estimator: Estimator, recipe: Any, inputs: Any, names: tuple[str, ...] | None = None
-) -> dict[str, np.ndarray]:
-    """Return results at every point: leaves of the inputs are scalars or columns of one length."""
-    columns = {path: value for path, _, value in leaves(inputs) if np.ndim(value) == 1}
-    count = max((len(column) for column in columns.values()), default=1)
+def at_points(estimator: Estimator, recipe: Any, inputs: Any) -> dict[str, np.ndarray]:
+    """Return results at every point: leaves of the inputs are scalars or columns of one length.
+
+    Every leaf goes in as a column, so that one program serves whatever varies.
+    """
+    columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
+    count = max((len(column) for column in columns.values() if column.ndim), default=1)
     found: dict[str, list[np.ndarray]] = {}
     for start in range(0, max(count, 1), CHUNK):
-        some = slice(start, min(start + CHUNK, count))
-        size = some.stop - some.start
+        size = min(CHUNK, count - start)
         chunk = inputs
         for path, column in columns.items():
-            chunk = replace_at(chunk, path, padded(column[some], CHUNK))
-        for name, value in results(evaluated(estimator, recipe, names, chunk)).items():
+            some = column[start : start + size] if column.ndim else column[None]
+            chunk = replace_at(chunk, path, padded(some, CHUNK))
+        for name, value in results(evaluated(estimator, recipe, chunk)).items():
             array = np.asarray(value)
             column = array[:size] if array.ndim else np.broadcast_to(array, (size,))
             found.setdefault(name, []).append(column)

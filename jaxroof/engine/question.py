@@ -1,17 +1,15 @@
 """A search, checked, and what kind of dimension each of its axes is."""
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
-from jaxroof.engine.axes import Asked, Axis, read_axes, touched
+from jaxroof.engine.axes import Asked, Axis, apart, begun, read_axes
 from jaxroof.engine.constraints import Constraint, constraints
+from jaxroof.engine.depends import depends
 from jaxroof.engine.points import results
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
@@ -73,7 +71,7 @@ def ask_each(
     """Return the axes of a search, and a checked search for each choice of the recipe on them."""
     recipe = estimator.recipe if recipe is None else recipe
     inputs, recipe = settle(inputs, recipe, settings, estimator.names)
-    inputs = checked(inputs)
+    inputs = dataclasses.replace(checked(inputs), plan=None) if estimator.plan else checked(inputs)
     if top < 1:
         raise InputError(f"top: expected a whole number of at least 1, given {top}")
     if estimator.plan is None:
@@ -81,9 +79,12 @@ def ask_each(
     for path in _paths(axes if isinstance(axes, Mapping) else {}):
         if path.partition(".")[0] == "plan":
             raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
-    report = probe(estimator, recipe, inputs)
+    read = read_axes(inputs, axes, recipe, estimator.names)
+    inputs = begun(inputs, read)
+    report = depends(estimator, recipe, jax.tree.structure(inputs)).report
     name, sign = _objective(estimator, report, objective)
-    read = read_axes(inputs, axes, _taken(estimator, report), recipe, estimator.names)
+    fields = {*results(report), *estimator.plan_fields}
+    read = apart(read, {*fields, *COUNTS, *_needs(estimator)})
     questions = [
         Question(
             estimator=estimator,
@@ -131,11 +132,6 @@ def _paths(axes: Mapping[str, Any]) -> list[str]:
     return [*axes, *(path for value in together for path in value)]
 
 
-def _taken(estimator: Estimator, report: Any) -> set[str]:
-    """Return the names of a search's variables, which no axis may have."""
-    return {*results(report), *estimator.plan_fields, *COUNTS, *_needs(estimator)}
-
-
 COUNTS = ("plans_legal", "plans_feasible", "reason")  # of a search, beside its winners
 
 
@@ -152,62 +148,25 @@ def _objective(estimator: Estimator, report: Any, objective: str | None) -> tupl
     return name, -1.0 if fields[name].metadata["better"] == "higher" else 1.0
 
 
-def probe(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
-    """Return the shapes of a report for a plan of ones."""
-    return _probe(estimator, recipe, jax.tree.structure(dataclasses.replace(inputs, plan=None)))
-
-
-@functools.lru_cache(maxsize=256)
-def _probe(estimator: Estimator, recipe: Any, structure: Any) -> Any:
-    asked = dataclasses.replace(_ones(structure), plan=_plan_of_ones(estimator))
-    return jax.eval_shape(lambda i: estimator.evaluate(i, recipe), asked)
-
-
-def _ones(structure: Any) -> Any:
-    return jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
-
-
-def _plan_of_ones(estimator: Estimator) -> Any:
-    assert estimator.plan is not None
-    return estimator.plan(**dict.fromkeys(estimator.plan_fields, 1.0))
-
-
 def kinds(question: Question) -> Kinds:
     """Return which axes are structural, which are machines and which only move the limit.
 
     No list of fields says so: an axis that a part, the need or the objective depends on shows in
     the shape of that result.
     """
-    structure = jax.tree.structure(dataclasses.replace(question.inputs, plan=None))
-    paths = tuple(tuple(axis.columns) for axis in question.axes)
-    return _kinds(question.estimator, question.recipe, structure, paths, question.objective)
-
-
-@functools.lru_cache(maxsize=256)
-def _kinds(
-    estimator: Estimator,
-    recipe: Any,
-    structure: Any,
-    paths: tuple[tuple[str, ...], ...],
-    objective: str,
-) -> Kinds:
-    def shown(asked: Any) -> tuple[Any, ...]:
-        asked = dataclasses.replace(asked, plan=_plan_of_ones(estimator))
-        report = results(estimator.evaluate(asked, recipe))
-        need = report[estimator.need] if estimator.need else 0.0
-        parts = estimator.evaluate_parts(asked, recipe)
-        return tuple(jax.tree.map(jnp.asarray, x) for x in (parts, need, report[objective]))
-
-    axes = [Axis(str(d), {path: np.ones(1) for path in some}) for d, some in enumerate(paths)]
-    parts, need, aim = touched(shown, _ones(structure), axes)
-    part: set[int] = set().union(*jax.tree.leaves(parts, is_leaf=lambda x: isinstance(x, set)))
-    lists = {d for d, some in enumerate(paths) if any(map(estimator.lists_anew, some))}
-    every = set(range(len(axes)))
+    estimator, axes = question.estimator, question.axes
+    found = depends(estimator, question.recipe, jax.tree.structure(question.inputs))
+    needed = found.results.get(estimator.need, frozenset())
+    moving = {d: set(axis.columns) for d, axis in enumerate(axes)}
+    lists = {d for d, paths in moving.items() if any(map(estimator.lists_anew, paths))}
+    part = {d for d, paths in moving.items() if paths & found.parts}
+    need = {d for d, paths in moving.items() if paths & needed}
+    aim = {d for d, paths in moving.items() if paths & found.results[question.objective]}
     outer = (lists & part) | need
-    machine = (every - lists - outer) & aim
+    machine = (set(moving) - lists - outer) & aim
     return Kinds(
         outer=tuple(sorted(outer)),
         structural=tuple(sorted(lists - outer)),
-        machine=tuple(sorted(machine)),
-        limits=tuple(sorted(every - lists - outer - machine)),
+        machine=tuple(sorted(machine, key=lambda d: (len(axes[d]), d))),  # the longest last
+        limits=tuple(sorted(set(moving) - lists - outer - machine)),
     )

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 
@@ -11,9 +12,10 @@ from jaxroof.engine.axes import Asked, Axis, spread
 from jaxroof.engine.best import Found, Progress, best_plans, share
 from jaxroof.engine.candidates import listed
 from jaxroof.engine.constraints import Constraint
-from jaxroof.engine.dataset import dataset, described, fixed, provenance, stacked
+from jaxroof.engine.dataset import dataset, described, provenance, stacked
+from jaxroof.engine.depends import depends
 from jaxroof.engine.points import at_points
-from jaxroof.engine.question import Question, ask_each, constraints_of, probe
+from jaxroof.engine.question import Question, ask_each, constraints_of
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, leaves, replace_at
 from jaxroof.settings import settle
@@ -88,7 +90,8 @@ def search_dataset(axes: Sequence[Axis], found: Sequence[tuple[Question, Found]]
     attrs = provenance(
         estimator,
         question.inputs,
-        fixed(axes, question.recipe),
+        question.recipe,
+        axes,
         objective=question.objective,
         top=str(question.top),
         placements=str(question.placements).lower(),
@@ -165,7 +168,7 @@ def survey(
     """
     recipe = estimator.recipe if recipe is None else recipe
     inputs, recipe = settle(inputs, recipe, settings, estimator.names)
-    inputs = checked(inputs)
+    inputs = dataclasses.replace(checked(inputs), plan=None)
     chosen = constraints_of(estimator, where)
     plans, refused = listed(estimator, inputs, recipe, chosen)
     columns = {field: column.astype(np.float64) for field, column in plans.items()}
@@ -175,7 +178,7 @@ def survey(
         {name: (("plan",), values) for name, values in {**plans, **found}.items()},
         (),
         inputs,
-        described(estimator.plan, probe(estimator, recipe, inputs)),
+        described(estimator.plan, depends(estimator, recipe, jax.tree.structure(inputs)).report),
         provenance(
             estimator,
             inputs,

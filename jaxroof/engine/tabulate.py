@@ -8,9 +8,10 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Asked, Axis, read_axes, spread, touched
+from jaxroof.engine.axes import Asked, Axis, apart, begun, read_axes, spread
 from jaxroof.engine.best import Progress, chunk_shape, cut, places, share
-from jaxroof.engine.dataset import Columns, dataset, described, fixed, provenance, stacked
+from jaxroof.engine.dataset import Columns, dataset, described, provenance, stacked
+from jaxroof.engine.depends import touched
 from jaxroof.engine.placing import placed
 from jaxroof.engine.points import evaluated, results
 from jaxroof.engine.question import recipes
@@ -45,8 +46,7 @@ def tabulate(
     recipe = estimator.recipe if recipe is None else recipe
     inputs, recipe = settle(inputs, recipe, settings, estimator.names)
     inputs = checked(inputs)
-    shapes = jax.eval_shape(lambda i: estimator.evaluate(i, recipe), inputs)
-    every = read_axes(inputs, axes, results(shapes), recipe, estimator.names)
+    inputs, every, shapes = table_axes(estimator, inputs, recipe, axes)
     grid = [axis for axis in every if not axis.is_choice]
     if placement not in PLACEMENTS:
         raise unknown("placement", placement, "placement", PLACEMENTS)
@@ -61,9 +61,19 @@ def tabulate(
         else:
             columns = _columns(estimator, inputs, one, grid, told)
         parts.append({**_plan_columns(estimator, inputs, grid), **columns})
-    attrs = provenance(estimator, inputs, fixed(every, recipe))
+    attrs = provenance(estimator, inputs, recipe, every)
     meanings = described(estimator.plan, shapes)
     return dataset(stacked(every, parts), every, inputs, meanings, attrs)
+
+
+def table_axes(
+    estimator: Estimator, inputs: Any, recipe: Any, axes: Asked | None
+) -> tuple[Any, list[Axis], Any]:
+    """Return the inputs, the checked axes and the shapes of one point's results of a table."""
+    read = read_axes(inputs, axes, recipe, estimator.names)
+    inputs = begun(inputs, read)
+    shapes = jax.eval_shape(lambda i: estimator.evaluate(i, recipe), inputs)
+    return inputs, apart(read, results(shapes)), shapes
 
 
 def _plan_columns(estimator: Estimator, inputs: Any, grid: Sequence[Axis]) -> Columns:
@@ -88,12 +98,12 @@ def _columns(
     def report(asked: Any) -> dict[str, Any]:
         return results(estimator.evaluate(asked, recipe))
 
-    moved = touched(report, inputs, grid)
+    _, moved = touched(report, inputs, [tuple(axis.columns) for axis in grid])
     found: dict[str, np.ndarray] = {}
     done, total = 0, math.prod(sizes)
     for place in places(grid, shape):
         wide = spread(inputs, cut(grid, place, shape))
-        for name, value in results(evaluated(estimator, recipe, None, wide)).items():
+        for name, value in results(evaluated(estimator, recipe, wide)).items():
             dims = sorted(moved[name])
             part = np.asarray(value).reshape([shape[d] for d in dims])
             here = tuple(slice(0, place[d].stop - place[d].start) for d in dims)

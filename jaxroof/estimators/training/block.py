@@ -67,13 +67,17 @@ def timings(operation: LayerOperation, system: System) -> tuple[Timing, Timing]:
 
 
 class Block(NamedTuple):
-    """One layer and one microbatch on one accelerator."""
+    """One layer and one microbatch on one accelerator.
 
-    forward: Number  # [s], communication included
-    backward: Number
+    What links take stands apart from what the accelerator does, as other machines move them.
+    """
+
+    work_forward: Number  # [s]: arithmetic and the traffic that it does not hide
+    work_backward: Number
+    links_forward: Number  # [s]
+    links_backward: Number
     compute: Number  # [s], both directions
     memory: Number
-    communication: Number
     flops: Number  # [FLOP], both directions
     parameters: Number  # [1]
     kept: Number  # [B]
@@ -121,11 +125,12 @@ def block(
     parts = {f: tuple(total(f, way) for way in ways) for f in Timing._fields}
     compute, memory, communication = (parts[f] for f in Timing._fields)
     return Block(
-        forward=compute[0] + memory[0] + communication[0],
-        backward=compute[1] + memory[1] + communication[1],
+        work_forward=compute[0] + memory[0],
+        work_backward=compute[1] + memory[1],
+        links_forward=communication[0],
+        links_backward=communication[1],
         compute=compute[0] + compute[1],
         memory=memory[0] + memory[1],
-        communication=communication[0] + communication[1],
         flops=sum(flops),
         parameters=sum(operation.work.parameters for operation in layer.values()),
         kept=sum(operation.work.kept for operation in layer.values()),

@@ -60,10 +60,10 @@ def panels_fit(inputs: Any, *, tensor: Any, context: Any, panels: Any) -> Any:
     hidden = inputs.model.hidden
 
     def of(side: Any) -> Any:
-        narrow = hidden < PANEL * side
+        whole = (hidden < PANEL * side) & (panels == side)  # too narrow to cut further
         doubled = (panels % side == 0) & ((POWER_OF_TWO * side) % panels == 0)
         wide = (hidden % panels == 0) & (hidden >= PANEL * panels)
-        return (narrow & (panels == side)) | (~narrow & doubled & wide)
+        return whole | ((hidden >= PANEL * side) & doubled & wide)
 
     return ((tensor >= context) & of(tensor)) | ((tensor < context) & of(context))
 

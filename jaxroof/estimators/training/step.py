@@ -147,11 +147,13 @@ def step(
     model, system, plan = inputs.model, inputs.system, inputs.plan
     assert plan is not None
     time_pipeline = hop * course.sends
-    busy = (block.forward + block.backward) * course.runs + time_pipeline
+    forward = block.work_forward + block.links_forward
+    backward = block.work_backward + block.links_backward
+    busy = (forward + backward) * course.runs + time_pipeline
     time_bubble = busy * course.idle
-    time_data = schedule.exposed_sync(
-        sync.gather, block.forward, course.layers
-    ) + schedule.exposed_sync(sync.scatter, block.backward, course.layers)
+    time_data = schedule.exposed_sync(sync.gather, forward, course.layers) + schedule.exposed_sync(
+        sync.scatter, backward, course.layers
+    )
     step_time = busy + time_bubble + time_data
 
     stage = block.parameters * course.layers
@@ -177,7 +179,7 @@ def step(
         memory_activations=memory_activations,
         time_compute=block.compute * course.runs,
         time_memory=block.memory * course.runs,
-        time_tensor=block.communication * course.runs,
+        time_tensor=(block.links_forward + block.links_backward) * course.runs,
         time_data=time_data,
         time_pipeline=time_pipeline,
         time_bubble=time_bubble,

@@ -1,0 +1,67 @@
+"""What the results of an estimator depend on, read from shapes: nothing is computed."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxroof.engine.points import results
+from jaxroof.estimator import Estimator
+from jaxroof.records import leaves, replace_at
+
+Paths = frozenset[str]
+
+
+class Depends(NamedTuple):
+    """The paths of the inputs that each result of a plan, and any of the parts, depends on."""
+
+    report: Any  # the results, as shapes
+    results: dict[str, Paths]
+    parts: Paths
+
+
+@functools.lru_cache(maxsize=256)
+def depends(estimator: Estimator, recipe: Any, structure: Any) -> Depends:
+    """Return what results depend on, for inputs of a structure (of ``jax.tree.structure``)."""
+    inputs = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    paths = [path for path, _, _ in leaves(inputs)]
+
+    def shown(asked: Any) -> tuple[Any, Any]:
+        if estimator.plan is not None:
+            ones = dict.fromkeys(estimator.plan_fields, 1.0)
+            asked = dataclasses.replace(asked, plan=estimator.plan(**ones))
+        parts = estimator.evaluate_parts(asked, recipe)
+        report = estimator.step(asked, recipe, **parts)
+        return tuple(jax.tree.map(jnp.asarray, x) for x in (report, parts))
+
+    (report, _), moved = touched(shown, inputs, [(path,) for path in paths])
+
+    def named(dims: set[int]) -> Paths:
+        return frozenset(paths[d] for d in dims)
+
+    every: set[int] = set().union(*jax.tree.leaves(moved[1], is_leaf=_is_set))
+    return Depends(report, {n: named(d) for n, d in results(moved[0]).items()}, named(every))
+
+
+def touched(
+    function: Callable[[Any], Any], inputs: Any, axes: Sequence[Sequence[str]]
+) -> tuple[Any, Any]:
+    """Return the shapes of a function's results, and the axes that each of them depends on.
+
+    Each axis, a list of paths that move together, gets a dimension of its own: one that touches a
+    result shows in the result's shape.
+    """
+    for dimension, paths in enumerate(axes):
+        shape = tuple(2 if d == dimension else 1 for d in range(len(axes)))
+        for path in paths:
+            inputs = replace_at(inputs, path, jax.ShapeDtypeStruct(shape, jnp.float64))
+    shapes = jax.eval_shape(function, inputs)
+    moved = jax.tree.map(lambda leaf: {d for d, n in enumerate(leaf.shape) if n > 1}, shapes)
+    return shapes, moved
+
+
+def _is_set(value: Any) -> bool:
+    return isinstance(value, set)
