@@ -30,6 +30,7 @@ _HOMES = {
     "linspace": "jaxroof.engine.axes",
     "geomspace": "jaxroof.engine.axes",
     "between": "jaxroof.engine.axes",
+    "pareto": "jaxroof.engine.pareto",
     "search": "jaxroof.engine.search",
     "survey": "jaxroof.engine.search",
     "tabulate": "jaxroof.engine.tabulate",
@@ -37,10 +38,13 @@ _HOMES = {
     "write": "jaxroof.engine.store",
     "run": "jaxroof.files",
 }
+_ROOMS = {"plot": "jaxroof.views.plots"}  # modules under a name of their own
 __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(_ROOMS[name])
     if name not in _HOMES:
         raise AttributeError(f"module 'jaxroof' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)
@@ -49,4 +53,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*__all__, *_ROOMS])

@@ -1,13 +1,6 @@
 """The command line. Heavy imports wait until a command needs them."""
 
-import _thread
-import contextlib
-import io
-import os
-import pathlib
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -15,6 +8,7 @@ import click
 
 from jaxroof import __version__
 from jaxroof.errors import InputError
+from jaxroof.process import prepare_streams, silence, start
 
 EXAMPLES = """\b
 Examples:
@@ -36,7 +30,9 @@ def _common(command: Any) -> Any:
         click.option("--model", "model_name", required=True, metavar="M", help="Name or file."),
         click.option("--system", "system_name", required=True, metavar="S", help="Name or file."),
         click.option("--format", "number_format", metavar="F", help="Number format of the peak."),
-        click.option("--split", default="1d", show_default=True, metavar="NAME", help="1d so far."),
+        click.option(
+            "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
+        ),
         click.option(
             "--set", "sets", multiple=True, metavar="PATH=VALUE",
             help="Change a field, such as system.hbm_capacity='192 GB' or attention=unfused.",
@@ -77,7 +73,7 @@ def search(**options: Any) -> None:
     """Print the fastest plans of a cluster, and what binds them."""
     from jaxroof.commands import search_command
 
-    _start()
+    start()
     sys.exit(search_command(**options))
 
 
@@ -90,19 +86,108 @@ def layers(**options: Any) -> None:
     """Print what every operation of one layer costs."""
     from jaxroof.commands import layers_command
 
-    _start()
+    start()
     layers_command(**options)
 
 
-@cli.command()
+@cli.command(
+    epilog="""\b
+Examples:
+  jaxroof run sweeps/gpt3_hbm.toml -o map.nc
+  jaxroof run sweeps/gpt3_hbm.toml -o map.zarr
+"""
+)
 @click.argument("file", metavar="FILE.toml")
-@click.option("-o", "--output", metavar="FILE", help="Write to a .csv, .json or .nc file.")
-def run(file: str, output: str | None) -> None:
-    """Run a sweep file and print what it found."""
+@click.option("-o", "--output", metavar="FILE", help="Write to a .csv, .json, .nc or .zarr file.")
+@click.option("--chunk", type=int, metavar="N", help="Most points of a chunk of a .zarr file.")
+@click.option("--overwrite", is_flag=True, help="Start a .zarr file anew, whatever it holds.")
+def run(**options: Any) -> None:
+    """Run a sweep file and print what it found; go on with a .zarr file that was stopped."""
     from jaxroof.commands import run_command
 
-    _start()
-    sys.exit(run_command(file, output))
+    start()
+    sys.exit(run_command(**options))
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  jaxroof plot map.nc
+  jaxroof plot sweeps/p7_gpt3_bandwidth_capacity.toml -o map.svg
+  jaxroof plot days.nc --kind normalised_throughput -o throughput.png
+"""
+)
+@click.argument("file", metavar="FILE")
+@click.option("-o", "--output", metavar="FILE", help="A .png, .svg or .pdf.  [default: FILE.png]")
+@click.option("--kind", metavar="NAME", help="Picture to draw.  [default: what the file asks for]")
+@click.option("--at", "points", multiple=True, metavar="DIM=VALUE", help="Cut at one point.")
+def plot(**options: Any) -> None:
+    """Draw a file of results, or a sweep file, which is run first."""
+    from jaxroof.pictures import plot_command
+
+    start()
+    plot_command(**options)
+
+
+def _what_if(command: Any) -> Any:
+    options = [
+        click.option("--gpus", required=True, metavar="N[,N...]", help="Accelerators."),
+        click.option("--batch", required=True, metavar="B", help="Sequences of one step."),
+        click.option("--format", "number_format", metavar="F", help="Number format of the peak."),
+        click.option("--where", default="", metavar="RULES", help="Constraints: 'tensor<=8'."),
+        click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a field."),
+        click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  jaxroof compare --model gpt3-1t --gpus 2048 --batch 4096 --system a100-nvs4,h200-nvs4,b200-nvs8
+  jaxroof compare --model gpt3-1t --gpus 512,4096 --batch 4096 --system h200-nvs4 -o compare.png
+"""
+)
+@click.option("--model", "model_names", required=True, metavar="M[,M...]", help="Names or files.")
+@click.option("--system", "system_names", required=True, metavar="S[,S...]", help="Names or files.")
+@click.option(
+    "--split", "splits", default="1d,summa,context", show_default=True, metavar="NAME[,NAME...]",
+    help="How a layer is split.",
+)  # fmt: skip
+@_what_if
+def compare(**options: Any) -> None:
+    """Print the best plan of each system and split side by side, and why they differ."""
+    from jaxroof.whatif import compare_command
+
+    start()
+    sys.exit(compare_command(**options))
+
+
+@cli.command(
+    epilog="""\b
+Examples:
+  jaxroof pareto --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 -o stairs.png
+  jaxroof pareto --model gpt3-1t --system b200-nvs8 --gpus 512,2048 --batch 4096 --days 30
+"""
+)
+@click.option("--model", "model_name", required=True, metavar="M", help="Name or file.")
+@click.option("--system", "system_name", required=True, metavar="S", help="Name or file.")
+@click.option(
+    "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
+)
+@click.option("--days", metavar="T", help="Find the smallest machine that trains in T days.")
+@click.option(
+    "--gain", default="1%", show_default=True, metavar="P", help="Speed that a stair must add."
+)
+@_what_if
+def pareto(**options: Any) -> None:
+    """Print what more memory buys: the staircase of step time against memory."""
+    from jaxroof.whatif import pareto_command
+
+    start()
+    sys.exit(pareto_command(**options))
 
 
 @cli.command(name="list")
@@ -143,35 +228,9 @@ def show(name: str) -> None:
         click.echo(f"{key:<17} {str(value).strip()}")
 
 
-def _start() -> None:
-    """Set up JAX for a process of our own: a compile cache, a device for each core."""
-    import jax
-
-    folder = os.environ.get("JAXROOF_CACHE") or _cache_folder()
-    try:
-        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError:
-        folder = ""  # a home that cannot be written: compile anew each time
-    if folder:
-        jax.config.update("jax_compilation_cache_dir", folder)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-    jax.config.update("jax_num_cpu_devices", _cores())
-
-
-def _cores() -> int:
-    usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable else os.cpu_count() or 1
-
-
-def _cache_folder() -> str:
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(home, "jaxroof")
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line: exit 0 done, 1 no plan fits, 2 bad input, 130 interrupted."""
-    _prepare_streams()
+    prepare_streams()
     try:
         cli.main(args=arguments, prog_name="jaxroof", standalone_mode=False)
         sys.stdout.flush()
@@ -179,39 +238,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _end(str(error), 2)
     except click.ClickException as error:
         _end(error.format_message(), 2)
-    except (KeyboardInterrupt, click.Abort):
-        _end("interrupted: nothing half-written was left behind", 130)
+    except (KeyboardInterrupt, click.Abort) as error:
+        what = str(error.__cause__ or error) or "nothing half-written was left behind"
+        _end(f"interrupted: {what}", 130)
     except OSError as error:
-        _silence(sys.stdout)
+        silence(sys.stdout)
         _end(f"cannot write the output: {error.strerror or error}", 2)
     sys.exit(0)
-
-
-def _prepare_streams() -> None:
-    """Print what a stream can; die of a closed pipe as other tools do; lose no Ctrl-C."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-    if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    before = sys.unraisablehook
-
-    def again(what: Any) -> None:
-        """Interrupt once more where a callback of a library swallowed the first Ctrl-C."""
-        if what.exc_type is None or not issubclass(what.exc_type, KeyboardInterrupt):
-            before(what)
-            return
-        timer = threading.Timer(0.02, _thread.interrupt_main)
-        timer.daemon = True
-        timer.start()
-
-    sys.unraisablehook = again
-
-
-def _silence(stream: Any) -> None:
-    """Let a stream that cannot be written end without a word."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _end(message: str, code: int) -> NoReturn:

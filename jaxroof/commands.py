@@ -27,10 +27,14 @@ from jaxroof.options import (
     settings,
     share,
     whole,
+    whole_plan,
 )
 from jaxroof.views import tables, words
 from jaxroof.views.layers import layer_table
 from jaxroof.views.layers import layers as layers_of
+from jaxroof.views.plans import SHORT
+from jaxroof.views.plans import plan_fields as fields_of
+from jaxroof.views.progress import progress_bar
 
 
 def console() -> Console:
@@ -44,7 +48,13 @@ def say(page: Console, text: str, style: str | None = None) -> None:
     page.print(text, style=style, soft_wrap=True, markup=False, highlight=False)
 
 
-SAID = {"gpus": "--gpus", "global_batch": "--batch", "split": "--split"}  # fields that options give
+SAID = {  # fields that options give
+    "model": "--model",
+    "system": "--system",
+    "gpus": "--gpus",
+    "global_batch": "--batch",
+    "split": "--split",
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -107,7 +117,7 @@ def search_command(
     close = share("--within", within)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     chosen = {"global_batch": whole("--batch", batch), "split": split, **settings(sets, SAID)}
-    rules = constraints(where, PLAN_FIELDS, tables.SHORT)
+    rules = constraints(where, PLAN_FIELDS, SHORT)
     answers = []
     for size in sizes:
         question = ask(
@@ -163,7 +173,7 @@ def _print_sizes(page: Console, answers: list[Answer]) -> None:
         }
         for answer in answers
     ]
-    page.print(tables.sizes_table(rows))
+    page.print(tables.sizes_table(rows, fields_of(answers[0].data)))
     for answer in answers:
         if answer.best is None:
             say(page, f"{answer.gpus:,} gpus: {words.nothing_fits(answer.data, answer.limit)}")
@@ -202,12 +212,12 @@ def layers_command(
     if output is not None:
         writable(output)
     given = plan_fields("--plan", plan_text)
-    ones = dict.fromkeys(PLAN_FIELDS, 1)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    chosen = settings(sets, {"gpus": "--plan", "split": "--split"})
+    fixed = {name: option for name, option in SAID.items() if name != "global_batch"}
+    chosen = settings(sets, {**fixed, "gpus": "--plan"})
     question = ask(training, inputs, **{"global_batch": _batch(given), "split": split, **chosen})
     inputs = question.inputs
-    full = {**ones, **_placement({**ones, **given}, int(inputs.system.fast_domain)), **given}
+    full = whole_plan(given, inputs, question.recipe)
     refuse_illegal("--plan", full, inputs, question.recipe)
     plan = Plan(**{f: np.float64(v) for f, v in full.items()})
     data = layers_of(dataclasses.replace(inputs, plan=plan), question.recipe)
@@ -217,13 +227,12 @@ def layers_command(
     page.print(layer_table(data))
     parts = (f"{part}_backward" for part in ("compute", "memory", "tensor"))
     again = float((data.time_backward - sum(data[part] for part in parts)).sum())
-    shared = f"{full['fast_tensor']} of the {full['tensor']} tensor ranks share a fast domain"
     say(
         page,
         f"{float(data.time_forward.sum()) * 1e3:.4g} ms forward, "
         f"{float(data.time_backward.sum()) * 1e3:.4g} ms backward; "
         f"{float(data.weights.sum()) / 1e6:.4g} MB of weights, "
-        f"{float(data.kept.sum()) / 1e6:.4g} MB kept a microbatch; {shared}.",
+        f"{float(data.kept.sum()) / 1e6:.4g} MB kept a microbatch; {_shared(full)}.",
     )
     if again > 1e-12 * float(data.time_backward.sum()):
         extra = f"{again * 1e6:.4g} us of forward work done again"
@@ -237,40 +246,42 @@ def _batch(plan: dict[str, int]) -> int:
     return plan.get("data", 1) * plan.get("microbatch", 1)
 
 
-def _placement(degrees: dict[str, int], domain: int) -> dict[str, int]:
-    """Return a placement that gives the fast domain to tensor, then data ranks, then stages."""
-    placed = {}
-    for field in ("tensor", "data", "pipeline"):
-        share = int(np.gcd(degrees[field], domain))
-        placed[f"fast_{field}"] = share
-        domain //= share
-    return placed
+def _shared(plan: dict[str, int]) -> str:
+    """Return how many ranks of a layer share a fast domain, and in how many panels it works."""
+    said = f"{plan['fast_tensor']} of the {plan['tensor']} tensor ranks"
+    if plan["context"] > 1:
+        said += f" and {plan['fast_context']} of the {plan['context']} context ranks"
+    panels = f"; {plan['panels']} panels" if plan["panels"] > 1 else ""
+    return f"{said} share a fast domain{panels}"
 
 
-def run_command(file: str, output: str | None) -> int:
+def run_command(file: str, output: str | None, chunk: int | None, overwrite: bool) -> int:
     """Run a sweep file, print what it found and write it; return the exit status."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    if output is not None:
-        writable(output)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     start = time.perf_counter()
-    page = Console(stderr=True)
-    with Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar:
+    with progress_bar(Console(stderr=True)) as bar:
         task = bar.add_task("evaluating", total=None)
-        data = run_file(file, lambda done, total: bar.update(task, completed=done, total=total))
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        data = run_file(file, progress, output=output, chunk=chunk, overwrite=overwrite)
     took = time.perf_counter() - start
-    if output is not None:
-        write(data, output)
     page = console()
     say(page, data.attrs["title"], style="bold")
+    if "operation" in data.sizes:
+        page.print(layer_table(data))
+    else:
+        _print_grid(page, data)
+    print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
+    return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
+
+
+def _print_grid(page: Console, data: xr.Dataset) -> None:
     grid = tables.grid_table(data)
     if grid is not None:
         page.print(grid)
     for sentence in words.sweep_sentences(data):
         say(page, sentence)
-    print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
-    return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
 
 
 def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray, constrained: bool) -> int:

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from jaxroof.engine.axes import paths_of
 from jaxroof.engine.best import Progress
-from jaxroof.engine.search import search
-from jaxroof.engine.tabulate import tabulate
+from jaxroof.engine.store import ZARR, writable, write
+from jaxroof.engine.sweep import evaluated
+from jaxroof.engine.sweep import sweep as long_sweep
+from jaxroof.engine.task import Task, task
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.inputs import Inputs
@@ -25,11 +28,14 @@ from jaxroof.named import model, system
 from jaxroof.records import is_quantity
 from jaxroof.settings import settle
 from jaxroof.units import parse
+from jaxroof.views.layers import layers
 from jaxroof.written import axes, known, load, table, text, typed
 
 KEYS = (
-    "title", "estimator", "model", "system", "format", "plan", "set", "inputs", "search", "axes",
+    "title", "picture", "answer", "estimator", "model", "system", "format", "plan", "set", "inputs",
+    "search", "axes",
 )  # fmt: skip
+ANSWERS = ("step", "layers")  # of a training step: its results, or its layer by operation
 SEARCH_KEYS = {"top": int, "where": str, "objective": str, "placements": bool}
 
 
@@ -44,25 +50,57 @@ class Sweep:
     axes: dict[str, Any]
     options: dict[str, Any]
     searched: bool
+    picture: str  # that `plot` draws unless told otherwise
+    answer: str
 
 
-def run(path: str | os.PathLike[str], progress: Progress | None = None) -> xr.Dataset:
+def run(
+    path: str | os.PathLike[str],
+    progress: Progress | None = None,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    chunk: int | None = None,
+    overwrite: bool = False,
+) -> xr.Dataset:
     """Return the Dataset of a sweep file: a search, or a table where it gives a plan.
 
+    Arguments: ``progress`` is told (done, all) points; ``output`` is a file to write. A ``.zarr``
+    file is written chunk by chunk (of at most ``chunk`` points): a run that was stopped and is
+    started again finishes what is missing, unless told to ``overwrite``.
     Raises: InputError, led by the file's name, for whatever is wrong with it.
     """
+    stored = output is not None and pathlib.Path(output).suffix == ZARR
+    if (chunk is not None or overwrite) and not stored:
+        raise InputError("chunk and overwrite: of a .zarr file alone; expected one as the output")
+    if output is not None:
+        writable(output)
     sweep = read_sweep(path)
-    act = search if sweep.searched else tabulate
+    about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
     with named(path):
-        data = act(
-            sweep.estimator,
-            sweep.inputs,
-            sweep.recipe,
-            axes=sweep.axes,
-            progress=progress,
-            **sweep.options,
-        )
-    return data.assign_attrs(title=sweep.title)
+        asked = None if sweep.answer == "layers" else _task(sweep, about)
+    if stored and asked is not None and output is not None:
+        return long_sweep(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
+    with named(path):
+        if asked is None:
+            data = layers(sweep.inputs, sweep.recipe).assign_attrs(about)
+        else:
+            data = evaluated(asked, progress)
+    if output is not None:
+        write(data, output)
+    return data
+
+
+def _task(sweep: Sweep, about: Mapping[str, str]) -> Task:
+    """Return the grid that a sweep file asks for, checked."""
+    return task(
+        sweep.estimator,
+        sweep.inputs,
+        sweep.recipe,
+        axes=sweep.axes,
+        searched=sweep.searched,
+        about=about,
+        **sweep.options,
+    )
 
 
 @contextlib.contextmanager
@@ -91,15 +129,17 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     inputs = start(written, path.parent, estimator)
     settings = _settings(written)
     placement = settings.pop("placement", None)
+    varied = axes(table(written, "axes"), folder=path.parent)
     given = set(estimator.plan_fields) & set(settings)
-    if estimator.plan is not None and given:
+    own = bool(given) or any(name.startswith("plan.") for name in paths_of(varied))
+    if estimator.plan is not None and own:
         inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
     rest = {k: v for k, v in settings.items() if k not in given}
     inputs, recipe = settle(inputs, estimator.recipe, rest, estimator.names)
-    searched = estimator.candidates is not None and not given
+    searched = estimator.candidates is not None and not own
     options = table(written, "search")
     if options and not searched:
-        why = "a plan of your own is given" if given else "this estimator has no plans to choose"
+        why = "a plan of your own is given" if own else "this estimator has no plans to choose"
         raise refusal("search", f"nothing to search: {why}; expected no [search]")
     typed("search", options, SEARCH_KEYS)
     if searched and placement is not None:
@@ -113,10 +153,22 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
         estimator=estimator,
         inputs=inputs,
         recipe=recipe,
-        axes=axes(table(written, "axes"), folder=path.parent),
+        axes=varied,
         options=options,
         searched=searched,
+        picture=text(written, "picture", ""),
+        answer=_answer(written, inputs),
     )
+
+
+def _answer(written: Mapping[str, Any], inputs: Any) -> str:
+    """Return what is asked for: the step, or the operations of one layer."""
+    answer = text(written, "answer", "step")
+    if answer not in ANSWERS:
+        raise unknown("answer", answer, "answer", ANSWERS)
+    if answer == "layers" and (getattr(inputs, "plan", None) is None or table(written, "axes")):
+        raise refusal("answer", "layers are of one plan; expected its degrees in plan and no axes")
+    return answer
 
 
 def _settings(written: Mapping[str, Any]) -> dict[str, Any]:

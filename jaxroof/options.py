@@ -1,15 +1,18 @@
 """What a person types at the command line, read and checked."""
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import Inputs, Plan
-from jaxroof.estimators.training.legality import RULES
+from jaxroof.estimators.training.legality import PANEL, RULES
 from jaxroof.units import parse
-from jaxroof.views.tables import SHORT
+from jaxroof.views.plans import SHORT, lacked
 
 PLAN_FIELDS = [f.name for f in dataclasses.fields(Plan)]
 
@@ -78,14 +81,18 @@ def own_plan(text: str, inputs: Inputs, recipe: Any) -> dict[str, int]:
     Raises: InputError that names the rule that a degree breaks.
     """
     own, gpus = plan_fields("--mine", text), int(inputs.gpus or 1)
-    split = own.get("tensor", 1) * own.get("pipeline", 1) * own.get("context", 1)
-    if {"tensor", "pipeline"} <= set(own) and "data" not in own:
+    named = {field: short for short, field in SHORT.items()}
+    lacks = lacked(recipe.split.value)
+    inner = [f for f in ("tensor", "context", "pipeline") if f not in lacks]
+    split = math.prod(own.get(f, 1) for f in ("tensor", "context", "pipeline"))
+    spelled = " x ".join(named[f] for f in inner)
+    if set(inner) <= set(own) and "data" not in own:
         if gpus % split:
-            raise refusal("--mine", f"tp x pp = {split} does not divide {gpus} gpus")
+            raise refusal("--mine", f"{spelled} = {split} does not divide {gpus} gpus")
         own["data"] = gpus // split
-    if {"tensor", "pipeline", "data"} <= set(own) and split * own["data"] != gpus:
+    if {*inner, "data"} <= set(own) and split * own["data"] != gpus:
         used = split * own["data"]
-        raise refusal("--mine", f"dp x tp x pp = {used}; expected the {gpus} of --gpus")
+        raise refusal("--mine", f"dp x {spelled} = {used}; expected the {gpus} of --gpus")
     refuse_illegal("--mine", own, inputs, recipe)
     return own
 
@@ -96,25 +103,58 @@ def refuse_illegal(option: str, plan: dict[str, int], inputs: Inputs, recipe: An
     Raises: InputError for the first that a field breaks, with what would be right.
     """
     named = {field: short for short, field in SHORT.items()}
+    known = {**dict.fromkeys(lacked(recipe.split.value), 1), **plan}
     for rule in RULES[recipe.split]:
         fields = reads(rule.holds)
-        if not set(fields) <= set(plan) or all(f.startswith("fast_") for f in fields):
+        if not set(fields) <= set(known) or all(f.startswith("fast_") for f in fields):
             continue
         if option == "--plan" and rule.name == "placement_fills_domain":
             continue
-        if not bool(rule.holds(inputs, **{f: plan[f] for f in fields})):
-            said = ", ".join(f"{named.get(f, f)}={plan[f]}" for f in fields)
-            raise refusal(option, f"{said} is one of the {rule.refusal}; {_why(rule.name, inputs)}")
+        if not bool(rule.holds(inputs, **{f: known[f] for f in fields})):
+            shown = [f for f in fields if rule.name != "split_allows" or known[f] != 1]
+            said = ", ".join(f"{named.get(f, f)}={known[f]}" for f in shown)
+            why = _why(rule.name, shown, inputs)
+            raise refusal(option, f"{said} is one of the {rule.refusal}; {why}")
 
 
-def _why(rule: str, inputs: Inputs) -> str:
+def _why(rule: str, fields: Sequence[str], inputs: Inputs) -> str:
+    model = inputs.model
+    able = [split.value for split in RULES if not lacked(split.value) & set(fields)]
+    heads, hidden = f"the model has {int(model.heads)} heads", f"{int(model.hidden)}"
+    batch = f"the batch is {int(inputs.global_batch)} sequences"
+    tokens = f"a sequence has {int(model.sequence)} tokens"
     facts = {
-        "tensor_divides_heads": f"the model has {int(inputs.model.heads)} heads",
-        "tensor_divides_hidden": f"the hidden width is {int(inputs.model.hidden)}",
-        "pipeline_divides_layers": f"the model has {int(inputs.model.layers)} layers",
-        "data_divides_batch": f"the batch is {int(inputs.global_batch)} sequences",
-        "microbatch_divides_batch": f"the batch is {int(inputs.global_batch)} sequences",
-        "tensor_divides_tokens": f"a sequence has {int(inputs.model.sequence)} tokens",
+        "split_allows": f"expected 1, or --split {' or '.join(able)}",
+        "tensor_divides_heads": heads,
+        "tensor_divides_hidden": f"the hidden width is {hidden}",
+        "context_divides_hidden": f"the hidden width is {hidden}",
+        "tensor_wide_enough": f"the hidden width is {hidden}",
+        "context_long_enough": tokens,
+        "panels_fit": f"expected the larger of tp and cp, or twice, four times, ... as many of "
+        f"{PANEL} columns or more; the hidden width is {hidden}",
+        "pipeline_divides_layers": f"the model has {int(model.layers)} layers",
+        "data_divides_batch": batch,
+        "microbatch_divides_batch": batch,
+        "ranks_divide_tokens": tokens,
+        "placement_divides": "expected each fast degree to divide its degree",
         "placement_fills_domain": f"the fast domain holds {int(inputs.system.fast_domain)}",
     }
-    return facts.get(rule, "see the docs of the split")
+    return facts[rule]
+
+
+def whole_plan(given: Mapping[str, int], inputs: Inputs, recipe: Any) -> dict[str, int]:
+    """Return a plan with what is not given: degrees of 1, the fewest panels, the best placed."""
+    plan = {**dict.fromkeys(PLAN_FIELDS, 1), **given}
+    if "panels" not in lacked(recipe.split.value) | set(given):
+        plan["panels"] = max(plan["tensor"], plan["context"])
+    return {**plan, **_placement(plan, int(inputs.system.fast_domain)), **given}
+
+
+def _placement(degrees: Mapping[str, int], domain: int) -> dict[str, int]:
+    """Return a placement that gives the fast domain to tensor, context, data, then stages."""
+    placed = {}
+    for field in ("tensor", "context", "data", "pipeline"):
+        share = int(np.gcd(degrees[field], domain))
+        placed[f"fast_{field}"] = share
+        domain //= share
+    return placed

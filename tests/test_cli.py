@@ -65,7 +65,7 @@ class Said(NamedTuple):
 @pytest.fixture
 def jaxroof(capsys, monkeypatch, tmp_path):
     """Run a command line inside this process, in a folder of its own."""
-    monkeypatch.setattr(cli, "_start", lambda: None)
+    monkeypatch.setattr(cli, "start", lambda: None)
     monkeypatch.chdir(tmp_path)
 
     def run(line: str) -> Said:

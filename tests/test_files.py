@@ -399,7 +399,7 @@ def test_an_estimator_of_one_function_runs_through_the_same_engine(own):
 
 
 def test_an_estimator_of_ones_own_runs_from_the_command_line(own, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(cli, "_start", lambda: None)
+    monkeypatch.setattr(cli, "start", lambda: None)
     own(OWN_SWEEP)
     with pytest.raises(SystemExit) as ended:
         cli.main(shlex.split("run sweep.toml -o trip.nc"))
@@ -497,7 +497,7 @@ def test_files_are_sought_beside_the_sweep_not_where_one_stands(written, tmp_pat
 
 
 def test_files_of_ones_own_on_the_command_line(written, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "_start", lambda: None)
+    monkeypatch.setattr(cli, "start", lambda: None)
     written('base = "gpt3-1t"\nlayers = 64\n', "mine.toml")
     written('base = "h200-nvs4"\nhbm_capacity = "180 GB"\n', "machine.toml")
     line = "search --model mine.toml --system machine.toml --gpus 2048 --batch 4096"

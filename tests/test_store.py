@@ -26,7 +26,7 @@ from jaxroof.records import replace_at
 ROOT = pathlib.Path(__file__).parents[1]
 RTOL = 1e-12  # the same answer, computed anew
 ENDINGS = (".nc", ".csv", ".json")
-EXACT = (".nc", ".json")  # these carry units, dimensions and kinds of number
+EXACT = (".nc", ".json", ".zarr")  # these carry units, dimensions and kinds of number
 
 
 def question(**changes):

@@ -105,7 +105,7 @@ def read_axes(
     if not isinstance(axes, Mapping):
         return list(axes or ())
     read: list[Axis] = []
-    own = _paths_of(axes)
+    own = paths_of(axes)
     for key, values in axes.items():
         axis = _axis(inputs, key, values, recipe, names or {}, own)
         seen = {path for other in read for path in other.columns}
@@ -141,8 +141,10 @@ def begun(inputs: Any, axes: Sequence[Axis]) -> Any:
     return replace_all(inputs, {p: c[0] for p, c in columns.items() if p not in known})
 
 
-def _paths_of(axes: Mapping[str, Any]) -> set[str]:
-    """Return every path of one number that axes name."""
+def paths_of(axes: Asked | None) -> set[str]:
+    """Return every path, and every name of their own, that axes give."""
+    if not isinstance(axes, Mapping):
+        return {path for axis in axes or () for path in axis.columns}
     together = (value for value in axes.values() if isinstance(value, Mapping))
     return {*axes, *(path for values in together for path in values)}
 

@@ -2,12 +2,12 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
 
-from jaxroof.engine.axes import Asked, Axis, apart, begun, read_axes
+from jaxroof.engine.axes import Asked, Axis, apart, begun, paths_of, read_axes
 from jaxroof.engine.constraints import Constraint, constraints
 from jaxroof.engine.depends import depends
 from jaxroof.engine.points import results
@@ -76,7 +76,7 @@ def ask_each(
         raise InputError(f"top: expected a whole number of at least 1, given {top}")
     if estimator.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
-    for path in _paths(axes if isinstance(axes, Mapping) else {}):
+    for path in sorted(paths_of(axes)):
         if path.partition(".")[0] == "plan":
             raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
     read = read_axes(inputs, axes, recipe, estimator.names)
@@ -124,12 +124,6 @@ def constraints_of(
     for text in texts:
         read += [text] if isinstance(text, Constraint) else constraints(text, fields)
     return tuple(read)
-
-
-def _paths(axes: Mapping[str, Any]) -> list[str]:
-    """Return every path that axes vary."""
-    together = [value for value in axes.values() if isinstance(value, Mapping)]
-    return [*axes, *(path for value in together for path in value)]
 
 
 COUNTS = ("plans_legal", "plans_feasible", "reason")  # of a search, beside its winners

@@ -1,4 +1,4 @@
-"""Files of results: NetCDF, CSV and JSON, written whole or not at all, and read back."""
+"""Files of results: NetCDF, CSV, JSON and Zarr, written whole or not at all, and read back."""
 
 import contextlib
 import json
@@ -13,23 +13,29 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from jaxroof.engine import zarr_store
+from jaxroof.engine.ledger import ours
 from jaxroof.errors import InputError
 
 Path = str | os.PathLike[str]
+ZARR = ".zarr"  # a directory, written chunk by chunk
 # what readers raise for a file that is not theirs (RecursionError is a RuntimeError)
 DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 
 
 def write(data: xr.Dataset, path: Path) -> None:
-    """Write a Dataset to a file; the name's ending says how (.nc, .csv, .json).
+    """Write a Dataset to a file; the name's ending says how (.nc, .csv, .json, .zarr).
 
     The file appears whole or not at all: it is written under another name, then renamed.
     Raises: InputError for another ending, or where the file cannot be written.
     """
     kind = _kind(path, WRITERS)
-    with replacing(path) as temporary:
+    whole = contextlib.nullcontext(os.fspath(path)) if kind == ZARR else replacing(path)
+    with whole as temporary:
         try:
             WRITERS[kind](data, temporary)
+        except InputError:
+            raise
         except (ValueError, TypeError, RuntimeError) as error:
             reason = f"{kind} cannot hold this result: {error}"
             raise InputError(f"{os.fspath(path)}: cannot be written: {reason}") from error
@@ -38,7 +44,8 @@ def write(data: xr.Dataset, path: Path) -> None:
 def read(path: Path) -> xr.Dataset:
     """Return the Dataset of a file written by ``write``.
 
-    A CSV file carries no units and no grid: its rows come back over a dimension ``row``.
+    A CSV file carries no units and no grid: its rows come back over a dimension ``row``. The
+    variables of a Zarr store are read when they are used (dask).
     Raises: InputError for a missing, unreadable or corrupt file.
     """
     kind = _kind(path, READERS)
@@ -46,6 +53,8 @@ def read(path: Path) -> xr.Dataset:
         raise InputError(f"{os.fspath(path)}: no such file")
     try:
         return READERS[kind](os.fspath(path))
+    except InputError:
+        raise
     except OSError as error:
         reason = error.strerror or "not a file of this kind, or a damaged one"
         raise InputError(f"{os.fspath(path)}: cannot be read: {reason}") from error
@@ -60,11 +69,22 @@ def writable(path: Path) -> None:
 
     Raises: InputError that says why it cannot.
     """
-    _kind(path, WRITERS)
+    if _kind(path, WRITERS) == ZARR:
+        ours(path)
+        placeable(path, directory=True)
+    else:
+        placeable(path)
+
+
+def placeable(path: Path, directory: bool = False) -> None:
+    """Check that a file, or a directory, can be made at a path.
+
+    Raises: InputError that says why it cannot.
+    """
     folder = pathlib.Path(path).parent
     if not folder.is_dir():
         raise InputError(f"{os.fspath(path)}: no such directory, given {os.fspath(folder)!r}")
-    if os.path.isdir(path):
+    if not directory and os.path.isdir(path):
         raise InputError(f"{os.fspath(path)}: is a directory; expected the name of a file")
     if not os.access(folder, os.W_OK):
         raise InputError(f"{os.fspath(path)}: cannot be written: Permission denied")
@@ -214,9 +234,11 @@ WRITERS: dict[str, Callable[[xr.Dataset, str], None]] = {
     ".nc": _write_netcdf,
     ".csv": _write_csv,
     ".json": _write_json,
+    ZARR: zarr_store.save,
 }
 READERS: dict[str, Callable[[str], xr.Dataset]] = {
     ".nc": _read_netcdf,
     ".csv": _read_csv,
     ".json": _read_json,
+    ZARR: zarr_store.read,
 }

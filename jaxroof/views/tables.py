@@ -6,22 +6,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from rich import box
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from jaxroof.units import show
+from jaxroof.views.plans import (
+    placement_head,
+    placement_words,
+    plan_fields,
+    plan_words,
+    split_cells,
+    split_heads,
+)
 
-SHORT = {  # what people type and what tables print, for the fields of a plan
-    "dp": "data",
-    "tp": "tensor",
-    "cp": "context",
-    "pp": "pipeline",
-    "mb": "microbatch",
-    "fast_dp": "fast_data",
-    "fast_tp": "fast_tensor",
-    "fast_cp": "fast_context",
-    "fast_pp": "fast_pipeline",
-}
 PARTS = {  # time parts of a step, as people say them
     "time_compute": "compute",
     "time_memory": "hbm",
@@ -59,23 +57,10 @@ def size(value: float, unit: str) -> str:
     return show(float(f"{value:.4g}"), unit)
 
 
-def plan_words(plan: xr.Dataset) -> str:
-    """Return a split in the field's short forms, such as ``dp 16 tp 4 pp 32 microbatch 1``."""
-    return (
-        f"dp {int(plan.data_vars['data'])} tp {int(plan.tensor)} pp {int(plan.pipeline)} "
-        f"microbatch {int(plan.microbatch)}"
-    )
-
-
-def placement_words(plan: xr.Dataset) -> str:
-    """Return how a plan fills the fast domain: tensor x data x pipeline."""
-    return f"{int(plan.fast_tensor)}x{int(plan.fast_data)}x{int(plan.fast_pipeline)}"
-
-
 def plans_table(data: xr.Dataset, order: Iterable[int], limit: float) -> Table:
     """Return plans in the order given: the split, how fast, how full, and where the time goes."""
-    table = plain_table()
-    for header in ("#", "dp", "tp", "pp", "micro-\nbatch", "fast\ntp x dp x pp"):
+    table, fields = plain_table(), plan_fields(data)
+    for header in ("#", *split_heads(fields)):
         table.add_column(header, justify="right", no_wrap=True)
     for header in ("step\ntime", "samples\n/s", "MFU\n%", f"memory of\n{size(limit, 'B')}"):
         table.add_column(header, justify="right", no_wrap=True)
@@ -83,23 +68,27 @@ def plans_table(data: xr.Dataset, order: Iterable[int], limit: float) -> Table:
         table.add_column(f"{header}\n%", justify="right", no_wrap=True)
     for place, position in enumerate(order, 1):
         row = data.isel(plan=position)
-        table.add_row(str(place), *_split_cells(row), *_result_cells(row, limit), *_shares(row))
+        cells = split_cells(row, fields)
+        table.add_row(str(place), *cells, *_result_cells(row, limit), *_shares(row))
     return table
 
 
-def _split_cells(row: xr.Dataset) -> list[str]:
-    split = [row.data_vars[name] for name in ("data", "tensor", "pipeline", "microbatch")]
-    return [*(str(int(v)) for v in split), placement_words(row)]
-
-
 def _result_cells(row: xr.Dataset, limit: float) -> list[str]:
-    memory = float(row.memory)
     return [
         seconds(float(row.step_time)),
         f"{float(row.throughput):.5g}",
         f"{100 * float(row.mfu):.1f}",
-        f"{size(memory, 'B')} {memory / limit:4.0%}",
+        filled(float(row.memory), limit),
     ]
+
+
+def filled(memory: float, limit: float) -> str:
+    """Return how much memory something takes, and of how much that is.
+
+    >>> filled(124.6e9, 141e9)
+    '124.6 GB  88%'
+    """
+    return f"{size(memory, 'B')} {memory / limit:4.0%}"
 
 
 def _shares(row: xr.Dataset) -> list[str]:
@@ -122,24 +111,23 @@ def seconds(value: float) -> str:
     return ""
 
 
-def sizes_table(rows: Sequence[dict[str, Any]]) -> Table:
+def sizes_table(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> Table:
     """Return one line a cluster size: its best plan and how well the cluster scales."""
-    table = plain_table()
-    heads = ("gpus", "plans", "fit", "dp", "tp", "pp", "micro-\nbatch", "fast\ntp x dp x pp")
+    table, split = plain_table(), split_heads(fields)
+    heads = ("gpus", "plans", "fit", *split)
     for header in (*heads, "step\ntime", "samples\n/s", "MFU\n%", "memory", "scaling\n%"):
         table.add_column(header, justify="right", no_wrap=True)
     first = next((r for r in rows if r["best"] is not None), None)
     for row in rows:
         counts = [f"{row['gpus']:,}", f"{row['legal']:,}", f"{row['feasible']:,}"]
         if row["best"] is None or first is None:
-            table.add_row(*counts, *["-"] * 4, "nothing fits", *["-"] * 5)
+            table.add_row(*counts, *["-"] * (len(split) - 1), "nothing fits", *["-"] * 5)
             continue
         best, limit = row["best"], row["limit"]
         each = float(best.throughput) / row["gpus"]
         base = float(first["best"].throughput) / first["gpus"]
-        table.add_row(
-            *counts, *_split_cells(best), *_result_cells(best, limit), f"{100 * each / base:.1f}"
-        )
+        cells = [*split_cells(best, fields), *_result_cells(best, limit)]
+        table.add_row(*counts, *cells, f"{100 * each / base:.1f}")
     return table
 
 
@@ -155,12 +143,12 @@ def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
     brackets = "feasible" in best and "plans_legal" not in best
     table = plain_table(title + ("; in brackets: not feasible" if brackets else ""))
     if len(dims) == 1:
-        table.add_column(str(dims[0]), justify="right")
+        table.add_column(str(dims[0]), justify=_side(best, dims[0]))
         _one_axis(table, best, dims[0], value, _thin(best.sizes[dims[0]], 4 * most))
         return table
     down, across = dims
     columns = _thin(best.sizes[across], most)
-    table.add_column(f"{down} \\ {across}", justify="right", no_wrap=True)
+    table.add_column(f"{down} \\ {across}", justify=_side(best, down), no_wrap=True)
     for j in columns:
         table.add_column(tick(best, across, j), justify="right", no_wrap=True)
     for i in _thin(best.sizes[down], 2 * most):
@@ -172,17 +160,23 @@ def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
 def _one_axis(
     table: Table, best: xr.Dataset, dim: Any, value: xr.DataArray, rows: Sequence[int]
 ) -> None:
-    searched = "plans_feasible" in best and "tensor" in best
+    searched, fields = "plans_feasible" in best and "tensor" in best, plan_fields(best)
     table.add_column(str(value.name), justify="right")
     if searched:
-        for header in ("throughput", "plan", "fast tp x dp x pp", "memory", "plans that fit"):
+        placed = f"fast {placement_head(fields)}"
+        for header in ("throughput", "plan", placed, "memory", "plans that fit"):
             table.add_column(header, justify="right")
     for i in rows:
         point = best.isel({dim: i})
         cells = [tick(best, dim, i), _cell(best, value, {dim: i})]
         if searched and bool(point.feasible):
-            words = [f"{float(point.throughput):.5g}", plan_words(point), placement_words(point)]
-            cells += [*words, size(float(point.memory), "B"), f"{int(point.plans_feasible):,}"]
+            words = [f"{float(point.throughput):.5g}", plan_words(point)]
+            cells += [
+                *words,
+                placement_words(point, fields),
+                size(float(point.memory), "B"),
+                f"{int(point.plans_feasible):,}",
+            ]
         elif searched:
             cells += ["-", "nothing fits", "-", "-", "0"]
         table.add_row(*cells)
@@ -196,11 +190,22 @@ def _thin(size: int, most: int) -> list[int]:
 
 def tick(data: xr.Dataset, dim: Any, index: int) -> str:
     """Return what stands at a point of an axis: its value, or those that move together there."""
+    if _named(data, dim):
+        return str(data.coords[dim].values[index])
     together = [c for n, c in data.coords.items() if c.dims == (dim,) and n != dim]
     own = [data.coords[dim]] if dim in data.coords else []
     named = [c for c in together or own if c.dtype.kind in "if"]
     said = [_amount(c.values[index], c.attrs.get("units", "1")) for c in named]
     return " / ".join(said) if said else str(index)
+
+
+def _named(data: xr.Dataset, dim: Any) -> bool:
+    """Return whether the points of an axis have names rather than values."""
+    return dim in data.coords and data.coords[dim].dtype.kind in "UOT"
+
+
+def _side(data: xr.Dataset, dim: Any) -> JustifyMethod:
+    return "left" if _named(data, dim) else "right"
 
 
 def _amount(value: Any, unit: str) -> str:

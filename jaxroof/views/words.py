@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from jaxroof.views.tables import MEMORY, PARTS, placement_words, plan_words, seconds, size, tick
+from jaxroof.views.plans import placement_words, plan_fields, plan_words
+from jaxroof.views.tables import MEMORY, PARTS, seconds, size, tick
 
 BINDS = {
     "time_compute": "arithmetic and launches",
@@ -16,6 +17,8 @@ BINDS = {
     "time_pipeline": "sends between stages",
     "time_bubble": "the pipeline bubble",
 }
+
+NO_MEMORY, NO_LEGAL_PLAN = 1, 2  # of the flag `reason`
 
 
 def counts_sentence(
@@ -30,7 +33,7 @@ def counts_sentence(
         for name, count in refused.items()
         if count and name in refusals
     ]
-    rules = f" The rules of the split dropped {_listing(said)}." if said else ""
+    rules = f" The rules of the split dropped {listing(said)}." if said else ""
     if refused.get("where"):
         rules += f" Your constraints dropped {refused['where']:,} plans."
     if legal == 0:
@@ -113,23 +116,14 @@ def mine_sentences(
     differences = {n: float(row[n]) - float(best[n]) for n in PARTS}
     worst = sorted(differences, key=lambda n: -differences[n])[:2]
     more = [f"{seconds(differences[n])} more in {BINDS[n]}" for n in worst if differences[n] > 0]
-    fields = (
-        "data",
-        "tensor",
-        "pipeline",
-        "microbatch",
-        "fast_tensor",
-        "fast_data",
-        "fast_pipeline",
-    )
     other = [
         f"{name} {int(row.data_vars[name])} instead of {int(best.data_vars[name])}"
-        for name in fields
+        for name in plan_fields(data)
         if int(row.data_vars[name]) != int(best.data_vars[name])
     ]
     return (
         f"{said}: place {place:,} of the {len(order):,} plans that fit, {gap} behind "
-        f"the best in {objective}. It has {_listing(other)}, and spends {_listing(more)}."
+        f"the best in {objective}. It has {listing(other)}, and spends {listing(more)}."
     )
 
 
@@ -142,7 +136,12 @@ def _plans(count: int) -> str:
     return "1 legal plan" if count == 1 else f"{count:,} legal plans"
 
 
-def _listing(words: Sequence[str]) -> str:
+def listing(words: Sequence[str]) -> str:
+    """Return several things as a part of a sentence.
+
+    >>> listing(["a"]), listing(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
@@ -182,17 +181,37 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
 
 
 def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:
-    """Return at how many points of a search nothing fits, and the least that it takes."""
-    _, need, legal = xr.broadcast(best.feasible, best.memory_least, best.plans_legal)
+    """Return at how many points of a search nothing fits, the least that it takes, what misses."""
+    names = ("memory_least", "memory_missing", "reason")
+    _, need, missing, reason = xr.broadcast(best.feasible, *(best[name] for name in names))
     needs = need.values[~feasible]
     least = (
         f"; the smallest needs {size(float(np.nanmin(needs)), 'B')}"
         if np.isfinite(needs).any()
         else ""
     )
-    empty = int(np.sum(legal.values[~feasible] == 0))
+    empty = int(np.sum(reason.values[~feasible] == NO_LEGAL_PLAN))
     none = f"; at {empty:,} of them no plan is legal" if empty else ""
-    return f"No plan fits at {int((~feasible).sum()):,} of {feasible.size:,} points{least}{none}."
+    said = f"No plan fits at {int((~feasible).sum()):,} of {feasible.size:,} points{least}{none}."
+    return f"{said}{_missing(best, missing, (reason == NO_MEMORY).values & ~feasible)}"
+
+
+def _missing(best: xr.Dataset, missing: xr.DataArray, unfit: np.ndarray) -> str:
+    """Return how much memory is missing where some is, the least and the most of it."""
+    if not unfit.any():
+        return ""
+    lacks = np.where(unfit, missing.values, np.nan)
+
+    def said(position: int) -> str:
+        index = map(int, np.unravel_index(position, lacks.shape))
+        at = ", ".join(f"{d} {tick(best, d, i)}" for d, i in zip(missing.dims, index, strict=True))
+        amount = size(float(lacks.flat[position]), "B")
+        return f"{amount} at {at}" if at else amount
+
+    least, most = int(np.nanargmin(lacks)), int(np.nanargmax(lacks))
+    if least == most:
+        return f" Missing there: {said(least)}."
+    return f" Missing: {said(least)}, to {said(most)}."
 
 
 def _refused(best: xr.Dataset, feasible: np.ndarray) -> str:
@@ -206,4 +225,4 @@ def _refused(best: xr.Dataset, feasible: np.ndarray) -> str:
     }
     broken = [f'"{words}" fails at {count:,}' for words, count in counts.items() if count]
     unfit = f"{int((~feasible).sum()):,} of {feasible.size:,} points"
-    return f"{unfit} are not feasible: {_listing(broken)}."
+    return f"{unfit} are not feasible: {listing(broken)}."

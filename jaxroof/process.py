@@ -1,0 +1,64 @@
+"""A process of our own: its compile cache, a device for each core, its streams and signals."""
+
+import _thread
+import contextlib
+import io
+import os
+import pathlib
+import signal
+import sys
+import threading
+from typing import Any
+
+
+def start() -> None:
+    """Set up JAX for a process of our own: a compile cache, a device for each core."""
+    import jax
+
+    folder = os.environ.get("JAXROOF_CACHE") or _cache_folder()
+    try:
+        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = ""  # a home that cannot be written: compile anew each time
+    if folder:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    jax.config.update("jax_num_cpu_devices", _cores())
+
+
+def _cores() -> int:
+    usable = getattr(os, "sched_getaffinity", None)
+    return len(usable(0)) if usable else os.cpu_count() or 1
+
+
+def _cache_folder() -> str:
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(home, "jaxroof")
+
+
+def prepare_streams() -> None:
+    """Print what a stream can; die of a closed pipe as other tools do; lose no Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    before = sys.unraisablehook
+
+    def again(what: Any) -> None:
+        """Interrupt once more where a callback of a library swallowed the first Ctrl-C."""
+        if what.exc_type is None or not issubclass(what.exc_type, KeyboardInterrupt):
+            before(what)
+            return
+        timer = threading.Timer(0.02, _thread.interrupt_main)
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = again
+
+
+def silence(stream: Any) -> None:
+    """Let a stream that cannot be written end without a word."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

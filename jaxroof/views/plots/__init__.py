@@ -1,0 +1,126 @@
+"""Pictures of datasets, for people and for papers (``pip install 'jaxroof[plot]'``).
+
+Every function takes a Dataset and returns a matplotlib Figure, which needs no display.
+"""
+
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import xarray as xr
+
+from jaxroof.engine.store import Path, placeable, replacing
+from jaxroof.errors import InputError, refusal, unknown
+
+try:
+    from matplotlib.figure import Figure
+
+    from jaxroof.views.plots.bars import plans_and_time
+    from jaxroof.views.plots.choose import best, named, over
+    from jaxroof.views.plots.collectives import collectives_against_measured
+    from jaxroof.views.plots.compare import comparison
+    from jaxroof.views.plots.layers import layer_bars
+    from jaxroof.views.plots.maps import machine_map
+    from jaxroof.views.plots.ratios import speedup
+    from jaxroof.views.plots.scaling import normalised_throughput, training_days
+    from jaxroof.views.plots.stairs import staircase
+except ImportError as error:
+    if (error.name or "").partition(".")[0] != "matplotlib":
+        raise
+    raise InputError(
+        "pictures need matplotlib; install it with: pip install 'jaxroof[plot]'"
+    ) from None
+
+__all__ = [
+    "KINDS",
+    "collectives_against_measured",
+    "comparison",
+    "draw",
+    "drawable",
+    "layer_bars",
+    "machine_map",
+    "normalised_throughput",
+    "plans_and_time",
+    "save",
+    "speedup",
+    "staircase",
+    "training_days",
+]
+
+KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
+    "training_days": training_days,
+    "normalised_throughput": normalised_throughput,
+    "plans_and_time": plans_and_time,
+    "speedup": speedup,
+    "machine_map": machine_map,
+    "comparison": comparison,
+    "staircase": staircase,
+    "layer_bars": layer_bars,
+    "collectives_against_measured": collectives_against_measured,
+}
+ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
+    ".png": {},
+    ".svg": {"metadata": {"Date": None}},
+    ".pdf": {"metadata": {"CreationDate": None}},
+}
+
+
+def draw(data: xr.Dataset, kind: str | None = None) -> Figure:
+    """Return a picture of a dataset: of a kind by name, of its sweep, or of its dimensions.
+
+    Raises: InputError for an unknown kind (with the nearest), data that no kind shows, or data
+    that lack what the kind draws.
+    """
+    chosen = kind or str(data.attrs.get("picture") or _kind(data))
+    if chosen not in KINDS:
+        raise unknown("", chosen, "kind of picture", KINDS)
+    return KINDS[chosen](data)
+
+
+def _kind(data: xr.Dataset) -> str:
+    """Return the kind of picture that shows all dimensions of the data."""
+    for dim, kind in (("operation", "layer_bars"), ("step_number", "staircase")):
+        if dim in data.sizes:
+            return kind
+    if "measured" in data and "op" in data.coords:
+        return "collectives_against_measured"
+    kept = best(data)
+    dims = set(map(str, kept.sizes))
+    numbers = dims - {*named(kept), "gpus"}
+    if "time_compute" in data and dims <= set(named(kept)):
+        return "comparison"
+    if "time_compute" in data and (dims == {"gpus"} or (len(dims) == 1 and numbers)):
+        return "plans_and_time"
+    if len(numbers) == 2 or (len(numbers) == 1 and "gpus" in dims):
+        return "machine_map"
+    if "gpus" in dims and not numbers and "training_days" in data:
+        return "training_days"
+    has = f"no picture shows all of the dimensions {over(data)}"
+    raise refusal("draw", f"{has}; expected a kind: {', '.join(KINDS)}.")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture to a file; the name's ending says how (.png, .svg, .pdf).
+
+    The file appears whole or not at all.
+    Raises: InputError for another ending, or where the file cannot be written.
+    """
+    drawable(path)
+    ending = pathlib.Path(path).suffix
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=ending.removeprefix("."), **ENDINGS[ending])
+
+
+def drawable(path: Path) -> None:
+    """Check, before any work, that a picture can be written to a path.
+
+    Raises: InputError that says why it cannot.
+    """
+    ending = pathlib.Path(path).suffix
+    if ending not in ENDINGS:
+        raise InputError(
+            f"{os.fspath(path)}: cannot tell the kind of picture from {ending!r}; "
+            f"expected a name that ends in {', '.join(ENDINGS)}"
+        )
+    placeable(path)

@@ -1,0 +1,220 @@
+"""Bars: the plans of a sweep with their memory and time, and machines and splits side by side."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+
+from jaxroof.errors import refusal
+from jaxroof.views.plots import choose, style
+
+DEGREES = {  # of a plan: words, colour
+    "microbatches": ("microbatches", style.GREY),
+    "tensor": ("tensor", style.VERMILION),
+    "context": ("context", style.PURPLE),
+    "data": ("data", style.GREEN),
+    "pipeline": ("pipeline", style.BLUE),
+}
+SHORT = {  # of a configuration's tick
+    "pipeline": "pp",
+    "data": "dp",
+    "tensor": "tp",
+    "context": "cp",
+    "microbatch": "mb",
+    "panels": "panels",
+    "fast_data": "fast dp",
+    "fast_tensor": "fast tp",
+    "fast_context": "fast cp",
+    "fast_pipeline": "fast pp",
+}
+LEAST_SHARE = 1.0  # per cent: smaller shares are not written
+CRAMPED = 2.6  # per cent: smaller shares are written beside their bar
+CLEAR = 4.6  # per cent between a share and the mark of the step time
+TOP = 104.0  # per cent
+DARK = (style.BLUE, style.VERMILION, style.GREEN)  # white reads on these
+MOST = 40  # points of one picture
+KEPT = 2  # cluster sizes drawn below the first that fits
+
+
+def plans_and_time(data: xr.Dataset) -> Figure:
+    """Return, along one dimension, the plan and its memory above, the shares of its time below.
+
+    Degrees, and the step time below, are on axes in powers of two; memory is in GB.
+    Raises: InputError where the data have not one dimension, or lack time parts or plan fields.
+    """
+    picture = "plans_and_time"
+    kept = choose.best(data)
+    choose.needs(kept, picture, ("step_time", "memory", *style.PARTS))
+    dim = "gpus" if "gpus" in kept.sizes else next(map(str, kept.sizes), "")
+    choose.only(kept, picture, (dim,))
+    kept = kept if dim else kept.expand_dims("point")
+    dim = dim or "point"
+    if kept.sizes[dim] > MOST:
+        many = f"shows {MOST} points at most; the data have {kept.sizes[dim]:,} along {dim!r}."
+        raise refusal(picture, many)
+    kept, below = _trimmed(kept, dim)
+    degrees = _degrees(kept, picture, dim)
+    made = style.figure(choose.title(data, "Plans and where their time goes"), 9.0)
+    upper, lower = made.subplots(2, 1, sharex=True, height_ratios=(1.0, 1.15))
+    _plans(upper, kept, dim, degrees)
+    _shares(lower, kept, dim)
+    for axes, words in ((upper, "does not fit"), (lower, "")):
+        _unfit(axes, kept, dim, below, words)
+    ticks = [_tick(kept, dim, i) for i in range(kept.sizes[dim])]
+    lower.set_xticks(range(len(ticks)), ticks, fontsize=9 if len(ticks) < 14 else 7)
+    tied = choose.tied(kept, dim)
+    words = kept[dim].attrs.get("long_name", dim) if tied == [dim] else dim
+    lower.set_xlabel("accelerators" if dim == "gpus" else str(words).replace("_", " "))
+    return made
+
+
+def _degrees(data: xr.Dataset, picture: str, dim: str) -> dict[str, np.ndarray]:
+    """Return the degrees of every plan along the dimension; context where it is used."""
+    found = {}
+    for name in ("data", "tensor", "context", "pipeline", "microbatch", "global_batch"):
+        value = choose.field(data, name)
+        if value is None:
+            choose.needs(data, picture, () if name == "context" else (name,))
+            continue
+        found[name] = np.broadcast_to(value.values, data.sizes[dim]).astype(np.float64)
+    fits = found["tensor"] > 0
+    whole = {name: np.where(fits, values, np.nan) for name, values in found.items()}
+    whole["microbatches"] = whole["global_batch"] / (whole["data"] * whole["microbatch"])
+    if "context" in whole and np.nanmax(whole["context"], initial=1.0) <= 1.0:
+        del whole["context"]
+    return {name: whole[name] for name in DEGREES if name in whole}
+
+
+def _plans(axes: Axes, data: xr.Dataset, dim: str, degrees: dict[str, np.ndarray]) -> None:
+    places, width = np.arange(data.sizes[dim]), 0.8 / len(degrees)
+    for i, (name, values) in enumerate(degrees.items()):
+        words, colour = DEGREES[name]
+        left = places - 0.4 + (i + 0.5) * width
+        # a degree of 1 would have no height on this axis
+        axes.bar(left, values - 0.5, width, bottom=0.5, color=colour, label=words)
+    most = max(float(np.nanmax(values, initial=2.0)) for values in degrees.values())
+    style.powers_of_two(axes.yaxis, 1.0, most, labels=9)
+    axes.set(ylim=(0.5, most * 3), xlim=(-0.6, len(places) - 0.4), ylabel="degree, microbatches")
+    twin = axes.twinx()
+    memory = data.memory.values / 1e9
+    twin.plot(places, memory, "--o", color="black", markersize=4, label="memory")
+    top = float(np.nanmax(memory, initial=1.0))
+    limit = choose.capacity(data)
+    if limit is not None:
+        held = np.broadcast_to(limit.values / 1e9, places.shape)
+        edges = np.repeat(np.append(places - 0.5, places[-1] + 0.5), 2)[1:-1]
+        twin.plot(edges, np.repeat(held, 2), color=style.BLACK, linewidth=1, label="capacity")
+        top = max(top, float(held.max()))
+    twin.set(ylim=(0, 1.2 * top), ylabel="memory of one accelerator [GB]")
+    style.grid(axes, "y")
+    _legend(axes, twin)
+
+
+def _shares(axes: Axes, data: xr.Dataset, dim: str) -> None:
+    places = np.arange(data.sizes[dim])
+    step = data.step_time.values
+    axes.set(ylim=(0, TOP), ylabel="share of the step time")
+    axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    twin = axes.twinx()
+    twin.plot(places, step, "-D", color="white", markersize=7, linewidth=4)
+    twin.plot(places, step, "-D", color="black", markersize=4, linewidth=1.4, label="step time")
+    held = step[np.isfinite(step)] if np.isfinite(step).any() else np.ones(1)
+    _log2_seconds(twin, float(held.min()), float(held.max()))
+    low, high = np.log2(twin.get_ylim())
+    marks = TOP * (np.log2(step) - low) / (high - low)
+    start, beside = np.zeros(len(places)), np.full(len(places), -np.inf)
+    for name, (words, colour) in style.PARTS.items():
+        share = 100.0 * np.broadcast_to(data[name].values, step.shape) / step
+        axes.bar(places, share, 0.6, bottom=start, color=colour, label=words)
+        for i in np.flatnonzero(share > LEAST_SHARE):
+            inside = _inside(start[i], share[i], marks[i])
+            if inside is None:
+                beside[i] = max(start[i] + share[i] / 2, beside[i] + CRAMPED)
+            ink = "white" if inside is not None and colour in DARK else "black"
+            twin.text(
+                float(i) + (0.31 if inside is None else 0.0),
+                float(beside[i]) if inside is None else inside,
+                f"{share[i]:.1f}",
+                transform=axes.transData,
+                color=ink,
+                fontsize=6.5 if inside is None else 7.5,
+                ha="left" if inside is None else "center",
+                va="center",
+            )
+        start = start + share
+    _legend(axes, twin)
+
+
+def _legend(axes: Axes, twin: Axes) -> None:
+    """Put one legend of both axes above them."""
+    handles, words = axes.get_legend_handles_labels()
+    more, said = twin.get_legend_handles_labels()
+    above = (0.5, 1.0)
+    axes.legend(
+        [*handles, *more], [*words, *said], loc="lower center", bbox_to_anchor=above, ncols=7
+    )
+
+
+def _inside(start: float, share: float, mark: float) -> float | None:
+    """Return where in a bar its share is written, clear of the mark on it; None: beside it."""
+    if share < CRAMPED:
+        return None
+    middle = start + share / 2
+    if abs(middle - mark) >= CLEAR:
+        return middle
+    moved = mark + CLEAR if middle >= mark else mark - CLEAR
+    return moved if start + CRAMPED / 2 <= moved <= start + share - CRAMPED / 2 else None
+
+
+def _log2_seconds(axes: Axes, least: float, most: float) -> None:
+    low, high = np.floor(np.log2(least)), np.ceil(np.log2(most))
+    axes.set_yscale("log", base=2)
+    axes.set(ylim=(2.0**low / 1.2, 2.0**high * 1.2), ylabel="step time [s]")
+    ticks = 2.0 ** np.arange(low, high + 1)
+    axes.yaxis.set_major_locator(FixedLocator(ticks.tolist()))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(style.count))
+
+
+def _trimmed(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, str]:
+    """Return the data without most sizes below the first that fits, and how to name the rest."""
+    fits = np.isfinite(data.step_time.values)
+    if dim != "gpus" or fits.all() or not fits.any():
+        return data, ""
+    first = int(fits.argmax())
+    below = f"nothing fits below {style.count(float(data.gpus[first]))}" if first else ""
+    return data.isel(gpus=slice(max(0, first - KEPT), None)), below
+
+
+def _unfit(axes: Axes, data: xr.Dataset, dim: str, below: str, words: str) -> None:
+    """Hatch the places where the plan, or every plan, does not fit."""
+    if "feasible" not in data:
+        return
+    fits = np.broadcast_to(data.feasible.values, data.sizes[dim])
+    for run in np.split(np.arange(len(fits)), np.flatnonzero(np.diff(fits)) + 1):
+        if len(run) and not fits[run[0]]:
+            none = not np.isfinite(np.broadcast_to(data.step_time.values, fits.shape)[run]).any()
+            style.band(
+                axes,
+                run[0] - 0.5,
+                run[-1] + 0.5,
+                (below if run[0] == 0 and below else "nothing fits") if none else "",
+            )
+            if words and not none:
+                where = axes.get_xaxis_transform()
+                style.note(axes, run.mean(), 0.97, words, va="top", transform=where)
+
+
+def _tick(data: xr.Dataset, dim: str, index: int) -> str:
+    """Return what a configuration is: the fields that move, one a line."""
+    said = []
+    for name in choose.tied(data, dim):
+        value, unit = data[name].values[index], data[name].attrs.get("units", "1")
+        number = data[name].dtype.kind in "if"
+        words = (
+            choose.amount(float(value), unit) if number and unit not in ("1", "sequence") else ""
+        )
+        words = words or (style.count(float(value)) if number else str(value))
+        said.append(words if name == dim else f"{SHORT.get(name, name)} {words}")
+    return "\n".join(said) if said else str(index)

@@ -1,0 +1,83 @@
+"""Named systems, splits and models side by side, as bars of their step time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from jaxroof.views.plots import choose, style
+
+MANY = 18  # bars, from which on their numbers stand upright
+
+
+def comparison(data: xr.Dataset) -> Figure:
+    """Return the step times of named systems, splits and models as bars of their time parts.
+
+    Above each bar stands its ratio to the fastest of its model; where nothing fits, the reason.
+    Raises: InputError where the data vary over anything else, or lack time parts.
+    """
+    picture = "comparison"
+    kept = choose.best(data)
+    choose.needs(kept, picture, ("step_time", *style.PARTS))
+    choose.only(kept, picture, choose.named(kept))
+    parts = choose.panels(kept, ("model",))
+    made = style.figure(choose.title(data, "Step times side by side"), 1.4 + 4.6 * len(parts))
+    cells = made.subplots(len(parts), 1, squeeze=False).ravel()
+    for axes, (name, part) in zip(cells, parts, strict=True):
+        _compare(axes, part)
+        axes.set_title(name, fontsize=11, pad=20 if "system" in part.sizes else 6)
+    handles, words = cells[0].get_legend_handles_labels()
+    made.legend(handles, words, loc="outside lower center", ncols=6)
+    return made
+
+
+def _compare(axes: Axes, part: xr.Dataset) -> None:
+    groups = choose.panels(part, ("system",))
+    rows = [
+        (place, words, group, row)
+        for place, (group, held) in enumerate(groups)
+        for words, row in choose.panels(held, ("split",))
+    ]
+    centres = [i + 0.6 * place for i, (place, _, _, _) in enumerate(rows)]
+    times = np.array([float(row.step_time) for _, _, _, row in rows])
+    fastest = float(np.nanmin(times, initial=np.inf))
+    top = float(np.nanmax(times, initial=0.0)) or 1.0
+    start = np.zeros(len(rows))
+    for name, (words, colour) in style.PARTS.items():
+        values = np.array([float(row[name]) for _, _, _, row in rows])
+        axes.bar(centres, values, 0.8, bottom=start, color=colour, label=words)
+        start = start + np.where(np.isfinite(values), values, 0.0)
+    small: dict[str, Any] = {
+        "fontsize": 8 if len(rows) <= MANY else 6.5,
+        "ha": "center",
+        "rotation": 0 if len(rows) <= MANY else 90,
+    }
+    for x, time, (_, _, _, row) in zip(centres, times, rows, strict=True):
+        if np.isfinite(time):
+            axes.text(x, time + 0.01 * top, f"{time / fastest:.2f}×", va="bottom", **small)
+            continue
+        style.band(axes, x - 0.4, x + 0.4)
+        style.note(axes, x, 0.5 * top, choose.reason(row), rotation=90, fontsize=8)
+    axes.set(
+        ylim=(0, (1.1 if len(rows) <= MANY else 1.18) * top),
+        ylabel="step time [s]",
+        xlim=(-0.7, centres[-1] + 0.7),
+    )
+    plain = "split" not in part.sizes
+    names = [group if plain else words for _, words, group, _ in rows]
+    turned = 0 if len(rows) <= 9 else 60
+    axes.set_xticks(centres, names, rotation=turned, ha="right" if turned else "center")
+    style.grid(axes, "y")
+    if not plain and "system" in part.sizes:
+        _headings(axes, [(centres[i], rows[i][2]) for i in range(len(rows))])
+
+
+def _headings(axes: Axes, members: Sequence[tuple[float, str]]) -> None:
+    """Write the name of each group above its bars."""
+    for name in dict.fromkeys(name for _, name in members):
+        middle = float(np.mean([x for x, own in members if own == name]))
+        where = axes.get_xaxis_transform()
+        axes.text(middle, 1.01, name, ha="center", va="bottom", fontsize=9, transform=where)

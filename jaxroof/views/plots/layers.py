@@ -1,0 +1,64 @@
+"""The operations of one layer: where their microseconds go."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from jaxroof.views.plots import choose, style
+
+KINDS = {  # what an operation waits for: words, colour
+    "compute": ("arithmetic and launch", style.BLUE),
+    "memory": ("HBM not hidden", style.SKY),
+    "tensor": ("tensor links", style.VERMILION),
+}
+WAYS = ("forward", "backward")
+
+
+def layer_bars(data: xr.Dataset) -> Figure:
+    """Return the time of each operation of one layer as stacked bars, forward and backward.
+
+    Raises: InputError for data that ``layers`` did not make.
+    """
+    picture = "layer_bars"
+    fields = [f"{kind}_{way}" for way in WAYS for kind in (*KINDS, "time")]
+    choose.needs(data, picture, fields, ("operation",))
+    choose.only(data, picture, ("operation",))
+    names = data.operation.values.astype(str).tolist()
+    title = choose.title(data, "One layer, one microbatch, one accelerator")
+    made = style.figure(title, 1.9 + 0.3 * len(names))
+    left, right = made.subplots(1, 2, sharey=True)
+    for axes, way in ((left, WAYS[0]), (right, WAYS[1])):
+        _bars(axes, data, way)
+        total = float(data[f"time_{way}"].sum()) * 1e6
+        axes.set_title(f"{way}: {total:,.0f} us", fontsize=10)
+        axes.set_xlabel("time [us]")
+    left.set_yticks(range(len(names)), names)
+    left.invert_yaxis()
+    handles, words = right.get_legend_handles_labels()
+    made.legend(handles, words, loc="outside lower center", ncols=4)
+    return made
+
+
+def _bars(axes: Axes, data: xr.Dataset, way: str) -> None:
+    places = np.arange(data.sizes["operation"])
+    start = np.zeros(len(places))
+    whole = data[f"time_{way}"].values * 1e6
+    parts = {words: (data[f"{k}_{way}"].values * 1e6, c) for k, (words, c) in KINDS.items()}
+    again = whole - sum(values for values, _ in parts.values())
+    if (again > 1e-9 * whole.max()).any():
+        parts["computed again"] = (again, style.ORANGE)
+    for words, (values, colour) in parts.items():
+        axes.barh(places, values, left=start, color=colour, label=words, height=0.7)
+        start = start + values
+    for place, value in zip(places, whole, strict=True):
+        axes.annotate(
+            f"{value:,.0f}" if value >= 100 else f"{value:.3g}",
+            (value, place),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
+    axes.set_xlim(0, 1.15 * whole.max())
+    style.grid(axes, "x")

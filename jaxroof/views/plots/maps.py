@@ -1,0 +1,212 @@
+"""Maps over two fields of a machine: what the best plan reaches, and where nothing fits."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from jaxroof.errors import refusal
+from jaxroof.named import system
+from jaxroof.views.plots import choose, style
+from jaxroof.views.plots.fields import fraction, primary, rank, readable, words_of
+from jaxroof.views.plots.regions import plan_borders, white_words
+
+LEVELS = 20  # of the filled contour
+VALUES = {"training_days": "days of training [day]", "step_time": "step time [s]"}
+WIDE = 2.0  # ratio of results from which on the levels are in equal ratios
+
+
+def machine_map(
+    data: xr.Dataset,
+    value: str = "training_days",
+    at: Mapping[str, Any] | None = None,
+    plans: bool = True,
+) -> Figure:
+    """Return a filled contour of a result over two machine axes, real systems marked.
+
+    ``at`` chooses points of further dimensions ({"gpus": 8192}); one that is left makes panels.
+    Where nothing fits is hatched, with the least memory that it takes. ``plans`` draws where the
+    tensor and pipeline degrees of the best plan change.
+    Raises: InputError where the data lack the value, or two axes of numbers.
+    """
+    picture = "machine_map"
+    kept = choose.best(choose.pick(data, dict(at or {}), picture))
+    choose.needs(kept, picture, (value,))
+    x, y, across = _axes_of(kept, picture)
+    parts = choose.panels(kept, (across,) if across else ())
+    held = choose.held(kept, kept[value])
+    least, most = float(held.min()), float(held.max())
+    columns = min(2, len(parts))
+    rows = -(-len(parts) // columns)
+    made = style.figure(choose.title(data, "What a machine's fields buy"), 1.4 + 5.2 * rows)
+    cells = made.subplots(rows, columns, squeeze=False).ravel()
+    drawn = None
+    for axes, (name, part) in zip(cells, parts, strict=False):
+        axes.set_title(name, fontsize=10)
+        filled = _map(axes, part, part[value], (x, y), (least, most))
+        drawn = filled or drawn
+        marks = _mark(axes, part, x, y)
+        if filled is not None and plans and {"tensor", "pipeline"} <= set(part.data_vars):
+            plan_borders(axes, part, (x, y), marks)
+    for spare in cells[len(parts) :]:
+        spare.remove()
+    if drawn is not None:
+        unit = kept[value].attrs.get("units", "1")
+        words = VALUES.get(value, style.with_unit(value.replace("_", " "), unit.strip("1")))
+        bar = made.colorbar(drawn, ax=list(cells[: len(parts)]), label=words, fraction=0.05)
+        bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:.3g}")
+    return made
+
+
+def _axes_of(data: xr.Dataset, picture: str) -> tuple[str, str, str]:
+    """Return the dimensions of the x and the y axis, and the one that makes panels, if any."""
+    numbers = [
+        str(dim)
+        for dim in data.sizes
+        if dim not in (*choose.named(data), "gpus") and choose.tied(data, dim)
+        if all(data[name].dtype.kind in "if" for name in choose.tied(data, dim))
+    ]
+    rest = [str(dim) for dim in data.sizes if dim not in numbers]
+    if len(numbers) == 1 and "gpus" in rest:
+        numbers, rest = [*numbers, "gpus"], [dim for dim in rest if dim != "gpus"]
+    if len(numbers) != 2:
+        has = f"the data have {choose.over(data)}"
+        raise refusal(
+            picture, f"needs two axes of numbers; {has}. Choose with at={{dimension: value}}."
+        )
+    if len(rest) > 1:
+        raise refusal(picture, f"too many dimensions: {', '.join(rest)}; choose with at=.")
+    numbers.sort(key=lambda dim: rank(primary(data, dim)))
+    return numbers[0], numbers[1], rest[0] if rest else ""
+
+
+def _map(
+    axes: Axes,
+    part: xr.Dataset,
+    value: xr.DataArray,
+    dims: tuple[str, str],
+    limits: tuple[float, float],
+) -> Any:
+    """Fill one map and set its axes; return what a colour bar belongs to, None if all is empty."""
+    (x, across), (y, up) = readable(part, dims[0]), readable(part, dims[1])
+    held = choose.held(part, value).transpose(dims[1], dims[0]).values
+    axes.set(xlabel=across, ylabel=up, xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+    for axis, numbers in ((axes.xaxis, x), (axes.yaxis, y)):
+        if _geometric(numbers):
+            style.powers_of_two(axis, float(numbers.min()), float(numbers.max()), labels=9)
+    axes.set(xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+    _tied_axes(axes, part, dims)
+    axes.add_patch(style.unfit_ground(axes))
+    unfit = ~np.isfinite(held)
+    if unfit.any():
+        _name_unfit(axes, part, unfit, dims)
+    if unfit.all() or min(held.shape) < 2:
+        return None
+    least, most = limits
+    space = np.geomspace if most / least > WIDE else np.linspace
+    levels = space(least, most if most > least else least * 1.01, LEVELS + 1)
+    return axes.contourf(
+        x, y, np.ma.masked_invalid(held), levels=levels, cmap="viridis_r", zorder=1
+    )
+
+
+def _geometric(values: np.ndarray) -> bool:
+    """Return whether an axis is spaced in equal ratios rather than in equal steps."""
+    if len(values) < 3 or values.min() <= 0 or values.max() / values.min() < 4:
+        return False
+    return bool(np.ptp(np.diff(np.log(values))) < np.ptp(np.diff(values)) / np.ptp(values) * 0.5)
+
+
+def _tied_axes(axes: Axes, part: xr.Dataset, dims: tuple[str, str]) -> None:
+    """Write what moves together with the x axis above it; name what moves with the y axis."""
+    for dim, side in zip(dims, "xy", strict=True):
+        shown = primary(part, dim)
+        others = [name for name in choose.tied(part, dim) if name != shown]
+        if not others:
+            continue
+        if side == "y":
+            words = " and ".join(words_of(name) for name in others)
+            axes.set_ylabel(f"{axes.get_ylabel()}, {words} with it")
+            continue
+        place, _ = readable(part, dim)
+        unit = str(part[others[0]].attrs.get("units", "1"))
+        scale, unit = style.human(part[others[0]].values, unit)
+        chosen = _apart(place, 0.09 * float(np.ptp(place)))
+        labels = [f"{part[others[0]].values[i] / scale:.3g}" for i in chosen]
+        twin = axes.secondary_xaxis("top")
+        twin.set_xticks([float(place[i]) for i in chosen], labels)
+        twin.set_xlabel(style.with_unit(f"{words_of(others[0])} that goes with it", unit))
+
+
+def _apart(places: np.ndarray, least: float) -> list[int]:
+    """Return points of an axis that lie so far apart that their labels do not touch."""
+    chosen: list[int] = []
+    for i in np.argsort(places).tolist():
+        if not chosen or places[i] - places[chosen[-1]] >= least:
+            chosen.append(i)
+    return chosen
+
+
+def _name_unfit(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]) -> None:
+    """Write in the hatched part what the leanest plan there would need."""
+    words = "nothing fits"
+    if "memory_least" in part:
+        none = xr.DataArray(unfit, dims=(dims[1], dims[0]))
+        needs = part.memory_least.where(none).min()
+        if np.isfinite(float(needs)):
+            words += f": needs {choose.amount(float(needs), 'B')}"
+    columns, rows = np.flatnonzero(unfit.any(axis=0)), np.flatnonzero(unfit.any(axis=1))
+    (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
+    left, right = fraction(axes, "x", x[columns[[0, -1]]])
+    low, high = fraction(axes, "y", y[rows[[0, -1]]])
+    turned = 90 if right - left < 0.35 and high - low > 0.5 else 0
+    middle = (max((left + right) / 2, 0.03), (low + high) / 2)
+    style.note(axes, *middle, words, rotation=turned, transform=axes.transAxes)
+
+
+def _mark(axes: Axes, part: xr.Dataset, x: str, y: str) -> list[list[float]]:
+    """Mark the real systems on the map, the machine of the run as a star; return where."""
+    marks: list[list[float]] = []
+    names = [primary(part, dim) for dim in (x, y)]
+    moved = {name for dim in (x, y) for name in choose.tied(part, dim)}
+    given = {
+        path.removeprefix("system."): number
+        for path, number in choose.given(part).items()
+        if path.startswith("system.")
+    }
+    for words, known in choose.REAL.items():
+        machine = system(known)
+        if not all(hasattr(machine, name) for name in names):
+            return []
+        point, inside = [], True
+        for name, dim in zip(names, (x, y), strict=True):
+            number, values = float(getattr(machine, name)), part[name].values
+            inside &= bool(values.min() <= number <= values.max())
+            point.append(number * float((readable(part, dim)[0] / values)[-1]))
+        if not inside:
+            continue
+        same = all(float(getattr(machine, f)) == v for f, v in given.items() if f not in moved)
+        shape, size = ("*", 14) if same else ("o", 8)
+        axes.plot(*point, shape, color="white", mec="black", ms=size, clip_on=False, zorder=5)
+        _beside(axes, point, words)
+        marks.append(point)
+    return marks
+
+
+def _beside(axes: Axes, point: list[float], words: str) -> None:
+    """Write the name of a mark on the side where there is room for it."""
+    left = fraction(axes, "x", np.array(point[:1]))[0] > 0.85
+    high = fraction(axes, "y", np.array(point[1:]))[0] > 0.93
+    white_words(
+        axes,
+        point[0],
+        point[1],
+        words,
+        xytext=(-9 if left else 9, -9 if high else 7),
+        ha="right" if left else "left",
+        weight="bold",
+        zorder=6,
+    )

@@ -1,0 +1,227 @@
+"""Pictures over cluster sizes: days of training, and throughput per accelerator."""
+
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from jaxroof.errors import unknown
+from jaxroof.views.plots import choose, style
+
+Line = tuple[str, np.ndarray, np.ndarray]  # its name, cluster sizes, values (NaN: nothing fits)
+ROOM = 4.0  # how far below the first size that fits the axis begins
+
+
+def training_days(
+    data: xr.Dataset, reference: str | None = None, references: Sequence[float] | None = None
+) -> Figure:
+    """Return days of training against cluster sizes, a line a system, a panel a split and model.
+
+    Grey lines fall as 1/n from the first size that fits of ``reference`` (else of the first line
+    that has one), at its days over each of ``references`` (4 and 12; 1 where there is one line).
+    Raises: InputError where the data lack days or sizes, or have no such line.
+    """
+    picture = "training_days"
+    parts = _parts(data, picture, ("training_days",))
+    grey: list[tuple[str, Sequence[float]]] = []
+
+    def draw(axes: Axes, part: xr.Dataset) -> list[Line]:
+        lines = _lines(part, part.training_days)
+        found = _first_of(lines, reference, picture)
+        factors = references or ((4.0, 12.0) if len(lines) > 1 else (1.0,))
+        if found is not None:
+            _perfect(axes, lines, found, factors)
+            grey.append((found[0], factors))
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(style.count))
+        return lines
+
+    def named() -> dict[str, Line2D]:
+        names = {name for name, _ in grey}
+        whose = " of the first line" if len(names) > 1 else f", {next(iter(names), '')}"
+        times = ", ".join(f"{factor:g}×" for factor in (grey[0][1] if grey else ()))
+        words = f"{times} perfect scaling{whose}".removesuffix(", ").removeprefix("1× ")
+        return {words: Line2D([], [], color=style.GREY, dashes=(6, 3))} if grey else {}
+
+    made = _figure(
+        choose.title(data, "Days of training"), parts, draw, "days of training [day]", named
+    )
+    for axes in made.axes:
+        low, high = axes.get_ylim()
+        if high / low < 30:
+            axes.yaxis.set_minor_formatter(FuncFormatter(_few))
+    return made
+
+
+def _few(value: float, _: object = None) -> str:
+    """Return a minor tick of a decade where it starts with 2 or 5, else nothing."""
+    return style.count(value) if f"{value:e}"[0] in "25" else ""
+
+
+def normalised_throughput(data: xr.Dataset, reference: str | None = None) -> Figure:
+    """Return throughput per accelerator against cluster sizes, over that of one line's first size.
+
+    The line is ``reference``, else the first at which any size fits; each panel has its own.
+    Raises: InputError where the data lack throughput or sizes, or have no such line.
+    """
+    picture = "normalised_throughput"
+    parts = _parts(data, picture, ("throughput",))
+
+    def draw(axes: Axes, part: xr.Dataset) -> list[Line]:
+        lines = _lines(part, part.throughput / part.gpus)
+        found = _first_of(lines, reference, picture)
+        if found is None:
+            return lines
+        name, size, unit = found
+        axes.axhline(1.0, color=style.GREY, linewidth=0.9, zorder=1)
+        axes.set_title(f"1 is {name} at {style.count(size)}".replace("  ", " "))
+        scaled = [(label, x, y / unit) for label, x, y in lines]
+        values = np.concatenate([y[np.isfinite(y)] for _, _, y in scaled])
+        style.powers_of_two(axes.yaxis, values.min() / 2, values.max() * 2)
+        axes.set_ylim(values.min() / 1.25, values.max() * 1.25)
+        return scaled
+
+    words = "throughput per accelerator, relative"
+    return _figure(choose.title(data, "Throughput per accelerator"), parts, draw, words)
+
+
+def _parts(
+    data: xr.Dataset, picture: str, variables: Sequence[str]
+) -> list[tuple[str, xr.Dataset]]:
+    """Return one dataset a panel: over gpus, and over what makes its lines."""
+    kept = choose.best(data)
+    choose.needs(kept, picture, variables, ("gpus",))
+    dims = [str(dim) for dim in kept.sizes if dim != "gpus"]
+    lines = "system" if "system" in dims else dims[-1] if dims else ""
+    across = [dim for dim in dims if dim != lines]
+    choose.only(kept, picture, ("gpus", lines, *choose.named(kept)))
+    return choose.panels(kept, sorted(across))
+
+
+def _lines(part: xr.Dataset, value: xr.DataArray) -> list[Line]:
+    names = [str(dim) for dim in part.sizes if dim != "gpus"]
+    values = choose.held(part, value)
+    sizes = part.gpus.values.astype(np.float64)
+    if not names:
+        return [("", sizes, values.values)]
+    dim = names[0]
+    return [
+        (choose.label(part, dim, i), sizes, values.isel({dim: i}).values)
+        for i in range(part.sizes[dim])
+    ]
+
+
+def _first(line: Line) -> tuple[str, float, float] | None:
+    """Return the name, the first size that fits and the value there."""
+    name, sizes, values = line
+    held = np.flatnonzero(np.isfinite(values))
+    return (name, float(sizes[held[0]]), float(values[held[0]])) if len(held) else None
+
+
+def _first_of(
+    lines: Sequence[Line], reference: str | None, picture: str
+) -> tuple[str, float, float] | None:
+    if reference is not None and reference not in [name for name, _, _ in lines]:
+        names = [name for name, _, _ in lines]
+        raise unknown(f"{picture}: reference", reference, "line of the picture", names)
+    kept = [line for line in lines if reference in (None, line[0])]
+    return next((found for found in map(_first, kept) if found is not None), None)
+
+
+def _perfect(
+    axes: Axes,
+    lines: Sequence[Line],
+    found: tuple[str, float, float],
+    factors: Sequence[float],
+) -> None:
+    """Draw perfect scaling from the first size of one line on, at its days over each factor."""
+    _, size, days = found
+    sizes = lines[0][1]
+    ends = np.array([size, sizes.max()])
+    for factor in factors:
+        values = days / factor * size / ends
+        axes.plot(ends, values, color=style.GREY, linewidth=1.1, dashes=(6, 3), zorder=1)
+        axes.annotate(
+            f"{factor:g}×",
+            (float(ends[1]), float(values[1])),
+            xytext=(3, 0),
+            textcoords="offset points",
+            ha="left",
+            va="center",
+            fontsize=8,
+            color="#555555",
+        )
+
+
+def _figure(
+    title: str,
+    parts: Sequence[tuple[str, xr.Dataset]],
+    draw: Callable[[Axes, xr.Dataset], list[Line]],
+    words: str,
+    named: Callable[[], dict[str, Line2D]] | None = None,
+) -> Figure:
+    across = min(len(parts), 3)
+    down = -(-len(parts) // across)
+    made = style.figure(title, 6.2 if down == 1 else 1.0 + 4.4 * down)
+    share: Literal["row", "none"] = "row" if named is not None else "none"  # ratios do not compare
+    cells = made.subplots(down, across, squeeze=False, sharey=share).ravel()
+    entries: dict[str, Line2D] = {}
+    for axes, (name, part) in zip(cells, parts, strict=False):
+        lines = draw(axes, part)
+        _panel(axes, lines, entries, 14 // across)
+        words_above = filter(None, (name, axes.get_title()))
+        axes.set_title("; ".join(words_above), fontsize=10)
+    for spare in cells[len(parts) :]:
+        spare.remove()
+    for i, axes in enumerate(cells[: len(parts)]):
+        if i % across == 0:
+            axes.set_ylabel(words)
+    entries = style.ordered(entries, _names(parts))
+    if entries or named is not None:
+        entries["first size that fits"] = Line2D(
+            [], [], color="black", marker="o", markersize=9, fillstyle="none", linestyle="none"
+        )
+        entries |= named() if named is not None else {}
+        made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=5)
+    return made
+
+
+def _names(parts: Sequence[tuple[str, xr.Dataset]]) -> list[str]:
+    return [name for name, _, _ in _lines(parts[0][1], parts[0][1].gpus)]
+
+
+def _panel(axes: Axes, lines: Sequence[Line], entries: dict[str, Line2D], labels: int) -> None:
+    """Draw the lines of one panel, ring the first size of each, hatch where none fits."""
+    names = [name for name, _, _ in lines]
+    firsts = [found for found in map(_first, lines) if found is not None]
+    if not firsts:
+        style.nothing(axes, "nothing fits at any size\n" + ("on any line" if names[0] else ""))
+        return
+    sizes = lines[0][1]
+    start = min(size for _, size, _ in firsts)
+    shown = sizes[sizes >= start / ROOM]
+    for name, x, y in lines:
+        look = style.line_style(names, name)
+        kept = np.isin(x, shown)
+        drawn = axes.plot(x[kept], y[kept], label=name or None, zorder=3, **look)
+        if name and np.isfinite(y).any():
+            entries.setdefault(name, drawn[0])
+    for name, size, value in firsts:
+        colour = style.line_style(names, name)["color"]
+        axes.plot(size, value, "o", markersize=10, fillstyle="none", color=colour, zorder=4)
+    style.sizes_axis(axes, shown, labels)
+    if shown[0] < start:
+        edge = float((start * sizes[sizes < start].max()) ** 0.5)
+        style.band(axes, axes.get_xlim()[0], edge, f"nothing fits below {style.count(start)}")
+    absent = [name for name, _, y in lines if not np.isfinite(y).any()]
+    if absent:
+        words = "does not fit at any size: " + ", ".join(absent)
+        words = textwrap.fill(words, 6 * labels)
+        style.note(axes, 0.5, 0.02, words, va="bottom", fontsize=8, transform=axes.transAxes)
+    style.grid(axes)

@@ -1,0 +1,191 @@
+"""The staircase of step time against memory: what each byte of an accelerator buys."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from jaxroof.errors import refusal
+from jaxroof.named import system
+from jaxroof.views.plots import choose, style
+
+MOST = 8  # staircases in one picture
+WIDE = 8.0  # ratio of memories from which on they are in powers of two
+NAMED = 3  # staircases in one picture whose plans are written
+
+
+def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
+    """Return the best step time that a memory of each size allows, its plans written at the steps.
+
+    Each value of a further dimension, or of the coordinates of the steps (as ``pareto`` gives
+    them), makes a staircase. Lines stand at the capacity of
+    real systems and of the machine searched; ``days`` draws the step time that takes so long.
+    Raises: InputError where the data lack steps, or days are asked for and not there.
+    """
+    picture = "staircase"
+    choose.needs(data, picture, ("memory", "step_time"), ("step_number",))
+    kept = data.squeeze([d for d, n in data.sizes.items() if n == 1 and d != "step_number"])
+    dims = [str(dim) for dim in kept.sizes if dim != "step_number"]
+    if len(dims) > 1:
+        choose.only(kept, picture, ("step_number", dims[0]))
+    stairs = [
+        (", ".join(filter(None, (words, own))), steps)
+        for words, part in choose.panels(kept, dims)
+        for own, steps in _each(part)
+    ]
+    if len(stairs) > MOST:
+        raise refusal(picture, f"shows {MOST} staircases at most; the data have {len(stairs)}.")
+    made = style.figure(choose.title(data, "Step time against memory"), 6.4)
+    axes = made.subplots()
+    ends = _limits(kept, axes)
+    taken: list[tuple[float, float]] = []
+    for i, (name, part) in enumerate(stairs):
+        points = _points(part)
+        if points.sizes["step_number"]:
+            _stairs(axes, points, name, style.COLOURS[i % len(style.COLOURS)], ends[1])
+            if len(stairs) <= NAMED:
+                _plans(axes, points, taken)
+    _capacities(axes, kept, ends)
+    if days is not None:
+        _deadline(axes, kept, days, picture)
+    axes.set(xlabel="memory of one accelerator [GB]", ylabel="step time [s]")
+    style.grid(axes)
+    if len(stairs) > 1:
+        made.legend(loc="outside lower center", ncols=4)
+    return made
+
+
+def _each(part: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
+    """Return the staircases that lie one after another, told apart by their coordinates."""
+    names = [
+        str(name)
+        for name, values in part.coords.items()
+        if values.dims == ("step_number",) and name != "step_number"
+    ]
+    words = [choose.worded(part, names, i) for i in range(part.sizes["step_number"])]
+    return [
+        (own, part.isel(step_number=[i for i, said in enumerate(words) if said == own]))
+        for own in dict.fromkeys(words)
+    ]
+
+
+def _points(part: xr.Dataset) -> xr.Dataset:
+    """Return the steps of one staircase in the order of their memory."""
+    held = np.isfinite(part.step_time.values) & np.isfinite(part.memory.values)
+    return part.isel(step_number=np.flatnonzero(held)).sortby("memory")
+
+
+def _limits(data: xr.Dataset, axes: Axes) -> tuple[float, float]:
+    """Set the axes to the steps and the machine searched, with room for names; return x's ends."""
+    memory = data.memory.values[np.isfinite(data.memory.values)] / 1e9
+    times = data.step_time.values[np.isfinite(data.step_time.values)]
+    limit = choose.capacity(data)
+    most = [memory.max(initial=1.0), *([] if limit is None else [float(limit.max()) / 1e9])]
+    low, high = float(memory.min(initial=most[0])), float(max(most))
+    room = 0.06 * (high - low) or 1.0
+    ends = (max(0.0, low - room), high + 2.5 * room)
+    axes.set_yscale("log")
+    if low > 0 and high / low > WIDE:
+        ends = (low / 1.2, high * 1.5)
+        style.powers_of_two(axes.xaxis, *ends)
+    axes.set(xlim=ends)
+    if len(times):
+        spread = float(times.max() / times.min())
+        axes.set_ylim(times.min() / spread**0.08 / 1.02, times.max() * spread**0.32 * 1.05)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(style.count))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    return ends
+
+
+def _stairs(axes: Axes, points: xr.Dataset, name: str, colour: str, end: float) -> None:
+    memory, times = points.memory.values / 1e9, points.step_time.values
+    axes.step(
+        np.append(memory, end),
+        np.append(times, times[-1]),
+        where="post",
+        color=colour,
+        label=name or None,
+        linewidth=1.6,
+    )
+    axes.plot(memory, times, "o", color=colour, markersize=4)
+
+
+def _plans(axes: Axes, points: xr.Dataset, taken: list[tuple[float, float]]) -> None:
+    """Write the plan beside every step that leaves room for it."""
+    low, high = np.log(axes.get_ylim())
+    for i in range(points.sizes["step_number"]):
+        point = points.isel(step_number=i)
+        memory, time = float(point.memory) / 1e9, float(point.step_time)
+        along = axes.transAxes.inverted().transform(axes.transData.transform((memory, time)))[0]
+        place = (float(along), float((np.log(time) - low) / (high - low)))
+        if any(abs(place[0] - x) < 0.26 and abs(place[1] - y) < 0.035 for x, y in taken):
+            continue
+        taken.append(place)
+        axes.annotate(
+            _plan_words(point),
+            (memory, time),
+            xytext=(5, 4) if place[0] < 0.85 else (0, 6),
+            textcoords="offset points",
+            ha="left" if place[0] < 0.85 else "center",
+            fontsize=7.5,
+            zorder=7,
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
+        )
+
+
+def _plan_words(point: xr.Dataset) -> str:
+    """Return a plan in a few letters."""
+    names = {"tensor": "tp", "context": "cp", "pipeline": "pp", "data": "dp", "microbatch": "mb"}
+    held = {s: int(point.data_vars[n]) for n, s in names.items() if n in point.data_vars}
+    return " ".join(f"{s} {n}" for s, n in held.items() if s != "cp" or n > 1)
+
+
+def _capacities(axes: Axes, data: xr.Dataset, ends: tuple[float, float]) -> None:
+    """Draw the memory of real systems, and of the machine searched where it is none of them."""
+    held = {words: float(system(known).hbm_capacity) / 1e9 for words, known in choose.REAL.items()}
+    lines = {f"{words}, {size:g} GB": size for words, size in held.items()}
+    limit = choose.capacity(data)
+    searched = np.unique(limit.values) if limit is not None else np.array([])
+    own = float(searched[0]) / 1e9 if len(searched) == 1 else None
+    if own is not None and own not in held.values():
+        lines[f"this machine, {own:.4g} GB"] = own
+    for words, place in lines.items():
+        if ends[0] < place < ends[1]:
+            mine = place == own
+            above = _low(axes, data, place)
+            axes.axvline(place, color=style.GREY, linestyle="-" if mine else "--", linewidth=1)
+            style.note(
+                axes,
+                place,
+                0.985 if above else 0.015,
+                f"{words} (this machine)" if mine and "this" not in words else words,
+                rotation=90,
+                va="top" if above else "bottom",
+                fontsize=8,
+                transform=axes.get_xaxis_transform(),
+            )
+
+
+def _low(axes: Axes, data: xr.Dataset, place: float) -> bool:
+    """Return whether the stairs have come down, at a memory, to the lower half of the picture."""
+    reached = data.step_time.where(data.memory <= 1e9 * place).min("step_number")
+    if not np.isfinite(reached).any():
+        return False
+    low, high = np.log(axes.get_ylim())
+    return bool((np.log(float(reached.mean())) - low) / (high - low) < 0.5)
+
+
+def _deadline(axes: Axes, data: xr.Dataset, days: float, picture: str) -> None:
+    choose.needs(data, picture, ("training_days",))
+    # days are in proportion to step time, whatever the plan
+    ratio = float((data.step_time / data.training_days).median())
+    step = days * ratio
+    axes.axhline(step, color=style.VERMILION, linewidth=1.2, linestyle=":")
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, step / 1.1), max(high, step * 1.1))
+    words = f"{days:g} days"
+    right = axes.get_yaxis_transform()
+    axes.text(0.01, step, words, va="bottom", fontsize=9, color=style.VERMILION, transform=right)

@@ -1,0 +1,176 @@
+"""What all pictures share: colours, axes in powers of two, units on labels, what does not fit."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#7F7F7F"
+# Okabe and Ito 2008: told apart by colour-blind readers
+COLOURS = (VERMILION, GREEN, BLUE, PURPLE, ORANGE, SKY, BLACK, GREY)
+DASHES: tuple[Any, ...] = (":", "--", "-", "-.", (0, (1, 4)), (0, (8, 2)))
+MARKERS = ("o", "s", "^", "D", "v", "P")
+PARTS = {  # time parts of a step in the order they are stacked: words, colour
+    "time_compute": ("compute", BLUE),
+    "time_tensor": ("tensor links", VERMILION),
+    "time_bubble": ("bubble", ORANGE),
+    "time_data": ("data links", GREEN),
+    "time_memory": ("HBM", SKY),
+    "time_pipeline": ("stage sends", PURPLE),
+}
+UNFIT: dict[str, Any] = {
+    "facecolor": "#F2F2F2",
+    "edgecolor": "#B0B0B0",
+    "hatch": "///",
+    "linewidth": 0.0,
+}
+PREFIXES = {15: "P", 12: "T", 9: "G", 6: "M", 3: "k", 0: ""}
+DOTS = 100  # pixels an inch
+WIDE = 10.0  # inches: 1000 pixels
+
+
+def figure(title: str, height: float = 6.2, width: float = WIDE) -> Figure:
+    """Return an empty figure under a title that is wrapped to its width."""
+    made = Figure(figsize=(width, height), dpi=DOTS, layout="constrained")
+    made.suptitle(textwrap.fill(title, round(8.5 * width)), fontsize=13)
+    return made
+
+
+def line_style(names: Sequence[str], name: str) -> dict[str, Any]:
+    """Return how the line of a name looks: families share a colour, members of one rank a dash.
+
+    >>> line_style(["a100-nvs4", "a100-nvs8"], "a100-nvs8")["linestyle"]
+    '--'
+    >>> line_style(["a100", "h200"], "h200")["linestyle"]
+    '-'
+    """
+    heads = list(dict.fromkeys(n.rpartition("-")[0] or n for n in names))
+    tails = list(dict.fromkeys(n.rpartition("-")[2] for n in names))
+    if len(heads) < len(names) and len(tails) < len(names):
+        colour, dash = heads.index(name.rpartition("-")[0] or name), None
+        dash = tails.index(name.rpartition("-")[2])
+    elif len(heads) < len(names):
+        colour, dash = 0, names.index(name)
+    else:
+        colour, dash = names.index(name), None
+    mark = dash if dash is not None else colour
+    return {
+        "color": COLOURS[colour % len(COLOURS)],
+        "linestyle": "-" if dash is None else DASHES[dash % len(DASHES)],
+        "marker": MARKERS[mark % len(MARKERS)],
+        "markersize": 5,
+        "linewidth": 1.6,
+    }
+
+
+def count(value: float, _: object = None) -> str:
+    """Return a number as people write counts.
+
+    >>> count(16384.0), count(0.5)
+    ('16,384', '0.5')
+    """
+    return f"{value:,.0f}" if value >= 1 and value == round(value) else f"{value:g}"
+
+
+def powers_of_two(axis: Axis, least: float, most: float, labels: int = 14) -> None:
+    """Set an axis to powers of two between two values, labelled 128, 256 ... 16,384."""
+    _scale(axis, base=2)
+    low, high = int(np.ceil(np.log2(least) - 1e-9)), int(np.floor(np.log2(most) + 1e-9))
+    every = max(1, -(-(high - low + 1) // labels))
+    ticks = [2.0**k for k in range(high, low - 1, -every)][::-1]
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(count))
+
+
+def sizes_axis(axes: Axes, sizes: np.ndarray, labels: int = 14) -> None:
+    """Set the x axis to cluster sizes in powers of two, with a little room on both sides."""
+    least, most = float(np.min(sizes)), float(np.max(sizes))
+    powers_of_two(axes.xaxis, least, most, labels)
+    axes.set_xlim(least / 1.25, most * 1.25)
+    axes.set_xlabel("accelerators")
+
+
+def _scale(axis: Axis, base: int) -> None:
+    if axis is axis.axes.xaxis:
+        axis.axes.set_xscale("log", base=base)
+    else:
+        axis.axes.set_yscale("log", base=base)
+
+
+def human(values: np.ndarray, unit: str) -> tuple[float, str]:
+    """Return what to divide amounts by, and the unit that they are in then.
+
+    >>> human(np.array([80e9, 384e9]), "B"), human(np.array([3.75e15]), "FLOP/s")
+    ((1000000000.0, 'GB'), (1000000000000000.0, 'PFLOP/s'))
+    >>> human(np.array([2e-5]), "s"), human(np.array([4096]), "1")
+    ((1e-06, 'us'), (1.0, ''))
+    """
+    largest = float(np.nanmax(np.abs(values), initial=0.0))
+    if unit == "s" and 0 < largest < 1:
+        return (1e-3, "ms") if largest >= 1e-3 else (1e-6, "us")
+    if unit not in ("B", "B/s", "FLOP", "FLOP/s", "W") or largest == 0:
+        return 1.0, "" if unit == "1" else unit
+    power = next((p for p in PREFIXES if float(f"{largest:.12g}") >= 10.0**p), 0)
+    return float(f"1e{power}"), f"{PREFIXES[power]}{unit}"
+
+
+def with_unit(words: str, unit: str) -> str:
+    """Return a label with its unit in brackets.
+
+    >>> with_unit("memory", "GB"), with_unit("speed-up", "")
+    ('memory [GB]', 'speed-up')
+    """
+    return f"{words} [{unit}]" if unit else words
+
+
+def ordered(entries: dict[str, Line2D], names: Sequence[str]) -> dict[str, Line2D]:
+    """Return the entries of a legend in the order of the names."""
+    return {name: entries[name] for name in names if name in entries}
+
+
+def grid(axes: Axes, axis: Any = "both") -> None:
+    """Draw light lines behind what is drawn."""
+    axes.set_axisbelow(True)
+    axes.grid(visible=True, axis=axis, color="#DDDDDD", linewidth=0.6)
+
+
+def band(axes: Axes, left: float, right: float, words: str = "") -> Patch:
+    """Hatch the part of an x axis where nothing fits and say so in it."""
+    patch = axes.axvspan(left, right, zorder=0.5, **UNFIT)
+    if words:
+        log = axes.get_xscale() == "log"
+        middle = (left * right) ** 0.5 if log else (left + right) / 2
+        note(axes, middle, 0.5, words, rotation=90, transform=axes.get_xaxis_transform())
+    return patch
+
+
+def note(axes: Axes, x: float, y: float, words: str, **more: Any) -> None:
+    """Write words on a light ground, so that they read on hatching and on colours."""
+    box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "zorder": 6, **more}
+    axes.text(x, y, words, bbox=box, **style).set_in_layout(False)
+
+
+def nothing(axes: Axes, words: str) -> None:
+    """Hatch the whole of a picture in which nothing fits, and say why."""
+    axes.add_patch(unfit_ground(axes))
+    # a panel that shares its axis with others carries the labels of all
+    alone = len(axes.get_shared_y_axes().get_siblings(axes)) == 1
+    axes.tick_params(which="both", axis="x", length=0, labelbottom=False)
+    if alone:
+        axes.tick_params(which="both", axis="y", length=0, labelleft=False)
+    note(axes, 0.5, 0.5, words, transform=axes.transAxes, fontsize=11)
+
+
+def unfit_ground(axes: Axes) -> Patch:
+    """Return a hatched rectangle as large as the axes, for what is drawn to cover."""
+    return Rectangle((0, 0), 1, 1, transform=axes.transAxes, zorder=0, **UNFIT)
