@@ -131,7 +131,8 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     placement = settings.pop("placement", None)
     varied = axes(table(written, "axes"), folder=path.parent)
     given = set(estimator.plan_fields) & set(settings)
-    own = bool(given) or any(name.startswith("plan.") for name in paths_of(varied))
+    moved = any(name.startswith("plan.") for name in paths_of(varied))
+    own = bool(given) or (moved and placement is not None)
     if estimator.plan is not None and own:
         inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
     rest = {k: v for k, v in settings.items() if k not in given}

@@ -37,7 +37,7 @@ PLAN = [
     "fast_context",
     "fast_pipeline",
 ]
-COMMANDS = ("search", "layers", "run", "list", "show")
+COMMANDS = ("search", "compare", "pareto", "layers", "run", "plot", "list", "show")
 INTERRUPT = 130
 
 SWEEP = """
@@ -571,7 +571,7 @@ BAD = [  # arguments, a part of the one line
     ),
     (f"search {QUESTION} --set system.hbm_capacity=-1", "expected a finite number above 0 [B]"),
     (f"search {QUESTION} --set system.matrix_efficiency=2", "at most 1, given 2"),
-    (f"search {QUESTION} --set system=5", "system: a record, not a number, given '5'"),
+    (f"search {QUESTION} --set system=5", "system: given twice; expected it in --system alone"),
     (f"search {QUESTION} --set model.layers=2.5", "model.layers: expected a whole number"),
     (f"search {QUESTION} --set model.layers.x=2", "model.layers.x"),
     (f"search {QUESTION} --set plan.tensor=2", "plan"),

@@ -399,7 +399,7 @@ def test_a_command_line_that_is_shown_can_be_typed(words):
     name, *rest = words
     command = cli.cli.commands[name]
     try:
-        context = command.make_context(name, list(rest))
+        context = command.make_context(name, list(rest), parent=click.Context(cli.cli))
     except click.exceptions.Exit:  # --help
         return
     given = context.params

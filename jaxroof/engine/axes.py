@@ -124,12 +124,12 @@ def apart(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
     named: list[Axis] = []
     for axis in axes:
         used = {other.name for other in named} | {"rank", *taken}
-        path = next(iter(axis.columns)) if len(axis.columns) == 1 else axis.name
-        name = axis.name if axis.name not in used else path.replace(".", "_")
+        path = next(iter(axis.columns))
+        whole = path.replace(".", "_") if path.endswith(f".{axis.name}") else axis.name
+        name = axis.name if axis.name not in used else whole
         if name in used:
-            raise refusal(
-                path, "the name of a result or of another axis; expected a name of its own"
-            )
+            what = "the name of a result or of another axis; expected a name of its own"
+            raise refusal(name, what)
         named.append(dataclasses.replace(axis, name=name.replace(".", "_")))
     return named
 

@@ -165,10 +165,7 @@ def step(
     memory = memory_weights + memory_gradients + memory_optimizer + memory_activations
 
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
-    verdicts: dict[str, Any] = dict.fromkeys(VERDICTS, True)  # what a split does not ask holds
-    for rule in RULES[recipe.split]:
-        verdicts[rule.name] = rule.holds(inputs, **{f: getattr(plan, f) for f in reads(rule.holds)})
-    verdicts["memory_fits"] = memory <= memory_limit(inputs)
+    verdicts = _verdicts(inputs, recipe, memory)
     return Report(
         step_time=step_time,
         throughput=inputs.global_batch / step_time,
@@ -194,6 +191,15 @@ def step(
         **verdicts,
         feasible=_all(verdicts),
     )
+
+
+def _verdicts(inputs: Inputs, recipe: Recipe, memory: Number) -> dict[str, Any]:
+    """Return whether each rule holds; what a split does not ask holds."""
+    verdicts: dict[str, Any] = dict.fromkeys(VERDICTS, True)
+    for rule in RULES[recipe.split]:
+        fields = {f: getattr(inputs.plan, f) for f in reads(rule.holds)}
+        verdicts[rule.name] = rule.holds(inputs, **fields)
+    return {**verdicts, "memory_fits": memory <= memory_limit(inputs)}
 
 
 def _all(verdicts: dict[str, Any]) -> Any:

@@ -1,4 +1,6 @@
-"""Bars: the plans of a sweep with their memory and time, and machines and splits side by side."""
+"""Bars: the plans of a sweep along one dimension, with their memory and time."""
+
+import itertools
 
 import numpy as np
 import xarray as xr
@@ -34,6 +36,7 @@ CLEAR = 4.6  # per cent between a share and the mark of the step time
 TOP = 104.0  # per cent
 DARK = (style.BLUE, style.VERMILION, style.GREEN)  # white reads on these
 MOST = 40  # points of one picture
+NOTHING = "nothing fits"
 KEPT = 2  # cluster sizes drawn below the first that fits
 
 
@@ -59,8 +62,9 @@ def plans_and_time(data: xr.Dataset) -> Figure:
     upper, lower = made.subplots(2, 1, sharex=True, height_ratios=(1.0, 1.15))
     _plans(upper, kept, dim, degrees)
     _shares(lower, kept, dim)
-    for axes, words in ((upper, "does not fit"), (lower, "")):
-        _unfit(axes, kept, dim, below, words)
+    refused = _refused(kept, dim)
+    _unfit(upper, refused, below, named=True)
+    _unfit(lower, refused, below, named=False)
     ticks = [_tick(kept, dim, i) for i in range(kept.sizes[dim])]
     lower.set_xticks(range(len(ticks)), ticks, fontsize=9 if len(ticks) < 14 else 7)
     tied = choose.tied(kept, dim)
@@ -187,23 +191,37 @@ def _trimmed(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, str]:
     return data.isel(gpus=slice(max(0, first - KEPT), None)), below
 
 
-def _unfit(axes: Axes, data: xr.Dataset, dim: str, below: str, words: str) -> None:
-    """Hatch the places where the plan, or every plan, does not fit."""
+def _refused(data: xr.Dataset, dim: str) -> list[str]:
+    """Return why each point has no plan, or one that cannot run; nothing where it can."""
+    count = data.sizes[dim]
     if "feasible" not in data:
-        return
-    fits = np.broadcast_to(data.feasible.values, data.sizes[dim])
-    for run in np.split(np.arange(len(fits)), np.flatnonzero(np.diff(fits)) + 1):
-        if len(run) and not fits[run[0]]:
-            none = not np.isfinite(np.broadcast_to(data.step_time.values, fits.shape)[run]).any()
-            style.band(
-                axes,
-                run[0] - 0.5,
-                run[-1] + 0.5,
-                (below if run[0] == 0 and below else "nothing fits") if none else "",
-            )
-            if words and not none:
-                where = axes.get_xaxis_transform()
-                style.note(axes, run.mean(), 0.97, words, va="top", transform=where)
+        return [""] * count
+
+    def each(values: xr.DataArray) -> np.ndarray:
+        return np.broadcast_to(values.values, count)
+
+    limit = choose.capacity(data)
+    full = data.memory > (np.inf if limit is None else limit)
+    if "memory_fits" in data:
+        full = ~data.memory_fits.astype(bool)
+    words = np.where(each(full), "does not fit", "not legal")
+    words = np.where(np.isfinite(each(data.step_time)), words, NOTHING)
+    return [str(word) for word in np.where(each(data.feasible.astype(bool)), "", words)]
+
+
+def _unfit(axes: Axes, refused: list[str], below: str, *, named: bool) -> None:
+    """Hatch the places where the plan, or every plan, is refused; write why where it is named."""
+    start = 0
+    for why, run in itertools.groupby(refused):
+        end = start + len(list(run))
+        nothing = why == NOTHING
+        if why:
+            words = (below if start == 0 and below else why) if nothing else ""
+            style.band(axes, start - 0.5, end - 0.5, words)
+        if why and named and not nothing:
+            middle, where = (start + end - 1) / 2, axes.get_xaxis_transform()
+            style.note(axes, middle, 0.97, why, va="top", transform=where)
+        start = end
 
 
 def _tick(data: xr.Dataset, dim: str, index: int) -> str:

@@ -11,18 +11,23 @@ from matplotlib.lines import Line2D
 from jaxroof.errors import refusal, unknown
 from jaxroof.views.plots import choose, style
 
+USUAL = "1d"  # the base, where the data have it
 
-def speedup(data: xr.Dataset, over: str = "split", base: str = "1d") -> Figure:
+
+def speedup(data: xr.Dataset, over: str = "split", base: str | None = None) -> Figure:
     """Return step times of one choice over those of the others, against cluster sizes.
 
     A panel for each other member of the dimension ``over`` (a row for each model), a line for each
-    system, a point where both fit. Above 1 the other is faster.
+    system, a point where both fit. Above 1 the other is faster. Unless it is given, ``base`` is
+    1d where the data have it, else the first member.
     Raises: InputError where the data lack sizes or the dimension, or it lacks ``base``.
     """
     picture = "speedup"
     kept = data.isel(rank=0, drop=True) if "rank" in data.sizes else data
     choose.needs(kept, picture, ("step_time",), ("gpus", over))
     names = kept[over].values.astype(str).tolist() if over in kept.coords else []
+    if base is None:
+        base = names[0] if names and USUAL not in names else USUAL
     if base not in names:
         raise unknown(f"{picture}: base", base, f"{over} in the data", names)
     others = [i for i, name in enumerate(names) if name != base]

@@ -1,5 +1,6 @@
 """The regions of a map: how far each best plan reaches, and its name in it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,13 @@ from matplotlib.patheffects import withStroke
 
 from jaxroof.views.plots.fields import fraction, readable
 
-NAME = 0.12  # of the width of a picture, which the name of a plan takes
-REGION = 0.05  # share of a map that a plan's region must have to be named
+DEGREES = {"tensor": "tp", "context": "cp", "pipeline": "pp"}  # that a plan is told by
+REGION = 0.04  # share of a map that a plan's region must have to be named
+LETTER, LINE = 4.8, 12.0  # points that a letter of a name is wide, and that its line is high
+MARK = (44.0, 16.0)  # points around a marked system that it and its name take, across and up
 EDGE = "#333333"  # around white words
+
+Box = tuple[float, float, float, float]  # left, low, right, high, in shares of the axes
 
 
 def plan_borders(
@@ -20,9 +25,11 @@ def plan_borders(
 ) -> None:
     """Draw thin lines where the best plan changes, and name the plans of large regions."""
     (right, _), (up, _) = readable(part, dims[0]), readable(part, dims[1])
-    whole = [part[n].broadcast_like(part.step_time) for n in ("tensor", "pipeline")]
-    tensor, pipeline = (field.transpose(dims[1], dims[0]).values for field in whole)
-    plan = tensor.astype(np.int64) * 2**20 + pipeline.astype(np.int64)
+    names = [name for name in DEGREES if name in part.data_vars]
+    whole = [part[n].broadcast_like(part.step_time).transpose(dims[1], dims[0]) for n in names]
+    degrees = np.stack([field.values.astype(np.int64) for field in whole], axis=-1)
+    plans, inverse = np.unique(degrees.reshape(-1, len(names)), axis=0, return_inverse=True)
+    plan = inverse.reshape(degrees.shape[:2])
     column, row = _between(right), _between(up)
     lines = []
     for i, j in zip(*np.nonzero(np.diff(plan, axis=1)), strict=True):
@@ -32,31 +39,63 @@ def plan_borders(
     axes.add_collection(
         LineCollection(lines, colors="white", linewidths=0.7, alpha=0.7, zorder=2), autolim=False
     )
-    away = _away(axes, right, up, marks)
-    spec = axes.get_subplotspec()
-    width = NAME * (spec.get_gridspec().ncols if spec is not None else 1)
-    for each in np.unique(plan[tensor > 0]):
-        inside = np.argwhere(plan == each)
-        if len(inside) >= REGION * plan.size:
-            far = np.abs(inside - np.median(inside, axis=0)).sum(axis=1)
-            i, j = inside[(far + plan.size * ~away[tuple(inside.T)]).argmin()]
-            ends = right[inside[inside[:, 0] == i][[0, -1], 1]]
-            if np.ptp(fraction(axes, "x", ends)) < width:
-                continue
-            words = f"tp {each >> 20} pp {each & (2**20 - 1)}"
-            white_words(axes, float(right[j]), float(up[i]), words, fontsize=8)
+    taken = [_around(axes, *mark, MARK) for mark in marks]
+    for each, own in enumerate(plans):
+        mine = plan == each
+        if (own > 0).all() and mine.sum() >= REGION * plan.size:
+            held = zip(names, own, strict=True)
+            words = " ".join(f"{DEGREES[n]} {k}" for n, k in held if n != "context" or k > 1)
+            _name(axes, words, mine, (right, up), taken)
 
 
-def _away(axes: Axes, right: np.ndarray, up: np.ndarray, marks: list[list[float]]) -> np.ndarray:
-    """Return the points of a map at which words cover no mark, nor run over its edge."""
-    x, y = fraction(axes, "x", right)[None, :], fraction(axes, "y", up)[:, None]
-    clear = (x > 0.06) & (x < 0.94) & (y > 0.02) & (y < 0.98)
-    for mark in marks:
-        left, low = (
-            float(fraction(axes, s, np.array([v]))[0]) for s, v in zip("xy", mark, strict=True)
-        )
-        clear = clear & ((np.abs(x - left) > 0.15) | (np.abs(y - low) > 0.06))
-    return clear
+def _name(
+    axes: Axes,
+    words: str,
+    mine: np.ndarray,
+    places: tuple[np.ndarray, np.ndarray],
+    taken: list[Box],
+) -> None:
+    """Write the name of a region where it lies in it and on nothing else, upright if need be."""
+    right, up = places
+    inside = np.argwhere(mine)
+    far = np.abs((inside - np.median(inside, axis=0)) / mine.shape).sum(axis=1)
+    near = inside[np.argsort(far, kind="stable")]
+    size = (LETTER * len(words) / 2, LINE / 2)
+    for turned in (False, True):
+        for i, j in near:
+            box = _around(axes, float(right[j]), float(up[i]), size[::-1] if turned else size)
+            if _within(axes, box, mine, places) and not any(_touch(box, b) for b in taken):
+                turn = {"rotation": 90} if turned else {}
+                white_words(axes, float(right[j]), float(up[i]), words, fontsize=8, **turn)
+                taken.append(box)
+                return
+
+
+def _around(axes: Axes, x: float, y: float, size: Sequence[float]) -> Box:
+    """Return the box of some points to all sides of a place."""
+    pixels = axes.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
+    across, up = size[0] * pixels / axes.bbox.width, size[1] * pixels / axes.bbox.height
+    left, low = (
+        float(fraction(axes, s, np.array([v]))[0]) for s, v in zip("xy", (x, y), strict=True)
+    )
+    return left - across, low - up, left + across, low + up
+
+
+def _touch(one: Box, other: Box) -> bool:
+    """Return whether two boxes overlap."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _within(axes: Axes, box: Box, mine: np.ndarray, places: tuple[np.ndarray, np.ndarray]) -> bool:
+    """Return whether a box lies in the cells of a region, and in the axes."""
+    if min(box) < 0 or max(box) > 1:
+        return False
+    column, row = (
+        fraction(axes, side, _between(values)) for side, values in zip("xy", places, strict=True)
+    )
+    across = (column[1:] > box[0]) & (column[:-1] < box[2])
+    upward = (row[1:] > box[1]) & (row[:-1] < box[3])
+    return bool(mine[np.ix_(upward, across)].all())
 
 
 def _between(values: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ def training_days(
 
     Grey lines fall as 1/n from the first size that fits of ``reference`` (else of the first line
     that has one), at its days over each of ``references`` (4 and 12; 1 where there is one line).
+    Lines of several models have none unless it is asked for.
     Raises: InputError where the data lack days or sizes, or have no such line.
     """
     picture = "training_days"
@@ -33,7 +34,8 @@ def training_days(
 
     def draw(axes: Axes, part: xr.Dataset) -> list[Line]:
         lines = _lines(part, part.training_days)
-        found = _first_of(lines, reference, picture)
+        asked = reference is not None or references is not None
+        found = _first_of(lines, reference, picture) if asked or _alike(part) else None
         factors = references or ((4.0, 12.0) if len(lines) > 1 else (1.0,))
         if found is not None:
             _perfect(axes, lines, found, factors)
@@ -117,6 +119,11 @@ def _lines(part: xr.Dataset, value: xr.DataArray) -> list[Line]:
     ]
 
 
+def _alike(part: xr.Dataset) -> bool:
+    """Return whether the lines of a panel are of one model, so that their days compare."""
+    return "model" not in part.sizes
+
+
 def _first(line: Line) -> tuple[str, float, float] | None:
     """Return the name, the first size that fits and the value there."""
     name, sizes, values = line
@@ -174,7 +181,7 @@ def _figure(
     entries: dict[str, Line2D] = {}
     for axes, (name, part) in zip(cells, parts, strict=False):
         lines = draw(axes, part)
-        _panel(axes, lines, entries, 14 // across)
+        _panel(axes, lines, entries, 14 // across, families=_alike(part))
         words_above = filter(None, (name, axes.get_title()))
         axes.set_title("; ".join(words_above), fontsize=10)
     for spare in cells[len(parts) :]:
@@ -196,7 +203,14 @@ def _names(parts: Sequence[tuple[str, xr.Dataset]]) -> list[str]:
     return [name for name, _, _ in _lines(parts[0][1], parts[0][1].gpus)]
 
 
-def _panel(axes: Axes, lines: Sequence[Line], entries: dict[str, Line2D], labels: int) -> None:
+def _panel(
+    axes: Axes,
+    lines: Sequence[Line],
+    entries: dict[str, Line2D],
+    labels: int,
+    *,
+    families: bool,
+) -> None:
     """Draw the lines of one panel, ring the first size of each, hatch where none fits."""
     names = [name for name, _, _ in lines]
     firsts = [found for found in map(_first, lines) if found is not None]
@@ -207,13 +221,13 @@ def _panel(axes: Axes, lines: Sequence[Line], entries: dict[str, Line2D], labels
     start = min(size for _, size, _ in firsts)
     shown = sizes[sizes >= start / ROOM]
     for name, x, y in lines:
-        look = style.line_style(names, name)
+        look = style.line_style(names, name, families=families)
         kept = np.isin(x, shown)
         drawn = axes.plot(x[kept], y[kept], label=name or None, zorder=3, **look)
         if name and np.isfinite(y).any():
             entries.setdefault(name, drawn[0])
     for name, size, value in firsts:
-        colour = style.line_style(names, name)["color"]
+        colour = style.line_style(names, name, families=families)["color"]
         axes.plot(size, value, "o", markersize=10, fillstyle="none", color=colour, zorder=4)
     style.sizes_axis(axes, shown, labels)
     if shown[0] < start:

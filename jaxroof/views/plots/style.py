@@ -44,27 +44,28 @@ def figure(title: str, height: float = 6.2, width: float = WIDE) -> Figure:
     return made
 
 
-def line_style(names: Sequence[str], name: str) -> dict[str, Any]:
+def line_style(names: Sequence[str], name: str, *, families: bool = True) -> dict[str, Any]:
     """Return how the line of a name looks: families share a colour, members of one rank a dash.
+
+    Names are of families where these are told by what comes before the last hyphen.
 
     >>> line_style(["a100-nvs4", "a100-nvs8"], "a100-nvs8")["linestyle"]
     '--'
     >>> line_style(["a100", "h200"], "h200")["linestyle"]
     '-'
+    >>> line_style(["gpt3", "gpt3-1t"], "gpt3-1t", families=False)["linestyle"]
+    '-'
     """
     heads = list(dict.fromkeys(n.rpartition("-")[0] or n for n in names))
     tails = list(dict.fromkeys(n.rpartition("-")[2] for n in names))
-    if len(heads) < len(names) and len(tails) < len(names):
-        colour, dash = heads.index(name.rpartition("-")[0] or name), None
+    colour, dash = names.index(name), -1
+    if families and len(heads) < len(names):
+        colour = heads.index(name.rpartition("-")[0] or name)
         dash = tails.index(name.rpartition("-")[2])
-    elif len(heads) < len(names):
-        colour, dash = 0, names.index(name)
-    else:
-        colour, dash = names.index(name), None
-    mark = dash if dash is not None else colour
+    mark = dash if dash >= 0 else colour
     return {
         "color": COLOURS[colour % len(COLOURS)],
-        "linestyle": "-" if dash is None else DASHES[dash % len(DASHES)],
+        "linestyle": "-" if dash < 0 else DASHES[dash % len(DASHES)],
         "marker": MARKERS[mark % len(MARKERS)],
         "markersize": 5,
         "linewidth": 1.6,
