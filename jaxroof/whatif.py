@@ -120,7 +120,7 @@ def pareto_command(
     there = data.sizes["step_number"] > 0
     if output is not None and not there and pathlib.Path(output).suffix in PICTURES:
         output = None  # nothing to draw
-    _deliver(output, data, lambda plots: plots.staircase(_apart(data), most_days))
+    _deliver(output, data, lambda plots: plots.staircase(data, most_days))
     page = console()
     each = {n: data.isel(step_number=np.flatnonzero(data.gpus.values == n)) for n in sizes}
     capacities = _capacities()
@@ -175,22 +175,6 @@ def _beside(data: xr.Dataset) -> xr.Dataset:
         some = data.sel(gpus=size).drop_vars("gpus")
         each.append(some.assign_coords(system=[f"{size:,} x {s}" for s in data.system.values]))
     return xr.concat(each, "system", data_vars="all", join="outer", combine_attrs="override")
-
-
-def _apart(data: xr.Dataset) -> xr.Dataset:
-    """Return the staircases of several sizes on a dimension of their own, for a picture."""
-    sizes = list(dict.fromkeys(data.gpus.values.tolist()))
-    if len(sizes) < 2:
-        return data.drop_vars("gpus")
-    numbers = data[[n for n in data.data_vars if data[n].dtype != bool]].drop_vars("gpus")
-    each = []
-    for size in sizes:
-        some = numbers.isel(step_number=np.flatnonzero(data.gpus.values == size))
-        each.append(some.assign_coords(step_number=np.arange(some.sizes["step_number"])))
-    index = xr.Variable("gpus", sizes)
-    return xr.concat(each, index, data_vars="all", join="outer", combine_attrs="override").rename(
-        {index.dims[0]: "gpus"}
-    )
 
 
 def _listed(option: str, text: str) -> list[str]:

@@ -1,6 +1,5 @@
 """The regions of a map: how far each best plan reaches, and its name in it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,15 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 
+from jaxroof.views.plots.boxes import Box, extent, shares, touch
 from jaxroof.views.plots.fields import fraction, readable
 
 DEGREES = {"tensor": "tp", "context": "cp", "pipeline": "pp"}  # that a plan is told by
-REGION = 0.04  # share of a map that a plan's region must have to be named
-LETTER, LINE = 4.8, 12.0  # points that a letter of a name is wide, and that its line is high
+REGION = 0.025  # share of a map that a plan's region must have to be named
+SIZE = 8.0  # points of a name
 MARK = (44.0, 16.0)  # points around a marked system that it and its name take, across and up
 EDGE = "#333333"  # around white words
-
-Box = tuple[float, float, float, float]  # left, low, right, high, in shares of the axes
 
 
 def plan_borders(
@@ -39,7 +37,7 @@ def plan_borders(
     axes.add_collection(
         LineCollection(lines, colors="white", linewidths=0.7, alpha=0.7, zorder=2), autolim=False
     )
-    taken = [_around(axes, *mark, MARK) for mark in marks]
+    taken = [_around(axes, mark[0], mark[1], shares(axes, *MARK)) for mark in marks]
     for each, own in enumerate(plans):
         mine = plan == each
         if (own > 0).all() and mine.sum() >= REGION * plan.size:
@@ -60,30 +58,25 @@ def _name(
     inside = np.argwhere(mine)
     far = np.abs((inside - np.median(inside, axis=0)) / mine.shape).sum(axis=1)
     near = inside[np.argsort(far, kind="stable")]
-    size = (LETTER * len(words) / 2, LINE / 2)
-    for turned in (False, True):
+    wide, high = extent(axes, words, SIZE)
+    tall = wide * axes.bbox.width / axes.bbox.height
+    narrow = high * axes.bbox.height / axes.bbox.width
+    for turn, half in ((0, (wide / 2, high / 2)), (90, (narrow / 2, tall / 2))):
         for i, j in near:
-            box = _around(axes, float(right[j]), float(up[i]), size[::-1] if turned else size)
-            if _within(axes, box, mine, places) and not any(_touch(box, b) for b in taken):
-                turn = {"rotation": 90} if turned else {}
-                white_words(axes, float(right[j]), float(up[i]), words, fontsize=8, **turn)
+            x, y = float(right[j]), float(up[i])
+            box = _around(axes, x, y, half)
+            if _within(axes, box, mine, places) and not any(touch(box, b) for b in taken):
+                white_words(axes, x, y, words, fontsize=SIZE, rotation=turn)
                 taken.append(box)
                 return
 
 
-def _around(axes: Axes, x: float, y: float, size: Sequence[float]) -> Box:
-    """Return the box of some points to all sides of a place."""
-    pixels = axes.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
-    across, up = size[0] * pixels / axes.bbox.width, size[1] * pixels / axes.bbox.height
+def _around(axes: Axes, x: float, y: float, half: tuple[float, float]) -> Box:
+    """Return the box around a place, given half its sides in shares of the axes."""
     left, low = (
         float(fraction(axes, s, np.array([v]))[0]) for s, v in zip("xy", (x, y), strict=True)
     )
-    return left - across, low - up, left + across, low + up
-
-
-def _touch(one: Box, other: Box) -> bool:
-    """Return whether two boxes overlap."""
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+    return left - half[0], low - half[1], left + half[0], low + half[1]
 
 
 def _within(axes: Axes, box: Box, mine: np.ndarray, places: tuple[np.ndarray, np.ndarray]) -> bool:

@@ -10,9 +10,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from jaxroof.errors import refusal
 from jaxroof.named import system
 from jaxroof.views.plots import choose, style
+from jaxroof.views.plots.boxes import Box, extent, shares, touch
+from jaxroof.views.plots.fields import fraction
 
 MOST = 8  # staircases in one picture
-WIDE = 8.0  # ratio of memories from which on they are in powers of two
+WIDE = 20.0  # ratio of memories from which on they are in powers of two
+ALIKE = 1e-9  # relative difference between numbers that are the same
+LETTERS = 110  # of a line of the legend
+SIZE = 7.5  # points of a plan's name
 NAMED = 3  # staircases in one picture whose plans are written
 
 
@@ -20,9 +25,9 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
     """Return the best step time that a memory of each size allows, its plans written at the steps.
 
     Each value of a further dimension, or of the coordinates of the steps (as ``pareto`` gives
-    them), makes a staircase. Lines stand at the capacity of
-    real systems and of the machine searched; ``days`` draws the step time that takes so long.
-    Raises: InputError where the data lack steps, or days are asked for and not there.
+    them), makes a staircase. Lines stand at the capacity of real systems and of the machine
+    searched; ``days`` draws the step time that takes so long.
+    Raises: InputError where the data lack steps or have none, or days are asked for and not there.
     """
     picture = "staircase"
     choose.needs(data, picture, ("memory", "step_time"), ("step_number",))
@@ -34,39 +39,42 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
         (", ".join(filter(None, (words, own))), steps)
         for words, part in choose.panels(kept, dims)
         for own, steps in _each(part)
+        if steps.sizes["step_number"]
     ]
+    if not stairs:
+        raise refusal(picture, "the data have no stairs: no plan is legal.")
     if len(stairs) > MOST:
         raise refusal(picture, f"shows {MOST} staircases at most; the data have {len(stairs)}.")
     made = style.figure(choose.title(data, "Step time against memory"), 6.4)
     axes = made.subplots()
     ends = _limits(kept, axes)
-    taken: list[tuple[float, float]] = []
-    for i, (name, part) in enumerate(stairs):
-        points = _points(part)
-        if points.sizes["step_number"]:
-            _stairs(axes, points, name, style.COLOURS[i % len(style.COLOURS)], ends[1])
-            if len(stairs) <= NAMED:
-                _plans(axes, points, taken)
-    _capacities(axes, kept, ends)
     if days is not None:
         _deadline(axes, kept, days, picture)
+    taken = _capacities(axes, kept, ends, [points for _, points in stairs])
+    for (name, points), colour in zip(stairs, style.COLOURS, strict=False):
+        _stairs(axes, points, name, colour, ends[1])
+        if len(stairs) <= NAMED:
+            _plans(axes, points, taken)
     axes.set(xlabel="memory of one accelerator [GB]", ylabel="step time [s]")
     style.grid(axes)
     if len(stairs) > 1:
-        made.legend(loc="outside lower center", ncols=4)
+        longest = max(len(name) for name, _ in stairs)
+        columns = max(1, min(4, LETTERS // (longest + 6)))
+        made.legend(loc="outside lower center", ncols=columns)
     return made
 
 
 def _each(part: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
-    """Return the staircases that lie one after another, told apart by their coordinates."""
+    """Return the staircases that lie one after another, told apart by the steps' coordinates."""
     names = [
         str(name)
         for name, values in part.coords.items()
         if values.dims == ("step_number",) and name != "step_number"
+        if len(np.unique(values.values)) > 1
     ]
     words = [choose.worded(part, names, i) for i in range(part.sizes["step_number"])]
     return [
-        (own, part.isel(step_number=[i for i, said in enumerate(words) if said == own]))
+        (own, _points(part.isel(step_number=[i for i, said in enumerate(words) if said == own])))
         for own in dict.fromkeys(words)
     ]
 
@@ -113,24 +121,33 @@ def _stairs(axes: Axes, points: xr.Dataset, name: str, colour: str, end: float) 
     axes.plot(memory, times, "o", color=colour, markersize=4)
 
 
-def _plans(axes: Axes, points: xr.Dataset, taken: list[tuple[float, float]]) -> None:
+def _plans(axes: Axes, points: xr.Dataset, taken: list[Box]) -> None:
     """Write the plan beside every step that leaves room for it."""
-    low, high = np.log(axes.get_ylim())
     for i in range(points.sizes["step_number"]):
         point = points.isel(step_number=i)
+        words = _plan_words(point)
         memory, time = float(point.memory) / 1e9, float(point.step_time)
-        along = axes.transAxes.inverted().transform(axes.transData.transform((memory, time)))[0]
-        place = (float(along), float((np.log(time) - low) / (high - low)))
-        if any(abs(place[0] - x) < 0.26 and abs(place[1] - y) < 0.035 for x, y in taken):
+        left, low = (
+            float(fraction(axes, side, np.array([value]))[0])
+            for side, value in (("x", memory), ("y", time))
+        )
+        wide, high = extent(axes, words, SIZE)
+        beside = left + wide < 1
+        if not beside and i < points.sizes["step_number"] - 1:
+            continue  # below it runs the next stair
+        left, low = (left, low) if beside else (1 - wide, low - high)
+        box = (left, low, left + wide, low + high)
+        if any(touch(box, other) for other in taken):
             continue
-        taken.append(place)
+        taken.append(box)
         axes.annotate(
-            _plan_words(point),
-            (memory, time),
-            xytext=(5, 4) if place[0] < 0.85 else (0, 6),
+            words,
+            (memory if beside else axes.get_xlim()[1], time),
+            xytext=(5, 4) if beside else (-10, -4),
             textcoords="offset points",
-            ha="left" if place[0] < 0.85 else "center",
-            fontsize=7.5,
+            ha="left" if beside else "right",
+            va="bottom" if beside else "top",
+            fontsize=SIZE,
             zorder=7,
             path_effects=[withStroke(linewidth=2.5, foreground="white")],
         )
@@ -143,8 +160,13 @@ def _plan_words(point: xr.Dataset) -> str:
     return " ".join(f"{s} {n}" for s, n in held.items() if s != "cp" or n > 1)
 
 
-def _capacities(axes: Axes, data: xr.Dataset, ends: tuple[float, float]) -> None:
-    """Draw the memory of real systems, and of the machine searched where it is none of them."""
+def _capacities(
+    axes: Axes, data: xr.Dataset, ends: tuple[float, float], stairs: list[xr.Dataset]
+) -> list[Box]:
+    """Draw the memory of real systems, and of the machine searched where it is none of them.
+
+    Returns: where their names stand.
+    """
     held = {words: float(system(known).hbm_capacity) / 1e9 for words, known in choose.REAL.items()}
     lines = {f"{words}, {size:g} GB": size for words, size in held.items()}
     limit = choose.capacity(data)
@@ -152,37 +174,47 @@ def _capacities(axes: Axes, data: xr.Dataset, ends: tuple[float, float]) -> None
     own = float(searched[0]) / 1e9 if len(searched) == 1 else None
     if own is not None and own not in held.values():
         lines[f"this machine, {own:.4g} GB"] = own
-    for words, place in lines.items():
+    taken = []
+    for name, place in lines.items():
         if ends[0] < place < ends[1]:
             mine = place == own
-            above = _low(axes, data, place)
+            words = f"{name} (this machine)" if mine and "this" not in name else name
+            above = _low(axes, stairs, place)
             axes.axvline(place, color=style.GREY, linestyle="-" if mine else "--", linewidth=1)
             style.note(
                 axes,
                 place,
                 0.985 if above else 0.015,
-                f"{words} (this machine)" if mine and "this" not in words else words,
+                words,
                 rotation=90,
                 va="top" if above else "bottom",
                 fontsize=8,
                 transform=axes.get_xaxis_transform(),
             )
+            along = float(fraction(axes, "x", np.array([place]))[0])
+            aside, tall = shares(axes, 8.0, 5.2 * len(words))
+            low = 0.985 - tall if above else 0.015
+            taken.append((along - aside, low, along + aside, low + tall))
+    return taken
 
 
-def _low(axes: Axes, data: xr.Dataset, place: float) -> bool:
+def _low(axes: Axes, stairs: list[xr.Dataset], place: float) -> bool:
     """Return whether the stairs have come down, at a memory, to the lower half of the picture."""
-    reached = data.step_time.where(data.memory <= 1e9 * place).min("step_number")
-    if not np.isfinite(reached).any():
+    reached = [float(s.step_time.where(s.memory <= 1e9 * place).min()) for s in stairs]
+    held = [time for time in reached if np.isfinite(time)]
+    if not held:
         return False
     low, high = np.log(axes.get_ylim())
-    return bool((np.log(float(reached.mean())) - low) / (high - low) < 0.5)
+    return bool((np.log(np.mean(held)) - low) / (high - low) < 0.5)
 
 
 def _deadline(axes: Axes, data: xr.Dataset, days: float, picture: str) -> None:
     choose.needs(data, picture, ("training_days",))
     # days are in proportion to step time, whatever the plan
-    ratio = float((data.step_time / data.training_days).median())
-    step = days * ratio
+    ratio = (data.step_time / data.training_days).values
+    if np.nanmax(ratio) > np.nanmin(ratio) * (1 + ALIKE):
+        raise refusal(picture, "days: take another step time on each staircase; draw one of them.")
+    step = days * float(np.nanmin(ratio))
     axes.axhline(step, color=style.VERMILION, linewidth=1.2, linestyle=":")
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, step / 1.1), max(high, step * 1.1))

@@ -40,7 +40,7 @@ WIDE = 10.0  # inches: 1000 pixels
 def figure(title: str, height: float = 6.2, width: float = WIDE) -> Figure:
     """Return an empty figure under a title that is wrapped to its width."""
     made = Figure(figsize=(width, height), dpi=DOTS, layout="constrained")
-    made.suptitle(textwrap.fill(title, round(8.5 * width)), fontsize=13)
+    made.suptitle(textwrap.fill(title, round(8.5 * width), break_on_hyphens=False), fontsize=13)
     return made
 
 
