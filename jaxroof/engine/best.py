@@ -201,7 +201,6 @@ def _fold(question: Question, kind: Kinds, group: Group, size: int) -> folding.F
         top=question.top,
         per_split=per_split,
         looks=min(question.top * straddle, -(-size // block)),
-        partial=_limit_varies(question, kind),
         block=block,
         rank=len(kind.machine),
     )
@@ -209,14 +208,6 @@ def _fold(question: Question, kind: Kinds, group: Group, size: int) -> folding.F
 
 def _largest_split(plans: Sorted) -> int:
     return int(np.bincount(plans.split).max()) if len(plans) else 1
-
-
-def _limit_varies(question: Question, kind: Kinds) -> bool:
-    """Return whether the limit differs between the points of one call."""
-    if question.estimator.limit is None:
-        return False
-    axes = [question.axes[d] for d in kind.limits + kind.machine]
-    return bool(np.size(question.estimator.limit(spread(question.inputs, axes))) > 1)
 
 
 def chunk_shape(sizes: list[int], budget: int) -> list[int]:

@@ -1,8 +1,8 @@
 """The hot path: the best plans of every machine, plans folded one by one, machines in the lanes.
 
 Plans come sorted by what they need (memory), so that the plans that fit a limit are a prefix. The
-fold keeps the minimum of each block of plans and nothing else; the winners are found by an exact
-second look inside the blocks that can hold them.
+fold keeps the minimum of each block of plans and nothing else; the winners are found by a second
+look (look.py) inside the blocks that can hold them.
 """
 
 import dataclasses
@@ -16,11 +16,10 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from jaxroof.engine.look import FAR, Look, winners
 from jaxroof.estimator import Estimator
 from jaxroof.records import replace_at
 
-TIE = 1e-12  # objectives this close count as equal; the leaner plan wins, then the smaller one
-FAR = 1e300  # an objective that nothing has: no infinities in the arithmetic
 SHORT = 16  # lanes of a dimension under which it is not worth a loop of its own
 UNROLL = 4  # plans a fused loop body; more make longer programs, 16 split the fusion
 
@@ -51,7 +50,6 @@ class Fold:
     top: int
     per_split: bool  # the best plan of each split only
     looks: int  # full blocks that can hold the winners
-    partial: bool  # the limit cuts blocks differently at different points
     block: int
     rank: int  # dimensions of the machine grid
 
@@ -173,7 +171,9 @@ def _question(
         return jnp.broadcast_to(fold.sign * getattr(report, fold.objective), dims)
 
     minima = _block_minima(fold, objective, plans.counts, len(plans.split), dims)
-    return _winners(fold, lambda index: objective(index).reshape(width), minima, plans, fits)
+    split = plans.split if fold.per_split and fold.top > 1 else None
+    look = Look(fold.top, fold.looks, fold.block)
+    return winners(look, lambda index: objective(index).reshape(width), minima, split, fits)
 
 
 def _row(column: jax.Array, index: jax.Array) -> jax.Array:
@@ -204,7 +204,7 @@ def _block_minima(
     def one_block(block: jax.Array, minima: jax.Array) -> jax.Array:
         def one_plan(least: jax.Array, offset: jax.Array) -> tuple[jax.Array, None]:
             index = block * fold.block + offset
-            value = jnp.where(index < count, objective(index), FAR)
+            value = objective(index)
             return jnp.where(value < least, value, least), None
 
         start = jnp.full(dims, FAR)
@@ -215,93 +215,3 @@ def _block_minima(
     start = jnp.full((blocks, math.prod(dims)), FAR)
     used = (count + fold.block - 1) // fold.block
     return lax.fori_loop(0, used, one_block, start)
-
-
-def _winners(
-    fold: Fold, objective: Any, minima: jax.Array, plans: Plans, fits: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Return the best plans that fit, [top, limit, lane], by a second look inside their blocks."""
-    used = (plans.counts + fold.block - 1) // fold.block
-    whole_blocks = jnp.where(fits >= plans.counts, used, fits // fold.block)
-    chosen = _least_blocks(fold, minima, used, whole_blocks)
-    if fold.partial:  # the block that the limit cuts through
-        cut = jnp.where(fits < plans.counts, fits // fold.block, -1)
-        chosen = jnp.concatenate([chosen, cut[None]])
-
-    values = _look(fold, objective, chosen, len(minima))
-    offsets = jnp.arange(fold.block)[None, :, None, None]
-    position = chosen[:, None] * fold.block + offsets
-    values = jnp.where((chosen[:, None] >= 0) & (position < fits[None, None]), values, FAR)
-    values = values.reshape(-1, *fits.shape)
-    position = position.reshape(-1, *fits.shape)
-    split = plans.split[position] if fold.per_split and fold.top > 1 else position
-    return _best_of(fold.top, values, position, split)
-
-
-def _least_blocks(
-    fold: Fold, minima: jax.Array, used: jax.Array, whole_blocks: jax.Array
-) -> jax.Array:
-    """Return the blocks that can hold the best plans, among those that fit whole.
-
-    Each look takes the block with the least minimum, and the first that ties with it: the leaner
-    of tied plans may stand there. Returns [2 looks, limit, lane], -1 where there is none.
-    """
-    blocks = jnp.arange(len(minima))[:, None, None]
-    fits = (blocks < used) & (blocks < whole_blocks[None])
-    fitting = jnp.where(fits, minima[:, None], FAR)
-
-    def pick(look: jax.Array, held: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        chosen, left = held
-        least = jnp.min(left, axis=0)
-        found = least < FAR
-
-        def first(bound: jax.Array) -> jax.Array:
-            return jnp.min(jnp.where(left <= bound[None], blocks, len(minima)), axis=0)
-
-        index, tied = first(least), first(least + TIE * jnp.abs(least))
-        both = jnp.stack([index, jnp.where(tied == index, -1, tied)])
-        taken = (blocks == index[None]) | (blocks == tied[None])
-        chosen = lax.dynamic_update_slice_in_dim(chosen, jnp.where(found, both, -1), 2 * look, 0)
-        return chosen, jnp.where(taken, FAR, left)
-
-    none = jnp.full((2 * fold.looks, *whole_blocks.shape), -1)
-    return lax.fori_loop(0, fold.looks, pick, (none, fitting))[0]
-
-
-def _look(fold: Fold, objective: Any, chosen: jax.Array, blocks: int) -> jax.Array:
-    """Return the objectives of every plan in the chosen blocks, [look, offset, limit, lane]."""
-    looks, *points = chosen.shape
-    start = jnp.full((looks, fold.block, *points), FAR)
-    named = jnp.where(chosen < 0, blocks, chosen)
-    wanted = jnp.zeros(blocks, bool).at[named].set(True, mode="drop")
-    order = jnp.argsort(~wanted)
-
-    def visit(number: jax.Array, values: jax.Array) -> jax.Array:
-        block = order[number]
-
-        def plan(offset: jax.Array) -> jax.Array:
-            return objective(block * fold.block + offset)
-
-        exact = lax.map(plan, jnp.arange(fold.block))
-        return jnp.where((chosen == block)[:, None], exact[None, :, None, :], values)
-
-    return lax.fori_loop(0, jnp.sum(wanted), visit, start)
-
-
-def _best_of(
-    top: int, values: jax.Array, position: jax.Array, split: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Return the best of the looked-at plans in order, ties to the first position, [top, ...]."""
-    last = jnp.iinfo(position.dtype).max
-
-    def pick(values: jax.Array, _: None) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        least = jnp.min(values, axis=0)
-        tied = values <= (least + TIE * jnp.abs(least))[None]
-        first = jnp.min(jnp.where(tied, position, last), axis=0)
-        chosen = position == first[None]
-        objective = jnp.sum(jnp.where(chosen, values, 0.0), axis=0)
-        winner = jnp.max(jnp.where(chosen, split, -1), axis=0)
-        rest = jnp.where(split == winner[None], FAR, values)
-        return rest, (jnp.where(least < FAR, first, -1), objective)
-
-    return lax.scan(pick, values, None, length=top)[1]
