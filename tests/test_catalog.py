@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.errors import InputError
 
@@ -38,7 +39,9 @@ MODELS = {
     "gpt3": (2048, 12288, 96, 96, 49152),
     "gpt3-1t": (2048, 25600, 160, 128, 102400),
     "vit-era5": (64800, 12288, 64, 48, 49152),
+    "vit-era5-half": (32400, 6144, 32, 48, 24576),
 }
+SAMPLES = {"gpt3-1t": 488281250, "vit-era5": 28e6, "vit-era5-half": 28e6}  # sheet, section 9
 # Sheet transformer_model 2.2, in its own units: SI size of the unit, A100, H200, B200, B200-next.
 PARTS = ("a100", "h200", "b200", "b200-next")
 SHEET = {
@@ -78,9 +81,15 @@ def test_models(name: str) -> None:
     keys = ("sequence", "hidden", "heads", "layers", "feedforward")
     assert tuple(found[key] for key in keys) == MODELS[name]
     assert all(type(found[key]) is float for key in keys)
-    assert "2410.00273" in found["source"]
+    assert "2410.00273" in found["source"] or "Subramanian" in found["source"]
     assert found["title"]
     assert set(found) == {*MODEL, "title", "source"}
+
+
+@pytest.mark.parametrize(("name", "samples"), SAMPLES.items())
+def test_models_are_trained_on_as_many_samples(name: str, samples: float) -> None:
+    model = jr.model(name)
+    assert float(model.training_tokens) / float(model.sequence) == samples
 
 
 @pytest.mark.parametrize(("part", "name", "fast_domain"), VARIANTS)
@@ -101,7 +110,7 @@ def test_systems(part: str, name: str, fast_domain: int) -> None:
 @pytest.mark.parametrize("kind", FIELDS)
 def test_entries_hold_known_keys_and_are_the_callers_own(kind: str) -> None:
     allowed = {*FIELDS[kind], "title", "source", "note"}
-    allowed |= {"peaks", "peaks_source"} if kind == "systems" else set()
+    allowed |= {"peaks", "peaks_source"} if kind == "systems" else {"training_tokens"}
     for name in catalog.names(kind):
         written = catalog.describe(kind, name)
         assert set(written) <= allowed
@@ -127,7 +136,7 @@ NAMES = [  # kind, name, text
     ("systems", "b20-nvs8", "Did you mean 'b200-nvs8'?"),
     ("systems", "b200_next", "Did you mean 'b200-next'?"),
     ("models", "gpt3_1T", "Did you mean 'gpt3-1t'?"),
-    ("models", "zebra", "expected one of gpt3, gpt3-1t, vit-era5."),
+    ("models", "zebra", "expected one of gpt3, gpt3-1t, vit-era5, vit-era5-half."),
 ]
 
 

@@ -138,7 +138,7 @@ top = 2
 [axes]
 "system.hbm_capacity" = ["1 GB", "80 GB", "192 GB"]
 split = ["1d", "summa"]
-gpus = [7, 8, 64]
+gpus = [7, 8]
 "system.hbm_bandwidth" = ["2 TB/s", "8 TB/s", "16 TB/s"]
 """
 

@@ -30,7 +30,7 @@ def names(kind: str) -> tuple[str, ...]:
         InputError: There is no such kind.
 
     >>> names("models")
-    ('gpt3', 'gpt3-1t', 'vit-era5')
+    ('gpt3', 'gpt3-1t', 'vit-era5', 'vit-era5-half')
     """
     return tuple(_published(kind))
 

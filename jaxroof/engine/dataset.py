@@ -109,9 +109,9 @@ def provenance(
 ) -> dict[str, str]:
     """Return the attributes that let anyone repeat a run: inputs, recipe, versions.
 
-    What an axis varies is left out: its coordinate says it.
+    What an axis names, a whole record or a choice, is left out: its labels say it.
     """
-    varied = {path for axis in axes for path in axis.columns}
+    varied = {path for axis in axes if axis.labels for path in axis.columns}
     numbers = {p: float(v) for p, _, v in leaves(inputs) if np.ndim(v) == 0 and p not in varied}
     choices = vars(recipe) if dataclasses.is_dataclass(recipe) else recipe or {}
     choices = {name: member for name, member in choices.items() if name not in varied}

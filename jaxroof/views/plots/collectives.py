@@ -9,6 +9,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from jaxroof.errors import InputError
+from jaxroof.views.plots.style import Picture
 
 Shape = tuple[int, int]  # nodes, GPUs in each
 
@@ -36,7 +37,7 @@ def collectives_against_measured(
     """
     if not 0 < len(shapes) <= len(_STYLES):
         raise InputError(f"shapes: expected 1 to {len(_STYLES)} of them, given {len(shapes)}.")
-    figure = Figure(figsize=(6.4, 6.0), layout="constrained")
+    figure = Picture(figsize=(6.4, 6.0), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     for (nodes, gpus), (color, marker, line) in zip(shapes, _STYLES, strict=False):
         rows = _rows(data, op, (nodes, gpus))
@@ -69,7 +70,7 @@ def collective_ratios(data: xr.Dataset, by: str = "size") -> Figure:
         by: What the ratio is drawn against: ``size``, or ``piece``, one GPU's share of it.
     """
     operations = list(dict.fromkeys(data["op"].values.tolist()))
-    figure = Figure(figsize=(3.4 * len(operations), 3.6), layout="constrained")
+    figure = Picture(figsize=(3.4 * len(operations), 3.6), layout="constrained")
     panels = np.atleast_1d(figure.subplots(1, len(operations), sharex=True, sharey=True))
     gpus = (data["nodes"] * data["gpus_per_node"]).values
     shades = colormaps["cividis"]

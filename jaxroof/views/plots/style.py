@@ -1,5 +1,6 @@
 """What all pictures share: colours, axes in powers of two, units on labels, what does not fit."""
 
+import io
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -37,9 +38,18 @@ DOTS = 100  # pixels an inch
 WIDE = 10.0  # inches: 1000 pixels
 
 
+class Picture(Figure):
+    """A figure that a notebook shows by itself, without any setting up."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        self.savefig(content, format="png")
+        return content.getvalue()
+
+
 def figure(title: str, height: float = 6.2, width: float = WIDE) -> Figure:
     """Return an empty figure under a title that is wrapped to its width."""
-    made = Figure(figsize=(width, height), dpi=DOTS, layout="constrained")
+    made = Picture(figsize=(width, height), dpi=DOTS, layout="constrained")
     made.suptitle(textwrap.fill(title, round(8.5 * width), break_on_hyphens=False), fontsize=13)
     return made
 
