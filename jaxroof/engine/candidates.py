@@ -114,7 +114,7 @@ def _needs(
     columns = {f: np.concatenate([p[f] for p in plans]).astype(np.float64) for f in plans[0]}
     assert estimator.plan is not None
     inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
-    need = at_points(estimator, recipe, inputs)[estimator.need]
+    need = at_points(estimator, recipe, inputs, estimator.need)[estimator.need]
     return np.split(need, np.cumsum(counts)[:-1])
 
 

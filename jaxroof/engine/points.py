@@ -1,8 +1,10 @@
 """Evaluation at a list of points, in chunks of one shape, so that memory stays flat."""
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -32,13 +34,16 @@ def padded(column: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([column, np.repeat(last, size - len(column))])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def evaluated(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
-    """Return the report of one compiled evaluation."""
-    return jax.tree.map(jnp.asarray, estimator.evaluate(inputs, recipe))
+@functools.partial(jax.jit, static_argnums=(0, 1, 3))
+def evaluated(estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None) -> Any:
+    """Return the report, or one result alone, of a compiled evaluation."""
+    report = jax.tree.map(jnp.asarray, estimator.evaluate(inputs, recipe))
+    return report if name is None else {name: results(report)[name]}
 
 
-def at_points(estimator: Estimator, recipe: Any, inputs: Any) -> dict[str, np.ndarray]:
+def at_points(
+    estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None
+) -> dict[str, np.ndarray]:
     """Return results at every point: leaves of the inputs are scalars or columns of one length.
 
     Every leaf goes in as a column, so that one program serves whatever varies.
@@ -52,8 +57,18 @@ def at_points(estimator: Estimator, recipe: Any, inputs: Any) -> dict[str, np.nd
         for path, column in columns.items():
             some = column[start : start + size] if column.ndim else column[None]
             chunk = replace_at(chunk, path, padded(some, CHUNK))
-        for name, value in results(evaluated(estimator, recipe, chunk)).items():
+        for result, value in results(evaluated(estimator, recipe, chunk, name)).items():
             array = np.asarray(value)
             column = array[:size] if array.ndim else np.broadcast_to(array, (size,))
-            found.setdefault(name, []).append(column)
+            found.setdefault(result, []).append(column)
     return {name: np.concatenate(chunks) for name, chunks in found.items()}
+
+
+@contextlib.contextmanager
+def ahead(estimator: Estimator, recipe: Any, inputs: Any) -> Iterator[None]:
+    """Compile the whole evaluation beside what the block does: its end waits for it."""
+    fields = dict.fromkeys(estimator.plan_fields, 1.0)
+    asked = dataclasses.replace(inputs, plan=estimator.plan(**fields)) if fields else inputs  # type: ignore[misc]
+    with ThreadPoolExecutor(1) as worker:
+        worker.submit(at_points, estimator, recipe, asked)
+        yield

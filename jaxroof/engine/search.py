@@ -14,7 +14,7 @@ from jaxroof.engine.candidates import listed
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import dataset, described, provenance, stacked
 from jaxroof.engine.depends import depends
-from jaxroof.engine.points import at_points
+from jaxroof.engine.points import ahead, at_points
 from jaxroof.engine.question import Question, ask_each, constraints_of
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, leaves, replace_at
@@ -62,7 +62,8 @@ def search(
     )
     found = []
     for number, question in enumerate(asked):
-        best = best_plans(question, share(progress, number, len(asked)))
+        with ahead(estimator, question.recipe, question.inputs):  # the winners are evaluated whole
+            best = best_plans(question, share(progress, number, len(asked)))
         found.append((question, best))
     return search_dataset(every, found)
 
