@@ -59,6 +59,8 @@ def best_plans(question: Question, progress: Progress | None = None) -> Found:
     kind, axes = kinds(question), question.axes
     found = _nothing_yet(question)
     groups = list(_groups(question, kind))
+    first = {id(group.ready): place for place, group in reversed(list(enumerate(groups)))}
+    groups.sort(key=lambda group: first[id(group.ready)])  # those that share plans together
     machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
     # of all groups, so that they share one compiled program
     sizes = functools.reduce(
@@ -118,10 +120,10 @@ def _groups(question: Question, kind: Kinds) -> Iterator[Group]:
     known = read_paths(estimator, recipe, question.inputs)
     for index, values in points([axes[d] for d in kind.outer]):
         inputs = replace_all(question.inputs, values)
+        base = Numbers.of(inputs, known)
         for start in range(0, len(inner), QUESTIONS):
             some = inner[start : start + QUESTIONS]
-            asked = [replace_all(inputs, v) for _, v in some]
-            numbers = tuple(Numbers.of(a, known) for a in asked)
+            numbers = tuple(base.at(v, known) for _, v in some)
             yield Group(
                 index=[index + i for i, _ in some],
                 inputs=inputs,
@@ -245,14 +247,16 @@ def cut(axes: Sequence[Axis], place: Place, shape: Sequence[int]) -> list[Axis]:
 
 def _fits(estimator: Estimator, group: Group, axes: Sequence[Axis]) -> np.ndarray:
     """Return how many plans of each question fit, [question, *axes]."""
-    fits = np.empty((len(group.ready.plans), *(len(axis) for axis in axes)), np.int64)
-    for q, plans in enumerate(group.ready.plans):
-        if estimator.limit is None:
-            fits[q] = len(plans)
-            continue
-        asked = replace_all(group.inputs, {p: v[q] for p, v in group.varied.items()})
-        limit = np.asarray(estimator.limit(spread(asked, axes)))
-        fits[q] = np.searchsorted(plans.need, limit, side="right")
+    plans = group.ready.plans
+    fits = np.empty((len(plans), *(len(axis) for axis in axes)), np.int64)
+    if estimator.limit is None:
+        fits.T[...] = [len(some) for some in plans]
+        return fits
+    questions = [Axis("question", group.varied)] if group.varied else []
+    limit = np.asarray(estimator.limit(spread(group.inputs, [*questions, *axes])))
+    limits = np.broadcast_to(limit, fits.shape if group.varied else fits.shape[1:])
+    for q, some in enumerate(plans):
+        fits[q] = np.searchsorted(some.need, limits[q] if group.varied else limits, side="right")
     return fits
 
 

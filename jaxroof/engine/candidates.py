@@ -41,13 +41,20 @@ class Numbers(NamedTuple):
     """Inputs whose leaves are all numbers, as something that can be a key."""
 
     structure: Any
+    paths: tuple[str, ...]
     values: tuple[float, ...]
 
     @classmethod
     def of(cls, inputs: Any, known: frozenset[str]) -> "Numbers":
         """Return the key of what some inputs hold at the paths known, 1 elsewhere."""
-        values = [value if path in known else 1.0 for path, _, value in leaves(inputs)]
-        return cls(jax.tree.structure(inputs), floats(values))
+        found = {path: value if path in known else 1.0 for path, _, value in leaves(inputs)}
+        return cls(jax.tree.structure(inputs), tuple(found), floats(found.values()))
+
+    def at(self, values: Mapping[str, Any], known: frozenset[str]) -> "Numbers":
+        """Return the key with other values at those of their paths that are known."""
+        pairs = zip(self.paths, self.values, strict=True)
+        new = (values[path] if path in known and path in values else old for path, old in pairs)
+        return self._replace(values=floats(new))
 
     def inputs(self) -> Any:
         """Return the inputs again."""
@@ -59,13 +66,14 @@ def floats(values: Iterable[Any]) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def _listed(estimator: Estimator, recipe: Any, known: Numbers) -> Candidates:
     assert estimator.candidates is not None
     found = estimator.candidates(known.inputs(), recipe)
-    for column in found.plans.values():
+    plans = {field: column.astype(np.int32) for field, column in found.plans.items()}
+    for column in plans.values():
         column.setflags(write=False)
-    return found
+    return Candidates(plans, found.refused)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -198,7 +206,7 @@ def _together(ready: Prepared) -> dict[str, np.ndarray]:
     return {f: np.concatenate([q.plans[f] for q in ready.plans]) for f in ready.plans[0].plans}
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=2)
 def packed(estimator: Estimator, ready: Prepared, sizes: Sizes) -> tuple[Distinct, Plans]:
     """Return the distinct rows of each part, and the plans of several questions, padded."""
     count = np.array([len(q) for q in ready.plans])

@@ -171,7 +171,8 @@ def survey(
     inputs, recipe = settle(inputs, recipe, settings, estimator.names)
     inputs = dataclasses.replace(checked(inputs), plan=None)
     chosen = constraints_of(estimator, where)
-    plans, refused = listed(estimator, inputs, recipe, chosen)
+    legal, refused = listed(estimator, inputs, recipe, chosen)
+    plans = {field: column.astype(np.int64) for field, column in legal.items()}
     columns = {field: column.astype(np.float64) for field, column in plans.items()}
     asked = dataclasses.replace(inputs, plan=estimator.plan(**columns))  # type: ignore[misc]
     found = at_points(estimator, recipe, asked)
