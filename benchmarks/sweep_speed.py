@@ -402,8 +402,6 @@ def maps(quick: bool) -> dict[str, float]:
     """Time the study's maps, warm."""
     result = {}
     for name, call in MAPS.items():
-        if name == "summa" and not hasattr(jr.Split, "SUMMA"):
-            continue
         cold, found = timed(call)
         rounds = 3 if quick or name == "summa" else 9
         seconds = statistics.median(timed(call)[0] for _ in range(rounds))
@@ -455,8 +453,7 @@ def in_a_process(*arguments: str) -> dict[str, Any]:
 
 def memories() -> dict[str, float]:
     """Return the peak memory of the maps, each in a process of its own."""
-    names = [name for name in MAPS if name != "summa" or hasattr(jr.Split, "SUMMA")]
-    peaks = {name: in_a_process("--map", name)["peak_memory_bytes"] for name in names}
+    peaks = {name: in_a_process("--map", name)["peak_memory_bytes"] for name in MAPS}
     print("peak memory: " + ", ".join(f"{n} {p / 1e6:.0f} MB" for n, p in peaks.items()))
     return {"peak_memory_bytes": max(peaks.values())}
 
@@ -503,9 +500,7 @@ def growth() -> dict[str, Any]:
     print(
         f"{'case':<20}{'plans':>10}{'machines':>10}{'first s':>9}{'warm s':>9}{'1/s':>10}{'MB':>7}"
     )
-    for name, (split, *_) in CASES.items():
-        if split == "summa" and not hasattr(jr.Split, "SUMMA"):
-            continue
+    for name in CASES:
         plans = in_a_process("--case", name, "--plans-only")["plans"]
         for side in SIDES:
             total = plans * side**2
