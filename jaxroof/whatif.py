@@ -229,8 +229,7 @@ def _check_output(output: str | None) -> None:
         return
     kind = pathlib.Path(output).suffix
     if kind in PICTURES:
-        importlib.import_module("jaxroof.views.plots")  # which says what it lacks
-        writable(str(pathlib.Path(output).with_suffix(".csv")))
+        importlib.import_module("jaxroof.views.plots").drawable(output)  # it says what it lacks
     elif kind not in WRITERS:
         known = ", ".join([*PICTURES, *WRITERS])
         what = f"cannot tell the kind of file from {kind!r}; expected a name that ends in {known}"

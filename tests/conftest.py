@@ -2,9 +2,12 @@
 
 import os
 import pathlib
+import shlex
 import tempfile
 
 import jax
+import pytest
+from command_line import Said
 
 CACHE = pathlib.Path(tempfile.gettempdir()) / "jaxroof-test-cache"
 
@@ -14,3 +17,20 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_compilation_cache_dir", str(CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 os.environ.setdefault("JAXROOF_CACHE", str(CACHE))
+
+
+@pytest.fixture
+def jaxroof(capsys, monkeypatch, tmp_path):
+    """Run a command line inside this process, in a folder of its own."""
+    from jaxroof import cli  # after the settings above
+
+    monkeypatch.setattr(cli, "start", lambda: None)
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str) -> Said:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main(shlex.split(line))
+        return Said(ended.value.code, *capsys.readouterr())
+
+    return run

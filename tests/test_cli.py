@@ -11,10 +11,10 @@ import signal
 import subprocess
 import sys
 import time
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from command_line import Said
 
 import jaxroof as jr
 from jaxroof import catalog, cli, commands
@@ -47,34 +47,6 @@ plan = {{ gpus = {gpus}, global_batch = 4096 }}
 [axes]
 "system.hbm_capacity" = ["{capacity}", "141 GB"]
 """
-
-
-class Said(NamedTuple):
-    """How a command ended."""
-
-    code: int | str | None
-    out: str
-    err: str
-
-    @property
-    def words(self) -> str:
-        """Return what was printed, lines joined: sentences do not depend on the width."""
-        return " ".join(self.out.split())
-
-
-@pytest.fixture
-def jaxroof(capsys, monkeypatch, tmp_path):
-    """Run a command line inside this process, in a folder of its own."""
-    monkeypatch.setattr(cli, "start", lambda: None)
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str) -> Said:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main(shlex.split(line))
-        return Said(ended.value.code, *capsys.readouterr())
-
-    return run
 
 
 def environment(**more: str) -> dict[str, str]:

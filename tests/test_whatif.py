@@ -6,8 +6,6 @@ Staircases are checked against brute force and against the search, printed numbe
 import dataclasses
 import io
 import re
-import shlex
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import jaxroof as jr
-from jaxroof import cli
 from jaxroof.engine.pareto import pareto, stairs_of
 from jaxroof.views import compare as compared
 from jaxroof.views import pareto as stairs_views
@@ -30,34 +27,6 @@ PLACES = ["fast_tensor", "fast_context", "fast_data", "fast_pipeline"]
 SPLITS = ["1d", "summa", "context"]
 MACHINE = "--model gpt3 --system a100-nvs4"
 SMALL = f"{MACHINE} --gpus 64 --batch 64"
-
-
-class Said(NamedTuple):
-    """How a command ended."""
-
-    code: int | str | None
-    out: str
-    err: str
-
-    @property
-    def words(self) -> str:
-        """Return what was printed, lines joined."""
-        return " ".join(self.out.split())
-
-
-@pytest.fixture
-def jaxroof(capsys, monkeypatch, tmp_path):
-    """Run a command line inside this process, in a folder of its own."""
-    monkeypatch.setattr(cli, "start", lambda: None)
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str) -> Said:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main(shlex.split(line))
-        return Said(ended.value.code, *capsys.readouterr())
-
-    return run
 
 
 def question(system="a100-nvs4", **changes):

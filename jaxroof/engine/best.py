@@ -254,9 +254,8 @@ def _fits(estimator: Estimator, group: Group, axes: Sequence[Axis]) -> np.ndarra
         return fits
     questions = [Axis("question", group.varied)] if group.varied else []
     limit = np.asarray(estimator.limit(spread(group.inputs, [*questions, *axes])))
-    limits = np.broadcast_to(limit, fits.shape if group.varied else fits.shape[1:])
-    for q, some in enumerate(plans):
-        fits[q] = np.searchsorted(some.need, limits[q] if group.varied else limits, side="right")
+    for q, (some, most) in enumerate(zip(plans, np.broadcast_to(limit, fits.shape), strict=True)):
+        fits[q] = np.searchsorted(some.need, most, side="right")
     return fits
 
 

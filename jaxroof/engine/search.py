@@ -60,12 +60,20 @@ def search(
         placements=placements,
         **settings,
     )
+    return search_dataset(every, best_of_each(asked, progress))
+
+
+def best_of_each(
+    asked: Sequence[Question], progress: Progress | None = None
+) -> list[tuple[Question, Found]]:
+    """Return the best plans of several searches, each beside its question."""
     found = []
     for number, question in enumerate(asked):
-        with ahead(estimator, question.recipe, question.inputs):  # the winners are evaluated whole
+        # the winners are evaluated whole afterwards
+        with ahead(question.estimator, question.recipe, question.inputs):
             best = best_plans(question, share(progress, number, len(asked)))
         found.append((question, best))
-    return search_dataset(every, found)
+    return found
 
 
 def search_dataset(axes: Sequence[Axis], found: Sequence[tuple[Question, Found]]) -> xr.Dataset:

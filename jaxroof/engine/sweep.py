@@ -10,11 +10,11 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.engine import ledger, zarr_store
-from jaxroof.engine.best import Progress, best_plans, share
+from jaxroof.engine.best import Progress
 from jaxroof.engine.dataset import dataset
 from jaxroof.engine.ledger import Layout, Path
 from jaxroof.engine.question import ask_each, kinds
-from jaxroof.engine.search import search, search_dataset
+from jaxroof.engine.search import best_of_each, search, search_dataset
 from jaxroof.engine.tabulate import tabulate
 from jaxroof.engine.task import Task, identity, other, same
 from jaxroof.errors import InputError, refusal
@@ -105,11 +105,9 @@ def _evaluated(
         data = tabulate(*arguments, axes=axes, progress=progress, **asked.options)
         return data.assign_attrs(asked.about), {}
     every, questions = ask_each(*arguments, axes=axes, **asked.options)
-    found = []
+    found = best_of_each(questions, progress)
     refused: Counter[str] = Counter()
-    for number, question in enumerate(questions):
-        best = best_plans(question, share(progress, number, len(questions)))
-        found.append((question, best))
+    for question, best in found:
         kind = kinds(question)
         lists = {question.axes[d].name for d in kind.outer + kind.structural}
         # plans are listed once in the whole sweep, but in each chunk along the other axes

@@ -17,7 +17,7 @@ try:
     from matplotlib.figure import Figure
 
     from jaxroof.views.plots.bars import plans_and_time
-    from jaxroof.views.plots.choose import best, named, over
+    from jaxroof.views.plots.choose import best, named, over, pick
     from jaxroof.views.plots.collectives import collectives_against_measured
     from jaxroof.views.plots.compare import comparison
     from jaxroof.views.plots.layers import layer_bars
@@ -41,6 +41,7 @@ __all__ = [
     "layer_bars",
     "machine_map",
     "normalised_throughput",
+    "pick",
     "plans_and_time",
     "save",
     "speedup",

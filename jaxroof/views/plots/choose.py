@@ -1,7 +1,7 @@
 """What a picture finds in a dataset: the best plans, its dimensions, a field wherever it stands."""
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -142,7 +142,7 @@ def tied(data: xr.Dataset, dim: Hashable) -> list[str]:
     return numbers or ([str(dim)] if dim in data.coords else [])
 
 
-def pick(data: xr.Dataset, at: dict[str, Any] | None, picture: str) -> xr.Dataset:
+def pick(data: xr.Dataset, at: Mapping[str, Any] | None, where: str) -> xr.Dataset:
     """Return the data at given values of some dimensions; numbers take the nearest point.
 
     A text is read with the unit of the axis; an axis of fields that move together is counted.
@@ -150,7 +150,7 @@ def pick(data: xr.Dataset, at: dict[str, Any] | None, picture: str) -> xr.Datase
     """
     for dim, value in (at or {}).items():
         if dim not in data.sizes:
-            raise unknown(f"{picture}: at", dim, "dimension of the data", map(str, data.sizes))
+            raise unknown(where, dim, "dimension of the data", map(str, data.sizes))
         if dim not in data.coords:
             data = data.isel({dim: int(value)})
             continue
@@ -158,10 +158,10 @@ def pick(data: xr.Dataset, at: dict[str, Any] | None, picture: str) -> xr.Datase
         if column.dtype.kind not in "if":
             if str(value) not in column.values.astype(str):
                 options = column.values.astype(str).tolist()
-                raise unknown(f"{picture}: at", str(value), f"{dim} in the data", options)
+                raise unknown(where, str(value), f"{dim} in the data", options)
             data = data.isel({dim: column.values.astype(str).tolist().index(str(value))})
             continue
-        number = parse(value, column.attrs.get("units", "1"), f"{picture}: at {dim}")
+        number = parse(value, column.attrs.get("units", "1"), f"{where} {dim}")
         data = data.isel({dim: int(np.abs(column.values - number).argmin())})
     return data
 

@@ -33,7 +33,7 @@ def machine_map(
     Raises: InputError where the data lack the value, or two axes of numbers.
     """
     picture = "machine_map"
-    kept = choose.best(choose.pick(data, dict(at or {}), picture))
+    kept = choose.best(choose.pick(data, at, f"{picture}: at"))
     choose.needs(kept, picture, (value,))
     x, y, across = _axes_of(kept, picture)
     parts = choose.panels(kept, (across,) if across else ())
