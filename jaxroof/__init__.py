@@ -15,6 +15,8 @@ _HOMES = {
     "replace_at": "jaxroof.records",
     "System": "jaxroof.hardware",
     "Estimator": "jaxroof.estimator",
+    "estimator": "jaxroof.estimators",
+    "evaluate": "jaxroof.answers",
     "Inputs": "jaxroof.estimators.training.inputs",
     "Model": "jaxroof.estimators.training.inputs",
     "Plan": "jaxroof.estimators.training.inputs",

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxroof.records import answering
+
 
 class Candidates(NamedTuple):
     """The legal plans of one question, a column of whole numbers a field, and what was refused."""
@@ -44,6 +46,9 @@ class Estimator:
     name: str = ""
     # paths of records that have names, and what reads one: "system" -> jaxroof.system
     names: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
+    # inputs that make sense, for help and for the laws that every estimator obeys
+    example: Callable[[], Any] | None = None
+    about: str = ""  # the question it answers, in a sentence
 
     @property
     def plan_fields(self) -> tuple[str, ...]:
@@ -57,18 +62,22 @@ class Estimator:
     def evaluate(self, inputs: Any, recipe: Any = None) -> Any:
         """Return the results for inputs whose leaves broadcast: one plan, or a million.
 
+        Raises: InputError that names a number which the answer needs and the inputs lack.
+
         >>> import jax.numpy as jnp
         >>> square = Estimator(step=lambda inputs, recipe: inputs * inputs, inputs=float)
         >>> float(square.evaluate(jnp.float64(3.0)))
         9.0
         """
         recipe = self.recipe if recipe is None else recipe
+        inputs = answering(inputs)
         return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
 
     def evaluate_parts(self, inputs: Any, recipe: Any) -> dict[str, Any]:
         """Return every part's results, each from the plan fields that it names and no others."""
         if not self.parts:
             return {}
+        inputs = answering(inputs)
         bare = dataclasses.replace(inputs, plan=None)
         return {
             name: part(bare, recipe, **{f: getattr(inputs.plan, f) for f in reads(part)})

@@ -2,12 +2,8 @@
 
 import contextlib
 import dataclasses
-import importlib
-import importlib.util
 import os
 import pathlib
-import sys
-import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,11 +18,12 @@ from jaxroof.engine.sweep import sweep as long_sweep
 from jaxroof.engine.task import Task, task
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.step import training
-from jaxroof.named import model, system
+from jaxroof.named import system
+from jaxroof.own import estimator_of
 from jaxroof.records import is_quantity
-from jaxroof.settings import settle
+from jaxroof.settings import begin, settle
+from jaxroof.settings import paths_of as fields_of
 from jaxroof.units import parse
 from jaxroof.views.layers import layers
 from jaxroof.written import axes, known, load, table, text, typed
@@ -35,6 +32,7 @@ KEYS = (
     "title", "picture", "answer", "estimator", "model", "system", "format", "plan", "set", "inputs",
     "search", "axes",
 )  # fmt: skip
+RECORDS = ("model", "system")  # that a name stands for
 ANSWERS = ("step", "layers")  # of a training step: its results, or its layer by operation
 SEARCH_KEYS = {"top": int, "where": str, "objective": str, "placements": bool}
 
@@ -125,8 +123,7 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
 def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     known("", written, KEYS)
     estimator = _estimator(written, path.parent)
-    start = _training_inputs if estimator is training else _own_inputs
-    inputs = start(written, path.parent, estimator)
+    inputs = _inputs(written, path.parent, estimator)
     settings = _settings(written)
     placement = settings.pop("placement", None)
     varied = axes(table(written, "axes"), folder=path.parent)
@@ -182,80 +179,67 @@ def _settings(written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _estimator(written: Mapping[str, Any], folder: pathlib.Path) -> Estimator:
-    """Return the training estimator, or the user's own, ``module:name``, found beside the file."""
     spelled = text(written, "estimator", "training")
-    if spelled == "training":
-        return training
-    home, _, attribute = spelled.partition(":")
-    if not home or not attribute:
-        raise unknown("estimator", spelled, "estimator", ["training", "MODULE:NAME"])
-    try:
-        found = getattr(_module(home, folder.resolve()), attribute, None)
-    except (Exception, SystemExit) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise refusal("estimator", f"{home} cannot be imported: {reason}") from error
-    if not isinstance(found, Estimator):
-        what = "no such name there" if found is None else f"a {type(found).__name__}"
-        raise refusal("estimator", f"{spelled} is {what}; expected a jaxroof.Estimator")
-    return found
+    with named("estimator"):
+        return estimator_of(spelled, folder)
 
 
-def _module(home: str, folder: pathlib.Path) -> types.ModuleType:
-    """Return a module beside the sweep file, known by its whole path, or an installed one."""
-    path = folder.joinpath(*home.split(".")).with_suffix(".py")
-    sys.path[:0] = [str(folder), os.getcwd()]
-    try:
-        if not path.is_file():
-            return importlib.import_module(home)
-        spec = importlib.util.spec_from_file_location(str(path), path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[str(path)] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        del sys.path[:2]
+def _inputs(written: Mapping[str, Any], folder: pathlib.Path, estimator: Estimator) -> Any:
+    """Return the inputs that a file describes: records by name, and fields by path in [inputs].
 
-
-def _training_inputs(
-    written: Mapping[str, Any], folder: pathlib.Path, estimator: Estimator
-) -> Inputs:
+    What an axis gives may be missing.
+    """
+    if estimator is training and "inputs" in written:
+        raise refusal("inputs", "not of a training step; use [set] for fields")
     varied = table(written, "axes")
-    for key in ("model", "system"):
-        if key not in written and isinstance(varied.get(key), list) and varied[key]:
-            written = {**written, key: varied[key][0]}  # the axis gives it
-        if key not in written:
+    given = dict(_flat(table(written, "inputs")))
+    for key in RECORDS:
+        if key not in estimator.names:
+            if key in written:
+                raise refusal(key, "not of this estimator; expected its fields in [inputs]")
+            continue
+        if key in written:
+            given[key] = _entry(written, key, folder)
+        elif isinstance(varied.get(key), list) and varied[key]:
+            given[key] = varied[key][0]  # the axis gives it
+        elif not any(path.startswith(f"{key}.") for path in given):
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
-    if "inputs" in written:
-        raise refusal("inputs", "only for an estimator of your own; use [set] for fields")
-    return Inputs(
-        model=model(_entry(written, "model", folder)),
-        system=system(_entry(written, "system", folder), text(written, "format", "") or None),
-    )
+    if "format" in written:
+        if "system" not in given:
+            raise refusal("format", "without a system; expected it beside the name of one")
+        given["system"] = system(given["system"], text(written, "format", ""))
+    moved, fields = paths_of(varied), dict(fields_of(estimator.inputs))
+    known("inputs", table(written, "inputs") and given, fields, _fields(estimator))
+    for path, field in fields.items():
+        held = any(path == name or path.startswith(f"{name}.") for name in given)
+        chosen = estimator.plan is not None and path.startswith("plan.")
+        if is_quantity(field) and path in moved and not (held or chosen):
+            given[path] = 1.0  # the axis gives its values
+    try:
+        return begin(estimator.inputs, given, estimator.names)
+    except InputError as error:
+        path = str(error).partition(":")[0]
+        place = f"inputs.{error}" if path in fields and path not in RECORDS else str(error)
+        raise InputError(place) from error
+
+
+def _fields(estimator: Estimator) -> str:
+    return f"field of {estimator.inputs.__name__}"
+
+
+def _flat(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value of nested tables under its dotted path."""
+    for key, value in written.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
 
 
 def _entry(written: Mapping[str, Any], key: str, folder: pathlib.Path) -> str:
     """Return a catalogue name, or the path of a TOML file as seen from the sweep file."""
     name = text(written, key, "")
     return str(folder / name) if name.endswith(".toml") else name
-
-
-def _own_inputs(written: Mapping[str, Any], folder: pathlib.Path, estimator: Estimator) -> Any:
-    for key in ("model", "system", "format"):
-        if key in written:
-            raise refusal(key, "not of this estimator; expected its fields in [inputs]")
-    given = dict(table(written, "inputs"))
-    fields = {f.name: f for f in dataclasses.fields(estimator.inputs)}
-    known("inputs", given, fields, f"field of {estimator.inputs.__name__}")
-    for key, field in fields.items():
-        missing = field.default is dataclasses.MISSING and key not in given
-        if missing and key in table(written, "axes"):
-            given[key] = 1.0  # the axis gives its values
-        elif missing:
-            raise refusal(f"inputs.{key}", f"missing; expected {field.metadata.get('doc', '')}")
-        elif key in given and is_quantity(field):
-            given[key] = parse(given[key], field.metadata["unit"], f"inputs.{key}")
-    return estimator.inputs(**given)
 
 
 def _plan(kind: type[Any], settings: Mapping[str, Any], given: set[str]) -> Any:

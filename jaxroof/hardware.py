@@ -7,11 +7,15 @@ from jaxroof.records import Number, quantity, record
 class System:
     """One accelerator, its high-bandwidth memory and its links: peak rates and efficiencies.
 
-    Bandwidths are one direction per accelerator; a rate in use is its peak times its efficiency.
+    Bandwidths are one direction per accelerator unless they say otherwise; a rate in use is its
+    peak times its efficiency. One record serves all estimators: what not every machine has, or not
+    every question needs, may be None, and asking for it names the field.
     """
 
     matrix_flops: Number = quantity("FLOP/s", "Peak dense matrix rate at the number format in use.")
-    vector_flops: Number = quantity("FLOP/s", "Peak vector rate at the number format in use.")
+    vector_flops: Number = quantity(
+        "FLOP/s", "Peak vector rate at the number format in use.", default=None
+    )
     matrix_efficiency: Number = quantity(
         "1",
         "Share of the peak rate, matrix and vector alike, that work runs at.",
@@ -22,19 +26,41 @@ class System:
         "s", "Time to launch one operation in one direction.", default=20e-6, zero=True
     )
     hbm_bandwidth: Number = quantity("B/s", "Bandwidth of the high-bandwidth memory.")
-    hbm_capacity: Number = quantity("B", "Capacity of the high-bandwidth memory.")
+    hbm_capacity: Number = quantity("B", "Capacity of the high-bandwidth memory.", default=None)
     hbm_usable: Number = quantity(
         "1", "Share of the capacity that a training step may fill.", default=1.0, most=1
     )
-    fast_domain: Number = quantity("1", "Accelerators that share the fast links.", whole=True)
-    fast_bandwidth: Number = quantity("B/s", "Bandwidth inside the fast domain.")
+    fast_domain: Number = quantity(
+        "1", "Accelerators that share the fast links.", whole=True, default=None
+    )
+    fast_bandwidth: Number = quantity("B/s", "Bandwidth inside the fast domain.", default=None)
     fast_efficiency: Number = quantity(
         "1", "Share of the fast bandwidth that messages run at.", default=0.7, most=1
     )
-    fast_latency: Number = quantity("s", "Latency of one hop in the fast domain.", zero=True)
-    slow_bandwidth: Number = quantity("B/s", "Bandwidth of one network interface.")
+    fast_latency: Number = quantity(
+        "s", "Latency of one hop in the fast domain.", zero=True, default=None
+    )
+    slow_bandwidth: Number = quantity("B/s", "Bandwidth of one network interface.", default=None)
     slow_efficiency: Number = quantity(
         "1", "Share of the slow bandwidth that messages run at.", default=0.7, most=1
     )
-    slow_latency: Number = quantity("s", "Latency of one hop between fast domains.", zero=True)
+    slow_latency: Number = quantity(
+        "s", "Latency of one hop between fast domains.", zero=True, default=None
+    )
     nics: Number = quantity("1", "Network interfaces per accelerator.", default=1.0)
+    network_bandwidth: Number = quantity(
+        "B/s", "Bandwidth of one flat network, sent and received bytes added.", default=None
+    )
+    link_bandwidth: Number = quantity(
+        "B/s", "Bandwidth of one torus link, one direction; an axis has two.", default=None
+    )
+    link_latency: Number = quantity("s", "Latency of one torus hop.", zero=True, default=None)
+    torus_axes: Number = quantity("1", "Axes of the torus.", whole=True, default=None)
+    pod: Number = quantity("1", "Accelerators of a whole pod.", whole=True, default=None)
+    host: Number = quantity("1", "Accelerators of one host.", whole=True, default=None)
+    pcie_bandwidth: Number = quantity(
+        "B/s", "Bandwidth between an accelerator and its host.", default=None
+    )
+    on_chip_bandwidth: Number = quantity(
+        "B/s", "Bandwidth of the memory on the chip.", default=None
+    )

@@ -31,11 +31,14 @@ def quantity(
     zero: bool = False,
     most: float | None = None,
     better: str = "lower",
+    symbol: str = "",
 ) -> Any:
     """Declare a field with its SI unit, one sentence of meaning and the values it may take.
 
     ``whole``: only whole numbers; ``zero``: zero is allowed (nothing negative ever is);
-    ``most``: the largest value; ``better``: the direction a search improves a result in.
+    ``most``: the largest value; ``better``: the direction a search improves a result in;
+    ``symbol``: the letter that the field is known by. A default of None is a number that not
+    every record gives: using one that is not there raises (see ``answering``).
     """
     most = most if most is not None else (MOST_WHOLE if whole else MOST)
     return dataclasses.field(
@@ -47,6 +50,7 @@ def quantity(
             "zero": zero,
             "most": most,
             "better": better,
+            "symbol": symbol,
         },
     )
 
@@ -108,6 +112,47 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Fiel
                 yield prefix + field.name, field, value
         elif value is not None:
             yield from leaves(value, f"{prefix}{field.name}.")
+
+
+class Absent:
+    """What stands for a number that a record does not give: to use it is to be told its name."""
+
+    __array_ufunc__ = None  # numpy leaves the operation to this class
+
+    def __init__(self, path: str, field: "dataclasses.Field[Any]") -> None:
+        self.path, self.field = path, field
+
+    def refuse(self, *_: Any) -> Any:
+        """Raise the InputError that names the number."""
+        doc, unit = self.field.metadata["doc"].rstrip("."), self.field.metadata["unit"]
+        what = "" if unit == "1" else f" [{unit}]"
+        raise InputError(f"{self.path}: not given; expected a value: {doc}{what}")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = refuse
+    __rtruediv__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __neg__ = __float__ = refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __jax_array__ = __array__ = refuse
+
+
+def answering(tree: Record, prefix: str = "") -> Record:
+    """Return a record in which every number that is not given answers by its name when used.
+
+    >>> @record
+    ... class Link:
+    ...     bandwidth: Number | None = quantity("B/s", "Bandwidth of the link.", default=None)
+    >>> answering(Link()).bandwidth * 2.0
+    Traceback (most recent call last):
+    jaxroof.errors.InputError: bandwidth: not given; expected a value: Bandwidth of the link [B/s]
+    """
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(tree) if dataclasses.is_dataclass(tree) else ():
+        value = getattr(tree, field.name)
+        if value is None and is_quantity(field):
+            changed[field.name] = Absent(prefix + field.name, field)
+        elif dataclasses.is_dataclass(value):
+            inner = answering(value, f"{prefix}{field.name}.")
+            if inner is not value:
+                changed[field.name] = inner
+    return dataclasses.replace(tree, **changed) if changed else tree  # type: ignore[type-var]
 
 
 def checked(tree: Record, where: str = "") -> Record:

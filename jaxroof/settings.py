@@ -2,7 +2,8 @@
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+import typing
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jaxroof.errors import refusal, unknown
@@ -55,7 +56,7 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
     return members[value]
 
 
-def named_record(inputs: Any, path: str, value: Any, names: Names) -> Any:
+def named_record(path: str, value: Any, names: Names, expected: str) -> Any:
     """Return a record, read by name where a text stands for it.
 
     Raises: InputError where there is neither a record nor a name of one.
@@ -64,8 +65,7 @@ def named_record(inputs: Any, path: str, value: Any, names: Names) -> Any:
         return value
     if isinstance(value, str) and path in names:
         return names[path](value)
-    given = f"a record, not a number, given {value!r}; {fields_of(inputs, path)}"
-    raise refusal(path, given)
+    raise refusal(path, f"a record, not a number, given {value!r}; {expected}")
 
 
 def fields_of(inputs: Any, path: str) -> str:
@@ -77,10 +77,86 @@ def fields_of(inputs: Any, path: str) -> str:
 
 def _value(inputs: Any, path: str, value: Any, names: Names) -> Any:
     field = field_at(inputs, path)
-    if not is_quantity(field):
-        return named_record(inputs, path, value, names)
+    if is_quantity(field):
+        return _number(value, field, path)
+    return named_record(path, value, names, fields_of(inputs, path))
+
+
+def _number(value: Any, field: "dataclasses.Field[Any]", path: str) -> Any:
+    """Return a number or a column of numbers, checked; a text is read with the field's unit."""
     if isinstance(value, str):
         value = parse(value, field.metadata["unit"], path)
     elif isinstance(value, list | tuple | Mapping):
         raise refusal(path, f"expected one number, given {value!r}; several make an axis")
     return checked_values(value, field, path)
+
+
+def begin(
+    kind: type[Any], settings: Mapping[str, Any], names: Names | None = None, prefix: str = ""
+) -> Any:
+    """Return a record made of settings: values, or columns of values, by dotted path.
+
+    A record inside it is given by a name, field by field, or by a name and the fields that differ.
+
+    Raises: InputError for a number that is missing, an unknown path (with the nearest), a wrong
+    unit or a value out of range.
+    """
+    if not prefix:
+        _known_paths(kind, settings)
+    values: dict[str, Any] = {}
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        path = prefix + field.name
+        optional = field.default is not dataclasses.MISSING
+        if is_quantity(field):
+            if path in settings:
+                values[field.name] = _number(settings[path], field, path)
+            elif not optional:
+                unit = "" if field.metadata["unit"] == "1" else f" [{field.metadata['unit']}]"
+                doc = field.metadata["doc"].rstrip(".")
+                raise refusal(path, f"missing; expected a value: {doc}{unit}")
+            continue
+        inside = {p: value for p, value in settings.items() if p.startswith(f"{path}.")}
+        held = field.default if optional else None
+        if path in settings:
+            known = _expected(path, names or {})
+            held = named_record(path, settings[path], names or {}, known)
+        if held is not None:
+            for p, value in inside.items():
+                held = _replaced(held, p, p.removeprefix(f"{path}."), value)
+        elif inside:
+            held = begin(_record_type(hints[field.name]), inside, names, f"{path}.")
+        elif not optional:
+            raise refusal(path, f"missing; {_expected(path, names or {})}")
+        values[field.name] = held
+    return kind(**values)
+
+
+def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
+    """Yield (dotted path, field) for every field of a kind of record, records included."""
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        yield prefix + field.name, field
+        if not is_quantity(field):
+            yield from paths_of(_record_type(hints[field.name]), f"{prefix}{field.name}.")
+
+
+def _expected(path: str, names: Names) -> str:
+    name = "a name of the catalogue or " if path in names else ""
+    return f"expected {name}its fields, {path}.FIELD"
+
+
+def _known_paths(kind: type[Any], settings: Mapping[str, Any]) -> None:
+    known = dict(paths_of(kind))
+    for path in settings:
+        if path not in known:
+            raise unknown("", path, f"field of {kind.__name__}", known)
+
+
+def _record_type(hint: Any) -> Any:
+    kinds = [kind for kind in typing.get_args(hint) if dataclasses.is_dataclass(kind)]
+    return kinds[0] if kinds else hint
+
+
+def _replaced(held: Any, path: str, inner: str, value: Any) -> Any:
+    return replace_at(held, inner, _number(value, field_at(held, inner), path))

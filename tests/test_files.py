@@ -120,7 +120,7 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
     ("plan no table", toml(plan='"dp"'), ["plan: expected a table, given 'dp'"]),
     ("set no table", toml(set="3"), ["set: expected a table, given 3"]),
     ("axes no table", "axes = [1]\n" + toml(), ["axes: expected a table, given [1]"]),
-    ("inputs", toml(inputs="{ x = 1 }"), ["inputs: only for an estimator of your own"]),
+    ("inputs", toml(inputs="{ x = 1 }"), ["inputs: not of a training step; use [set]"]),
     # fields
     ("unknown field", toml(plan="{ gpu = 8 }"), ["gpu: no such field", "Did you mean 'gpus'?"]),
     (
@@ -144,7 +144,7 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
     ("no rank", toml(plan="{ tensor = 0 }"), ["plan.tensor: expected a whole number above 0"]),
     ("rank a list", toml(plan="{ tensor = [1] }"), ["plan.tensor: not a finite number"]),
     ("path of a plan", toml(set='{ "plan.tensor" = 2 }'), ["plan"]),
-    ("no gpus", toml(plan="{ global_batch = 8 }"), ["gpus: not given; expected the number"]),
+    ("no gpus", toml(plan="{ global_batch = 8 }"), ["gpus: not given; expected a value"]),
     ("unknown split", toml(plan='{ gpus = 8, split = "2d" }'), ["split: 2d: no such Split"]),
     ("split a list", toml(plan="{ gpus = 8, split = [1] }"), ["split"]),
     ("attention", toml(set='{ attention = "fusd" }'), ["attention: fusd", "Did you mean 'fused'?"]),
@@ -239,7 +239,7 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
     # estimators
     ("estimator", toml(estimator='"trainin"'), ["trainin: no such estimator. Did you mean"]),
     ("estimator no text", toml(estimator="3"), ["estimator: expected a text, given 3"]),
-    ("half a name", toml(estimator='":"'), ["no such estimator; expected one of training"]),
+    ("half a name", toml(estimator='":"'), ["no such estimator; expected one of MODULE:NAME"]),
     ("no module", toml(estimator='"nowhere:it"'), ["nowhere cannot be imported", "No module"]),
     ("no name", toml(estimator='"json:it"'), ["json:it is no such name there; expected a"]),
     ("no estimator", toml(estimator='"json:dumps"'), ["json:dumps is a function; expected a"]),
@@ -419,7 +419,7 @@ def test_an_estimator_of_ones_own_runs_from_the_command_line(own, monkeypatch, c
 
 OWN_MISTAKES = [  # the file less its axes, what is said
     ("inputs = { sise = 1 }", "inputs.sise: no such field of Message. Did you mean 'size'?"),
-    ("", "inputs.size: missing; expected Bytes of the message."),
+    ("", "inputs.size: missing; expected a value: Bytes of the message [B]"),
     ('inputs = { size = "1 s" }', "inputs.size: 's' is not an amount of memory, given '1 s'"),
     ("inputs = { size = -1 }", "size: expected a finite number above 0 [B], given -1"),
     ("inputs = { size = 1, hops = 1.5 }", "hops: expected a whole number"),

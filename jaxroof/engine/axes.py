@@ -135,9 +135,15 @@ def apart(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
 
 
 def begun(inputs: Any, axes: Sequence[Axis]) -> Any:
-    """Return the inputs with the first value of an axis wherever nothing is given."""
+    """Return the inputs with the first value of an axis wherever nothing is given.
+
+    A number that not every record of an axis gives is not given at all.
+    """
     known = {path for path, _, _ in leaves(inputs)}
     columns = {p: c for a in axes if not a.is_choice for p, c in a.columns.items()}
+    named = tuple(f"{a.path}." for a in axes if a.labels and not a.is_choice)
+    lost = [path for path in known if path.startswith(named) and path not in columns]
+    inputs = replace_all(inputs, dict.fromkeys(lost)) if named else inputs
     return replace_all(inputs, {p: c[0] for p, c in columns.items() if p not in known})
 
 
@@ -175,9 +181,11 @@ def _axis(
     if not records:
         listed = _listed(key, values)
         records = dict(zip(_distinct(key, _labels(listed)), listed, strict=True))
-    found = [named_record(inputs, key, record, names) for record in records.values()]
+    known = fields_of(inputs, key)
+    found = [named_record(key, record, names, known) for record in records.values()]
     rows = [{p: v for p, _, v in leaves(record, f"{key}.")} for record in found]
-    fields = {p: f for p, f, _ in leaves(found[0], f"{key}.") if p not in own}
+    shared = set.intersection(*map(set, rows)) - set(own)
+    fields = {p: f for p, f, _ in leaves(found[0], f"{key}.") if p in shared}
     columns = {
         path: checked_values([row[path] for row in rows], field, path)
         for path, field in fields.items()

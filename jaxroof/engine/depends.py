@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxroof.engine.points import results
 from jaxroof.estimator import Estimator
-from jaxroof.records import leaves, replace_at
+from jaxroof.records import answering, leaves, replace_at
 
 Paths = frozenset[str]
 
@@ -25,7 +25,10 @@ class Depends(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def depends(estimator: Estimator, recipe: Any, structure: Any) -> Depends:
-    """Return what results depend on, for inputs of a structure (of ``jax.tree.structure``)."""
+    """Return what results depend on, for inputs of a structure (of ``jax.tree.structure``).
+
+    Raises: InputError that names a number which the results need and the inputs lack.
+    """
     inputs = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     paths = [path for path, _, _ in leaves(inputs)]
 
@@ -33,6 +36,7 @@ def depends(estimator: Estimator, recipe: Any, structure: Any) -> Depends:
         if estimator.plan is not None:
             ones = dict.fromkeys(estimator.plan_fields, 1.0)
             asked = dataclasses.replace(asked, plan=estimator.plan(**ones))
+        asked = answering(asked)
         parts = estimator.evaluate_parts(asked, recipe)
         report = estimator.step(asked, recipe, **parts)
         return tuple(jax.tree.map(jnp.asarray, x) for x in (report, parts))

@@ -1,0 +1,50 @@
+"""Estimators by name, the user's own among them."""
+
+import importlib
+import importlib.util
+import os
+import pathlib
+import sys
+import types
+
+from jaxroof.errors import InputError, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.estimators import estimator, names
+
+
+def estimator_of(spelled: str, folder: pathlib.Path) -> Estimator:
+    """Return an estimator by name, or the user's own, ``module:name``, found beside the file.
+
+    Raises: InputError with the nearest name, or why it cannot be imported.
+    """
+    home, colon, attribute = spelled.partition(":")
+    if not colon:
+        return estimator(spelled)
+    if not home or not attribute:
+        raise unknown("", spelled, "estimator", ["MODULE:NAME", *names()])
+    try:
+        found = getattr(_module(home, folder.resolve()), attribute, None)
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise InputError(f"{home} cannot be imported: {reason}") from error
+    if not isinstance(found, Estimator):
+        what = "no such name there" if found is None else f"a {type(found).__name__}"
+        raise InputError(f"{spelled} is {what}; expected a jaxroof.Estimator")
+    return found
+
+
+def _module(home: str, folder: pathlib.Path) -> types.ModuleType:
+    """Return a module beside the sweep file, known by its whole path, or an installed one."""
+    path = folder.joinpath(*home.split(".")).with_suffix(".py")
+    sys.path[:0] = [str(folder), os.getcwd()]
+    try:
+        if not path.is_file():
+            return importlib.import_module(home)
+        spec = importlib.util.spec_from_file_location(str(path), path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[str(path)] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    finally:
+        del sys.path[:2]
