@@ -223,8 +223,27 @@ REPLICAS = {  # ranks that hold the same weights, and share their gradients and 
     Split.CONTEXT: _data_and_context,
 }
 
+
+def example() -> Inputs:
+    """Return GPT-3 1T on 2048 H200, split as the search would."""
+    return Inputs(
+        model=named.model("gpt3-1t"),
+        system=named.system("h200-nvs4"),
+        gpus=2048.0,
+        plan=Plan(
+            data=16.0,
+            tensor=4.0,
+            pipeline=32.0,
+            microbatch=1.0,
+            fast_data=1.0,
+            fast_tensor=4.0,
+        ),
+    )
+
+
 training = Estimator(
     name="training",
+    about="How long does a training step take, and what does it need?",
     inputs=Inputs,
     plan=Plan,
     recipe=Recipe(),
@@ -238,4 +257,5 @@ training = Estimator(
     placement=("fast_data", "fast_tensor", "fast_context", "fast_pipeline"),
     placements=placements,
     names={"model": named.model, "system": named.system},
+    example=example,
 )

@@ -1,0 +1,183 @@
+"""What every estimator obeys: those with a name are found by themselves, with all their recipes."""
+
+import dataclasses
+import enum
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import jaxroof as jr
+from jaxroof import estimators
+from jaxroof.engine import points
+from jaxroof.engine.axes import points as grid_points
+from jaxroof.engine.axes import read_axes, replace_all
+from jaxroof.errors import InputError
+from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
+
+RTOL = 1e-12
+POINTS = 4
+
+
+class Law(NamedTuple):
+    """One estimator and one recipe of it."""
+
+    estimator: jr.Estimator
+    recipe: Any
+
+
+def recipes(recipe: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the default recipe, and each with one other choice."""
+    yield "default", recipe
+    for field in dataclasses.fields(recipe) if recipe is not None else ():
+        held = getattr(recipe, field.name)
+        for member in type(held) if isinstance(held, enum.Enum) else ():
+            if member is not held:
+                yield str(member.value), dataclasses.replace(recipe, **{field.name: member})
+
+
+def laws() -> Iterator[Any]:
+    for name in estimators.names():
+        estimator = estimators.estimator(name)
+        for choice, recipe in recipes(estimator.recipe):
+            yield pytest.param(Law(estimator, recipe), id=f"{name}-{choice}")
+
+
+each = pytest.mark.parametrize("law", [*laws()])
+
+
+def example(law: Law) -> Any:
+    """Return the example of an estimator; skip a recipe that its rules refuse."""
+    assert law.estimator.example is not None, "an example says how to ask, and is held to the laws"
+    inputs = checked(law.estimator.example())
+    try:
+        jax.eval_shape(lambda asked: law.estimator.evaluate(asked, law.recipe), inputs)
+    except InputError as error:
+        assert law.recipe != law.estimator.recipe, "the example answers by default"
+        pytest.skip(f"no such recipe: {error}")
+    return inputs
+
+
+def smooth(inputs: Any) -> dict[str, Any]:
+    """Return the numbers that may take any value beside their own."""
+    kept = {}
+    for path, field, value in leaves(inputs):
+        if not field.metadata["whole"] and float(value) > 0.0:
+            kept[path] = value
+    return kept
+
+
+def nearby(inputs: Any, seed: int) -> list[Any]:
+    """Return inputs whose numbers are up to twice as large or small, counts up to three times."""
+    draw = np.random.default_rng(seed)
+    some = []
+    for _ in range(POINTS):
+        other = inputs
+        for path, field, value in leaves(inputs):
+            factor = draw.integers(1, 4) if field.metadata["whole"] else 2 ** draw.uniform(-1, 1)
+            moved = np.minimum(value * factor, field.metadata["most"])
+            other = replace_at(other, path, np.float64(moved))
+        some.append(other)
+    return some
+
+
+def arrays(report: Any) -> dict[str, np.ndarray]:
+    return {name: np.asarray(value) for name, value in points.results(report).items()}
+
+
+def stacked(inputs: list[Any]) -> Any:
+    return jax.tree.map(lambda *values: jnp.stack([*map(jnp.asarray, values)]), *inputs)
+
+
+def assert_same(actual: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert set(actual) == set(expected)
+    for name, value in expected.items():
+        # what is left of the subtraction of two near numbers has their rounding
+        scale = max(
+            (np.max(np.abs(v)) for v in expected.values() if v.dtype == float and v.size),
+            default=0.0,
+        )
+        atol = 1e-15 * scale if name.startswith("time_") else 0.0
+        np.testing.assert_allclose(actual[name], value, rtol=RTOL, atol=atol, err_msg=name)
+
+
+@each
+def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
+    """Every result is the same asked for alone, compiled in a batch, and in a grid; all finite."""
+    inputs = example(law)
+    estimator, recipe = law
+    assert estimator.name and estimator.about.endswith("?")
+
+    def evaluate(asked: Any) -> Any:
+        return estimator.evaluate(asked, recipe)
+
+    paths = sorted(smooth(inputs), key=lambda path: not path.startswith("system."))[:2]
+    axes = {path: get_at(inputs, path) * np.array([1.0, 0.7]) for path in paths}
+    asked = [replace_all(inputs, at) for _, at in grid_points(read_axes(inputs, axes))]
+    every = arrays(jax.jit(jax.vmap(evaluate))(stacked([*asked, *nearby(inputs, 1)])))
+    for name, values in every.items():
+        assert np.all(np.isfinite(values)), name
+    alone = arrays(evaluate(asked[-1]))
+    assert_same({n: v[len(asked) - 1] for n, v in every.items()}, alone)
+    grid = jr.tabulate(estimator, inputs, recipe, axes=axes)
+    wide = grid[[*every]].broadcast_like(xr.Dataset(coords=grid.coords)).stack(point=[*grid.sizes])
+    assert_same({n: v.values for n, v in wide.items()}, {n: v[:4] for n, v in every.items()})
+
+
+@each
+def test_results_have_units_and_meanings(law: Law) -> None:
+    """Every number that goes in or comes out says its unit and what it is."""
+    inputs = example(law)
+    report = jax.eval_shape(lambda asked: law.estimator.evaluate(asked, law.recipe), inputs)
+    for record in (law.estimator.inputs, type(report)):
+        for field in dataclasses.fields(record):
+            assert not is_quantity(field) or field.metadata["doc"].endswith("."), field.name
+
+
+STEP = 1e-5
+
+
+@each
+def test_derivatives_are_differences(law: Law) -> None:
+    """Off the ridges, the exact derivative along any direction is that of finite differences."""
+    inputs = example(law)
+    estimator, recipe = law
+    paths = [*smooth(inputs)]
+    draw = np.random.default_rng(2)
+    slopes = dict(zip(paths, draw.uniform(-1.0, 1.0, len(paths)), strict=True))
+
+    def along(asked: Any, by: Any) -> dict[str, Any]:
+        for path, slope in slopes.items():
+            asked = replace_at(asked, path, get_at(asked, path) * jnp.exp(slope * by))
+        found = points.results(estimator.evaluate(asked, recipe))
+        return {
+            name: jnp.asarray(value)
+            for name, value in found.items()
+            if jnp.asarray(value).dtype == jnp.float64
+        }
+
+    def both(asked: Any) -> Any:
+        steps = jnp.array([-STEP, 0.0, STEP])
+        exact = jax.jvp(lambda by: along(asked, by), (0.0,), (1.0,))[1]
+        return exact, jax.vmap(lambda by: along(asked, by))(steps)
+
+    some = nearby(inputs, 3)
+    exact, values = jax.jit(lambda asked: jax.lax.map(both, asked))(stacked(some))
+    checked_ones = 0
+    for name, at in values.items():
+        before, here, after = np.asarray(at).T
+        left, right = (here - before) / STEP, (after - here) / STEP
+        found = np.asarray(exact[name])
+        assert np.all(np.isfinite(found)), name
+        size = np.abs(here) + np.abs(left) + np.abs(right)
+        ridge = np.abs(right - left) > 1e-3 * size
+        allowed = 1e-4 * np.abs(found) + 1e-5 * size
+        off = ~ridge
+        wrong = off & ~(np.abs(found - (left + right) / 2.0) <= allowed)
+        assert not wrong.any(), (name, found[wrong], left[wrong], right[wrong])
+        checked_ones += int(off.sum())
+    assert checked_ones > 0
