@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import click
 
 from jaxroof import __version__
+from jaxroof.cli_roofline import roofline
 from jaxroof.errors import InputError
 from jaxroof.process import prepare_streams, silence, start
 
@@ -191,11 +192,16 @@ def pareto(**options: Any) -> None:
 
 
 @cli.command(name="list")
-@click.argument("kind", metavar="models|systems")
+@click.argument("kind", metavar="models|systems|estimators")
 def list_command(kind: str) -> None:
-    """List the models or systems of the catalogue."""
+    """List the models or systems of the catalogue, or what can be asked."""
     from jaxroof import catalog
 
+    if kind == "estimators":
+        from jaxroof.questions import list_estimators
+
+        list_estimators()
+        return
     rows = [(name, catalog.describe(kind, name)) for name in catalog.names(kind)]
     wide = max(len(name) for name, _ in rows)
     for name, entry in rows:
@@ -215,17 +221,22 @@ def _summary(kind: str, entry: dict[str, Any]) -> str:
 @cli.command()
 @click.argument("name")
 def show(name: str) -> None:
-    """Show an entry of the catalogue, with its source."""
+    """Show an entry of the catalogue, with its source, or what an estimator asks and answers."""
     from jaxroof import catalog
-    from jaxroof.errors import unknown
 
     known = {entry: kind for kind in ("models", "systems") for entry in catalog.names(kind)}
     if name not in known:
-        raise unknown("", name, "model or system", known)
+        from jaxroof.questions import show_estimator
+
+        show_estimator(name, known)
+        return
     for key, value in catalog.describe(known[name], name).items():
         if isinstance(value, dict):
             value = ", ".join(f"{k} {v}" for k, v in value.items())
         click.echo(f"{key:<17} {str(value).strip()}")
+
+
+cli.add_command(roofline)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -42,6 +42,16 @@ def choices_of(recipe: Any) -> list[str]:
     return [f.name for f in dataclasses.fields(recipe)] if recipe is not None else []
 
 
+def variants(recipe: Any) -> Iterator[Any]:
+    """Yield a recipe, and each that differs from it in one choice."""
+    yield recipe
+    for key in choices_of(recipe):
+        held = getattr(recipe, key)
+        for member in type(held) if isinstance(held, enum.Enum) else ():
+            if member is not held:
+                yield dataclasses.replace(recipe, **{key: member})
+
+
 def choice(recipe: Any, key: str, value: Any) -> Any:
     """Return a structural choice by name.
 

@@ -576,8 +576,8 @@ BAD = [  # arguments, a part of the one line
     # the catalogue
     ("list", "Missing argument"),
     ("list model", "model: no such part of the catalogue. Did you mean 'models'?"),
-    ("show b200-nv8", "b200-nv8: no such model or system. Did you mean 'b200-nvs8'?"),
-    ("show ''", "'': no such model or system; expected one of gpt3"),
+    ("show b200-nv8", "b200-nv8: no such model, system or estimator. Did you mean 'b200-nvs8'?"),
+    ("show ''", "'': no such model, system or estimator; expected one of gpt3"),
 ]
 
 

@@ -1,7 +1,6 @@
 """What every estimator obeys: those with a name are found by themselves, with all their recipes."""
 
 import dataclasses
-import enum
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from jaxroof.engine.axes import points as grid_points
 from jaxroof.engine.axes import read_axes, replace_all
 from jaxroof.errors import InputError
 from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
+from jaxroof.settings import variants
 
 RTOL = 1e-12
 POINTS = 4
@@ -30,21 +30,12 @@ class Law(NamedTuple):
     recipe: Any
 
 
-def recipes(recipe: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the default recipe, and each with one other choice."""
-    yield "default", recipe
-    for field in dataclasses.fields(recipe) if recipe is not None else ():
-        held = getattr(recipe, field.name)
-        for member in type(held) if isinstance(held, enum.Enum) else ():
-            if member is not held:
-                yield str(member.value), dataclasses.replace(recipe, **{field.name: member})
-
-
 def laws() -> Iterator[Any]:
     for name in estimators.names():
         estimator = estimators.estimator(name)
-        for choice, recipe in recipes(estimator.recipe):
-            yield pytest.param(Law(estimator, recipe), id=f"{name}-{choice}")
+        for recipe in variants(estimator.recipe):
+            chosen = [member.value for member in vars(recipe).values()] if recipe else []
+            yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]))
 
 
 each = pytest.mark.parametrize("law", [*laws()])
@@ -110,7 +101,8 @@ def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
     """Every result is the same asked for alone, compiled in a batch, and in a grid; all finite."""
     inputs = example(law)
     estimator, recipe = law
-    assert estimator.name and estimator.about.endswith("?")
+    assert estimator.name
+    assert estimator.about.endswith("?")
 
     def evaluate(asked: Any) -> Any:
         return estimator.evaluate(asked, recipe)

@@ -1,0 +1,84 @@
+"""What an estimator is asked and what it answers, as tables."""
+
+import dataclasses
+import enum
+from typing import Any
+
+import jax
+from rich.table import Table
+
+from jaxroof.engine.depends import depends
+from jaxroof.engine.points import results
+from jaxroof.errors import InputError
+from jaxroof.estimator import Estimator
+from jaxroof.records import get_at, is_quantity
+from jaxroof.settings import paths_of, variants
+from jaxroof.units import show
+from jaxroof.views.tables import plain_table
+
+
+def inputs_table(estimator: Estimator) -> Table:
+    """Return every input by its path: its letter, an example, its meaning."""
+    table = plain_table("inputs")
+    for header in ("path", "letter", "example", "meaning"):
+        table.add_column(header)
+    example = estimator.example() if estimator.example else None
+    used = _used(estimator)
+    for path, field in paths_of(estimator.inputs):
+        if path.startswith("system.") and path not in used:
+            continue
+        if not is_quantity(field):
+            if path in estimator.names:
+                table.add_row(path, "", "a name", "Record of the catalogue, or its fields below.")
+            continue
+        table.add_row(path, field.metadata["symbol"], _example(example, path, field), _doc(field))
+    for field in dataclasses.fields(estimator.recipe) if estimator.recipe is not None else ():
+        held = getattr(estimator.recipe, field.name)
+        members = [str(m.value) for m in type(held)] if isinstance(held, enum.Enum) else []
+        value = held.value if isinstance(held, enum.Enum) else held
+        table.add_row(field.name, "", str(value), f"A choice: {', '.join(members)}.")
+    return table
+
+
+def results_table(estimator: Estimator) -> Table:
+    """Return every result: its name, unit and meaning."""
+    table = plain_table("results")
+    for header in ("name", "unit", "meaning"):
+        table.add_column(header)
+    if estimator.example is None:
+        return table
+    inputs = estimator.example()
+    report: Any = jax.eval_shape(lambda i: estimator.evaluate(i, estimator.recipe), inputs)
+    fields = {f.name: f for f in dataclasses.fields(report) if is_quantity(f)}
+    for name, value in results(report).items():
+        truth = value.dtype == bool
+        unit = fields[name].metadata["unit"]
+        table.add_row(name, "true or false" if truth else unit, _doc(fields[name]))
+    return table
+
+
+def _used(estimator: Estimator) -> set[str]:
+    """Return the paths that some result depends on, under any one choice of the recipe."""
+    if estimator.example is None:
+        return set()
+    structure = jax.tree.structure(estimator.example())
+    found: set[str] = set()
+    for recipe in variants(estimator.recipe):
+        try:
+            found |= set().union(*depends(estimator, recipe, structure).results.values())
+        except InputError:  # no such combination of choices
+            continue
+    return found
+
+
+def _example(example: Any, path: str, field: "dataclasses.Field[Any]") -> str:
+    value = None
+    try:
+        value = get_at(example, path) if example is not None else None
+    except ValueError:  # a record that the example does without
+        return ""
+    return "" if value is None else show(float(value), field.metadata["unit"])
+
+
+def _doc(field: "dataclasses.Field[Any]") -> str:
+    return str(field.metadata["doc"])

@@ -1,0 +1,84 @@
+"""What can be asked: estimators are listed and shown, and answer settings by name."""
+
+import numpy as np
+import pytest
+
+import jaxroof as jr
+from jaxroof import estimators
+from jaxroof.errors import InputError
+from jaxroof.settings import begin
+
+
+def test_every_estimator_is_listed_with_its_question(jaxroof) -> None:
+    listed = jaxroof("list estimators").out.splitlines()
+    assert [line.split()[0] for line in listed] == list(estimators.names())
+    assert all(line.endswith("?") for line in listed)
+
+
+@pytest.mark.parametrize("name", estimators.names())
+def test_an_estimator_is_shown_with_what_it_asks_and_answers(name, jaxroof) -> None:
+    shown = jaxroof(f"show {name}").out
+    assert "inputs" in shown
+    assert "results" in shown
+    assert f"jaxroof evaluate {name}" in shown
+
+
+PLAN = {f"plan.{field}": 1 for field in ("data", "tensor", "pipeline", "microbatch")}
+MACHINE = {"model": "gpt3", "system": "h200-nvs4"}
+
+
+def test_settings_by_name_are_the_records() -> None:
+    """Names, fields that differ from them, texts with units and choices make the same inputs."""
+    found = jr.evaluate(
+        "training", {**MACHINE, **PLAN, "split": "1d"}, **{"system.hbm_bandwidth": "2 TB/s"}
+    )
+    plan = jr.Plan(data=1.0, tensor=1.0, pipeline=1.0, microbatch=1.0)
+    system = jr.system("h200-nvs4", hbm_bandwidth=2e12)
+    expected = jr.tabulate(jr.training, jr.Inputs(model=jr.model("gpt3"), system=system, plan=plan))
+    np.testing.assert_equal(float(found.step_time), float(expected.step_time))
+
+
+def test_a_record_is_made_of_its_fields() -> None:
+    made = begin(jr.System, {"matrix_flops": "1 PFLOP/s", "hbm_bandwidth": np.array([1e12, 2e12])})
+    assert made.hbm_bandwidth.tolist() == [1e12, 2e12]
+    assert made.fast_domain is None
+
+
+MISTAKES = [
+    ({}, "model: missing; expected a name of the catalogue or its fields, model.FIELD"),
+    ({**MACHINE, "plan.tensor": 4}, "plan.data: missing; expected a value: Data-parallel degree"),
+    ({**MACHINE, **PLAN, "systm.nics": 1}, "systm.nics: no such field of Inputs"),
+    ({**MACHINE, **PLAN, "system.nic": 1}, "Did you mean 'system.nics'?"),
+    ({**MACHINE, **PLAN, "system.nics": -1}, "system.nics: expected a finite number above 0"),
+    ({**MACHINE, **PLAN, "system.nics": "2 GB"}, "'GB' is not a plain number"),
+    ({**MACHINE, **PLAN, "system.nics": "nan"}, "system.nics: not a finite number"),
+    ({**MACHINE, **PLAN, "split": "2d"}, "split: 2d: no such Split"),
+    ({"model": 3.0}, "model: a record, not a number, given 3.0; expected a name"),
+    ({"model": "gpt3", "system": "tpu-v5", **PLAN}, "tpu-v5: no such system"),
+    (
+        {"model": "gpt3", "system.matrix_flops": 1e15, "system.hbm_bandwidth": 1e12, **PLAN},
+        "system.vector_flops: not given; expected a value: Peak vector rate",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "says"), MISTAKES, ids=[says for _, says in MISTAKES])
+def test_a_mistake_names_the_field(settings, says) -> None:
+    with pytest.raises(InputError) as told:
+        jr.evaluate("training", settings)
+    assert says in str(told.value)
+
+
+def test_an_unknown_estimator_is_answered_by_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"trainig: no such estimator. Did you mean 'training'\?"):
+        jr.evaluate("trainig")
+
+
+def test_systems_of_different_kinds_share_an_axis() -> None:
+    """What only some systems of an axis give is given for none; the question says if it lacks."""
+    bare = jr.System(matrix_flops=1e15, hbm_bandwidth=1e12, vector_flops=1e14)
+    axes = {"system": {"bare": bare, "whole": jr.system("h200-nvs4")}}
+    plan = jr.Plan(data=1.0, tensor=1.0, pipeline=1.0, microbatch=1.0)
+    inputs = jr.Inputs(model=jr.model("gpt3"), system=jr.system("h200-nvs4"), plan=plan)
+    with pytest.raises(InputError, match=r"system\.\w+: not given"):
+        jr.tabulate(jr.training, inputs, axes=axes)
