@@ -116,7 +116,7 @@ def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
     alone = arrays(evaluate(asked[-1]))
     assert_same({n: v[len(asked) - 1] for n, v in every.items()}, alone)
     grid = jr.tabulate(estimator, inputs, recipe, axes=axes)
-    wide = grid[[*every]].broadcast_like(xr.Dataset(coords=grid.coords)).stack(point=[*grid.sizes])
+    wide = grid[[*every]].broadcast_like(xr.Dataset(coords=grid.coords)).stack(point=[*grid.coords])
     assert_same({n: v.values for n, v in wide.items()}, {n: v[:4] for n, v in every.items()})
 
 
