@@ -1,11 +1,12 @@
 """One question to one estimator, by name: settings in, a Dataset out."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import xarray as xr
 
-from jaxroof.engine.axes import Asked
+from jaxroof.engine.axes import Asked, paths_of
 from jaxroof.engine.tabulate import tabulate
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
@@ -16,6 +17,7 @@ def evaluate(
     estimator: Estimator | str,
     settings: Mapping[str, Any] | None = None,
     /,
+    *,
     axes: Asked | None = None,
     **more: Any,
 ) -> xr.Dataset:
@@ -26,14 +28,25 @@ def evaluate(
     Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
     """
     asked = named(estimator) if isinstance(estimator, str) else estimator
-    inputs, recipe = asking(asked, {**(settings or {}), **more})
+    inputs, recipe = asking(asked, {**(settings or {}), **more}, axes)
     return tabulate(asked, inputs, recipe, axes=axes)
 
 
-def asking(estimator: Estimator, settings: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the inputs and the recipe that settings describe."""
+def asking(
+    estimator: Estimator, settings: Mapping[str, Any], axes: Asked | None = None
+) -> tuple[Any, Any]:
+    """Return the inputs and the recipe that settings describe; what an axis gives may be missing.
+
+    Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
+    """
     recipe, choices = estimator.recipe, choices_of(estimator.recipe)
     chosen = {key: choice(recipe, key, value) for key, value in settings.items() if key in choices}
     rest = {key: value for key, value in settings.items() if key not in choices}
-    inputs = begin(estimator.inputs, rest, estimator.names)
-    return inputs, (type(recipe)(**{**vars(recipe), **chosen}) if chosen else recipe)
+    if isinstance(axes, Mapping):
+        for key in estimator.names:
+            values = axes.get(key)
+            known = any(path == key or path.startswith(f"{key}.") for path in rest)
+            if isinstance(values, list | tuple) and len(values) > 0 and not known:
+                rest[key] = values[0]
+    inputs = begin(estimator.inputs, rest, estimator.names, moved=paths_of(axes))
+    return inputs, (dataclasses.replace(recipe, **chosen) if chosen else recipe)

@@ -29,6 +29,7 @@ from jaxroof.options import (
     whole,
     whole_plan,
 )
+from jaxroof.settings import settle
 from jaxroof.views import tables, words
 from jaxroof.views.layers import layer_table
 from jaxroof.views.layers import layers as layers_of
@@ -215,12 +216,12 @@ def layers_command(
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     fixed = {name: option for name, option in SAID.items() if name != "global_batch"}
     chosen = settings(sets, {**fixed, "gpus": "--plan"})
-    question = ask(training, inputs, **{"global_batch": _batch(given), "split": split, **chosen})
-    inputs = question.inputs
-    full = whole_plan(given, inputs, question.recipe)
-    refuse_illegal("--plan", full, inputs, question.recipe)
+    asked = {"global_batch": _batch(given), "split": split, **chosen}
+    inputs, recipe = settle(inputs, training.recipe, asked, training.names)
+    full = whole_plan(given, inputs, recipe)
+    refuse_illegal("--plan", full, inputs, recipe)
     plan = Plan(**{f: np.float64(v) for f, v in full.items()})
-    data = layers_of(dataclasses.replace(inputs, plan=plan), question.recipe)
+    data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
     if output is not None:
         write(data, output)
     page = console()

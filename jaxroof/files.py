@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from jaxroof.answers import asking
 from jaxroof.engine.axes import paths_of
 from jaxroof.engine.best import Progress
 from jaxroof.engine.store import ZARR, writable, write
@@ -21,9 +22,8 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.step import training
 from jaxroof.named import system
 from jaxroof.own import estimator_of
-from jaxroof.records import is_quantity
-from jaxroof.settings import begin, settle
 from jaxroof.settings import paths_of as fields_of
+from jaxroof.settings import settle
 from jaxroof.units import parse
 from jaxroof.views.layers import layers
 from jaxroof.written import axes, known, load, table, text, typed
@@ -123,10 +123,10 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
 def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     known("", written, KEYS)
     estimator = _estimator(written, path.parent)
-    inputs = _inputs(written, path.parent, estimator)
+    varied = axes(table(written, "axes"), folder=path.parent)
+    inputs = _inputs(written, path.parent, estimator, varied)
     settings = _settings(written)
     placement = settings.pop("placement", None)
-    varied = axes(table(written, "axes"), folder=path.parent)
     given = set(estimator.plan_fields) & set(settings)
     moved = any(name.startswith("plan.") for name in paths_of(varied))
     own = bool(given) or (moved and placement is not None)
@@ -184,14 +184,18 @@ def _estimator(written: Mapping[str, Any], folder: pathlib.Path) -> Estimator:
         return estimator_of(spelled, folder)
 
 
-def _inputs(written: Mapping[str, Any], folder: pathlib.Path, estimator: Estimator) -> Any:
+def _inputs(
+    written: Mapping[str, Any],
+    folder: pathlib.Path,
+    estimator: Estimator,
+    varied: Mapping[str, Any],
+) -> Any:
     """Return the inputs that a file describes: records by name, and fields by path in [inputs].
 
     What an axis gives may be missing.
     """
     if estimator is training and "inputs" in written:
         raise refusal("inputs", "not of a training step; use [set] for fields")
-    varied = table(written, "axes")
     given = dict(_flat(table(written, "inputs")))
     for key in RECORDS:
         if key not in estimator.names:
@@ -200,23 +204,16 @@ def _inputs(written: Mapping[str, Any], folder: pathlib.Path, estimator: Estimat
             continue
         if key in written:
             given[key] = _entry(written, key, folder)
-        elif isinstance(varied.get(key), list) and varied[key]:
-            given[key] = varied[key][0]  # the axis gives it
-        elif not any(path.startswith(f"{key}.") for path in given):
+        elif key not in varied and not any(path.startswith(f"{key}.") for path in given):
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
     if "format" in written:
         if "system" not in given:
             raise refusal("format", "without a system; expected it beside the name of one")
         given["system"] = system(given["system"], text(written, "format", ""))
-    moved, fields = paths_of(varied), dict(fields_of(estimator.inputs))
+    fields = dict(fields_of(estimator.inputs))
     known("inputs", table(written, "inputs") and given, fields, _fields(estimator))
-    for path, field in fields.items():
-        held = any(path == name or path.startswith(f"{name}.") for name in given)
-        chosen = estimator.plan is not None and path.startswith("plan.")
-        if is_quantity(field) and path in moved and not (held or chosen):
-            given[path] = 1.0  # the axis gives its values
     try:
-        return begin(estimator.inputs, given, estimator.names)
+        return asking(estimator, given, varied)[0]
     except InputError as error:
         path = str(error).partition(":")[0]
         place = f"inputs.{error}" if path in fields and path not in RECORDS else str(error)

@@ -3,7 +3,7 @@
 import dataclasses
 import enum
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from jaxroof.errors import refusal, unknown
@@ -102,11 +102,16 @@ def _number(value: Any, field: "dataclasses.Field[Any]", path: str) -> Any:
 
 
 def begin(
-    kind: type[Any], settings: Mapping[str, Any], names: Names | None = None, prefix: str = ""
+    kind: type[Any],
+    settings: Mapping[str, Any],
+    names: Names | None = None,
+    prefix: str = "",
+    moved: Collection[str] = (),
 ) -> Any:
     """Return a record made of settings: values, or columns of values, by dotted path.
 
     A record inside it is given by a name, field by field, or by a name and the fields that differ.
+    Numbers at the paths ``moved`` may be missing: an axis gives them.
 
     Raises: InputError for a number that is missing, an unknown path (with the nearest), a wrong
     unit or a value out of range.
@@ -121,6 +126,8 @@ def begin(
         if is_quantity(field):
             if path in settings:
                 values[field.name] = _number(settings[path], field, path)
+            elif path in moved and not optional:
+                values[field.name] = 1.0
             elif not optional:
                 unit = "" if field.metadata["unit"] == "1" else f" [{field.metadata['unit']}]"
                 doc = field.metadata["doc"].rstrip(".")
@@ -135,7 +142,7 @@ def begin(
             for p, value in inside.items():
                 held = _replaced(held, p, p.removeprefix(f"{path}."), value)
         elif inside:
-            held = begin(_record_type(hints[field.name]), inside, names, f"{path}.")
+            held = begin(_record_type(hints[field.name]), inside, names, f"{path}.", moved)
         elif not optional:
             raise refusal(path, f"missing; {_expected(path, names or {})}")
         values[field.name] = held

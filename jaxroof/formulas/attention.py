@@ -6,7 +6,7 @@ and K = A L q elements.
 Attention is dense (M2: no causal halving) and the scaling by 1 / sqrt(q) is not counted.
 """
 
-from jaxroof.formulas.work import Operation, Work
+from jaxroof.formulas.work import Ledger, Operation, Work
 from jaxroof.records import Number
 
 
@@ -74,15 +74,42 @@ def logits(
     >>> float(logits(1.0, 2.0, 2.0, 1.0, 2.0).forward.flops)
     4.0
     """
+    return logits_ledger(sequences, queries, keys, head_size, activation_width, 2.0).operation
+
+
+def logits_ledger(
+    sequences: Number,
+    queries: Number,
+    keys: Number,
+    head_size: Number,
+    activation_width: Number,
+    gradient_reads: Number,
+) -> Ledger:
+    """Return the scores Q K^T as a kernel of its own, array by array.
+
+    forward  F = S (2 q - 1),  Q and K read, S written; 2 Q kept
+    backward F = Q (2 L - 1) + K (2 p - 1),  dQ and dK written, dS read n times.
+
+    Assumes: as logits; n = ``gradient_reads`` as in linear_ledger.
+    Units: counts, gradient_reads [1], width [B] -> Ledger in [FLOP], [B], [1].
+    Source: fact sheets transformer_model, section 5.9; unfused_block_tables, section 2.
+
+    >>> float(logits_ledger(1.0, 2.0, 2.0, 1.0, 2.0, 1.0).backward.traffic)
+    24.0
+    """
     scores = sequences * queries * keys
     query = sequences * queries * head_size
     key = sequences * keys * head_size
-    forward = Work(scores * (2.0 * head_size - 1.0), activation_width * (query + key + scores))
-    backward = Work(
-        query * (2.0 * keys - 1.0) + key * (2.0 * queries - 1.0),
-        activation_width * (3.0 * query + key + 2.0 * scores),
+    return Ledger(
+        flops_forward=scores * (2.0 * head_size - 1.0),
+        flops_backward=query * (2.0 * keys - 1.0) + key * (2.0 * queries - 1.0),
+        entering=activation_width * query,
+        leaving=activation_width * scores,
+        kept=activation_width * 2.0 * query,
+        gradients=activation_width * (query + key + gradient_reads * scores),
+        parameters=0.0 * scores,
+        beside=activation_width * key,
     )
-    return Operation(forward, backward, activation_width * 2.0 * query, 0.0 * scores)
 
 
 def softmax(
@@ -99,12 +126,35 @@ def softmax(
     >>> float(softmax(1.0, 2.0, 2.0, 2.0).forward.flops)
     10.0
     """
+    return softmax_ledger(sequences, queries, keys, activation_width).operation
+
+
+def softmax_ledger(
+    sequences: Number, queries: Number, keys: Number, activation_width: Number
+) -> Ledger:
+    """Return the softmax over keys as a kernel of its own, array by array.
+
+    S read, written and kept; 2 S gradients moved; FLOP as in softmax.
+
+    Assumes: as softmax.
+    Units: counts [1], width [B] -> Ledger in [FLOP], [B], [1].
+    Source: fact sheets transformer_model, section 5.9; unfused_block_tables, section 2.
+
+    >>> float(softmax_ledger(1.0, 2.0, 2.0, 2.0).backward.traffic)
+    24.0
+    """
     rows = sequences * queries
     scores = rows * keys
-    moved = activation_width * scores
-    forward = Work(_softmax_forward(scores, rows, keys), 2.0 * moved)
-    backward = Work(_softmax_backward(scores, rows, keys), 3.0 * moved)
-    return Operation(forward, backward, moved, 0.0 * scores)
+    array = activation_width * scores
+    return Ledger(
+        flops_forward=_softmax_forward(scores, rows, keys),
+        flops_backward=_softmax_backward(scores, rows, keys),
+        entering=array,
+        leaving=array,
+        kept=array,
+        gradients=2.0 * array,
+        parameters=0.0 * scores,
+    )
 
 
 def attend(
@@ -122,15 +172,47 @@ def attend(
     >>> float(attend(1.0, 2.0, 2.0, 1.0, 2.0).kept)
     12.0
     """
+    shape = (sequences, queries, keys, head_size)
+    return attend_ledger(*shape, activation_width, 2.0, 1.0).operation
+
+
+def attend_ledger(
+    sequences: Number,
+    queries: Number,
+    keys: Number,
+    head_size: Number,
+    activation_width: Number,
+    gradient_reads: Number,
+    value_gradients: Number,
+) -> Ledger:
+    """Return the weighted sum P V as a kernel of its own, array by array.
+
+    forward  F = Q (2 L - 1),  S and K read, Q written; S + Q kept
+    backward F = S (2 q - 1) + K (2 p - 1),  dP written, the sum's gradient read n times, v K
+    gradients of values written.
+
+    Assumes: as attend; n = ``gradient_reads`` as in linear_ledger; v = ``value_gradients`` is 0
+    where those of the values are forgotten.
+    Units: counts, gradient_reads, value_gradients [1], width [B] -> Ledger in [FLOP], [B], [1].
+    Source: fact sheets transformer_model, section 5.9; unfused_block_tables, sections 2 and 7.
+
+    >>> float(attend_ledger(1.0, 2.0, 2.0, 1.0, 2.0, 1.0, 0.0).backward.traffic)
+    24.0
+    """
     scores = sequences * queries * keys
     query = sequences * queries * head_size
     key = sequences * keys * head_size
-    forward = Work(query * (2.0 * keys - 1.0), activation_width * (scores + key + query))
-    backward = Work(
-        scores * (2.0 * head_size - 1.0) + key * (2.0 * queries - 1.0),
-        activation_width * (3.0 * query + 2.0 * scores + key),
+    moved = scores + gradient_reads * query + value_gradients * key
+    return Ledger(
+        flops_forward=query * (2.0 * keys - 1.0),
+        flops_backward=scores * (2.0 * head_size - 1.0) + key * (2.0 * queries - 1.0),
+        entering=activation_width * scores,
+        leaving=activation_width * query,
+        kept=activation_width * (scores + query),
+        gradients=activation_width * moved,
+        parameters=0.0 * scores,
+        beside=activation_width * key,
     )
-    return Operation(forward, backward, activation_width * (scores + query), 0.0 * scores)
 
 
 def logits_summa(

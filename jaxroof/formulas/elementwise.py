@@ -1,6 +1,6 @@
 """Operations that touch each element by itself: bias, GeLU, dropout."""
 
-from jaxroof.formulas.work import Operation, Work
+from jaxroof.formulas.work import Ledger, Operation, Work
 from jaxroof.records import Number
 
 
@@ -41,9 +41,38 @@ def gelu(elements: Number, activation_width: Number) -> Operation:
     >>> float(gelu(10.0, 2.0).backward.flops)
     130.0
     """
-    moved = activation_width * elements
-    forward = Work(8.0 * elements, 2.0 * moved)
-    return Operation(forward, Work(13.0 * elements, 3.0 * moved), moved, 0.0 * elements)
+    return pointwise_ledger(elements, activation_width, 8.0, 13.0, 2.0).operation
+
+
+def pointwise_ledger(
+    elements: Number,
+    activation_width: Number,
+    flops_forward: Number,
+    flops_backward: Number,
+    gradient_arrays: Number,
+) -> Ledger:
+    """Return a nonlinearity on ``elements`` elements, array by array.
+
+    F = f m and b m; m elements read, written and kept, g m gradients moved.
+
+    Assumes: f = ``flops_forward`` and b = ``flops_backward`` an element; g = ``gradient_arrays`` is
+    2 where both the gradient read and the one written count.
+    Units: elements, arrays [1], FLOP an element [FLOP], width [B] -> Ledger in [FLOP], [B], [1].
+    Source: fact sheets transformer_model, section 5.4; unfused_block_tables, sections 2 and 7.
+
+    >>> float(pointwise_ledger(10.0, 2.0, 1.0, 1.0, 1.0).backward.traffic)
+    40.0
+    """
+    array = activation_width * elements
+    return Ledger(
+        flops_forward=flops_forward * elements,
+        flops_backward=flops_backward * elements,
+        entering=array,
+        leaving=array,
+        kept=array,
+        gradients=gradient_arrays * array,
+        parameters=0.0 * elements,
+    )
 
 
 def dropout(elements: Number, activation_width: Number, mask_width: Number) -> Operation:
@@ -59,6 +88,32 @@ def dropout(elements: Number, activation_width: Number, mask_width: Number) -> O
     >>> float(work.forward.traffic), float(work.kept)
     (50.0, 10.0)
     """
-    mask = mask_width * elements
-    work = Work(1.0 * elements, 2.0 * activation_width * elements + mask)
-    return Operation(work, work, mask, 0.0 * elements)
+    return dropout_ledger(elements, activation_width, mask_width, 2.0).operation
+
+
+def dropout_ledger(
+    elements: Number, activation_width: Number, mask_width: Number, gradient_arrays: Number
+) -> Ledger:
+    """Return dropout on ``elements`` elements, array by array.
+
+    F = m in both directions; m elements read and written, m of the mask read and kept, g m
+    gradients moved.
+
+    Assumes: the mask is stored, not drawn again; g = ``gradient_arrays`` as in pointwise_ledger.
+    Units: elements, arrays [1], widths [B] -> Ledger in [FLOP], [B], [1].
+    Source: fact sheets transformer_model, section 5.5; unfused_block_tables, sections 2 and 7.
+
+    >>> float(dropout_ledger(10.0, 2.0, 1.0, 1.0).backward.traffic)
+    30.0
+    """
+    array, mask = activation_width * elements, mask_width * elements
+    return Ledger(
+        flops_forward=1.0 * elements,
+        flops_backward=1.0 * elements,
+        entering=array,
+        leaving=array,
+        kept=mask,
+        gradients=gradient_arrays * array,
+        parameters=0.0 * elements,
+        beside=mask,
+    )

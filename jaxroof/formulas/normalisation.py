@@ -1,6 +1,6 @@
 """Layer normalisation."""
 
-from jaxroof.formulas.work import Operation, Work
+from jaxroof.formulas.work import Ledger, Operation
 from jaxroof.records import Number
 
 
@@ -24,13 +24,46 @@ def layer_norm(
     >>> float(work.forward.flops), float(work.backward.flops), float(work.kept)
     (72.0, 88.0, 16.0)
     """
-    elements = rows * width
-    forward = Work(
-        9.0 * elements,
-        activation_width * (2.0 * elements + 2.0 * rows) + weight_width * 2.0 * width,
+    widths = (weight_width, activation_width, gradient_width)
+    return layer_norm_ledger(rows, width, *widths, 8.0, 4.0, 2.0).operation
+
+
+def layer_norm_ledger(
+    rows: Number,
+    width: Number,
+    weight_width: Number,
+    activation_width: Number,
+    gradient_width: Number,
+    flops_backward: Number,
+    gradient_arrays: Number,
+    statistics: Number,
+) -> Ledger:
+    """Return layer normalisation of ``rows`` rows of ``width`` elements, array by array.
+
+    forward  F = 9 z,  z read and written, s r statistics moved, 2 w weights read; z kept
+    backward F = b z + 4 r (w - 1),  g z gradients moved, 2 w weight gradients written.
+
+    Assumes: mean 2, variance 3, scale 2 and gain 2 FLOP an element; b = ``flops_backward`` an
+    element, g = ``gradient_arrays``, s = ``statistics`` a row are the convention's.
+    Units: rows, width, arrays, statistics [1]; FLOP an element [FLOP]; widths of elements [B] ->
+    Ledger in [FLOP], [B], [1].
+    Source: fact sheets transformer_model, section 5.6; unfused_block_tables, section 2.
+
+    >>> ledger = layer_norm_ledger(2.0, 4.0, 2.0, 2.0, 2.0, 9.0, 2.0, 0.0)
+    >>> float(ledger.flops_backward), float(ledger.backward.traffic)
+    (96.0, 64.0)
+    """
+    elements, parameters = rows * width, 2.0 * width
+    array = activation_width * elements
+    return Ledger(
+        flops_forward=9.0 * elements,
+        flops_backward=flops_backward * elements + 4.0 * rows * (width - 1.0),
+        entering=array,
+        leaving=array,
+        kept=array,
+        gradients=gradient_arrays * array,
+        parameters=parameters,
+        beside=activation_width * statistics * rows,
+        weights=weight_width * parameters,
+        weight_gradients=gradient_width * parameters,
     )
-    backward = Work(
-        8.0 * elements + 4.0 * rows * (width - 1.0),
-        activation_width * 5.0 * elements + gradient_width * 2.0 * width,
-    )
-    return Operation(forward, backward, activation_width * elements, 2.0 * width)

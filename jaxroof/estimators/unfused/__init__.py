@@ -1,0 +1,1 @@
+"""One transformer layer as two tables of operators, each alone: nothing fused, nothing hidden."""

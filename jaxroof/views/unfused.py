@@ -1,0 +1,196 @@
+"""The operators of the unfused blocks: as a Dataset, and as the tables and sums people compare."""
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from rich.table import Table
+from rich.text import Text
+
+from jaxroof.engine.dataset import Columns, dataset, described, provenance
+from jaxroof.estimators.unfused.inputs import Inputs
+from jaxroof.estimators.unfused.report import Operator, Report
+from jaxroof.estimators.unfused.step import BLOCK_NAMES, blocks, unfused
+from jaxroof.records import checked, units
+from jaxroof.settings import settle
+from jaxroof.views.tables import plain_table
+
+TERA, GIGA, MILLI = 1e12, 1e9, 1e-3
+SHEET = {  # column of the published tables, in their order: ours, and the SI size of its unit
+    "flops_fwd": ("flops_forward", TERA),
+    "activation_in_mem": ("activation_in", GIGA),
+    "activation_in_other_mem": ("activation_other", GIGA),
+    "activation_out_mem": ("activation_out", GIGA),
+    "activation_buffer": ("kept", GIGA),
+    "weights_mem": ("weights", GIGA),
+    "total_mem_fwd": ("traffic_forward", GIGA),
+    "flops_bwd": ("flops_backward", TERA),
+    "activation_grad_mem": ("activation_gradients", GIGA),
+    "weights_grad_mem": ("weight_gradients", GIGA),
+    "total_mem_bwd": ("traffic_backward", GIGA),
+    "comm_bwd": ("message_backward", GIGA),
+    "comm_bwd_type": ("communication_backward", None),
+    "comm_size": ("group", 1.0),
+    "comm_fwd": ("message_forward", GIGA),
+    "comm_fwd_type": ("communication_forward", None),
+    "t_comp_fwd": ("compute_forward", MILLI),
+    "t_mem_fwd": ("memory_forward", MILLI),
+    "t_comp_bwd": ("compute_backward", MILLI),
+    "t_mem_bwd": ("memory_backward", MILLI),
+    "intensity": ("intensity", 1.0),
+    "t_fwd": ("work_forward", MILLI),
+    "t_bwd": ("work_backward", MILLI),
+    "comm_topology": ("topology", None),
+    "t_comm_fwd": ("links_forward", MILLI),
+    "t_comm_bwd": ("links_backward", MILLI),
+    "t_total_fwd": ("time_forward", MILLI),
+    "t_total_bwd": ("time_backward", MILLI),
+    "frac_t_comm_fwd": ("links_share_forward", 1.0),
+    "frac_t_comm_bwd": ("links_share_backward", 1.0),
+}
+SUMS = {  # line of the published summary: ours, the SI size of its unit, and the unit
+    "activation_buffer": ("kept", GIGA, "GB"),
+    "weights_mem": ("weights", GIGA, "GB"),
+    "weights_grad_mem": ("weight_gradients", GIGA, "GB"),
+    "flops_fwd": ("flops_forward", TERA, "TFLOP"),
+    "flops_bwd": ("flops_backward", TERA, "TFLOP"),
+    "t_total_fwd": ("time_forward", MILLI, "ms"),
+    "t_total_bwd": ("time_backward", MILLI, "ms"),
+    "t_comm_fwd": ("links_forward", MILLI, "ms"),
+    "t_comm_bwd": ("links_backward", MILLI, "ms"),
+}
+STARTS = {  # first column of each piece of a table: what the piece is about
+    "flops_fwd": "forward [TFLOP, GB]",
+    "flops_bwd": "backward, and messages [TFLOP, GB]",
+    "t_comp_fwd": "times of the work [ms]",
+    "comm_topology": "communication and totals [ms]",
+}
+FLAGS = ("there_forward", "there_backward", "fast")
+
+
+def unfused_layers(inputs: Inputs, recipe: Any = None, **settings: Any) -> xr.Dataset:
+    """Return one row an operator of the MLP block, then of the attention block, of one layer.
+
+    Returns: a Dataset over ``operation`` of FLOP, bytes, messages and seconds in both directions.
+    Its coordinates name the block, the collectives and the links; a message is NaN, and its group
+    -1, where an operator does not communicate.
+    Raises: InputError for inputs out of range, or that lack a number.
+    """
+    recipe = unfused.recipe if recipe is None else recipe
+    inputs, recipe = settle(inputs, recipe, settings, unfused.names)
+    inputs = checked(inputs)
+    found = jax.jit(blocks, static_argnums=1)(inputs, recipe)
+    rows = [one for name in BLOCK_NAMES for one in found[name]]
+    columns: Columns = {
+        name: (("operation",), values)
+        for name, values in _missing(rows).items()
+        if name not in FLAGS
+    }
+    meanings = described(Operator)
+    data = dataset(columns, (), inputs, meanings, provenance(unfused, inputs, recipe))
+    block = [name for name in BLOCK_NAMES for _ in found[name]]
+    texts = {"operation": [one.name for one in rows], "block": block, **_texts(rows)}
+    return data.assign_coords({name: ("operation", values) for name, values in texts.items()})
+
+
+def _missing(rows: list[Operator]) -> dict[str, np.ndarray]:
+    """Return the numbers of all operators, missing where there is no message."""
+    columns = {
+        name: np.array([float(getattr(one, name)) for one in rows]) for name in units(Operator)
+    }
+    for way in ("forward", "backward"):
+        message, there = columns[f"message_{way}"], columns[f"there_{way}"]
+        columns[f"message_{way}"] = np.where(there > 0.0, message, np.nan)
+    any_message = (columns["there_forward"] + columns["there_backward"]) > 0.0
+    columns["group"] = np.where(any_message, columns["group"], -1.0).astype(np.int64)
+    return columns
+
+
+def _texts(rows: list[Operator]) -> dict[str, list[str]]:
+    """Return the names of collectives and links, empty where there is no message."""
+    forward = [one.collective_forward if one.there_forward else "" for one in rows]
+    backward = [one.collective_backward if one.there_backward else "" for one in rows]
+    either = [bool(one.there_forward) or bool(one.there_backward) for one in rows]
+    links = ["nvlink" if one.fast else "ib" for one in rows]
+    return {
+        "communication_forward": forward,
+        "communication_backward": backward,
+        "topology": [link if there else "" for link, there in zip(links, either, strict=True)],
+    }
+
+
+def shown(value: Any) -> str:
+    """Return a cell as the published tables show it: a name, or a number at six decimals.
+
+    >>> shown(1.23679958), shown(2.5165824e-05), shown(4), shown(float("nan")), shown("ib")
+    ('1.2368', '2.5e-05', '4.0', '', 'ib')
+    """
+    if isinstance(value, str):
+        return value
+    return "" if math.isnan(value) else repr(round(float(value), 6))
+
+
+def cells(data: xr.Dataset) -> dict[str, list[str]]:
+    """Return the columns of the published tables of some operators, as they are shown."""
+    found = {"layer": [str(name) for name in data.operation.values]}
+    for column, (name, size) in SHEET.items():
+        values = data[name].values
+        if size is None:
+            found[column] = [str(value) for value in values]
+            continue
+        if values.dtype == np.int64:
+            values = np.where(values < 0, np.nan, values)
+        found[column] = [shown(float(value) / size) for value in values]
+    return found
+
+
+def block_tables(data: xr.Dataset, width: int) -> list[Table]:
+    """Return the table of each block in pieces no wider than a page, their columns in order."""
+    tables = []
+    for block, title in (("mlp", "MLP block"), ("attention", "Self-attention block")):
+        columns = cells(data.isel(operation=data.block.values == block))
+        names = columns.pop("layer")
+        about = ""
+        for piece in _pieces(columns, width - _width("layer", names)):
+            about = STARTS.get(piece[0], about)
+            table = plain_table(f"{title}, one layer: {about}")
+            table.add_column("layer", no_wrap=True)
+            for column in piece:
+                side: Any = "left" if SHEET[column][1] is None else "right"
+                table.add_column(column, no_wrap=True, justify=side)
+            for name, *row in zip(names, *(columns[c] for c in piece), strict=True):
+                table.add_row(name, *row)
+            tables.append(table)
+    return tables
+
+
+def _width(column: str, found: list[str]) -> int:
+    return max(len(column), *map(len, found)) + 2
+
+
+def _pieces(columns: dict[str, list[str]], width: int) -> list[list[str]]:
+    """Return the columns in order, cut where a piece starts and where no more fit."""
+    pieces: list[list[str]] = []
+    left = 0
+    for column, found in columns.items():
+        needed = _width(column, found)
+        if column in STARTS or needed > left:
+            pieces.append([])
+            left = width
+        pieces[-1].append(column)
+        left -= needed
+    return pieces
+
+
+def sums_table(report: Report, layers: int) -> Table:
+    """Return the sums over the operators of each block times the layers, at six decimals."""
+    table = plain_table()
+    table.add_column(f"sum x {layers} layers")
+    for block in BLOCK_NAMES:
+        table.add_column(block, justify="right")
+    for line, (name, size, unit) in SUMS.items():
+        values = (float(getattr(report, f"{block}_{name}")) / size for block in BLOCK_NAMES)
+        table.add_row(Text(f"{line} [{unit}]"), *(f"{value:.6f}" for value in values))
+    return table
