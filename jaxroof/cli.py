@@ -6,10 +6,11 @@ from typing import Any, NoReturn
 
 import click
 
-from jaxroof import __version__
+from jaxroof import __version__, process
 from jaxroof.cli_roofline import roofline
+from jaxroof.cli_rows import evaluate
 from jaxroof.errors import InputError
-from jaxroof.process import prepare_streams, silence, start
+from jaxroof.process import prepare_streams, silence
 
 EXAMPLES = """\b
 Examples:
@@ -74,21 +75,31 @@ def search(**options: Any) -> None:
     """Print the fastest plans of a cluster, and what binds them."""
     from jaxroof.commands import search_command
 
-    start()
+    process.start()
     sys.exit(search_command(**options))
 
 
-@cli.command()
+@cli.command(
+    epilog="""\b
+Examples:
+  jaxroof layers --model gpt3-1t --system h200-nvs4 --plan dp=64,tp=4,pp=8,microbatch=1
+  jaxroof layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4 -o layer.csv
+"""
+)
 @_common
 @click.option(
     "--plan", "plan_text", required=True, metavar="PLAN", help="dp=64,tp=4,pp=8,microbatch=1."
 )
+@click.option(
+    "--estimator", default="training", show_default=True, metavar="NAME",
+    help="training, or unfused: each operator alone, in two tables.",
+)  # fmt: skip
 def layers(**options: Any) -> None:
     """Print what every operation of one layer costs."""
-    from jaxroof.commands import layers_command
+    from jaxroof.blocks import one_layer
 
-    start()
-    layers_command(**options)
+    process.start()
+    one_layer(**options)
 
 
 @cli.command(
@@ -106,7 +117,7 @@ def run(**options: Any) -> None:
     """Run a sweep file and print what it found; go on with a .zarr file that was stopped."""
     from jaxroof.commands import run_command
 
-    start()
+    process.start()
     sys.exit(run_command(**options))
 
 
@@ -126,7 +137,7 @@ def plot(**options: Any) -> None:
     """Draw a file of results, or a sweep file, which is run first."""
     from jaxroof.pictures import plot_command
 
-    start()
+    process.start()
     plot_command(**options)
 
 
@@ -162,7 +173,7 @@ def compare(**options: Any) -> None:
     """Print the best plan of each system and split side by side, and why they differ."""
     from jaxroof.whatif import compare_command
 
-    start()
+    process.start()
     sys.exit(compare_command(**options))
 
 
@@ -187,7 +198,7 @@ def pareto(**options: Any) -> None:
     """Print what more memory buys: the staircase of step time against memory."""
     from jaxroof.whatif import pareto_command
 
-    start()
+    process.start()
     sys.exit(pareto_command(**options))
 
 
@@ -212,10 +223,11 @@ def _summary(kind: str, entry: dict[str, Any]) -> str:
     if kind == "models":
         fields = ("layers", "hidden", "heads", "sequence")
         return ", ".join(f"{field} {entry[field]}" for field in fields)
-    return (
-        f"{entry['matrix_flops']}, {entry['hbm_capacity']} at {entry['hbm_bandwidth']}, "
-        f"fast domain {entry['fast_domain']}"
-    )
+    memory = f"{entry['hbm_capacity']} at " if "hbm_capacity" in entry else ""
+    words = [entry["matrix_flops"], f"{memory}{entry['hbm_bandwidth']}"]
+    words += [f"fast domain {entry['fast_domain']}"] if "fast_domain" in entry else []
+    words += [f"torus of {entry['torus_axes']} axes"] if "torus_axes" in entry else []
+    return ", ".join(words)
 
 
 @cli.command()
@@ -237,6 +249,7 @@ def show(name: str) -> None:
 
 
 cli.add_command(roofline)
+cli.add_command(evaluate)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

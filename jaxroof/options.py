@@ -59,16 +59,21 @@ def settings(sets: tuple[str, ...], given: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def plan_fields(option: str, text: str) -> dict[str, int]:
-    """Return the plan fields of a text such as ``dp=64,tp=4``."""
-    found = {}
+def plan_fields(
+    option: str,
+    text: str,
+    short: Mapping[str, str] = SHORT,
+    known: Sequence[str] = PLAN_FIELDS,
+) -> dict[str, int]:
+    """Return the plan fields of a text such as ``dp=64,tp=4``, by their long names."""
+    found: dict[str, int] = {}
     for item in text.split(","):
         name, equals, value = item.partition("=")
-        field = SHORT.get(name.strip(), name.strip())
+        field = short.get(name.strip(), name.strip())
         if not equals:
             raise refusal(option, f"expected FIELD=NUMBER, such as tp=8, given {item.strip()!r}")
-        if field not in PLAN_FIELDS:
-            raise unknown(option, name.strip(), "plan field", [*SHORT, *PLAN_FIELDS])
+        if field not in known:
+            raise unknown(option, name.strip(), "plan field", [*short, *known])
         if field in found:
             raise refusal(option, f"{name.strip()}: given twice; expected each field once")
         found[field] = whole(f"{option}: {name.strip()}", value)

@@ -1,9 +1,6 @@
 """What-if questions: systems and splits side by side, and what more memory buys."""
 
 import dataclasses
-import importlib
-import pathlib
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -16,21 +13,19 @@ from jaxroof.commands import SAID, console, say
 from jaxroof.engine.constraints import Constraint, constraints
 from jaxroof.engine.pareto import pareto
 from jaxroof.engine.search import search
-from jaxroof.engine.store import WRITERS, writable, write
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.recipe import Split
 from jaxroof.estimators.training.step import memory_limit, training
 from jaxroof.files import named
 from jaxroof.named import model, system
 from jaxroof.options import PLAN_FIELDS, settings, share, whole
+from jaxroof.outputs import check, deliver, is_picture, tell
 from jaxroof.settings import settle
 from jaxroof.units import parse
 from jaxroof.views import compare as compared
 from jaxroof.views import pareto as stairs_views
 from jaxroof.views.plans import SHORT
-
-PICTURES = (".png", ".svg", ".pdf")
 
 
 def compare_command(
@@ -46,7 +41,7 @@ def compare_command(
     output: str | None,
 ) -> int:
     """Search every system and split given, print them side by side; return the exit status."""
-    _check_output(output)
+    check(output)
     sizes, sequences = _sizes(gpus), whole("--batch", batch)
     kinds = [_split(text) for text in _listed("--split", splits)]
     chosen, rules = settings(sets, SAID), _rules(where)
@@ -70,14 +65,14 @@ def compare_command(
     data["memory_limit"] = ("system", np.array(limits), about)
     counts = ", ".join(f"{size:,}" for size in sizes)
     data.attrs["title"] = f"{', '.join(models)} on {counts} accelerators: the best plan of each"
-    _deliver(output, data, lambda plots: plots.comparison(_beside(data)))
+    deliver(output, data, lambda plots: plots.comparison(_beside(data)))
     page = console()
     for name in models:
         for size in sizes:
             some = data.sel(model=name) if len(models) > 1 else data
             some = some.sel(gpus=size) if len(sizes) > 1 else some
             _print_compared(page, some, f"{name} on {size:,} accelerators, batch {sequences:,}")
-    _tell(output)
+    tell(output)
     return 0 if bool(data.feasible.any()) else 1
 
 
@@ -104,7 +99,7 @@ def pareto_command(
     output: str | None,
 ) -> int:
     """Print the staircase of step time against memory of each size; return the exit status."""
-    _check_output(output)
+    check(output)
     sizes, sequences = _sizes(gpus), whole("--batch", batch)
     most_days, worth = None if days is None else _days(days), share("--gain", gain)
     chosen, rules = settings(sets, SAID), _rules(where)
@@ -118,9 +113,9 @@ def pareto_command(
         f"{model_name} on {joined} x {system_name}, {split}: what more memory buys"
     )
     there = data.sizes["step_number"] > 0
-    if output is not None and not there and pathlib.Path(output).suffix in PICTURES:
+    if not there and is_picture(output):
         output = None  # nothing to draw
-    _deliver(output, data, lambda plots: plots.staircase(data, most_days))
+    deliver(output, data, lambda plots: plots.staircase(data, most_days))
     page = console()
     each = {n: data.isel(step_number=np.flatnonzero(data.gpus.values == n)) for n in sizes}
     capacities = _capacities()
@@ -133,7 +128,7 @@ def pareto_command(
     if most_days is not None:
         for sentence in stairs_views.days_sentences(each, most_days, capacities):
             say(page, sentence)
-    _tell(output)
+    tell(output)
     if most_days is not None:
         return 0 if there and bool((data.training_days <= most_days).any()) else 1
     return 0 if there and bool(data.fits.any()) else 1
@@ -152,11 +147,12 @@ def _print_stairs(
 
 
 def _capacities() -> dict[str, float]:
-    """Return the memory of each accelerator of the catalogue, least first."""
+    """Return the memory of each accelerator that the catalogue can train on, least first."""
     found: dict[str, float] = {}
     for name in catalog.names("systems"):
-        capacity = parse(catalog.describe("systems", name)["hbm_capacity"], "B")
-        found.setdefault(name.partition("-nvs")[0], capacity)
+        entry = catalog.describe("systems", name)
+        if {"vector_flops", "hbm_capacity", "fast_domain", "slow_bandwidth"} <= set(entry):
+            found.setdefault(name.partition("-nvs")[0], parse(entry["hbm_capacity"], "B"))
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
@@ -218,38 +214,3 @@ def _days(text: str) -> float:
     if value <= 0:
         raise refusal("--days", f"expected days above 0, such as 30, given {text.strip()!r}")
     return value
-
-
-def _check_output(output: str | None) -> None:
-    """Check, before any work, that a picture or a file of results can be written.
-
-    Raises: InputError that says why it cannot.
-    """
-    if output is None:
-        return
-    kind = pathlib.Path(output).suffix
-    if kind in PICTURES:
-        importlib.import_module("jaxroof.views.plots").drawable(output)  # it says what it lacks
-    elif kind not in WRITERS:
-        known = ", ".join([*PICTURES, *WRITERS])
-        what = f"cannot tell the kind of file from {kind!r}; expected a name that ends in {known}"
-        raise InputError(f"{output}: {what}")
-    else:
-        writable(output)
-
-
-def _deliver(output: str | None, data: xr.Dataset, draw: Callable[[Any], Any]) -> None:
-    """Write the results to a file, or draw them where its name is that of a picture."""
-    if output is None:
-        return
-    if pathlib.Path(output).suffix not in PICTURES:
-        write(data, output)
-        return
-    from jaxroof.views import plots
-
-    plots.save(draw(plots), output)
-
-
-def _tell(output: str | None) -> None:
-    if output is not None:
-        print(f"wrote {output}", file=sys.stderr)

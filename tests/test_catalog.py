@@ -1,5 +1,8 @@
 """Every number of the catalogue against its sheet, and what is said of a wrong file or name."""
 
+import csv
+import gzip
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 import jaxroof as jr
 from jaxroof import catalog
 from jaxroof.errors import InputError
+from jaxroof.records import units
 
 MODEL = dict.fromkeys(("layers", "hidden", "feedforward", "heads"), "1") | {"sequence": "token"}
 SYSTEM = {
@@ -68,11 +72,30 @@ PEAKS = {
 }
 VARIANTS = [(part, f"{part}-nvs{size}", size) for part in PARTS[:3] for size in (4, 8, 64)]
 VARIANTS.append(("b200-next", "b200-next", 64))
+EVERY = units(jr.System)
+CHIPS = Path(__file__).parent / "golden" / "scaling_book" / "book_chip_specs.csv.gz"
+BOOK = {  # name: chip of the book's table
+    "tpu-v3": "TPU v3",
+    "tpu-v4p": "TPU v4p",
+    "tpu-v5p": "TPU v5p",
+    "tpu-v5e": "TPU v5e",
+    "tpu-v6e": "TPU v6e",
+    "tpu-v7x": "TPU7x",
+    "a100-book": "A100",
+    "h100-book": "H100",
+    "h200-book": "H200",
+    "b200-book": "B200",
+    "gb200-nvl72-book": "B200",
+    "h100-sxm": "H100 SXM sheet",
+    "h100-nvl": "H100 NVL sheet",
+}
+RATES_OF_BOOK = ("bf16_flop_per_s", "int8_or_fp8_op_per_s", "fp4_flop_per_s")
 
 
 def test_names_are_in_file_order() -> None:
-    assert catalog.names("models") == tuple(MODELS)
-    assert catalog.names("systems") == tuple(name for _, name, _ in VARIANTS)
+    """The study's come first; what others add follows."""
+    assert catalog.names("models")[: len(MODELS)] == tuple(MODELS)
+    assert catalog.names("systems")[: len(VARIANTS)] == tuple(name for _, name, _ in VARIANTS)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -109,7 +132,7 @@ def test_systems(part: str, name: str, fast_domain: int) -> None:
 
 @pytest.mark.parametrize("kind", FIELDS)
 def test_entries_hold_known_keys_and_are_the_callers_own(kind: str) -> None:
-    allowed = {*FIELDS[kind], "title", "source", "note"}
+    allowed = {*(MODEL if kind == "models" else EVERY), "title", "source", "note"}
     allowed |= {"peaks", "peaks_source"} if kind == "systems" else {"training_tokens"}
     for name in catalog.names(kind):
         written = catalog.describe(kind, name)
@@ -117,7 +140,49 @@ def test_entries_hold_known_keys_and_are_the_callers_own(kind: str) -> None:
         written.setdefault("peaks", {}).clear()
         written.clear()
         assert catalog.describe(kind, name)["title"]
-        assert kind == "models" or catalog.describe(kind, name)["peaks"]
+        assert kind == "models" or name not in BOOK or catalog.describe(kind, name)["peaks"]
+
+
+@pytest.mark.parametrize("name", catalog.names("systems"))
+def test_every_system_is_a_record_with_its_source(name: str) -> None:
+    found = jr.system(name)
+    assert float(found.matrix_flops) > 0.0
+    assert float(found.hbm_bandwidth) > 0.0
+    written = catalog.describe("systems", name)
+    assert written["source"]
+    assert written["title"]
+    for number_format, rate in catalog.entry("systems", name, EVERY)["peaks"].items():
+        assert float(jr.system(name, number_format).matrix_flops) == rate
+
+
+@pytest.mark.parametrize(("name", "chip"), BOOK.items())
+def test_chips_of_the_book(name: str, chip: str) -> None:
+    """Every figure of the book's table stands in the catalogue, and no other."""
+    with gzip.open(CHIPS, "rt", newline="") as file:
+        (row,) = [row for row in csv.DictReader(file) if row["chip"] == chip]
+    found = catalog.entry("systems", name, EVERY)
+    link = "link_bandwidth" if row["vendor"] == "google" else "fast_bandwidth"
+    cells = {
+        "matrix_flops": row["bf16_flop_per_s"],
+        "hbm_bandwidth": row["hbm_bytes_per_s"],
+        "hbm_capacity": row["hbm_bytes"],
+        link: row["link_oneway_bytes_per_s"],
+        "torus_axes": row["ici_axes"],
+        "pcie_bandwidth": row["pcie_bytes_per_s"],
+        "slow_bandwidth": row["dcn_bytes_per_s_per_chip"],
+    }
+    for field, cell in cells.items():
+        assert found.get(field) == (float(cell) if cell else None), field
+    if row["pod_shape"]:
+        assert found["pod"] == math.prod(map(int, row["pod_shape"].split("x")))
+        assert found["link_latency"] == 1e-6
+        assert found["host"] == float(row["chips_per_host"])
+    fast = {"gb200-nvl72-book": 72.0, "h100-nvl": None}
+    nodes = None if row["vendor"] == "google" else 8.0
+    assert found.get("fast_domain") == fast.get(name, nodes)
+    peaks = {float(row[key]) for key in RATES_OF_BOOK if row[key]}
+    assert set(found["peaks"].values()) == peaks
+    assert ("unverified" in found["title"]) == (row["status"] == "unverified")
 
 
 def test_describe_is_as_written() -> None:

@@ -37,7 +37,18 @@ PLAN = [
     "fast_context",
     "fast_pipeline",
 ]
-COMMANDS = ("search", "compare", "pareto", "layers", "run", "plot", "list", "show")
+COMMANDS = (
+    "search",
+    "compare",
+    "pareto",
+    "layers",
+    "roofline",
+    "evaluate",
+    "run",
+    "plot",
+    "list",
+    "show",
+)
 INTERRUPT = 130
 
 SWEEP = """

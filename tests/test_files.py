@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
-from jaxroof import cli
+from jaxroof import cli, process
 from jaxroof.engine.axes import Between, Spacing, read_axes
 from jaxroof.engine.search import search
 from jaxroof.engine.tabulate import tabulate
@@ -405,7 +405,7 @@ def test_an_estimator_of_one_function_runs_through_the_same_engine(own):
 
 
 def test_an_estimator_of_ones_own_runs_from_the_command_line(own, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(cli, "start", lambda: None)
+    monkeypatch.setattr(process, "start", lambda: None)
     own(OWN_SWEEP)
     with pytest.raises(SystemExit) as ended:
         cli.main(shlex.split("run sweep.toml -o trip.nc"))
@@ -503,7 +503,7 @@ def test_files_are_sought_beside_the_sweep_not_where_one_stands(written, tmp_pat
 
 
 def test_files_of_ones_own_on_the_command_line(written, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "start", lambda: None)
+    monkeypatch.setattr(process, "start", lambda: None)
     written('base = "gpt3-1t"\nlayers = 64\n', "mine.toml")
     written('base = "h200-nvs4"\nhbm_capacity = "180 GB"\n', "machine.toml")
     line = "search --model mine.toml --system machine.toml --gpus 2048 --batch 4096"

@@ -472,7 +472,7 @@ def test_a_file_that_grows_too_large_is_one_line(ring, fine):
     limited = (
         "import resource; from jaxroof import cli; "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)); "
-        "cli.start = lambda: ''; "
+        "cli.process.start = lambda: ''; "
         f"cli.main('{COMMAND.removeprefix('-m jaxroof ')}'.split())"
     )
     with started(ring, shlex.join(["-c", limited])) as running:

@@ -32,6 +32,8 @@ def described(*records: Any) -> dict[str, Mapping[str, Any]]:
 def attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the CF attributes of a quantity."""
     about = {"units": metadata["unit"], "long_name": metadata["doc"].rstrip(".")}
+    if metadata.get("symbol"):
+        about["symbol"] = metadata["symbol"]
     if "flags" in metadata:
         flags = metadata["flags"]
         about |= {"flag_values": list(range(len(flags))), "flag_meanings": " ".join(flags)}

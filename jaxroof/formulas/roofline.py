@@ -1,6 +1,9 @@
 """The time of one operation under a roof: arithmetic, and the traffic that it cannot hide."""
 
-from jaxroof.formulas.arithmetic import larger
+import jax
+import jax.numpy as jnp
+
+from jaxroof.formulas.arithmetic import larger, smaller
 from jaxroof.records import Number
 
 
@@ -47,3 +50,139 @@ def exposed_panels(panel: Number, panels: Number, work: Number) -> Number:
     5.0
     """
     return panel + larger(panels * panel - work, 0.0)
+
+
+def lower_bound(math_time: Number, memory_time: Number, link_time: Number) -> Number:
+    """Return the least time of an operation: arithmetic and all transfers overlap.
+
+    t = max(t_math, t_memory, t_link)
+
+    Assumes: nothing waits for anything else.
+    Units: three times [s] -> [s].
+    Source: fact sheet op_rooflines, section 1.
+
+    >>> float(lower_bound(1.0, 3.0, 2.0))
+    3.0
+    """
+    return larger(larger(math_time, memory_time), link_time)
+
+
+def upper_bound(math_time: Number, memory_time: Number, link_time: Number) -> Number:
+    """Return the most time of an operation: arithmetic and all transfers in turn.
+
+    t = t_math + t_memory + t_link, at most twice the lower bound if two of them take time, and
+    three times if all do.
+
+    Assumes: nothing overlaps.
+    Units: three times [s] -> [s].
+    Source: fact sheet op_rooflines, section 1.
+
+    >>> float(upper_bound(1.0, 3.0, 2.0))
+    6.0
+    """
+    return math_time + memory_time + link_time
+
+
+def intensity(flops: Number, traffic: Number) -> Number:
+    """Return the arithmetic of an operation per byte that it moves.
+
+    I = F / n
+
+    Assumes: where nothing is moved, as much as if it were one byte.
+    Units: flops [FLOP], traffic [B] -> [FLOP/B].
+    Source: fact sheet op_rooflines, section 1.
+
+    >>> float(intensity(1e12, 1e9))
+    1000.0
+    """
+    return flops / jnp.where(traffic > 0.0, traffic, 1.0)
+
+
+def balance(rate: Number, bandwidth: Number) -> Number:
+    """Return the arithmetic per byte at which a machine's arithmetic and transfers are in balance.
+
+    beta = C / W
+
+    Assumes: peak rates.
+    Units: rate [FLOP/s], bandwidth [B/s] -> [FLOP/B].
+    Source: fact sheet op_rooflines, section 1.
+
+    >>> float(balance(9.89e14, 1e10))
+    98900.0
+    """
+    return rate / bandwidth
+
+
+def reachable_rate(amount: Number, rate: Number, bandwidth: Number) -> Number:
+    """Return the arithmetic rate that an operation of some intensity can reach: the roof.
+
+    r = min(C, W I)
+
+    Assumes: arithmetic and transfers overlap.
+    Units: amount (the intensity) [FLOP/B], rate [FLOP/s], bandwidth [B/s] -> [FLOP/s].
+    Source: fact sheet op_rooflines, section 1.
+
+    >>> float(reachable_rate(100.0, 1e6, 1e3)), float(reachable_rate(1e4, 1e6, 1e3))
+    (100000.0, 1000000.0)
+    """
+    return smaller(bandwidth * amount, rate)
+
+
+def critical_rows(
+    fixed_traffic: Number,
+    row_flops: Number,
+    row_traffic: Number,
+    rate: Number,
+    bandwidth: Number,
+) -> Number:
+    """Return how many rows make an operation compute bound: 0 where none do, or where any does.
+
+    B* = (w / W) / (f / C - a / W), the batch at which B f / C = (w + B a) / W
+
+    Assumes: w bytes move once, a bytes and f FLOP a row; without a finite positive solution, 0.
+    Units: fixed_traffic [B], row_flops [FLOP], row_traffic [B], rate [FLOP/s], bandwidth [B/s] ->
+    [1].
+    Source: fact sheet op_rooflines, section 9.
+
+    >>> float(critical_rows(8.0, 4.0, 1.0, 2.0, 1.0))
+    8.0
+    >>> float(critical_rows(8.0, 4.0, 2.0, 2.0, 1.0))
+    0.0
+    """
+    gain = row_flops / rate - row_traffic / bandwidth
+    rows = fixed_traffic / bandwidth / jnp.where(gain > 0.0, gain, 1.0)
+    return jnp.where(gain > 0.0, rows, 0.0)
+
+
+def rows_can_bind(
+    row_flops: Number, row_traffic: Number, rate: Number, bandwidth: Number
+) -> jax.Array:
+    """Return whether enough rows make an operation compute bound.
+
+    f / C > a / W
+
+    Assumes: as critical_rows.
+    Units: row_flops [FLOP], row_traffic [B], rate [FLOP/s], bandwidth [B/s] -> boolean.
+    Source: fact sheet op_rooflines, section 9.
+
+    >>> bool(rows_can_bind(4.0, 1.0, 2.0, 1.0)), bool(rows_can_bind(4.0, 2.0, 2.0, 1.0))
+    (True, False)
+    """
+    return jnp.asarray(row_flops / rate > row_traffic / bandwidth)
+
+
+def critical_rows_small(
+    fixed_traffic: Number, row_flops: Number, rate: Number, bandwidth: Number
+) -> Number:
+    """Return how many rows make an operation compute bound where their own bytes do not count.
+
+    B* = w C / (f W)
+
+    Assumes: the rows' bytes are small beside the fixed ones.
+    Units: fixed_traffic [B], row_flops [FLOP], rate [FLOP/s], bandwidth [B/s] -> [1].
+    Source: fact sheet op_rooflines, section 1.
+
+    >>> float(critical_rows_small(8.0, 4.0, 2.0, 1.0))
+    4.0
+    """
+    return fixed_traffic * rate / (row_flops * bandwidth)

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from jaxroof.formulas import roofline as roof
+from jaxroof.formulas.arithmetic import larger
+from jaxroof.formulas.products import Product
 from jaxroof.records import Number, quantity, record
 
 
@@ -32,3 +35,79 @@ class Roofline:
     critical: Number = quantity("1", "Size from which arithmetic binds, exactly; 0 if none does.")
     critical_small: Number = quantity("1", "The same where that size is small beside the others.")
     critical_exists: Any = quantity("1", "There is a size from which arithmetic binds.")
+
+
+@record
+class ProductRoofline(Roofline):
+    """The roofline of a product, and what it tends to."""
+
+    loaded: Number = quantity("B", "Bytes read.")
+    written: Number = quantity("B", "Bytes written.")
+    row_bytes: Number = quantity("B", "Bytes that one more row, or element, moves.")
+    small_intensity: Number = quantity(
+        "FLOP/B", "What intensity tends to: a small batch, a long vector, wide matrices."
+    )
+    small_ratio: Number = quantity("1", "Arithmetic's time over memory's time at that intensity.")
+
+
+def roofline(
+    flops: Number,
+    traffic: Number,
+    message: Number,
+    link_time: Number,
+    rate: Number,
+    bandwidth: Number,
+    critical: Number,
+    critical_small: Number,
+    critical_exists: Any,
+) -> dict[str, Any]:
+    """Return every field of a Roofline, from work, rates in use and critical sizes."""
+    math_time, memory_time = flops / rate, traffic / bandwidth
+    amount = roof.intensity(flops, traffic)
+    memory_wins = memory_time > math_time
+    transfers = larger(memory_time, link_time)
+    return {
+        "flops": flops,
+        "traffic": traffic,
+        "message": message,
+        "math_time": math_time,
+        "memory_time": memory_time,
+        "link_time": link_time,
+        "lower": roof.lower_bound(math_time, memory_time, link_time),
+        "upper": roof.upper_bound(math_time, memory_time, link_time),
+        "intensity": amount,
+        "balance": roof.balance(rate, bandwidth),
+        "reachable": roof.reachable_rate(amount, rate, bandwidth),
+        "compute_bound": math_time >= transfers,
+        "memory_bound": memory_wins & (memory_time >= link_time),
+        "link_bound": (link_time > math_time) & (link_time > memory_time),
+        "critical": critical,
+        "critical_small": critical_small,
+        "critical_exists": critical_exists,
+    }
+
+
+def product_roofline(
+    work: Product, small_intensity: Number, rate: Number, bandwidth: Number
+) -> ProductRoofline:
+    """Return the roofline of a product that sends nothing; its critical size is one of rows."""
+    fixed = work.fixed_traffic - work.extra_flops * bandwidth / rate
+    common = roofline(
+        work.flops,
+        work.loaded + work.written,
+        0.0,
+        0.0,
+        rate,
+        bandwidth,
+        roof.critical_rows(fixed, work.row_flops, work.row_traffic, rate, bandwidth),
+        roof.critical_rows_small(work.fixed_traffic, work.row_flops, rate, bandwidth),
+        roof.rows_can_bind(work.row_flops, work.row_traffic, rate, bandwidth),
+    )
+    return ProductRoofline(
+        **common,
+        loaded=work.loaded,
+        written=work.written,
+        row_bytes=work.row_traffic,
+        small_intensity=small_intensity,
+        small_ratio=small_intensity / roof.balance(rate, bandwidth),
+    )

@@ -20,9 +20,11 @@ try:
     from jaxroof.views.plots.choose import best, named, over, pick
     from jaxroof.views.plots.collectives import collectives_against_measured
     from jaxroof.views.plots.compare import comparison
+    from jaxroof.views.plots.frontier import frontier
     from jaxroof.views.plots.layers import layer_bars
     from jaxroof.views.plots.maps import machine_map
     from jaxroof.views.plots.ratios import speedup
+    from jaxroof.views.plots.roofline import roofline
     from jaxroof.views.plots.scaling import normalised_throughput, training_days
     from jaxroof.views.plots.stairs import staircase
 except ImportError as error:
@@ -38,11 +40,13 @@ __all__ = [
     "comparison",
     "draw",
     "drawable",
+    "frontier",
     "layer_bars",
     "machine_map",
     "normalised_throughput",
     "pick",
     "plans_and_time",
+    "roofline",
     "save",
     "speedup",
     "staircase",
@@ -58,7 +62,9 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "comparison": comparison,
     "staircase": staircase,
     "layer_bars": layer_bars,
+    "frontier": frontier,
     "collectives_against_measured": collectives_against_measured,
+    "roofline": roofline,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
     ".png": {},

@@ -1,0 +1,216 @@
+"""Files of rows: CSV read in blocks, every row as it was typed."""
+
+import contextlib
+import csv
+import dataclasses
+import io
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+from jaxroof.errors import refusal
+
+Path = str | os.PathLike[str]
+BYTES = 1 << 22  # read at once
+LONGEST = 1 << 20  # bytes of a line
+ADVICE = "expected a CSV file, UTF-8, cells apart by commas, the names of its columns in line 1"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Block:
+    """Rows of a table: as they were typed, their cells column by column, and where they stand."""
+
+    typed: list[str]
+    cells: list[Sequence[str]]
+    lines: Sequence[int]
+    ragged: dict[int, str]  # rows whose cells do not fit the header, and what is wrong
+
+
+class RowFile:
+    """A CSV file open for reading: its header, then block after block of its rows."""
+
+    def __init__(self, stream: BinaryIO, path: Path) -> None:
+        self.stream, self.path = stream, os.fspath(path)
+        self.read, self.line = 0, 1  # bytes read; the number of the first line that waits
+        self.waiting: list[str] = []
+        self.texts = self._texts()
+        self.columns = 0
+        head = self._block(1)
+        if head is None or not head.typed[0].strip():
+            raise refusal(self.path, f"no header; {ADVICE}")
+        if head.ragged:
+            raise refusal(f"{self.path}: line 1", head.ragged[0])
+        self.head = head.typed[0]
+        self.headings = [cells[0].strip() for cells in head.cells]
+        self.columns = len(self.headings)
+        if self.columns == 1 and any(mark in self.head for mark in ";\t"):
+            raise refusal(f"{self.path}: line 1", f"no comma in {self.head[:60]!r}; {ADVICE}")
+
+    def take(self, count: int) -> Block | None:
+        """Return the next rows, about ``count`` of them, None at the end; blank lines are none.
+
+        Raises: InputError where the file is not text, or cannot be read.
+        """
+        while (block := self._block(count)) is not None:
+            if block.typed:
+                return block
+        return None
+
+    def _texts(self) -> Iterator[list[str]]:
+        """Yield the lines of one read after another, without their ends."""
+        rest, number = b"", 1
+        while data := self._bytes():
+            head, end, tail = data.rpartition(b"\n")
+            whole, rest = (rest + head + end, tail) if end else (b"", rest + data)
+            lines = self._decoded(whole, number) if whole else []
+            number += len(lines)
+            if len(rest) > LONGEST:
+                what = f"longer than {LONGEST:,} bytes; {ADVICE}"
+                raise refusal(f"{self.path}: line {number}", what)
+            if lines:
+                yield lines
+        if rest:
+            yield self._decoded(rest, number)
+
+    def _bytes(self) -> bytes:
+        try:
+            data = self.stream.read(BYTES)
+        except OSError as error:
+            raise refusal(self.path, f"cannot be read: {error.strerror or error}") from error
+        self.read += len(data)
+        return data
+
+    def _decoded(self, data: bytes, number: int) -> list[str]:
+        try:
+            text, wrong = data.decode("utf-8-sig" if number == 1 else "utf-8"), data.find(b"\0")
+        except UnicodeDecodeError as error:
+            text, wrong = "", error.start
+        if wrong >= 0:
+            line = number + data[:wrong].count(b"\n")
+            raise refusal(f"{self.path}: line {line}", f"not UTF-8 text; {ADVICE}")
+        lines = text.removesuffix("\n").split("\n")
+        if "\r" in text:
+            lines = [line.removesuffix("\r") for line in lines]
+            for place, one in enumerate(lines):
+                if "\r" in one:  # others would read two lines there
+                    what = "a carriage return inside; expected lines that end in LF or CRLF"
+                    raise refusal(f"{self.path}: line {number + place}", what)
+        return lines
+
+    def _more(self) -> bool:
+        """Read on; return whether there was more."""
+        lines = next(self.texts, None)
+        self.waiting += lines or []
+        return lines is not None
+
+    def _block(self, count: int) -> Block | None:
+        """Return what the next ``count`` lines hold, None where there is none."""
+        while len(self.waiting) < count and self._more():
+            pass
+        lines = self.waiting[:count]
+        if not lines:
+            return None
+        if '"' in ",".join(lines):
+            return self._quoted(count)
+        del self.waiting[:count]
+        numbers: Sequence[int] = range(self.line, self.line + len(lines))
+        self.line += len(lines)
+        if "" in lines and self.columns:
+            kept = [number for number, line in enumerate(lines) if line]
+            numbers = [numbers[number] for number in kept]
+            lines = [lines[number] for number in kept]
+        commas = set(map(str.count, lines, itertools.repeat(",")))
+        wide = self.columns or max(commas) + 1
+        if commas <= {wide - 1}:
+            flat = ",".join(lines).split(",") if lines else []
+            return Block(lines, [flat[n::wide] for n in range(wide)], numbers, {})
+        return self._fitted(lines, [line.split(",") for line in lines], numbers, {})
+
+    def _quoted(self, count: int) -> Block:
+        """Return the records of ``count`` lines, and of those that a quoted cell runs on over."""
+        used = 0
+
+        def feed() -> Iterator[str]:
+            nonlocal used
+            while used < len(self.waiting) or self._more():
+                used += 1
+                yield self.waiting[used - 1] + "\n"
+
+        reader = csv.reader(feed(), strict=True)
+        typed: list[str] = []
+        records: list[list[str]] = []
+        numbers: list[int] = []
+        wrong: dict[int, str] = {}
+        while used < min(count, len(self.waiting)):
+            start = used
+            try:
+                cells = next(reader)
+            except csv.Error as error:
+                cells = []
+                said = "a quote is never closed" if str(error) == UNCLOSED else str(error)
+                wrong[len(typed)] = f"{said}; expected quotes around a whole cell, doubled inside"
+            lines = self.waiting[start:used]
+            if cells or wrong.get(len(typed)) or not self.columns:
+                typed.append("\n".join(lines))
+                records.append(cells)
+                numbers.append(self.line + start)
+        del self.waiting[:used]
+        self.line += used
+        return self._fitted(typed, records, numbers, wrong)
+
+    def _unfit(self, count: int, wide: int) -> str:
+        """Return what is wrong with a row of more or fewer cells than the header has."""
+        said = f"{count} cell{'' if count == 1 else 's'}; expected the {wide} of line 1"
+        if count < wide:
+            return f"{self.headings[count] or count + 1}: no cell, the row has {said}"
+        return f"the row has {said}, and quotes around a cell that holds a comma"
+
+    def _fitted(
+        self,
+        typed: list[str],
+        records: list[list[str]],
+        lines: Sequence[int],
+        wrong: dict[int, str],
+    ) -> Block:
+        """Return records as columns, each as wide as the header; what does not fit is ragged."""
+        wide = self.columns or len(records[0])
+        ragged = dict(wrong)
+        for row, cells in enumerate(records):
+            if len(cells) != wide:
+                ragged.setdefault(row, self._unfit(len(cells), wide))
+                records[row] = [*cells, *[""] * wide][:wide]
+                typed[row] = quoted(records[row])
+        columns: list[Sequence[str]] = [list(column) for column in zip(*records, strict=True)]
+        return Block(typed, columns or [[] for _ in range(wide)], lines, ragged)
+
+
+UNCLOSED = "unexpected end of data"  # as the reader calls it
+
+
+def quoted(cells: Sequence[str]) -> str:
+    """Return cells as one line of a CSV file, without its end.
+
+    >>> quoted(["a,b", "2"])
+    '"a,b",2'
+    """
+    page = io.StringIO()
+    csv.writer(page, lineterminator="").writerow(cells)
+    return page.getvalue()
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[RowFile]:
+    """Open a CSV file for the block.
+
+    Raises: InputError, led by its name, where it cannot be read or has no header.
+    """
+    name = os.fspath(path)
+    try:
+        stream = open(path, "rb")  # noqa: SIM115 -- closed below; the block's own errors pass
+    except FileNotFoundError:
+        raise refusal(name, "no such file") from None
+    except OSError as error:
+        raise refusal(name, f"cannot be read: {error.strerror or error}") from error
+    with stream:
+        yield RowFile(stream, path)

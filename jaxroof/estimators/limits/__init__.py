@@ -1,0 +1,1 @@
+"""Data movement and latency: how far the training of linear layers scales."""

@@ -1,0 +1,98 @@
+"""What the studies of data movement share: how runs scale, and what a device sustains."""
+
+from typing import Any
+
+from jaxroof.formulas.data_movement import Rates
+from jaxroof.formulas.training_scale import Sizes, latency_wall, run_sizes
+from jaxroof.hardware import System
+from jaxroof.named import system as system_named
+from jaxroof.records import Number, quantity, record
+
+LARGEST_RUN = 1e45  # FLOP; beyond it is a slip of the hand
+STEEPEST = 2.0  # exponents above it are one too
+SEASON = 7776000.0  # 90 days in s
+EXAMPLE_DEVICE = "h100-sxm5"
+
+
+@record
+class Scaling:
+    """How tokens, batch and depth follow the FLOP of a training run."""
+
+    tokens_per_parameter: Number = quantity(
+        "1", "Training tokens of each parameter.", default=20.0, symbol="rho"
+    )
+    reference_flop: Number = quantity(
+        "FLOP", "Run whose batch and depth are given.", default=1e25, most=1e45, symbol="C0"
+    )
+    reference_batch: Number = quantity(
+        "token", "Tokens of one batch of that run.", default=4194304.0, symbol="B0"
+    )
+    reference_layers: Number = quantity(
+        "1", "Residual blocks of that run.", default=120.0, symbol="L0"
+    )
+    batch_exponent: Number = quantity(
+        "1",
+        "Power of the FLOP that batches grow with.",
+        default=1.0 / 6.0,
+        zero=True,
+        most=STEEPEST,
+        symbol="beta",
+    )
+    depth_exponent: Number = quantity(
+        "1",
+        "Power of the FLOP that depth grows with.",
+        default=1.0 / 6.0,
+        zero=True,
+        most=STEEPEST,
+        symbol="lambda",
+    )
+    hidden_factor: Number = quantity(
+        "1", "Hidden width of a block over its residual width.", default=5.0, symbol="h"
+    )
+
+
+def sizes_of(training_flop: Number, scaling: Scaling) -> Sizes:
+    """Return the sizes that a scaling gives a run."""
+    return run_sizes(
+        training_flop,
+        scaling.tokens_per_parameter,
+        scaling.reference_flop,
+        scaling.reference_batch,
+        scaling.reference_layers,
+        scaling.batch_exponent,
+        scaling.depth_exponent,
+        scaling.hidden_factor,
+    )
+
+
+def device_rates(pod_size: Number, rate_width: Number, system: System) -> Rates:
+    """Return what a device of some accelerators sustains, its arithmetic on one-byte numbers.
+
+    The efficiency holds back arithmetic and memory, not the network; a pod has the network of one.
+    """
+    sustained = system.matrix_efficiency * pod_size
+    return Rates(
+        arithmetic=sustained * (system.matrix_flops * rate_width),
+        memory=sustained * system.hbm_bandwidth,
+        network=1.0 * system.network_bandwidth,
+    )
+
+
+def wall_of(inputs: Any) -> tuple[Number, Number]:
+    """Return the latency wall of some inputs, and whether there is one."""
+    scaling = inputs.scaling
+    return latency_wall(
+        inputs.longest_run,
+        inputs.step_latency,
+        scaling.tokens_per_parameter,
+        scaling.reference_flop,
+        scaling.reference_batch,
+        scaling.reference_layers,
+        scaling.batch_exponent,
+        scaling.depth_exponent,
+    )
+
+
+def example_system() -> System:
+    """Return the accelerator of the published study."""
+    return system_named(EXAMPLE_DEVICE)

@@ -1,0 +1,165 @@
+"""The limits of a training run: slack, latency wall and the best utilisation there is."""
+
+import dataclasses
+import enum
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxroof import named
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.limits.frontier import best_split, refined
+from jaxroof.estimators.limits.inputs import LARGEST_RUN, SEASON, Scaling, wall_of
+from jaxroof.estimators.limits.problem import Problem, point_by_point, problem_of, sizes
+from jaxroof.estimators.limits.walk import Crossing, crossings, first_tenth, with_slope
+from jaxroof.formulas.training_scale import step_slack
+from jaxroof.hardware import System
+from jaxroof.records import Number, quantity, record
+
+MOST, HALF = 0.8, 0.5  # shares of the sustained rate whose largest runs are told
+
+
+class Detail(enum.Enum):
+    """What is asked of a run."""
+
+    POINT = "point"
+    THRESHOLDS = "thresholds"  # beside it, how large runs may be: some 200 searches more
+
+
+@dataclasses.dataclass(frozen=True)
+class LimitsRecipe:
+    """The structural choices of the study."""
+
+    detail: Detail = Detail.POINT
+
+
+@record
+class LimitsInputs:
+    """A training run, how long it may take, and the machine."""
+
+    system: System
+    training_flop: Number = quantity(
+        "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
+    )
+    longest_run: Number = quantity("s", "Longest run that is allowed.", default=SEASON, symbol="T")
+    step_latency: Number = quantity(
+        "s", "Time of one step of communication.", default=0.0, zero=True, symbol="tau"
+    )
+    width: Number = quantity("B", "Bytes of one number.", default=2.0, symbol="w")
+    rate_width: Number = quantity(
+        "B", "Bytes of the numbers that the matrix rate is for.", default=2.0
+    )
+    traffic_coefficient: Number = quantity(
+        "1", "Words sent and received for each word that ranks add up.", default=2.0, symbol="kappa"
+    )
+    pod_size: Number = quantity("1", "Accelerators taken as one device.", default=1.0)
+    scaling: Scaling = Scaling()
+
+
+@record
+class LimitsReport:
+    """What limits a run, and the best split of it (where nothing is feasible, all are 0)."""
+
+    slack: Number = quantity(
+        "s", "Time that the longest run leaves for a step of communication.", better="higher"
+    )
+    wall: Number = quantity(
+        "FLOP", "Largest run that latency alone allows; 0 without a limit.", better="higher"
+    )
+    wall_exists: Any = quantity("1", "There is a run that latency makes too long.")
+    relative_utilisation: Number = quantity(
+        "1", "Share of the sustained rate in use.", better="higher"
+    )
+    utilisation: Number = quantity("1", "Share of the peak rate in use.", better="higher")
+    feasible: Any = quantity("1", "Some split ends in time.")
+    pipeline: Number = quantity("1", "Pipeline stages of the best split.")
+    data: Number = quantity("1", "Data-parallel degree of the best split.")
+    hidden_tensor: Number = quantity("1", "Devices that share the hidden width.")
+    residual_tensor: Number = quantity("1", "Devices that share the residual width.")
+    microbatches: Number = quantity("1", "Microbatches of a batch of the best split.")
+    devices: Number = quantity("1", "Devices of the best split.")
+    batch_time: Number = quantity("s", "Time of a batch.")
+    train_time: Number = quantity("s", "Time of the training run.")
+
+
+@record
+class MarkedReport(LimitsReport):
+    """The same, and the largest runs that use 80 % and 50 % of the sustained rate (0: none)."""
+
+    threshold_80: Number = quantity(
+        "FLOP", "Largest run that uses 80 % of its machines: near linear scaling.", better="higher"
+    )
+    threshold_50: Number = quantity(
+        "FLOP", "Largest run that uses half of its machines.", better="higher"
+    )
+
+
+def step(inputs: LimitsInputs, recipe: LimitsRecipe) -> LimitsReport:
+    """Return slack, wall and the best split, and what else is asked for."""
+    return REPORTS[recipe.detail](inputs)
+
+
+def _point(inputs: LimitsInputs) -> LimitsReport:
+    return LimitsReport(**_fields(inputs))
+
+
+def _marked(inputs: LimitsInputs) -> MarkedReport:
+    """Return the report with its thresholds, which do not depend on the run: the walk is shared."""
+    problem = problem_of(inputs, 1.0)
+    start = first_tenth(*wall_of(inputs))
+    half, most = point_by_point(_both, (problem, start))
+    return MarkedReport(
+        **_fields(inputs),
+        threshold_80=with_slope(problem, MOST, most),
+        threshold_50=with_slope(problem, HALF, half),
+    )
+
+
+def _both(asked: tuple[Problem, Number]) -> list[Crossing]:
+    problem, start = asked
+    return crossings(problem, (HALF, MOST), start)
+
+
+def _fields(inputs: LimitsInputs) -> dict[str, Any]:
+    """Return the fields of a report; the best split is searched point by point."""
+    problem = problem_of(inputs, inputs.training_flop)
+    best = point_by_point(best_split, problem)
+    split, found = refined(problem, best)
+    wall, exists = wall_of(inputs)
+
+    def where_feasible(value: Number) -> Number:
+        return jnp.where(best.feasible, value, 0.0)
+
+    share = where_feasible(found.utilisation)
+    return {
+        "slack": step_slack(sizes(problem), inputs.longest_run),
+        "wall": wall,
+        "wall_exists": exists,
+        "relative_utilisation": share,
+        "utilisation": share * inputs.system.matrix_efficiency,
+        "feasible": best.feasible,
+        **{name: where_feasible(degree) for name, degree in split._asdict().items()},
+        "devices": where_feasible(found.devices),
+        "batch_time": where_feasible(found.batch_time),
+        "train_time": where_feasible(found.train_time),
+    }
+
+
+def example() -> LimitsInputs:
+    """Return a run of 1e27 FLOP over a slow network, with a latency of 1 us a step."""
+    return LimitsInputs(
+        system=named.system("h100-sxm5-10gb"), training_flop=1e27, step_latency=1e-6
+    )
+
+
+REPORTS = {Detail.POINT: _point, Detail.THRESHOLDS: _marked}
+
+limits = Estimator(
+    step=step,
+    inputs=LimitsInputs,
+    recipe=LimitsRecipe(),
+    name="limits",
+    names={"system": named.system},
+    example=example,
+    about="How well can a training run of so many FLOP use its machines, and when is it too long?",
+)

@@ -1,0 +1,90 @@
+"""The largest run that still uses a given share of its machines."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxroof import named
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.limits.inputs import SEASON, Scaling, wall_of
+from jaxroof.estimators.limits.problem import Problem, point_by_point, problem_of
+from jaxroof.estimators.limits.walk import Crossing, crossing, first_tenth, with_slope
+from jaxroof.hardware import System
+from jaxroof.records import Number, quantity, record
+
+
+@record
+class ThresholdInputs:
+    """A share to reach, how long a run may take, and the machine."""
+
+    system: System
+    target: Number = quantity(
+        "1", "Share of the sustained rate that is to be used.", default=0.8, most=1.0, symbol="f"
+    )
+    longest_run: Number = quantity("s", "Longest run that is allowed.", default=SEASON, symbol="T")
+    step_latency: Number = quantity(
+        "s", "Time of one step of communication.", default=0.0, zero=True, symbol="tau"
+    )
+    width: Number = quantity("B", "Bytes of one number.", default=2.0, symbol="w")
+    rate_width: Number = quantity(
+        "B", "Bytes of the numbers that the matrix rate is for.", default=2.0
+    )
+    traffic_coefficient: Number = quantity(
+        "1", "Words sent and received for each word that ranks add up.", default=2.0, symbol="kappa"
+    )
+    pod_size: Number = quantity("1", "Accelerators taken as one device.", default=1.0)
+    scaling: Scaling = Scaling()
+
+
+@record
+class ThresholdReport:
+    """Where the share is last reached (0: nowhere between 1e10 and 1e40 FLOP), and the wall."""
+
+    threshold: Number = quantity(
+        "FLOP", "Largest training run that reaches the share.", better="higher"
+    )
+    found: Any = quantity("1", "Some run reaches the share.")
+    utilisation: Number = quantity("1", "Share that this run reaches.", better="higher")
+    beyond: Number = quantity("1", "Share just above it; far less where it falls by a jump.")
+    devices: Number = quantity("1", "Devices of this run, on its best split.")
+    wall: Number = quantity(
+        "FLOP", "Largest run that latency alone allows; 0 without a limit.", better="higher"
+    )
+    wall_exists: Any = quantity("1", "There is a run that latency makes too long.")
+
+
+def _crossing(asked: tuple[Problem, Number, Number]) -> Crossing:
+    return crossing(*asked)
+
+
+def step(inputs: ThresholdInputs, recipe: None) -> ThresholdReport:
+    """Return where the share is last reached, walking down from the largest runs."""
+    problem = problem_of(inputs, 1.0)
+    wall, exists = wall_of(inputs)
+    found = point_by_point(_crossing, (problem, inputs.target, first_tenth(wall, exists)))
+    split = found.best.split
+    devices = split.pipeline * split.data * split.hidden_tensor * split.residual_tensor
+    return ThresholdReport(
+        threshold=with_slope(problem, inputs.target, found),
+        found=found.found,
+        utilisation=found.best.utilisation,
+        beyond=found.beyond,
+        devices=jnp.where(found.found, devices, 0.0),
+        wall=wall,
+        wall_exists=exists,
+    )
+
+
+def example() -> ThresholdInputs:
+    """Return the published share on an accelerator with a slow network and a latency of 1 us."""
+    return ThresholdInputs(system=named.system("h100-sxm5-10gb"), step_latency=1e-6)
+
+
+thresholds = Estimator(
+    step=step,
+    inputs=ThresholdInputs,
+    name="thresholds",
+    names={"system": named.system},
+    example=example,
+    about="How large may a training run be before it uses less than a given share of its machines?",
+)

@@ -1,0 +1,115 @@
+"""How a training run grows with its FLOP, and what latency leaves of it."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from jaxroof.records import Number
+
+
+class Sizes(NamedTuple):
+    """What a training run of C FLOP trains: parameters, tokens, tokens a batch, blocks, width."""
+
+    parameters: Number
+    tokens: Number
+    batch: Number
+    layers: Number
+    hidden: Number
+
+
+def run_sizes(
+    training_flop: Number,
+    tokens_per_parameter: Number,
+    reference_flop: Number,
+    reference_batch: Number,
+    reference_layers: Number,
+    batch_exponent: Number,
+    depth_exponent: Number,
+    hidden_factor: Number,
+) -> Sizes:
+    """Return the sizes of the model that C FLOP train best, and of its batch.
+
+    N = sqrt(C / (6 rho)), D = rho N, B = B0 (C / C0)^beta, L = L0 (C / C0)^lambda,
+    d = sqrt(N / (2 h L))
+
+    Assumes: two h d x d matrices a block hold all parameters; nothing is rounded.
+    Units: training_flop (C), reference_flop (C0) [FLOP]; the others [1] -> [1].
+    Source: fact sheet linear_data_movement, part B.
+
+    >>> sizes = run_sizes(4.8e26, 20.0, 4.8e26, 4e6, 100.0, 0.2, 0.2, 5.0)
+    >>> float(sizes.parameters), float(sizes.tokens), float(sizes.layers)
+    (2000000000000.0, 40000000000000.0, 100.0)
+    """
+    parameters = jnp.sqrt(training_flop / (6.0 * tokens_per_parameter))
+    scale = training_flop / reference_flop
+    layers = reference_layers * scale**depth_exponent
+    return Sizes(
+        parameters=parameters,
+        tokens=tokens_per_parameter * parameters,
+        batch=reference_batch * scale**batch_exponent,
+        layers=layers,
+        hidden=jnp.sqrt(parameters / (2.0 * hidden_factor * layers)),
+    )
+
+
+def latency_floor(layers: Number, latency: Number) -> Number:
+    """Return the least time of a batch, whatever the hardware.
+
+    T >= 4 L tau: each block waits for a reduction and a broadcast, forward and backward
+
+    Assumes: tau is the time of one step of communication and cannot be hidden.
+    Units: layers [1], latency (tau) [s] -> [s].
+    Source: fact sheet linear_data_movement, part C.
+
+    >>> float(latency_floor(100.0, 1e-3))
+    0.4
+    """
+    return 4.0 * layers * latency
+
+
+def step_slack(sizes: Sizes, longest_run: Number) -> Number:
+    """Return the time that a run leaves for each step of communication.
+
+    t = T_max / (D / B) / (4 L)
+
+    Assumes: batches follow each other, and each has 4 L steps.
+    Units: sizes [1], longest_run (T_max) [s] -> [s].
+    Source: fact sheet linear_data_movement, section C1.
+
+    >>> float(step_slack(Sizes(1.0, 80.0, 8.0, 5.0, 1.0), 400.0))
+    2.0
+    """
+    return longest_run * sizes.batch / sizes.tokens / (4.0 * sizes.layers)
+
+
+def latency_wall(
+    longest_run: Number,
+    latency: Number,
+    tokens_per_parameter: Number,
+    reference_flop: Number,
+    reference_batch: Number,
+    reference_layers: Number,
+    batch_exponent: Number,
+    depth_exponent: Number,
+) -> tuple[Number, Number]:
+    """Return the largest run that latency allows, 0 without a limit, and whether there is one.
+
+    C = C0 [T_max B0 / (4 L0 tau sqrt(rho C0 / 6))]^(1 / (1/2 + lambda - beta))
+
+    Assumes: the root of (D / B) 4 L tau = T_max; there is none without latency, where batches grow
+    faster than steps, or beyond the range of a float.
+    Units: longest_run (T_max), latency (tau) [s]; reference_flop [FLOP]; the others [1] -> [FLOP].
+    Source: fact sheet linear_data_movement, section C4.
+
+    >>> wall, exists = latency_wall(4.0, 1.0, 6.0, 1.0, 8.0, 4.0, 0.0, 0.0)
+    >>> float(wall), bool(exists)
+    (4.0, True)
+    """
+    growth = 0.5 + depth_exponent - batch_exponent
+    waits = latency > 0.0
+    tokens = jnp.sqrt(tokens_per_parameter * reference_flop / 6.0)
+    steps = 4.0 * reference_layers * jnp.where(waits, latency, 1.0) * tokens
+    room = jnp.log(longest_run * reference_batch / steps)
+    exponent = jnp.log(reference_flop) + room / jnp.where(growth > 0.0, growth, 1.0)
+    exists = waits & (growth > 0.0) & (jnp.abs(exponent) < 690.0)
+    return jnp.where(exists, jnp.exp(jnp.where(exists, exponent, 0.0)), 0.0), exists

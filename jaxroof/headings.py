@@ -1,0 +1,206 @@
+"""What the columns of a table mean to an estimator: numbers, names, choices, or notes."""
+
+import dataclasses
+import enum
+import math
+import re
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.records import is_quantity
+from jaxroof.settings import begin, choices_of, paths_of
+from jaxroof.units import parse
+from jaxroof.views.plans import SHORT
+
+NOTES = ("id",)  # columns that are carried through, as are those that begin with MARK
+MARK = "#"
+_HEADING = re.compile(r"(.*?)\s*\[([^\[\]]*)\]")
+
+
+class Kind(enum.Enum):
+    """What the cells of a column are."""
+
+    NUMBER = "number"
+    RECORD = "name"
+    CHOICE = "choice"
+    NOTE = "note"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Column:
+    """One column: its heading as it was typed, and the path or the choice that it gives."""
+
+    heading: str
+    kind: Kind
+    path: str = ""
+    field: "dataclasses.Field[Any] | None" = None
+    scale: float = 1.0  # size of the heading's unit in SI
+
+    @property
+    def unit(self) -> str:
+        """Return the SI unit of the numbers."""
+        assert self.field is not None
+        return str(self.field.metadata["unit"])
+
+
+def columns_of(estimator: Estimator, headings: Sequence[str]) -> list[Column]:
+    """Return what each column means.
+
+    Raises: InputError for an unknown name (with the nearest), a wrong unit, a column without a
+    name or one that is there twice.
+    """
+    found: list[Column] = []
+    for number, heading in enumerate(headings, 1):
+        if not heading:
+            raise InputError(f"column {number} has no name; expected an input, or {MARK}NAME")
+        column = _column(estimator, heading)
+        same = [other for other in found if other.path and other.path == column.path]
+        same += [other for other in found if other.heading == column.heading]
+        if same:
+            here = [number for number, one in enumerate(found, 1) if one is same[0]]
+            what = f"column {number} gives again what column {here[0]} does; expected it once"
+            raise refusal(heading, what)
+        found.append(column)
+    return found
+
+
+def _column(estimator: Estimator, heading: str) -> Column:
+    if heading in NOTES or heading.startswith(MARK):
+        return Column(heading, Kind.NOTE)
+    match = _HEADING.fullmatch(heading)
+    name, unit = match.groups() if match else (heading, None)
+    try:
+        path = path_of(estimator, name)
+    except InputError as error:
+        note = f"a column that is a note is named {NOTES[0]}, or begins with {MARK}"
+        raise InputError(f"{error} ({note})") from None
+    if path in choices_of(estimator.recipe):
+        kind, field = Kind.CHOICE, None
+    else:
+        field = dict(paths_of(estimator.inputs))[path]
+        kind = Kind.NUMBER if is_quantity(field) else Kind.RECORD
+    if kind is Kind.RECORD and path not in estimator.names:
+        raise refusal(heading, f"a record, not a number; expected its fields, {path}.FIELD")
+    if unit is None:
+        return Column(heading, kind, path, field)
+    if kind is not Kind.NUMBER:
+        raise refusal(heading, f"a name has no unit, given {unit!r}; expected the heading {name!r}")
+    column = Column(heading, kind, path, field)
+    try:
+        scale = parse(f"1 {unit}", column.unit)
+    except InputError as error:
+        raise refusal(heading, str(error)) from None
+    return dataclasses.replace(column, scale=scale)
+
+
+def path_of(estimator: Estimator, name: str) -> str:
+    """Return the path or the choice of the recipe that a name means.
+
+    A name is a path, a choice, a short form such as ``tp``, the letter of one number alone, or the
+    last part of one path alone. Raises: InputError with the nearest name.
+    """
+    fields = dict(paths_of(estimator.inputs))
+    choices = choices_of(estimator.recipe)
+    if name in fields or name in choices:
+        return name
+    short = f"plan.{SHORT.get(name, name)}"
+    if name in SHORT and short in fields:
+        return short
+    letters = [path for path, field in fields.items() if field.metadata.get("symbol") == name]
+    last = [p for p in fields if p.rpartition(".")[2] == name] if "." not in name else []
+    for paths in (letters, last):
+        if len(paths) == 1:
+            return paths[0]
+        if paths and name:
+            raise refusal(name, f"several numbers have this name; expected {' or '.join(paths)}")
+    shorts = [key for key, field in SHORT.items() if f"plan.{field}" in fields]
+    symbols = [field.metadata["symbol"] for field in fields.values() if is_quantity(field)]
+    options = [
+        *fields,
+        *choices,
+        *shorts,
+        *filter(None, symbols),
+        *(p.rpartition(".")[2] for p in fields),
+    ]
+    raise unknown("", name, f"input of {estimator.name or 'this estimator'}", options)
+
+
+def shared_of(
+    estimator: Estimator, settings: Mapping[str, Any], columns: Iterable[Column]
+) -> dict[str, Any]:
+    """Return the settings of all rows by path or choice, records read by name.
+
+    Raises: InputError for an unknown name, one that is there twice, or one that a column gives.
+    """
+    taken = {column.path: column.heading for column in columns if column.path}
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        path = path_of(estimator, name)
+        if path in found:
+            raise refusal(name, f"{path} is given twice; expected it once")
+        if path in taken:
+            what = f"the column {taken[path]!r} gives it too; expected it once"
+            raise refusal(name, what)
+        named = path in estimator.names and isinstance(value, str)
+        found[path] = estimator.names[path](value) if named else value
+    return found
+
+
+def check_complete(
+    estimator: Estimator, columns: Iterable[Column], shared: Mapping[str, Any]
+) -> None:
+    """Check that columns and settings of all rows give all that the inputs need.
+
+    Raises: InputError for the first that is missing, or a setting that cannot be used.
+    """
+    choices = choices_of(estimator.recipe)
+    given: dict[str, Any] = {path: v for path, v in shared.items() if path not in choices}
+    for column in columns:
+        if column.kind is Kind.NUMBER:
+            assert column.field is not None
+            given[column.path] = min(1.0, column.field.metadata["most"])
+        elif column.kind is Kind.RECORD:
+            given[column.path] = _any(_kind_at(estimator.inputs, column.path))
+    try:
+        inputs = begin(estimator.inputs, given, estimator.names)
+    except InputError as error:
+        if "missing" not in str(error):
+            raise
+        raise InputError(f"{str(error).rstrip('.')}, in a column or --set") from None
+    if estimator.plan is not None and inputs.plan is None:
+        short = {field: key for key, field in SHORT.items()}
+        needed = [
+            f.name for f in dataclasses.fields(estimator.plan) if f.default is dataclasses.MISSING
+        ]
+        said = ", ".join(f"plan.{name} ({short[name]})" for name in needed)
+        raise InputError(f"plan: missing; expected the columns {said}, or --set")
+
+
+def _kind_at(kind: type[Any], path: str) -> type[Any]:
+    """Return the kind of record at a dotted path of another."""
+    found: Any = kind
+    for name in path.split("."):
+        hint = typing.get_type_hints(found)[name]
+        found = next(filter(dataclasses.is_dataclass, typing.get_args(hint)), hint)
+    return found
+
+
+def _any(kind: type[Any]) -> Any:
+    """Return some record of a kind: what it holds does not matter."""
+    fields = dataclasses.fields(kind)
+    return kind(**{f.name: 1.0 for f in fields if is_quantity(f)})
+
+
+def suffix_of(scale: float) -> str:
+    """Return what makes the text of a number one in SI, where the scale is a power of ten.
+
+    >>> suffix_of(1e9), suffix_of(0.01), suffix_of(1.0), suffix_of(2.0**30)
+    ('e9', 'e-2', '', '*')
+    """
+    power = round(math.log10(scale))
+    if float(f"1e{power}") != scale:
+        return "*"
+    return f"e{power}" if power else ""
