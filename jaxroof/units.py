@@ -15,6 +15,7 @@ from jaxroof.errors import InputError, refusal
 # Prefix -> power of ten (or, for bytes, of two).
 _LARGE = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "Z": 21, "Y": 24}
 _SMALL = {"": 0, "m": -3, "u": -6, "\u00b5": -6, "\u03bc": -6, "n": -9}  # both signs for micro
+_LONG = {"min": 60, "h": 3600, "day": 86400, "days": 86400}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 # Unit -> its spellings (the first is the one that is printed) and the prefixes they take.
@@ -33,7 +34,7 @@ _MEANING = {
     "FLOP": ("an amount of compute", "FLOP under any prefix, such as '2 PFLOP'"),
     "B": ("an amount of memory", "B under any prefix, such as '80 GB'"),
     "B/s": ("a bandwidth", "B/s under any prefix, such as '2 TB/s'"),
-    "s": ("a time", "s, ms, us or ns, such as '20 us'"),
+    "s": ("a time", "s, ms, us, ns, min, h or days, such as '20 us'"),
     "W": ("a power", "W under any prefix, such as '700 W'"),
     "1": ("a plain number", "a number or a percentage, such as '0.7' or '70 %'"),
 }
@@ -121,6 +122,8 @@ def _scales(unit: str) -> dict[str, Decimal]:
     scales = {"": one}
     for spelling in spellings:
         scales |= {prefix + spelling: one.scaleb(power) for prefix, power in prefixes.items()}
+    if unit == "s":
+        scales |= {name: Decimal(seconds) for name, seconds in _LONG.items()}
     if unit in ("B", "B/s"):
         scales |= {prefix + unit: Decimal(2**power) for prefix, power in _BINARY.items()}
     if unit == "B/s":

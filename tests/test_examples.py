@@ -37,3 +37,13 @@ def test_readme_python_runs_as_printed(tmp_path, monkeypatch):
     assert jr.read(tmp_path / "maps.nc").sizes == {
         "gpus": 4, "hbm_bandwidth": 33, "hbm_capacity": 16,
     }  # fmt: skip
+
+
+def test_rows_are_answered_as_the_search_finds(jaxroof):
+    """The rows of the README: the best plan takes what the search says, less memory does not do."""
+    said = jaxroof(f"evaluate training {EXAMPLES[0].parent / 'rows.csv'}")
+    first, *_, last = (line for line in said.out.splitlines() if "gpt3-1t" in line)
+    assert said.code == 0
+    assert "true    39.98 s  102.5 sequence/s" in first
+    assert last.startswith(" less memory")
+    assert "false" in last

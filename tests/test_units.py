@@ -60,7 +60,7 @@ def test_parse(written: object, unit: str, expected: float) -> None:
 
 BANDWIDTH = "expected B/s under any prefix, such as '2 TB/s'."
 MEMORY = "expected B under any prefix, such as '80 GB'."
-TIME = "expected s, ms, us or ns, such as '20 us'."
+TIME = "expected s, ms, us, ns, min, h or days, such as '20 us'."
 PLAIN = "expected a number or a percentage, such as '0.7' or '70 %'."
 REFUSED = [  # written, unit, what is said after "where: "
     ("2 GB", "B/s", f"'GB' is not a bandwidth, given '2 GB'; {BANDWIDTH}"),

@@ -25,12 +25,14 @@ def rows_table(
 ) -> tuple[Table, list[str]]:
     """Return rows with as many results as fit a width, and the names of the other results.
 
-    Numbers come first, then what is true or false, the last of a report (its verdict) before the
-    others. A row without an answer shows why.
+    Whether a row is feasible comes first, then numbers, then what else is true or false. A row
+    without an answer shows why.
     """
     answered = next((one for one in found if ERROR not in one), {})
     flags = [name for name, value in answered.items() if isinstance(value, np.bool_)]
-    names = [*(name for name in answered if name not in flags), *reversed(flags)]
+    verdict = [name for name in flags if name == "feasible"]
+    others = [name for name in flags if name not in verdict]
+    names = [*verdict, *(name for name in answered if name not in flags), *others]
     table, left = plain_table(), width - (WHY if any(ERROR in one for one in found) else 0)
     columns: list[list[str]] = []
     for number, heading in enumerate(headings):

@@ -6,11 +6,15 @@ import jax.numpy as jnp
 
 from jaxroof import named
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.limits.frontier import refined
 from jaxroof.estimators.limits.inputs import SEASON, Scaling, wall_of
 from jaxroof.estimators.limits.problem import Problem, point_by_point, problem_of
 from jaxroof.estimators.limits.walk import Crossing, crossing, first_tenth, with_slope
 from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
+
+JUMP = 1e-6  # a relative fall of the share that is no rounding
+ANY_RUN = 1e25  # FLOP; stands where there is no threshold
 
 
 @record
@@ -45,7 +49,7 @@ class ThresholdReport:
     )
     found: Any = quantity("1", "Some run reaches the share.")
     utilisation: Number = quantity("1", "Share that this run reaches.", better="higher")
-    beyond: Number = quantity("1", "Share just above it; far less where it falls by a jump.")
+    jumps: Any = quantity("1", "Just above it the share is lower by a jump.")
     devices: Number = quantity("1", "Devices of this run, on its best split.")
     wall: Number = quantity(
         "FLOP", "Largest run that latency alone allows; 0 without a limit.", better="higher"
@@ -62,14 +66,15 @@ def step(inputs: ThresholdInputs, recipe: None) -> ThresholdReport:
     problem = problem_of(inputs, 1.0)
     wall, exists = wall_of(inputs)
     found = point_by_point(_crossing, (problem, inputs.target, first_tenth(wall, exists)))
-    split = found.best.split
-    devices = split.pipeline * split.data * split.hidden_tensor * split.residual_tensor
+    threshold = with_slope(problem, inputs.target, found)
+    run = jnp.where(found.found, threshold, ANY_RUN)
+    _, reached = refined(problem._replace(training_flop=run), found.best)
     return ThresholdReport(
-        threshold=with_slope(problem, inputs.target, found),
+        threshold=threshold,
         found=found.found,
-        utilisation=found.best.utilisation,
-        beyond=found.beyond,
-        devices=jnp.where(found.found, devices, 0.0),
+        utilisation=jnp.where(found.found, reached.utilisation, 0.0),
+        jumps=found.found & (found.beyond < found.best.utilisation * (1.0 - JUMP)),
+        devices=jnp.where(found.found, reached.devices, 0.0),
         wall=wall,
         wall_exists=exists,
     )

@@ -51,7 +51,7 @@ def crossing(problem: Problem, target: Number, start: Number) -> Crossing:
     def unfinished(state: Any) -> Any:
         return jnp.where(state.walking, state.tenth >= END, state.left > 0.0)
 
-    def search(state: Any) -> _State:
+    def search(state: Any) -> Any:
         walking = state.walking
         middle = 0.5 * (state.below + state.above)
         exponent = jnp.where(walking, state.tenth / 10.0, middle)
@@ -79,7 +79,7 @@ def crossing(problem: Problem, target: Number, start: Number) -> Crossing:
         beyond=zero,
     )
     last = jax.lax.while_loop(unfinished, search, first)
-    return Crossing(10.0**last.below, last.best, last.beyond, ~last.walking, last.tenth)
+    return Crossing(10.0**last.below, last.best, last.beyond, jnp.logical_not(last.walking), last.tenth)
 
 
 def crossings(problem: Problem, targets: tuple[float, ...], start: Number) -> list[Crossing]:
