@@ -28,14 +28,14 @@ import jax
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.cells import Asked, Faults
 from jaxroof.engine.points import evaluated, results
 from jaxroof.engine.row_files import opened
 from jaxroof.engine.rows import LAST, Chunk, rows_of
-from jaxroof.headings import columns_of, shared_of
-from jaxroof.process import start
 from jaxroof.records import get_at
-from jaxroof.rows import evaluate_file
+from jaxroof.rows.answer import evaluate_file
+from jaxroof.rows.cells import Asked, Faults
+from jaxroof.rows.headings import columns_of, shared_of
+from jaxroof.shell.process import start
 
 SHARED = {"model": "gpt3-1t", "system": "b200-nvs8"}
 HEADINGS = [

@@ -16,7 +16,7 @@ _HOMES = {
     "System": "jaxroof.hardware",
     "Estimator": "jaxroof.estimator",
     "evaluate": "jaxroof.answers",
-    "evaluate_rows": "jaxroof.rows",
+    "evaluate_rows": "jaxroof.rows.answer",
     "Inputs": "jaxroof.estimators.training.inputs",
     "Model": "jaxroof.estimators.training.inputs",
     "Plan": "jaxroof.estimators.training.inputs",

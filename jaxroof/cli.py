@@ -6,11 +6,12 @@ from typing import Any, NoReturn
 
 import click
 
-from jaxroof import __version__, process
-from jaxroof.cli_roofline import roofline
-from jaxroof.cli_rows import evaluate
+from jaxroof import __version__
 from jaxroof.errors import InputError
-from jaxroof.process import prepare_streams, silence
+from jaxroof.shell import process
+from jaxroof.shell.cli_roofline import roofline
+from jaxroof.shell.cli_rows import evaluate
+from jaxroof.shell.process import prepare_streams, silence
 
 EXAMPLES = """\b
 Examples:
@@ -73,7 +74,7 @@ Examples:
 @click.option("--all", "everything", is_flag=True, help="Write every plan, feasible or not, to -o.")
 def search(**options: Any) -> None:
     """Print the fastest plans of a cluster, and what binds them."""
-    from jaxroof.commands import search_command
+    from jaxroof.shell.commands import search_command
 
     process.start()
     sys.exit(search_command(**options))
@@ -96,7 +97,7 @@ Examples:
 )  # fmt: skip
 def layers(**options: Any) -> None:
     """Print what every operation of one layer costs."""
-    from jaxroof.blocks import one_layer
+    from jaxroof.shell.blocks import one_layer
 
     process.start()
     one_layer(**options)
@@ -115,7 +116,7 @@ Examples:
 @click.option("--overwrite", is_flag=True, help="Start a .zarr file anew, whatever it holds.")
 def run(**options: Any) -> None:
     """Run a sweep file and print what it found; go on with a .zarr file that was stopped."""
-    from jaxroof.commands import run_command
+    from jaxroof.shell.commands import run_command
 
     process.start()
     sys.exit(run_command(**options))
@@ -135,7 +136,7 @@ Examples:
 @click.option("--at", "points", multiple=True, metavar="DIM=VALUE", help="Cut at one point.")
 def plot(**options: Any) -> None:
     """Draw a file of results, or a sweep file, which is run first."""
-    from jaxroof.pictures import plot_command
+    from jaxroof.shell.pictures import plot_command
 
     process.start()
     plot_command(**options)
@@ -171,7 +172,7 @@ Examples:
 @_what_if
 def compare(**options: Any) -> None:
     """Print the best plan of each system and split side by side, and why they differ."""
-    from jaxroof.whatif import compare_command
+    from jaxroof.shell.whatif import compare_command
 
     process.start()
     sys.exit(compare_command(**options))
@@ -196,7 +197,7 @@ Examples:
 @_what_if
 def pareto(**options: Any) -> None:
     """Print what more memory buys: the staircase of step time against memory."""
-    from jaxroof.whatif import pareto_command
+    from jaxroof.shell.whatif import pareto_command
 
     process.start()
     sys.exit(pareto_command(**options))
@@ -209,7 +210,7 @@ def list_command(kind: str) -> None:
     from jaxroof import catalog
 
     if kind == "estimators":
-        from jaxroof.questions import list_estimators
+        from jaxroof.shell.questions import list_estimators
 
         list_estimators()
         return
@@ -238,7 +239,7 @@ def show(name: str) -> None:
 
     known = {entry: kind for kind in ("models", "systems") for entry in catalog.names(kind)}
     if name not in known:
-        from jaxroof.questions import show_estimator
+        from jaxroof.shell.questions import show_estimator
 
         show_estimator(name, known)
         return

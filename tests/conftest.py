@@ -22,7 +22,8 @@ os.environ.setdefault("JAXROOF_CACHE", str(CACHE))
 @pytest.fixture
 def jaxroof(capsys, monkeypatch, tmp_path):
     """Run a command line inside this process, in a folder of its own."""
-    from jaxroof import cli, process  # after the settings above
+    from jaxroof import cli
+    from jaxroof.shell import process  # after the settings above
 
     monkeypatch.setattr(process, "start", lambda: None)
     monkeypatch.chdir(tmp_path)

@@ -17,9 +17,10 @@ import pytest
 from command_line import Said
 
 import jaxroof as jr
-from jaxroof import catalog, cli, commands
+from jaxroof import catalog, cli
 from jaxroof.engine import store
 from jaxroof.records import units
+from jaxroof.shell import commands
 
 ROOT = pathlib.Path(__file__).parents[1]
 MACHINE = "--model gpt3-1t --system h200-nvs4"

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
-from jaxroof import cli, process
+from jaxroof import cli
 from jaxroof.engine.axes import Between, Spacing, read_axes
 from jaxroof.engine.search import search
 from jaxroof.engine.tabulate import tabulate
 from jaxroof.errors import InputError
 from jaxroof.files import read_sweep
+from jaxroof.shell import process
 
 SWEEPS = sorted((pathlib.Path(__file__).parents[1] / "sweeps").glob("*.toml"))
 NUMBERS = itertools.count()  # of modules that tests write

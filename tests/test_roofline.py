@@ -15,8 +15,8 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof import rooflines
 from jaxroof.estimators import estimator
+from jaxroof.shell import rooflines
 from jaxroof.views import roofs
 
 ROOT = pathlib.Path(__file__).parents[1]

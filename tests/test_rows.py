@@ -22,15 +22,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
-from jaxroof import estimators, process
+from jaxroof import estimators
 from jaxroof.answers import asking
-from jaxroof.cells import Asked, Faults
 from jaxroof.engine import row_files, rows
 from jaxroof.engine.growing import growing
 from jaxroof.errors import InputError
-from jaxroof.headings import check_complete, columns_of, path_of
 from jaxroof.records import get_at, leaves
-from jaxroof.rows import evaluate_rows
+from jaxroof.rows.answer import evaluate_rows
+from jaxroof.rows.cells import Asked, Faults
+from jaxroof.rows.headings import check_complete, columns_of, path_of
+from jaxroof.shell import process
 
 ROOT = pathlib.Path(__file__).parents[1]
 RING = (ROOT / "docs" / "examples" / "ring.py").read_text(encoding="utf-8")

@@ -87,7 +87,7 @@ def outcome(problem: Problem, split: Degrees) -> Outcome:
 def point_by_point(function: Callable[[Any], Any], asked: Any) -> Any:
     """Return a function of scalars at every point of a tree of numbers that broadcast.
 
-    Points follow each other: side by side they would fight for the memory of the cache. What is
+    What is found at a point may be an array: it comes last. Points follow each other: side by side they would fight for the memory of the cache. What is
     found has no slope; who differentiates evaluates it again.
     """
     asked = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), asked)
@@ -95,4 +95,4 @@ def point_by_point(function: Callable[[Any], Any], asked: Any) -> Any:
     shape = jnp.broadcast_shapes(*(leaf.shape for leaf in leaves))
     columns = [jnp.broadcast_to(leaf, shape).reshape(-1) for leaf in leaves]
     found = jax.lax.map(function, jax.tree.unflatten(structure, columns))
-    return jax.tree.map(lambda column: column.reshape(shape), found)
+    return jax.tree.map(lambda column: column.reshape(*shape, *column.shape[1:]), found)

@@ -4,6 +4,7 @@ import dataclasses
 import enum
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from jaxroof import named
@@ -16,7 +17,7 @@ from jaxroof.formulas.training_scale import step_slack
 from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
-MOST, HALF = 0.8, 0.5  # shares of the sustained rate whose largest runs are told
+SHARES = (0.5, 0.8)  # of the sustained rate, whose largest runs are told
 
 
 class Detail(enum.Enum):
@@ -107,17 +108,18 @@ def _marked(inputs: LimitsInputs) -> MarkedReport:
     """Return the report with its thresholds, which do not depend on the run: the walk is shared."""
     problem = problem_of(inputs, 1.0)
     start = first_tenth(*wall_of(inputs))
-    half, most = point_by_point(_both, (problem, start))
+    found = point_by_point(_both, (problem, start))
+    half, most = jax.vmap(with_slope, (None, 0, -1))(problem, jnp.asarray(SHARES), found)
     return MarkedReport(
         **_fields(inputs),
-        threshold_80=with_slope(problem, MOST, most),
-        threshold_50=with_slope(problem, HALF, half),
+        threshold_80=most,
+        threshold_50=half,
     )
 
 
-def _both(asked: tuple[Problem, Number]) -> list[Crossing]:
+def _both(asked: tuple[Problem, Number]) -> Crossing:
     problem, start = asked
-    return crossings(problem, (HALF, MOST), start)
+    return crossings(problem, SHARES, start)
 
 
 def _fields(inputs: LimitsInputs) -> dict[str, Any]:

@@ -79,11 +79,13 @@ def crossing(problem: Problem, target: Number, start: Number) -> Crossing:
         beyond=zero,
     )
     last = jax.lax.while_loop(unfinished, search, first)
-    return Crossing(10.0**last.below, last.best, last.beyond, jnp.logical_not(last.walking), last.tenth)
+    return Crossing(
+        10.0**last.below, last.best, last.beyond, jnp.logical_not(last.walking), last.tenth
+    )
 
 
-def crossings(problem: Problem, targets: tuple[float, ...], start: Number) -> list[Crossing]:
-    """Return where one point last reaches each of several targets, from the lowest to the highest.
+def crossings(problem: Problem, targets: tuple[float, ...], start: Number) -> Crossing:
+    """Return where one point last reaches several targets, one after the other, lowest first.
 
     What reaches a target has reached those below it: each walk goes on where the last one ended.
     """
@@ -92,8 +94,7 @@ def crossings(problem: Problem, targets: tuple[float, ...], start: Number) -> li
         found = crossing(problem, target, start)
         return found.tenth, found
 
-    _, found = jax.lax.scan(onward, start, jnp.asarray(targets))
-    return [jax.tree.map(lambda leaf, n=n: leaf[n], found) for n in range(len(targets))]
+    return jax.lax.scan(onward, start, jnp.asarray(targets))[1]
 
 
 def first_tenth(wall: Number, exists: Number) -> Number:
@@ -118,20 +119,19 @@ def with_slope(problem: Problem, target: Number, found: Crossing) -> Number:
 def _with_slope_jvp(primals: Any, tangents: Any) -> tuple[Number, Number]:
     problem, target, found = primals
     flop = found.training_flop
-    asked = problem._replace(training_flop=flop)
-
-    def along(flop: Number) -> list[Number]:
-        return _bounds(problem._replace(training_flop=flop), target, found.best)
+    asked = jax.tree.map(jnp.asarray, problem._replace(training_flop=flop))
 
     def bounds(problem: Problem, target: Number) -> list[Number]:
         return _bounds(problem, target, found.best)
 
-    values, slopes = jax.jvp(along, (flop,), (jnp.ones_like(flop),))
-    still = jax.tree.map(jnp.asarray, tangents[0])._replace(training_flop=jnp.zeros_like(flop))
-    _, moved = jax.jvp(bounds, (jax.tree.map(jnp.asarray, asked), target), (still, tangents[1]))
+    values, change_of = jax.linearize(bounds, asked, target)
+    still = jax.tree.map(jnp.zeros_like, (asked, target))
+    slopes = change_of(still[0]._replace(training_flop=jnp.ones_like(flop)), still[1])
+    moved = jax.tree.map(jnp.asarray, tangents[0])._replace(training_flop=still[0].training_flop)
+    moves = change_of(moved, tangents[1])
     nearest: Number = jnp.inf
     change: Number = 0.0
-    for value, slope, move in zip(values, slopes, moved, strict=True):
+    for value, slope, move in zip(values, slopes, moves, strict=True):
         distance = jnp.abs(value)
         closer = (distance < nearest) & (distance < ACTIVE) & (slope != 0.0) & found.found
         change = jnp.where(closer, -move / jnp.where(slope != 0.0, slope, 1.0), change)

@@ -19,7 +19,8 @@ from jaxroof.estimators.training.legality import RULES
 from jaxroof.estimators.training.step import memory_limit, training
 from jaxroof.files import run as run_file
 from jaxroof.named import model, system
-from jaxroof.options import (
+from jaxroof.settings import settle
+from jaxroof.shell.options import (
     PLAN_FIELDS,
     own_plan,
     plan_fields,
@@ -29,7 +30,6 @@ from jaxroof.options import (
     whole,
     whole_plan,
 )
-from jaxroof.settings import settle
 from jaxroof.views import tables, words
 from jaxroof.views.layers import layer_table
 from jaxroof.views.layers import layers as layers_of

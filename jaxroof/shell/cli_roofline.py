@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from jaxroof import process
+from jaxroof.shell import process
 
 
 @click.command(
@@ -44,7 +44,7 @@ Examples:
 @click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc.")
 def roofline(**options: Any) -> None:
     """Print what binds an operator, by how much, and from which size on arithmetic does."""
-    from jaxroof.rooflines import roofline_command
+    from jaxroof.shell.rooflines import roofline_command
 
     process.start()
     roofline_command(**options)

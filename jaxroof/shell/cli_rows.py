@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from jaxroof import process
+from jaxroof.shell import process
 
 
 @click.command(
@@ -30,7 +30,7 @@ choice (split), a degree (tp) or a letter (B). Columns named id, or with a # fir
 )
 def evaluate(**options: Any) -> None:
     """Ask an estimator every row of a table: results are columns beside it."""
-    from jaxroof.rows import evaluate_command
+    from jaxroof.rows.answer import evaluate_command
 
     process.start()
     evaluate_command(**options)

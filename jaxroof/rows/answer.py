@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from jaxroof.cells import Asked, Cells, Faults
-from jaxroof.commands import console, say
 from jaxroof.engine.growing import growing
 from jaxroof.engine.row_files import RowFile, opened
 from jaxroof.engine.rows import Answers, Chunk, Size, rows_of
 from jaxroof.engine.store import placeable
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.headings import check_complete, columns_of, shared_of
-from jaxroof.outputs import tell
 from jaxroof.own import estimator_of
-from jaxroof.row_pages import ERROR, Page, apart
+from jaxroof.rows.cells import Asked, Cells, Faults
+from jaxroof.rows.headings import check_complete, columns_of, shared_of
+from jaxroof.rows.pages import ERROR, Page, apart
+from jaxroof.shell.commands import console, say
+from jaxroof.shell.outputs import tell
 from jaxroof.views.progress import progress_bar
 from jaxroof.views.rows import rows_sentence, rows_table
 

@@ -10,8 +10,8 @@ import numpy as np
 from jaxroof.engine.rows import Chunk, Group
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.headings import Column, Kind, suffix_of
 from jaxroof.records import checked_values, leaves, replace_at
+from jaxroof.rows.headings import Column, Kind, suffix_of
 from jaxroof.settings import begin, choice, choices_of
 from jaxroof.units import parse
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from jaxroof import estimators
-from jaxroof.commands import console, say
 from jaxroof.errors import unknown
+from jaxroof.shell.commands import console, say
 from jaxroof.views.estimators import inputs_table, results_table
 
 

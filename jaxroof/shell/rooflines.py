@@ -8,17 +8,18 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof import catalog, outputs
+from jaxroof import catalog
 from jaxroof.answers import asking
-from jaxroof.commands import console, say
 from jaxroof.engine.tabulate import tabulate
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES, estimator
 from jaxroof.hardware import System
 from jaxroof.named import system
-from jaxroof.options import settings
-from jaxroof.shapes import (
+from jaxroof.shell import outputs
+from jaxroof.shell.commands import console, say
+from jaxroof.shell.options import settings
+from jaxroof.shell.shapes import (
     Sweep,
     check_complete,
     dimensions,

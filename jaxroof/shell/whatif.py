@@ -9,7 +9,6 @@ import xarray as xr
 from rich.console import Console
 
 from jaxroof import catalog
-from jaxroof.commands import SAID, console, say
 from jaxroof.engine.constraints import Constraint, constraints
 from jaxroof.engine.pareto import pareto
 from jaxroof.engine.search import search
@@ -19,9 +18,10 @@ from jaxroof.estimators.training.recipe import Split
 from jaxroof.estimators.training.step import memory_limit, training
 from jaxroof.files import named
 from jaxroof.named import model, system
-from jaxroof.options import PLAN_FIELDS, settings, share, whole
-from jaxroof.outputs import check, deliver, is_picture, tell
 from jaxroof.settings import settle
+from jaxroof.shell.commands import SAID, console, say
+from jaxroof.shell.options import PLAN_FIELDS, settings, share, whole
+from jaxroof.shell.outputs import check, deliver, is_picture, tell
 from jaxroof.units import parse
 from jaxroof.views import compare as compared
 from jaxroof.views import pareto as stairs_views

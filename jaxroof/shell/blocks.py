@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.commands import console, layers_command, say
 from jaxroof.engine.store import writable, write
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
@@ -14,9 +13,10 @@ from jaxroof.estimators.unfused.recipe import Recipe, Variant
 from jaxroof.estimators.unfused.report import Report
 from jaxroof.estimators.unfused.step import unfused
 from jaxroof.named import model, system
-from jaxroof.options import PLAN_FIELDS, plan_fields, settings
 from jaxroof.records import checked
 from jaxroof.settings import settle
+from jaxroof.shell.commands import console, layers_command, say
+from jaxroof.shell.options import PLAN_FIELDS, plan_fields, settings
 from jaxroof.views.plans import SHORT
 from jaxroof.views.unfused import block_tables, sums_table, unfused_layers
 

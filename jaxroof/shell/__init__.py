@@ -1,0 +1,1 @@
+"""The command line behind its options: what was typed, what is done, where results go."""
