@@ -1,9 +1,10 @@
-"""The limits of scaling: golden rows, hand-computed values, physics, slopes, bad input, pictures."""
+"""The limits of scaling: golden rows, values by hand, physics, slopes, bad input, pictures."""
 
 import csv
 import dataclasses
 import functools
 import gzip
+import io
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.limits import frontier
 from jaxroof.estimators.limits.inputs import sizes_of
-from jaxroof.estimators.limits.problem import problem_of
+from jaxroof.estimators.limits.problem import point_by_point, problem_of
 from jaxroof.estimators.limits.study import Detail, LimitsRecipe, limits
 from jaxroof.formulas.data_movement import Degrees, batch_phases, phases_time
 from jaxroof.formulas.older_models import predecessor_parameters
@@ -254,20 +255,20 @@ def test_the_winner_beats_every_split_of_the_whole_grid() -> None:
 
 
 def test_grid_one_by_one_and_batch_agree() -> None:
-    axes = {"system.network_bandwidth": [1e9, 9e11], "training_flop": [1e24, 1e26, 1e33]}
-    grid = jr.tabulate(limits, run_of(), axes=axes)
-    inputs = replace_at(run_of(), "training_flop", np.array([1e24, 1e26, 1e33]))
-    batched = jax.vmap(lambda c: limits.evaluate(replace_at(inputs, "training_flop", c)))
-    found = batched(inputs.training_flop).relative_utilisation
-    alone = [
-        evaluated(limits, limits.recipe, run_of(training_flop=c)) for c in inputs.training_flop
-    ]
-    expected = grid.relative_utilisation.interp(network_bandwidth=1e9).values
-    slow = replace_at(inputs, "system.network_bandwidth", np.float64(1e9))
-    np.testing.assert_allclose(
-        evaluated(limits, limits.recipe, slow).relative_utilisation, expected, rtol=1e-12
-    )
-    np.testing.assert_allclose(found, [float(a.relative_utilisation) for a in alone], rtol=1e-12)
+    """Where batches hardly get faster with replicas, u is known to thousands of roundings."""
+    runs = np.array([1e24, 1e26, 1e33])
+    axes = {"system.network_bandwidth": [1e9, 1e10], "training_flop": runs}
+    grid = jr.tabulate(limits, run_of(), axes=axes).relative_utilisation
+    assert grid.dims == ("network_bandwidth", "training_flop")
+    inputs = run_of()
+
+    def share(run: Any) -> Any:
+        return limits.evaluate(replace_at(inputs, "training_flop", run)).relative_utilisation
+
+    one = jax.jit(share)
+    alone = [float(one(run)) for run in runs]
+    np.testing.assert_allclose(grid[1], alone, rtol=1e-11)
+    np.testing.assert_allclose(jax.jit(jax.vmap(share))(runs), alone, rtol=1e-11)
 
 
 # ---- Physics ------------------------------------------------------------------------------------
@@ -316,7 +317,7 @@ def test_published_slack() -> None:
     assert f"{1e6 * float(found.slack):.1f}" == "2393.0"
 
 
-@pytest.mark.parametrize("exponents", [(1 / 6, 1 / 6), (0.0, 0.25), (1 / 3, 0.0)])
+@pytest.mark.parametrize("exponents", [(1 / 6, 1 / 6), (0.0, 0.25), (0.25, 1 / 6)])
 def test_the_wall_is_the_root_of_the_slack(exponents: tuple[float, float]) -> None:
     batch, depth = exponents
     given = {"scaling__batch_exponent": batch, "scaling__depth_exponent": depth}
@@ -391,12 +392,12 @@ def test_sensitivities_by_slope_and_by_solving() -> None:
     for parameter, expected in (("longest_run", 2.0), ("step_latency", -2.0), ("width", 0.0)):
         np.testing.assert_allclose(wall.sel(parameter=parameter), expected, atol=1e-9)
     np.testing.assert_allclose(data.value.sel(result="threshold_50"), 5.408e25, rtol=1e-3)
-    console = Console(width=120, record=True, quiet=True)
-    console.print(sensitivity_table(data))
-    text = console.export_text()
+    written = io.StringIO()
+    Console(width=120, file=written).print(sensitivity_table(data))
+    text = written.getvalue()
     assert all(head.split()[0] in text for head in QUANTITIES.values())
     assert "system.network_bandwidth" in text
-    with pytest.raises(InputError, match="did you mean|Did you mean"):
+    with pytest.raises(InputError, match="Did you mean"):
         sensitivities(run_of(), parameters=["system.network_bandwith"])
     with pytest.raises(InputError, match="between 0 and 1"):
         sensitivities(run_of(), change=2.0)
@@ -491,9 +492,9 @@ BAD = [
     ("limits", {"training_flop": 1e26}, "system: missing"),
     ("limits", RUN | {"system": "b200-nvs8"}, "system.network_bandwidth: not given"),
     ("limits", RUN | {"longest_run": "90 GB"}, "longest_run: 'GB' is not a time"),
-    ("limits", RUN | {"training_flop": 1e60}, "at most 1e\\+45"),
+    ("limits", RUN | {"training_flop": 1e60}, "training_flop: expected a finite number"),
     ("limits", RUN | {"detail": "threshold"}, "Did you mean 'thresholds'"),
-    ("limits", RUN | {"system": "h100-sxm6"}, "Did you mean 'h100-sxm5'"),
+    ("limits", RUN | {"system": "rtx-4080"}, "Did you mean 'rtx-4090'"),
     ("thresholds", {"system": "h100-sxm5", "target": 1.5}, "target: .* at most 1"),
     ("growth", RUN | {"steps": 2.5}, "steps: expected a whole number"),
     ("linear_layer", {"system": "h100-sxm5", "inputs": 0.0}, "inputs: expected a finite number"),
@@ -536,7 +537,8 @@ def test_picture_marks_thresholds_and_wall() -> None:
     figure = jr.plot.draw(swept(), "frontier")
     (axes,) = figure.axes
     lines = [line for line in axes.lines if len(line.get_xdata()) == 23]
-    np.testing.assert_array_equal(lines[1].get_ydata(), swept().relative_utilisation[1])
+    share = swept().relative_utilisation[1]
+    np.testing.assert_array_equal(lines[1].get_ydata(), share.where(share > 0.0))
     marks = sorted(float(line.get_xdata()[0]) for line in axes.lines if line.get_marker() in "os")
     expected = [*swept().threshold_80.values, *swept().threshold_50.values]
     np.testing.assert_allclose(marks, sorted(expected))
@@ -548,7 +550,11 @@ def test_picture_marks_thresholds_and_wall() -> None:
 def test_newton_needs_no_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time has at most six kinks: ten more steps change nothing."""
     inputs = dataclasses.replace(run_of(), training_flop=np.geomspace(1e23, 1e33, 11))
-    first = jax.jit(limits.evaluate)(inputs).relative_utilisation
+    problem = problem_of(inputs, inputs.training_flop)
+
+    def shares() -> Any:
+        return jax.jit(lambda asked: point_by_point(frontier.best_split, asked))(problem)
+
+    first = shares().utilisation
     monkeypatch.setattr(frontier, "NEWTON", 17)
-    again = jax.jit(lambda i: limits.evaluate(i))(inputs).relative_utilisation
-    np.testing.assert_allclose(first, again, rtol=1e-13)
+    np.testing.assert_allclose(first, shares().utilisation, rtol=1e-13)

@@ -10,6 +10,7 @@ from typing import Any
 
 import golden_rows as golden
 import jax
+import matplotlib
 import numpy as np
 import pytest
 import xarray as xr
@@ -330,6 +331,37 @@ def test_written_and_read_again(ending: str, jaxroof: Any, tmp_path: Path) -> No
         assert data.topology.values.tolist() == reference().topology.values.tolist()
         assert data.flops_forward.attrs["units"] == "FLOP"
         assert data.attrs["estimator"] == "unfused"
+
+
+def test_the_picture_shows_what_binds_each_operator(jaxroof: Any, tmp_path: Path) -> None:
+    """A bar is the work in the colour of what binds, then the messages; its number is beside it."""
+    said = jaxroof(f"{REFERENCE_LINE} -o layer.nc")
+    said = jaxroof("plot layer.nc -o layer.png")
+    assert (said.code, said.err) == (0, "wrote layer.png\n")
+    assert (tmp_path / "layer.png").stat().st_size > 10_000
+    data = jr.read(tmp_path / "layer.nc")
+    figure = jr.plot.draw(data)
+    for axes, way in zip(figure.axes, WAYS, strict=True):
+        count = data.sizes["operation"]
+        work, links = ([bar.get_width() * 1e-3 for bar in bars.patches] for bars in axes.containers)
+        np.testing.assert_allclose(work, data[f"work_{way}"], rtol=RTOL)
+        np.testing.assert_allclose(links, data[f"links_{way}"], rtol=RTOL, atol=1e-18)
+        drawn = [matplotlib.colors.to_hex(bar.get_facecolor()) for bar in axes.containers[0]]
+        bound = data[f"compute_{way}"].values >= data[f"memory_{way}"].values
+        assert len(set(drawn)) == 2
+        assert [one == drawn[0] for one in drawn] == bound.tolist()
+        assert count == len(axes.texts) - len(BLOCK_NAMES)
+        total = float(data[f"time_{way}"].sum())
+        assert axes.get_title().startswith(f"{way}: {1e3 * total:.3g} ms\narithmetic ")
+        assert any(
+            f"({100 * float(data[f'time_{way}'][0]) / total:.1f} %)" in t.get_text()
+            for t in axes.texts
+        )
+    words = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "messages, fast links" in words
+    assert "messages, slow links" not in words
+    with pytest.raises(jr.InputError, match="unfused_bars: needs: block: no such variable"):
+        jr.plot.unfused_bars(data.drop_vars("block"))
 
 
 def printed(out: str) -> dict[str, list[list[str]]]:

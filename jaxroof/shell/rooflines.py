@@ -1,9 +1,10 @@
 """The roofline command: an operator at one shape or over a sweep, on one machine or several."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import xarray as xr
@@ -78,7 +79,10 @@ def roofline_command(
     said |= {along.path: "--sweep"} if along else {}
     chosen = settings(sets, said)
     every = _cases(asked, chosen, dtypes, system_names, number_format)
-    parts = [_asked(asked, {**case.settings, **given, **chosen}, along) for case in every]
+    parts = []
+    for case in every:
+        with _about(case.name if len(every) > 1 else ""):
+            parts.append(_asked(asked, {**case.settings, **given, **chosen}, along))
     data = _described(_joined(parts, [case.name for case in every]), asked, given, along)
     if outputs.is_picture(output) and not roofs.is_roofline(data):
         raise refusal(
@@ -87,6 +91,15 @@ def roofline_command(
     outputs.deliver(output, data, lambda plots: plots.roofline(data))
     _print(data, along is not None, output)
     outputs.tell(output)
+
+
+@contextlib.contextmanager
+def _about(name: str) -> Iterator[None]:
+    """Lead every refusal in the block with the name of a case, where there are several."""
+    try:
+        yield
+    except InputError as error:
+        raise refusal(name, str(error)) from None
 
 
 def _operator(op: str) -> Estimator:
@@ -109,6 +122,9 @@ def _cases(
 ) -> list[Case]:
     """Return every machine at every set of formats, in the order they were typed."""
     kinds, machines = _kinds(asked, dtypes), _machines(asked, chosen, names)
+    if number_format is not None and names is None:
+        raise refusal("--format", "without --system; expected it beside the name of a machine")
+    called = [_called(name) for name in machines if name is not None]
     unit = getattr(asked.recipe, "unit", None)
     on_vectors = chosen.get("unit", getattr(unit, "value", "")) == "vector"
     found = []
@@ -117,7 +133,8 @@ def _cases(
             held: dict[str, Any] = read_widths(asked, kind)
             words = [_short(kind)] if held else []
             if name is not None:
-                words = [_called(name), *(words or [number_format or peak_format(kind)])]
+                short = _called(name) if called.count(_called(name)) == 1 else name
+                words = [short, *(words or [number_format or peak_format(kind)])]
                 held["system"] = _machine(name, kind, number_format, on_vectors)
             found.append(Case(" ".join(words), held))
     return found
@@ -148,6 +165,8 @@ def _machines(
         raise refusal("--system", f"{asked.name} runs on no machine; leave it out")
     found = [name.strip() for name in names.split(",")]
     for name in found:
+        if not name:
+            raise refusal("--system", f"expected NAME or NAME,NAME, given {names!r}")
         if found.count(name) > 1:
             raise refusal("--system", f"{name}: given twice; expected each once")
     return found
@@ -184,8 +203,10 @@ def _machine(
         return system(name, wanted)
     option = "--format" if number_format is not None else "--dtypes"
     remedy = "" if number_format is not None else ", or --format with the one to run at"
+    if not held:
+        raise refusal(option, f"{name} has one rate alone, of no format; expected it left out")
     what = f"{name} has no matrix peak for {wanted}"
-    raise refusal(option, f"{what}; expected one of {', '.join(held) or 'none'}{remedy}")
+    raise refusal(option, f"{what}; expected one of {', '.join(held)}{remedy}")
 
 
 def _asked(asked: Estimator, chosen: Mapping[str, Any], along: Sweep | None) -> xr.Dataset:
@@ -246,7 +267,7 @@ def critical(asked: Estimator, recipe: Mapping[str, str]) -> dict[str, str]:
 def _print(data: xr.Dataset, is_sweep: bool, output: str | None) -> None:
     page, roof = console(), roofs.is_roofline(data)
     names = [name for name, _ in roofs.cases(data) if name]
-    on = f" on {names[0]}" if len(names) == 1 else f", {len(names)} cases" if names else ""
+    on = f" {'on' if 'system' in said_of(data) else 'in'} {names[0]}" if len(names) == 1 else f", {len(names)} cases" if names else ""
     say(page, f"{data.attrs['title']}{on}", style="bold")
     if not roof:
         say(page, data.attrs["about"])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
+MOST = 24  # lines that are said
 MARKS = {"threshold_80": "80 %", "threshold_50": "50 %"}
 
 
@@ -26,11 +27,12 @@ def limits_sentences(data: xr.Dataset) -> list[str]:
         return []
     dims = [str(dim) for dim in data.sizes if dim != "training_flop"]
     shape = [data.sizes[dim] for dim in dims]
-    said = []
-    for index in np.ndindex(*shape):
+    said, every = [], list(np.ndindex(*shape))
+    for index in every[:MOST]:
         one = data.isel(dict(zip(dims, index, strict=True)))
         said.append(f"{_where(data, dims, index)}{_sentence(one)}")
-    return said
+    rest = len(every) - len(said)
+    return [*said, f"{rest:,} more in the data."] if rest else said
 
 
 def _where(data: xr.Dataset, dims: list[str], index: tuple[int, ...]) -> str:
@@ -56,6 +58,8 @@ def _sentence(one: xr.Dataset) -> str:
     if most <= 0.0 and half <= 0.0:
         return f"no run uses half of the rate; {wall}."
     reach = f"80 % of the rate up to {flop(most)} FLOP, half of it up to {flop(half)}"
-    if abs(half / most - 1.0) < 1e-3 if most > 0.0 else False:
+    if most <= 0.0:
+        reach = f"never 80 % of the rate, half of it up to {flop(half)} FLOP"
+    elif abs(half / most - 1.0) < 1e-3:
         reach = f"80 % of the rate up to {flop(most)} FLOP, then nothing"
     return f"{reach}; {wall}."

@@ -17,6 +17,7 @@ from jaxroof.views.roofs import (
     cases,
     critical_sizes,
     critical_words,
+    has_critical,
     is_critical,
     is_roofline,
     letter,
@@ -43,7 +44,7 @@ def verdict(point: xr.Dataset) -> str:
     spent = [(float(point[time]), name) for name, (time, _, _) in TIMES.items()]
     spent = sorted((pair for pair in spent if pair[0] > 0), key=lambda pair: -pair[0])
     if not spent:
-        return "Nothing to do"
+        return "Nothing to do: there is neither arithmetic nor traffic."
     bound = binding(point)
     parts = listing([f"{_time(time)} of {TIMES[name][1]}" for time, name in spent])
     if len(spent) == 1:
@@ -53,6 +54,11 @@ def verdict(point: xr.Dataset) -> str:
     said += f"{TIMES[spent[1][1]][1]}{_reach(point)}. {parts}: "
     said += f"{_time(float(point.lower))} if they overlap, {_time(float(point.upper))} if not. "
     return f"{said}{critical_words(point)}".strip()
+
+
+def _bound(point: xr.Dataset) -> str:
+    """Return what binds at one shape, or that there is nothing to bind."""
+    return TIMES[binding(point)][2] if float(point.lower) > 0 else "nothing to do"
 
 
 def _reach(point: xr.Dataset) -> str:
@@ -78,7 +84,7 @@ def result_table(data: xr.Dataset) -> Table:
         return table
     idle = {"message", "link_time"} if not np.any(data.link_time.values) else set()
     names = [str(n) for n in data.data_vars if n not in {*VERDICTS, *idle}]
-    bound = [TIMES[binding(point)][2] for _, point in columns]
+    bound = [_bound(point) for _, point in columns]
     table.add_row("verdict", *bound, "What takes the longest")
     for row in _rows(columns, names):
         table.add_row(*row)
@@ -97,7 +103,7 @@ def _rows(columns: Sequence[tuple[str, xr.Dataset]], names: Sequence[str]) -> It
 
 def _cell(point: xr.Dataset, name: str) -> str:
     dashed = is_roofline(point) and name in ("critical", "critical_small")
-    return "-" if dashed and not bool(point.critical_exists) else amount(point[name])
+    return "-" if dashed and not has_critical(point) else amount(point[name])
 
 
 def amount(value: xr.DataArray) -> str:
@@ -135,8 +141,9 @@ def shape_sentences(data: xr.Dataset) -> list[str]:
         return [_capital(verdict(every[0][1]))]
     said = []
     for name, point in every:
-        words = TIMES[binding(point)][2] + _reach(point).replace(", so", ",").replace(" is ", " ")
-        said.append(f"{name}: {words}. {critical_words(point)}".strip())
+        words = _bound(point) + _reach(point).replace(", so", ",").replace(" is ", " ")
+        about = critical_words(point) if float(point.lower) > 0 else ""
+        said.append(f"{name}: {words}. {about}".strip())
     return [*said, f"Fastest: {fastest_words(data)}."]
 
 
@@ -185,7 +192,8 @@ def _case_cell(point: xr.Dataset, few: bool) -> str:
 
 def _share(point: xr.Dataset) -> float:
     """Return the share of the arithmetic peak that is reached where everything overlaps."""
-    return float(point.math_time) / float(point.lower)
+    least = float(point.lower)
+    return float(point.math_time) / least if least > 0 else 0.0
 
 
 def sweep_sentences(data: xr.Dataset) -> list[str]:
@@ -195,6 +203,9 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
     said = []
     for name, part in every:
         head = f"{name}: " if name else ""
+        if not np.any(part.lower.values > 0):
+            said.append(f"{head}nothing to do.")
+            continue
         said.append(f"{head}{turn_words(part)}. {_detail(part, dim)}".strip())
     if len(every) > 1:
         ends = [data.isel({dim: i}) for i in (0, -1)]

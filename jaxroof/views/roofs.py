@@ -75,9 +75,20 @@ def is_critical(part: xr.Dataset) -> bool:
     Data that do not say which size that is tell by what the critical value depends on.
     """
     dim, known = swept(part), part.attrs.get("critical_letter")
-    if dim is None or dim in part.critical.dims or not np.all(part.critical_exists.values):
+    if dim is None or not has_critical(part) or not _constant(part.critical):
         return False
     return letter(part, dim) == known if known is not None else "link_balance" not in part
+
+
+def has_critical(part: xr.Dataset) -> bool:
+    """Return whether there is a critical size, everywhere: something that arithmetic outlasts."""
+    idle = against(part) == "link" and not np.any(part.link_time.values)
+    return not idle and bool(np.all(part.critical_exists.values))
+
+
+def _constant(values: xr.DataArray) -> bool:
+    low, high = float(values.min()), float(values.max())
+    return high - low <= 1e-9 * abs(high)
 
 
 def against(data: xr.Dataset) -> str:
@@ -109,7 +120,7 @@ def at(value: xr.DataArray) -> str:
 def critical_words(point: xr.Dataset) -> str:
     """Return from which size on arithmetic binds, exactly and by the estimate for small sizes."""
     name, other = str(point.attrs.get("critical_letter", "")), against(point)
-    if not name:
+    if not name or (other == "link" and not np.any(point.link_time.values)):
         return ""
     alone = other == "memory" and not np.any(point.link_time.values)
     outlasts = f"arithmetic outlasts {TIMES[other][1]}"
@@ -166,6 +177,8 @@ def turn_words(part: xr.Dataset) -> str:
         return f"{said} at every {name}"
     for i in turns:
         known = bounds[i] == "compute" and float(values[i - 1]) < critical <= float(values[i])
-        start = first_whole(critical) if known else at(values.isel({dim: i}))
+        before, start = (at(values.isel({dim: n})) for n in (i - 1, i))
+        said += "" if known else f" up to {name} = {before}"
+        start = first_whole(critical) if known else start
         said += f", then {TIMES[bounds[i]][2]} from {name} = {start} on"
     return said

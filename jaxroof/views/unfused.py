@@ -90,6 +90,7 @@ def unfused_layers(inputs: Inputs, recipe: Any = None, **settings: Any) -> xr.Da
     }
     meanings = described(Operator)
     data = dataset(columns, (), inputs, meanings, provenance(unfused, inputs, recipe))
+    data.attrs["picture"] = "unfused_bars"
     block = [name for name in BLOCK_NAMES for _ in found[name]]
     texts = {"operation": [one.name for one in rows], "block": block, **_texts(rows)}
     return data.assign_coords({name: ("operation", values) for name, values in texts.items()})

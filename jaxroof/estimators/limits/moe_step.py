@@ -90,20 +90,7 @@ def step(inputs: MoeInputs, recipe: None) -> MoeReport:
         rate,
         system.hbm_bandwidth,
     )
-    inner = costs.sum_time(
-        tokens * i.feedforward * i.active_experts,
-        i.data * i.feedforward_tensor * i.experts,
-        i.residual_tensor,
-        i.width,
-        bandwidth,
-    )
-    outer = costs.sum_time(
-        tokens * i.hidden,
-        larger(whole(i.data * i.residual_tensor * i.experts, i.active_experts), 1.0),
-        i.active_experts * i.feedforward_tensor,
-        i.width,
-        bandwidth,
-    )
+    inner, outer = _sums(inputs)
     hop = costs.transfer_time(tokens * i.hidden, devices / i.pipeline, i.width, bandwidth)
     waits = i.pipeline - 1.0
     layers = waits * i.layers / (i.pipeline * i.interleave)
@@ -131,6 +118,27 @@ def step(inputs: MoeInputs, recipe: None) -> MoeReport:
         utilisation=jnp.where(runs, share, 0.0),
         legal=(i.active_experts <= i.experts) & (i.pipeline * i.interleave <= i.layers),
     )
+
+
+def _sums(inputs: MoeInputs) -> tuple[Number, Number]:
+    """Return the times to add up what the two widths of a layer share, for one microbatch."""
+    i, bandwidth = inputs, inputs.system.network_bandwidth
+    tokens = i.microbatch * i.sequence
+    inner = costs.sum_time(
+        tokens * i.feedforward * i.active_experts,
+        i.data * i.feedforward_tensor * i.experts,
+        i.residual_tensor,
+        i.width,
+        bandwidth,
+    )
+    outer = costs.sum_time(
+        tokens * i.hidden,
+        larger(whole(i.data * i.residual_tensor * i.experts, i.active_experts), 1.0),
+        i.active_experts * i.feedforward_tensor,
+        i.width,
+        bandwidth,
+    )
+    return inner, outer
 
 
 def example() -> MoeInputs:

@@ -87,8 +87,9 @@ def outcome(problem: Problem, split: Degrees) -> Outcome:
 def point_by_point(function: Callable[[Any], Any], asked: Any) -> Any:
     """Return a function of scalars at every point of a tree of numbers that broadcast.
 
-    What is found at a point may be an array: it comes last. Points follow each other: side by side they would fight for the memory of the cache. What is
-    found has no slope; who differentiates evaluates it again.
+    What it finds at a point may be an array: its dimensions come last. Points follow each other:
+    side by side they would fight for the memory of the cache. What is found has no slope; who
+    differentiates evaluates it again.
     """
     asked = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), asked)
     leaves, structure = jax.tree.flatten(jax.lax.stop_gradient(asked))

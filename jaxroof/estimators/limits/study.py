@@ -109,7 +109,8 @@ def _marked(inputs: LimitsInputs) -> MarkedReport:
     problem = problem_of(inputs, 1.0)
     start = first_tenth(*wall_of(inputs))
     found = point_by_point(_both, (problem, start))
-    half, most = jax.vmap(with_slope, (None, 0, -1))(problem, jnp.asarray(SHARES), found)
+    slopes = jax.vmap(with_slope, (None, 0, -1))
+    half, most = jnp.unstack(slopes(problem, jnp.asarray(SHARES), found))
     return MarkedReport(
         **_fields(inputs),
         threshold_80=most,
@@ -148,9 +149,9 @@ def _fields(inputs: LimitsInputs) -> dict[str, Any]:
 
 
 def example() -> LimitsInputs:
-    """Return a run of 1e27 FLOP over a slow network, with a latency of 1 us a step."""
+    """Return a run of 3e25 FLOP over a slow network, with a latency of 1 us a step."""
     return LimitsInputs(
-        system=named.system("h100-sxm5-10gb"), training_flop=1e27, step_latency=1e-6
+        system=named.system("h100-sxm5-10gb"), training_flop=3e25, step_latency=1e-6
     )
 
 

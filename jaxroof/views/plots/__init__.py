@@ -27,6 +27,7 @@ try:
     from jaxroof.views.plots.roofline import roofline
     from jaxroof.views.plots.scaling import normalised_throughput, training_days
     from jaxroof.views.plots.stairs import staircase
+    from jaxroof.views.plots.unfused import unfused_bars
 except ImportError as error:
     if (error.name or "").partition(".")[0] != "matplotlib":
         raise
@@ -51,6 +52,7 @@ __all__ = [
     "speedup",
     "staircase",
     "training_days",
+    "unfused_bars",
 ]
 
 KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
@@ -65,6 +67,7 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "frontier": frontier,
     "collectives_against_measured": collectives_against_measured,
     "roofline": roofline,
+    "unfused_bars": unfused_bars,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
     ".png": {},

@@ -13,6 +13,7 @@ from jaxroof.views.limits import MARKS, flop
 from jaxroof.views.plots import choose, style
 
 MARKERS = {"threshold_80": "o", "threshold_50": "s"}
+BAND = (0.4, 0.72)  # of utilisation, where the legend lies
 ACROSS = 2  # panels in a row
 WIDE = 1e3  # a wall less than this above the first run has its words on the right
 
@@ -69,7 +70,7 @@ def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
         colour = look["color"]
         axes.plot(
             runs,
-            one.relative_utilisation.values,
+            np.where(one.relative_utilisation > 0.0, one.relative_utilisation, np.nan),
             color=colour,
             linewidth=1.8,
             label=_legend(name, one, wall=not shared),
@@ -84,8 +85,27 @@ def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
             _wall(axes, one, colour)
     if shared:
         _wall(axes, part, "black", hatched=True)
-    axes.legend(loc="best", fontsize=8, title=_head(part), title_fontsize=8)
+    place = (_room(axes, part), sum(BAND) / 2 / axes.get_ylim()[1])
+    small = {"fontsize": 8, "title_fontsize": 8}
+    axes.legend(loc="center", bbox_to_anchor=place, title=_head(part), **small)
     style.grid(axes)
+
+
+def _room(axes: Axes, part: xr.Dataset) -> float:
+    """Return where, of the width, the widest gap is between all that crosses the legend's band."""
+    share = part.relative_utilisation.transpose("training_flop", ...).values
+    runs = np.log(part.training_flop.values)
+    share = share.reshape(len(runs), -1)
+    low, high = np.minimum(share[1:], share[:-1]), np.maximum(share[1:], share[:-1])
+    crossed = np.any((low < BAND[1]) & (high > BAND[0]), axis=1)
+    taken = [runs[0], runs[-1], *runs[1:][crossed], *runs[:-1][crossed]]
+    if "wall" in part:
+        walls = part.wall.values[part.wall_exists.values].ravel()
+        taken.extend(w for w in np.log(walls) if runs[0] < w < runs[-1])
+    edges = np.sort(taken)
+    widest = int(np.argmax(np.diff(edges)))
+    middle = (edges[widest] + edges[widest + 1]) / 2
+    return float((middle - runs[0]) / (runs[-1] - runs[0]))
 
 
 def _names(part: xr.Dataset, lines: str) -> list[str]:

@@ -106,10 +106,23 @@ def checked(data: xr.Dataset) -> str | None:
     if not is_roofline(data):
         raise refusal(picture, "the data are not the answers of an operator's roofline")
     choose.only(data, picture, [d for d in (across(data), dim) if d is not None])
-    slope = data.link_time if on_links(data) else data.memory_time
+    links = on_links(data)
+    slope = data.link_time if links else data.memory_time
     if not np.all(data.math_time.values > 0) or not np.all(slope.values > 0):
-        raise refusal(picture, "no roof over an operator without arithmetic or without traffic")
+        what = "no roof over an operator without arithmetic or without traffic"
+        send = "; expected sizes that all send something over the links" if links else ""
+        raise refusal(picture, f"{what}{send}")
+    rates = (data.link_balance if links else data.balance, data.flops / data.math_time)
+    if dim is not None and any(_moves(rate, dim) for rate in rates):
+        what = f"the roof itself moves along {letter(data, dim)}"
+        raise refusal(picture, f"{what}; expected a sweep of what the operator does alone")
     return dim
+
+
+def _moves(rate: xr.DataArray, dim: str) -> bool:
+    """Return whether a rate of the machine changes along a dimension."""
+    ends = (rate.max(dim), rate.min(dim)) if dim in rate.dims else (rate, rate)
+    return not np.allclose(ends[0].values, ends[1].values, rtol=SAME, atol=0.0)
 
 
 def roof(name: str, part: xr.Dataset, place: int, links: bool) -> Roof:

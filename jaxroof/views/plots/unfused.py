@@ -1,0 +1,129 @@
+"""The unfused blocks of one layer: how long every operator takes alone, and what binds it."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from jaxroof.views.plots import choose, style
+
+PICTURE = "unfused_bars"
+WAYS = ("forward", "backward")
+FIELDS = tuple(f"{kind}_{way}" for way in WAYS for kind in ("compute", "memory", "links", "time"))
+COORDS = ("block", "topology")
+BLOCKS = {"mlp": "MLP block", "attention": "self-attention block"}
+MATRIX = ("arithmetic binds", style.BLUE)
+MEMORY = ("HBM traffic binds", style.ORANGE)
+LINKS = {  # by the links that messages take: words, colour
+    "nvlink": ("messages, fast links", style.PURPLE),
+    "ib": ("messages, slow links", style.VERMILION),
+}
+HIDDEN = "where the lesser of arithmetic and HBM ends"
+GAP = 1.4  # bars between two blocks, where the name of the next one stands
+LEAST = 0.005  # share of the longest bar from which a hidden time is marked
+
+
+def unfused_bars(data: xr.Dataset) -> Figure:
+    """Return the time of every operator of both blocks as stacked bars, forward and backward.
+
+    A bar is the longer of arithmetic and HBM traffic, in the colour of what binds, a tick where the
+    other one ends, then the messages.
+    Raises: InputError for data that ``unfused_layers`` did not make.
+    """
+    choose.needs(data, PICTURE, (*FIELDS, *COORDS), ("operation",))
+    choose.only(data, PICTURE, ("operation",))
+    names = data.operation.values.astype(str)
+    blocks = data.block.values.astype(str)
+    starts = [i for i in range(len(names)) if i == 0 or blocks[i] != blocks[i - 1]]
+    places = np.array([i + GAP * sum(i >= start for start in starts) for i in range(len(names))])
+    made = style.figure(choose.title(data, _title(data)), 2.5 + 0.3 * (places[-1] + 1.0))
+    left, right = made.subplots(1, 2, sharey=True, sharex=True)
+    longest = max(float(data[f"time_{way}"].max()) for way in WAYS)
+    scale, unit = style.human(np.array([longest]), "s")
+    for axes, way in ((left, WAYS[0]), (right, WAYS[1])):
+        _bars(axes, data, way, places, scale)
+        for start in starts:
+            part = data.isel(operation=blocks == blocks[start])
+            _heading(axes, part, way, float(places[start]) - 1.0, data)
+        axes.set_title(_shares(data, way), fontsize=10)
+        axes.set_xlabel(f"time of one layer [{unit}]")
+    left.set_xlim(0, 1.42 * longest / scale)
+    left.set_yticks(places, names)
+    left.set_ylim(places[-1] + 0.7, places[0] - 1.7)
+    _legend(made, data)
+    return made
+
+
+def _title(data: xr.Dataset) -> str:
+    """Return what the picture shows, with the degrees where the data tell."""
+    said = "One layer, every operator alone, nothing hidden"
+    for name, words in (("tensor", "tensor"), ("sequence", "sequence")):
+        degree = choose.given(data).get(f"plan.{name}", 1.0)
+        said += f", {words} degree {style.count(float(degree))}" if degree != 1.0 else ""
+    return said
+
+
+def _bound(data: xr.Dataset, way: str) -> np.ndarray:
+    """Return whether arithmetic binds, operator by operator."""
+    return np.asarray(data[f"compute_{way}"].values >= data[f"memory_{way}"].values)
+
+
+def _bars(axes: Axes, data: xr.Dataset, way: str, places: np.ndarray, scale: float) -> None:
+    compute, memory, links, whole = (
+        data[f"{kind}_{way}"].values / scale for kind in ("compute", "memory", "links", "time")
+    )
+    work, hidden = np.maximum(compute, memory), np.minimum(compute, memory)
+    looks = np.where(_bound(data, way), MATRIX[1], MEMORY[1]).tolist()
+    axes.barh(places, work, color=looks, height=0.72)
+    kinds = data.topology.values.astype(str)
+    sent = [LINKS.get(str(kind), LINKS["ib"])[1] for kind in kinds]
+    axes.barh(places, links, left=work, color=sent, height=0.72)
+    seen = hidden > LEAST * whole.max()
+    axes.vlines(hidden[seen], places[seen] - 0.36, places[seen] + 0.36, color="white", linewidth=2)
+    total = float(whole.sum())
+    for place, value in zip(places, whole, strict=True):
+        words = f"{value:.3g}  ({100 * value / total:.1f} %)"
+        beside = axes.annotate(words, (value, place), (4, 0), textcoords="offset points")
+        beside.set(va="center", fontsize=8.5)
+    style.grid(axes, "x")
+
+
+def _heading(axes: Axes, part: xr.Dataset, way: str, place: float, data: xr.Dataset) -> None:
+    """Write a block's name and time above its bars."""
+    name, field = str(part.block.values[0]), f"time_{way}"
+    own = float(part[field].sum())
+    share = 100 * own / float(data[field].sum())
+    words = f"{BLOCKS.get(name, name)}: {choose.amount(own, 's')}, {share:.1f} %"
+    axes.axhspan(place - 0.5, place + 0.4, color="#EEEEEE", zorder=0)
+    where = axes.get_yaxis_transform()
+    axes.text(0.985, place, words, transform=where, ha="right", va="center", fontsize=9.5)
+
+
+def _shares(data: xr.Dataset, way: str) -> str:
+    """Return the time of a direction, and the share of what binds."""
+    whole, links = data[f"time_{way}"].values, data[f"links_{way}"].values
+    total, bound = float(whole.sum()), _bound(data, way)
+    times = {
+        "arithmetic": float((whole - links)[bound].sum()),
+        "HBM": float((whole - links)[~bound].sum()),
+        "messages": float(links.sum()),
+    }
+    said = ", ".join(f"{name} {100 * time / total:.1f} %" for name, time in times.items() if time)
+    return f"{way}: {choose.amount(total, 's')}\n{said}"
+
+
+def _legend(made: Figure, data: xr.Dataset) -> None:
+    """Say what the colours are, of those that are there."""
+    entries = {words: Patch(color=colour) for words, colour in (MATRIX, MEMORY)}
+    kinds = data.topology.values.astype(str)
+    for kind, (words, colour) in LINKS.items():
+        if (kinds == kind).any():
+            entries[words] = Patch(color=colour)
+    handles: list[Patch | Line2D] = list(entries.values())
+    tick = Line2D(
+        [], [], color="white", marker="|", markersize=11, markeredgewidth=2, linestyle="none"
+    )
+    box = made.legend([*handles, tick], [*entries, HIDDEN], loc="outside lower center", ncols=3)
+    box.get_frame().set_facecolor("#E4E4E4")
