@@ -58,10 +58,10 @@ class Point(NamedTuple):
 
 def point(run: float, system: Any) -> Point:
     """Return the coefficients of one point, the defaults of the study for all else."""
-    scaling = LimitsInputs(system=system, training_flop=run).scaling
+    scaling = LimitsInputs(system=system, training_flops=run).scaling
     parameters = math.sqrt(run / (6 * scaling.tokens_per_parameter))
     tokens = scaling.tokens_per_parameter * parameters
-    scale = run / scaling.reference_flop
+    scale = run / scaling.reference_flops
     batch = scaling.reference_batch * scale**scaling.batch_exponent
     layers = scaling.reference_layers * scale**scaling.depth_exponent
     factor, width, kappa = scaling.hidden_factor, 2.0, 2.0
@@ -227,10 +227,10 @@ def differs(ours: Any, other: Any) -> float:
 
 def frontier(quick: bool) -> dict[str, float]:
     """Compare the searches on 200 runs and 4 machines."""
-    inputs = LimitsInputs(system=jr.system(MACHINES[0]), training_flop=1e25, step_latency=LATENCY)
-    axes = {"system": list(MACHINES), "training_flop": RUNS}
+    inputs = LimitsInputs(system=jr.system(MACHINES[0]), training_flops=1e25, step_latency=LATENCY)
+    axes = {"system": list(MACHINES), "training_flops": RUNS}
     systems = [jr.system(name) for name in MACHINES]
-    columns = {"training_flop": RUNS[None, :], "step_latency": LATENCY}
+    columns = {"training_flops": RUNS[None, :], "step_latency": LATENCY}
     for field in ("matrix_flops", "hbm_bandwidth", "network_bandwidth"):
         column = np.array([float(getattr(system, field)) for system in systems])
         columns[f"system.{field}"] = column[:, None]

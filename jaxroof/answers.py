@@ -8,9 +8,11 @@ import xarray as xr
 
 from jaxroof.engine.axes import Asked, paths_of
 from jaxroof.engine.tabulate import tabulate
+from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.settings import begin, choice, choices_of
+from jaxroof.settings import paths_of as fields_of
 
 
 def evaluate(
@@ -48,5 +50,10 @@ def asking(
             known = any(path == key or path.startswith(f"{key}.") for path in rest)
             if isinstance(values, list | tuple) and len(values) > 0 and not known:
                 rest[key] = values[0]
+    fields = dict(fields_of(estimator.inputs))
+    known = [*choices, *sorted(fields, key=lambda path: path.count("."))]
+    for key in rest:
+        if key not in fields:
+            raise unknown("", key, f"field of {estimator.inputs.__name__}", known)
     inputs = begin(estimator.inputs, rest, estimator.names, moved=paths_of(axes))
     return inputs, (dataclasses.replace(recipe, **chosen) if chosen else recipe)

@@ -193,7 +193,7 @@ def _range(field: "dataclasses.Field[Any]") -> str:
     low = "of at least 0" if field.metadata["zero"] else "above 0"
     most = field.metadata["most"]
     unit = "" if field.metadata["unit"] == "1" else f" [{field.metadata['unit']}]"
-    return f"{kind} {low}" + (f" and at most {most:.12g}" if most < MOST else "") + unit
+    return f"{kind} {low}" + (f" and at most {most:.12g}" if most != MOST else "") + unit
 
 
 def _known(tree: Any, name: str, path: str) -> str:

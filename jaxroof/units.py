@@ -74,8 +74,8 @@ def parse(value: object, unit: str, where: str = "") -> float:
 def show(value: float, unit: str) -> str:
     """Return a quantity as people write it, in at most six digits under a decimal prefix.
 
-    >>> show(2.039e12, "B/s"), show(80e9, "B"), show(20e-6, "s"), show(0.8, "1"), show(4096, "1")
-    ('2.039 TB/s', '80 GB', '20 us', '0.8', '4096')
+    >>> show(2.039e12, "B/s"), show(80e9, "B"), show(20e-6, "s"), show(2e31, "FLOP")
+    ('2.039 TB/s', '80 GB', '20 us', '2e31 FLOP')
     """
     number = float(value)
     if unit == "1":
@@ -84,6 +84,8 @@ def show(value: float, unit: str) -> str:
         return f"{_digits(number)} {unit}"
     rounded = abs(float(f"{number:.6g}"))
     powers = {power: prefix for prefix, power in reversed(_SPELLINGS[unit][1].items())}
+    if rounded >= float(f"1e{max(powers) + 3}"):
+        return f"{_digits(number)} {unit}"  # beyond the prefixes
     fitting = [power for power in powers if float(f"1e{power}") <= rounded]
     power = max(fitting, default=min(powers))
     prefix = "u" if power == -6 else powers[power]

@@ -85,7 +85,8 @@ def test_every_sweep_reads_and_runs_on_a_thinned_grid(path):
     assert set(points.values()) <= {1, 2}
     assert all(data[name].attrs["units"] for name in data.variables if name not in points)
     assert data.feasible.any(), "a sweep asks where something fits"
-    times = np.broadcast_arrays(data.step_time.values, data.feasible.values)[0]
+    time = data["step_time" if "step_time" in data else "train_time"]
+    times = np.broadcast_arrays(time.values, data.feasible.values)[0]
     assert np.all(times[data.feasible.values] > 0)
 
 

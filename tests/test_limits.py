@@ -143,7 +143,7 @@ def test_the_number_that_all_began_with() -> None:
 def test_batches() -> None:
     rows = golden("batch_model")
     columns = {
-        "training_flop": "training_flop",
+        "training_flops": "training_flop",
         "scaling.hidden_factor": "hidden_factor",
         "pipeline": "pp",
         "data": "dp",
@@ -165,7 +165,7 @@ def test_batches() -> None:
 
 def test_frontier() -> None:
     rows = golden("study", "frontier")
-    found = answers("limits", rows, STUDY | {"training_flop": "training_flop"})
+    found = answers("limits", rows, STUDY | {"training_flops": "training_flop"})
     share = found["relative_utilisation"]
     np.testing.assert_allclose(share, rows["answer"], rtol=1e-7, atol=0)
     np.testing.assert_array_equal(found["feasible"], rows["answer"] > 0)
@@ -177,9 +177,9 @@ def test_slack_and_wall() -> None:
     for kind, rtol in (("slack", 1e-11), ("wall", 1e-10)):
         rows = golden("study", kind)
         columns = SCALING | {"longest_run": "max_train_secs"}
-        columns |= {"training_flop": "training_flop"} if kind == "slack" else {}
+        columns |= {"training_flops": "training_flop"} if kind == "slack" else {}
         columns |= {"step_latency": "latency_secs"} if kind == "wall" else {}
-        more = {} if kind == "slack" else {"training_flop": np.full(25, 1e26)}
+        more = {} if kind == "slack" else {"training_flops": np.full(25, 1e26)}
         found = answers("limits", rows, columns, system="h100-sxm5", **more)
         np.testing.assert_allclose(found[kind], rows["answer"], rtol=rtol, atol=0)
 
@@ -195,7 +195,7 @@ def test_thresholds() -> None:
 def test_greedy_growth() -> None:
     rows = golden("study", "greedy")
     columns = DEVICE | {"scaling.hidden_factor": "hidden_factor", "steps": "step"}
-    found = answers("growth", rows, columns | {"training_flop": "training_flop"})
+    found = answers("growth", rows, columns | {"training_flops": "training_flop"})
     np.testing.assert_allclose(found["relative_utilisation"], rows["answer"], rtol=1e-9, atol=0)
     np.testing.assert_array_equal(found["devices"], 2.0 ** rows["step"])
 
@@ -215,7 +215,7 @@ def test_devices_of_the_catalogue_are_those_of_the_rows(device: str, name: str) 
 
 def run_of(system: str = "h100-sxm5-10gb", **settings: Any) -> Any:
     paths = {path.replace("__", "."): value for path, value in settings.items()}
-    given = {"system": system, "training_flop": 3e25, "step_latency": 1e-6} | paths
+    given = {"system": system, "training_flops": 3e25, "step_latency": 1e-6} | paths
     return checked(begin(limits.inputs, given, limits.names))
 
 
@@ -223,8 +223,8 @@ def test_the_winner_beats_every_split_of_the_whole_grid() -> None:
     """All 15 x 15 tensor degrees with p_d by bisection find no better split."""
     inputs = run_of(scaling__hidden_factor=4.0)
     found = evaluated(limits, limits.recipe, inputs)
-    sizes = jax.tree.map(float, sizes_of(inputs.training_flop, inputs.scaling))
-    problem = problem_of(inputs, inputs.training_flop)
+    sizes = jax.tree.map(float, sizes_of(inputs.training_flops, inputs.scaling))
+    problem = problem_of(inputs, inputs.training_flops)
     pipeline, hidden, residual, microbatches = np.meshgrid(
         2.0 ** np.arange(8), *[2.0 ** np.arange(15)] * 2, 2.0 ** np.arange(23), indexing="ij"
     )
@@ -249,7 +249,7 @@ def test_the_winner_beats_every_split_of_the_whole_grid() -> None:
     devices = pipeline * np.exp(high) * hidden * residual
     taken = np.maximum(time(np.exp(high)), float(latency_floor(sizes.layers, 1e-6)))
     rate = float(problem.rates.arithmetic) * sizes.tokens / sizes.batch
-    share = float(inputs.training_flop * inputs.width) / (taken * devices * rate)
+    share = float(inputs.training_flops * inputs.width) / (taken * devices * rate)
     best = np.max(np.where(possible, share, 0.0))
     np.testing.assert_allclose(float(found.relative_utilisation), best, rtol=1e-9)
 
@@ -257,13 +257,13 @@ def test_the_winner_beats_every_split_of_the_whole_grid() -> None:
 def test_grid_one_by_one_and_batch_agree() -> None:
     """Where batches hardly get faster with replicas, u is known to thousands of roundings."""
     runs = np.array([1e24, 1e26, 1e33])
-    axes = {"system.network_bandwidth": [1e9, 1e10], "training_flop": runs}
+    axes = {"system.network_bandwidth": [1e9, 1e10], "training_flops": runs}
     grid = jr.tabulate(limits, run_of(), axes=axes).relative_utilisation
-    assert grid.dims == ("network_bandwidth", "training_flop")
+    assert grid.dims == ("network_bandwidth", "training_flops")
     inputs = run_of()
 
     def share(run: Any) -> Any:
-        return limits.evaluate(replace_at(inputs, "training_flop", run)).relative_utilisation
+        return limits.evaluate(replace_at(inputs, "training_flops", run)).relative_utilisation
 
     one = jax.jit(share)
     alone = [float(one(run)) for run in runs]
@@ -277,8 +277,8 @@ RUNS = np.geomspace(1e22, 1e34, 25)
 
 
 def shares(axes: dict[str, Any], **settings: Any) -> np.ndarray:
-    found = jr.tabulate(limits, run_of(**settings), axes={"training_flop": RUNS, **axes})
-    return found.relative_utilisation.transpose("training_flop", ...).values
+    found = jr.tabulate(limits, run_of(**settings), axes={"training_flops": RUNS, **axes})
+    return found.relative_utilisation.transpose("training_flops", ...).values
 
 
 def test_no_machine_does_more_than_it_can() -> None:
@@ -313,7 +313,7 @@ def test_a_pod_is_one_device_of_many() -> None:
 
 def test_published_slack() -> None:
     """Fact sheet linear_data_movement, C1: 2393.0 us for 4e26 FLOP in 1e7 s."""
-    found = evaluated(limits, limits.recipe, run_of(training_flop=4e26, longest_run=1e7))
+    found = evaluated(limits, limits.recipe, run_of(training_flops=4e26, longest_run=1e7))
     assert f"{1e6 * float(found.slack):.1f}" == "2393.0"
 
 
@@ -324,7 +324,7 @@ def test_the_wall_is_the_root_of_the_slack(exponents: tuple[float, float]) -> No
     inputs = run_of("a100-sxm-flat", step_latency=3e-5, **given)
     wall = float(evaluated(limits, limits.recipe, inputs).wall)
     for factor, feasible in ((1.0 - 1e-9, True), (1.0 + 1e-9, False)):
-        there = replace_at(inputs, "training_flop", np.float64(wall * factor))
+        there = replace_at(inputs, "training_flops", np.float64(wall * factor))
         found = evaluated(limits, limits.recipe, there)
         np.testing.assert_allclose(found.slack, 3e-5, rtol=3e-9)
         assert bool(found.feasible) is feasible
@@ -346,7 +346,7 @@ def test_halving_latency_quadruples_the_wall() -> None:
 
 def test_growth_by_small_steps_ends_where_doubling_does() -> None:
     growth = estimator("growth")
-    asked = {"system": "h100-sxm5", "training_flop": 1e26}
+    asked = {"system": "h100-sxm5", "training_flops": 1e26}
     grown = [
         jr.evaluate(growth, asked, growth=g, steps=k) for g, k in ((1.0, 0), (1.0, 5), (0.25, 16))
     ]
@@ -363,7 +363,7 @@ MOVED = ("system.network_bandwidth", "system.matrix_flops", "longest_run", "scal
 
 def test_slopes_of_utilisation_are_those_of_solving_again() -> None:
     """With the split on the limit, u follows it: exact on every machine, off the jumps."""
-    runs = {"training_flop": np.array([2e24, 3e25, 2e26, 1e28, 1e36])}
+    runs = {"training_flops": np.array([2e24, 3e25, 2e26, 1e28, 1e36])}
     inputs = dataclasses.replace(run_of(), **runs)
 
     def total(inputs: Any) -> Any:
@@ -386,7 +386,7 @@ def scaled(inputs: Any, factors: Any) -> Any:
 
 def test_sensitivities_by_slope_and_by_solving() -> None:
     """On this machine the half threshold ends where no number of replicas is in time."""
-    data = sensitivities(run_of(training_flop=4e25), change=1e-5)
+    data = sensitivities(run_of(training_flops=4e25), change=1e-5)
     np.testing.assert_allclose(data.elasticity, data.solved, rtol=1e-4, atol=1e-5)
     wall = data.sel(result="wall").elasticity
     for parameter, expected in (("longest_run", 2.0), ("step_latency", -2.0), ("width", 0.0)):
@@ -460,7 +460,7 @@ def test_the_closed_form_in_its_three_stages() -> None:
     """Overlap, replicas, then three equal costs; the degrees always make up the devices."""
     found = jr.evaluate(
         "closed_form",
-        {"system": "h100-sxm5-10gb", "training_flop": 1e25, "devices": 1.0},
+        {"system": "h100-sxm5-10gb", "training_flops": 1e25, "devices": 1.0},
         axes={"devices": np.geomspace(130.0, 1e5, 60)},
     )
     stages = found.stage.values
@@ -484,15 +484,15 @@ def test_predecessor_counts() -> None:
 
 # ---- Bad input ----------------------------------------------------------------------------------
 
-RUN = {"system": "h100-sxm5", "training_flop": 1e26}
+RUN = {"system": "h100-sxm5", "training_flops": 1e26}
 BAD = [
     ("whole_batch", RUN | {"pipeline": -2.0}, "pipeline: expected a finite number above 0"),
     ("whole_batch", RUN | {"dta": 2.0}, "dta: no such field of BatchInputs. Did you mean 'data'?"),
-    ("limits", {"system": "h100-sxm5"}, "training_flop: missing"),
-    ("limits", {"training_flop": 1e26}, "system: missing"),
+    ("limits", {"system": "h100-sxm5"}, "training_flops: missing"),
+    ("limits", {"training_flops": 1e26}, "system: missing"),
     ("limits", RUN | {"system": "b200-nvs8"}, "system.network_bandwidth: not given"),
     ("limits", RUN | {"longest_run": "90 GB"}, "longest_run: 'GB' is not a time"),
-    ("limits", RUN | {"training_flop": 1e60}, "training_flop: expected a finite number"),
+    ("limits", RUN | {"training_flops": 1e60}, "training_flops: expected a finite number"),
     ("limits", RUN | {"detail": "threshold"}, "Did you mean 'thresholds'"),
     ("limits", RUN | {"system": "rtx-4080"}, "Did you mean 'rtx-4090'"),
     ("thresholds", {"system": "h100-sxm5", "target": 1.5}, "target: .* at most 1"),
@@ -520,7 +520,7 @@ def test_a_split_that_cannot_be_is_told() -> None:
 def swept() -> xr.Dataset:
     axes = {
         "system": ["h100-sxm5", "h100-sxm5-10gb"],
-        "training_flop": np.geomspace(1e23, 1e34, 23),
+        "training_flops": np.geomspace(1e23, 1e34, 23),
     }
     return jr.tabulate(limits, run_of(step_latency=1e-5), MARKED, axes=axes)
 
@@ -543,14 +543,14 @@ def test_picture_marks_thresholds_and_wall() -> None:
     expected = [*swept().threshold_80.values, *swept().threshold_50.values]
     np.testing.assert_allclose(marks, sorted(expected))
     assert any("latency wall at 1.39e31" in text.get_text() for text in axes.texts)
-    with pytest.raises(InputError, match="training_flop"):
-        jr.plot.draw(swept().isel(training_flop=0), "frontier")
+    with pytest.raises(InputError, match="training_flops"):
+        jr.plot.draw(swept().isel(training_flops=0), "frontier")
 
 
 def test_newton_needs_no_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time has at most six kinks: ten more steps change nothing."""
-    inputs = dataclasses.replace(run_of(), training_flop=np.geomspace(1e23, 1e33, 11))
-    problem = problem_of(inputs, inputs.training_flop)
+    inputs = dataclasses.replace(run_of(), training_flops=np.geomspace(1e23, 1e33, 11))
+    problem = problem_of(inputs, inputs.training_flops)
 
     def shares() -> Any:
         return jax.jit(lambda asked: point_by_point(frontier.best_split, asked))(problem)

@@ -204,18 +204,18 @@ def phases_time(phases: Phases) -> Number:
 
 
 def utilisation(
-    training_flop: Number, train_time: Number, devices: Number, arithmetic: Number, width: Number
+    training_flops: Number, train_time: Number, devices: Number, arithmetic: Number, width: Number
 ) -> Number:
     """Return the share of a rate that a run makes use of.
 
     u = C / (T n F / w)
 
     Assumes: F is the rate on numbers of one byte, and w divides it.
-    Units: training_flop [FLOP], train_time [s], devices [1], arithmetic (F) [FLOP/s], width [B]
+    Units: training_flops [FLOP], train_time [s], devices [1], arithmetic (F) [FLOP/s], width [B]
     -> [1].
     Source: fact sheet linear_data_movement, part B.
 
     >>> float(utilisation(8.0, 2.0, 2.0, 8.0, 2.0))
     0.5
     """
-    return training_flop * width / (train_time * devices * arithmetic)
+    return training_flops * width / (train_time * devices * arithmetic)

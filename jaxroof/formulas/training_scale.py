@@ -18,9 +18,9 @@ class Sizes(NamedTuple):
 
 
 def run_sizes(
-    training_flop: Number,
+    training_flops: Number,
     tokens_per_parameter: Number,
-    reference_flop: Number,
+    reference_flops: Number,
     reference_batch: Number,
     reference_layers: Number,
     batch_exponent: Number,
@@ -33,15 +33,15 @@ def run_sizes(
     d = sqrt(N / (2 h L))
 
     Assumes: two h d x d matrices a block hold all parameters; nothing is rounded.
-    Units: training_flop (C), reference_flop (C0) [FLOP]; the others [1] -> [1].
+    Units: training_flops (C), reference_flops (C0) [FLOP]; the others [1] -> [1].
     Source: fact sheet linear_data_movement, part B.
 
     >>> sizes = run_sizes(4.8e26, 20.0, 4.8e26, 4e6, 100.0, 0.2, 0.2, 5.0)
     >>> float(sizes.parameters), float(sizes.tokens), float(sizes.layers)
     (2000000000000.0, 40000000000000.0, 100.0)
     """
-    parameters = jnp.sqrt(training_flop / (6.0 * tokens_per_parameter))
-    scale = training_flop / reference_flop
+    parameters = jnp.sqrt(training_flops / (6.0 * tokens_per_parameter))
+    scale = training_flops / reference_flops
     layers = reference_layers * scale**depth_exponent
     return Sizes(
         parameters=parameters,
@@ -86,7 +86,7 @@ def latency_wall(
     longest_run: Number,
     latency: Number,
     tokens_per_parameter: Number,
-    reference_flop: Number,
+    reference_flops: Number,
     reference_batch: Number,
     reference_layers: Number,
     batch_exponent: Number,
@@ -98,7 +98,7 @@ def latency_wall(
 
     Assumes: the root of (D / B) 4 L tau = T_max; there is none without latency, where batches grow
     faster than steps, or beyond the range of a float.
-    Units: longest_run (T_max), latency (tau) [s]; reference_flop [FLOP]; the others [1] -> [FLOP].
+    Units: longest_run (T_max), latency (tau) [s]; reference_flops [FLOP]; the others [1] -> [FLOP].
     Source: fact sheet linear_data_movement, section C4.
 
     >>> wall, exists = latency_wall(4.0, 1.0, 6.0, 1.0, 8.0, 4.0, 0.0, 0.0)
@@ -107,9 +107,9 @@ def latency_wall(
     """
     growth = 0.5 + depth_exponent - batch_exponent
     waits = latency > 0.0
-    tokens = jnp.sqrt(tokens_per_parameter * reference_flop / 6.0)
+    tokens = jnp.sqrt(tokens_per_parameter * reference_flops / 6.0)
     steps = 4.0 * reference_layers * jnp.where(waits, latency, 1.0) * tokens
     room = jnp.log(longest_run * reference_batch / steps)
-    exponent = jnp.log(reference_flop) + room / jnp.where(growth > 0.0, growth, 1.0)
+    exponent = jnp.log(reference_flops) + room / jnp.where(growth > 0.0, growth, 1.0)
     exists = waits & (growth > 0.0) & (jnp.abs(exponent) < 690.0)
     return jnp.where(exists, jnp.exp(jnp.where(exists, exponent, 0.0)), 0.0), exists

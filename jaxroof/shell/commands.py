@@ -272,17 +272,9 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
     if "operation" in data.sizes:
         page.print(layer_table(data))
     else:
-        _print_grid(page, data)
+        print_grid(page, data)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
-
-
-def _print_grid(page: Console, data: xr.Dataset) -> None:
-    grid = tables.grid_table(data)
-    if grid is not None:
-        page.print(grid)
-    for sentence in words.sweep_sentences(data):
-        say(page, sentence)
 
 
 def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray, constrained: bool) -> int:

@@ -15,6 +15,7 @@ from jaxroof.engine.tabulate import tabulate
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES, estimator
+from jaxroof.estimators.operators.widths import DTYPES
 from jaxroof.hardware import System
 from jaxroof.named import system
 from jaxroof.shell import outputs
@@ -36,7 +37,7 @@ from jaxroof.views import roofline as views
 from jaxroof.views import roofs
 
 OPERATORS = "jaxroof.estimators.operators."  # where estimators of one operator live
-DTYPES = ("bf16",)  # unless told otherwise
+FORMATS = ("bf16",)  # unless told otherwise
 # Operators (and a choice of theirs) whose critical size is not that of their first letter: which it
 # is, and what arithmetic outlasts from there on.
 CRITICAL: dict[tuple[str, str | None], tuple[str, str]] = {
@@ -78,6 +79,8 @@ def roofline_command(
     said |= dict.fromkeys(width_paths(asked), "--dtypes") if dtypes else {}
     said |= {along.path: "--sweep"} if along else {}
     chosen = settings(sets, said)
+    for name in set(chosen) & {letter(field) for field in dimensions(asked).values()}:
+        raise refusal("--set", f"{name}: a size; expected it in --shape")
     every = _cases(asked, chosen, dtypes, system_names, number_format)
     parts = []
     for case in every:
@@ -142,7 +145,7 @@ def _cases(
 
 def _kinds(asked: Estimator, dtypes: Sequence[str]) -> list[tuple[str, str, str]]:
     """Return the formats of every case."""
-    kinds = [read_dtypes(text) for text in dtypes or DTYPES]
+    kinds = [read_dtypes(text) for text in dtypes or FORMATS]
     for kind in kinds:
         if kinds.count(kind) > 1:
             raise refusal("--dtypes", f"{_short(kind)}: given twice; expected each once")
@@ -267,7 +270,9 @@ def critical(asked: Estimator, recipe: Mapping[str, str]) -> dict[str, str]:
 def _print(data: xr.Dataset, is_sweep: bool, output: str | None) -> None:
     page, roof = console(), roofs.is_roofline(data)
     names = [name for name, _ in roofs.cases(data) if name]
-    on = f" {'on' if 'system' in said_of(data) else 'in'} {names[0]}" if len(names) == 1 else f", {len(names)} cases" if names else ""
+    on = f", {len(names)} cases" if names else ""
+    if len(names) == 1:
+        on = f" {'in' if names[0].partition(',')[0] in DTYPES else 'on'} {names[0]}"
     say(page, f"{data.attrs['title']}{on}", style="bold")
     if not roof:
         say(page, data.attrs["about"])

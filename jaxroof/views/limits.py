@@ -23,9 +23,9 @@ def flop(value: float) -> str:
 
 def limits_sentences(data: xr.Dataset) -> list[str]:
     """Return for every machine up to which run it is well used, and where latency ends it."""
-    if "relative_utilisation" not in data or "training_flop" not in data.dims:
+    if "relative_utilisation" not in data or "training_flops" not in data.dims:
         return []
-    dims = [str(dim) for dim in data.sizes if dim != "training_flop"]
+    dims = [str(dim) for dim in data.sizes if dim != "training_flops"]
     shape = [data.sizes[dim] for dim in dims]
     said, every = [], list(np.ndindex(*shape))
     for index in every[:MOST]:
@@ -50,7 +50,7 @@ def _sentence(one: xr.Dataset) -> str:
         wall = f"latency allows none beyond {flop(float(one.wall))}"
     if "threshold_80" not in one:
         share = one.relative_utilisation.values
-        runs = one.training_flop.values
+        runs = one.training_flops.values
         good = np.flatnonzero(share >= 0.5)
         last = flop(float(runs[good[-1]])) if len(good) else "none"
         return f"half of the rate is used up to {last} of the runs here; {wall}."

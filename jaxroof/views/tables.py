@@ -28,6 +28,7 @@ PARTS = {  # time parts of a step, as people say them
     "time_pipeline": "sends",
     "time_bubble": "bubble",
 }
+TELLING = ("step_time", "lower")  # results that a grid is printed by, before its first
 MEMORY = {
     "memory_activations": "activations",
     "memory_weights": "weights",
@@ -132,10 +133,11 @@ def sizes_table(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> Table:
 
 
 def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
-    """Return the step time (or the first result) over a grid of one or two axes, thinned."""
+    """Return the telling result (or the first) over a grid of one or two axes, thinned."""
     best = data.isel(rank=0) if "rank" in data.sizes else data
     dims = list(best.sizes)
-    name = "step_time" if "step_time" in best else str(next(iter(best.data_vars), ""))
+    first = str(next(iter(best.data_vars), ""))
+    name = next((telling for telling in TELLING if telling in best), first)
     if not 1 <= len(dims) <= 2 or name not in best:
         return None
     value = best[name]

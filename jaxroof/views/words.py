@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
+from jaxroof.views.limits import limits_sentences
 from jaxroof.views.plans import placement_words, plan_fields, plan_words
 from jaxroof.views.tables import MEMORY, PARTS, seconds, size, tick
 
@@ -151,15 +152,15 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
     """Return how large a grid was, its range, and where nothing fits and why."""
     best = data.isel(rank=0) if "rank" in data.sizes else data
     points = int(np.prod(list(best.sizes.values()), initial=1))
-    if "step_time" not in best:
-        return [f"{points:,} points."]
+    if "step_time" not in best or "feasible" not in best:
+        return [f"{_points(points)}.", *limits_sentences(best)]
     searched = "plans_legal" in best
     counted = (
         f", {int(data.attrs['combinations']):,} combinations of plan and point weighed"
         if searched
         else ""
     )
-    said = [f"{points:,} points{counted}."]
+    said = [f"{_points(points)}{counted}."]
     step, feasible = xr.broadcast(best.step_time, best.feasible)
     times = np.where(feasible.values, step.values, np.nan)
     if feasible.values.any():
@@ -178,6 +179,10 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
     if not feasible.values.all():
         said.append(_unfit(best, feasible.values) if searched else _refused(best, feasible.values))
     return said
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count:,} points"
 
 
 def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:

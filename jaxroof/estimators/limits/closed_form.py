@@ -24,7 +24,7 @@ class ClosedFormInputs:
     """A training run, the devices it has, and the machine; batches start from 4e6 tokens."""
 
     system: System
-    training_flop: Number = quantity(
+    training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
     )
     devices: Number = quantity("1", "Devices, at least as many as blocks.", symbol="n")
@@ -62,7 +62,7 @@ def step(inputs: ClosedFormInputs, recipe: None) -> ClosedFormReport:
     before; and where it hides nowhere, they freeze at their values for one device a block.
     """
     i = inputs
-    sizes, factor = sizes_of(i.training_flop, i.scaling), i.scaling.hidden_factor
+    sizes, factor = sizes_of(i.training_flops, i.scaling), i.scaling.hidden_factor
     rates = device_rates(i.pod_size, i.rate_width, i.system)
     work = 6.0 * sizes.parameters / sizes.layers
     math_time = i.width * work / rates.arithmetic
@@ -88,7 +88,7 @@ def step(inputs: ClosedFormInputs, recipe: None) -> ClosedFormReport:
 
 def example() -> ClosedFormInputs:
     """Return a run of 1e25 FLOP on 20,000 devices."""
-    return ClosedFormInputs(system=example_system(), training_flop=1e25, devices=20000.0)
+    return ClosedFormInputs(system=example_system(), training_flops=1e25, devices=20000.0)
 
 
 closed_form = Estimator(

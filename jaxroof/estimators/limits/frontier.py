@@ -84,7 +84,7 @@ def best_split(problem: Problem) -> Best:
     feasible = legal & enough & (time <= within) & (floor <= within)
     train_time = found.tokens / found.batch * larger(time, floor)
     devices = lanes.pipeline * lanes.product * train_time * problem.rates.arithmetic
-    share = jnp.where(feasible, u * problem.training_flop * problem.width / devices, 0.0)
+    share = jnp.where(feasible, u * problem.training_flops * problem.width / devices, 0.0)
     most = jnp.max(share)
     winner = jnp.argmax((share >= most * (1.0 - TIE)).T.reshape(-1))
     row, column = winner % lanes.product.shape[0], winner // lanes.product.shape[0]

@@ -30,7 +30,7 @@ class GrowthInputs:
     """A training run, how far its split has grown, and the machine."""
 
     system: System
-    training_flop: Number = quantity(
+    training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
     )
     steps: Number = quantity("1", "Steps of growth.", whole=True, zero=True, most=1e4, symbol="k")
@@ -96,7 +96,7 @@ def step(inputs: GrowthInputs, recipe: None) -> GrowthReport:
 def problem_of_growth(inputs: GrowthInputs) -> Problem:
     """Return the numbers of a point, without limit or latency."""
     return Problem(
-        training_flop=inputs.training_flop,
+        training_flops=inputs.training_flops,
         rates=device_rates(inputs.pod_size, inputs.rate_width, inputs.system),
         width=inputs.width,
         coefficient=inputs.traffic_coefficient,
@@ -178,7 +178,7 @@ def _cheapest(problem: Problem, growth: Number, options: jax.Array) -> _Grown:
 
 def example() -> GrowthInputs:
     """Return ten doublings of a run of 1e26 FLOP."""
-    return GrowthInputs(system=example_system(), training_flop=1e26, steps=10.0)
+    return GrowthInputs(system=example_system(), training_flops=1e26, steps=10.0)
 
 
 growth = Estimator(

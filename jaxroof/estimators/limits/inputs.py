@@ -21,7 +21,7 @@ class Scaling:
     tokens_per_parameter: Number = quantity(
         "1", "Training tokens of each parameter.", default=20.0, symbol="rho"
     )
-    reference_flop: Number = quantity(
+    reference_flops: Number = quantity(
         "FLOP", "Run whose batch and depth are given.", default=1e25, most=1e45, symbol="C0"
     )
     reference_batch: Number = quantity(
@@ -51,12 +51,12 @@ class Scaling:
     )
 
 
-def sizes_of(training_flop: Number, scaling: Scaling) -> Sizes:
+def sizes_of(training_flops: Number, scaling: Scaling) -> Sizes:
     """Return the sizes that a scaling gives a run."""
     return run_sizes(
-        training_flop,
+        training_flops,
         scaling.tokens_per_parameter,
-        scaling.reference_flop,
+        scaling.reference_flops,
         scaling.reference_batch,
         scaling.reference_layers,
         scaling.batch_exponent,
@@ -85,7 +85,7 @@ def wall_of(inputs: Any) -> tuple[Number, Number]:
         inputs.longest_run,
         inputs.step_latency,
         scaling.tokens_per_parameter,
-        scaling.reference_flop,
+        scaling.reference_flops,
         scaling.reference_batch,
         scaling.reference_layers,
         scaling.batch_exponent,

@@ -17,7 +17,7 @@ from jaxroof.records import Number
 class Problem(NamedTuple):
     """A training run, its limits and the device, less the number formats and names."""
 
-    training_flop: Number
+    training_flops: Number
     rates: Rates
     width: Number
     coefficient: Number
@@ -35,10 +35,10 @@ class Outcome(NamedTuple):
     utilisation: Number  # of the sustained rate
 
 
-def problem_of(inputs: Any, training_flop: Number) -> Problem:
+def problem_of(inputs: Any, training_flops: Number) -> Problem:
     """Return the numbers of a point out of its inputs."""
     return Problem(
-        training_flop=training_flop,
+        training_flops=training_flops,
         rates=device_rates(inputs.pod_size, inputs.rate_width, inputs.system),
         width=inputs.width,
         coefficient=inputs.traffic_coefficient,
@@ -50,7 +50,7 @@ def problem_of(inputs: Any, training_flop: Number) -> Problem:
 
 def sizes(problem: Problem) -> Sizes:
     """Return the sizes of a point's model."""
-    return sizes_of(problem.training_flop, problem.scaling)
+    return sizes_of(problem.training_flops, problem.scaling)
 
 
 def phases_sum(problem: Problem, split: Degrees) -> Number:
@@ -79,7 +79,7 @@ def outcome(problem: Problem, split: Degrees) -> Outcome:
     train_time = found.tokens / found.batch * batch_time
     devices = split.pipeline * split.data * split.hidden_tensor * split.residual_tensor
     share = costs.utilisation(
-        problem.training_flop, train_time, devices, problem.rates.arithmetic, problem.width
+        problem.training_flops, train_time, devices, problem.rates.arithmetic, problem.width
     )
     return Outcome(batch_time, train_time, devices, share)
 

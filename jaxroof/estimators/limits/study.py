@@ -39,7 +39,7 @@ class LimitsInputs:
     """A training run, how long it may take, and the machine."""
 
     system: System
-    training_flop: Number = quantity(
+    training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
     )
     longest_run: Number = quantity("s", "Longest run that is allowed.", default=SEASON, symbol="T")
@@ -125,7 +125,7 @@ def _both(asked: tuple[Problem, Number]) -> Crossing:
 
 def _fields(inputs: LimitsInputs) -> dict[str, Any]:
     """Return the fields of a report; the best split is searched point by point."""
-    problem = problem_of(inputs, inputs.training_flop)
+    problem = problem_of(inputs, inputs.training_flops)
     best = point_by_point(best_split, problem)
     split, found = refined(problem, best)
     wall, exists = wall_of(inputs)
@@ -151,7 +151,7 @@ def _fields(inputs: LimitsInputs) -> dict[str, Any]:
 def example() -> LimitsInputs:
     """Return a run of 3e25 FLOP over a slow network, with a latency of 1 us a step."""
     return LimitsInputs(
-        system=named.system("h100-sxm5-10gb"), training_flop=3e25, step_latency=1e-6
+        system=named.system("h100-sxm5-10gb"), training_flops=3e25, step_latency=1e-6
     )
 
 

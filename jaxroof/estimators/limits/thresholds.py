@@ -68,7 +68,7 @@ def step(inputs: ThresholdInputs, recipe: None) -> ThresholdReport:
     found = point_by_point(_crossing, (problem, inputs.target, first_tenth(wall, exists)))
     threshold = with_slope(problem, inputs.target, found)
     run = jnp.where(found.found, threshold, ANY_RUN)
-    _, reached = refined(problem._replace(training_flop=run), found.best)
+    _, reached = refined(problem._replace(training_flops=run), found.best)
     return ThresholdReport(
         threshold=threshold,
         found=found.found,

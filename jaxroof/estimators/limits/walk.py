@@ -26,7 +26,7 @@ ACTIVE = 1e-6  # a bound holds at the crossing when it is as close as this, rela
 class Crossing(NamedTuple):
     """Where a target is last reached, the best split there, and the share just above."""
 
-    training_flop: Number
+    training_flops: Number
     best: Best
     beyond: Number
     found: Number
@@ -55,7 +55,7 @@ def crossing(problem: Problem, target: Number, start: Number) -> Crossing:
         walking = state.walking
         middle = 0.5 * (state.below + state.above)
         exponent = jnp.where(walking, state.tenth / 10.0, middle)
-        found = best_split(problem._replace(training_flop=10.0**exponent))
+        found = best_split(problem._replace(training_flops=10.0**exponent))
         reached = found.utilisation >= target
         on = walking & ~reached
         return _State(
@@ -112,22 +112,22 @@ def with_slope(problem: Problem, target: Number, found: Crossing) -> Number:
     token a replica or a microbatch, more stages than blocks, no time for latency, or for any
     number of replicas. The slope is that of the root of this bound; 0 where none is close.
     """
-    return jnp.where(found.found, found.training_flop, 0.0)
+    return jnp.where(found.found, found.training_flops, 0.0)
 
 
 @with_slope.defjvp
 def _with_slope_jvp(primals: Any, tangents: Any) -> tuple[Number, Number]:
     problem, target, found = primals
-    flop = found.training_flop
-    asked = jax.tree.map(jnp.asarray, problem._replace(training_flop=flop))
+    flop = found.training_flops
+    asked = jax.tree.map(jnp.asarray, problem._replace(training_flops=flop))
 
     def bounds(problem: Problem, target: Number) -> list[Number]:
         return _bounds(problem, target, found.best)
 
     values, change_of = jax.linearize(bounds, asked, target)
     still = jax.tree.map(jnp.zeros_like, (asked, target))
-    slopes = change_of(still[0]._replace(training_flop=jnp.ones_like(flop)), still[1])
-    moved = jax.tree.map(jnp.asarray, tangents[0])._replace(training_flop=still[0].training_flop)
+    slopes = change_of(still[0]._replace(training_flops=jnp.ones_like(flop)), still[1])
+    moved = jax.tree.map(jnp.asarray, tangents[0])._replace(training_flops=still[0].training_flops)
     moves = change_of(moved, tangents[1])
     nearest: Number = jnp.inf
     change: Number = 0.0

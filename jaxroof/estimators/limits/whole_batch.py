@@ -24,7 +24,7 @@ class BatchInputs:
     """A training run, its split and the machine; degrees are real numbers."""
 
     system: System
-    training_flop: Number = quantity(
+    training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
     )
     pipeline: Number = quantity("1", "Pipeline stages.", default=1.0)
@@ -80,7 +80,7 @@ def step(inputs: BatchInputs, recipe: None) -> BatchReport:
     """Return the phases and the times of a batch on a given split."""
     i = inputs
     split = Degrees(i.pipeline, i.data, i.hidden_tensor, i.residual_tensor, i.microbatches)
-    sizes = sizes_of(i.training_flop, i.scaling)
+    sizes = sizes_of(i.training_flops, i.scaling)
     rates = device_rates(i.pod_size, i.rate_width, i.system)
     phases = costs.batch_phases(
         sizes, split, rates, i.width, i.scaling.hidden_factor, i.traffic_coefficient
@@ -88,7 +88,7 @@ def step(inputs: BatchInputs, recipe: None) -> BatchReport:
     batch_time = costs.phases_time(phases)
     train_time = sizes.tokens / sizes.batch * batch_time
     devices = i.pipeline * i.data * i.hidden_tensor * i.residual_tensor
-    relative = costs.utilisation(i.training_flop, train_time, devices, rates.arithmetic, i.width)
+    relative = costs.utilisation(i.training_flops, train_time, devices, rates.arithmetic, i.width)
     whole = functools.reduce(operator.and_, (degree >= 1.0 for degree in split))
     fields = ("boundary", "reducing", "sustained", "bubble")
     resources = ("math", "memory", "network")
@@ -113,7 +113,7 @@ def example() -> BatchInputs:
     """Return a run of 1e27 FLOP on 8,192 devices."""
     return BatchInputs(
         system=example_system(),
-        training_flop=1e27,
+        training_flops=1e27,
         pipeline=8.0,
         data=64.0,
         hidden_tensor=8.0,

@@ -95,6 +95,8 @@ def _kind(data: xr.Dataset) -> str:
             return kind
     if "measured" in data and "op" in data.coords:
         return "collectives_against_measured"
+    if "relative_utilisation" in data and "training_flops" in data.sizes:
+        return "frontier"
     kept = best(data)
     dims = set(map(str, kept.sizes))
     numbers = dims - {*named(kept), "gpus"}

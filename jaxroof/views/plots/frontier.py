@@ -26,8 +26,8 @@ def frontier(data: xr.Dataset) -> Figure:
     Raises: InputError where the data have no utilisation over runs.
     """
     kept = choose.best(data)
-    choose.needs(kept, "frontier", ("relative_utilisation",), ("training_flop",))
-    dims = [str(dim) for dim in kept.sizes if dim != "training_flop"]
+    choose.needs(kept, "frontier", ("relative_utilisation",), ("training_flops",))
+    dims = [str(dim) for dim in kept.sizes if dim != "training_flops"]
     lines = "system" if "system" in dims else dims[-1] if dims else ""
     parts = choose.panels(kept, [dim for dim in dims if dim != lines])
     across = min(ACROSS, len(parts))
@@ -54,7 +54,7 @@ def frontier(data: xr.Dataset) -> Figure:
 def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
     """Draw the lines of one panel with their marks, and what they are in its legend."""
     names = _names(part, lines)
-    runs = part.training_flop.values
+    runs = part.training_flops.values
     axes.set_xscale("log")
     axes.set_xlim(runs[0], runs[-1])
     axes.set_ylim(0.0, 1.08)
@@ -93,8 +93,8 @@ def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
 
 def _room(axes: Axes, part: xr.Dataset) -> float:
     """Return where, of the width, the widest gap is between all that crosses the legend's band."""
-    share = part.relative_utilisation.transpose("training_flop", ...).values
-    runs = np.log(part.training_flop.values)
+    share = part.relative_utilisation.transpose("training_flops", ...).values
+    runs = np.log(part.training_flops.values)
     share = share.reshape(len(runs), -1)
     low, high = np.minimum(share[1:], share[:-1]), np.maximum(share[1:], share[:-1])
     crossed = np.any((low < BAND[1]) & (high > BAND[0]), axis=1)

@@ -20,8 +20,9 @@ LINKS = {  # by the links that messages take: words, colour
     "nvlink": ("messages, fast links", style.PURPLE),
     "ib": ("messages, slow links", style.VERMILION),
 }
-HIDDEN = "where the lesser of arithmetic and HBM ends"
+HIDDEN = "where the other of the two ends"
 GAP = 1.4  # bars between two blocks, where the name of the next one stands
+MOST_COLUMNS = 4  # of the legend
 LEAST = 0.005  # share of the longest bar from which a hidden time is marked
 
 
@@ -125,5 +126,7 @@ def _legend(made: Figure, data: xr.Dataset) -> None:
     tick = Line2D(
         [], [], color="white", marker="|", markersize=11, markeredgewidth=2, linestyle="none"
     )
-    box = made.legend([*handles, tick], [*entries, HIDDEN], loc="outside lower center", ncols=3)
+    said = [*entries, HIDDEN]
+    columns = 3 if len(said) > MOST_COLUMNS else len(said)
+    box = made.legend([*handles, tick], said, loc="outside lower center", ncols=columns)
     box.get_frame().set_facecolor("#E4E4E4")
