@@ -116,7 +116,7 @@ Examples:
 @click.option("--overwrite", is_flag=True, help="Start a .zarr file anew, whatever it holds.")
 def run(**options: Any) -> None:
     """Run a sweep file and print what it found; go on with a .zarr file that was stopped."""
-    from jaxroof.shell.commands import run_command
+    from jaxroof.shell.runs import run_command
 
     process.start()
     sys.exit(run_command(**options))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import sys
-import time
 
 import numpy as np
 import xarray as xr
@@ -17,7 +16,6 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.legality import RULES
 from jaxroof.estimators.training.step import memory_limit, training
-from jaxroof.files import run as run_file
 from jaxroof.named import model, system
 from jaxroof.settings import settle
 from jaxroof.shell.options import (
@@ -35,7 +33,6 @@ from jaxroof.views.layers import layer_table
 from jaxroof.views.layers import layers as layers_of
 from jaxroof.views.plans import SHORT
 from jaxroof.views.plans import plan_fields as fields_of
-from jaxroof.views.progress import progress_bar
 
 
 def console() -> Console:
@@ -254,27 +251,6 @@ def _shared(plan: dict[str, int]) -> str:
         said += f" and {plan['fast_context']} of the {plan['context']} context ranks"
     panels = f"; {plan['panels']} panels" if plan["panels"] > 1 else ""
     return f"{said} share a fast domain{panels}"
-
-
-def run_command(file: str, output: str | None, chunk: int | None, overwrite: bool) -> int:
-    """Run a sweep file, print what it found and write it; return the exit status."""
-    start = time.perf_counter()
-    with progress_bar(Console(stderr=True)) as bar:
-        task = bar.add_task("evaluating", total=None)
-
-        def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
-        data = run_file(file, progress, output=output, chunk=chunk, overwrite=overwrite)
-    took = time.perf_counter() - start
-    page = console()
-    say(page, data.attrs["title"], style="bold")
-    if "operation" in data.sizes:
-        page.print(layer_table(data))
-    else:
-        print_grid(page, data)
-    print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
-    return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
 
 
 def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray, constrained: bool) -> int:

@@ -8,6 +8,7 @@ from jaxroof import named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.limits.inputs import (
     LARGEST_RUN,
+    DeviceInputs,
     Scaling,
     device_rates,
     example_system,
@@ -15,24 +16,17 @@ from jaxroof.estimators.limits.inputs import (
 )
 from jaxroof.formulas.arithmetic import smaller
 from jaxroof.formulas.older_models import crowd
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 
 @record
-class ClosedFormInputs:
+class ClosedFormInputs(DeviceInputs):
     """A training run, the devices it has, and the machine; batches start from 4e6 tokens."""
 
-    system: System
     training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
     )
     devices: Number = quantity("1", "Devices, at least as many as blocks.", symbol="n")
-    width: Number = quantity("B", "Bytes of one number.", default=2.0, symbol="w")
-    rate_width: Number = quantity(
-        "B", "Bytes of the numbers that the matrix rate is for.", default=2.0
-    )
-    pod_size: Number = quantity("1", "Accelerators taken as one device.", default=1.0)
     scaling: Scaling = Scaling(reference_batch=4e6)
 
 

@@ -7,7 +7,12 @@ import jax.numpy as jnp
 
 from jaxroof import named
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.limits.inputs import LARGEST_RUN, Scaling, device_rates, example_system
+from jaxroof.estimators.limits.inputs import (
+    LARGEST_RUN,
+    RunInputs,
+    device_rates,
+    example_system,
+)
 from jaxroof.estimators.limits.problem import (
     Problem,
     outcome,
@@ -16,7 +21,6 @@ from jaxroof.estimators.limits.problem import (
 )
 from jaxroof.formulas.arithmetic import smaller
 from jaxroof.formulas.data_movement import Degrees
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 MICROBATCHES = 23.0  # M stays below 2^23
@@ -26,10 +30,9 @@ UNLIMITED = 1e30  # s: no limit on the run, and no latency
 
 
 @record
-class GrowthInputs:
+class GrowthInputs(RunInputs):
     """A training run, how far its split has grown, and the machine."""
 
-    system: System
     training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
     )
@@ -37,15 +40,6 @@ class GrowthInputs:
     growth: Number = quantity(
         "1", "Growth of one degree in a step: 1 doubles it.", default=1.0, most=1e3, symbol="g"
     )
-    width: Number = quantity("B", "Bytes of one number.", default=2.0, symbol="w")
-    rate_width: Number = quantity(
-        "B", "Bytes of the numbers that the matrix rate is for.", default=2.0
-    )
-    traffic_coefficient: Number = quantity(
-        "1", "Words sent and received for each word that ranks add up.", default=2.0, symbol="kappa"
-    )
-    pod_size: Number = quantity("1", "Accelerators taken as one device.", default=1.0)
-    scaling: Scaling = Scaling()
 
 
 @record

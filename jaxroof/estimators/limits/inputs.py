@@ -51,6 +51,38 @@ class Scaling:
     )
 
 
+@record
+class DeviceInputs:
+    """The machine, and the numbers that it works on."""
+
+    system: System
+    width: Number = quantity("B", "Bytes of one number.", default=2.0, symbol="w")
+    rate_width: Number = quantity(
+        "B", "Bytes of the numbers that the matrix rate is for.", default=2.0
+    )
+    pod_size: Number = quantity("1", "Accelerators taken as one device.", default=1.0)
+
+
+@record
+class RunInputs(DeviceInputs):
+    """The same, how runs scale, and what adding numbers up costs."""
+
+    traffic_coefficient: Number = quantity(
+        "1", "Words sent and received for each word that ranks add up.", default=2.0, symbol="kappa"
+    )
+    scaling: Scaling = Scaling()
+
+
+@record
+class TimedInputs(RunInputs):
+    """The same, with the time that a run may take."""
+
+    longest_run: Number = quantity("s", "Longest run that is allowed.", default=SEASON, symbol="T")
+    step_latency: Number = quantity(
+        "s", "Time of one step of communication.", default=0.0, zero=True, symbol="tau"
+    )
+
+
 def sizes_of(training_flops: Number, scaling: Scaling) -> Sizes:
     """Return the sizes that a scaling gives a run."""
     return run_sizes(

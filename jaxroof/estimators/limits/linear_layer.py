@@ -4,35 +4,28 @@ from typing import Any
 
 from jaxroof import named
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.limits.inputs import device_rates, example_system
+from jaxroof.estimators.limits.inputs import DeviceInputs, device_rates, example_system
 from jaxroof.formulas import data_movement as costs
 from jaxroof.formulas.arithmetic import larger
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 
 @record
-class LayerInputs:
+class LayerInputs(DeviceInputs):
     """A layer's widths, how it is split and the tokens that pass through it.
 
     Degrees are real numbers and need not divide anything.
     """
 
-    system: System
     inputs: Number = quantity("1", "Width that enters the layer.", symbol="I")
     outputs: Number = quantity("1", "Width that leaves the layer.", symbol="O")
     tokens: Number = quantity("token", "Tokens of one microbatch, all replicas.", symbol="b")
     input_ranks: Number = quantity("1", "Devices that share the entering width.", default=1.0)
     output_ranks: Number = quantity("1", "Devices that share the leaving width.", default=1.0)
     data: Number = quantity("1", "Data-parallel degree.", default=1.0)
-    width: Number = quantity("B", "Bytes of one number.", default=2.0, symbol="w")
-    rate_width: Number = quantity(
-        "B", "Bytes of the numbers that the matrix rate is for.", default=2.0
-    )
     traffic_coefficient: Number = quantity(
         "1", "Words sent and received for each word that ranks add up.", default=3.0, symbol="kappa"
     )
-    pod_size: Number = quantity("1", "Accelerators taken as one device.", default=1.0)
 
 
 @record

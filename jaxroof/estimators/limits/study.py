@@ -10,11 +10,10 @@ import jax.numpy as jnp
 from jaxroof import named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.limits.frontier import best_split, refined
-from jaxroof.estimators.limits.inputs import LARGEST_RUN, SEASON, Scaling, wall_of
+from jaxroof.estimators.limits.inputs import LARGEST_RUN, TimedInputs, wall_of
 from jaxroof.estimators.limits.problem import Problem, point_by_point, problem_of, sizes
 from jaxroof.estimators.limits.walk import Crossing, crossings, first_tenth, with_slope
 from jaxroof.formulas.training_scale import step_slack
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 SHARES = (0.5, 0.8)  # of the sustained rate, whose largest runs are told
@@ -35,26 +34,12 @@ class LimitsRecipe:
 
 
 @record
-class LimitsInputs:
+class LimitsInputs(TimedInputs):
     """A training run, how long it may take, and the machine."""
 
-    system: System
     training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
     )
-    longest_run: Number = quantity("s", "Longest run that is allowed.", default=SEASON, symbol="T")
-    step_latency: Number = quantity(
-        "s", "Time of one step of communication.", default=0.0, zero=True, symbol="tau"
-    )
-    width: Number = quantity("B", "Bytes of one number.", default=2.0, symbol="w")
-    rate_width: Number = quantity(
-        "B", "Bytes of the numbers that the matrix rate is for.", default=2.0
-    )
-    traffic_coefficient: Number = quantity(
-        "1", "Words sent and received for each word that ranks add up.", default=2.0, symbol="kappa"
-    )
-    pod_size: Number = quantity("1", "Accelerators taken as one device.", default=1.0)
-    scaling: Scaling = Scaling()
 
 
 @record

@@ -7,10 +7,9 @@ import jax.numpy as jnp
 from jaxroof import named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.limits.frontier import refined
-from jaxroof.estimators.limits.inputs import SEASON, Scaling, wall_of
+from jaxroof.estimators.limits.inputs import TimedInputs, wall_of
 from jaxroof.estimators.limits.problem import Problem, point_by_point, problem_of
 from jaxroof.estimators.limits.walk import Crossing, crossing, first_tenth, with_slope
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 JUMP = 1e-6  # a relative fall of the share that is no rounding
@@ -18,26 +17,12 @@ ANY_RUN = 1e25  # FLOP; stands where there is no threshold
 
 
 @record
-class ThresholdInputs:
+class ThresholdInputs(TimedInputs):
     """A share to reach, how long a run may take, and the machine."""
 
-    system: System
     target: Number = quantity(
         "1", "Share of the sustained rate that is to be used.", default=0.8, most=1.0, symbol="f"
     )
-    longest_run: Number = quantity("s", "Longest run that is allowed.", default=SEASON, symbol="T")
-    step_latency: Number = quantity(
-        "s", "Time of one step of communication.", default=0.0, zero=True, symbol="tau"
-    )
-    width: Number = quantity("B", "Bytes of one number.", default=2.0, symbol="w")
-    rate_width: Number = quantity(
-        "B", "Bytes of the numbers that the matrix rate is for.", default=2.0
-    )
-    traffic_coefficient: Number = quantity(
-        "1", "Words sent and received for each word that ranks add up.", default=2.0, symbol="kappa"
-    )
-    pod_size: Number = quantity("1", "Accelerators taken as one device.", default=1.0)
-    scaling: Scaling = Scaling()
 
 
 @record

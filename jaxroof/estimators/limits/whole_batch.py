@@ -8,22 +8,20 @@ from jaxroof import named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.limits.inputs import (
     LARGEST_RUN,
-    Scaling,
+    RunInputs,
     device_rates,
     example_system,
     sizes_of,
 )
 from jaxroof.formulas import data_movement as costs
 from jaxroof.formulas.data_movement import Degrees
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 
 @record
-class BatchInputs:
+class BatchInputs(RunInputs):
     """A training run, its split and the machine; degrees are real numbers."""
 
-    system: System
     training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
     )
@@ -32,15 +30,6 @@ class BatchInputs:
     hidden_tensor: Number = quantity("1", "Devices that share the hidden width.", default=1.0)
     residual_tensor: Number = quantity("1", "Devices that share the residual width.", default=1.0)
     microbatches: Number = quantity("1", "Microbatches of a batch.", default=1.0, symbol="M")
-    width: Number = quantity("B", "Bytes of one number.", default=2.0, symbol="w")
-    rate_width: Number = quantity(
-        "B", "Bytes of the numbers that the matrix rate is for.", default=2.0
-    )
-    traffic_coefficient: Number = quantity(
-        "1", "Words sent and received for each word that ranks add up.", default=2.0, symbol="kappa"
-    )
-    pod_size: Number = quantity("1", "Accelerators taken as one device.", default=1.0)
-    scaling: Scaling = Scaling()
 
 
 @record

@@ -1,0 +1,48 @@
+"""What `jaxroof run` does: a sweep file run, written, and printed as a table and in sentences."""
+
+import sys
+import time
+
+import xarray as xr
+from rich.console import Console
+
+from jaxroof.files import run as run_file
+from jaxroof.shell.commands import console, say
+from jaxroof.views import roofline, roofs, tables, words
+from jaxroof.views.layers import layer_table
+from jaxroof.views.progress import progress_bar
+
+
+def run_command(file: str, output: str | None, chunk: int | None, overwrite: bool) -> int:
+    """Run a sweep file, print what it found and write it; return the exit status."""
+    start = time.perf_counter()
+    with progress_bar(Console(stderr=True)) as bar:
+        task = bar.add_task("evaluating", total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        data = run_file(file, progress, output=output, chunk=chunk, overwrite=overwrite)
+    took = time.perf_counter() - start
+    page = console()
+    say(page, data.attrs["title"], style="bold")
+    if "operation" in data.sizes:
+        page.print(layer_table(data))
+    else:
+        _print_grid(page, data)
+    print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
+    return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
+
+
+def _print_grid(page: Console, data: xr.Dataset) -> None:
+    """Print a grid by its telling result, or one point with all of its results; then sentences."""
+    if data.sizes or "feasible" in data:
+        grid = tables.grid_table(data)
+        if grid is not None:
+            page.print(grid)
+    else:
+        for sentence in roofline.shape_sentences(data) if roofs.is_roofline(data) else ():
+            say(page, sentence)
+        page.print(roofline.result_table(data))
+    for sentence in words.sweep_sentences(data):
+        say(page, sentence)
