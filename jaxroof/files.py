@@ -20,12 +20,14 @@ from jaxroof.engine.task import Task, task
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.step import training
+from jaxroof.estimators.unfused.step import unfused
 from jaxroof.named import system
 from jaxroof.own import estimator_of
 from jaxroof.settings import paths_of as fields_of
 from jaxroof.settings import settle
 from jaxroof.units import parse
 from jaxroof.views.layers import layers
+from jaxroof.views.unfused import unfused_layers
 from jaxroof.written import axes, known, load, table, text, typed
 
 KEYS = (
@@ -33,7 +35,8 @@ KEYS = (
     "search", "axes",
 )  # fmt: skip
 RECORDS = ("model", "system")  # that a name stands for
-ANSWERS = ("step", "layers")  # of a training step: its results, or its layer by operation
+LAYERS = {training: layers, unfused: unfused_layers}  # of one layer by operation
+ANSWERS = ("step", "layers")  # the results, or one layer by operation
 SEARCH_KEYS = {"top": int, "where": str, "objective": str, "placements": bool}
 
 
@@ -80,7 +83,7 @@ def run(
         return long_sweep(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
     with named(path):
         if asked is None:
-            data = layers(sweep.inputs, sweep.recipe).assign_attrs(about)
+            data = LAYERS[sweep.estimator](sweep.inputs, sweep.recipe).assign_attrs(about)
         else:
             data = evaluated(asked, progress)
     if output is not None:
@@ -125,7 +128,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     estimator = _estimator(written, path.parent)
     varied = axes(table(written, "axes"), folder=path.parent)
     inputs = _inputs(written, path.parent, estimator, varied)
-    settings = _settings(written)
+    settings = _settings(written, estimator)
     placement = settings.pop("placement", None)
     given = set(estimator.plan_fields) & set(settings)
     moved = any(name.startswith("plan.") for name in paths_of(varied))
@@ -155,26 +158,34 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
         options=options,
         searched=searched,
         picture=text(written, "picture", ""),
-        answer=_answer(written, inputs),
+        answer=_answer(written, inputs, estimator),
     )
 
 
-def _answer(written: Mapping[str, Any], inputs: Any) -> str:
+def _answer(written: Mapping[str, Any], inputs: Any, estimator: Estimator) -> str:
     """Return what is asked for: the step, or the operations of one layer."""
     answer = text(written, "answer", "step")
     if answer not in ANSWERS:
         raise unknown("answer", answer, "answer", ANSWERS)
     if answer == "layers" and (getattr(inputs, "plan", None) is None or table(written, "axes")):
         raise refusal("answer", "layers are of one plan; expected its degrees in plan and no axes")
+    if answer == "layers" and estimator not in LAYERS:
+        raise refusal("answer", f"{estimator.name} has no layers; expected training or unfused")
     return answer
 
 
-def _settings(written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what [plan] and [set] change together, each field once."""
+def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any]:
+    """Return what [plan] and [set] change together, each field once.
+
+    Degrees of an estimator that has a plan among its inputs alone are paths of those.
+    """
     plan, changes = table(written, "plan"), table(written, "set")
-    for key in changes:
-        if key in plan:
-            raise refusal(f"set.{key}", "given in plan too; expected it once")
+    inside = dict(fields_of(estimator.inputs)) if estimator.plan is None else {}
+    plan = {f"plan.{key}" if f"plan.{key}" in inside else key: plan[key] for key in plan}
+    for name, given in (("plan", plan), ("inputs", dict(_flat(table(written, "inputs"))))):
+        for key in changes:
+            if key in given:
+                raise refusal(f"set.{key}", f"given in {name} too; expected it once")
     return {**plan, **changes}
 
 
@@ -207,6 +218,8 @@ def _inputs(
         elif key not in varied and not any(path.startswith(f"{key}.") for path in given):
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
     if "format" in written:
+        if "system" in varied:
+            raise refusal("format", "not of the systems of an axis; expected one system, or none")
         if "system" not in given:
             raise refusal("format", "without a system; expected it beside the name of one")
         given["system"] = system(given["system"], text(written, "format", ""))

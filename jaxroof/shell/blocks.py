@@ -1,12 +1,10 @@
 """What `jaxroof layers` does, by estimator: the operations of one layer, printed and written."""
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.store import writable, write
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
 from jaxroof.estimators.unfused.recipe import Recipe, Variant
@@ -15,6 +13,7 @@ from jaxroof.estimators.unfused.step import unfused
 from jaxroof.named import model, system
 from jaxroof.records import checked
 from jaxroof.settings import settle
+from jaxroof.shell import outputs
 from jaxroof.shell.commands import console, layers_command, say
 from jaxroof.shell.options import PLAN_FIELDS, plan_fields, settings
 from jaxroof.views.plans import SHORT
@@ -49,8 +48,7 @@ def unfused_command(
     output: str | None,
 ) -> None:
     """Print the two tables of the unfused blocks and their sums over all layers."""
-    if output is not None:
-        writable(output)
+    outputs.check(output)
     if split != "1d":
         ways = " or ".join(variant.value for variant in Variant)
         text = f"the unfused blocks have no split, given {split!r}; expected --set variant={ways}"
@@ -64,8 +62,7 @@ def unfused_command(
         text = "the ends of a block are split by tp; expected --set variant=sequence_parallel"
         raise refusal("--plan", f"sp={int(plan.sequence)}: {text}, or no sp")
     data = unfused_layers(inputs, recipe)
-    if output is not None:
-        write(data, output)
+    outputs.deliver(output, data, lambda plots: plots.draw(data))
     page = console()
     for table in block_tables(data, page.width):
         page.print(table)
@@ -74,8 +71,7 @@ def unfused_command(
     for sentence in (_shares(report), _dropped(inputs, recipe)):
         if sentence:
             say(page, sentence)
-    if output is not None:
-        print(f"wrote {output}", file=sys.stderr)
+    outputs.tell(output)
 
 
 def _plan(text: str) -> Plan:

@@ -18,6 +18,7 @@ from jaxroof.estimators.training.legality import RULES
 from jaxroof.estimators.training.step import memory_limit, training
 from jaxroof.named import model, system
 from jaxroof.settings import settle
+from jaxroof.shell import outputs
 from jaxroof.shell.options import (
     PLAN_FIELDS,
     own_plan,
@@ -207,8 +208,7 @@ def layers_command(
     output: str | None,
 ) -> None:
     """Print one layer's operations under a plan."""
-    if output is not None:
-        writable(output)
+    outputs.check(output)
     given = plan_fields("--plan", plan_text)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     fixed = {name: option for name, option in SAID.items() if name != "global_batch"}
@@ -219,8 +219,7 @@ def layers_command(
     refuse_illegal("--plan", full, inputs, recipe)
     plan = Plan(**{f: np.float64(v) for f, v in full.items()})
     data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
-    if output is not None:
-        write(data, output)
+    outputs.deliver(output, data, lambda plots: plots.draw(data))
     page = console()
     page.print(layer_table(data))
     parts = (f"{part}_backward" for part in ("compute", "memory", "tensor"))
@@ -235,8 +234,7 @@ def layers_command(
     if again > 1e-12 * float(data.time_backward.sum()):
         extra = f"{again * 1e6:.4g} us of forward work done again"
         say(page, f"The backward total holds {extra}, which the parts beside it leave out.")
-    if output is not None:
-        print(f"wrote {output}", file=sys.stderr)
+    outputs.tell(output)
 
 
 def _batch(plan: dict[str, int]) -> int:

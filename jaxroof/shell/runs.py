@@ -11,6 +11,7 @@ from jaxroof.shell.commands import console, say
 from jaxroof.views import roofline, roofs, tables, words
 from jaxroof.views.layers import layer_table
 from jaxroof.views.progress import progress_bar
+from jaxroof.views.unfused import block_tables
 
 
 def run_command(file: str, output: str | None, chunk: int | None, overwrite: bool) -> int:
@@ -27,7 +28,10 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
     page = console()
     say(page, data.attrs["title"], style="bold")
     if "operation" in data.sizes:
-        page.print(layer_table(data))
+        for each in (
+            block_tables(data, page.width) if "block" in data.coords else [layer_table(data)]
+        ):
+            page.print(each)
     else:
         _print_grid(page, data)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)

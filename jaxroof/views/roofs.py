@@ -34,7 +34,8 @@ def cases(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
     """Return the name and the data of every machine and number format, one or several."""
     dim = across(data)
     if dim not in data.sizes:
-        return [(str(data[dim].values) if dim in data.coords else "", data)]
+        texts = (c for c in data.coords.values() if not c.dims and c.dtype.kind in "UOT")
+        return [(" ".join(str(text.values) for text in texts), data)]
     return [(str(name), data.isel({dim: i})) for i, name in enumerate(data[dim].values)]
 
 
@@ -109,7 +110,8 @@ def sized(value: float, unit: str) -> str:
     """
     if unit in PHYSICAL:
         return size(value, unit)
-    return f"{value:,.0f}" if value == round(value) else f"{value:.6g}"
+    whole = abs(value - round(value)) <= 1e-9 * abs(value)
+    return f"{value:,.0f}" if whole else f"{value:.6g}"
 
 
 def at(value: xr.DataArray) -> str:

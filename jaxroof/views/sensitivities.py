@@ -53,11 +53,11 @@ def sensitivities(
     inputs, paths = checked(inputs), tuple(parameters)
     for path in paths:
         field_at(inputs, path)
-    ones = np.ones(len(paths))
-    rows = np.concatenate([ones[None], *(_moved(len(paths), s * change) for s in (-1.0, 1.0))])
-    values = np.asarray(_solve(paths, inputs, rows)).T
-    slopes = np.asarray(_slopes(paths, inputs, ones))
-    here, low, high = values[0], values[1 : len(paths) + 1].T, values[len(paths) + 1 :].T
+    each, still = np.eye(len(paths)), np.zeros((len(paths), len(paths)))
+    rows = np.concatenate([1.0 + move * each for move in (0.0, -change, change)])
+    values, along = _solve(paths, inputs, rows, np.concatenate([each, still, still]))
+    alone, low, high = np.split(np.asarray(values), 3, axis=1)
+    here, slopes = alone[:, 0], np.asarray(along)[:, : len(paths)]
     reach = np.log((1.0 + change) / (1.0 - change))
     there = here[:, None] > 0.0
     safe = np.where(there, here[:, None], 1.0)
@@ -75,28 +75,22 @@ def sensitivities(
     return xr.Dataset(found, coordinates, {"estimator": limits.name, "change": change})
 
 
-def _moved(count: int, change: float) -> np.ndarray:
-    """Return factors of each parameter: a row each, where that parameter alone changes."""
-    return np.ones((count, count)) + change * np.eye(count)
-
-
-def _results(paths: Sequence[str], inputs: Any, factors: Any) -> tuple[jax.Array, ...]:
-    for path, factor in zip(paths, factors, strict=True):
-        inputs = replace_at(inputs, path, get_at(inputs, path) * factor)
-    report = limits.evaluate(inputs, RECIPE)
-    shape = jnp.shape(factors[0])
-    return tuple(jnp.broadcast_to(getattr(report, name), shape) for name in QUANTITIES)
-
-
 @functools.partial(jax.jit, static_argnums=0)
-def _solve(paths: tuple[str, ...], inputs: Any, rows: Any) -> Any:
-    return _results(paths, inputs, list(rows.T))
+def _solve(paths: tuple[str, ...], inputs: Any, rows: Any, ways: Any) -> tuple[Any, Any]:
+    """Return all results, a column a row of factors, and their slopes along a way.
 
+    Row after row, as the search behind a result goes point by point: one program to compile.
+    """
 
-@functools.partial(jax.jit, static_argnums=0)
-def _slopes(paths: tuple[str, ...], inputs: Any, ones: Any) -> Any:
-    """Return the slope of each result in each factor."""
-    return jax.jacfwd(lambda factors: _results(paths, inputs, list(factors)))(ones)
+    def results(factors: Any) -> jax.Array:
+        moved = inputs
+        for number, path in enumerate(paths):
+            moved = replace_at(moved, path, get_at(moved, path) * factors[number])
+        report = limits.evaluate(moved, RECIPE)
+        return jnp.stack([jnp.asarray(getattr(report, name)) for name in QUANTITIES])
+
+    values, slopes = jax.lax.map(lambda row: jax.jvp(results, row[:1], row[1:]), (rows, ways))
+    return values.T, slopes.T
 
 
 def sensitivity_table(data: xr.Dataset) -> Table:

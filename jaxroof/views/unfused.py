@@ -1,6 +1,7 @@
 """The operators of the unfused blocks: as a Dataset, and as the tables and sums people compare."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import xarray as xr
 from rich.table import Table
 from rich.text import Text
 
+from jaxroof.answers import asking
 from jaxroof.engine.dataset import Columns, dataset, described, provenance
 from jaxroof.estimators.unfused.inputs import Inputs
 from jaxroof.estimators.unfused.report import Operator, Report
@@ -70,16 +72,21 @@ STARTS = {  # first column of each piece of a table: what the piece is about
 FLAGS = ("there_forward", "there_backward", "fast")
 
 
-def unfused_layers(inputs: Inputs, recipe: Any = None, **settings: Any) -> xr.Dataset:
+def unfused_layers(
+    inputs: Inputs | Mapping[str, Any], recipe: Any = None, **settings: Any
+) -> xr.Dataset:
     """Return one row an operator of the MLP block, then of the attention block, of one layer.
 
+    Arguments: ``inputs`` is the record, or settings that make one, as in ``evaluate``.
     Returns: a Dataset over ``operation`` of FLOP, bytes, messages and seconds in both directions.
     Its coordinates name the block, the collectives and the links; a message is NaN, and its group
     -1, where an operator does not communicate.
     Raises: InputError for inputs out of range, or that lack a number.
     """
-    recipe = unfused.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings, unfused.names)
+    made = unfused.recipe
+    if isinstance(inputs, Mapping):
+        inputs, made = asking(unfused, inputs)
+    inputs, recipe = settle(inputs, made if recipe is None else recipe, settings, unfused.names)
     inputs = checked(inputs)
     found = jax.jit(blocks, static_argnums=1)(inputs, recipe)
     rows = [one for name in BLOCK_NAMES for one in found[name]]

@@ -12,6 +12,7 @@ import xarray as xr
 
 from jaxroof.engine.store import Path, placeable, replacing
 from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.views.roofs import is_roofline
 
 try:
     from matplotlib.figure import Figure
@@ -97,6 +98,11 @@ def _kind(data: xr.Dataset) -> str:
         return "collectives_against_measured"
     if "relative_utilisation" in data and "training_flops" in data.sizes:
         return "frontier"
+    if "row" in data.sizes:
+        what = "a CSV is rows of a table, whose axes are lost"
+        raise refusal("draw", f"{what}; expected the results in a .nc, .zarr or .json file")
+    if is_roofline(data):
+        return "roofline"
     kept = best(data)
     dims = set(map(str, kept.sizes))
     numbers = dims - {*named(kept), "gpus"}
@@ -104,7 +110,8 @@ def _kind(data: xr.Dataset) -> str:
         return "comparison"
     if "time_compute" in data and (dims == {"gpus"} or (len(dims) == 1 and numbers)):
         return "plans_and_time"
-    if len(numbers) == 2 or (len(numbers) == 1 and "gpus" in dims):
+    mapped = len(numbers) == 2 or (len(numbers) == 1 and "gpus" in dims)
+    if mapped and "training_days" in data:
         return "machine_map"
     if "gpus" in dims and not numbers and "training_days" in data:
         return "training_days"
