@@ -8,7 +8,7 @@ import xarray as xr
 
 from jaxroof.engine.axes import Asked, paths_of
 from jaxroof.engine.tabulate import tabulate
-from jaxroof.errors import unknown
+from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.settings import begin, choice, choices_of
@@ -51,9 +51,12 @@ def asking(
             if isinstance(values, list | tuple) and len(values) > 0 and not known:
                 rest[key] = values[0]
     fields = dict(fields_of(estimator.inputs))
-    known = [*choices, *sorted(fields, key=lambda path: path.count("."))]
+    told = [*choices, *sorted(fields, key=lambda path: path.count("."))]
     for key in rest:
         if key not in fields:
-            raise unknown("", key, f"field of {estimator.inputs.__name__}", known)
+            raise unknown("", key, f"field of {estimator.inputs.__name__}", told)
+        if getattr(rest[key], "shape", ()):
+            shape = "x".join(map(str, rest[key].shape))
+            raise refusal(key, f"expected one number, given {shape} of them; several make an axis")
     inputs = begin(estimator.inputs, rest, estimator.names, moved=paths_of(axes))
     return inputs, (dataclasses.replace(recipe, **chosen) if chosen else recipe)

@@ -40,7 +40,10 @@ def _common(command: Any) -> Any:
             "--set", "sets", multiple=True, metavar="PATH=VALUE",
             help="Change a field, such as system.hbm_capacity='192 GB' or attention=unfused.",
         ),
-        click.option("-o", "--output", metavar="FILE", help="Write to a .csv, .json or .nc file (layers: or draw)."),
+        click.option(
+            "-o", "--output", metavar="FILE",
+            help="Write to a .csv, .json or .nc file; draw layers in a .png, .svg or .pdf.",
+        ),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,10 @@ KEYS = (
     "search", "axes",
 )  # fmt: skip
 RECORDS = ("model", "system")  # that a name stands for
-LAYERS = {training: layers, unfused: unfused_layers}  # of one layer by operation
+LAYERS: dict[Estimator, Callable[..., xr.Dataset]] = {
+    training: layers,
+    unfused: unfused_layers,
+}  # of one layer by operation
 ANSWERS = ("step", "layers")  # the results, or one layer by operation
 SEARCH_KEYS = {"top": int, "where": str, "objective": str, "placements": bool}
 

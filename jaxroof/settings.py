@@ -138,6 +138,10 @@ def begin(
         if path in settings:
             known = _expected(path, names or {})
             held = named_record(path, settings[path], names or {}, known)
+            kind_of = _record_type(hints[field.name])
+            if isinstance(kind_of, type) and not isinstance(held, kind_of):
+                made = type(held).__name__
+                raise refusal(path, f"expected a {kind_of.__name__}, given a {made}")
         if held is not None:
             for p, value in inside.items():
                 held = _replaced(held, p, p.removeprefix(f"{path}."), value)

@@ -20,7 +20,7 @@ import jaxroof as jr
 from jaxroof import catalog, cli
 from jaxroof.engine import store
 from jaxroof.records import units
-from jaxroof.shell import commands
+from jaxroof.shell import commands, runs
 
 ROOT = pathlib.Path(__file__).parents[1]
 MACHINE = "--model gpt3-1t --system h200-nvs4"
@@ -636,7 +636,7 @@ def test_an_older_result_outlives_bad_input(line, jaxroof, tmp_path):
 INTERRUPTED = [  # where Ctrl-C comes, in what
     (commands, "survey", f"search {QUESTION} --all -o out.csv"),
     (commands, "layers_of", f"layers {MACHINE} --plan tp=4 -o out.csv"),
-    (commands, "run_file", "run sweep.toml -o out.csv"),
+    (runs, "run_file", "run sweep.toml -o out.csv"),
     (store.pd.DataFrame, "to_csv", f"search {QUESTION} --all -o out.csv"),
     (catalog, "describe", "list models"),
 ]

@@ -538,3 +538,72 @@ def test_a_mistake_in_a_model_file_names_both_files(text, fragment, written):
     assert str(told.value).startswith(f"{path}: ")
     assert "mine.toml" in str(told.value)
     assert fragment in str(told.value)
+
+
+# ---- Other estimators ---------------------------------------------------------------------------
+
+MATMUL = """estimator = "matmul"
+system = "tpu-v5e"
+[inputs]
+hidden = 4096
+feedforward = 16384
+batch = 16
+"""
+BLOCK = """estimator = "unfused"
+model = "gpt3"
+system = "a100-unfused"
+plan = { tensor = 4 }
+"""
+CLASHES = [
+    (
+        f'format = "int8"\n{MATMUL}[axes]\nsystem = ["tpu-v5e", "tpu-v5p"]',
+        "format: not of the systems of an axis; expected one system, or none",
+    ),
+    (f"{MATMUL}[set]\nbatch = 5", "set.batch: given in inputs too; expected it once"),
+    (f'answer = "layers"\n{MATMUL}', "answer: layers are of one plan; expected its degrees"),
+    (f"{BLOCK}[set]\n'plan.tensor' = 2", "set.plan.tensor: given in plan too; expected it once"),
+]
+
+
+@pytest.mark.parametrize(("text", "fragment"), CLASHES)
+def test_what_is_given_twice_or_for_nothing_is_one_line(text, fragment, written):
+    with pytest.raises(InputError) as told:
+        jr.run(written(text))
+    assert str(told.value).startswith(f"{written(text)}: ")
+    assert fragment in str(told.value)
+
+
+def test_a_plan_among_the_inputs_is_given_as_a_plan(written):
+    found = jr.run(written(BLOCK))
+    expected = jr.evaluate("unfused", model="gpt3", system="a100-unfused", **{"plan.tensor": 4})
+    np.testing.assert_allclose(found.step_time, expected.step_time, rtol=RTOL)
+    layers = jr.run(written(f'answer = "layers"\n{BLOCK}'))
+    assert "fc1" in layers.operation.values
+
+
+def test_a_run_prints_what_tells_most(written, jaxroof):
+    """One point: every result; a grid: the least time; the blocks: their tables."""
+    point = jaxroof(f"run {written(MATMUL)}").words
+    assert "Memory bound: memory traffic takes" in point
+    assert "1 point." in point
+    grid = jaxroof(f"run {written(MATMUL + '[axes]' + chr(10) + 'batch = [1, 256, 512]')}")
+    assert grid.code == 0
+    assert "Least time: everything overlaps [s]" in grid.words
+    limits = 'estimator = "limits"\nsystem = "h100-sxm5"\ninputs = { training_flops = 1e26 }'
+    assert "relative_utilisation" in jaxroof(f"run {written(limits)}").words
+    ring = 'estimator = "torus"\nsystem = "tpu-v5e"\ninputs = { rows = 64 }\n[axes]\nx = [2, 4]'
+    assert "x time" in jaxroof(f"run {written(ring)}").words
+    blocks = jaxroof(f"run {written(chr(10).join(['answer = ' + repr('layers'), BLOCK]))}").words
+    assert "MLP block, one layer: forward [TFLOP, GB]" in blocks
+
+
+def test_a_roofline_of_a_file_is_drawn_and_a_table_of_rows_is_not(written, jaxroof, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = written(f'{MATMUL}[axes]\nbatch = [1, 256, 512]\nsystem = ["tpu-v5e", "h100-sxm"]')
+    assert jaxroof(f"run {path} -o roofs.nc").code == 0
+    assert jaxroof("plot roofs.nc -o roofs.svg").code == 0
+    assert "h100-sxm" in (tmp_path / "roofs.svg").read_text()
+    assert jaxroof(f"run {path} -o roofs.csv").code == 0
+    said = jaxroof("plot roofs.csv")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "a CSV is rows of a table, whose axes are lost; expected the results in" in said.err

@@ -397,6 +397,12 @@ def test_sensitivities_by_slope_and_by_solving() -> None:
     text = written.getvalue()
     assert all(head.split()[0] in text for head in QUANTITIES.values())
     assert "system.network_bandwidth" in text
+    rounded = io.StringIO()
+    nearly = data.assign(
+        elasticity=-1e-9 * xr.ones_like(data.elasticity), solved=data.solved - 1e-9
+    )
+    Console(width=120, file=rounded).print(sensitivity_table(nearly))
+    assert "-0.00" not in rounded.getvalue()
     with pytest.raises(InputError, match="Did you mean"):
         sensitivities(run_of(), parameters=["system.network_bandwith"])
     with pytest.raises(InputError, match="between 0 and 1"):

@@ -77,6 +77,7 @@ def step_time(machine, inputs, recipe):
     return jr.training.evaluate(asked, recipe).step_time
 
 
+one_worker = pytest.mark.xdist_group("slopes")  # so that the way back is compiled once
 gradient = jax.jit(jax.value_and_grad(step_time), static_argnums=2)
 
 
@@ -130,6 +131,7 @@ def test_a_shorter_latency_never_slows_a_step(case, factor, name):
     assert float(after) <= float(before) * (1 + 1e-12)
 
 
+@one_worker
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(case=planned())
 def test_rates_less_latencies_sum_to_minus_one(case):
@@ -162,6 +164,7 @@ def test_a_machine_that_is_all_faster_is_as_much_faster(case, scale):
     assert after * scale == pytest.approx(before, rel=1e-12)
 
 
+@one_worker
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     case=planned(PLAIN),
@@ -187,6 +190,7 @@ def test_derivative_equals_a_difference(case, path):
     assert (up - down) / (2 * step) == pytest.approx(slope, abs=1e-6)
 
 
+@one_worker
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     case=planned(PLAIN),
@@ -309,6 +313,7 @@ def test_shards_less_what_all_of_them_do_sum_to_the_whole(name, forward, backwar
     assert float(8 * (shard.parameters - each)) == float(whole.parameters - each)
 
 
+@one_worker
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(case=planned())
 def test_an_efficiency_moves_time_as_its_rates_do(case):
@@ -324,6 +329,7 @@ def test_an_efficiency_moves_time_as_its_rates_do(case):
         assert of[f"system.{share}"] == pytest.approx(total, abs=1e-12)
 
 
+@one_worker
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(case=planned())
 def test_bytes_and_the_bandwidths_that_carry_them_cancel(case):

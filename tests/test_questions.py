@@ -82,3 +82,20 @@ def test_systems_of_different_kinds_share_an_axis() -> None:
     inputs = jr.Inputs(model=jr.model("gpt3"), system=jr.system("h200-nvs4"), plan=plan)
     with pytest.raises(InputError, match=r"system\.\w+: not given"):
         jr.tabulate(jr.training, inputs, axes=axes)
+
+
+def test_a_setting_is_one_number_and_a_record_of_its_kind() -> None:
+    shape = {"system": "tpu-v5e", "hidden": 8, "feedforward": 8}
+    with pytest.raises(InputError, match=r"^batch: expected one number, given 2 of them; several"):
+        jr.evaluate("matmul", shape, batch=np.array([1.0, 2.0]))
+    with pytest.raises(InputError, match=r"^system: expected a System, given a Model$"):
+        jr.evaluate("matmul", shape, system=jr.model("gpt3"), batch=4)
+    with pytest.raises(InputError, match=r"^fed: no such field .* Did you mean 'feed'\?$"):
+        jr.evaluate("matmul", shape, batch=4, fed="host")
+
+
+def test_an_input_of_a_results_name_makes_an_axis() -> None:
+    """A kernel's work is input and result: the axis over it has a name of its own."""
+    found = jr.evaluate("kernel", system="tpu-v5e", axes={"flops": [1e9, 1e12], "traffic": [1e6]})
+    assert dict(found.sizes) == {"input_flops": 2, "input_traffic": 1}
+    np.testing.assert_allclose(found.flops.squeeze(), [1e9, 1e12], rtol=1e-15)

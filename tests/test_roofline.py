@@ -15,6 +15,7 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
+from jaxroof.engine.store import read
 from jaxroof.estimators import estimator
 from jaxroof.shell import rooflines
 from jaxroof.views import roofs
@@ -24,6 +25,7 @@ SHAPE = "--shape B=256,D=4096,F=16384"
 MATMUL = f"roofline --op matmul {SHAPE} --dtypes bf16,int8,bf16 --system tpu-v5e"
 SWEEP = "roofline --op matmul --shape D=4096,F=16384 --sweep B=1:8192"
 RATE, BANDWIDTH = 1.97e14, 8.1e11
+OWN = "--set system.matrix_flops='1 PFLOP/s' --set system.hbm_bandwidth='1 TB/s'"
 
 
 def work(batch, hidden, feedforward, widths):
@@ -330,6 +332,23 @@ def test_machines_of_their_own_peaks_have_roofs_of_their_own_colours(plots):
     assert len(stars(axes)) == 3
 
 
+def test_sizes_on_one_point_have_one_label(plots, jaxroof):
+    jaxroof(
+        "roofline --op batched_matmul --shape D=64,F=64 --sweep B=1:64 --system tpu-v5e -o b.nc"
+    )
+    figure = plots.draw(read("b.nc"))
+    assert "B = 1 to 64" in words(figure.axes[0])
+    assert "where nothing does" not in str([text.get_text() for text in figure.legends[0].texts])
+
+
+def test_equal_peaks_are_told_in_the_legend(plots, jaxroof):
+    jaxroof(f"{SWEEP} --system h100-book,h200-book -o two.nc")
+    figure = plots.draw(read("two.nc"))
+    assert not [text for text in words(figure.axes[0]) if "TFLOP/s" in text]
+    told = [text.get_text() for text in figure.legends[0].texts]
+    assert all("990 TFLOP/s" in text for text in told[:2])
+
+
 def test_links_that_bind_make_the_slope(jaxroof, plots):
     line = "roofline --op sharded_matmul --shape B=1024,F=16384,X=4 --system tpu-v5e"
     said = jaxroof(f"{line} --sweep D=256:65536 -o links.nc")
@@ -427,6 +446,23 @@ BAD = [  # arguments, a part of the one line
     (f"--op matmul {FIT} {ON} -o no/roof.csv", "no such directory, given 'no'"),
     (f"--op torus --shape rows=8,X=4 {ON} -o roof.png", "-o: torus has no roof to draw"),
     (f"{FIT} {ON}", "Missing option '--op'"),
+    (f"--op matmul {FIT} {ON} --set B=3", "--set: B: a size; expected it in --shape"),
+    (f"--op matmul {FIT} {ON} --set fed=host", "fed: no such field of MatmulInputs. Did you mean"),
+    (f"--op matmul {FIT} {ON} --set strategy=gather", "expected one of unit, feed, system, batch"),
+    (f"--op matmul {FIT} --system tpu-v5e,", "--system: expected NAME or NAME,NAME, given"),
+    (f"--op matmul {FIT} --format int8 {OWN}", "--format: without --system; expected it beside"),
+    (
+        "--op sharded_matmul --shape B=8,D=8,F=8,X=4 --system tpu-v5e,h100-sxm",
+        "h100-sxm bf16: system.link_bandwidth: not given; expected a value",
+    ),
+    (
+        f"--op matmul {FIT} --sweep memory_speedup=1:8 {ON} -o roof.png",
+        "roofline: the roof itself moves along memory_speedup; expected a sweep of what",
+    ),
+    (
+        f"--op sharded_matmul --shape B=8,D=8,F=8 --sweep X=1:8 {ON} -o roof.png",
+        "without traffic; expected sizes that all send something over the links",
+    ),
 ]
 
 
@@ -444,6 +480,67 @@ def test_help_shows_examples(jaxroof):
     said = jaxroof("roofline --help")
     assert said.code == 0
     assert "jaxroof roofline --op matmul --shape B=256,D=4096,F=16384 --system tpu-v5e" in said.out
+
+
+def test_nothing_to_do_is_said_so(jaxroof):
+    said = jaxroof("roofline --op kernel --system tpu-v5e,tpu-v5p")
+    assert said.code == 0
+    assert "tpu-v5e bf16: nothing to do. tpu-v5p bf16: nothing to do." in said.words
+    assert cells(said.out)["verdict"][:3] == ["nothing", "to", "do"]
+    sweep = jaxroof("roofline --op kernel --system tpu-v5e --sweep B=1:8").words
+    assert "tpu-v5e bf16: nothing to do." in sweep
+    assert "at every B" not in sweep
+
+
+def test_no_size_is_critical_where_nothing_is_sent(jaxroof):
+    said = jaxroof("roofline --op sharded_matmul --shape B=512,D=8192,F=4096,X=1 --system tpu-v5e")
+    assert "Arithmetic outlasts" not in said.words
+    assert cells(said.out)["critical"][0] == "-"
+
+
+def test_a_turn_between_two_sizes_names_both(jaxroof):
+    said = jaxroof("roofline --op matmul --shape B=16384,D=4096 --sweep F=1:8192 --system tpu-v5e")
+    assert "memory bound up to F = 256, then compute bound from F = 294 on." in said.words
+    line = "roofline --op sharded_matmul --shape D=8192,F=4096,X=4 --set strategy=gather"
+    exact = jaxroof(f"{line} --sweep B=1:8192 --system tpu-v5e").words
+    assert "link bound, then compute bound from B = 4,702 on." in exact
+
+
+def test_work_that_is_known_is_swept(jaxroof):
+    said = jaxroof(
+        "roofline --op kernel --shape traffic='1 MB' --sweep flops=1e6:1e12 --system tpu-v5e"
+    )
+    assert "memory bound up to flops = 203.2 MFLOP, then compute bound from" in said.words
+
+
+def test_a_machine_without_a_name_runs_in_its_formats(jaxroof):
+    assert (
+        "matmul: B 256, D 4,096, F 16,384 in bf16"
+        in jaxroof(f"roofline --op matmul {SHAPE} {OWN}").words
+    )
+
+
+def test_files_of_one_name_are_told_apart(jaxroof, tmp_path):
+    (tmp_path / "other").mkdir()
+    for path in ("mine.toml", "other/mine.toml"):
+        (tmp_path / path).write_text('base = "tpu-v5e"\nmatrix_flops = "300 TFLOP/s"\n')
+    said = jaxroof(f"roofline --op matmul {SHAPE} --system mine.toml,other/mine.toml").words
+    assert "mine.toml bf16: memory bound" in said
+    assert "other/mine.toml bf16: memory bound" in said
+    err = jaxroof(f"roofline --op matmul {SHAPE} --system mine.toml --format int8").err
+    assert "--format: mine.toml has one rate alone, of no format; expected it left out" in err
+
+
+def test_the_critical_size_of_unmarked_data_is_where_it_turns():
+    """Data of a sweep file do not say which size is critical: attention turns in T = S."""
+    shape = {"queries": 1, "batch": 4, "heads": 32, "kv_heads": 4, "head_size": 128}
+    keys = {"keys": [128, 1024, 8192]}
+    assert not roofs.is_critical(jr.evaluate("attention", shape, system="tpu-v5e", axes=keys))
+    shape, rows = {"hidden": 4096, "feedforward": 16384}, {"batch": [1, 256, 512]}
+    found = jr.evaluate("matmul", shape, axes={"system": ["tpu-v5e", "h100-sxm"], **rows})
+    assert [name for name, _ in roofs.cases(found)] == ["tpu-v5e", "h100-sxm"]
+    assert all(roofs.is_critical(part) for _, part in roofs.cases(found))
+    assert roofs.cases(found.isel(system=0))[0][0] == "tpu-v5e"
 
 
 # ---- Words --------------------------------------------------------------------------------------

@@ -562,6 +562,16 @@ def test_a_system_that_lacks_a_number_is_passed_over(jaxroof, tmp_path):
     assert lines[3].endswith(",")
 
 
+def test_a_frame_keeps_its_index_and_its_rows() -> None:
+    frame = pd.DataFrame({"B": [1, 2], "D": 8, "F": 8}, index=[5, 5])
+    found = jr.evaluate_rows("matmul", frame, system="tpu-v5e")
+    assert found.index.tolist() == [5, 5]
+    assert list(frame) == ["B", "D", "F"]
+    np.testing.assert_allclose(found.flops, 2.0 * 64 * frame.B, rtol=1e-15)
+    with pytest.raises(InputError, match=r"^rows: expected a table \(pandas\), given a dict$"):
+        jr.evaluate_rows("matmul", {"B": [1]}, system="tpu-v5e")
+
+
 def test_a_frame_is_refused_by_row():
     frame = pd.DataFrame({"dp": [1, 2], "tp": ["4", "x"], "pp": [1, 1], "mb": [1, 1]})
     with pytest.raises(InputError, match="row 1: tp: not a finite number, given 'x'"):

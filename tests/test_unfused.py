@@ -430,6 +430,7 @@ BAD = [
     ("--estimator unfusd", "--estimator: unfusd: no such estimator of layers. Did you mean"),
     ("--plan tp=4,pp=2", "--plan: pp: the unfused blocks have no such degree; expected tp or sp"),
     ("--plan tp=-4", "--plan: tp: expected whole numbers from 1 to 1e9, given '-4'"),
+    ("--plan tp=200", "--plan: tp: expected at most the 96 heads that it divides, given 200"),
     ("--plan tp=1.5", "--plan: tp: expected whole numbers from 1 to 1e9, given '1.5'"),
     ("--plan tp=4,tp=8", "--plan: tp: given twice"),
     ("--plan tq=4", "--plan: tq: no such plan field; expected one of tp, sp, tensor, sequence."),

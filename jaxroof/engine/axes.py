@@ -125,7 +125,8 @@ def apart(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
     for axis in axes:
         used = {other.name for other in named} | {"rank", *taken}
         path = next(iter(axis.columns))
-        whole = path.replace(".", "_") if path.endswith(f".{axis.name}") else axis.name
+        field = f"input_{path}" if path == axis.name else axis.name
+        whole = path.replace(".", "_") if path.endswith(f".{axis.name}") else field
         name = axis.name if axis.name not in used else whole
         if name in used:
             what = "the name of a result or of another axis; expected a name of its own"

@@ -61,6 +61,8 @@ def evaluate_rows(
     """
     here = pathlib.Path.cwd()
     asked = estimator_of(estimator, here) if isinstance(estimator, str) else estimator
+    if not hasattr(frame, "columns"):
+        raise refusal("rows", f"expected a table (pandas), given a {type(frame).__name__}")
     headings = [str(name).strip() for name in frame.columns]
     question = _question(asked, headings, {**(settings or {}), **more}, here, "rows", "rows")
     cells = [_plain(frame.iloc[:, number]) for number in range(len(headings))]
@@ -86,7 +88,7 @@ def evaluate_rows(
     found = {apart(name, headings): _joined(name, parts, bad) for name in names}
     if keep_going:
         found[apart(ERROR, headings)] = np.array(told, object)
-    return frame.join(type(frame)(found, index=frame.index))
+    return frame.assign(**found)
 
 
 def _plain(column: Any) -> Cells:

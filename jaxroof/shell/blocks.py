@@ -61,6 +61,7 @@ def unfused_command(
     if recipe.variant is Variant.TENSOR and float(plan.sequence) != 1.0:
         text = "the ends of a block are split by tp; expected --set variant=sequence_parallel"
         raise refusal("--plan", f"sp={int(plan.sequence)}: {text}, or no sp")
+    _check_degrees(inputs, recipe)
     data = unfused_layers(inputs, recipe)
     outputs.deliver(output, data, lambda plots: plots.draw(data))
     page = console()
@@ -102,6 +103,17 @@ def _shares(report: Report) -> str:
         f"Communication fraction, forward: {', '.join(shares)}. "
         f"All layers: {float(report.step_time) * 1e3:.6f} ms forward and backward."
     )
+
+
+def _check_degrees(inputs: Inputs, recipe: Recipe) -> None:
+    """Check that no degree is larger than what it divides: nothing would be left of the block."""
+    for short, fields in DIVIDED[recipe.variant].items():
+        degree = float(getattr(inputs.plan, DEGREES[short]))
+        for field in fields:
+            held = float(getattr(inputs.model, field))
+            if degree > held:
+                what = f"expected at most the {held:.0f} {WORDS[field]} that it divides"
+                raise refusal("--plan", f"{short}: {what}, given {degree:.0f}")
 
 
 def _dropped(inputs: Inputs, recipe: Recipe) -> str:

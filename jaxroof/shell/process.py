@@ -8,6 +8,7 @@ import pathlib
 import signal
 import sys
 import threading
+import warnings
 from typing import Any
 
 
@@ -25,6 +26,8 @@ def start() -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     jax.config.update("jax_num_cpu_devices", _cores())
+    # A full disk leaves entries that cannot be read: what it held is compiled anew, without a word.
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
 
 
 def _cores() -> int:

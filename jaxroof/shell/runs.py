@@ -2,8 +2,8 @@
 
 import sys
 import time
+from typing import Any
 
-import xarray as xr
 from rich.console import Console
 
 from jaxroof.files import run as run_file
@@ -28,9 +28,8 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
     page = console()
     say(page, data.attrs["title"], style="bold")
     if "operation" in data.sizes:
-        for each in (
-            block_tables(data, page.width) if "block" in data.coords else [layer_table(data)]
-        ):
+        blocks = "block" in data.coords
+        for each in block_tables(data, page.width) if blocks else [layer_table(data)]:
             page.print(each)
     else:
         _print_grid(page, data)
@@ -38,9 +37,9 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
 
 
-def _print_grid(page: Console, data: xr.Dataset) -> None:
+def _print_grid(page: Console, data: Any) -> None:
     """Print a grid by its telling result, or one point with all of its results; then sentences."""
-    if data.sizes or "feasible" in data:
+    if data.sizes or ("step_time" in data and "feasible" in data):
         grid = tables.grid_table(data)
         if grid is not None:
             page.print(grid)

@@ -73,12 +73,16 @@ def binding(point: xr.Dataset) -> str:
 def is_critical(part: xr.Dataset) -> bool:
     """Return whether what is swept has a critical value.
 
-    Data that do not say which size that is tell by what the critical value depends on.
+    Data that do not say which size that is tell by what binds on both sides of the value.
     """
     dim, known = swept(part), part.attrs.get("critical_letter")
     if dim is None or not has_critical(part) or not _constant(part.critical):
         return False
-    return letter(part, dim) == known if known is not None else "link_balance" not in part
+    if known is not None:
+        return letter(part, dim) == known
+    above = part[dim].values >= float(part.critical.max())
+    bound = part.compute_bound.broadcast_like(part[dim]).values
+    return bool(above.any() and not above.all() and np.all(above == bound))
 
 
 def has_critical(part: xr.Dataset) -> bool:

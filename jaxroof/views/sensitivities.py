@@ -114,7 +114,17 @@ def _cell(one: xr.Dataset) -> str:
     slope, solved = float(one.elasticity), float(one.solved)
     if not np.isfinite(slope):
         return "-"
-    said = f"{slope + 0.0:.2f}"
+    said = _short(slope)
     if not np.isfinite(solved):
         return f"{said} (ends)"
-    return said if abs(solved - slope) < 0.02 * max(1.0, abs(slope)) else f"{said} ({solved:.2f})"
+    near = abs(solved - slope) < 0.02 * max(1.0, abs(slope))
+    return said if near else f"{said} ({_short(solved)})"
+
+
+def _short(value: float) -> str:
+    """Return two digits behind the point, and no minus before a zero.
+
+    >>> _short(-1e-9), _short(-1.456)
+    ('0.00', '-1.46')
+    """
+    return f"{round(value, 2) + 0.0:.2f}"

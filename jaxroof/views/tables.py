@@ -28,7 +28,12 @@ PARTS = {  # time parts of a step, as people say them
     "time_pipeline": "sends",
     "time_bubble": "bubble",
 }
-TELLING = ("step_time", "lower")  # results that a grid is printed by, before its first
+TELLING = (
+    "step_time",
+    "lower",
+    "relative_utilisation",
+    "time",
+)  # results that a grid is printed by, before its first
 MEMORY = {
     "memory_activations": "activations",
     "memory_weights": "weights",

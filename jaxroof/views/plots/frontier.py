@@ -80,7 +80,7 @@ def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
             if mark in one and float(one[mark]) > 0.0:
                 at = float(one[mark])
                 reached = float(mark[-2:]) / 100
-                axes.plot(at, reached, marker, color=colour, markeredgecolor="white", zorder=5)
+                axes.plot(at, reached, marker, color=colour, markeredgecolor="white", zorder=6)
         if not shared:
             _wall(axes, one, colour)
     if shared:

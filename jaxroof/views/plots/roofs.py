@@ -71,7 +71,12 @@ class Roof:
     @property
     def rises(self) -> bool:
         """Return whether intensity grows with the size, so that sizes make a curve."""
-        return len(self.intensity) > 1 and bool(np.all(np.diff(self.intensity) >= 0))
+        return not self.stands and bool(np.all(np.diff(self.intensity) >= 0))
+
+    @property
+    def stands(self) -> bool:
+        """Return whether intensity is the same at every size, so that they lie on one point."""
+        return bool(np.ptp(self.intensity) <= SAME * np.max(self.intensity))
 
     @property
     def turns(self) -> bool:
@@ -183,6 +188,8 @@ def labels(axes: Axes, roof: Roof, head: str = "") -> list[tuple[int, str]]:
     left, right = np.log(axes.get_xlim())
     where = (np.log(roof.intensity) - left) / (right - left)
     unit, values = str(roof.part[dim].attrs.get("units", "1")), roof.part[dim].values
+    if roof.stands and len(values) > 1:
+        return [(0, head + " to ".join(sized(float(end), unit) for end in values[[0, -1]]))]
     ridge = float((np.log(roof.ridge) - left) / (right - left))
     taken = [(ridge, critical_label(roof))] if roof.turns else []
     chosen: dict[int, str] = {}
@@ -199,9 +206,10 @@ def labels(axes: Axes, roof: Roof, head: str = "") -> list[tuple[int, str]]:
 def told_apart(axes: Axes, groups: Sequence[Sequence[Roof]]) -> bool:
     """Return whether roofs lie so far apart that each has room for labels of its own."""
     low, high = np.log(axes.get_ylim())
-    for values in ([g[0].peak for g in groups], [g[0].peak / g[0].ridge for g in groups]):
+    peaks, slopes = [g[0].peak for g in groups], [g[0].peak / g[0].ridge for g in groups]
+    for values, least in ((peaks, -1.0), (slopes, SAME)):  # equal slopes share their label
         steps = np.diff(np.sort(np.log(values))) / (high - low)
-        if np.any((steps < APART) & (steps > SAME)):
+        if np.any((steps < APART) & (steps > least)):
             return False
     return True
 
