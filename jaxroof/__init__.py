@@ -39,6 +39,7 @@ _HOMES = {
     "tabulate": "jaxroof.engine.tabulate",
     "read": "jaxroof.engine.store",
     "write": "jaxroof.engine.store",
+    "roofline": "jaxroof.shell.cases",
     "run": "jaxroof.files",
 }
 _ROOMS = {"plot": "jaxroof.views.plots"}  # modules under a name of their own

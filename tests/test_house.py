@@ -141,6 +141,7 @@ ONLY = [  # library, the modules that may import it, by name or by room
             "jaxroof.views",
             "jaxroof.answers",
             "jaxroof.files",
+            "jaxroof.shell.cases",
             "jaxroof.shell.commands",
             "jaxroof.shell.outputs",
             "jaxroof.shell.rooflines",

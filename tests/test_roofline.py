@@ -17,7 +17,7 @@ import xarray as xr
 import jaxroof as jr
 from jaxroof.engine.store import read
 from jaxroof.estimators import estimator
-from jaxroof.shell import rooflines
+from jaxroof.shell import cases, rooflines
 from jaxroof.views import roofs
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -173,7 +173,7 @@ def test_what_is_no_roofline_is_a_table_of_results(jaxroof):
 
 def test_a_sweep_prints_a_dozen_sizes_and_where_it_turns(jaxroof):
     said = jaxroof(f"{SWEEP} --dtypes bf16,int8,bf16 --system tpu-v5e")
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (0, "wrote matmul_roofline.png\n")
     assert (
         "tpu-v5e bf16,int8,bf16: memory bound, then compute bound from B = 132 on. Balance 243.2 "
         "FLOP/B; critical B 131.4 exactly; small-B estimate 121.6." in said.words
@@ -183,7 +183,6 @@ def test_a_sweep_prints_a_dozen_sizes_and_where_it_turns(jaxroof):
     assert sizes == ["1", "4", "16", "64", "256", "1,024", "4,096", "8,192"]
     assert found["1"] == ["1.999", "0.822", "82.9", "us", "83.58", "us", "memory"]
     assert found["256"] == ["442.8", "100", "174.4", "us", "270.2", "us", "arithmetic"]
-    assert said.words.endswith("-o FILE.nc, .csv or .json keeps it.")
 
 
 def test_a_sweep_ends_before_the_critical_size_or_never_meets_one(jaxroof):
@@ -242,7 +241,7 @@ def test_the_size_that_is_called_critical_is_where_it_turns(name, choices, paths
     turned = jr.evaluate(name, {**asked, **dict.fromkeys(paths, 1024.0)}, axes=axis)
     assert turned.compute_bound.values.tolist() == [False, True]
     recipe = {k: str(v) for k, v in choices.items()}
-    told = rooflines.critical(estimator(name), recipe)["critical_letter"]
+    told = cases.critical(estimator(name), recipe)["critical_letter"]
     inputs = estimator(name).inputs
     letters = [inputs.__dataclass_fields__[p].metadata["symbol"] for p in paths]
     assert told == " = ".join(letters)
@@ -552,3 +551,23 @@ def test_milestones_are_few_and_hold_both_ends():
         assert 2 <= len(kept) <= 12
         assert (kept[0], kept[-1]) == (0, len(values) - 1)
         assert kept == sorted(set(kept))
+
+
+def test_a_sweep_that_cannot_be_drawn_says_how(jaxroof, monkeypatch, tmp_path):
+    monkeypatch.setattr(rooflines.os, "access", lambda *_: False)
+    said = jaxroof(SWEEP + " --system tpu-v5e")
+    assert (said.code, said.err) == (0, "")
+    assert said.words.endswith("-o FILE.nc, .csv or .json keeps it.")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_the_command_is_a_function_too():
+    """What is typed is what is called: the same data, drawn by the same picture."""
+    data = jr.roofline(
+        "matmul", "D=4096,F=16384", dtypes=["bf16", "bf16,int8,bf16"], system="tpu-v5e",
+        sweep="B=1:1024:11",
+    )  # fmt: skip
+    assert data.sizes == {"case": 2, "batch": 11}
+    np.testing.assert_allclose(data.critical, [262.7085700518638, 131.35], rtol=1e-3)
+    with pytest.raises(jr.InputError, match="matmull: no such operator"):
+        jr.roofline("matmull")

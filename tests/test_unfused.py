@@ -456,3 +456,10 @@ def test_bad_input_is_one_line(more: str, expected: str, jaxroof: Any) -> None:
     assert (said.code, said.out) == (2, "")
     assert len(said.err.splitlines()) == 1
     assert expected in said.err
+
+
+@pytest.mark.parametrize(("degree", "divides"), [(4.0, True), (96.0, False), (1e9, False)])
+def test_what_no_rank_does_is_told(degree, divides):
+    """A degree that cuts work off is answered as the sheet says, and marked."""
+    found = jr.evaluate("unfused", model="gpt3", system="a100-unfused", **{"plan.tensor": degree})
+    assert bool(found.degrees_divide) is divides

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
-from jaxroof.estimators.unfused.recipe import Recipe, Variant
+from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe, Variant
 from jaxroof.estimators.unfused.report import Report
 from jaxroof.estimators.unfused.step import unfused
 from jaxroof.named import model, system
@@ -20,10 +20,7 @@ from jaxroof.views.plans import SHORT
 from jaxroof.views.unfused import block_tables, sums_table, unfused_layers
 
 DEGREES = {"tp": "tensor", "sp": "sequence"}  # what people type, for the degrees of a block
-DIVIDED: dict[Variant, dict[str, tuple[str, ...]]] = {  # what each degree divides
-    Variant.TENSOR: {"tp": ("heads", "feedforward", "sequence")},
-    Variant.SEQUENCE: {"tp": ("heads", "feedforward"), "sp": ("sequence", "feedforward")},
-}
+SAID = {degree: short for short, degree in DEGREES.items()}
 WORDS = {"heads": "heads", "feedforward": "feedforward columns", "sequence": "tokens"}
 
 
@@ -107,8 +104,8 @@ def _shares(report: Report) -> str:
 
 def _check_degrees(inputs: Inputs, recipe: Recipe) -> None:
     """Check that no degree is larger than what it divides: nothing would be left of the block."""
-    for short, fields in DIVIDED[recipe.variant].items():
-        degree = float(getattr(inputs.plan, DEGREES[short]))
+    for name, fields in DIVIDED[recipe.variant].items():
+        degree, short = float(getattr(inputs.plan, name)), SAID[name]
         for field in fields:
             held = float(getattr(inputs.model, field))
             if degree > held:
@@ -120,9 +117,9 @@ def _dropped(inputs: Inputs, recipe: Recipe) -> str:
     """Return what a degree does not divide, which the blocks leave out without a word."""
     model, plan = inputs.model, inputs.plan
     said = [
-        f"{short}={int(degree)} does not divide {int(getattr(model, field))} {WORDS[field]}"
-        for short, fields in DIVIDED[recipe.variant].items()
-        for degree in [getattr(plan, DEGREES[short])]
+        f"{SAID[name]}={int(degree)} does not divide {int(getattr(model, field))} {WORDS[field]}"
+        for name, fields in DIVIDED[recipe.variant].items()
+        for degree in [getattr(plan, name)]
         for field in fields
         if float(getattr(model, field)) % float(degree)
     ]

@@ -39,8 +39,9 @@ Examples:
     help="Change a field or a choice, such as system.hbm_bandwidth='1.6 TB/s'.",
 )  # fmt: skip
 @click.option(
-    "--sweep", metavar="LETTER=FROM:TO[:COUNT]", help="Sizes in equal ratios, such as B=1:8192."
-)
+    "--sweep", metavar="LETTER=FROM:TO[:COUNT]",
+    help="Sizes in equal ratios, such as B=1:8192; draws NAME_roofline.png where no -o is given.",
+)  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc.")
 def roofline(**options: Any) -> None:
     """Print what binds an operator, by how much, and from which size on arithmetic does."""

@@ -187,7 +187,8 @@ def read_sweep(estimator: Estimator, text: str) -> Sweep:
         values = np.geomspace(low, high, _count(parts[2], where))
     else:
         values = _doubling(low, high)
-    counted = field.metadata["whole"] or (unit not in PHYSICAL and low % 1 == high % 1 == 0)
+    plain = field.metadata["symbol"] != "" and unit not in PHYSICAL  # a size, not a factor
+    counted = field.metadata["whole"] or (plain and low % 1 == high % 1 == 0)
     return Sweep(path, np.unique(np.round(values)) if counted else values)
 
 

@@ -1,7 +1,7 @@
 """How much utilisation, thresholds and the latency wall change with what they depend on."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from rich.table import Table
 
+from jaxroof.answers import asking
 from jaxroof.errors import refusal
 from jaxroof.estimators.limits.study import Detail, LimitsInputs, LimitsRecipe, limits
 from jaxroof.records import checked, field_at, get_at, replace_at
@@ -37,10 +38,14 @@ RECIPE = LimitsRecipe(detail=Detail.THRESHOLDS)
 
 
 def sensitivities(
-    inputs: LimitsInputs, *, parameters: Sequence[str] = PARAMETERS, change: float = 0.01
+    inputs: LimitsInputs | Mapping[str, Any],
+    *,
+    parameters: Sequence[str] = PARAMETERS,
+    change: float = 0.01,
 ) -> xr.Dataset:
     """Return elasticities of utilisation, its thresholds and the wall, over results and parameters.
 
+    ``inputs`` are those of ``limits``, or settings that make them, as in ``evaluate``.
     Elasticity is d ln(result) / d ln(parameter), here twice: ``elasticity``, by derivative, holds
     for the split that is best; ``solved``, from solving again with the parameter lower and higher
     by ``change``, sees what jumps. A threshold jumps where another split takes its place, so that
@@ -50,7 +55,8 @@ def sensitivities(
     """
     if not 0.0 < change < 1.0:
         raise refusal("change", f"expected a share between 0 and 1, given {change!r}")
-    inputs, paths = checked(inputs), tuple(parameters)
+    made = asking(limits, inputs)[0] if isinstance(inputs, Mapping) else inputs
+    inputs, paths = checked(made), tuple(parameters)
     for path in paths:
         field_at(inputs, path)
     each, still = np.eye(len(paths)), np.zeros((len(paths), len(paths)))

@@ -20,3 +20,12 @@ class Recipe:
     """
 
     variant: Variant = Variant.TENSOR
+
+
+DIVIDED: dict[Variant, dict[str, tuple[str, ...]]] = {  # what of the model each degree divides
+    Variant.TENSOR: {"tensor": ("heads", "feedforward", "sequence")},
+    Variant.SEQUENCE: {
+        "tensor": ("heads", "feedforward"),
+        "sequence": ("sequence", "feedforward"),
+    },
+}

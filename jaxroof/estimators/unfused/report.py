@@ -100,3 +100,6 @@ class Report:
     utilisation: Number = quantity(
         "1", "Arithmetic over what the matrix peak does in that time.", better="higher"
     )
+    degrees_divide: Any = quantity(
+        "1", "Each degree divides what it cuts; what is left over is done by nobody."
+    )

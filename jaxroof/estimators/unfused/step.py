@@ -11,7 +11,7 @@ from jaxroof import named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.unfused.inputs import Inputs, example
 from jaxroof.estimators.unfused.operators import Operation, Sent, operations
-from jaxroof.estimators.unfused.recipe import Recipe
+from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe
 from jaxroof.estimators.unfused.report import SUMMED, Operator, Report
 from jaxroof.formulas import roofline
 from jaxroof.formulas.arithmetic import larger
@@ -134,7 +134,18 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
         memory=both("weights", "weight_gradients", "kept"),
         links_share=_share(both("links_forward", "links_backward"), step_time),
         utilisation=_share(flops, step_time * inputs.system.matrix_flops),
+        degrees_divide=_divide(inputs, recipe),
     )
+
+
+def _divide(inputs: Inputs, recipe: Recipe) -> Any:
+    """Return whether each degree divides what it cuts: nothing is left out."""
+    held: Any = True
+    for degree, fields in DIVIDED[recipe.variant].items():
+        for field in fields:
+            left = jnp.mod(getattr(inputs.model, field), getattr(inputs.plan, degree))
+            held = held & (left == 0.0)
+    return held
 
 
 unfused = Estimator(

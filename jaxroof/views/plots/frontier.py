@@ -87,7 +87,8 @@ def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
         _wall(axes, part, "black", hatched=True)
     place = (_room(axes, part), sum(BAND) / 2 / axes.get_ylim()[1])
     small = {"fontsize": 8, "title_fontsize": 8}
-    axes.legend(loc="center", bbox_to_anchor=place, title=_head(part), **small)
+    if axes.get_legend_handles_labels()[0]:  # one machine alone has no name to tell
+        axes.legend(loc="center", bbox_to_anchor=place, title=_head(part), **small)
     style.grid(axes)
 
 
