@@ -17,6 +17,8 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_compilation_cache_dir", str(CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 os.environ.setdefault("JAXROOF_CACHE", str(CACHE))
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))  # of notebooks
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 
 @pytest.fixture

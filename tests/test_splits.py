@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.engine.points import results
 from jaxroof.estimator import reads
 from jaxroof.estimators.training.block import timings
 from jaxroof.estimators.training.legality import RULES, VERDICTS, panels_fit
@@ -120,38 +119,7 @@ def test_context_ranks_share_the_optimizer_state_and_summa_ranks_do_not():
         assert float(found.memory_optimizer * replicas) == 6.0 * float(found.memory_weights)
 
 
-# ---- One answer however asked -------------------------------------------------------------------
-
-
-@every_split
-def test_alone_is_compiled_is_batch_is_grid(split):
-    """Every result is the same asked for alone, compiled, in a batch and in a grid."""
-    recipe = jr.Recipe(split=split)
-    plan = jr.Plan(data=2.0, tensor=2.0, context=1.0, pipeline=3.0, microbatch=1.0, panels=4.0)
-    inputs = dataclasses.replace(small(), plan=plan)
-    axes = {"plan.context": [1.0, 2.0, 6.0], "plan.panels": [1.0, 4.0], "plan.fast_tensor": [1, 2]}
-    grid = jr.tabulate(jr.training, inputs, recipe, axes=axes)
-    values = np.array([*itertools.product(*axes.values())], float).T
-    moved = dict(zip(axes, values, strict=True))
-
-    def at(*values):
-        asked = inputs
-        for path, value in zip(axes, values, strict=True):
-            asked = replace_at(asked, path, value)
-        return results(jr.training.evaluate(asked, recipe))
-
-    compiled, batch = jax.jit(at), jax.jit(jax.vmap(at))(*moved.values())
-    shape = tuple(map(len, axes.values()))
-    for number, index in enumerate(np.ndindex(shape)):
-        point = values[:, number]
-        alone = compiled(*point)
-        names = (path.rpartition(".")[2] for path in axes)
-        here = grid.isel(dict(zip(names, index, strict=True)))
-        for name, value in alone.items():
-            np.testing.assert_allclose(batch[name][number], value, rtol=1e-12, err_msg=name)
-            np.testing.assert_allclose(here[name], value, rtol=1e-12, err_msg=name)
-    for name, value in at(*values[:, -1]).items():
-        np.testing.assert_allclose(value, alone[name], rtol=1e-12, err_msg=name)
+# ---- Search -------------------------------------------------------------------------------------
 
 
 def winners(data, top):
