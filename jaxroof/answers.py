@@ -30,7 +30,12 @@ def evaluate(
     Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
     """
     asked = named(estimator) if isinstance(estimator, str) else estimator
-    inputs, recipe = asking(asked, {**(settings or {}), **more}, axes)
+    chosen = {**(settings or {}), **more}
+    for key, value in chosen.items():
+        if getattr(value, "shape", ()):
+            shape = "x".join(map(str, value.shape))
+            raise refusal(key, f"expected one number, given {shape} of them; several make an axis")
+    inputs, recipe = asking(asked, chosen, axes)
     return tabulate(asked, inputs, recipe, axes=axes)
 
 
@@ -38,6 +43,8 @@ def asking(
     estimator: Estimator, settings: Mapping[str, Any], axes: Asked | None = None
 ) -> tuple[Any, Any]:
     """Return the inputs and the recipe that settings describe; what an axis gives may be missing.
+
+    A number may be a column of numbers.
 
     Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
     """
@@ -55,8 +62,5 @@ def asking(
     for key in rest:
         if key not in fields:
             raise unknown("", key, f"field of {estimator.inputs.__name__}", told)
-        if getattr(rest[key], "shape", ()):
-            shape = "x".join(map(str, rest[key].shape))
-            raise refusal(key, f"expected one number, given {shape} of them; several make an axis")
     inputs = begin(estimator.inputs, rest, estimator.names, moved=paths_of(axes))
     return inputs, (dataclasses.replace(recipe, **chosen) if chosen else recipe)
