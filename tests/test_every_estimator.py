@@ -30,10 +30,12 @@ class Law(NamedTuple):
     recipe: Any
 
 
-def laws() -> Iterator[Any]:
+def laws(searched: bool = True) -> Iterator[Any]:
+    """Yield every estimator with its recipes; with the default one alone where it is searched."""
     for name in estimators.names():
         estimator = estimators.estimator(name)
-        for recipe in variants(estimator.recipe):
+        every = variants(estimator.recipe)
+        for recipe in every if searched or estimator.plan is None else [estimator.recipe]:
             chosen = [member.value for member in vars(recipe).values()] if recipe else []
             yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]))
 
@@ -46,10 +48,13 @@ def example(law: Law) -> Any:
     assert law.estimator.example is not None, "an example says how to ask, and is held to the laws"
     inputs = checked(law.estimator.example())
     try:
-        jax.eval_shape(lambda asked: law.estimator.evaluate(asked, law.recipe), inputs)
+        report = jax.eval_shape(lambda asked: law.estimator.evaluate(asked, law.recipe), inputs)
     except InputError as error:
         assert law.recipe != law.estimator.recipe, "the example answers by default"
         pytest.skip(f"no such recipe: {error}")
+    for record in (law.estimator.inputs, type(report)):  # every number says what it is
+        for field in dataclasses.fields(record):
+            assert not is_quantity(field) or field.metadata["doc"].endswith("."), field.name
     return inputs
 
 
@@ -120,20 +125,11 @@ def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
     assert_same({n: v.values for n, v in wide.items()}, {n: v[:4] for n, v in every.items()})
 
 
-@each
-def test_results_have_units_and_meanings(law: Law) -> None:
-    """Every number that goes in or comes out says its unit and what it is."""
-    inputs = example(law)
-    report = jax.eval_shape(lambda asked: law.estimator.evaluate(asked, law.recipe), inputs)
-    for record in (law.estimator.inputs, type(report)):
-        for field in dataclasses.fields(record):
-            assert not is_quantity(field) or field.metadata["doc"].endswith("."), field.name
-
-
 STEP = 1e-5
 
 
-@each
+# the slopes of the other recipes of a training step are held to physics (test_physics.py)
+@pytest.mark.parametrize("law", [*laws(searched=False)])
 def test_derivatives_are_differences(law: Law) -> None:
     """Off the ridges, the exact derivative along any direction is that of finite differences."""
     inputs = example(law)

@@ -23,11 +23,7 @@ RECIPES = [
     *(jr.Recipe(jr.Split.SUMMA, jr.Attention(name)) for name in ("fused", "panels")),
     *(jr.Recipe(jr.Split.CONTEXT, jr.Attention(name)) for name in ("fused", "unfused")),
 ]
-STEEP = [  # whose slopes are taken: one recipe a split
-    jr.Recipe(),
-    jr.Recipe(jr.Split.SUMMA, jr.Attention.PANELS),
-    jr.Recipe(jr.Split.CONTEXT),
-]
+STEEP = [recipe for recipe in RECIPES if recipe.attention is jr.Attention.FUSED]  # slopes taken
 NAMES = [f"{recipe.split.value} {recipe.attention.value}" for recipe in RECIPES]
 SIZES = {jr.Split.ONE_D: (1, 8, 256, 2048), jr.Split.SUMMA: (8, 32), jr.Split.CONTEXT: (8, 64)}
 
