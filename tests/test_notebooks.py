@@ -17,11 +17,20 @@ def test_notebook_was_saved_executed(path):
     assert any("image/png" in o.get("data", {}) for c in code for o in c.outputs)
 
 
+# these run whole published sweeps: `pytest -m slow`
+STUDIES = {f"{number:02}" for number in range(2, 8)}
+RUN = [
+    pytest.param(path, marks=[pytest.mark.slow] if path.stem[:2] in STUDIES else [], id=path.stem)
+    for path in NOTEBOOKS
+]
+
+
 @pytest.fixture(scope="module")
-def again():
+def again(request):
     """Return the cells of each notebook, run anew: one process, so that much is compiled once."""
     parts = {}
-    for path in NOTEBOOKS:
+    asked = [item for item in request.session.items if "again" in item.fixturenames]
+    for path in [item.callspec.params["path"] for item in asked]:
         clean = nbformat.v4.new_code_cell("%reset -f")  # nothing is left of the one before
         parts[path] = [clean, *nbformat.read(path, as_version=4).cells]
     every = [cell for cells in parts.values() for cell in cells]
@@ -35,7 +44,7 @@ def again():
 
 @pytest.mark.xdist_group("notebooks")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RUN)
 def test_notebook_runs_again_and_prints_the_same(path, again):
     assert _printed(again[path]) == _printed(nbformat.read(path, as_version=4).cells)
 
