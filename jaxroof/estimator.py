@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from jaxroof.records import answering
@@ -15,6 +16,14 @@ class Candidates(NamedTuple):
 
     plans: Mapping[str, np.ndarray]
     refused: Mapping[str, int]
+
+
+class Sizing(NamedTuple):
+    """How large a program points need, of an estimator whose loops have lengths of their own."""
+
+    of: Callable[[Any], np.ndarray]  # inputs -> what each of their points needs, [points, sizes]
+    fit: Callable[[Any, Any], Any]  # a recipe and the most of each size -> the recipe that holds it
+    batch: int  # points of one call: enough to fill a core, few enough to be alike
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,6 +52,9 @@ class Estimator:
     placement: tuple[str, ...] = ()
     # every placement of the plan that some inputs hold, a column a placement field
     placements: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
+    # every plan that a study tries, legal or not; those that are legal where it is missing
+    tried: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
+    sizing: Sizing | None = None
     name: str = ""
     # paths of records that have names, and what reads one: "system" -> jaxroof.system
     names: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
@@ -69,9 +81,16 @@ class Estimator:
         >>> float(square.evaluate(jnp.float64(3.0)))
         9.0
         """
-        recipe = self.recipe if recipe is None else recipe
+        recipe = self.fitted(inputs, self.recipe if recipe is None else recipe)
         inputs = answering(inputs)
         return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
+
+    def fitted(self, inputs: Any, recipe: Any) -> Any:
+        """Return the recipe whose program holds the points of the inputs, where they are known."""
+        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(inputs))
+        if self.sizing is None or traced:
+            return recipe
+        return self.sizing.fit(recipe, self.sizing.of(inputs).max(axis=0))
 
     def evaluate_parts(self, inputs: Any, recipe: Any) -> dict[str, Any]:
         """Return every part's results, each from the plan fields that it names and no others."""

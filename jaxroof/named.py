@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxroof import catalog
 from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.estimators.pipeline.inputs import Mlp
 from jaxroof.estimators.training.inputs import Model
 from jaxroof.hardware import System
 from jaxroof.records import checked, units
@@ -22,6 +23,18 @@ def model(name: str | os.PathLike[str], **fields: Any) -> Model:
     """
     entry = catalog.entry("models", name, units(Model), _optional(Model))
     return _record(Model, entry, name, fields)
+
+
+def mlp(name: str | os.PathLike[str], **fields: Any) -> Mlp:
+    """Return an MLP of the catalogue, or of a TOML file given by path, with fields changed.
+
+    Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
+
+    >>> float(mlp("mlp-study", layers=8).hidden)
+    8192.0
+    """
+    entry = catalog.entry("mlps", name, units(Mlp), _optional(Mlp))
+    return _record(Mlp, entry, name, fields)
 
 
 def system(name: str | os.PathLike[str], number_format: str | None = None, **fields: Any) -> System:

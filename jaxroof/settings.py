@@ -57,13 +57,22 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
 
     Raises: InputError with the nearest name.
     """
-    kind = type(getattr(recipe, key))
+    kind = _kind_of_choice(recipe, key)
     if isinstance(value, kind) or not issubclass(kind, enum.Enum):
         return value
     members = {member.value: member for member in kind}
     if not isinstance(value, str) or value not in members:
         raise unknown(key, str(value), kind.__name__, members)
     return members[value]
+
+
+def _kind_of_choice(recipe: Any, key: str) -> type[Any]:
+    """Return what a choice is one of; one that is left open says so by its hint."""
+    held = getattr(recipe, key)
+    if held is not None:
+        return type(held)
+    hint = typing.get_type_hints(type(recipe))[key]
+    return next((k for k in typing.get_args(hint) if k is not type(None)), type(None))
 
 
 def named_record(path: str, value: Any, names: Names, expected: str) -> Any:

@@ -19,18 +19,18 @@ from jaxroof.errors import refusal, unknown
 
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
-_SINGULAR = {"models": "model", "systems": "system"}
+_SINGULAR = {"models": "model", "systems": "system", "mlps": "mlp"}
 _TEXTS = ("title", "source", "note", "peaks_source")
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """Return the names of the published ``models`` or ``systems``, in the order of their file.
+    """Return the names of the published ``models``, ``mlps`` or ``systems``, as in their file.
 
     Raises:
         InputError: There is no such kind.
 
-    >>> names("models")
-    ('gpt3', 'gpt3-1t', 'vit-era5', 'vit-era5-half')
+    >>> names("mlps")
+    ('mlp-xs', 'mlp-small', 'mlp-medium', 'mlp-large', 'mlp-study')
     """
     return tuple(_published(kind))
 

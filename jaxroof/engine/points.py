@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -48,6 +49,8 @@ def at_points(
 
     Every leaf goes in as a column, so that one program serves whatever varies.
     """
+    if estimator.sizing is not None:
+        return sized_points(estimator, recipe, inputs, name)
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
     count = max((len(column) for column in columns.values() if column.ndim), default=1)
     found: dict[str, list[np.ndarray]] = {}
@@ -62,6 +65,67 @@ def at_points(
             column = array[:size] if array.ndim else np.broadcast_to(array, (size,))
             found.setdefault(result, []).append(column)
     return {name: np.concatenate(chunks) for name, chunks in found.items()}
+
+
+def sized_points(
+    estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None
+) -> dict[str, np.ndarray]:
+    """Return results at every point, where points need programs of different sizes.
+
+    Points are put in the order of what they need and cut into batches of one program each, so that
+    few programs are compiled and none does much for nothing; batches run side by side.
+    """
+    assert estimator.sizing is not None
+    columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
+    count = max((len(column) for column in columns.values() if column.ndim), default=1)
+    columns = {path: np.broadcast_to(column, (count,)) for path, column in columns.items()}
+    needed = estimator.sizing.of(inputs)
+    sizes = np.broadcast_to(needed, (count, needed.shape[1]))
+    batches = list(_batches(estimator, recipe, sizes))
+
+    def answer(batch: tuple[np.ndarray, Any]) -> dict[str, np.ndarray]:
+        rows, fitted = batch
+        chunk = inputs
+        for path, column in columns.items():
+            chunk = replace_at(chunk, path, padded(column[rows], _room(len(rows))))
+        found = results(evaluated(estimator, fitted, chunk, name))
+        return {n: np.broadcast_to(np.asarray(v), (_room(len(rows)),)) for n, v in found.items()}
+
+    whole: dict[str, np.ndarray] = {}
+    with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
+        for (rows, _), found in zip(batches, workers.map(answer, batches), strict=True):
+            for result, values in found.items():
+                column = whole.setdefault(result, np.empty(count, values.dtype))
+                column[rows] = values[: len(rows)]
+    return whole
+
+
+LEAST = 16  # points of a batch, so that short lists share programs
+
+
+def _room(count: int) -> int:
+    """Return the points that a batch is padded to."""
+    return max(LEAST, 1 << (count - 1).bit_length())
+
+
+def _batches(
+    estimator: Estimator, recipe: Any, sizes: np.ndarray
+) -> Iterator[tuple[np.ndarray, Any]]:
+    """Yield the points of each batch and the recipe of its program."""
+    sizing = estimator.sizing
+    assert sizing is not None
+    if len(sizes) <= sizing.batch:
+        yield np.arange(len(sizes)), sizing.fit(recipe, sizes.max(axis=0))
+        return
+    different, number = np.unique(sizes, axis=0, return_inverse=True)
+    fits = [sizing.fit(recipe, size) for size in different]
+    programs = list(dict.fromkeys(fits))
+    program = np.array([programs.index(fit) for fit in fits])[number.ravel()]
+    order = np.lexsort([number.ravel(), program])
+    for kind in range(len(programs)):
+        rows = order[program[order] == kind]
+        for start in range(0, len(rows), sizing.batch):
+            yield rows[start : start + sizing.batch], programs[kind]
 
 
 @contextlib.contextmanager

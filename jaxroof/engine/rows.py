@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxroof.engine.points import evaluated, padded, results
+from jaxroof.engine.points import at_points, evaluated, padded, results
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
-from jaxroof.records import units
+from jaxroof.records import leaves, replace_at, units
 
 MOST = 4096  # points of a piece
 SHORT = 16  # pieces of a smaller program that are run before a larger one is compiled
@@ -142,6 +142,8 @@ class Refused(Exception):
 
 def _answered(programs: Programs, group: Group) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Return the results of a group, and their units."""
+    if programs.estimator.sizing is not None:
+        return _sized(programs.estimator, group)
     try:
         size, program = programs.fitting(group)
     except InputError as error:
@@ -157,6 +159,23 @@ def _answered(programs: Programs, group: Group) -> tuple[dict[str, np.ndarray], 
     while waiting:
         start, report = waiting.popleft()
         _store(found, start, report, count, size)
+    return found, units(type(report)) if dataclasses.is_dataclass(report) else {}
+
+
+def _sized(estimator: Estimator, group: Group) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the results of rows that need programs of different sizes, and their units."""
+    try:
+        report = jax.eval_shape(lambda i: estimator.evaluate(i, group.recipe), group.inputs)
+    except InputError as error:
+        raise Refused(error) from error
+    rows = {p: v for p, _, v in leaves(group.inputs) if np.ndim(v)}
+    first = next(leaves(group.inputs))
+    inputs = (
+        group.inputs
+        if rows
+        else replace_at(group.inputs, first[0], np.full(len(group.rows), float(first[2])))
+    )
+    found = at_points(estimator, group.recipe, inputs)
     return found, units(type(report)) if dataclasses.is_dataclass(report) else {}
 
 

@@ -13,7 +13,7 @@ from jaxroof.engine.best import Progress, chunk_shape, cut, places, share
 from jaxroof.engine.dataset import Columns, dataset, described, provenance, stacked
 from jaxroof.engine.depends import touched
 from jaxroof.engine.placing import placed
-from jaxroof.engine.points import evaluated, results
+from jaxroof.engine.points import at_points, evaluated, results
 from jaxroof.engine.question import recipes
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
@@ -94,6 +94,7 @@ def _columns(
     """Return every result over a grid of numbers, each with the dimensions that touch it."""
     sizes = [len(axis) for axis in grid]
     shape = chunk_shape(sizes, CHUNK)
+    answer = _pointwise if estimator.sizing is not None else _compiled
 
     def report(asked: Any) -> dict[str, Any]:
         return results(estimator.evaluate(asked, recipe))
@@ -103,9 +104,10 @@ def _columns(
     done, total = 0, math.prod(sizes)
     for place in places(grid, shape):
         wide = spread(inputs, cut(grid, place, shape))
-        for name, value in results(evaluated(estimator, recipe, wide)).items():
+        for name, value in answer(estimator, recipe, wide, shape).items():
             dims = sorted(moved[name])
-            part = np.asarray(value).reshape([shape[d] for d in dims])
+            still = tuple(slice(None) if d in dims else slice(0, 1) for d in range(len(shape)))
+            part = value[still if value.ndim else ()].reshape([shape[d] for d in dims])
             here = tuple(slice(0, place[d].stop - place[d].start) for d in dims)
             full = np.empty([sizes[d] for d in dims], part.dtype)
             found.setdefault(name, full)[tuple(place[d] for d in dims)] = part[here]
@@ -116,3 +118,17 @@ def _columns(
         name: (tuple(grid[d].name for d in sorted(moved[name])), values)
         for name, values in found.items()
     }
+
+
+def _compiled(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
+    found = results(evaluated(estimator, recipe, wide))
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+def _pointwise(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
+    """Return results where points need programs of different sizes, each with all dimensions."""
+    flat = jax.tree.map(
+        lambda leaf: np.broadcast_to(leaf, shape).ravel() if np.ndim(leaf) else leaf, wide
+    )
+    found = at_points(estimator, recipe, flat)
+    return {name: values.reshape(shape) for name, values in found.items()}

@@ -12,6 +12,7 @@ from jaxroof.estimator import Estimator
 HOMES = {
     "training": "jaxroof.estimators.training.step",
     "unfused": "jaxroof.estimators.unfused.step",
+    "pipeline": "jaxroof.estimators.pipeline.step",
     "kernel": "jaxroof.estimators.operators.kernel",
     "dot": "jaxroof.estimators.operators.dot",
     "elementwise": "jaxroof.estimators.operators.dot",

@@ -1,0 +1,1 @@
+"""An MLP's training step under data, tensor and pipeline parallelism, simulated visit by visit."""

@@ -1,0 +1,51 @@
+"""What an MLP's training step is computed from."""
+
+from jaxroof.hardware import System
+from jaxroof.records import Number, quantity, record
+
+
+@record
+class Mlp:
+    """A stack of square or rectangular matrices, each followed by a ReLU; no biases.
+
+    A width that is not given is the hidden one.
+    """
+
+    layers: Number = quantity("1", "Weight matrices.", whole=True, symbol="L")
+    input_width: Number | None = quantity(
+        "1", "Width of the first matrix's input.", whole=True, default=None
+    )
+    hidden: Number = quantity("1", "Width after every odd layer, from 0.", whole=True)
+    inner: Number | None = quantity(
+        "1", "Width after every even layer, from 0, but the last.", whole=True, default=None
+    )
+    output_width: Number | None = quantity(
+        "1", "Width of the last matrix's output.", whole=True, default=None
+    )
+
+
+@record
+class Plan:
+    """How the step is split: replicas, ranks of a layer, stages, and pieces of the batch."""
+
+    data: Number = quantity("1", "Data-parallel degree.", whole=True, symbol="D")
+    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, symbol="H")
+    pipeline: Number = quantity("1", "Pipeline stages.", whole=True, symbol="P")
+    microbatches: Number = quantity("1", "Microbatches of one replica.", whole=True, symbol="M")
+
+
+@record
+class Inputs:
+    """An MLP's training step: the model, the machine, how many of them, the batch and the plan."""
+
+    model: Mlp
+    system: System
+    gpus: Number | None = quantity("1", "Accelerators to split over.", whole=True, default=None)
+    global_batch: Number = quantity(
+        "sample", "Samples of one step.", whole=True, default=8192.0, symbol="B"
+    )
+    element: Number = quantity("B", "Bytes of one element.", default=4.0)
+    optimizer: Number = quantity(
+        "B", "Bytes of optimizer state for one weight (physical memory).", default=8.0, zero=True
+    )
+    plan: Plan | None = None

@@ -1,0 +1,259 @@
+"""Structural choices of an MLP's step: a profile, and each quirk by itself.
+
+A profile is a set of choices; a choice that is not made is the profile's.
+Source: fact sheet distir_model, sections 3, 8, 9 and 10 (numbers of quirks are its own).
+"""
+
+import dataclasses
+import enum
+from typing import NamedTuple
+
+
+class Profile(enum.Enum):
+    """Whose behaviour is followed."""
+
+    A = "distir-a"  # the 2021 study
+    COLD = "distir-a-cold"  # the same, and data and weights are handed out first
+    REAL = "distir-a-real"  # the comparison with real machines: replicas alone
+    B = "distir-b"  # the last version: launches, an optimizer step, memory
+    PHYSICAL = "physical"  # the right version of every quirk
+
+
+class Order(enum.Enum):
+    """The order of a stage's visits."""
+
+    GREEDY = "1f1b-greedy"  # as published: up to 2 (P - i) - 1 microbatches in flight (9)
+    STANDARD = "1f1b"  # up to P - i
+    GPIPE = "gpipe"  # every forward, then every backward
+
+
+class Network(enum.Enum):
+    """What the links carry (1, 13)."""
+
+    EIGHTFOLD = "eightfold"  # bytes divided by 8e9 times Gbit/s: 64 times too fast
+    FLAT = "flat"  # every link the network's bandwidth, no latency
+    TIERED = "tiered"  # fast domains in a slow network, with latencies
+
+
+class Messages(enum.Enum):
+    """The bytes of a send's element (1)."""
+
+    SQUARED = "squared"  # the element's size counted twice
+    ONCE = "once"
+
+
+class Elementwise(enum.Enum):
+    """What an operation on each element costs (2)."""
+
+    BYTES = "bytes"  # its bytes, taken as FLOP; no traffic
+    READ = "read"  # one FLOP, and every operand read
+    WRITTEN = "written"  # and the result written
+
+
+class Products(enum.Enum):
+    """The traffic of a matrix product (3)."""
+
+    HALVES = "halves"  # operands, at two bytes an element whatever they are
+    READ = "read"  # operands
+    WRITTEN = "written"  # and the result
+
+
+class Overlap(enum.Enum):
+    """Arithmetic and memory traffic of one operation (3)."""
+
+    ADDED = "added"
+    HIDDEN = "hidden"  # the longer of the two
+
+
+class Loss(enum.Enum):
+    """Operands that the loss and its gradient are charged for (B1)."""
+
+    ONE = "one"
+    TWO = "two"
+
+
+class Gradients(enum.Enum):
+    """Ranks whose weight gradients are summed (4)."""
+
+    TENSOR = "tensor"  # where there are any, the ranks of one layer; never across replicas
+    REPLICAS = "replicas"
+
+
+class Sync(enum.Enum):
+    """When weight gradients are summed (12)."""
+
+    AFTER = "after"  # when all is computed
+    BEHIND = "behind"  # each layer's behind the last backward of the layers below it
+
+
+class Sends(enum.Enum):
+    """What a message between stages does to its ends (12)."""
+
+    RENDEZVOUS = "rendezvous"  # both wait for each other, and until it is there
+    POSTED = "posted"  # neither waits; the next visit does, for its input
+
+
+class Handout(enum.Enum):
+    """Data and weights before the first step (10, 11)."""
+
+    DONE = "done"
+    COLD = "cold"  # sent by the first device, where there is one replica
+
+
+class Gathers(enum.Enum):
+    """Loss and input gradient of all replicas, in the end."""
+
+    NONE = "none"
+    OUTPUTS = "outputs"
+
+
+class Joins(enum.Enum):
+    """The cost of joining a microbatch's results to those before it."""
+
+    FREE = "free"
+    LAUNCHED = "launched"
+
+
+class InputGradient(enum.Enum):
+    """The gradient of the model's input, which nobody needs (14)."""
+
+    COMPUTED = "computed"
+    SKIPPED = "skipped"
+
+
+class Optimizer(enum.Enum):
+    """The update of the weights (15, B2)."""
+
+    NONE = "none"
+    HIGHEST = "highest"  # of the highest layer of a stage alone
+    ALL = "all"
+
+
+class Memory(enum.Enum):
+    """What counts as memory (15, B5)."""
+
+    NONE = "none"
+    BUFFERED = "buffered"  # inputs of all microbatches, buffers that grow and are copied
+    LEAN = "lean"  # in place, with optimizer state
+
+
+class Rules(enum.Enum):
+    """Which plans are refused (5, 6, 8, B4)."""
+
+    FIRST = "first"  # microbatches with stages alone, groups of a power of two
+    LAST = "last"  # some counts of weights on a device alone
+    ANY = "any"  # all that divides
+
+
+class Choices(NamedTuple):
+    """Every choice made."""
+
+    order: Order
+    network: Network
+    messages: Messages
+    elementwise: Elementwise
+    products: Products
+    overlap: Overlap
+    loss: Loss
+    gradients: Gradients
+    sync: Sync
+    sends: Sends
+    handout: Handout
+    gathers: Gathers
+    joins: Joins
+    input_gradient: InputGradient
+    optimizer: Optimizer
+    memory: Memory
+    rules: Rules
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A profile, choices that differ from it, and the sizes that the program is padded to.
+
+    >>> Recipe(Profile.A, network=Network.FLAT).chosen().network
+    <Network.FLAT: 'flat'>
+    """
+
+    profile: Profile = Profile.PHYSICAL
+    order: Order | None = None
+    network: Network | None = None
+    messages: Messages | None = None
+    elementwise: Elementwise | None = None
+    products: Products | None = None
+    overlap: Overlap | None = None
+    loss: Loss | None = None
+    gradients: Gradients | None = None
+    sync: Sync | None = None
+    sends: Sends | None = None
+    handout: Handout | None = None
+    gathers: Gathers | None = None
+    joins: Joins | None = None
+    input_gradient: InputGradient | None = None
+    optimizer: Optimizer | None = None
+    memory: Memory | None = None
+    rules: Rules | None = None
+    most_stages: int = 32
+    most_timesteps: int = 256  # of posted sends alone: when their results are there is kept
+
+    def chosen(self) -> Choices:
+        """Return every choice: one's own, or the profile's."""
+        given = {name: getattr(self, name) for name in Choices._fields}
+        return PROFILES[self.profile]._replace(
+            **{name: value for name, value in given.items() if value is not None}
+        )
+
+
+_A = Choices(
+    order=Order.GREEDY,
+    network=Network.EIGHTFOLD,
+    messages=Messages.SQUARED,
+    elementwise=Elementwise.BYTES,
+    products=Products.HALVES,
+    overlap=Overlap.ADDED,
+    loss=Loss.ONE,
+    gradients=Gradients.TENSOR,
+    sync=Sync.AFTER,
+    sends=Sends.RENDEZVOUS,
+    handout=Handout.DONE,
+    gathers=Gathers.NONE,
+    joins=Joins.FREE,
+    input_gradient=InputGradient.COMPUTED,
+    optimizer=Optimizer.NONE,
+    memory=Memory.NONE,
+    rules=Rules.FIRST,
+)
+_REPLICAS = _A._replace(network=Network.FLAT, gradients=Gradients.REPLICAS, products=Products.READ)
+
+PROFILES = {
+    Profile.A: _A,
+    Profile.COLD: _A._replace(handout=Handout.COLD),
+    Profile.REAL: _REPLICAS._replace(gathers=Gathers.OUTPUTS),
+    Profile.B: _REPLICAS._replace(
+        messages=Messages.ONCE,
+        elementwise=Elementwise.READ,
+        joins=Joins.LAUNCHED,
+        optimizer=Optimizer.HIGHEST,
+        memory=Memory.BUFFERED,
+        rules=Rules.LAST,
+    ),
+    Profile.PHYSICAL: Choices(
+        order=Order.STANDARD,
+        network=Network.TIERED,
+        messages=Messages.ONCE,
+        elementwise=Elementwise.WRITTEN,
+        products=Products.WRITTEN,
+        overlap=Overlap.HIDDEN,
+        loss=Loss.TWO,
+        gradients=Gradients.REPLICAS,
+        sync=Sync.BEHIND,
+        sends=Sends.POSTED,
+        handout=Handout.DONE,
+        gathers=Gathers.NONE,
+        joins=Joins.FREE,
+        input_gradient=InputGradient.SKIPPED,
+        optimizer=Optimizer.ALL,
+        memory=Memory.LEAN,
+        rules=Rules.ANY,
+    ),
+}

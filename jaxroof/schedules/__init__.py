@@ -1,0 +1,58 @@
+"""Pipeline schedules as data: who runs what after what, by name.
+
+A schedule knows nothing of models: stages, devices and microbatches are numbers, and what a visit
+costs is told to the clock (``clock.course``). A new schedule gets a line here, its order in a file
+of its own and its published figures in ``published``.
+"""
+
+import functools
+import importlib
+from typing import TYPE_CHECKING
+
+from jaxroof.errors import refusal, unknown
+
+if TYPE_CHECKING:
+    from jaxroof.schedules.table import Schedule
+
+HOMES = {
+    "gpipe": ("jaxroof.schedules.orders", "gpipe"),
+    "1f1b-greedy": ("jaxroof.schedules.orders", "greedy"),
+    "1f1b": ("jaxroof.schedules.orders", "one_forward_one_backward"),
+    "interleaved": ("jaxroof.schedules.interleaved", "interleaved"),
+    "zb-h1": ("jaxroof.schedules.zero_bubble", "zero_bubble"),
+    "dualpipe": ("jaxroof.schedules.dualpipe", "dualpipe"),
+}
+NAMES = tuple(HOMES)
+CHUNKED = ("interleaved",)  # those that ask how many stages a device holds
+
+
+@functools.lru_cache(maxsize=256)
+def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Schedule":
+    """Return a schedule by name, found legal and within the microbatches in flight it promises.
+
+    Arguments: ``chunks`` is the stages of one device where the schedule leaves the choice.
+    Raises: InputError for what the schedule does not allow, with what it does.
+
+    >>> build("1f1b", 4, 8).timesteps
+    22
+    """
+    if name not in HOMES:
+        raise unknown("", name, "schedule", NAMES)
+    for what, count in (("devices", devices), ("microbatches", microbatches), ("chunks", chunks)):
+        if not count >= 1 or count % 1:
+            raise refusal(name, f"{what}: expected a whole number from 1, given {count!r}")
+    if chunks != 1 and name not in CHUNKED:
+        said = f"chunks: not a choice of this schedule, given {chunks}; expected 1"
+        raise refusal(name, f"{said}, or the schedule {CHUNKED[0]!r}")
+    from jaxroof.schedules.published import in_flight
+    from jaxroof.schedules.table import checked
+
+    home, function = HOMES[name]
+    order = getattr(importlib.import_module(home), function)
+    devices, microbatches, chunks = int(devices), int(microbatches), int(chunks)
+    sizes = (devices, microbatches, chunks) if name in CHUNKED else (devices, microbatches)
+    schedule = checked(order(*sizes), in_flight(name, devices, microbatches, chunks).tolist())
+    for cells in (schedule.kind, schedule.stage, schedule.microbatch):
+        cells.flags.writeable = False  # it is shared by all who ask for it
+    found: Schedule = schedule
+    return found

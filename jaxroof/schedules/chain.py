@@ -1,0 +1,253 @@
+"""Schedules of a chain of stages in closed form, through one loop over timesteps for many at once.
+
+Lanes are configurations: each has its own stages and microbatches, padded to one shape, so that a
+whole grid is one program. Stages lie on the first axis, lanes on the second.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from jaxroof.formulas.arithmetic import larger
+
+FAR = -1e30  # what no clock reaches [s]: the start of a path that is not there
+
+
+class Chain(NamedTuple):
+    """Whole numbers of each lane: [1, lanes] each."""
+
+    stages: Any
+    microbatches: Any
+
+
+class Order(NamedTuple):
+    """When a stage does its visits, [stages, lanes] each; timesteps from 0.
+
+    Forward k runs at ``stage + k`` while k < ``warmup``, then at ``steady + 2 (k - warmup)``;
+    backward k at ``backward + stride k``.
+    """
+
+    warmup: Any
+    steady: Any
+    backward: Any
+    stride: Any
+
+
+def greedy(stage: Any, chain: Chain) -> Order:
+    """Return 1F1B as published: forwards go on until the first backward arrives.
+
+    Source: fact sheet distir_model, section 4.
+    """
+    left = chain.stages - stage
+    return _alternating(stage, chain, 2 * left - 1)
+
+
+def standard(stage: Any, chain: Chain) -> Order:
+    """Return 1F1B that holds no more microbatches than there are stages from here on.
+
+    Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; fact sheet distir_model, Q9.
+    """
+    return _alternating(stage, chain, chain.stages - stage)
+
+
+def _alternating(stage: Any, chain: Chain, warmup: Any) -> Order:
+    warmup = jnp.minimum(chain.microbatches, warmup)
+    steady = 2 * chain.stages - stage
+    return Order(warmup, steady, steady - 1, 2 + 0 * warmup)
+
+
+def all_forward(stage: Any, chain: Chain) -> Order:
+    """Return GPipe: every forward, then every backward, both in the order of the microbatches.
+
+    Source: Huang et al. 2018 (arXiv 1811.06965); fact sheet distir_model, section 4.
+    """
+    last = chain.microbatches + 2 * (chain.stages - 1) - stage
+    return Order(chain.microbatches + 0 * stage, 0 * last, last, 1 + 0 * last)
+
+
+class Visit(NamedTuple):
+    """What each stage does in one timestep, [stages, lanes] each."""
+
+    forward: Any  # whether it is a forward, or
+    backward: Any  # a backward, of
+    microbatch: Any
+
+
+def visit(t: Any, order: Order, stage: Any, chain: Chain) -> Visit:
+    """Return what every stage does at a timestep; at most one of both, none in padded stages."""
+    there = stage < chain.stages
+    early = (t >= stage) & (t - stage < order.warmup)
+    late = t - order.steady
+    later = order.warmup + late // 2
+    alternates = (order.stride == 2) & (late >= 0) & (late % 2 == 0) & (later < chain.microbatches)
+    back = t - order.backward
+    k = back // order.stride
+    backward = there & (back >= 0) & (back % order.stride == 0) & (k < chain.microbatches)
+    forward = there & (early | alternates)
+    return Visit(forward, backward, jnp.where(backward, k, jnp.where(early, t - stage, later)))
+
+
+def timesteps(chain: Chain) -> Any:
+    """Return the timesteps of a lane: 2 M + 2 (P - 1)."""
+    return 2 * (chain.microbatches + chain.stages - 1)
+
+
+def stages_of(most: int) -> jax.Array:
+    """Return the numbers of the stages, [stages, 1]."""
+    return jnp.arange(most, dtype=jnp.int32)[:, None]
+
+
+class Clocks(NamedTuple):
+    """What a step of a chain costs, [stages, lanes] each, in seconds."""
+
+    forward: Any
+    backward: Any
+    again: Any  # that every backward but the first takes more
+    joined: Any  # that every forward but the first takes more
+    send: Any  # [stages - 1, lanes]: a message over the link to the next stage
+    start: Any  # the clock before the first timestep
+
+
+Extra = Callable[[Any, Any, Any, Visit], Any]  # (t, clocks before, clocks after, visits) -> clocks
+
+
+def rendezvous(order: Order, chain: Chain, costs: Clocks, deliver: Extra | None = None) -> Any:
+    """Return the clocks at the end where a send keeps both its ends, [stages, lanes].
+
+    Both ends of a message wait for each other and are then kept until it is there; messages of
+    one timestep go in the order of the stages.
+    Arguments: ``deliver`` changes the clocks after the visits of a timestep, before its sends.
+    Source: fact sheet distir_model, sections 5 and 6.
+    """
+    stage = stages_of(len(costs.forward))
+
+    def advance(t: Any, clock: Any) -> Any:
+        now = visit(t, order, stage, chain)
+        after = clock + spent(now, costs)
+        if deliver is not None:
+            after = deliver(t, clock, after, now)
+        return _sent(after, now, costs.send)
+
+    return lax.fori_loop(jnp.int32(0), jnp.max(timesteps(chain)), advance, costs.start)
+
+
+def spent(now: Visit, costs: Clocks) -> Any:
+    """Return the seconds of every stage's visit, 0 where it idles."""
+    later = now.microbatch > 0
+    forward = costs.forward + jnp.where(later, costs.joined, 0.0)
+    backward = costs.backward + jnp.where(later, costs.again, 0.0)
+    return jnp.where(now.forward, forward, 0.0) + jnp.where(now.backward, backward, 0.0)
+
+
+def _sent(clock: Any, now: Visit, send: Any) -> Any:
+    """Return the clocks after the messages of a timestep.
+
+    Each link joins the clocks of its two ends, v' = max(v + A, B) for what leaves on its far side;
+    such maps compose, so that the chain of links takes log2(stages) rounds instead of stages.
+    """
+    if len(clock) == 1:
+        return clock
+    messages = now.forward[:-1].astype(send.dtype) + now.backward[1:].astype(send.dtype)
+    active = messages > 0.0
+    took = jnp.where(active, messages * send, 0.0)
+    far = jnp.full_like(clock[:1], FAR)
+    through = jnp.concatenate([far, jnp.where(active, took, FAR)])
+    reached = jnp.concatenate([clock[:1], clock[1:] + took])
+    step = 1
+    while step < len(clock):
+        shifted = jnp.concatenate([jnp.broadcast_to(far, (step, *far.shape[1:])), reached[:-step]])
+        reached = larger(shifted + through, reached)
+        nothing = jnp.zeros((step, *far.shape[1:]))
+        through = through + jnp.concatenate([nothing, through[:-step]])
+        step *= 2
+    return jnp.concatenate([jnp.where(active, reached[1:], reached[:-1]), reached[-1:]])
+
+
+class Bytes(NamedTuple):
+    """What visits do to the memory of their stage, [stages, lanes] each, in bytes."""
+
+    start: Any  # what is there before the first visit
+    forward_rise: Any  # most beyond what was there, in a forward of microbatch 0
+    forward_net: Any  # what it leaves
+    joined_rise: Any  # most beyond, each microbatch more adds this (buffers that grow)
+    backward_rise: Any  # the same of the first backward ...
+    again_rise: Any  # ... and of a later one, or ...
+    gathered: Any  # ... what it reaches with a buffer that ...
+    gathered_more: Any  # ... grows by this with each microbatch
+    backward_net: Any  # what the first backward leaves
+    again_net: Any  # what a later one leaves
+    message: Any  # [stages - 1, lanes]: of a message over the link to the next stage
+
+
+def peak(order: Order, chain: Chain, bytes_: Bytes) -> tuple[Any, Any]:
+    """Return the most bytes each stage holds at once, and those it holds at the end.
+
+    A message is freed by its sender when it is sent and held by its receiver from then on.
+    Source: fact sheet distir_model, section 8.
+    """
+    stage = stages_of(len(bytes_.start))
+    none = jnp.zeros_like(bytes_.start[:1])
+    onward = jnp.concatenate([bytes_.message, none])
+    back = jnp.concatenate([none, bytes_.message])
+
+    def advance(t: Any, state: Any) -> Any:
+        live, most = state
+        now = visit(t, order, stage, chain)
+        later = now.microbatch > 0
+        k = jnp.maximum(now.microbatch, 0).astype(bytes_.start.dtype)
+        forward = bytes_.forward_rise + k * bytes_.joined_rise
+        again = larger(bytes_.again_rise, bytes_.gathered + k * bytes_.gathered_more)
+        backward = jnp.where(later, again, bytes_.backward_rise)
+        rise = jnp.where(now.forward, forward, jnp.where(now.backward, backward, 0.0))
+        net = jnp.where(later, bytes_.again_net, bytes_.backward_net)
+        most = larger(most, live + rise)
+        live = live + jnp.where(now.forward, bytes_.forward_net, 0.0)
+        live = live + jnp.where(now.backward, net, 0.0)
+        # in the order of the senders: from the stage before, one's own, from the stage after
+        idle = jnp.zeros_like(now.forward[:1])
+        live = live + jnp.where(jnp.concatenate([idle, now.forward[:-1]]), back, 0.0)
+        most = larger(most, live)
+        live = live - jnp.where(now.forward, onward, 0.0) - jnp.where(now.backward, back, 0.0)
+        live = live + jnp.where(jnp.concatenate([now.backward[1:], idle]), onward, 0.0)
+        return live, larger(most, live)
+
+    live, most = lax.fori_loop(
+        jnp.int32(0), jnp.max(timesteps(chain)), advance, (bytes_.start, bytes_.start)
+    )
+    return most, live
+
+
+def tables(order: Order, chain: Chain, stages: int, steps: int) -> tuple[Any, Any]:
+    """Return the classes of visits and the visits they wait for, [steps, stages, lanes] each.
+
+    Classes: 0 idle, 1 a first forward, 2 a first backward, 3 and 4 those of later microbatches.
+    """
+    stage = stages_of(stages)
+
+    def row(t: Any) -> tuple[Any, Any]:
+        now = visit(t, order, stage, chain)
+        kind = jnp.where(now.forward, 1, jnp.where(now.backward, 2, 0))
+        kind = kind + jnp.where((kind > 0) & (now.microbatch > 0), 2, 0)
+        ahead = _forward_at(order, stage, now.microbatch, -1) * stages + stage - 1
+        behind = _backward_at(order, now.microbatch, 1) * stages + stage + 1
+        last = stage >= chain.stages - 1
+        forward = jnp.where(now.forward & (stage > 0), ahead, -1)
+        return kind, jnp.where(now.backward & ~last, behind, forward)
+
+    kinds, sources = jax.vmap(row)(jnp.arange(steps, dtype=jnp.int32))
+    return kinds, sources
+
+
+def _forward_at(order: Order, stage: Any, k: Any, neighbour: int) -> Any:
+    """Return the timestep of a forward of the stage ``neighbour`` away."""
+    warmup, steady = (jnp.roll(part, -neighbour, axis=0) for part in (order.warmup, order.steady))
+    return jnp.where(k < warmup, stage + neighbour + k, steady + 2 * (k - warmup))
+
+
+def _backward_at(order: Order, k: Any, neighbour: int) -> Any:
+    """Return the timestep of a backward of the stage ``neighbour`` away."""
+    starts, stride = (jnp.roll(part, -neighbour, axis=0) for part in (order.backward, order.stride))
+    return starts + stride * k

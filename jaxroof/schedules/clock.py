@@ -1,0 +1,132 @@
+"""When everything happens: clocks of all devices through one scan over timesteps.
+
+A device starts a visit once it is free and the visit's input has arrived, which is a recurrence of
+sums and maxima: exact, and differentiable where no two paths tie.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jaxroof.formulas.arithmetic import larger
+from jaxroof.schedules.table import Schedule
+
+
+class Costs(NamedTuple):
+    """Seconds by class of visit (see ``table.work``) and device: [classes, devices, *lanes]."""
+
+    seconds: Any  # of the visit itself
+    arrival: Any  # from the end of the visit that makes its input to its being there
+    leave: Any  # that sending its output keeps the device; the output is there at its end
+
+
+class Course(NamedTuple):
+    """When each visit starts and ends; where a device idles, both are its clock.
+
+    ``end`` is when the work ends; sends that keep the device come after it.
+    """
+
+    start: Any  # [timesteps, devices, *lanes], seconds
+    end: Any
+    clock: Any  # [devices, *lanes]: when the device has done all, sends included
+    busy: Any  # [devices, *lanes]: seconds in visits and in sends that keep the device
+
+
+def course(work: Any, source: Any, costs: Costs, steps: Any = None) -> Course:
+    """Return when each visit of a schedule runs.
+
+    start = max(clock, end of the source + leave there + arrival), end = start + seconds
+
+    Assumes: messages never wait for each other; a device runs its visits in order.
+    Arguments: ``work`` and ``source`` [timesteps, devices] as in ``table``, or with lanes of their
+    own behind; costs in seconds; ``steps`` of the timesteps are run (all, unless told otherwise;
+    a traced number allows forward derivatives alone).
+    Source: fact sheet distir_model, section 6, with sends that are posted and not waited for.
+    """
+    every, devices = np.shape(work)[:2]
+    lanes = np.shape(costs.seconds)[2:]
+    work, source = jnp.asarray(work), jnp.asarray(source)
+    nothing = jnp.zeros((devices, *lanes)) + 0.0 * costs.seconds[0]
+    none = jnp.zeros((every, devices, *lanes)) + nothing[None]
+
+    def advance(t: Any, state: Any) -> Any:
+        clock, busy, sent, starts, ends = state
+        seconds, arrival, leave = (_picked(cost, work[t]) for cost in costs)
+        origin = _wide(source[t], lanes)
+        made = sent.reshape(every * devices, *lanes)
+        there = _taken(made, jnp.maximum(origin, 0)) + arrival
+        start = jnp.where(origin >= 0, larger(clock, there), clock)
+        end = start + seconds
+        left = end + leave
+        kept = (sent.at[t].set(left), starts.at[t].set(start), ends.at[t].set(end))
+        return left, busy + seconds + leave, *kept
+
+    begun = (nothing, nothing, none, none, none)
+    clock, busy, _, start, end = lax.fori_loop(0, every if steps is None else steps, advance, begun)
+    return Course(start, end, clock, busy)
+
+
+def peaks(work: Any, rise: Any, net: Any) -> jax.Array:
+    """Return the most bytes that each device holds above its start.
+
+    Arguments: ``work`` [timesteps, devices]; ``rise`` and ``net`` [classes, devices, *lanes]: what
+    a visit needs at most beyond what is there before it, and what it leaves behind.
+    """
+    begun = jnp.zeros(np.shape(net)[1:]) + 0.0 * net[0]
+
+    def visit(state: Any, kind: Any) -> Any:
+        live, most = state
+        return (live + _picked(net, kind), larger(most, live + _picked(rise, kind))), None
+
+    (_, most), _ = lax.scan(visit, (begun, begun), jnp.asarray(work))
+    return most
+
+
+def _picked(cost: Any, kind: Any) -> Any:
+    """Return the cost of each device's visit, [devices, *lanes]."""
+    return _taken(jnp.asarray(cost), _wide(kind, np.shape(cost)[2:])[None])[0]
+
+
+def _taken(values: Any, index: Any) -> Any:
+    return jnp.take_along_axis(values, index, axis=0, mode="promise_in_bounds")
+
+
+def _wide(values: Any, lanes: tuple[int, ...]) -> Any:
+    """Return values of devices, the same in all lanes unless they have them, beside those."""
+    return values.reshape(values.shape + (1,) * (1 + len(lanes) - values.ndim))
+
+
+def stage_costs(
+    schedule: Schedule, forward: Any, backward: Any, weight: Any, send: Any, blocking: bool = False
+) -> Costs:
+    """Return the costs of a schedule's visits from those of its stages.
+
+    Arguments: seconds of each stage's visits [stages, *lanes], ``backward`` without the weight
+    gradient where the schedule splits them (``weight`` is not read elsewhere), and of sending its
+    output to the stage after it, forward, or back to it from there; a stage on the same device
+    is told at no cost. ``blocking`` sends keep the sender.
+    """
+    visits = jnp.stack([jnp.asarray(value) for value in (forward, backward, weight)])
+    before, after = schedule.before, schedule.after
+    other = np.where(after >= 0, schedule.device[after] != schedule.device, False)
+    from_before = np.where(before >= 0, schedule.device[before] != schedule.device, False)
+    lanes = visits.shape[2:]
+    onward = jnp.where(_wide(other, lanes), jnp.asarray(send), 0.0)
+    back = jnp.where(_wide(from_before, lanes), jnp.asarray(send)[np.maximum(before, 0)], 0.0)
+    nothing = jnp.zeros_like(onward)
+    # a forward waits for the stage before it and sends on; a backward the other way about
+    arrival, leave = jnp.stack([back, onward, nothing]), jnp.stack([onward, back, nothing])
+    none = jnp.zeros_like(visits)
+    whole = (visits, none, leave) if blocking else (visits, arrival, none)
+    return Costs(*(by_class(schedule, cost) for cost in whole))
+
+
+def by_class(schedule: Schedule, cost: Any) -> jax.Array:
+    """Return numbers of kinds and stages [3, stages, *lanes] as [classes, devices, *lanes]."""
+    shape = (1 + 3 * schedule.chunks, schedule.devices, *cost.shape[2:])
+    classes = 3 * schedule.local[None, :] + np.arange(1, 4)[:, None]
+    devices = np.broadcast_to(schedule.device, classes.shape)
+    return jnp.zeros(shape, cost.dtype).at[classes, devices].set(cost)

@@ -1,0 +1,55 @@
+"""Interleaved 1F1B: a device holds several stages, and the pipeline fills in smaller steps."""
+
+import numpy as np
+
+from jaxroof.errors import refusal
+from jaxroof.schedules.orders import chain
+from jaxroof.schedules.table import BACKWARD, FORWARD, Schedule, Visit, scheduled
+
+
+def interleaved(devices: int, microbatches: int, chunks: int) -> Schedule:
+    """Return interleaved 1F1B with stage s on device s mod P, ``chunks`` stages a device.
+
+    A device goes through its stages with P microbatches at a time: forwards from its first stage to
+    its last, backwards from its last to its first. Device i runs 2 (P - i - 1) + (v - 1) P forwards
+    before it alternates one forward with one backward.
+
+    Assumes: microbatches divide by the devices; two stages a device at least.
+    Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.2 and Figure 4.
+    Raises: InputError where microbatches or chunks do not fit.
+
+    >>> interleaved(2, 2, 2).stage.T.tolist()[0]
+    [0, 0, 2, 2, 0, 2, 0, 2, 0, 0]
+    """
+    if chunks < 2:
+        said = f"chunks: expected 2 stages a device or more, given {chunks}"
+        raise refusal("interleaved", f"{said}; one is the schedule '1f1b'")
+    if microbatches % devices:
+        said = f"microbatches: expected a multiple of the {devices} devices, given {microbatches}"
+        raise refusal("interleaved", said)
+    stages = devices * chunks
+    orders = [_order(device, devices, microbatches, chunks) for device in range(devices)]
+    return scheduled(
+        "interleaved", microbatches, np.arange(stages) % devices, chain(stages), orders
+    )
+
+
+def _order(device: int, devices: int, microbatches: int, chunks: int) -> list[Visit]:
+    """Return the visits of one device: forwards that fill, one of each, backwards that drain."""
+    up = range(device, devices * chunks, devices)
+    forwards = _visits(FORWARD, up, devices, microbatches)
+    backwards = _visits(BACKWARD, up[::-1], devices, microbatches)
+    ahead = min(len(forwards), 2 * (devices - device - 1) + (chunks - 1) * devices)
+    pairs = zip(forwards[ahead:], backwards, strict=False)
+    steady = [visit for pair in pairs for visit in pair]
+    return [*forwards[:ahead], *steady, *backwards[len(forwards) - ahead :]]
+
+
+def _visits(kind: int, stages: range, devices: int, microbatches: int) -> list[Visit]:
+    """Return one kind of visits: every stage for a group of microbatches, group by group."""
+    return [
+        (kind, stage, first + k)
+        for first in range(0, microbatches, devices)
+        for stage in stages
+        for k in range(devices)
+    ]

@@ -1,0 +1,31 @@
+"""ZB-H1: weight gradients wait, so that input gradients come sooner and the drain has work."""
+
+import numpy as np
+
+from jaxroof.schedules.orders import chain
+from jaxroof.schedules.table import BACKWARD, FORWARD, WEIGHT, Schedule, Visit, scheduled
+
+
+def zero_bubble(devices: int, microbatches: int) -> Schedule:
+    """Return ZB-H1: 1F1B whose weight gradients lag the more, the later the device.
+
+    Device i runs P - 1 - i forwards, then one forward and one backward (of the input alone) in
+    turn, the weight gradient of a microbatch i backwards later, what is left of those at the end.
+    So every device holds P microbatches at most, as the first device of 1F1B does.
+
+    Source: Qi et al. 2023 (arXiv 2401.10241), section 2.1.
+
+    >>> zero_bubble(2, 2).kind.T.tolist()
+    [[1, 1, 0, 2, 3, 2, 3], [0, 1, 2, 1, 2, 3, 3]]
+    """
+    orders = [_order(device, devices, microbatches) for device in range(devices)]
+    return scheduled("zb-h1", microbatches, np.arange(devices), chain(devices), orders)
+
+
+def _order(device: int, devices: int, microbatches: int) -> list[Visit]:
+    ahead, lag = min(microbatches, devices - 1 - device), device
+    order: list[Visit] = [(FORWARD, device, k) for k in range(ahead)]
+    for k in range(microbatches + lag):
+        steps = ((FORWARD, k + ahead), (BACKWARD, k), (WEIGHT, k - lag))
+        order += [(kind, device, at) for kind, at in steps if 0 <= at < microbatches]
+    return order
