@@ -40,6 +40,8 @@ _HOMES = {
     "read": "jaxroof.engine.store",
     "write": "jaxroof.engine.store",
     "roofline": "jaxroof.shell.cases",
+    "schedule": "jaxroof.scheduled",
+    "trace": "jaxroof.traces",
     "run": "jaxroof.files",
 }
 _ROOMS = {"plot": "jaxroof.views.plots"}  # modules under a name of their own

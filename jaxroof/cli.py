@@ -11,6 +11,8 @@ from jaxroof.errors import InputError
 from jaxroof.shell import process
 from jaxroof.shell.cli_roofline import roofline
 from jaxroof.shell.cli_rows import evaluate
+from jaxroof.shell.cli_schedule import schedule
+from jaxroof.shell.cli_trace import trace
 from jaxroof.shell.process import prepare_streams, silence
 
 EXAMPLES = """\b
@@ -254,6 +256,8 @@ def show(name: str) -> None:
 
 cli.add_command(roofline)
 cli.add_command(evaluate)
+cli.add_command(schedule)
+cli.add_command(trace)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -39,7 +39,7 @@ LAYERS: dict[Estimator, Callable[..., xr.Dataset]] = {
     training: layers,
     unfused: unfused_layers,
 }  # of one layer by operation
-ANSWERS = ("step", "layers")  # the results, or one layer by operation
+ANSWERS = ("step", "layers", "plans")  # the results, one layer by operation, or every plan
 SEARCH_KEYS = {"top": int, "where": str, "objective": str, "placements": bool}
 
 
@@ -80,6 +80,7 @@ def run(
         writable(output)
     sweep = read_sweep(path)
     about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
+    about |= {"answer": sweep.answer} if sweep.answer == "plans" else {}
     with named(path):
         asked = None if sweep.answer == "layers" else _task(sweep, about)
     if stored and asked is not None and output is not None:
@@ -102,6 +103,7 @@ def _task(sweep: Sweep, about: Mapping[str, str]) -> Task:
         sweep.recipe,
         axes=sweep.axes,
         searched=sweep.searched,
+        plans=sweep.answer == "plans",
         about=about,
         **sweep.options,
     )
@@ -141,11 +143,14 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     rest = {k: v for k, v in settings.items() if k not in given}
     inputs, recipe = settle(inputs, estimator.recipe, rest, estimator.names)
     searched = estimator.candidates is not None and not own
+    answer = _answer(written, inputs, estimator)
     options = table(written, "search")
     if options and not searched:
         why = "a plan of your own is given" if own else "this estimator has no plans to choose"
         raise refusal("search", f"nothing to search: {why}; expected no [search]")
-    typed("search", options, SEARCH_KEYS)
+    typed("search", options, SEARCH_KEYS if answer != "plans" else {"where": str})
+    if answer == "plans" and not searched:
+        raise refusal("answer", "plans are listed; expected an estimator with plans, and no plan")
     if searched and placement is not None:
         raise refusal(
             "plan.placement", "the search chooses it; expected degrees of your own beside"
@@ -161,7 +166,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
         options=options,
         searched=searched,
         picture=text(written, "picture", ""),
-        answer=_answer(written, inputs, estimator),
+        answer=answer,
     )
 
 

@@ -155,6 +155,15 @@ def answering(tree: Record, prefix: str = "") -> Record:
     return dataclasses.replace(tree, **changed) if changed else tree  # type: ignore[type-var]
 
 
+def given(value: Any, otherwise: Any) -> Any:
+    """Return a number that a record may lack, or what stands for it.
+
+    >>> given(None, 2.0)
+    2.0
+    """
+    return otherwise if value is None or isinstance(value, Absent) else value
+
+
 def checked(tree: Record, where: str = "") -> Record:
     """Return a record with every leaf a checked float64 array: the border that all input passes.
 

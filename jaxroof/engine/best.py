@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxroof.engine import fold as folding
 from jaxroof.engine.axes import Axis, points, replace_all, spread
+from jaxroof.engine.best_points import fill
 from jaxroof.engine.candidates import (
     Numbers,
     Prepared,
@@ -56,8 +57,10 @@ class Group:
 
 def best_plans(question: Question, progress: Progress | None = None) -> Found:
     """Return the best plans at every point of a search's grid."""
-    kind, axes = kinds(question), question.axes
     found = _nothing_yet(question)
+    if question.estimator.sizing is not None:
+        return dataclasses.replace(found, combinations=fill(question, found, progress))
+    kind, axes = kinds(question), question.axes
     groups = list(_groups(question, kind))
     first = {id(group.ready): place for place, group in reversed(list(enumerate(groups)))}
     groups.sort(key=lambda group: first[id(group.ready)])  # those that share plans together

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from jaxroof.engine import zarr_store
+from jaxroof.engine import trace_files, zarr_store
+from jaxroof.engine.events import is_trace
 from jaxroof.engine.ledger import ours
 from jaxroof.errors import InputError
 
@@ -26,6 +27,7 @@ DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, R
 def write(data: xr.Dataset, path: Path) -> None:
     """Write a Dataset to a file; the name's ending says how (.nc, .csv, .json, .zarr).
 
+    A trace becomes a .json that Chrome and Perfetto open, and a .csv with a row an event.
     The file appears whole or not at all: it is written under another name, then renamed.
     Raises: InputError for another ending, or where the file cannot be written.
     """
@@ -44,8 +46,8 @@ def write(data: xr.Dataset, path: Path) -> None:
 def read(path: Path) -> xr.Dataset:
     """Return the Dataset of a file written by ``write``.
 
-    A CSV file carries no units and no grid: its rows come back over a dimension ``row``. The
-    variables of a Zarr store are read when they are used (dask).
+    A CSV file carries no units and no grid: its rows come back over a dimension ``row``, those of
+    a trace over ``event``. The variables of a Zarr store are read when they are used (dask).
     Raises: InputError for a missing, unreadable or corrupt file.
     """
     kind = _kind(path, READERS)
@@ -157,11 +159,16 @@ def frame(data: xr.Dataset) -> pd.DataFrame:
         if name == "row":
             continue
         full = single[name].broadcast_like(grid)
-        columns[str(name)] = full.transpose(*dims).values.reshape(-1)
+        values = full.transpose(*dims).values.reshape(-1)
+        flags = single[name].attrs.get("flag_meanings", "").split()
+        columns[str(name)] = np.array(flags)[values] if flags else values
     return pd.DataFrame(columns)
 
 
 def _write_csv(data: xr.Dataset, path: str) -> None:
+    if is_trace(data):
+        trace_files.write_table(data, path)
+        return
     table = frame(data)
     for name in table.columns:
         if str(table[name].dtype).startswith("int"):
@@ -173,10 +180,16 @@ def _read_csv(path: str) -> xr.Dataset:
     table = pd.read_csv(path)
     if not len(table.columns):
         raise ValueError("no columns")
+    if trace_files.is_table(table.columns):
+        return trace_files.read_table(path)
     return xr.Dataset({name: ("row", table[name].to_numpy()) for name in table.columns})
 
 
 def _write_json(data: xr.Dataset, path: str) -> None:
+    if is_trace(data):
+        trace_files.write_chrome(data, path)
+        return
+
     def variable(array: xr.DataArray) -> dict[str, Any]:
         if array.dtype.kind == "f" and np.isinf(array.values).any():
             raise ValueError(f"{array.name} is infinite at some points")
@@ -208,7 +221,10 @@ def _plain(values: np.ndarray, fill: Any) -> Any:
 
 def _read_json(path: str) -> xr.Dataset:
     with open(path, encoding="utf-8") as stream:
-        whole = json.load(stream)
+        text = stream.read()
+    whole = json.loads(text)
+    if trace_files.is_chrome(whole):
+        return trace_files.read_chrome(text)
 
     def variable(written: dict[str, Any]) -> xr.Variable:
         kind = np.dtype(written["dtype"])

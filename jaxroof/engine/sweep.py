@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.engine import ledger, zarr_store
+from jaxroof.engine import every_plan, ledger, zarr_store
 from jaxroof.engine.best import Progress
 from jaxroof.engine.dataset import dataset
 from jaxroof.engine.ledger import Layout, Path
@@ -101,6 +101,16 @@ def _evaluated(
     """Return the results of one chunk, and its share of the attributes that are sums."""
     axes = [axis.part(part[axis.name]) for axis in asked.axes]
     arguments = (asked.estimator, asked.inputs, asked.recipe)
+    if asked.every is not None:
+        data = every_plan.evaluated(
+            asked.estimator,
+            asked.every,
+            asked.recipe,
+            axes[0],
+            part[every_plan.DIMENSION],
+            progress=progress,
+        )
+        return data.assign_attrs(asked.about), {}
     if not asked.searched:
         data = tabulate(*arguments, axes=axes, progress=progress, **asked.options)
         return data.assign_attrs(asked.about), {}
@@ -131,6 +141,9 @@ def _whole(sums: Sequence[Sums]) -> dict[str, str]:
 
 def evaluated(asked: Task, progress: Progress | None = None) -> xr.Dataset:
     """Return the results of a sweep, all at once; ``progress`` is told (done, all) points."""
+    if asked.every is not None:
+        whole = {axis.name: slice(0, len(axis)) for axis in asked.axes}
+        return _evaluated(asked, whole, _within(progress, 0, asked.points, asked.points))[0]
     act = search if asked.searched else tabulate
     data = act(
         asked.estimator,

@@ -15,6 +15,8 @@ import numpy as np
 
 from jaxroof.engine.axes import Asked, Axis
 from jaxroof.engine.dataset import provenance
+from jaxroof.engine.every_plan import Every
+from jaxroof.engine.every_plan import every as every_plan
 from jaxroof.engine.ledger import Path
 from jaxroof.engine.question import ask_each
 from jaxroof.engine.tabulate import table_axes
@@ -40,6 +42,7 @@ class Task:
     options: Mapping[str, Any]
     searched: bool
     about: Mapping[str, str]  # attributes of the result: its title, its picture
+    every: Every | None = None  # where every plan is asked for, legal or not
 
     @property
     def points(self) -> int:
@@ -54,19 +57,27 @@ def task(
     *,
     axes: Asked | None = None,
     searched: bool = True,
+    plans: bool = False,
     about: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Task:
-    """Return a checked sweep, a search or a table; arguments as in ``search`` or ``tabulate``."""
+    """Return a checked sweep: a search, a table, or every plan of each point (``plans``).
+
+    Arguments as in ``search``, ``tabulate`` or ``every``.
+    """
     recipe = estimator.recipe if recipe is None else recipe
     inputs = checked(inputs)
-    if searched:
+    listed = every_plan(estimator, inputs, recipe, axes=axes, **options) if plans else None
+    if listed is not None:
+        inputs, read, _ = table_axes(estimator, listed.inputs, recipe, [listed.axis])
+        every, searched, options = tuple(read), False, {}
+    elif searched:
         every, questions = ask_each(estimator, inputs, recipe, axes=axes, **options)
         inputs = questions[0].inputs
     else:
         inputs, read, _ = table_axes(estimator, inputs, recipe, axes)
         every = tuple(read)
-    return Task(estimator, inputs, recipe, every, options, searched, about or {})
+    return Task(estimator, inputs, recipe, every, options, searched, about or {}, listed)
 
 
 def identity(asked: Task) -> dict[str, Any]:

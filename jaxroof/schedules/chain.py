@@ -155,7 +155,7 @@ def _sent(clock: Any, now: Visit, send: Any) -> Any:
     took = jnp.where(active, messages * send, 0.0)
     far = jnp.full_like(clock[:1], FAR)
     through = jnp.concatenate([far, jnp.where(active, took, FAR)])
-    reached = jnp.concatenate([clock[:1], clock[1:] + took])
+    reached: Any = jnp.concatenate([clock[:1], clock[1:] + took])
     step = 1
     while step < len(clock):
         shifted = jnp.concatenate([jnp.broadcast_to(far, (step, *far.shape[1:])), reached[:-step]])

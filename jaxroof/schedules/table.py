@@ -1,6 +1,7 @@
 """A schedule is data: which device runs which visit at which timestep, and what makes it legal."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -55,7 +56,7 @@ class Schedule:
         """Return the most stages that one device holds."""
         return int(np.max(np.bincount(self.device)))
 
-    @property
+    @functools.cached_property
     def before(self) -> np.ndarray:
         """Return the stage whose output each stage takes, -1 at the start of a route."""
         found = np.full(self.stages, -1)
@@ -63,7 +64,7 @@ class Schedule:
         found[takers] = np.flatnonzero(self.after >= 0)
         return found
 
-    @property
+    @functools.cached_property
     def local(self) -> np.ndarray:
         """Return the rank of each stage among those of its device."""
         earlier = np.tri(self.stages, k=-1, dtype=bool)

@@ -11,6 +11,7 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.legality import PANEL, RULES
+from jaxroof.records import answering
 from jaxroof.units import parse
 from jaxroof.views.plans import SHORT, lacked
 
@@ -152,7 +153,7 @@ def whole_plan(given: Mapping[str, int], inputs: Inputs, recipe: Any) -> dict[st
     plan = {**dict.fromkeys(PLAN_FIELDS, 1), **given}
     if "panels" not in lacked(recipe.split.value) | set(given):
         plan["panels"] = max(plan["tensor"], plan["context"])
-    return {**plan, **_placement(plan, int(inputs.system.fast_domain)), **given}
+    return {**plan, **_placement(plan, int(float(answering(inputs).system.fast_domain))), **given}
 
 
 def _placement(degrees: Mapping[str, int], domain: int) -> dict[str, int]:

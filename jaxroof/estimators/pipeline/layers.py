@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from jaxroof.estimators.pipeline.inputs import Inputs, Mlp
 from jaxroof.formulas.arithmetic import larger, smaller
-from jaxroof.records import Absent, Number
+from jaxroof.records import Number, given
 
 
 class Layer(NamedTuple):
@@ -45,7 +45,7 @@ class Layers(NamedTuple):
 def widths(model: Mlp) -> tuple[Number, Number, Number, Number]:
     """Return the widths of the input, after even layers, after odd layers and of the output."""
     own = (model.input_width, model.inner, model.output_width)
-    into, inner, out = (model.hidden if isinstance(w, Absent) else w for w in own)
+    into, inner, out = (given(width, model.hidden) for width in own)
     return into, inner, model.hidden, out
 
 

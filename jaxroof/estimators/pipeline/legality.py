@@ -48,14 +48,15 @@ def microbatches_suit_stages(inputs: Any, *, pipeline: Any, microbatches: Any) -
 
 def groups_have_costs(inputs: Any, *, data: Any, tensor: Any) -> Any:
     """Return whether the group that sums is a power of two of at most 8192 (6)."""
-    group = tensor * (tensor > 1) + data * (tensor == 1)
-    return (POWER_OF_TWO % group == 0) & (group <= LARGEST_GROUP)
+    ranks = (POWER_OF_TWO % tensor == 0) & (tensor <= LARGEST_GROUP)
+    replicas = (POWER_OF_TWO % data == 0) & (data <= LARGEST_GROUP)
+    return ((tensor > 1) & ranks) | ((tensor == 1) & replicas)
 
 
 def weights_have_updates(inputs: Any, *, pipeline: Any) -> Any:
     """Return whether there is an update for as many weights as a device holds (B4)."""
-    count = inputs.model.layers // pipeline
-    known = POWER_OF_TWO % (count + (count == 0)) == 0
+    count = (inputs.model.layers - 1) // pipeline + 1
+    known = POWER_OF_TWO % count == 0
     for some in WEIGHTS:
         known = known | (count == some)
     return known

@@ -35,7 +35,7 @@ def buffered(inputs: Inputs, held: Layers) -> Bytes:
         return lambda layer: _backward(inputs, held, layer, later)
 
     first, again = moves(False), moves(True)
-    rise, net = _backward(inputs, held, held.first, True)
+    net = _backward(inputs, held, held.first, True)[1]
     below = total(held, lambda layer: again(layer)[1])
     # the input gradients of all microbatches so far, joined when the first layer is done
     made = net + inputs.element * held.first.rows * held.first.columns

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.pipeline.inputs import Inputs
 from jaxroof.estimators.pipeline.legality import RULES
@@ -25,7 +26,9 @@ def tried(inputs: Inputs, recipe: Recipe) -> Columns:
     first, then ranks of a layer, stages and microbatches.
     Raises: InputError where the number of accelerators is missing.
     """
-    gpus, batch = int(inputs.gpus), int(inputs.global_batch)  # type: ignore[arg-type]
+    if inputs.gpus is None:
+        raise InputError("gpus: not given; expected the number of accelerators to split over")
+    gpus, batch = int(inputs.gpus), int(inputs.global_batch)
     counts = MICROBATCHES[recipe.chosen().rules]
     degrees = divisors(gpus).tolist()
     rows = [

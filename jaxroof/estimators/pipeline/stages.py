@@ -141,7 +141,7 @@ def _tensor_first(plan: Plan) -> tuple[Any, bool]:
 
 
 def _outputs(asked: Prices, plan: Plan, held: Layers) -> Any:
-    """Return the time to gather the loss at the last stage and the input's gradient at the first."""
+    """Return the time to gather the loss and, at the first stage, the input's gradient."""
     samples = held.batch * plan.microbatches
     loss = gather(asked, samples * held.last.columns, plan.data)
     gradient = gather(asked, samples * held.first.rows, plan.data)

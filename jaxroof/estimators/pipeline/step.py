@@ -38,7 +38,8 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
     """
     choices, wide = recipe.chosen(), lifted(inputs)
     plan = inputs.plan
-    assert plan is not None and wide.plan is not None
+    assert plan is not None
+    assert wide.plan is not None
     held = layers(wide, recipe.most_stages)
     asked = prices(wide, choices)
     costs = stages(asked, choices, wide.plan, held)
@@ -160,7 +161,7 @@ def example() -> Inputs:
     """Return the published study: 64 layers of width 8192 on 16 devices."""
     return Inputs(
         model=named.mlp("mlp-study"),
-        system=named.system("h200-nvs8"),
+        system=named.system("h200-nvs8", network_bandwidth="25 GB/s"),
         gpus=16.0,
         plan=Plan(data=2.0, tensor=2.0, pipeline=4.0, microbatches=8.0),
     )

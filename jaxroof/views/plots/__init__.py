@@ -27,7 +27,9 @@ try:
     from jaxroof.views.plots.ratios import speedup
     from jaxroof.views.plots.roofline import roofline
     from jaxroof.views.plots.scaling import normalised_throughput, training_days
+    from jaxroof.views.plots.schedules import schedules
     from jaxroof.views.plots.stairs import staircase
+    from jaxroof.views.plots.timeline import timeline
     from jaxroof.views.plots.unfused import unfused_bars
 except ImportError as error:
     if (error.name or "").partition(".")[0] != "matplotlib":
@@ -50,8 +52,10 @@ __all__ = [
     "plans_and_time",
     "roofline",
     "save",
+    "schedules",
     "speedup",
     "staircase",
+    "timeline",
     "training_days",
     "unfused_bars",
 ]
@@ -69,6 +73,8 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "collectives_against_measured": collectives_against_measured,
     "roofline": roofline,
     "unfused_bars": unfused_bars,
+    "schedules": schedules,
+    "timeline": timeline,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
     ".png": {},
@@ -91,7 +97,8 @@ def draw(data: xr.Dataset, kind: str | None = None) -> Figure:
 
 def _kind(data: xr.Dataset) -> str:
     """Return the kind of picture that shows all dimensions of the data."""
-    for dim, kind in (("operation", "layer_bars"), ("step_number", "staircase")):
+    shown = {"operation": "layer_bars", "step_number": "staircase", "event": "timeline"}
+    for dim, kind in shown.items():
         if dim in data.sizes:
             return kind
     if "measured" in data and "op" in data.coords:

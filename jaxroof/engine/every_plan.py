@@ -1,0 +1,139 @@
+"""Every plan of every point of a grid, legal or not, side by side in one dimension."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.axes import Asked, Axis, begun, points, read_axes, replace_all
+from jaxroof.engine.candidates import floats
+from jaxroof.engine.constraints import Constraint
+from jaxroof.engine.dataset import attributes
+from jaxroof.engine.question import constraints_of
+from jaxroof.engine.tabulate import tabulate
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Estimator
+from jaxroof.records import checked, leaves, replace_at
+
+DIMENSION = "configuration"
+WHOLE = ("fits", "memory")  # reasons before the names of the rules
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Every:
+    """All configurations of a question: their numbers as one axis, and what labels call them."""
+
+    inputs: Any
+    axis: Axis
+    labels: Mapping[str, tuple[tuple[str, ...], np.ndarray]]  # of an axis over records: its number
+
+
+def every(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    axes: Asked | None = None,
+    where: str | Iterable[str | Constraint] = (),
+) -> Every:
+    """Return every plan that is tried at every point of a grid; arguments as in ``search``.
+
+    Raises: InputError for an estimator without plans, an axis over choices or over the plan, and
+    where no plan is left.
+    """
+    recipe = estimator.recipe if recipe is None else recipe
+    if estimator.plan is None or estimator.candidates is None:
+        raise InputError(f"{estimator.name or 'estimator'}: has no plans; expected answer = 'step'")
+    inputs = dataclasses.replace(checked(inputs), plan=None)
+    read = read_axes(inputs, axes, recipe, estimator.names)
+    for axis in read:
+        if axis.is_choice:
+            raise refusal(axis.path, "a choice, not a number; expected one sweep a choice")
+    inputs, rules = begun(inputs, read), constraints_of(estimator, where)
+    columns: dict[str, list[np.ndarray]] = {}
+    numbers: dict[str, list[np.ndarray]] = {axis.name: [] for axis in read if axis.labels}
+    for index, values in points(read):
+        rows = _tried(estimator, replace_all(inputs, values), recipe, rules)
+        count = len(next(iter(rows.values())))
+        moved = {**values, **{f"plan.{field}": column for field, column in rows.items()}}
+        for path, value in moved.items():
+            columns.setdefault(path, []).append(np.broadcast_to(np.asarray(value, float), (count,)))
+        for axis, at in zip(read, index, strict=True):
+            if axis.labels:
+                numbers[axis.name].append(np.full(count, at, np.int16))
+    whole = {path: np.concatenate(parts) for path, parts in columns.items()}
+    if not whole or not len(next(iter(whole.values()))):
+        raise InputError(
+            "plans: none to try; expected accelerators, a batch and rules that allow some"
+        )
+    plan = estimator.plan(**{f: np.float64(whole[f"plan.{f}"][0]) for f in estimator.plan_fields})
+    labels = {
+        axis.name: (axis.labels, np.concatenate(numbers[axis.name])) for axis in read if axis.labels
+    }
+    return Every(dataclasses.replace(inputs, plan=plan), Axis(DIMENSION, whole), labels)
+
+
+def _tried(
+    estimator: Estimator, inputs: Any, recipe: Any, rules: tuple[Constraint, ...]
+) -> Mapping[str, np.ndarray]:
+    """Return the plans of one point, a column a field."""
+    for path, _, value in list(leaves(inputs)):
+        inputs = replace_at(inputs, path, floats([value])[0])
+    if estimator.tried is not None:
+        rows = estimator.tried(inputs, recipe)
+    else:
+        assert estimator.candidates is not None
+        rows = estimator.candidates(inputs, recipe).plans
+    mask = np.ones(len(next(iter(rows.values()))), bool)
+    for rule in rules:
+        mask &= rule.holds(rows)
+    return {field: column[mask] for field, column in rows.items()}
+
+
+def evaluated(
+    estimator: Estimator, asked: Every, recipe: Any, axis: Axis, part: slice, **options: Any
+) -> xr.Dataset:
+    """Return the results of some configurations, with why each is refused.
+
+    Returns: floats NaN where a rule refuses the plan; ``legal``; ``reason``, the first rule that
+    does not hold, or that the memory does not fit.
+    """
+    data = tabulate(estimator, asked.inputs, recipe, axes=[axis], **options)
+    found = judged(estimator, data)
+    for name, (labels, numbers) in asked.labels.items():
+        about = attributes({"unit": "1", "doc": f"The {name}", "flags": labels})
+        found[name] = xr.Variable((DIMENSION,), numbers[part], about)
+    return found
+
+
+def judged(estimator: Estimator, data: xr.Dataset) -> xr.Dataset:
+    """Return results with ``legal`` and ``reason``, floats NaN where a rule refuses the plan."""
+    fits = f"{estimator.need}_fits"
+    count = data.sizes[DIMENSION]
+    flags = {n: v for n, v in data.data_vars.items() if v.dtype == bool}
+    rules = [str(name) for name in flags if name not in (fits, "feasible")]
+    held = {n: np.broadcast_to(data[n].values, (count,)) for n in flags}
+    reason = np.zeros(count, np.int8)
+    if fits in held:
+        reason[~held[fits]] = WHOLE.index("memory")
+    for place, name in reversed(list(enumerate(rules, len(WHOLE)))):
+        reason[~held[name]] = place
+    legal = reason < len(WHOLE)
+    changed: dict[str, xr.Variable] = {
+        str(name): xr.Variable((DIMENSION,), np.where(legal, v.values, np.nan), v.attrs)
+        for name, v in data.data_vars.items()
+        if v.dtype.kind == "f"
+    }
+    changed |= {
+        str(name): xr.Variable((DIMENSION,), held[name], v.attrs) for name, v in flags.items()
+    }
+    doc = {"unit": "1", "doc": "Why it is refused"}
+    changed["legal"] = xr.Variable(
+        (DIMENSION,), legal, attributes({"unit": "1", "doc": "Every rule allows the plan"})
+    )
+    changed["reason"] = xr.Variable(
+        (DIMENSION,), reason, attributes({**doc, "flags": (*WHOLE, *rules)})
+    )
+    return data.assign(changed)
