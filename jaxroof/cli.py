@@ -209,9 +209,9 @@ def pareto(**options: Any) -> None:
 
 
 @cli.command(name="list")
-@click.argument("kind", metavar="models|systems|estimators")
+@click.argument("kind", metavar="models|mlps|systems|estimators")
 def list_command(kind: str) -> None:
-    """List the models or systems of the catalogue, or what can be asked."""
+    """List the models, MLPs or systems of the catalogue, or what can be asked."""
     from jaxroof import catalog
 
     if kind == "estimators":
@@ -226,8 +226,10 @@ def list_command(kind: str) -> None:
 
 
 def _summary(kind: str, entry: dict[str, Any]) -> str:
-    if kind == "models":
-        fields = ("layers", "hidden", "heads", "sequence")
+    if kind != "systems":
+        fields = (
+            ("layers", "hidden", "heads", "sequence") if kind == "models" else ("layers", "hidden")
+        )
         return ", ".join(f"{field} {entry[field]}" for field in fields)
     memory = f"{entry['hbm_capacity']} at " if "hbm_capacity" in entry else ""
     words = [entry["matrix_flops"], f"{memory}{entry['hbm_bandwidth']}"]
@@ -242,7 +244,7 @@ def show(name: str) -> None:
     """Show an entry of the catalogue, with its source, or what an estimator asks and answers."""
     from jaxroof import catalog
 
-    known = {entry: kind for kind in ("models", "systems") for entry in catalog.names(kind)}
+    known = {entry: kind for kind in ("models", "mlps", "systems") for entry in catalog.names(kind)}
     if name not in known:
         from jaxroof.shell.questions import show_estimator
 

@@ -57,7 +57,7 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
 
     Raises: InputError with the nearest name.
     """
-    kind = _kind_of_choice(recipe, key)
+    kind = kind_of_choice(recipe, key)
     if isinstance(value, kind) or not issubclass(kind, enum.Enum):
         return value
     members = {member.value: member for member in kind}
@@ -66,8 +66,8 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
     return members[value]
 
 
-def _kind_of_choice(recipe: Any, key: str) -> type[Any]:
-    """Return what a choice is one of; one that is left open says so by its hint."""
+def kind_of_choice(recipe: Any, key: str) -> type[Any]:
+    """Return what a choice is one of: one that is left open has it in its hint."""
     held = getattr(recipe, key)
     if held is not None:
         return type(held)

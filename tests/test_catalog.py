@@ -201,7 +201,7 @@ NAMES = [  # kind, name, text
     ("systems", "b20-nvs8", "Did you mean 'b200-nvs8'?"),
     ("systems", "b200_next", "Did you mean 'b200-next'?"),
     ("models", "gpt3_1T", "Did you mean 'gpt3-1t'?"),
-    ("models", "zebra", "expected one of gpt3, gpt3-1t, vit-era5, vit-era5-half."),
+    ("models", "zebra", f"expected one of {', '.join(catalog.names('models')[:12])}, ..."),
 ]
 
 

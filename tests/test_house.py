@@ -78,6 +78,22 @@ ALLOWED = [  # room, all that it may import
         ("jax", "typing", "collections.abc", "jaxroof.formulas", "jaxroof.records"),
     ),
     ("jaxroof.errors", ("difflib", "collections.abc")),
+    (
+        "jaxroof.schedules",
+        (
+            "collections.abc",
+            "dataclasses",
+            "functools",
+            "importlib",
+            "jax",
+            "jaxroof.errors",
+            "jaxroof.formulas.arithmetic",
+            "jaxroof.records",
+            "jaxroof.schedules",
+            "numpy",
+            "typing",
+        ),
+    ),
 ]
 FORBIDDEN = [  # room, what it may not import
     (
@@ -117,6 +133,8 @@ FORBIDDEN = [  # room, what it may not import
     ("jaxroof.files", ("jaxroof.rows", "jaxroof.shell", "jaxroof.cli", "click")),
     ("jaxroof.rows.headings", ("jaxroof.engine", "jaxroof.shell", "jaxroof.cli", "click", "rich")),
     ("jaxroof.rows.cells", ("jaxroof.shell", "jaxroof.cli", "click", "rich")),
+    ("jaxroof.traces", ("jaxroof.views", "jaxroof.files", "jaxroof.shell", "jaxroof.cli")),
+    ("jaxroof.scheduled", ("jaxroof.views", "jaxroof.files", "jaxroof.shell", "jaxroof.cli")),
     ("jaxroof.answers", ("jaxroof.views", "jaxroof.files", "jaxroof.shell", "jaxroof.cli")),
     ("jaxroof.records", ("jaxroof.engine", "jaxroof.estimators", "jaxroof.formulas", "xarray")),
     ("jaxroof.units", ("jax", "numpy")),
@@ -137,10 +155,18 @@ ONLY = [  # library, the modules that may import it, by name or by room
             "jaxroof.engine.pareto",
             "jaxroof.engine.sweep",
             "jaxroof.engine.zarr_store",
+            "jaxroof.engine.every_plan",
+            "jaxroof.engine.appended",
+            "jaxroof.engine.row_columns",
+            "jaxroof.engine.events",
+            "jaxroof.engine.trace_files",
             "jaxroof.measured",
             "jaxroof.views",
             "jaxroof.answers",
             "jaxroof.files",
+            "jaxroof.scheduled",
+            "jaxroof.traces",
+            "jaxroof.shell.schedules",
             "jaxroof.shell.cases",
             "jaxroof.shell.commands",
             "jaxroof.shell.outputs",
@@ -151,7 +177,16 @@ ONLY = [  # library, the modules that may import it, by name or by room
     ),
     ("pandas", ("jaxroof.engine.store",)),
     ("rich", ("jaxroof.views", "jaxroof.shell", "jaxroof.rows.answer")),
-    ("click", ("jaxroof.cli", "jaxroof.shell.cli_roofline", "jaxroof.shell.cli_rows")),
+    (
+        "click",
+        (
+            "jaxroof.cli",
+            "jaxroof.shell.cli_roofline",
+            "jaxroof.shell.cli_rows",
+            "jaxroof.shell.cli_schedule",
+            "jaxroof.shell.cli_trace",
+        ),
+    ),
     ("matplotlib", ("jaxroof.views.plots",)),
 ]
 

@@ -112,6 +112,8 @@ def test_a_csv_file_has_a_row_a_point_and_bare_names(name, known, tmp_path):
         values = data[variable].broadcast_like(grid).transpose(*grid.dims).values.reshape(-1)
         if values.dtype.kind == "i":
             values = np.where(values == -1, np.nan, values)
+        if "flag_meanings" in data[variable].attrs:  # a table says what a number stands for
+            values = np.array(data[variable].attrs["flag_meanings"].split())[values.astype(int)]
         if grid.size:
             np.testing.assert_array_equal(back[variable].values, values, err_msg=str(variable))
 

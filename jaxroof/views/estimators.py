@@ -12,7 +12,7 @@ from jaxroof.engine.points import results
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
 from jaxroof.records import get_at, is_quantity
-from jaxroof.settings import paths_of, variants
+from jaxroof.settings import kind_of_choice, paths_of, variants
 from jaxroof.units import show
 from jaxroof.views.tables import plain_table
 
@@ -34,9 +34,14 @@ def inputs_table(estimator: Estimator) -> Table:
         table.add_row(path, field.metadata["symbol"], _example(example, path, field), _doc(field))
     for field in dataclasses.fields(estimator.recipe) if estimator.recipe is not None else ():
         held = getattr(estimator.recipe, field.name)
-        members = [str(m.value) for m in type(held)] if isinstance(held, enum.Enum) else []
-        value = held.value if isinstance(held, enum.Enum) else held
-        table.add_row(field.name, "", str(value), f"A choice: {', '.join(members)}.")
+        kind = kind_of_choice(estimator.recipe, field.name)
+        if not issubclass(kind, enum.Enum):
+            table.add_row(field.name, "", str(held), "Size of the program, found by itself.")
+            continue
+        about = f"A choice: {', '.join(str(member.value) for member in kind)}."
+        if held is None:
+            about = f"Left to the {next(iter(vars(estimator.recipe)))}, or {about[2:]}"
+        table.add_row(field.name, "", "" if held is None else str(held.value), about)
     return table
 
 

@@ -45,7 +45,7 @@ class Inputs:
         "sample", "Samples of one step.", whole=True, default=8192.0, symbol="B"
     )
     element: Number = quantity("B", "Bytes of one element.", default=4.0)
-    optimizer: Number = quantity(
+    optimizer_state: Number = quantity(
         "B", "Bytes of optimizer state for one weight (physical memory).", default=8.0, zero=True
     )
     plan: Plan | None = None

@@ -105,7 +105,7 @@ def lean(inputs: Inputs, held: Layers) -> Bytes:
     rise, none = peak(held, moves), jnp.zeros_like(outputs)
     net = total(held, lambda layer: moves(layer)[1]) - taken
     return Bytes(
-        start=elements * (2.0 * inputs.element + inputs.optimizer),
+        start=elements * (2.0 * inputs.element + inputs.optimizer_state),
         forward_rise=own + outputs + sent,
         forward_net=own + outputs + sent,
         joined_rise=none,
