@@ -28,6 +28,7 @@ _HOMES = {
     "training": "jaxroof.estimators.training.step",
     "layers": "jaxroof.views.layers",
     "unfused_layers": "jaxroof.views.unfused",
+    "mlp": "jaxroof.named",
     "model": "jaxroof.named",
     "system": "jaxroof.named",
     "linspace": "jaxroof.engine.axes",
@@ -41,6 +42,7 @@ _HOMES = {
     "write": "jaxroof.engine.store",
     "roofline": "jaxroof.shell.cases",
     "schedule": "jaxroof.scheduled",
+    "stages": "jaxroof.stage_by_stage",
     "trace": "jaxroof.traces",
     "run": "jaxroof.files",
 }

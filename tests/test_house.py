@@ -165,6 +165,7 @@ ONLY = [  # library, the modules that may import it, by name or by room
             "jaxroof.answers",
             "jaxroof.files",
             "jaxroof.scheduled",
+            "jaxroof.stage_by_stage",
             "jaxroof.traces",
             "jaxroof.shell.schedules",
             "jaxroof.shell.cases",

@@ -4,7 +4,7 @@ Source: fact sheet distir_model, sections 6 to 9.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -36,19 +36,13 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
     Units: see Report.
     Source: fact sheet distir_model, section 6.
     """
-    choices, wide = recipe.chosen(), lifted(inputs)
+    choices = recipe.chosen()
     plan = inputs.plan
     assert plan is not None
-    assert wide.plan is not None
-    held = layers(wide, recipe.most_stages)
-    asked = prices(wide, choices)
-    costs = stages(asked, choices, wide.plan, held)
-    given = HANDOUTS[choices.handout](wide, asked, held, costs)
-    done = clocks(wide.plan, recipe, choices, costs, given)
-    tail = costs.exposed + costs.gathers + costs.optimizer
-    step_time = jnp.max(jnp.where(held.there, done + tail, 0.0), axis=0)
-    memory = jnp.max(stage_memory(wide, choices, held), axis=0)
-    busy = stage_busy(wide, costs, SENDS_KEEP[choices.sends]) / step_time[None]
+    run = simulated(inputs, recipe)
+    wide, held, costs = run.inputs, run.held, run.costs
+    step_time, busy = run.step_time, run.busy
+    memory = jnp.max(run.memory, axis=0)
     communication, total = (
         plan.data * plan.tensor * jnp.sum(part, axis=0) for part in spent(wide, costs)
     )
@@ -73,6 +67,40 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
         events=events,
         **verdicts,
         feasible=feasible,
+    )
+
+
+class Simulated(NamedTuple):
+    """A step stage by stage, [stages, ..] each but the step's own time."""
+
+    inputs: Inputs  # with a dimension for stages in front
+    held: Layers
+    costs: Stages
+    done: Any  # [s] when a stage has done its visits
+    step_time: Any  # [s]
+    busy: Any  # share of the step that one rank is busy
+    memory: Any  # [B] that one rank holds at most
+
+
+def simulated(inputs: Inputs, recipe: Recipe) -> Simulated:
+    """Return what every stage does in one step, and when all have done it."""
+    choices, wide = recipe.chosen(), lifted(inputs)
+    assert wide.plan is not None
+    held = layers(wide, recipe.most_stages)
+    asked = prices(wide, choices)
+    costs = stages(asked, choices, wide.plan, held)
+    given = HANDOUTS[choices.handout](wide, asked, held, costs)
+    done = clocks(wide.plan, recipe, choices, costs, given)
+    tail = costs.exposed + costs.gathers + costs.optimizer
+    step_time = jnp.max(jnp.where(held.there, done + tail, 0.0), axis=0)
+    return Simulated(
+        inputs=wide,
+        held=held,
+        costs=costs,
+        done=done,
+        step_time=step_time,
+        busy=stage_busy(wide, costs, SENDS_KEEP[choices.sends]) / step_time[None],
+        memory=stage_memory(wide, choices, held),
     )
 
 
