@@ -35,6 +35,7 @@ _HOMES = {
     "geomspace": "jaxroof.engine.axes",
     "between": "jaxroof.engine.axes",
     "pareto": "jaxroof.engine.pareto",
+    "plans": "jaxroof.engine.every_plan",
     "search": "jaxroof.engine.search",
     "survey": "jaxroof.engine.search",
     "tabulate": "jaxroof.engine.tabulate",

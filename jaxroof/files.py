@@ -5,15 +5,17 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.answers import asking
+from jaxroof.engine.appended import appended
 from jaxroof.engine.axes import paths_of
 from jaxroof.engine.best import Progress
-from jaxroof.engine.store import ZARR, writable, write
+from jaxroof.engine.store import CSV, ZARR, writable, write
 from jaxroof.engine.sweep import evaluated
 from jaxroof.engine.sweep import sweep as long_sweep
 from jaxroof.engine.task import Task, task
@@ -56,6 +58,7 @@ class Sweep:
     searched: bool
     picture: str  # that `plot` draws unless told otherwise
     answer: str
+    records: Mapping[str, str]  # what the file calls them
 
 
 def run(
@@ -70,21 +73,25 @@ def run(
 
     Arguments: ``progress`` is told (done, all) points; ``output`` is a file to write. A ``.zarr``
     file is written chunk by chunk (of at most ``chunk`` points): a run that was stopped and is
-    started again finishes what is missing, unless told to ``overwrite``.
+    started again finishes what is missing, unless told to ``overwrite``. So is a ``.csv`` file
+    of every plan, which several sweeps may share: each adds the rows that it lacks.
     Raises: InputError, led by the file's name, for whatever is wrong with it.
     """
-    stored = output is not None and pathlib.Path(output).suffix == ZARR
-    if (chunk is not None or overwrite) and not stored:
-        raise InputError("chunk and overwrite: of a .zarr file alone; expected one as the output")
     if output is not None:
         writable(output)
     sweep = read_sweep(path)
+    kind = "" if output is None else pathlib.Path(output).suffix
+    grows = kind == ZARR or (kind == CSV and sweep.answer == "plans")
+    if (chunk is not None or overwrite) and not grows:
+        what = 'of a .zarr file alone, or of a .csv file where answer = "plans"'
+        raise InputError(f"chunk and overwrite: {what}; expected one as the output")
     about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
     about |= {"answer": sweep.answer} if sweep.answer == "plans" else {}
     with named(path):
         asked = None if sweep.answer == "layers" else _task(sweep, about)
-    if stored and asked is not None and output is not None:
-        return long_sweep(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
+    if grows and asked is not None and output is not None:
+        go_on = long_sweep if kind == ZARR else partial(appended, records=sweep.records)
+        return go_on(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
     with named(path):
         if asked is None:
             data = LAYERS[sweep.estimator](sweep.inputs, sweep.recipe).assign_attrs(about)
@@ -167,6 +174,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
         searched=searched,
         picture=text(written, "picture", ""),
         answer=answer,
+        records={key: text(written, key, "") for key in RECORDS},
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.engine.every_plan import evaluated, every
+from jaxroof.engine.every_plan import every
 from jaxroof.engine.points import at_points
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
@@ -396,8 +396,7 @@ def test_the_network_unit_is_worth_64_and_16():
 def test_every_plan_is_kept_with_its_reason():
     inputs = Inputs(model=mlp("mlp-xs", layers=12), system=system("distir-a"), global_batch=96.0)
     recipe = Recipe(Profile.A)
-    listed = every(PIPELINE, inputs, recipe, axes={"gpus": [4, 12]})
-    data = evaluated(PIPELINE, listed, recipe, listed.axis, slice(None))
+    data = jr.plans(PIPELINE, inputs, recipe, axes={"gpus": [4, 12]})
     reasons = data.reason.attrs["flag_meanings"].split()
     said = np.array(reasons)[data.reason.values]
     groups = np.where(data.tensor > 1, data.tensor, data.data)

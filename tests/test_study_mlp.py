@@ -29,15 +29,19 @@ def study():
 
 @pytest.fixture(scope="module")
 def sizes():
-    """Return every plan of 1 to 64 accelerators, some refused, with less memory than some need."""
-    data = jr.run(SWEEPS / "mlp_styles.toml")
-    small = data.memory.values > 2e9
-    small &= data.gpus.values > 1
-    reason = np.where((data.reason.values == 0) & small, 1, data.reason.values).astype(np.int8)
-    return data.assign(
-        feasible=data.feasible & ~small,
-        memory_fits=data.memory_fits & ~small,
-        reason=("configuration", reason, data.reason.attrs),
+    """Return every plan of 1 to 64 accelerators, some refused."""
+    return jr.run(SWEEPS / "mlp_styles.toml")
+
+
+@pytest.fixture(scope="module")
+def tight(sizes):
+    """Return the same with 4 GB where there are several accelerators: some plans are too large."""
+    small = (sizes.memory.values > 4e9) & (sizes.gpus.values > 1)
+    reason = np.where((sizes.reason.values == 0) & small, 1, sizes.reason.values).astype(np.int8)
+    return sizes.assign(
+        feasible=sizes.feasible & ~small,
+        memory_fits=sizes.memory_fits & ~small,
+        reason=("configuration", reason, sizes.reason.attrs),
     )
 
 
@@ -107,24 +111,24 @@ def test_the_study_is_told_in_a_table_and_two_sentences(study):
     assert said.endswith("52 plans tried: 52 legal, all of which fit.")
 
 
-def test_several_points_are_told_point_by_point(sizes):
-    table, said = told(sizes)
+def test_several_points_are_told_point_by_point(tight):
+    table, said = told(tight)
     rows = [line for line in table.splitlines() if "accelerator" in line]
     assert len(rows) == 7
     assert rows[-1].split()[:7] == ["64", "accelerators", "2", "2", "16", "64", "228.5"]
-    large, refused = int((sizes.reason == 1).sum()), int((sizes.reason > 1).sum())
+    large, refused = int((tight.reason == 1).sum()), int((tight.reason > 1).sum())
     assert large > 0
     assert refused == 28
     assert f"420 plans tried: 392 legal, {large} of them too large; 28 refused" in said
     assert '"Stages divide the layers" fails (28)' in said
     assert "Most samples a second: 35,851 at 64 accelerators, with 2 x 2 x 16" in said
-    none = sizes.assign(feasible=sizes.feasible & False)
+    none = tight.assign(feasible=tight.feasible & False)
     assert "No plan fits at any of 7 points" in told(none)[1]
     assert told(at(none, 8))[1].startswith("No plan fits.")
 
 
-def test_memory_against_throughput_has_the_front_and_leaves_out_what_is_illegal(sizes):
-    part = at(sizes, 16)
+def test_memory_against_throughput_has_the_front_and_leaves_out_what_is_illegal(tight):
+    part = at(tight, 16)
     part = part.assign(legal=part.legal & (part.tensor != 4))
     part = part.assign(feasible=part.feasible & part.legal)
     figure = plots.memory_throughput(part)
@@ -160,23 +164,23 @@ def test_the_capacity_is_drawn_where_it_is_near(sizes):
     assert "capacity 2 GB" in words(plots.memory_throughput(near.assign_attrs(inputs="{}")))
 
 
-def test_best_by_style_draws_the_best_of_each_and_of_all(sizes):
-    figure = plots.best_by_style(sizes)
+def test_best_by_style_draws_the_best_of_each_and_of_all(tight):
+    figure = plots.best_by_style(tight)
     (axes,) = figure.axes
-    names, counts = styles.styles_of(sizes), np.unique(sizes.gpus)
-    rate = np.where(sizes.feasible, sizes.throughput, -np.inf)
-    single = rate[sizes.gpus.values == 1].max()
+    names, counts = styles.styles_of(tight), np.unique(tight.gpus)
+    rate = np.where(tight.feasible, tight.throughput, -np.inf)
+    single = rate[tight.gpus.values == 1].max()
     lines = {line.get_label(): line for line in axes.lines}
     for name in styles.STYLES:
         drawn = dict(lines[name].get_xydata().tolist())
         for count in counts:
-            mine = rate[(sizes.gpus.values == count) & (names == name)].max(initial=-np.inf)
+            mine = rate[(tight.gpus.values == count) & (names == name)].max(initial=-np.inf)
             expected = mine / single if np.isfinite(mine) else np.nan
             assert drawn[count] == pytest.approx(expected, rel=1e-12, nan_ok=True), (name, count)
     (whole,) = (
         line for line in axes.lines if line.get_linewidth() == plots.styles.BEST["linewidth"]
     )
-    best = [rate[sizes.gpus.values == count].max() / single for count in counts]
+    best = [rate[tight.gpus.values == count].max() / single for count in counts]
     np.testing.assert_allclose(whole.get_ydata(), best, rtol=1e-12)
     assert any(
         "16.6 times one accelerator on 64 (2 x 2 x 16" in t.replace("\n", " ")
@@ -184,8 +188,19 @@ def test_best_by_style_draws_the_best_of_each_and_of_all(sizes):
     )
 
 
+def pipelines():
+    """Return a grid as a sweep over stages and batches has it."""
+    rate = np.array([[1e3, 1.5e3, 2e3], [2e3, 3.5e3, 6e3]])
+    paths = {"pipeline": [1, 2, 4], "microbatches": [1, 8, 8]}
+    return xr.Dataset(
+        {"throughput": (("global_batch", "stages"), rate)},
+        {"global_batch": ("global_batch", [512, 1024], {"units": "sample"}), "stages": range(3)}
+        | {name: ("stages", column, {"path": f"plan.{name}"}) for name, column in paths.items()},
+    )
+
+
 def test_isolated_scaling_has_a_panel_an_axis_and_a_line_a_batch(sizes):
-    grid = jr.run(SWEEPS / "mlp_isolated_pp.toml")
+    grid = pipelines()
     figure = plots.isolated_scaling(grid, sizes)
     assert [axes.get_title() for axes in figure.axes] == [
         "a pipeline alone",
@@ -194,7 +209,7 @@ def test_isolated_scaling_has_a_panel_an_axis_and_a_line_a_batch(sizes):
         "a pipeline alone",
     ]
     lines = {line.get_label(): line for line in figure.axes[0].lines}
-    assert list(lines)[0] == "ideal"
+    assert next(iter(lines)) == "ideal"
     assert lines["ideal"].get_xdata().tolist() == lines["ideal"].get_ydata().tolist()
     for batch in grid.global_batch.values:
         rate = grid.throughput.sel(global_batch=batch).values

@@ -16,6 +16,7 @@ from jaxroof.engine.tabulate import tabulate
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, leaves, replace_at
+from jaxroof.settings import settle
 
 DIMENSION = "configuration"
 WHOLE = ("fits", "memory")  # reasons before the names of the rules
@@ -28,6 +29,28 @@ class Every:
     inputs: Any
     axis: Axis
     labels: Mapping[str, tuple[tuple[str, ...], np.ndarray]]  # of an axis over records: its number
+
+
+def plans(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    axes: Asked | None = None,
+    where: str | Iterable[str | Constraint] = (),
+    **settings: Any,
+) -> xr.Dataset:
+    """Return every plan that a study of each point of a grid tries, the refused ones with why.
+
+    Arguments as in ``search``.
+    Returns: a Dataset over ``configuration``: what the axes move, the plan, its results (NaN where
+    a rule refuses it), ``legal`` and ``reason``.
+    Raises: InputError for anything that is not a grid of this estimator, or holds no plan.
+    """
+    recipe = estimator.recipe if recipe is None else recipe
+    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
+    listed = every(estimator, inputs, recipe, axes=axes, where=where)
+    return evaluated(estimator, listed, recipe, listed.axis, slice(None))
 
 
 def every(
@@ -101,11 +124,15 @@ def evaluated(
     does not hold, or that the memory does not fit.
     """
     data = tabulate(estimator, asked.inputs, recipe, axes=[axis], **options)
-    found = judged(estimator, data)
+    return labelled(asked, judged(estimator, data), part)
+
+
+def labelled(asked: Every, data: xr.Dataset, part: slice) -> xr.Dataset:
+    """Return results of some configurations with what the axes over records call them."""
     for name, (labels, numbers) in asked.labels.items():
         about = attributes({"unit": "1", "doc": f"The {name}", "flags": labels})
-        found[name] = xr.Variable((DIMENSION,), numbers[part], about)
-    return found
+        data[name] = xr.Variable((DIMENSION,), numbers[part], about)
+    return data
 
 
 def judged(estimator: Estimator, data: xr.Dataset) -> xr.Dataset:

@@ -18,6 +18,7 @@ class Lasting:
     def __init__(self, path: Path) -> None:
         self.path = os.fspath(path)
         self.stream = _claimed(self.path)
+        self.reader = io.BufferedReader(self.stream)
         self.size = 0  # bytes of the lines that stay
         self.rest = b""  # behind them
 
@@ -26,23 +27,22 @@ class Lasting:
 
         Raises: InputError where it is not text.
         """
-        self.stream.seek(0)
-        with open(os.dup(self.stream.fileno()), "rb") as reader:
-            number = 0
-            while data := reader.readline(LONGEST):
-                number += 1
-                if len(data) == LONGEST:
-                    raise refusal(f"{self.path}: line {number}", "too long; expected a CSV file")
-                if not data.endswith(b"\n"):
-                    self.rest = data
-                    return
-                try:
-                    line = data.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError:
-                    what = "not UTF-8 text; expected a CSV file"
-                    raise refusal(f"{self.path}: line {number}", what) from None
-                self.size += len(data)
-                yield line
+        self.reader.seek(0)
+        number = 0
+        while data := self.reader.readline(LONGEST):
+            number += 1
+            if len(data) == LONGEST:
+                raise refusal(f"{self.path}: line {number}", "too long; expected a CSV file")
+            if not data.endswith(b"\n"):
+                self.rest = data
+                return
+            try:
+                line = data.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                what = "not UTF-8 text; expected a CSV file"
+                raise refusal(f"{self.path}: line {number}", what) from None
+            self.size += len(data)
+            yield line
 
     def cut(self) -> None:
         """Let go of what is behind the lines that stay."""
@@ -74,7 +74,7 @@ class Lasting:
         if os.fstat(self.stream.fileno()).st_size == 0 and _in_place(self.stream, self.path):
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
-        self.stream.close()
+        self.reader.close()  # and the stream
 
 
 def _claimed(path: str) -> io.FileIO:

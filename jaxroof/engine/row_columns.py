@@ -2,15 +2,14 @@
 
 import dataclasses
 import enum
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxroof.engine.points import results
 from jaxroof.engine.task import CODE, Task, identity
-from jaxroof.records import get_at, is_quantity, leaves
+from jaxroof.records import is_quantity, leaves
 from jaxroof.settings import choices_of, paths_of
 
 LEGAL, REASON, MADE = "legal", "reason", "made_by"
@@ -27,11 +26,22 @@ class Column:
     expected: str  # where a cell cannot be read
     key: Any = None  # an array, one value for all, or of a result nothing
     is_key: bool = False
+    dtype: str = ""  # of a result that is read back
 
     def values(self, some: np.ndarray) -> Sequence[Any]:
         """Return a key's values of some configurations."""
         held = self.key
         return held[some].tolist() if isinstance(held, np.ndarray) else [held] * len(some)
+
+    def read(self, cells: Iterable[str]) -> list[Any]:
+        """Return cells as values.
+
+        Raises: ValueError or KeyError for one that is none.
+        """
+        if self.dtype == "float64":
+            return [self.parse(cell) for cell in cells]
+        known = {cell: self.parse(cell) for cell in {*cells}}  # few differ
+        return [known[cell] for cell in cells]
 
     def cells(self, values: Iterable[Any]) -> list[str]:
         """Return values as they are written."""
@@ -63,8 +73,12 @@ def columns_of(asked: Task, shapes: Any, records: Mapping[str, str]) -> list[Col
         *numbers,
         *plan,
         *chosen,
-        *(_result(n, np.dtype(shape.dtype).kind) for n, shape in found.items() if n not in verdicts),
-        _result(LEGAL, "b"),
+        *(
+            _result(n, np.dtype(shape.dtype).kind)
+            for n, shape in found.items()
+            if n not in verdicts
+        ),
+        Column(LEGAL, str, _flag, "True or False"),
         Column(REASON, str, str, "a reason"),
         *numbers_behind,
         *open_choices,
@@ -124,11 +138,8 @@ def _choices(recipe: Any) -> tuple[list[Column], list[Column]]:
 
 
 def _result(name: str, kind: str) -> Column:
-    if kind == "b":
-        return Column(name, str, _flag, "True or False")
-    if kind == "i":
-        return Column(name, lambda v: "" if v == -1 else str(v), _count, "a whole number")
-    return Column(name, _measure, _measured, "a number")
+    spell, parse, expected, dtype = KINDS[kind]
+    return Column(name, spell, parse, expected, dtype=dtype)
 
 
 def _plain(value: float | None) -> str:
@@ -157,3 +168,14 @@ def _count(text: str) -> int:
 
 def _flag(text: str) -> bool:
     return {"true": True, "false": False}[text.lower()]
+
+
+def _spelled(value: int) -> str:
+    return "" if value == -1 else str(value)
+
+
+KINDS: dict[str, tuple[Callable[[Any], str], Parse, str, str]] = {  # by the kind of dtype
+    "b": (str, _flag, "True or False", "bool"),
+    "i": (_spelled, _count, "a whole number", "int64"),
+    "f": (_measure, _measured, "a number", "float64"),
+}

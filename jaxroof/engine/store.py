@@ -20,6 +20,7 @@ from jaxroof.errors import InputError
 
 Path = str | os.PathLike[str]
 ZARR = ".zarr"  # a directory, written chunk by chunk
+CSV = ".csv"
 # what readers raise for a file that is not theirs (RecursionError is a RuntimeError)
 DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 
@@ -248,13 +249,13 @@ def _filled(data: Any, missing: Any) -> Any:
 
 WRITERS: dict[str, Callable[[xr.Dataset, str], None]] = {
     ".nc": _write_netcdf,
-    ".csv": _write_csv,
+    CSV: _write_csv,
     ".json": _write_json,
     ZARR: zarr_store.save,
 }
 READERS: dict[str, Callable[[str], xr.Dataset]] = {
     ".nc": _read_netcdf,
-    ".csv": _read_csv,
+    CSV: _read_csv,
     ".json": _read_json,
     ZARR: zarr_store.read,
 }

@@ -22,13 +22,18 @@ try:
     from jaxroof.views.plots.collectives import collectives_against_measured
     from jaxroof.views.plots.compare import comparison
     from jaxroof.views.plots.frontier import frontier
+    from jaxroof.views.plots.isolated import isolated_scaling
     from jaxroof.views.plots.layers import layer_bars
     from jaxroof.views.plots.maps import machine_map
+    from jaxroof.views.plots.measured import simulated_real
+    from jaxroof.views.plots.memory import memory_throughput
     from jaxroof.views.plots.ratios import speedup
     from jaxroof.views.plots.roofline import roofline
     from jaxroof.views.plots.scaling import normalised_throughput, training_days
     from jaxroof.views.plots.schedules import schedules
+    from jaxroof.views.plots.splits import throughput_by_split
     from jaxroof.views.plots.stairs import staircase
+    from jaxroof.views.plots.styles import best_by_style
     from jaxroof.views.plots.timeline import timeline
     from jaxroof.views.plots.unfused import unfused_bars
 except ImportError as error:
@@ -40,21 +45,26 @@ except ImportError as error:
 
 __all__ = [
     "KINDS",
+    "best_by_style",
     "collectives_against_measured",
     "comparison",
     "draw",
     "drawable",
     "frontier",
+    "isolated_scaling",
     "layer_bars",
     "machine_map",
+    "memory_throughput",
     "normalised_throughput",
     "pick",
     "plans_and_time",
     "roofline",
     "save",
     "schedules",
+    "simulated_real",
     "speedup",
     "staircase",
+    "throughput_by_split",
     "timeline",
     "training_days",
     "unfused_bars",
@@ -75,6 +85,11 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "unfused_bars": unfused_bars,
     "schedules": schedules,
     "timeline": timeline,
+    "throughput_by_split": throughput_by_split,
+    "isolated_scaling": isolated_scaling,
+    "memory_throughput": memory_throughput,
+    "best_by_style": best_by_style,
+    "simulated_real": simulated_real,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
     ".png": {},
@@ -98,6 +113,7 @@ def draw(data: xr.Dataset, kind: str | None = None) -> Figure:
 def _kind(data: xr.Dataset) -> str:
     """Return the kind of picture that shows all dimensions of the data."""
     shown = {"operation": "layer_bars", "step_number": "staircase", "event": "timeline"}
+    shown |= {"configuration": "throughput_by_split"}
     for dim, kind in shown.items():
         if dim in data.sizes:
             return kind
