@@ -17,6 +17,7 @@ from jaxroof.engine.every_plan import every
 from jaxroof.engine.points import at_points
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
+from jaxroof.estimators.pipeline import costs
 from jaxroof.estimators.pipeline.inputs import Inputs, Mlp, Plan
 from jaxroof.estimators.pipeline.legality import RULES
 from jaxroof.estimators.pipeline.recipe import (
@@ -83,10 +84,31 @@ def answers(rows: Rows, machine: str, recipe: Recipe, **more: Any) -> Rows:
     return at_points(PIPELINE, recipe, asked(rows, machine, **more))
 
 
+GRIDS = ("grid_search", "grid_c4_l8", "isolated_dp", "isolated_hp", "isolated_pp", "trace_index")
+SIZES = ("input_dim", "hidden_dim", "output_dim", "batch_size")
+
+
+@functools.cache
+def first_profile() -> dict[str, tuple[Rows, Rows]]:
+    """Return rows and answers of the first profile, all through one program."""
+    scaling = golden("sim_scaling")
+    alone = dict.fromkeys((*SIZES, "dp_degree", "hp_degree", "pp_degree", "num_microbatches"), 64.0)
+    alone |= dict.fromkeys(("dp_degree", "hp_degree", "pp_degree", "num_microbatches"), 1.0)
+    one = {name: np.full(len(scaling["trial"]), value) for name, value in alone.items()}
+    parts = {"grids": golden(*GRIDS), "edges": golden("edge_cases"), "scaling": {**scaling, **one}}
+    asked_for = [*alone, "num_hidden_layers"]
+    together = {key: np.concatenate([rows[key] for rows in parts.values()]) for key in asked_for}
+    found = answers(together, "distir-a", Recipe(Profile.A))
+    ends = np.cumsum([len(rows["dp_degree"]) for rows in parts.values()])
+    split = {name: np.split(values, ends[:-1]) for name, values in found.items()}
+    return {
+        part: (rows, {name: pieces[i] for name, pieces in split.items()})
+        for i, (part, rows) in enumerate(parts.items())
+    }
+
+
 def test_the_first_profile_as_published():
-    files = ("grid_search", "grid_c4_l8", "isolated_dp", "isolated_hp", "isolated_pp")
-    rows = golden(*files, "trace_index")
-    found = answers(rows, "distir-a", Recipe(Profile.A))
+    rows, found = first_profile()["grids"]
     assert len(rows["running_time_s"]) == 52 + 18 + 28 + 24 + 24 + 4
     assert_as_published(found, rows)
     best = np.argsort(-found["throughput"][:52])[:3]
@@ -135,8 +157,7 @@ REFUSED = {  # case: the verdict that does not hold
 
 
 def test_edge_cases_are_answered_or_refused_for_the_reason():
-    rows = golden("edge_cases")
-    found = answers(rows, "distir-a", Recipe(Profile.A))
+    rows, found = first_profile()["edges"]
     fine = rows["outcome"] == "ok"
     assert fine.sum() == 25
     np.testing.assert_array_equal(found["feasible"], fine)
@@ -160,9 +181,7 @@ def test_the_cold_start_of_the_published_grid():
 
 
 def test_the_time_of_ever_more_layers_on_one_device():
-    rows = golden("sim_scaling")
-    small = dict.fromkeys(("input_dim", "hidden_dim", "output_dim", "batch_size"), 64.0)
-    found = answers({**rows, **small}, "distir-a", Recipe(Profile.A))
+    rows, found = first_profile()["scaling"]
     np.testing.assert_allclose(found["step_time"], rows["running_time_s"], rtol=TIME)
     np.testing.assert_array_equal(found["operations"], rows["num_ops"])
 
@@ -377,17 +396,16 @@ def test_every_quirk_is_a_choice_of_its_own():
 
 def test_the_network_unit_is_worth_64_and_16():
     """Quirk 1: sums over ranks 64 times too fast, sends 16 times, as they square the element."""
-    rows = {"dp_degree": np.array([1.0, 4.0]), "pp_degree": np.array([2.0, 1.0]),
-            "num_microbatches": np.array([4.0, 1.0])}  # fmt: skip
-    published = answers(rows, "distir-a", Recipe(Profile.A))
-    right = answers(rows, "distir-a", Recipe(Profile.A, network=Network.FLAT))
-    both = answers(
-        rows, "distir-a", Recipe(Profile.A, network=Network.FLAT, messages=Messages.ONCE)
+    first = Recipe(Profile.A).chosen()
+    right = first._replace(network=Network.FLAT, messages=Messages.ONCE)
+    inputs = Inputs(model=mlp("mlp-xs"), system=system("distir-a"))
+    published, correct = (costs.prices(inputs, choices) for choices in (first, right))
+    sums, sends = (
+        [cost(asked) for asked in (correct, published)]
+        for cost in (lambda p: costs.all_reduce(p, 1e6, 4.0, True), lambda p: costs.send(p, 1e6))
     )
-    ratio = right["communication_time"] / published["communication_time"]
-    np.testing.assert_allclose(ratio, 64.0)
-    ratio = both["communication_time"] / published["communication_time"]
-    np.testing.assert_allclose(ratio, [16.0, 64.0])
+    np.testing.assert_allclose(sums[0] / sums[1], 64.0)
+    np.testing.assert_allclose(sends[0] / sends[1], 16.0)
 
 
 # ---- Grids --------------------------------------------------------------------------------------

@@ -81,15 +81,15 @@ def sized_points(
     columns = {path: np.broadcast_to(column, (count,)) for path, column in columns.items()}
     needed = estimator.sizing.of(inputs)
     sizes = np.broadcast_to(needed, (count, needed.shape[1]))
-    batches = list(_batches(estimator, recipe, sizes))
+    batches, most = list(_batches(estimator, recipe, sizes)), estimator.sizing.batch
 
     def answer(batch: tuple[np.ndarray, Any]) -> dict[str, np.ndarray]:
         rows, fitted = batch
-        chunk = inputs
+        chunk, room = inputs, SHORT if len(rows) <= SHORT else most
         for path, column in columns.items():
-            chunk = replace_at(chunk, path, padded(column[rows], _room(len(rows))))
+            chunk = replace_at(chunk, path, padded(column[rows], room))
         found = results(evaluated(estimator, fitted, chunk, name))
-        return {n: np.broadcast_to(np.asarray(v), (_room(len(rows)),)) for n, v in found.items()}
+        return {n: np.broadcast_to(np.asarray(v), (room,)) for n, v in found.items()}
 
     whole: dict[str, np.ndarray] = {}
     with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
@@ -100,12 +100,7 @@ def sized_points(
     return whole
 
 
-LEAST = 16  # points of a batch, so that short lists share programs
-
-
-def _room(count: int) -> int:
-    """Return the points that a batch is padded to."""
-    return max(LEAST, 1 << (count - 1).bit_length())
+SHORT = 64  # points of a batch: short lists share programs, long ones those of full batches
 
 
 def _batches(

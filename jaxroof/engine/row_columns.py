@@ -33,11 +33,13 @@ class Column:
         held = self.key
         return held[some].tolist() if isinstance(held, np.ndarray) else [held] * len(some)
 
-    def read(self, cells: Iterable[str]) -> list[Any]:
+    def read(self, cells: Sequence[str]) -> list[Any]:
         """Return cells as values.
 
         Raises: ValueError or KeyError for one that is none.
         """
+        if cells.count(cells[0]) == len(cells):  # most columns
+            return [self.parse(cells[0])] * len(cells)
         if self.dtype == "float64":
             return [self.parse(cell) for cell in cells]
         known = {cell: self.parse(cell) for cell in {*cells}}  # few differ

@@ -173,12 +173,14 @@ def fitted(recipe: Recipe, most: Any) -> Recipe:
     8
     """
     needed, timesteps = (1 << (int(size) - 1).bit_length() for size in most)
+    needed = max(needed, LEAST)
     if not TABLED[recipe.chosen().sends]:
         return dataclasses.replace(recipe, most_stages=needed)
     rows = next(rows for rows in ROOMS if rows >= timesteps)
     return dataclasses.replace(recipe, most_stages=needed, most_timesteps=rows)
 
 
+LEAST = 4  # stages: fewer cost as much, and a program more
 ROOMS = tuple(4**power for power in range(3, 30))  # of timesteps: few sizes, few programs
 HANDOUTS: dict[HandoutChoice, Any] = {HandoutChoice.DONE: _nothing, HandoutChoice.COLD: handout}
 SENDS_KEEP = {Sends.RENDEZVOUS: 1.0, Sends.POSTED: 0.0}
