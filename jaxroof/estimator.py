@@ -23,7 +23,7 @@ class Sizing(NamedTuple):
 
     of: Callable[[Any], np.ndarray]  # inputs -> what each of their points needs, [points, sizes]
     fit: Callable[[Any, Any], Any]  # a recipe and the most of each size -> the recipe that holds it
-    batch: int  # points of one call: enough to fill a core, few enough to be alike
+    batch: Callable[[Any], int]  # a recipe -> points of one call: enough for a core, alike
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

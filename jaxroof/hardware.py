@@ -64,3 +64,14 @@ class System:
     on_chip_bandwidth: Number = quantity(
         "B/s", "Bandwidth of the memory on the chip.", default=None
     )
+
+
+def links(system: System) -> tuple[Number, ...]:
+    """Return what a collective reads of the machine, in the order that it takes it."""
+    return (
+        system.fast_bandwidth * system.fast_efficiency,
+        system.fast_latency,
+        system.slow_bandwidth * system.slow_efficiency,
+        system.slow_latency,
+        system.nics,
+    )

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, Sizing
 from jaxroof.records import leaves, replace_at
 
 CHUNK = 4096  # points a call: one compile for all short lists
@@ -75,17 +75,19 @@ def sized_points(
     Points are put in the order of what they need and cut into batches of one program each, so that
     few programs are compiled and none does much for nothing; batches run side by side.
     """
-    assert estimator.sizing is not None
+    sizing = estimator.sizing
+    assert sizing is not None
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
     count = max((len(column) for column in columns.values() if column.ndim), default=1)
     columns = {path: np.broadcast_to(column, (count,)) for path, column in columns.items()}
-    needed = estimator.sizing.of(inputs)
+    needed = sizing.of(inputs)
     sizes = np.broadcast_to(needed, (count, needed.shape[1]))
-    batches, most = list(_batches(estimator, recipe, sizes)), estimator.sizing.batch
+    batches = list(_batches(sizing, recipe, sizes))
 
     def answer(batch: tuple[np.ndarray, Any]) -> dict[str, np.ndarray]:
         rows, fitted = batch
-        chunk, room = inputs, SHORT if len(rows) <= SHORT else most
+        chunk, most = inputs, sizing.batch(fitted)
+        room = min(SHORT, most) if len(rows) <= SHORT else most
         for path, column in columns.items():
             chunk = replace_at(chunk, path, padded(column[rows], room))
         found = results(evaluated(estimator, fitted, chunk, name))
@@ -103,24 +105,21 @@ def sized_points(
 SHORT = 64  # points of a batch: short lists share programs, long ones those of full batches
 
 
-def _batches(
-    estimator: Estimator, recipe: Any, sizes: np.ndarray
-) -> Iterator[tuple[np.ndarray, Any]]:
+def _batches(sizing: Sizing, recipe: Any, sizes: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
     """Yield the points of each batch and the recipe of its program."""
-    sizing = estimator.sizing
-    assert sizing is not None
-    if len(sizes) <= sizing.batch:
-        yield np.arange(len(sizes)), sizing.fit(recipe, sizes.max(axis=0))
+    largest = sizing.fit(recipe, sizes.max(axis=0))
+    if len(sizes) <= sizing.batch(largest):
+        yield np.arange(len(sizes)), largest
         return
     different, number = np.unique(sizes, axis=0, return_inverse=True)
     fits = [sizing.fit(recipe, size) for size in different]
     programs = list(dict.fromkeys(fits))
     program = np.array([programs.index(fit) for fit in fits])[number.ravel()]
     order = np.lexsort([number.ravel(), program])
-    for kind in range(len(programs)):
-        rows = order[program[order] == kind]
-        for start in range(0, len(rows), sizing.batch):
-            yield rows[start : start + sizing.batch], programs[kind]
+    for kind, fitted in enumerate(programs):
+        rows, most = order[program[order] == kind], sizing.batch(fitted)
+        for start in range(0, len(rows), most):
+            yield rows[start : start + most], fitted
 
 
 @contextlib.contextmanager

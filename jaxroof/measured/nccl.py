@@ -14,9 +14,8 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.errors import unknown
-from jaxroof.estimators.training.block import links
 from jaxroof.formulas import collectives
-from jaxroof.hardware import System
+from jaxroof.hardware import System, links
 from jaxroof.named import system as named
 
 SOURCE = (

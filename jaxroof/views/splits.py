@@ -1,6 +1,6 @@
 """Every plan of a study as a table and in sentences: the best, the gaps, what is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -14,15 +14,18 @@ from jaxroof.views.styles import (
     capacities,
     degrees,
     fitting,
+    head_of,
+    moved,
     points,
     split_words,
     styles_of,
+    value_words,
 )
 from jaxroof.views.tables import filled, plain_table, seconds, size
 from jaxroof.views.words import listing
 
 FITS, MEMORY = "fits", "memory"  # flags of `reason` beside the names of rules
-SHARES = {"communication_overhead": "communi-\ncation %", "idle_share": "idle\n%", "mfu": "MFU\n%"}
+SHARES = {"communication_overhead": "links\n%", "idle_share": "idle\n%", "mfu": "MFU\n%"}
 TIE = 1e-9  # throughputs that differ by less are the same
 MOST_POINTS = 30  # of a table
 
@@ -30,34 +33,35 @@ MOST_POINTS = 30  # of a table
 def plan_table(data: xr.Dataset, most: int = 10) -> Table:
     """Return the best plans of a study, or where its axes move anything the best of each point.
 
-    Gaps are of step time, to the best plan of the point.
+    Gaps are of step time, to the best plan.
     """
-    found = points(data)
-    table = plain_table()
-    table.add_column("#" if len(found) == 1 else "at", justify="right", no_wrap=True)
-    heads = [*(DEGREES[name] for name in degrees(data)), *_pieces(data).values()]
-    single = ("behind\n%",) if len(found) == 1 else ("before\nnext %", "plans\nthat fit")
-    shares = {name: head for name, head in SHARES.items() if name in data}
-    stored = data.memory.max() > 0
-    for head in (*heads, "step\ntime", "samples\n/s", *single, *shares.values()):
+    found, axes = points(data), moved(data)
+    table, shown = plain_table(), _shown(data)
+    heads = [*map(head_of, axes), "fit"] if axes else ["#"]
+    own = [*(DEGREES[name] for name in degrees(data)), *_pieces(data).values()]
+    gap = [] if axes else ["behind\n%"]
+    for head in (*heads, *own, "step\ntime", "samples\n/s", *gap, *shown.values()):
         table.add_column(head, justify="right", no_wrap=True)
-    if stored:
-        table.add_column("memory", justify="right", no_wrap=True)
-    if len(found) == 1:
+    if not axes:
         order = fitting(data)
         for place, position in enumerate(order[:most], 1):
-            gap = [_per_cent(data.throughput.values[order[0]], data.throughput.values[position])]
-            table.add_row(str(place), *_cells(data, position, gap, list(shares), stored))
+            rates = data.throughput.values[[order[0], position]]
+            table.add_row(str(place), *_cells(data, position, [_per_cent(*rates)], shown))
         return table
-    for words, part in _thinned(found):
+    for _, part in _thinned(found):
         order = fitting(part)
-        if not len(order):
-            table.add_row(words, "none fits", *["-"] * (len(table.columns) - 2))
-            continue
-        rates = part.throughput.values[order]
-        gap = [_per_cent(rates[0], rates[1]) if len(order) > 1 else "-", f"{len(order):,}"]
-        table.add_row(words, *_cells(part, order[0], gap, list(shares), stored))
+        at = [value_words(part, name, part[name].values[0].item()) for name in axes]
+        if len(order):
+            table.add_row(*at, f"{len(order):,}", *_cells(part, order[0], [], shown))
+        else:
+            table.add_row(*at, "none", *["-"] * (len(table.columns) - len(at) - 1))
     return table
+
+
+def _shown(data: xr.Dataset) -> dict[str, str]:
+    """Return the results beside time and throughput that the data have: name, head."""
+    shares = {name: head for name, head in SHARES.items() if name in data}
+    return {**shares, **({"memory": "memory"} if data.memory.max() > 0 else {})}
 
 
 def _pieces(data: xr.Dataset) -> dict[str, str]:
@@ -70,22 +74,21 @@ def _thinned(found: Sequence[Point]) -> list[Point]:
     return [found[round(i)] for i in np.linspace(0, len(found) - 1, MOST_POINTS).tolist()]
 
 
-def _cells(
-    data: xr.Dataset, position: int, gap: list[str], shares: Sequence[str], stored: bool
-) -> list[str]:
+def _cells(data: xr.Dataset, position: int, gap: list[str], shown: Mapping[str, str]) -> list[str]:
     """Return a plan's degrees and results, a cell each."""
-    row = data.isel({ALONG: position})
-    limit = capacities(data)
-    memory = float(row.memory)
-    full = size(memory, "B") if limit is None else filled(memory, float(limit[position]))
+    row, limit = data.isel({ALONG: position}), capacities(data)
     return [
         *[str(int(row[name])) for name in (*degrees(data), *_pieces(data))],
         seconds(float(row.step_time)),
         rate(float(row.throughput)),
         *gap,
-        *[f"{100 * float(row[name]):.1f}" for name in shares],
-        *([full] if stored else []),
+        *[f"{100 * float(row[name]):.1f}" for name in shown if name in SHARES],
+        *[_full(float(row[name]), limit, position) for name in shown if name not in SHARES],
     ]
+
+
+def _full(memory: float, limit: np.ndarray | None, position: int) -> str:
+    return size(memory, "B") if limit is None else filled(memory, float(limit[position]))
 
 
 def rate(value: float) -> str:

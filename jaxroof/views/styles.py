@@ -70,17 +70,33 @@ def points(data: xr.Dataset, within: Sequence[str] = ()) -> list[Point]:
     ]
 
 
-def moved_words(data: xr.Dataset, name: str, value: Any) -> str:
-    """Return what an axis is at one of its points; counts keep their digits."""
+def head_of(name: str) -> str:
+    """Return an axis in words.
+
+    >>> head_of("global_batch"), head_of("gpus")
+    ('batch', 'gpus')
+    """
+    return name.replace("global_", "").replace("_", " ")
+
+
+def value_words(data: xr.Dataset, name: str, value: Any) -> str:
+    """Return a value of an axis; counts keep their digits."""
     flags = str(data[name].attrs.get("flag_meanings", "")).split()
     if flags or isinstance(value, str):
         return flags[int(value)] if flags else str(value)
-    if name == "gpus":
-        return f"{value:,.0f} accelerator{'' if value == 1 else 's'}"
-    words, unit = name.replace("global_", "").replace("_", " "), data[name].attrs.get("units", "1")
+    unit = str(data[name].attrs.get("units", "1"))
     if float(value).is_integer() and unit in ("1", "sample"):
-        return f"{words} {value:,.0f}"
-    return f"{words} {show(value, unit)}"
+        return f"{value:,.0f}"
+    return show(value, unit)
+
+
+def moved_words(data: xr.Dataset, name: str, value: Any) -> str:
+    """Return what an axis is at one of its points."""
+    said = value_words(data, name, value)
+    if name == "gpus":
+        return f"{said} accelerator{'' if value == 1 else 's'}"
+    named = "flag_meanings" in data[name].attrs or isinstance(value, str)
+    return said if named else f"{head_of(name)} {said}"
 
 
 def styles_of(data: xr.Dataset) -> np.ndarray:

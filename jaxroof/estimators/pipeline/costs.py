@@ -21,7 +21,7 @@ from jaxroof.estimators.pipeline.recipe import (
 )
 from jaxroof.formulas import collectives
 from jaxroof.formulas.arithmetic import larger
-from jaxroof.hardware import System
+from jaxroof.hardware import links
 from jaxroof.records import Number
 
 
@@ -164,24 +164,13 @@ def _tiered(inputs: Inputs) -> Tiered:
     tensor = _shared(plan.tensor, domain)
     data = jnp.where(tensor >= plan.tensor, _shared(plan.data, domain / tensor), 1.0)
     near = plan.data * plan.tensor * plan.pipeline <= domain
-    return Tiered(tensor, data, jnp.where(near, 2.0, 1.0), rates(inputs.system))
+    return Tiered(tensor, data, jnp.where(near, 2.0, 1.0), links(inputs.system))
 
 
 def _shared(group: Number, places: Number) -> Number:
     """Return the greatest common divisor: members of a group that can lie together."""
     whole = (jnp.asarray(value).astype(jnp.int64) for value in (group, places))
     return jnp.gcd(*whole).astype(jnp.float64)
-
-
-def rates(system: System) -> tuple[Number, ...]:
-    """Return what a collective over two tiers reads of the machine."""
-    return (
-        system.fast_bandwidth * system.fast_efficiency,
-        system.fast_latency,
-        system.slow_bandwidth * system.slow_efficiency,
-        system.slow_latency,
-        system.nics,
-    )
 
 
 def _added(arithmetic: Number, traffic: Number) -> Number:

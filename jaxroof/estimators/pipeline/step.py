@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from jaxroof import named
+from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator, Sizing, reads
 from jaxroof.estimators.pipeline.costs import prices
 from jaxroof.estimators.pipeline.counts import counts
@@ -41,6 +42,7 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
     assert plan is not None
     run = simulated(inputs, recipe)
     wide, held, costs = run.inputs, run.held, run.costs
+    assert wide.plan is not None
     step_time, busy = run.step_time, run.busy
     memory = jnp.max(run.memory, axis=0)
     communication, total = (
@@ -172,6 +174,9 @@ def fitted(recipe: Recipe, most: Any) -> Recipe:
     >>> fitted(Recipe(), (6.0, 40.0)).most_stages
     8
     """
+    for (path, what, bound), size in zip(BOUNDS, most, strict=True):
+        if size > bound:
+            raise refusal(path, f"expected at most {bound:,} {what}, given {size:,.0f}")
     needed, timesteps = (1 << (int(size) - 1).bit_length() for size in most)
     needed = max(needed, LEAST)
     if not TABLED[recipe.chosen().sends]:
@@ -180,6 +185,19 @@ def fitted(recipe: Recipe, most: Any) -> Recipe:
     return dataclasses.replace(recipe, most_stages=needed, most_timesteps=rows)
 
 
+def batch(recipe: Recipe) -> int:
+    """Return how many points one call of a recipe's program takes."""
+    cells = recipe.most_stages * (
+        recipe.most_timesteps if TABLED[recipe.chosen().sends] else recipe.most_stages
+    )
+    return max(1, min(POINTS, CELLS // cells))
+
+
+BOUNDS = (  # of what can be followed step by step
+    ("plan.pipeline", "stages", 1 << 14),
+    ("plan.microbatches", "timesteps, 2 (microbatches + stages - 1)", 1 << 22),
+)
+POINTS, CELLS = 1024, 1 << 24  # of a call; of stages x timesteps x points that it keeps
 LEAST = 4  # stages: fewer cost as much, and a program more
 ROOMS = tuple(4**power for power in range(3, 30))  # of timesteps: few sizes, few programs
 HANDOUTS: dict[HandoutChoice, Any] = {HandoutChoice.DONE: _nothing, HandoutChoice.COLD: handout}
@@ -211,6 +229,6 @@ pipeline = Estimator(
     need="memory",
     limit=memory_limit,
     names={"model": named.mlp, "system": named.system},
-    sizing=Sizing(sizes, fitted, 1024),
+    sizing=Sizing(sizes, fitted, batch),
     example=example,
 )

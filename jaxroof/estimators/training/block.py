@@ -11,7 +11,7 @@ from jaxroof.estimators.training.operations import operations
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas import roofline
 from jaxroof.formulas.work import Work
-from jaxroof.hardware import System
+from jaxroof.hardware import System, links
 from jaxroof.records import Number
 
 
@@ -21,17 +21,6 @@ class Timing(NamedTuple):
     compute: Number
     memory: Number
     communication: Number
-
-
-def links(system: System) -> tuple[Number, ...]:
-    """Return what a collective reads of the machine, in the order that it takes it."""
-    return (
-        system.fast_bandwidth * system.fast_efficiency,
-        system.fast_latency,
-        system.slow_bandwidth * system.slow_efficiency,
-        system.slow_latency,
-        system.nics,
-    )
 
 
 def message_time(message: Message, system: System, panels: Number = 1.0) -> Number:

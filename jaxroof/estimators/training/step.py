@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxroof import named
 from jaxroof.estimator import Estimator, reads
-from jaxroof.estimators.training.block import Block, block, links
+from jaxroof.estimators.training.block import Block, block
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.legality import RULES, VERDICTS
 from jaxroof.estimators.training.operations import operations
@@ -16,6 +16,7 @@ from jaxroof.estimators.training.recipe import Recipe, Split
 from jaxroof.estimators.training.report import Report
 from jaxroof.formulas import collectives, schedule
 from jaxroof.formulas.arithmetic import larger, whole
+from jaxroof.hardware import links
 from jaxroof.records import Number
 
 DAY = 86400.0  # [s]
