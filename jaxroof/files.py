@@ -21,12 +21,14 @@ from jaxroof.engine.sweep import sweep as long_sweep
 from jaxroof.engine.task import Task, task
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.pipeline.step import pipeline
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.unfused.step import unfused
 from jaxroof.named import system
 from jaxroof.own import estimator_of
 from jaxroof.settings import paths_of as fields_of
 from jaxroof.settings import settle
+from jaxroof.stage_by_stage import stages_of
 from jaxroof.units import parse
 from jaxroof.views.layers import layers
 from jaxroof.views.unfused import unfused_layers
@@ -37,11 +39,11 @@ KEYS = (
     "search", "axes",
 )  # fmt: skip
 RECORDS = ("model", "system")  # that a name stands for
-LAYERS: dict[Estimator, Callable[..., xr.Dataset]] = {
-    training: layers,
-    unfused: unfused_layers,
-}  # of one layer by operation
-ANSWERS = ("step", "layers", "plans")  # the results, one layer by operation, or every plan
+PARTS: dict[str, dict[Estimator, Callable[..., xr.Dataset]]] = {  # of one plan
+    "layers": {training: layers, unfused: unfused_layers},  # one layer by operation
+    "stages": {pipeline: stages_of},  # a pipeline stage by stage
+}
+ANSWERS = ("step", *PARTS, "plans")  # the results, those of a plan's parts, or of every plan
 SEARCH_KEYS = {"top": int, "where": str, "objective": str, "placements": bool}
 
 
@@ -88,13 +90,14 @@ def run(
     about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
     about |= {"answer": sweep.answer} if sweep.answer == "plans" else {}
     with named(path):
-        asked = None if sweep.answer == "layers" else _task(sweep, about)
+        asked = None if sweep.answer in PARTS else _task(sweep, about)
     if grows and asked is not None and output is not None:
         go_on = long_sweep if kind == ZARR else partial(appended, records=sweep.records)
         return go_on(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
     with named(path):
         if asked is None:
-            data = LAYERS[sweep.estimator](sweep.inputs, sweep.recipe).assign_attrs(about)
+            data = PARTS[sweep.answer][sweep.estimator](sweep.inputs, sweep.recipe)
+            data = data.assign_attrs(about)
         else:
             data = evaluated(asked, progress)
     if output is not None:
@@ -183,10 +186,12 @@ def _answer(written: Mapping[str, Any], inputs: Any, estimator: Estimator) -> st
     answer = text(written, "answer", "step")
     if answer not in ANSWERS:
         raise unknown("answer", answer, "answer", ANSWERS)
-    if answer == "layers" and (getattr(inputs, "plan", None) is None or table(written, "axes")):
-        raise refusal("answer", "layers are of one plan; expected its degrees in plan and no axes")
-    if answer == "layers" and estimator not in LAYERS:
-        raise refusal("answer", f"{estimator.name} has no layers; expected training or unfused")
+    if answer in PARTS and (getattr(inputs, "plan", None) is None or table(written, "axes")):
+        what = f"{answer} are of one plan; expected its degrees in plan and no axes"
+        raise refusal("answer", what)
+    if answer in PARTS and estimator not in PARTS[answer]:
+        others = " or ".join(other.name for other in PARTS[answer])
+        raise refusal("answer", f"{estimator.name} has no {answer}; expected {others}")
     return answer
 
 

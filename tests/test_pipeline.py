@@ -374,6 +374,19 @@ def test_closed_forms_are_the_tables(order):
         assert not np.asarray(now.forward[:, some_stages:, lane]).any()
 
 
+def test_stages_are_those_of_the_step():
+    settings = {"model": "mlp-small", "system": "distir-b", **degrees(2, 1, 4, 8)}
+    each = jr.stages(settings, profile="distir-b")
+    whole = jr.evaluate("pipeline", settings, profile="distir-b")
+    assert float(each.step_time) == float(whole.step_time)
+    assert float(each.memory.max()) == float(whole.memory)
+    np.testing.assert_allclose(each.idle_share.mean(), whole.idle_share, rtol=1e-12)
+    np.testing.assert_allclose(each.busy_share.max(), whole.busy_most, rtol=1e-12)
+    assert each.layers.values.tolist() == [4.0] * 4
+    with pytest.raises(InputError, match="plan: missing"):
+        jr.stages({"model": "mlp-small", "system": "distir-b"})
+
+
 # ---- Quirks, one by one -------------------------------------------------------------------------
 
 

@@ -13,7 +13,8 @@ import xarray as xr
 from jaxroof.engine.best import Progress
 from jaxroof.engine.dataset import dataset, described, provenance
 from jaxroof.engine.every_plan import DIMENSION, judged, labelled
-from jaxroof.engine.lasting import Lasting, Path, lasting
+from jaxroof.engine.lasting import Lasting, lasting
+from jaxroof.engine.ledger import Path
 from jaxroof.engine.points import results
 from jaxroof.engine.row_columns import REASON, Column, columns_of
 from jaxroof.engine.sweep import evaluated
@@ -178,22 +179,29 @@ def _add(asked: Task, file: Lasting, rows: Rows, chunk: int, progress: Progress 
             some = missing[start : start + chunk]
             told = _within(progress, rows.done, asked.points)
             data = evaluated(_part(asked, rows.first[some]), told)
-            text = _text(rows.columns, data, rows.first[some], headed=file.size == 0)
-            file.add(text)
+            _write(file, rows, _text(rows.columns, data, rows.first[some], file.size == 0))
             for name, column in rows.found.items():
                 column[some] = data[name].values
             rows.there[some] = True
-    except OSError as error:
-        said = f"cannot be written: {error.strerror or error}; {_left(rows)}"
-        raise refusal(file.path, said) from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_left(rows)) from None
 
 
+def _write(file: Lasting, rows: Rows, text: str) -> None:
+    """Add lines to a file.
+
+    Raises: InputError that says how many configurations are there without them.
+    """
+    try:
+        file.add(text)
+    except OSError as error:
+        said = f"cannot be written: {error.strerror or error}; {_left(rows)}"
+        raise refusal(file.path, said) from error
+
+
 def _left(rows: Rows) -> str:
-    return (
-        f"{rows.done:,} of {len(rows.row_of):,} configurations are finished; run again to continue"
-    )
+    many = f"{rows.done:,} of {len(rows.row_of):,} configurations"
+    return f"{many} are finished; run again to continue"
 
 
 def _within(progress: Progress | None, before: int, total: int) -> Progress | None:

@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Iterator
 
+from jaxroof.engine.ledger import Path, told
 from jaxroof.errors import refusal
 
-Path = str | os.PathLike[str]
 LONGEST = 1 << 20  # bytes of a line
 
 
@@ -18,6 +18,7 @@ class Lasting:
     def __init__(self, path: Path) -> None:
         self.path = os.fspath(path)
         self.stream = _claimed(self.path)
+        self.stream.seek(0)  # adding moves to the end by itself
         self.reader = io.BufferedReader(self.stream)
         self.size = 0  # bytes of the lines that stay
         self.rest = b""  # behind them
@@ -25,11 +26,10 @@ class Lasting:
     def lines(self) -> Iterator[str]:
         """Yield the whole lines from the start, with their ends.
 
-        Raises: InputError where it is not text.
+        Raises: InputError where it is not text, or cannot be read.
         """
-        self.reader.seek(0)
         number = 0
-        while data := self.reader.readline(LONGEST):
+        while data := self._line():
             number += 1
             if len(data) == LONGEST:
                 raise refusal(f"{self.path}: line {number}", "too long; expected a CSV file")
@@ -44,9 +44,17 @@ class Lasting:
             self.size += len(data)
             yield line
 
+    def _line(self) -> bytes:
+        with told(self.path, "read"):
+            return self.reader.readline(LONGEST)
+
     def cut(self) -> None:
-        """Let go of what is behind the lines that stay."""
-        self.stream.truncate(self.size)
+        """Let go of what is behind the lines that stay.
+
+        Raises: InputError where the file cannot be written.
+        """
+        with told(self.path):
+            self.stream.truncate(self.size)
 
     def add(self, text: str) -> None:
         """Write whole lines, all or none, and wait until the disk has them.
@@ -59,13 +67,13 @@ class Lasting:
         data = memoryview(text.encode("utf-8", "surrogatepass"))
         done = 0
         try:
-            self.cut()
+            self.stream.truncate(self.size)
             while done < len(data):
                 done += self.stream.write(data[done:])
             os.fsync(self.stream.fileno())
         except BaseException:
             with contextlib.suppress(OSError):
-                self.cut()
+                self.stream.truncate(self.size)
             raise
         self.size += done
 
@@ -119,11 +127,8 @@ def lasting(path: Path) -> Iterator[Lasting]:
 
     Raises: InputError where another run holds it, or where it cannot be written.
     """
-    try:
+    with told(path):
         file = Lasting(path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise refusal(os.fspath(path), f"cannot be written: {reason}") from error
     try:
         yield file
     finally:

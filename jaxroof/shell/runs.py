@@ -8,7 +8,7 @@ from rich.console import Console
 
 from jaxroof.files import run as run_file
 from jaxroof.shell.commands import console, say
-from jaxroof.views import roofline, roofs, tables, words
+from jaxroof.views import roofline, roofs, splits, stages, tables, words
 from jaxroof.views.layers import layer_table
 from jaxroof.views.progress import progress_bar
 from jaxroof.views.unfused import block_tables
@@ -31,6 +31,13 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
         blocks = "block" in data.coords
         for each in block_tables(data, page.width) if blocks else [layer_table(data)]:
             page.print(each)
+    elif "stage" in data.sizes:
+        page.print(stages.stage_table(data))
+        say(page, stages.stage_sentence(data))
+    elif data.attrs.get("answer") == "plans":
+        page.print(splits.plan_table(data))
+        for sentence in splits.plan_sentences(data):
+            say(page, sentence)
     else:
         _print_grid(page, data)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)

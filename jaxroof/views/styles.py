@@ -124,16 +124,16 @@ def fitting(data: xr.Dataset) -> np.ndarray:
 
 
 def split_words(data: xr.Dataset, position: int, *, pieces: bool = True) -> str:
-    """Return a plan as its degrees, and its microbatches where it has stages.
+    """Return a plan as its degrees, and its microbatches where it has stages or several.
 
     >>> columns = {"data": [2], "tensor": [2], "pipeline": [4], "microbatches": [8]}
     >>> split_words(xr.Dataset({n: (ALONG, v) for n, v in columns.items()}), 0)
     '2 x 2 x 4, 8 microbatches'
     """
     said = " x ".join(str(int(data[name].values[position])) for name in degrees(data))
+    count = int(data.microbatches.values[position]) if "microbatches" in data else 0
     staged = "pipeline" in data and int(data.pipeline.values[position]) > 1
-    if pieces and staged and "microbatches" in data:
-        count = int(data.microbatches.values[position])
+    if pieces and (count > 1 or (count and staged)):
         said += f", {count} microbatch{'' if count == 1 else 'es'}"
     return said
 

@@ -85,8 +85,8 @@ def _splits(axes: Axes, part: xr.Dataset, replicas: Sequence[int], pieces: Seque
             line = line[np.argsort(rank[line])]
             look = _look(pieces, count)
             axes.plot(rank[line], rates[line], color=colour, linewidth=1.2, **look)
-    flat = np.flatnonzero(held & (stages == 1))
-    flat = flat[np.argsort(rank[flat])]
+    flat = order[stages[order] == 1]
+    flat = flat[np.unique(rank[flat], return_index=True)[1]]  # the best of each degree
     axes.plot(rank[flat], rates[flat], color=style.GREY, linewidth=1.0, zorder=2)
     for i in flat:
         colour = style.COLOURS[replicas.index(int(degree[i])) % len(style.COLOURS)]
