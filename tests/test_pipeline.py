@@ -421,6 +421,26 @@ def test_the_network_unit_is_worth_64_and_16():
     np.testing.assert_allclose(sends[0] / sends[1], 16.0)
 
 
+def test_a_calibrated_network_follows_its_law():
+    law = {"per_byte": 2e-11, "per_rank": 1e-6, "constant": 5e-6}
+    laws = {
+        f"{group}_sums.{name}": value for group in ("tensor", "data") for name, value in law.items()
+    }
+    asked_for = {
+        "model": "mlp-xs",
+        "system": "distir-b",
+        **degrees(4, 1, 1, 1),
+        "profile": "distir-b",
+    }
+    free = dict.fromkeys(laws, 0.0)
+    without = jr.evaluate("pipeline", {**asked_for, **free}, network="calibrated")
+    measured = jr.evaluate("pipeline", {**asked_for, **laws}, network="calibrated")
+    each = 2e-11 * 4.0 * 512**2 + 4e-6 + 5e-6
+    np.testing.assert_allclose(measured.step_time - without.step_time, 8 * each, rtol=1e-12)
+    with pytest.raises(InputError, match=r"tensor_sums\.per_byte: not given"):
+        jr.evaluate("pipeline", asked_for, network="calibrated")
+
+
 # ---- Grids --------------------------------------------------------------------------------------
 
 

@@ -123,7 +123,7 @@ def fitting(data: xr.Dataset) -> np.ndarray:
     return held[np.argsort(-throughput[held], kind="stable")]
 
 
-def split_words(data: xr.Dataset, position: int, *, pieces: bool = True) -> str:
+def split_words(data: xr.Dataset, position: int) -> str:
     """Return a plan as its degrees, and its microbatches where it has stages or several.
 
     >>> columns = {"data": [2], "tensor": [2], "pipeline": [4], "microbatches": [8]}
@@ -133,7 +133,7 @@ def split_words(data: xr.Dataset, position: int, *, pieces: bool = True) -> str:
     said = " x ".join(str(int(data[name].values[position])) for name in degrees(data))
     count = int(data.microbatches.values[position]) if "microbatches" in data else 0
     staged = "pipeline" in data and int(data.pipeline.values[position]) > 1
-    if pieces and (count > 1 or (count and staged)):
+    if count > 1 or (count and staged):
         said += f", {count} microbatch{'' if count == 1 else 'es'}"
     return said
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from jaxroof.estimators.pipeline.inputs import Inputs
+from jaxroof.estimators.pipeline.inputs import Inputs, Law
 from jaxroof.estimators.pipeline.recipe import (
     Choices,
     Elementwise,
@@ -107,6 +107,27 @@ class Flat(NamedTuple):
         return 2.0 * message * (group - 1.0) / group / self.bandwidth
 
 
+class Calibrated(NamedTuple):
+    """A flat network whose sums follow linear laws, one for each group size in use."""
+
+    bandwidth: Number
+    tensor: Law
+    data: Law
+
+    def send(self, message: Number) -> Number:
+        """Return the time of a message [B] to the next stage [s]."""
+        return message / self.bandwidth
+
+    def all_reduce(self, message: Number, group: Number, tensor: bool) -> Number:
+        """Return the time of an all-reduce, c0 V + c1 g + c2; nobody to sum with costs nothing.
+
+        Source: fact sheet distir_model, section 8.
+        """
+        law = self.tensor if tensor else self.data
+        time = law.per_byte * message + law.per_rank * group + law.constant
+        return jnp.where(group > 1.0, time, 0.0)
+
+
 class Tiered(NamedTuple):
     """Fast domains in a slow network: ranks of a layer lie innermost, then replicas, then stages.
 
@@ -157,6 +178,11 @@ def _flat(inputs: Inputs) -> Flat:
     return Flat(inputs.system.network_bandwidth * 1.0)
 
 
+def _calibrated(inputs: Inputs) -> Calibrated:
+    rate = inputs.system.network_bandwidth * 1.0
+    return Calibrated(rate, inputs.tensor_sums, inputs.data_sums)
+
+
 def _tiered(inputs: Inputs) -> Tiered:
     """Return the links of fast domains, and how many ranks of each group share one."""
     plan, domain = inputs.plan, inputs.system.fast_domain
@@ -177,7 +203,12 @@ def _added(arithmetic: Number, traffic: Number) -> Number:
     return arithmetic + traffic
 
 
-LINKS = {Network.EIGHTFOLD: _eightfold, Network.FLAT: _flat, Network.TIERED: _tiered}
+LINKS: dict[Network, Callable[[Inputs], Any]] = {
+    Network.EIGHTFOLD: _eightfold,
+    Network.FLAT: _flat,
+    Network.CALIBRATED: _calibrated,
+    Network.TIERED: _tiered,
+}
 PRODUCTS: dict[Products, Callable[[Number], tuple[Any, Any]]] = {
     Products.HALVES: lambda element: (2.0, 0.0),
     Products.READ: lambda element: (element, 0.0),

@@ -25,6 +25,18 @@ class Mlp:
 
 
 @record
+class Law:
+    """A linear law of the time of an all-reduce, fitted to measurements of one group size."""
+
+    per_byte: Number = quantity("s/B", "Time of one byte of the message.", zero=True, default=None)
+    per_rank: Number = quantity("s", "Time of one rank of the group.", zero=True, default=None)
+    constant: Number = quantity("s", "Time of any message.", zero=True, default=None)
+
+
+NO_LAW = Law()
+
+
+@record
 class Plan:
     """How the step is split: replicas, ranks of a layer, stages, and pieces of the batch."""
 
@@ -48,4 +60,6 @@ class Inputs:
     optimizer_state: Number = quantity(
         "B", "Bytes of optimizer state for one weight (physical memory).", default=8.0, zero=True
     )
+    tensor_sums: Law = NO_LAW  # of sums over the ranks of a layer (network "calibrated")
+    data_sums: Law = NO_LAW  # of sums over replicas
     plan: Plan | None = None

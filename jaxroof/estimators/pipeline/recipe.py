@@ -32,6 +32,7 @@ class Network(enum.Enum):
 
     EIGHTFOLD = "eightfold"  # bytes divided by 8e9 times Gbit/s: 64 times too fast
     FLAT = "flat"  # every link the network's bandwidth, no latency
+    CALIBRATED = "calibrated"  # the same, and sums by a linear law of measurements
     TIERED = "tiered"  # fast domains in a slow network, with latencies
 
 
