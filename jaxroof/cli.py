@@ -117,10 +117,16 @@ Examples:
 )
 @click.argument("file", metavar="FILE.toml")
 @click.option("-o", "--output", metavar="FILE", help="Write to a .csv, .json, .nc or .zarr file.")
-@click.option("--chunk", type=int, metavar="N", help="Most points of a chunk of a .zarr file.")
-@click.option("--overwrite", is_flag=True, help="Start a .zarr file anew, whatever it holds.")
+@click.option(
+    "--chunk", type=int, metavar="N", help="Most points of a chunk (.zarr; .csv of every plan)."
+)
+@click.option("--overwrite", is_flag=True, help="Start such a file anew, whatever it holds.")
 def run(**options: Any) -> None:
-    """Run a sweep file and print what it found; go on with a .zarr file that was stopped."""
+    """Run a sweep file and print what it found.
+
+    A .zarr file that was stopped is gone on with; so is a .csv file of every plan, which several
+    sweeps may share.
+    """
     from jaxroof.shell.runs import run_command
 
     process.start()
