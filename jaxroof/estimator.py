@@ -23,6 +23,7 @@ class Sizing(NamedTuple):
 
     of: Callable[[Any], np.ndarray]  # inputs -> what each of their points needs, [points, sizes]
     fit: Callable[[Any, Any], Any]  # a recipe and the most of each size -> the recipe that holds it
+    exact: Callable[[Any, Any], Any]  # the same for these points alone: loops of known length
     batch: Callable[[Any], int]  # a recipe -> points of one call: enough for a core, alike
 
 
@@ -87,10 +88,13 @@ class Estimator:
 
     def fitted(self, inputs: Any, recipe: Any) -> Any:
         """Return the recipe whose program holds the points of the inputs, where they are known."""
-        traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(inputs))
-        if self.sizing is None or traced:
+        if self.sizing is None:
             return recipe
-        return self.sizing.fit(recipe, self.sizing.of(inputs).max(axis=0))
+        try:
+            sizes = self.sizing.of(inputs)
+        except jax.errors.TracerArrayConversionError:  # whoever traces them sizes the program
+            return recipe
+        return self.sizing.exact(self.sizing.fit(recipe, sizes.max(axis=0)), sizes.max(axis=0))
 
     def evaluate_parts(self, inputs: Any, recipe: Any) -> dict[str, Any]:
         """Return every part's results, each from the plan fields that it names and no others."""

@@ -17,20 +17,14 @@ def test_notebook_was_saved_executed(path):
     assert any("image/png" in o.get("data", {}) for c in code for o in c.outputs)
 
 
-# these run whole published sweeps: `pytest -m slow`
-STUDIES = {f"{number:02}" for number in range(2, 8)}
-RUN = [
-    pytest.param(path, marks=[pytest.mark.slow] if path.stem[:2] in STUDIES else [], id=path.stem)
-    for path in NOTEBOOKS
-]
+DAILY = ("01", "08", "11")  # the others are whole published studies, and run with -m slow
+STUDIES = [path for path in NOTEBOOKS if path.stem[:2] not in DAILY]
 
 
-@pytest.fixture(scope="module")
-def again(request):
-    """Return the cells of each notebook, run anew: one process, so that much is compiled once."""
+def again(paths):
+    """Return the cells of notebooks, run anew: in one process, so that much is compiled once."""
     parts = {}
-    asked = [item for item in request.session.items if "again" in item.fixturenames]
-    for path in [item.callspec.params["path"] for item in asked]:
+    for path in paths:
         clean = nbformat.v4.new_code_cell("%reset -f")  # nothing is left of the one before
         parts[path] = [clean, *nbformat.read(path, as_version=4).cells]
     every = [cell for cells in parts.values() for cell in cells]
@@ -42,11 +36,19 @@ def again(request):
     return parts
 
 
-@pytest.mark.xdist_group("notebooks")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
-@pytest.mark.parametrize("path", RUN)
-def test_notebook_runs_again_and_prints_the_same(path, again):
-    assert _printed(again[path]) == _printed(nbformat.read(path, as_version=4).cells)
+@pytest.mark.parametrize(
+    "paths",
+    [
+        pytest.param([path for path in NOTEBOOKS if path not in STUDIES], id="daily"),
+        pytest.param(STUDIES, id="studies", marks=pytest.mark.slow),
+    ],
+)
+def test_notebooks_run_again_and_print_the_same(paths):
+    assert paths
+    for path, cells in again(paths).items():
+        saved = nbformat.read(path, as_version=4).cells
+        assert _printed(cells) == _printed(saved), path.stem
 
 
 def _printed(cells):

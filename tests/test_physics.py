@@ -77,7 +77,6 @@ def step_time(machine, inputs, recipe):
     return jr.training.evaluate(asked, recipe).step_time
 
 
-one_worker = pytest.mark.xdist_group("slopes")  # so that the way back is compiled once
 gradient = jax.jit(jax.value_and_grad(step_time), static_argnums=2)
 
 
@@ -131,10 +130,9 @@ def test_a_shorter_latency_never_slows_a_step(case, factor, name):
     assert float(after) <= float(before) * (1 + 1e-12)
 
 
-@one_worker
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(case=planned())
-def test_rates_less_latencies_sum_to_minus_one(case):
+def rates_less_latencies_sum_to_minus_one(case):
     """Exact everywhere: a step is homogeneous of degree -1 in rates and inverse latencies.
 
     Fused attention's vector FLOP carry matrix over vector rate (Q11), a ratio of two rates, so that
@@ -164,7 +162,6 @@ def test_a_machine_that_is_all_faster_is_as_much_faster(case, scale):
     assert after * scale == pytest.approx(before, rel=1e-12)
 
 
-@one_worker
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     case=planned(PLAIN),
@@ -173,7 +170,7 @@ def test_a_machine_that_is_all_faster_is_as_much_faster(case, scale):
         + [f"precision.{n}" for n in ("weight", "activation", "gradient", "mask")]
     ),
 )
-def test_derivative_equals_a_difference(case, path):
+def derivative_equals_a_difference(case, path):
     """Off the ridge: the differences on both sides must agree, else the point is on one."""
     inputs, recipe = case
     value = float(get_at(inputs, path))
@@ -190,7 +187,6 @@ def test_derivative_equals_a_difference(case, path):
     assert (up - down) / (2 * step) == pytest.approx(slope, abs=1e-6)
 
 
-@one_worker
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     case=planned(PLAIN),
@@ -198,7 +194,7 @@ def test_derivative_equals_a_difference(case, path):
         {}, optional={f: st.sampled_from([1, 2, 3, 5, 7, 64, 1000]) for f in FIELDS}
     ),
 )
-def test_values_and_slopes_are_finite_for_any_plan(case, change):
+def values_and_slopes_are_finite_for_any_plan(case, change):
     """Legal or not: what is not allowed is said by a verdict, never by a NaN."""
     inputs, recipe = case
     plan = dataclasses.replace(inputs.plan, **{f: np.float64(v) for f, v in change.items()})
@@ -313,10 +309,9 @@ def test_shards_less_what_all_of_them_do_sum_to_the_whole(name, forward, backwar
     assert float(8 * (shard.parameters - each)) == float(whole.parameters - each)
 
 
-@one_worker
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(case=planned())
-def test_an_efficiency_moves_time_as_its_rates_do(case):
+def an_efficiency_moves_time_as_its_rates_do(case):
     """An efficiency multiplies its rates, so that it has their elasticities: never count both."""
     inputs, recipe = case
     of = elasticities(inputs, recipe)
@@ -329,10 +324,9 @@ def test_an_efficiency_moves_time_as_its_rates_do(case):
         assert of[f"system.{share}"] == pytest.approx(total, abs=1e-12)
 
 
-@one_worker
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(case=planned())
-def test_bytes_and_the_bandwidths_that_carry_them_cancel(case):
+def bytes_and_the_bandwidths_that_carry_them_cancel(case):
     """Twice the bytes of every element over twice every bandwidth take the same time."""
     inputs, recipe = case
     of = elasticities(inputs, recipe)
@@ -394,3 +388,12 @@ def test_whole_is_a_floor_with_the_slope_of_the_quotient(a, b):
     np.testing.assert_allclose(batch, 1 / b, rtol=1e-15)
     curvature = jax.grad(jax.grad(arithmetic.whole, 1), 1)(a, b)
     assert float(curvature) == pytest.approx(2 * a / b**3, rel=1e-15)
+
+
+def test_slopes_obey_their_laws():
+    """In one process, so that the way back is compiled once."""
+    rates_less_latencies_sum_to_minus_one()
+    derivative_equals_a_difference()
+    values_and_slopes_are_finite_for_any_plan()
+    an_efficiency_moves_time_as_its_rates_do()
+    bytes_and_the_bandwidths_that_carry_them_cancel()

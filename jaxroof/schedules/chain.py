@@ -114,12 +114,20 @@ class Clocks(NamedTuple):
 Extra = Callable[[Any, Any, Any, Visit], Any]  # (t, clocks before, clocks after, visits) -> clocks
 
 
-def rendezvous(order: Order, chain: Chain, costs: Clocks, deliver: Extra | None = None) -> Any:
+def run(chain: Chain, steps: int = 0) -> Any:
+    """Return how many timesteps are run: a number known beforehand, or the most of any lane."""
+    return steps or jnp.max(timesteps(chain))
+
+
+def rendezvous(
+    order: Order, chain: Chain, costs: Clocks, deliver: Extra | None = None, steps: int = 0
+) -> Any:
     """Return the clocks at the end where a send keeps both its ends, [stages, lanes].
 
     Both ends of a message wait for each other and are then kept until it is there; messages of
     one timestep go in the order of the stages.
-    Arguments: ``deliver`` changes the clocks after the visits of a timestep, before its sends.
+    Arguments: ``deliver`` changes the clocks after the visits of a timestep, before its sends;
+    ``steps`` as in ``run``: where it is told, derivatives may be taken in reverse.
     Source: fact sheet distir_model, sections 5 and 6.
     """
     stage = stages_of(len(costs.forward))
@@ -131,7 +139,7 @@ def rendezvous(order: Order, chain: Chain, costs: Clocks, deliver: Extra | None 
             after = deliver(t, clock, after, now)
         return _sent(after, now, costs.send)
 
-    return lax.fori_loop(jnp.int32(0), jnp.max(timesteps(chain)), advance, costs.start)
+    return lax.fori_loop(0, run(chain, steps), advance, costs.start)
 
 
 def spent(now: Visit, costs: Clocks) -> Any:
@@ -182,7 +190,7 @@ class Bytes(NamedTuple):
     message: Any  # [stages - 1, lanes]: of a message over the link to the next stage
 
 
-def peak(order: Order, chain: Chain, bytes_: Bytes) -> tuple[Any, Any]:
+def peak(order: Order, chain: Chain, bytes_: Bytes, steps: int = 0) -> tuple[Any, Any]:
     """Return the most bytes each stage holds at once, and those it holds at the end.
 
     A message is freed by its sender when it is sent and held by its receiver from then on.
@@ -214,9 +222,8 @@ def peak(order: Order, chain: Chain, bytes_: Bytes) -> tuple[Any, Any]:
         live = live + jnp.where(jnp.concatenate([now.backward[1:], idle]), onward, 0.0)
         return live, larger(most, live)
 
-    live, most = lax.fori_loop(
-        jnp.int32(0), jnp.max(timesteps(chain)), advance, (bytes_.start, bytes_.start)
-    )
+    begun = (bytes_.start, bytes_.start)
+    live, most = lax.fori_loop(0, run(chain, steps), advance, begun)
     return most, live
 
 

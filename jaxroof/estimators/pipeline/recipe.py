@@ -194,8 +194,9 @@ class Recipe:
     optimizer: Optimizer | None = None
     memory: Memory | None = None
     rules: Rules | None = None
-    most_stages: int = 32
-    most_timesteps: int = 256  # of posted sends alone: when their results are there is kept
+    most_stages: int = 8
+    most_timesteps: int = 64  # of posted sends alone: when their results are there is kept
+    timesteps: int = 0  # that are run; 0: as many as the plans need, without reverse derivatives
 
     def chosen(self) -> Choices:
         """Return every choice: one's own, or the profile's."""

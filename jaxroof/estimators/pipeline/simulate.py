@@ -57,11 +57,11 @@ def clocks(
     return found.reshape(-1, *laid.shape)
 
 
-def peaks(plan: Plan, choices: Choices, bytes_: Bytes) -> tuple[Any, Any]:
+def peaks(plan: Plan, recipe: Recipe, choices: Choices, bytes_: Bytes) -> tuple[Any, Any]:
     """Return the most bytes every stage holds, and those in the end, [stages, ..]."""
     laid = in_lanes(plan, tuple(bytes_))
     order = ORDERS[choices.order](stages_of(len(laid.values[0])), laid.chain)
-    most, live = chain.peak(order, laid.chain, Bytes(*laid.values))
+    most, live = chain.peak(order, laid.chain, Bytes(*laid.values), recipe.timesteps)
     return most.reshape(-1, *laid.shape), live.reshape(-1, *laid.shape)
 
 
@@ -84,7 +84,7 @@ def _rendezvous(
         start=jnp.zeros_like(costs.forward) if given is None else given.start,
     )
     late = None if given is None else partial(deliver, given)
-    return chain.rendezvous(order, asked, spent, late)
+    return chain.rendezvous(order, asked, spent, late, recipe.timesteps)
 
 
 def _posted(recipe: Recipe, order: Any, asked: Chain, costs: Stages, given: Handout | None) -> Any:
@@ -101,7 +101,7 @@ def _posted(recipe: Recipe, order: Any, asked: Chain, costs: Stages, given: Hand
     ]
     arrival = [none, before, costs.send, before, costs.send]
     spent = clock.Costs(jnp.stack(seconds), jnp.stack(arrival), jnp.zeros((5, *none.shape)))
-    return clock.course(work, source, spent, jnp.max(chain.timesteps(asked))).clock
+    return clock.course(work, source, spent, chain.run(asked, recipe.timesteps)).clock
 
 
 SENDS: dict[Sends, Callable[..., Any]] = {Sends.RENDEZVOUS: _rendezvous, Sends.POSTED: _posted}

@@ -102,16 +102,16 @@ def simulated(inputs: Inputs, recipe: Recipe) -> Simulated:
         done=done,
         step_time=step_time,
         busy=stage_busy(wide, costs, SENDS_KEEP[choices.sends]) / step_time[None],
-        memory=stage_memory(wide, choices, held),
+        memory=stage_memory(wide, recipe, choices, held),
     )
 
 
-def stage_memory(inputs: Inputs, choices: Choices, held: Layers) -> Any:
+def stage_memory(inputs: Inputs, recipe: Recipe, choices: Choices, held: Layers) -> Any:
     """Return the most bytes that one rank of every stage holds at once, [stages, ..]."""
     if choices.memory not in VISITS:
         return jnp.zeros_like(held.low)
     assert inputs.plan is not None
-    most, live = peaks(inputs.plan, choices, VISITS[choices.memory](inputs, held))
+    most, live = peaks(inputs.plan, recipe, choices, VISITS[choices.memory](inputs, held))
     most = larger(most, live + SYNCHRONISED[choices.memory](inputs, held))
     return jnp.where(held.there, most, 0.0)
 
@@ -185,6 +185,11 @@ def fitted(recipe: Recipe, most: Any) -> Recipe:
     return dataclasses.replace(recipe, most_stages=needed, most_timesteps=rows)
 
 
+def exact(recipe: Recipe, most: Any) -> Recipe:
+    """Return the recipe that runs as many timesteps as are needed, known beforehand."""
+    return dataclasses.replace(recipe, timesteps=int(most[1]))
+
+
 def batch(recipe: Recipe) -> int:
     """Return how many points one call of a recipe's program takes."""
     cells = recipe.most_stages * (
@@ -229,6 +234,6 @@ pipeline = Estimator(
     need="memory",
     limit=memory_limit,
     names={"model": named.mlp, "system": named.system},
-    sizing=Sizing(sizes, fitted, batch),
+    sizing=Sizing(sizes, fitted, exact, batch),
     example=example,
 )

@@ -39,7 +39,7 @@ def _agreement(data: xr.Dataset) -> str:
     if "published" not in data:
         return said
     theirs = correlation(measured, (data.global_batch / data.published).values)
-    return f"{said} (as published: {theirs.pearson:.4f}, {theirs.spearman:.4f})"
+    return f"{said} (of the published times: {theirs.pearson:.4f}, {theirs.spearman:.4f})"
 
 
 def _ratios(data: xr.Dataset) -> str:

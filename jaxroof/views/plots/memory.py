@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter
 
 from jaxroof.errors import refusal
 from jaxroof.views.plots import style
-from jaxroof.views.plots.styles import LOOKS, asked, entries, sheet
+from jaxroof.views.plots.styles import LOOKS, asked, entries, few, sheet
 from jaxroof.views.splits import rate
 from jaxroof.views.styles import (
     ALONG,
@@ -49,6 +49,9 @@ def memory_throughput(data: xr.Dataset) -> Figure:
     )
     shown: dict[str, Line2D] = entries(data)
     shown["Pareto front"] = Line2D([], [], color=style.BLACK, linewidth=1.2)
+    if (_legal(data) & ~data.feasible.values.astype(bool)).any():
+        hollow: dict[str, Any] = {"fillstyle": "none", "linestyle": "none", "color": style.BLACK}
+        shown["does not fit"] = Line2D([], [], marker="o", markersize=7, **hollow)
     for axes, (words, part) in zip(cells, parts, strict=True):
         axes.set_title(words, fontsize=10)
         _panel(axes, part)
@@ -65,8 +68,10 @@ def _finding(parts: Sequence[Point]) -> str:
     """Return the two ends of the front, where there is one point."""
     part = parts[0].data
     stairs = front(part)
-    if len(parts) > 1 or not len(stairs):
+    if len(parts) > 1:
         return "the front: most throughput in the least memory"
+    if not len(stairs):
+        return _nothing(part)
     rates, needs = part.throughput.values, part.memory.values
     fast, lean = int(stairs[-1]), int(stairs[0])
     most = f"fastest: {split_words(part, fast)}, {rate(rates[fast])} samples/s"
@@ -77,9 +82,26 @@ def _finding(parts: Sequence[Point]) -> str:
     return f"{most}; leanest: {split_words(part, lean)}, {share} of the throughput"
 
 
+def _nothing(part: xr.Dataset) -> str:
+    """Return what the leanest legal plan needs, where none fits."""
+    legal = np.flatnonzero(_legal(part))
+    if not len(legal):
+        return "no plan is legal"
+    lean = int(legal[np.argmin(part.memory.values[legal])])
+    limit, need = capacities(part), size(float(part.memory.values[lean]), "B")
+    of = f" of {size(float(limit[lean]), 'B')}" if limit is not None else ""
+    return f"no plan fits: the leanest, {split_words(part, lean)}, needs {need}{of}"
+
+
+def _legal(part: xr.Dataset) -> np.ndarray:
+    """Return which plans have results."""
+    allowed: np.ndarray = part.legal.values.astype(bool) & np.isfinite(part.throughput.values)
+    return allowed
+
+
 def _panel(axes: Axes, part: xr.Dataset) -> None:
     """Draw the plans of one panel, the front and the capacity."""
-    legal = part.legal.values.astype(bool) & np.isfinite(part.throughput.values)
+    legal = _legal(part)
     if not legal.any():
         style.nothing(axes, "no plan is legal")
         return
@@ -107,14 +129,10 @@ def _scales(axes: Axes, needs: np.ndarray, rates: np.ndarray) -> None:
         along = axis is axes.xaxis
         if values.max() > WIDE * values.min():
             (axes.set_xscale if along else axes.set_yscale)("log")
-            axis.set_minor_formatter(FuncFormatter(_few))
+            axis.set_minor_formatter(FuncFormatter(few))
         else:
             (axes.set_xlim if along else axes.set_ylim)(0.0, 1.08 * values.max())
         axis.set_major_formatter(FuncFormatter(style.count))
-
-
-def _few(value: float, _: object = None) -> str:
-    return style.count(value) if f"{value:e}"[0] in "25" else ""
 
 
 def _numbered(axes: Axes, part: xr.Dataset) -> dict[str, Line2D]:

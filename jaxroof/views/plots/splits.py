@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from jaxroof.views.plots import style
+from jaxroof.views.plots import fields, style
 from jaxroof.views.plots.styles import asked, sheet
 from jaxroof.views.splits import rate
 from jaxroof.views.styles import ALONG, Point, fitting, split_words
 
+SIDE = 0.3  # of the width: words begin or end at a point that is closer to an edge
 MOST_PIECES = 6  # counts of microbatches that one picture tells apart
 
 
@@ -91,9 +92,9 @@ def _splits(axes: Axes, part: xr.Dataset, replicas: Sequence[int], pieces: Seque
     for i in flat:
         colour = style.COLOURS[replicas.index(int(degree[i])) % len(style.COLOURS)]
         axes.plot(rank[i], rates[i], "*", markersize=12, color=colour, zorder=4)
-    _mark(axes, part, int(order[0]))
     style.powers_of_two(axes.xaxis, rank.min(), rank.max())
     axes.set_xlim(rank.min() / 1.3, rank.max() * 1.3)
+    _mark(axes, part, int(order[0]))
     axes.set_ylim(0.0, 1.13 * rates[order[0]])
     axes.yaxis.set_major_formatter(FuncFormatter(style.count))
     axes.set_xlabel("tensor degree H")
@@ -115,8 +116,11 @@ def _mark(axes: Axes, part: xr.Dataset, best: int) -> None:
     x, y = float(part.tensor.values[best]), float(part.throughput.values[best])
     axes.plot(x, y, "o", markersize=17, fillstyle="none", color=style.BLACK, zorder=5)
     words = f"{split_words(part, best)}: {rate(y)}"
+    along = float(fields.fraction(axes, "x", np.array([x]))[0])
+    side = "left" if along < SIDE else "right" if along > 1.0 - SIDE else "center"
+    away = {"left": -8, "center": 0, "right": 8}[side]
     axes.annotate(
-        words, (x, y), xytext=(0, 13), textcoords="offset points", ha="center", fontweight="bold"
+        words, (x, y), xytext=(away, 13), textcoords="offset points", ha=side, fontweight="bold"
     )
 
 

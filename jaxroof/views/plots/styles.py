@@ -190,4 +190,10 @@ def _against_devices(axes: Axes, part: xr.Dataset) -> None:
         axes.set_yscale("log")
         axes.set_ylabel("throughput [samples/s]")
         axes.yaxis.set_major_formatter(FuncFormatter(style.count))
+        axes.yaxis.set_minor_formatter(FuncFormatter(few))
     style.grid(axes)
+
+
+def few(value: float, _: object = None) -> str:
+    """Return a minor tick of a decade where it starts with 2 or 5, else nothing."""
+    return style.count(value) if f"{value:e}"[0] in "25" else ""
