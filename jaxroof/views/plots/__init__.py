@@ -113,7 +113,8 @@ def draw(data: xr.Dataset, kind: str | None = None) -> Figure:
 def _kind(data: xr.Dataset) -> str:
     """Return the kind of picture that shows all dimensions of the data."""
     shown = {"operation": "layer_bars", "step_number": "staircase", "event": "timeline"}
-    shown |= {"configuration": "throughput_by_split"}
+    if data.attrs.get("answer") == "plans":
+        return "throughput_by_split"
     for dim, kind in shown.items():
         if dim in data.sizes:
             return kind
