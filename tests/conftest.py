@@ -5,6 +5,9 @@ import pathlib
 import shlex
 import tempfile
 
+# most of the time is compilation: in a hurry here, as users have it with `XLA_FLAGS= pytest`
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import jax
 import pytest
 from command_line import Said

@@ -13,7 +13,7 @@ import jaxroof as jr
 from jaxroof.errors import InputError
 from jaxroof.measured.mlp import comparison, correlation
 from jaxroof.views import plots, splits, styles
-from jaxroof.views.plots import style
+from jaxroof.views.plots import choose, style
 
 matplotlib.use("Agg")
 SWEEPS = pathlib.Path(__file__).parents[1] / "sweeps"
@@ -286,3 +286,13 @@ REFUSALS = [  # a picture, what is drawn of (study, sizes), words of the refusal
 def test_a_picture_says_what_it_lacks(study, sizes, picture, chosen, said):
     with pytest.raises(InputError, match=said):
         plots.draw(chosen(study, sizes), picture)
+
+
+def test_an_axis_is_cut_where_one_of_its_fields_has_a_value():
+    along = {"gpus": ("configuration", [4, 8, 8]), "reason": ("configuration", [0, 1, 0])}
+    data = xr.Dataset(along, {"configuration": [0, 1, 2]})
+    data.reason.attrs["flag_meanings"] = "fits memory"
+    assert choose.pick(data, {"gpus": "8"}, "--at").configuration.values.tolist() == [1, 2]
+    assert choose.pick(data, {"reason": "memory"}, "--at").configuration.values.tolist() == [1]
+    with pytest.raises(InputError, match="9: no such gpus in the data; expected one of 4, 8"):
+        choose.pick(data, {"gpus": 9}, "--at")

@@ -145,10 +145,14 @@ def tied(data: xr.Dataset, dim: Hashable) -> list[str]:
 def pick(data: xr.Dataset, at: Mapping[str, Any] | None, where: str) -> xr.Dataset:
     """Return the data at given values of some dimensions; numbers take the nearest point.
 
-    A text is read with the unit of the axis; an axis of fields that move together is counted.
+    A text is read with the unit of the axis; an axis of fields that move together is counted, or
+    cut to the points where one of those fields has a value.
     Raises: InputError for an unknown dimension or value.
     """
     for dim, value in (at or {}).items():
+        if dim not in data.sizes and dim in data.variables and len(data[dim].dims) == 1:
+            data = _where(data, dim, value, where)
+            continue
         if dim not in data.sizes:
             raise unknown(where, dim, "dimension of the data", map(str, data.sizes))
         if dim not in data.coords:
@@ -164,6 +168,23 @@ def pick(data: xr.Dataset, at: Mapping[str, Any] | None, where: str) -> xr.Datas
         number = parse(value, column.attrs.get("units", "1"), f"{where} {dim}")
         data = data.isel({dim: int(np.abs(column.values - number).argmin())})
     return data
+
+
+def _where(data: xr.Dataset, name: str, value: Any, where: str) -> xr.Dataset:
+    """Return the points of an axis at which one of the fields that move along it has a value."""
+    column = data[name]
+    flags = np.array(str(column.attrs.get("flag_meanings", "")).split())
+    values = flags[column.values] if len(flags) else column.values
+    if values.dtype.kind in "if":
+        number = parse(value, column.attrs.get("units", "1"), f"{where} {name}")
+        here = values == number
+    else:
+        here = values.astype(str) == str(value)
+    if not here.any():
+        raise unknown(
+            where, str(value), f"{name} in the data", map(str, np.unique(values).tolist())
+        )
+    return data.isel({column.dims[0]: np.flatnonzero(here)})
 
 
 def panels(data: xr.Dataset, dims: Sequence[str]) -> list[tuple[str, xr.Dataset]]:
