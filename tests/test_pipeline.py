@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from memory_walk import Case, peak
 
 import jaxroof as jr
 from jaxroof.engine.every_plan import every
@@ -206,6 +207,55 @@ def test_the_last_profile_to_the_byte():
     np.testing.assert_array_equal(found["memory"], rows["peak_memory_bytes"])
     np.testing.assert_array_equal(found["operations"], rows["num_ops"])
     assert all(found[rule.name].all() for rule in RULES[Rules.LAST])
+
+
+def test_memory_is_that_of_a_walk_from_buffer_to_buffer():
+    """Uneven widths, odd counts, one layer a stage: every peak is the walk's to the byte."""
+    draw, cases = np.random.default_rng(3), []
+    while len(cases) < 60:
+        stages, each, tensor, many, data = (
+            int(draw.choice(of))
+            for of in ((1, 2, 3, 4, 6), (1, 2, 3, 5), (1, 2), (1, 2, 3, 7), (1, 2))
+        )
+        if stages * each < 2 or (tensor > 1 and stages * each % 2):
+            continue
+        first, hidden, last, inner = (int(4 * 2 ** draw.integers(0, 7)) for _ in range(4))
+        batch = data * many * int(2 ** draw.integers(0, 7))
+        element = int(draw.choice((2, 4)))
+        sizes = (
+            stages * each,
+            first,
+            hidden,
+            last,
+            inner,
+            batch,
+            data,
+            tensor,
+            stages,
+            many,
+            element,
+        )
+        cases.append(Case(*sizes))
+    of = dict(zip(Case._fields, np.array(cases, float).T, strict=True))
+    model = Mlp(
+        layers=of["layers"],
+        input_width=of["first"],
+        hidden=of["hidden"],
+        inner=of["inner"],
+        output_width=of["last"],
+    )
+    plan = Plan(
+        data=of["data"], tensor=of["tensor"], pipeline=of["stages"], microbatches=of["many"]
+    )
+    inputs = Inputs(
+        model=model,
+        system=system("distir-b"),
+        global_batch=of["batch"],
+        element=of["element"],
+        plan=plan,
+    )
+    found = at_points(PIPELINE, Recipe(Profile.B), checked(inputs))["memory"]
+    np.testing.assert_array_equal(found, [peak(case) for case in cases])
 
 
 def test_the_sequential_reference():
