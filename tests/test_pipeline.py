@@ -18,8 +18,9 @@ from jaxroof.engine.every_plan import every
 from jaxroof.engine.points import at_points
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
-from jaxroof.estimators.pipeline import costs
+from jaxroof.estimators.pipeline import costs, memory
 from jaxroof.estimators.pipeline.inputs import Inputs, Mlp, Plan
+from jaxroof.estimators.pipeline.layers import layers
 from jaxroof.estimators.pipeline.legality import RULES
 from jaxroof.estimators.pipeline.recipe import (
     Choices,
@@ -30,8 +31,9 @@ from jaxroof.estimators.pipeline.recipe import (
     Recipe,
     Rules,
 )
+from jaxroof.estimators.pipeline.simulate import lifted, peaks
 from jaxroof.named import mlp, system
-from jaxroof.records import checked, get_at, replace_at
+from jaxroof.records import answering, checked, get_at, replace_at
 from jaxroof.schedules import build
 
 FOLDER = Path(__file__).parent / "golden" / "distir"
@@ -422,6 +424,17 @@ def test_closed_forms_are_the_tables(order):
             np.asarray(now.microbatch[cells])[busy], table.microbatch[busy]
         )
         assert not np.asarray(now.forward[:, some_stages:, lane]).any()
+
+
+def test_what_a_microbatch_takes_it_gives_back():
+    """In place, nothing of a finished step is left on any stage."""
+    recipe, inputs = Recipe(most_stages=8), lifted(answering(some()))
+    held = layers(inputs, recipe.most_stages)
+    visits = memory.lean(inputs, held)
+    most, left = peaks(inputs.plan, recipe, recipe.chosen(), visits)
+    there = np.broadcast_to(held.there, left.shape)
+    np.testing.assert_allclose(left[there], np.broadcast_to(visits.start, left.shape)[there])
+    assert (most >= left)[there].all()
 
 
 def test_stages_are_those_of_the_step():

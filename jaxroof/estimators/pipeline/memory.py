@@ -97,6 +97,7 @@ def lean(inputs: Inputs, held: Layers) -> Bytes:
     sent = _sent(inputs, held)
     taken = element * lowest(held, lambda layer: layer.rows)
     own = jnp.where(held.begins, taken, 0.0)  # the microbatch itself
+    begun = jnp.where(held.ends, element * highest(held, _columns), 0.0)  # the loss's gradient
 
     def moves(layer: Layer) -> tuple[Any, Any]:
         into = 0.0 if layer is held.first else element * layer.rows
@@ -106,8 +107,8 @@ def lean(inputs: Inputs, held: Layers) -> Bytes:
     net = total(held, lambda layer: moves(layer)[1]) - taken
     return Bytes(
         start=elements * (2.0 * inputs.element + inputs.optimizer_state),
-        forward_rise=own + outputs + sent,
-        forward_net=own + outputs + sent,
+        forward_rise=own + outputs + sent + begun,
+        forward_net=own + outputs + sent + begun,
         joined_rise=none,
         backward_rise=rise,
         again_rise=rise,
