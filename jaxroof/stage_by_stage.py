@@ -9,9 +9,9 @@ import xarray as xr
 
 from jaxroof.answers import asking
 from jaxroof.engine.dataset import attributes, provenance
-from jaxroof.errors import InputError
+from jaxroof.estimators.pipeline.legality import legal
 from jaxroof.estimators.pipeline.memory import weights
-from jaxroof.estimators.pipeline.step import pipeline, simulated
+from jaxroof.estimators.pipeline.step import memory_limit, pipeline, simulated
 from jaxroof.records import answering
 
 MEANINGS = {
@@ -32,7 +32,8 @@ def stages(settings: Mapping[str, Any] | None = None, /, **more: Any) -> xr.Data
     """Return what every stage of one MLP step does; settings as of ``jr.evaluate("pipeline")``.
 
     Returns: a Dataset over ``stage``: seconds of its visits, shares of the step, bytes.
-    Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
+    Raises: InputError for what is missing, unknown (with the nearest name), out of range or a plan
+    that a rule refuses.
 
     >>> plan = {"plan.data": 1, "plan.tensor": 1, "plan.pipeline": 2, "plan.microbatches": 4}
     >>> found = stages(plan, model="mlp-xs", system="distir-a", profile="distir-a")
@@ -45,18 +46,26 @@ def stages(settings: Mapping[str, Any] | None = None, /, **more: Any) -> xr.Data
 
 def stages_of(inputs: Any, recipe: Any) -> xr.Dataset:
     """Return what every stage of one MLP step does, from checked inputs."""
-    if inputs.plan is None:
-        raise InputError("plan: missing; expected its fields, plan.FIELD")
+    legal(answering(inputs), recipe.chosen())
     fitted = pipeline.fitted(inputs, recipe)
     columns, step_time = jax.jit(lambda asked: _columns(answering(asked), fitted))(inputs)
     count = int(inputs.plan.pipeline)
-    found = {
+    found: dict[str, Any] = {
         name: ("stage", np.asarray(values)[:count], _about(name))
         for name, values in columns.items()
     }
     attrs = provenance(pipeline, inputs, recipe)
     step_time = xr.Variable(
         (), float(step_time), attributes({"unit": "s", "doc": "Time of one step"})
+    )
+    limit = float(memory_limit(answering(inputs)))
+    found["memory_limit"] = xr.Variable(
+        (), limit, attributes({"unit": "B", "doc": "Memory that a step may fill"})
+    )
+    found["memory_fits"] = xr.Variable(
+        "stage",
+        found["memory"][1] <= limit,
+        attributes({"unit": "1", "doc": "Memory is at most the usable capacity"}),
     )
     return xr.Dataset({**found, "step_time": step_time}, {"stage": np.arange(count)}, attrs)
 

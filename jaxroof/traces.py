@@ -11,15 +11,14 @@ from jaxroof.answers import asking
 from jaxroof.engine.dataset import provenance
 from jaxroof.engine.events import COLUMNS, NONE, trace_of
 from jaxroof.errors import refusal, unknown
-from jaxroof.estimator import reads
 from jaxroof.estimators import estimator as named
 from jaxroof.estimators.pipeline.costs import prices
 from jaxroof.estimators.pipeline.happening import events
 from jaxroof.estimators.pipeline.inputs import Inputs
 from jaxroof.estimators.pipeline.layers import widths
-from jaxroof.estimators.pipeline.legality import RULES
+from jaxroof.estimators.pipeline.legality import legal
 from jaxroof.estimators.pipeline.program import Network, program
-from jaxroof.estimators.pipeline.recipe import Choices, Sends
+from jaxroof.estimators.pipeline.recipe import Sends
 from jaxroof.estimators.training.scheduled import Sends as Messages
 from jaxroof.estimators.training.scheduled import layout_of, scheduled_step
 from jaxroof.estimators.training.stages import LayerCosts, send_times, under_plan
@@ -68,7 +67,7 @@ def _pipeline(settings: Mapping[str, Any]) -> xr.Dataset:
     asked = named("pipeline")
     given, recipe = asking(asked, settings)
     inputs, choices = answering(checked(given)), recipe.chosen()
-    _check_plan(inputs, choices)
+    legal(inputs, choices)
     network = network_of(inputs)
     order = choices.order.value
     table = pipelines.build(order, network.pipeline, network.microbatches)
@@ -77,27 +76,11 @@ def _pipeline(settings: Mapping[str, Any]) -> xr.Dataset:
     posted = choices.sends is Sends.POSTED
     found = events(operations, network, prices(inputs, choices), posted)
     degrees = f"{network.data} x {network.tensor} x {network.pipeline} (data x tensor x pipeline)"
-    split = f"{degrees}, {network.microbatches} microbatches"
+    many = f"{network.microbatches} microbatch{'es' if network.microbatches > 1 else ''}"
+    split = f"{degrees}, {many}"
     title = f"{len(network.widths) - 1}-layer MLP, {split}, {order}, {recipe.profile.value}"
     about = provenance(asked, given, recipe, title=title, schedule=order)
     return trace_of(_columns(found), about)
-
-
-def _check_plan(inputs: Inputs, choices: Choices) -> None:
-    """Check that there is a plan, and that it is legal.
-
-    Raises: InputError that names the fields and the rule.
-    """
-    if inputs.plan is None:
-        expected = "plan.data, plan.tensor, plan.pipeline and plan.microbatches"
-        raise refusal("plan", f"missing; expected {expected}")
-    for rule in RULES[choices.rules]:
-        fields = {name: getattr(inputs.plan, name) for name in reads(rule.holds)}
-        if not bool(rule.holds(inputs, **fields)):
-            said = ", ".join(f"{name}={float(value):g}" for name, value in fields.items())
-            sizes = f"{int(inputs.model.layers)} layers and a batch of {int(inputs.global_batch)}"
-            why = f"{rule.name} does not hold for {sizes}"
-            raise refusal("plan", f"{said}: not legal, {why}; expected a plan for which it does")
 
 
 def network_of(inputs: Inputs) -> Network:

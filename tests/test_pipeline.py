@@ -448,6 +448,10 @@ def test_stages_are_those_of_the_step():
     assert each.layers.values.tolist() == [4.0] * 4
     with pytest.raises(InputError, match="plan: missing"):
         jr.stages({"model": "mlp-small", "system": "distir-b"})
+    with pytest.raises(
+        InputError, match="pipeline=5: not legal; expected stages that divide the 16"
+    ):
+        jr.stages({**settings, "plan.pipeline": 5})
 
 
 # ---- Quirks, one by one -------------------------------------------------------------------------

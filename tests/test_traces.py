@@ -528,7 +528,7 @@ REFUSED = [
     (
         "pipeline",
         {**SMALL, "plan.pipeline": 3},
-        "plan: pipeline=3: not legal, stages_divide_layers does not hold for 8 layers",
+        "plan: pipeline=3: not legal; expected stages that divide the 8 layers",
     ),
     ("pipeline", {**SMALL, "plan.pipelines": 3}, "plan.pipelines: no such field"),
     ("pipeline", {k: v for k, v in SMALL.items() if "plan" not in k}, "plan: missing"),

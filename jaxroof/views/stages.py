@@ -35,4 +35,7 @@ def stage_sentence(data: xr.Dataset) -> str:
     said += f", stage {least} least, {idle[least]:.1%}"
     if not memory.any():
         return f"{said}."
-    return f"{said}; stage {full} holds most, {size(float(memory[full]), 'B')}."
+    limit = float(data.memory_limit)
+    fit = "" if memory[full] <= limit else ", and does not fit"
+    held = f"{size(float(memory[full]), 'B')} of {size(limit, 'B')}"
+    return f"{said}; stage {full} holds most, {held}{fit}."

@@ -8,8 +8,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from jaxroof.errors import refusal
+from jaxroof.estimator import reads
 from jaxroof.estimators.pipeline.layers import widths
-from jaxroof.estimators.pipeline.recipe import Rules
+from jaxroof.estimators.pipeline.recipe import Choices, Rules
 
 POWER_OF_TWO = 2.0**40  # what a power of two divides, of any size met here
 LARGEST_GROUP = 8192
@@ -74,31 +76,72 @@ def three_layers(inputs: Any, *, pipeline: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A verdict's name, and what says whether it holds."""
+    """A verdict's name, what says whether it holds, and what would."""
 
     name: str
     holds: Callable[..., Any]
+    expected: str
 
 
 ALWAYS = (
-    Rule("stages_divide_layers", stages_divide_layers),
-    Rule("data_divides_batch", data_divides_batch),
-    Rule("microbatches_divide_batch", microbatches_divide_batch),
-    Rule("tensor_divides_width", tensor_divides_width),
-    Rule("tensor_needs_pairs", tensor_needs_pairs),
+    Rule("stages_divide_layers", stages_divide_layers, "stages that divide the {layers} layers"),
+    Rule("data_divides_batch", data_divides_batch, "replicas that divide the batch of {batch}"),
+    Rule(
+        "microbatches_divide_batch",
+        microbatches_divide_batch,
+        "microbatches that divide a replica's share of the batch of {batch}",
+    ),
+    Rule("tensor_divides_width", tensor_divides_width, "ranks that divide the width of {width}"),
+    Rule(
+        "tensor_needs_pairs",
+        tensor_needs_pairs,
+        "one rank, or an even number of layers, not {layers}",
+    ),
 )
 RULES: dict[Rules, tuple[Rule, ...]] = {
     Rules.FIRST: (
         *ALWAYS,
-        Rule("layers_enough", two_layers),
-        Rule("microbatches_suit_stages", microbatches_suit_stages),
-        Rule("groups_have_costs", groups_have_costs),
+        Rule("layers_enough", two_layers, "two layers or more, not {layers}"),
+        Rule(
+            "microbatches_suit_stages",
+            microbatches_suit_stages,
+            "several microbatches with several stages, one with one (profile distir-a)",
+        ),
+        Rule(
+            "groups_have_costs",
+            groups_have_costs,
+            "a power of two of ranks that sum (profile distir-a)",
+        ),
     ),
     Rules.LAST: (
         *ALWAYS,
-        Rule("layers_enough", three_layers),
-        Rule("weights_have_updates", weights_have_updates),
+        Rule("layers_enough", three_layers, "three layers or more, not {layers}"),
+        Rule(
+            "weights_have_updates",
+            weights_have_updates,
+            "a power of two, 6, 12, 24, 48 or 96 layers a stage (profile distir-b)",
+        ),
     ),
     Rules.ANY: ALWAYS,
 }
 VERDICTS = tuple(dict.fromkeys(rule.name for rules in RULES.values() for rule in rules))
+
+
+def legal(inputs: Any, choices: Choices) -> None:
+    """Check that there is a plan, and that every rule allows it.
+
+    Raises: InputError that names the plan's fields, their values and what would be right.
+    """
+    if inputs.plan is None:
+        expected = "plan.data, plan.tensor, plan.pipeline and plan.microbatches"
+        raise refusal("plan", f"missing; expected {expected}")
+    sizes = {
+        "layers": f"{float(inputs.model.layers):g}",
+        "batch": f"{float(inputs.global_batch):g}",
+        "width": f"{float(widths(inputs.model)[1]):g}",
+    }
+    for rule in RULES[choices.rules]:
+        fields = {name: getattr(inputs.plan, name) for name in reads(rule.holds)}
+        if not bool(rule.holds(inputs, **fields)):
+            said = ", ".join(f"{name}={float(value):g}" for name, value in fields.items())
+            raise refusal("plan", f"{said}: not legal; expected {rule.expected.format(**sizes)}")
