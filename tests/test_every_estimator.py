@@ -39,7 +39,9 @@ def laws(searched: bool = True) -> Iterator[Any]:
         for recipe in every if searched or estimator.plan is None else [estimator.recipe]:
             members = vars(recipe).values() if recipe else ()
             chosen = [member.value for member in members if isinstance(member, enum.Enum)]
-            yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]))
+            # the thresholds of a run are those of the estimator of that name
+            marks = [pytest.mark.slow] if (name, *chosen) == ("limits", "thresholds") else []
+            yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
 
 
 each = pytest.mark.parametrize("law", [*laws()])

@@ -384,6 +384,7 @@ def scaled(inputs: Any, factors: Any) -> Any:
     return inputs
 
 
+@pytest.mark.slow
 def test_sensitivities_by_slope_and_by_solving() -> None:
     """On this machine the half threshold ends where no number of replicas is in time."""
     data = sensitivities(run_of(training_flops=4e25), change=1e-5)

@@ -143,6 +143,7 @@ gpus = [7, 8]
 """
 
 
+@pytest.mark.slow
 def test_a_search_in_chunks_is_the_search_at_once(ring):
     """Labels, choices, whole numbers of which some are missing, flags, and the counts of all."""
     (ring / "sweep.toml").write_text(SEARCH)
@@ -625,7 +626,7 @@ for number in range(kills):
 
 
 @posix
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_sweep_that_is_killed_again_and_again_ends_the_same(seed, ring, fine):
     """Every finished chunk is whole and stays, whenever the kill comes."""
     program = FORKS.replace("CHUNK", str(FINE))

@@ -358,6 +358,7 @@ def test_compare_changes_every_system_and_takes_constraints(jaxroof, tmp_path):
         assert float(data.step_time.sel(system=name)[0]) == float(alone.step_time)
 
 
+@pytest.mark.slow
 def test_compare_of_several_models_and_sizes_has_a_table_each(jaxroof, tmp_path):
     said = jaxroof(
         "compare --model gpt3,gpt3-1t --gpus 64,256 --batch 64 --system b200-nvs8 --split 1d "
