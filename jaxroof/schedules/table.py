@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import refusal
 
 IDLE, FORWARD, BACKWARD, WEIGHT = range(4)
 WORDS = ("idle", "forward", "backward", "weight gradient")
@@ -243,13 +243,3 @@ def source(schedule: Schedule) -> np.ndarray:
 def _words(visit: Visit) -> str:
     kind, stage, microbatch = visit
     return f"the {WORDS[kind]} of microbatch {microbatch} in stage {stage}"
-
-
-def stages_of(schedule: Schedule, device: int) -> np.ndarray:
-    """Return the stages that a device holds, by rank.
-
-    Raises: InputError for a device that is not there.
-    """
-    if not 0 <= device < schedule.devices:
-        raise InputError(f"device: expected 0 to {schedule.devices - 1}, given {device}")
-    return np.flatnonzero(schedule.device == device)
