@@ -91,10 +91,10 @@ class Estimator:
         if self.sizing is None:
             return recipe
         try:
-            sizes = self.sizing.of(inputs)
+            most = self.sizing.of(inputs).max(axis=0)
         except jax.errors.TracerArrayConversionError:  # whoever traces them sizes the program
             return recipe
-        return self.sizing.exact(self.sizing.fit(recipe, sizes.max(axis=0)), sizes.max(axis=0))
+        return self.sizing.exact(self.sizing.fit(recipe, most), most)
 
     def evaluate_parts(self, inputs: Any, recipe: Any) -> dict[str, Any]:
         """Return every part's results, each from the plan fields that it names and no others."""

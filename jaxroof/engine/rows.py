@@ -16,7 +16,7 @@ import numpy as np
 from jaxroof.engine.points import at_points, evaluated, padded, results
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
-from jaxroof.records import leaves, replace_at, units
+from jaxroof.records import units
 
 MOST = 4096  # points of a piece
 SHORT = 16  # pieces of a smaller program that are run before a larger one is compiled
@@ -168,13 +168,7 @@ def _sized(estimator: Estimator, group: Group) -> tuple[dict[str, np.ndarray], d
         report = jax.eval_shape(lambda i: estimator.evaluate(i, group.recipe), group.inputs)
     except InputError as error:
         raise Refused(error) from error
-    rows = {p: v for p, _, v in leaves(group.inputs) if np.ndim(v)}
-    first = next(leaves(group.inputs))
-    inputs = (
-        group.inputs
-        if rows
-        else replace_at(group.inputs, first[0], np.full(len(group.rows), float(first[2])))
-    )
+    inputs = jax.tree.map(lambda leaf: np.broadcast_to(leaf, len(group.rows)), group.inputs)
     found = at_points(estimator, group.recipe, inputs)
     return found, units(type(report)) if dataclasses.is_dataclass(report) else {}
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxroof.estimators.pipeline.costs import Prices, send
 from jaxroof.estimators.pipeline.inputs import Inputs
-from jaxroof.estimators.pipeline.layers import Layers, highest, total, widths
+from jaxroof.estimators.pipeline.layers import Layers, boundary, highest, total, widths
 from jaxroof.estimators.pipeline.stages import Stages, layer_forward
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.schedules.chain import Visit, stages_of
@@ -50,9 +50,7 @@ def handout(inputs: Inputs, asked: Prices, held: Layers, costs: Stages) -> Hando
         layers=costs.forward - costs.loss,
         highest=highest(held, lambda layer: layer_forward(asked, plan, held, layer)),
         loss=costs.loss,
-        labels=jnp.where(
-            ahead, send(asked, held.batch * highest(held, lambda layer: layer.columns)), 0.0
-        ),
+        labels=jnp.where(ahead, send(asked, held.batch * boundary(held)), 0.0),
     )
 
 

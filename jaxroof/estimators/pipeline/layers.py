@@ -113,6 +113,11 @@ def highest(held: Layers, of: Any) -> Any:
     return jnp.where(held.ends & (held.depth > 1.0), of(held.last), inside)
 
 
+def boundary(held: Layers) -> Any:
+    """Return the width of what every stage sends on: the local width of its highest layer."""
+    return highest(held, lambda layer: layer.columns)
+
+
 def lowest(held: Layers, of: Any) -> Any:
     """Return what a function of a layer is for the lowest layer of each stage."""
     inside = jnp.where(held.low % 2.0 == 0.0, of(held.even), of(held.odd))

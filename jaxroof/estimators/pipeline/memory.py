@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxroof.estimators.pipeline.inputs import Inputs
-from jaxroof.estimators.pipeline.layers import Layer, Layers, highest, kinds, lowest, peak, total
+from jaxroof.estimators.pipeline.layers import Layer, Layers, boundary, kinds, lowest, peak, total
 from jaxroof.estimators.pipeline.recipe import Memory
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.schedules.chain import Bytes
@@ -28,7 +28,7 @@ def buffered(inputs: Inputs, held: Layers) -> Bytes:
     plan, element = inputs.plan, inputs.element * held.batch
     assert plan is not None
     outputs = total(held, lambda layer: element * layer.columns)
-    loss = jnp.where(held.ends, element * highest(held, _columns), 0.0)
+    loss = jnp.where(held.ends, element * boundary(held), 0.0)
     into = jnp.where(held.begins, element * held.first.rows, 0.0)
 
     def moves(later: bool) -> Callable[[Layer], tuple[Any, Any]]:
@@ -60,11 +60,7 @@ def buffered(inputs: Inputs, held: Layers) -> Bytes:
 def _sent(inputs: Inputs, held: Layers) -> Any:
     """Return the bytes of a message to the next stage, none from the last."""
     several = held.there & jnp.logical_not(held.ends)
-    return jnp.where(several, inputs.element * held.batch * highest(held, _columns), 0.0)
-
-
-def _columns(layer: Layer) -> Any:
-    return layer.columns
+    return jnp.where(several, inputs.element * held.batch * boundary(held), 0.0)
 
 
 def _backward(inputs: Inputs, held: Layers, layer: Layer, later: bool) -> tuple[Any, Any]:
@@ -97,7 +93,7 @@ def lean(inputs: Inputs, held: Layers) -> Bytes:
     sent = _sent(inputs, held)
     taken = element * lowest(held, lambda layer: layer.rows)
     own = jnp.where(held.begins, taken, 0.0)  # the microbatch itself
-    begun = jnp.where(held.ends, element * highest(held, _columns), 0.0)  # the loss's gradient
+    begun = jnp.where(held.ends, element * boundary(held), 0.0)  # the loss's gradient
 
     def moves(layer: Layer) -> tuple[Any, Any]:
         into = 0.0 if layer is held.first else element * layer.rows

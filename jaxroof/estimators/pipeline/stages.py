@@ -17,7 +17,7 @@ from jaxroof.estimators.pipeline.costs import (
     send,
 )
 from jaxroof.estimators.pipeline.inputs import Plan
-from jaxroof.estimators.pipeline.layers import Layer, Layers, highest, total
+from jaxroof.estimators.pipeline.layers import Layer, Layers, boundary, highest, total
 from jaxroof.estimators.pipeline.recipe import (
     Choices,
     Gathers,
@@ -66,15 +66,14 @@ def stages(asked: Prices, choices: Choices, plan: Plan, held: Layers) -> Stages:
     needed = INPUT_GRADIENT[choices.input_gradient]
     spared = held.first.count * (backward(held.first) - backward(held.first, needed))
     spared_sums = held.first.count * (sums(held.first) - sums(held.first, needed))
-    loss = 2.0 * elementwise(asked, batch * held.last.columns, asked.loss_operands)
-    alone = 2.0 * elementwise(asked, batch * held.first.columns, asked.loss_operands)
-    loss = jnp.where(held.ends, jnp.where(held.depth > 1.0, loss, alone), 0.0)
+    loss = 2.0 * elementwise(asked, batch * boundary(held), asked.loss_operands)
+    loss = jnp.where(held.ends, loss, 0.0)
     backwards = total(held, backward) - spared
     sync, exposed = _sync(asked, choices, plan, held, backwards)
     return Stages(
         forward=total(held, forward) + loss,
         backward=backwards,
-        again=total(held, lambda layer: elementwise(asked, layer.rows * layer.columns, 2.0)),
+        again=total(held, lambda layer: _update(asked, layer)),
         joined_forward=jnp.where(held.ends, asked.join, 0.0),
         joined_backward=jnp.where(held.begins, asked.join * needed, 0.0),
         loss=loss,
@@ -103,11 +102,6 @@ def layer_sums(asked: Prices, plan: Plan, held: Layers, layer: Layer) -> tuple[A
         for width in (layer.columns, layer.rows)
     )
     return jnp.where(layer.even, 0.0, onward), jnp.where(layer.even, back, 0.0)
-
-
-def boundary(held: Layers) -> Any:
-    """Return the width of what every stage sends on: the local width of its highest layer."""
-    return highest(held, lambda layer: layer.columns)
 
 
 def _sync(
