@@ -34,6 +34,7 @@ _HOMES = {
     "linspace": "jaxroof.engine.axes",
     "geomspace": "jaxroof.engine.axes",
     "between": "jaxroof.engine.axes",
+    "elasticities": "jaxroof.engine.sensitivity",
     "pareto": "jaxroof.engine.pareto",
     "plans": "jaxroof.engine.every_plan",
     "search": "jaxroof.engine.search",

@@ -149,16 +149,20 @@ def _columns(question: Question, found: Found) -> dict[str, tuple[tuple[str, ...
 
 def winners(question: Question, found: Found) -> dict[str, np.ndarray]:
     """Return every result of the winning plans, exactly re-evaluated, [*axes, rank]."""
-    estimator = question.estimator
+    shape = next(iter(found.plans.values())).shape
+    found_at = at_points(question.estimator, question.recipe, winning(question, found))
+    return {name: values.reshape(shape) for name, values in found_at.items()}
+
+
+def winning(question: Question, found: Found) -> Any:
+    """Return the inputs with the winning plan of every point and rank, a column each."""
     shape = next(iter(found.plans.values())).shape
     wide = spread(question.inputs, question.axes, extra=1)
     for path, _, leaf in list(leaves(wide)):
         if np.ndim(leaf):
             wide = replace_at(wide, path, np.broadcast_to(leaf, shape).reshape(-1))
     plans = {f: np.maximum(v, 1).astype(np.float64).reshape(-1) for f, v in found.plans.items()}
-    wide = dataclasses.replace(wide, plan=estimator.plan(**plans))  # type: ignore[misc]
-    found_at = at_points(estimator, question.recipe, wide)
-    return {name: values.reshape(shape) for name, values in found_at.items()}
+    return dataclasses.replace(wide, plan=question.estimator.plan(**plans))  # type: ignore[misc]
 
 
 def survey(
