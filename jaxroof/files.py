@@ -15,6 +15,7 @@ from jaxroof.answers import asking
 from jaxroof.engine.appended import appended
 from jaxroof.engine.axes import paths_of
 from jaxroof.engine.best import Progress
+from jaxroof.engine.sensitivity import elasticities
 from jaxroof.engine.store import CSV, ZARR, writable, write
 from jaxroof.engine.sweep import evaluated
 from jaxroof.engine.sweep import sweep as long_sweep
@@ -36,15 +37,21 @@ from jaxroof.written import axes, known, load, table, text, typed
 
 KEYS = (
     "title", "picture", "answer", "estimator", "model", "system", "format", "plan", "set", "inputs",
-    "search", "axes",
+    "search", "axes", "elasticities",
 )  # fmt: skip
 RECORDS = ("model", "system")  # that a name stands for
 PARTS: dict[str, dict[Estimator, Callable[..., xr.Dataset]]] = {  # of one plan
     "layers": {training: layers, unfused: unfused_layers},  # one layer by operation
     "stages": {pipeline: stages_of},  # a pipeline stage by stage
 }
-ANSWERS = ("step", *PARTS, "plans")  # the results, those of a plan's parts, or of every plan
-SEARCH_KEYS = {"top": int, "where": str, "objective": str, "placements": bool}
+# the results, those of a plan's parts, of every plan, or what they answer to
+ANSWERS = ("step", *PARTS, "plans", "elasticities")
+SEARCH_KEYS: dict[str, dict[str, Any]] = {
+    "step": {"top": int, "where": str, "objective": str, "placements": bool},
+    "plans": {"where": str},
+    "elasticities": {"where": str, "objective": str},
+}
+ELASTICITY_KEYS = {"parameters": list, "of": str}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -88,21 +95,25 @@ def run(
         what = 'of a .zarr file alone, or of a .csv file where answer = "plans"'
         raise InputError(f"chunk and overwrite: {what}; expected one as the output")
     about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
-    about |= {"answer": sweep.answer} if sweep.answer == "plans" else {}
+    about |= {"answer": sweep.answer} if sweep.answer in ("plans", "elasticities") else {}
     with named(path):
-        asked = None if sweep.answer in PARTS else _task(sweep, about)
+        asked = _task(sweep, about) if sweep.answer in ("step", "plans") else None
     if grows and asked is not None and output is not None:
         go_on = long_sweep if kind == ZARR else partial(appended, records=sweep.records)
         return go_on(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
     with named(path):
-        if asked is None:
-            data = PARTS[sweep.answer][sweep.estimator](sweep.inputs, sweep.recipe)
-            data = data.assign_attrs(about)
-        else:
-            data = evaluated(asked, progress)
+        data = evaluated(asked, progress) if asked else _whole(sweep).assign_attrs(about)
     if output is not None:
         write(data, output)
     return data
+
+
+def _whole(sweep: Sweep) -> xr.Dataset:
+    """Return an answer that is found at one go."""
+    if sweep.answer == "elasticities":
+        options = {"axes": sweep.axes, **sweep.options}
+        return elasticities(sweep.estimator, sweep.inputs, sweep.recipe, **options)
+    return PARTS[sweep.answer][sweep.estimator](sweep.inputs, sweep.recipe)
 
 
 def _task(sweep: Sweep, about: Mapping[str, str]) -> Task:
@@ -158,7 +169,11 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     if options and not searched:
         why = "a plan of your own is given" if own else "this estimator has no plans to choose"
         raise refusal("search", f"nothing to search: {why}; expected no [search]")
-    typed("search", options, SEARCH_KEYS if answer != "plans" else {"where": str})
+    typed("search", options, SEARCH_KEYS.get(answer, {}) if searched else {})
+    slopes = table(written, "elasticities")
+    if slopes and answer != "elasticities":
+        raise refusal("elasticities", 'not asked for; expected answer = "elasticities" beside')
+    typed("elasticities", slopes, ELASTICITY_KEYS)
     if answer == "plans" and not searched:
         raise refusal("answer", "plans are listed; expected an estimator with plans, and no plan")
     if searched and placement is not None:
@@ -167,6 +182,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
         )
     if placement is not None:
         options = {"placement": placement}
+    options = {**options, **slopes}
     return Sweep(
         title=text(written, "title", path.stem),
         estimator=estimator,

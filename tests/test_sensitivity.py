@@ -198,6 +198,61 @@ def test_estimators_without_a_search_have_them(name: str) -> None:
     np.testing.assert_allclose(np.log(times[1] / times[0]) / (2 * STEP), found, atol=CLOSE)
 
 
+FILE = """
+model = "gpt3-1t"
+system = "b200-nvs8"
+plan = { global_batch = 4096 }
+answer = "elasticities"
+[axes]
+gpus = [8, 512]
+"system.hbm_bandwidth" = { from = "1 TB/s", to = "16 TB/s", count = 3, spacing = "log" }
+"system.hbm_capacity" = ["80 GB", "192 GB"]
+"""
+
+
+def test_a_sweep_file_asks_for_them(jaxroof: Any, grid: Any, tmp_path: Any) -> None:
+    """The file's answer is that of Python; what is printed says what binds, and where."""
+    (tmp_path / "binds.toml").write_text(FILE)
+    (tmp_path / "three.toml").write_text(FILE.rpartition('"system.hbm_c')[0])
+    data = jr.run(tmp_path / "binds.toml")
+    assert np.array_equal(data.elasticity, grid.elasticity, equal_nan=True)
+    said = jaxroof("run three.toml -o binds.nc")
+    assert said.code == 0
+    assert "What binds step_time most" in said.out
+    most = data.isel(gpus=1, hbm_capacity=1).elasticity.sel(parameter="system.matrix_flops")
+    assert f"compute {-100 * float(most[-1]):.0f}" in said.out
+    assert "What binds most: compute at" in said.out
+    back = jr.read(tmp_path / "binds.nc")
+    held = grid.isel(hbm_capacity=1).elasticity
+    np.testing.assert_allclose(back.elasticity, held, rtol=1e-12)
+    assert back.parameter.values.tolist() == grid.parameter.values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("found", "instead", "said"),
+    [
+        (
+            "[axes]",
+            '[elasticities]\nparameters = ["system.nic"]\n[axes]',
+            "Did you mean 'system.ni",
+        ),
+        ("[axes]", "[elasticities]\nof = 3\n[axes]", "elasticities.of: expected a text, given 3"),
+        ("[axes]", "[elasticities]\nby = 3\n[axes]", "elasticities.by: no such key"),
+        ("[axes]", "[search]\ntop = 3\n[axes]", "search.top: no such key"),
+        ('"elasticities"', '"elasticity"', "answer: elasticity: no such answer. Did you mean"),
+        ('answer = "elasticities"', "[elasticities]\nof = 'memory'", "elasticities: not asked for"),
+    ],
+)
+def test_what_a_sweep_file_may_not_ask(
+    jaxroof: Any, tmp_path: Any, found: str, instead: str, said: str
+) -> None:
+    (tmp_path / "bad.toml").write_text(FILE.replace(found, instead, 1))
+    answer = jaxroof("run bad.toml")
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert said in answer.err
+
+
 # ---- Ridges and traps ---------------------------------------------------------------------------
 
 

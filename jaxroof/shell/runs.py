@@ -8,7 +8,7 @@ from rich.console import Console
 
 from jaxroof.files import run as run_file
 from jaxroof.shell.commands import console, say
-from jaxroof.views import roofline, roofs, splits, stages, tables, words
+from jaxroof.views import elasticities, roofline, roofs, splits, stages, tables, words
 from jaxroof.views.layers import layer_table
 from jaxroof.views.progress import progress_bar
 from jaxroof.views.unfused import block_tables
@@ -38,6 +38,10 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
         page.print(splits.plan_table(data))
         for sentence in splits.plan_sentences(data):
             say(page, sentence)
+    elif "parameter" in data.sizes:
+        page.print(elasticities.binding_table(data))
+        say(page, elasticities.binding_sentence(data))
+        _say(page, data.drop_dims("parameter"))
     else:
         _print_grid(page, data)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
@@ -54,5 +58,9 @@ def _print_grid(page: Console, data: Any) -> None:
         for sentence in roofline.shape_sentences(data) if roofs.is_roofline(data) else ():
             say(page, sentence)
         page.print(roofline.result_table(data))
+    _say(page, data)
+
+
+def _say(page: Console, data: Any) -> None:
     for sentence in words.sweep_sentences(data):
         say(page, sentence)

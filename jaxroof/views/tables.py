@@ -151,14 +151,14 @@ def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
     table = plain_table(title + ("; in brackets: not feasible" if brackets else ""))
     if len(dims) == 1:
         table.add_column(str(dims[0]), justify=_side(best, dims[0]))
-        _one_axis(table, best, dims[0], value, _thin(best.sizes[dims[0]], 4 * most))
+        _one_axis(table, best, dims[0], value, thinned(best.sizes[dims[0]], 4 * most))
         return table
     down, across = dims
-    columns = _thin(best.sizes[across], most)
+    columns = thinned(best.sizes[across], most)
     table.add_column(f"{down} \\ {across}", justify=_side(best, down), no_wrap=True)
     for j in columns:
         table.add_column(tick(best, across, j), justify="right", no_wrap=True)
-    for i in _thin(best.sizes[down], 2 * most):
+    for i in thinned(best.sizes[down], 2 * most):
         cells = [_cell(best, value, {down: i, across: j}) for j in columns]
         table.add_row(tick(best, down, i), *cells)
     return table
@@ -189,7 +189,12 @@ def _one_axis(
         table.add_row(*cells)
 
 
-def _thin(size: int, most: int) -> list[int]:
+def thinned(size: int, most: int) -> list[int]:
+    """Return at most so many positions of an axis, the first and the last among them.
+
+    >>> thinned(9, 3)
+    [0, 4, 8]
+    """
     if size <= most:
         return list(range(size))
     return sorted({round(float(i)) for i in np.linspace(0, size - 1, most)})
