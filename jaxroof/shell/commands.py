@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -89,7 +90,19 @@ class Answer:
         return words.mine_sentences(self.data, self.own, self.order, aim, self.limit)
 
 
-def search_command(
+def search_command(*, uncertain: str | None, **options: Any) -> int:
+    """Search one or several cluster sizes, print and write; return the exit status.
+
+    Where ``uncertain`` names a table of uncertain inputs, in every draw of them.
+    """
+    if uncertain is None:
+        return _search(**options)
+    from jaxroof.shell.uncertain import uncertain_command  # which builds on this module
+
+    return uncertain_command(uncertain, **options)
+
+
+def _search(
     *,
     model_name: str,
     system_name: str,
@@ -107,7 +120,6 @@ def search_command(
     sets: tuple[str, ...],
     output: str | None,
 ) -> int:
-    """Search one or several cluster sizes, print and write; return the exit status."""
     if everything and output is None:
         raise InputError("--all: writes every plan to a file; expected -o FILE.csv, .json or .nc")
     if output is not None:

@@ -1,0 +1,207 @@
+"""Distributions of uncertain inputs: what is written of one, checked, as a quantile function."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from jaxroof.errors import refusal, unknown
+from jaxroof.records import checked_values, field_at, get_at, is_quantity
+from jaxroof.units import parse, show
+
+FORMS = {  # the key that tells what is written, and those that may stand beside it
+    "values": ("weights",),
+    "around": ("shape",),
+    "mean": ("deviation", "shape"),
+    "from": ("to", "shape", "peak"),
+}
+KEYS = [*FORMS, *dict.fromkeys(key for keys in FORMS.values() for key in keys)]
+EXPECTED = (
+    "expected [low, high], or a table with from and to, around, mean and deviation, or values"
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Distribution:
+    """An uncertain number."""
+
+    at: Callable[[np.ndarray], np.ndarray]  # shares of the probability, from 0 to 1 -> values
+    words: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Place:
+    """The field that is uncertain: its path, its declaration and what is given there today."""
+
+    path: str
+    field: "dataclasses.Field[Any]"
+    today: float | None
+
+    def number(self, value: Any, key: str) -> float:
+        """Return a value of the field, read with its unit and checked."""
+        where = f"{self.path}.{key}"
+        read = parse(value, self.field.metadata["unit"], where)
+        return float(checked_values(read, self.field, where))
+
+    def show(self, value: float) -> str:
+        """Return a value of the field as people write it."""
+        return show(value, self.field.metadata["unit"])
+
+
+def distribution(inputs: Any, path: str, written: Any) -> Distribution:
+    """Return how the number at a path of some inputs is spread.
+
+    ``written`` is [low, high], or a mapping: from, to and a shape (uniform, loguniform, triangular
+    with its peak); around, a share of today's value either way, and a shape; mean and deviation
+    (normal, cut off where the field's range ends); values and their weights. Texts carry units.
+    Raises: InputError for an unknown path or key, a wrong unit, a value out of the field's range,
+    ends the wrong way round or a negative weight.
+
+    >>> import jaxroof as jr
+    >>> found = distribution(jr.system("h200-nvs4"), "matrix_efficiency", ["0.7", "90 %"])
+    >>> found.at(np.array([0.0, 0.5, 1.0])).round(9).tolist(), found.words
+    ([0.7, 0.8, 0.9], '0.7 to 0.9')
+    """
+    field = field_at(inputs, path)
+    if not is_quantity(field):
+        raise refusal(path, "a record, not a number; expected the path of one of its fields")
+    today = get_at(inputs, path)
+    place = Place(path, field, None if today is None else float(today))
+    if isinstance(written, Sequence) and not isinstance(written, str):
+        if len(written) != 2:
+            raise refusal(path, f"{EXPECTED}, given {len(written)} values")
+        written = {"from": written[0], "to": written[1]}
+    if not isinstance(written, Mapping):
+        raise refusal(path, f"{EXPECTED}, given {written!r}")
+    for key in written:
+        if key not in KEYS:
+            raise unknown(path, str(key), "key of a distribution", KEYS)
+    form = next((form for form in FORMS if form in written), None)
+    if form is None:
+        raise refusal(path, EXPECTED)
+    for key in written:
+        if key != form and key not in FORMS[form]:
+            beside = " and ".join(FORMS[form])
+            raise refusal(path, f"{key} beside {form}; expected {form} with {beside} alone")
+    return READERS[form](place, written)
+
+
+def _between(place: Place, written: Mapping[str, Any]) -> Distribution:
+    if "to" not in written:
+        raise refusal(place.path, "to is missing; expected from and to")
+    low, high = place.number(written["from"], "from"), place.number(written["to"], "to")
+    if low > high:
+        ends = f"{place.show(low)} to {place.show(high)}"
+        raise refusal(place.path, f"from {ends}; expected the lower end first")
+    return _shaped(place, written, low, high, None)
+
+
+def _around(place: Place, written: Mapping[str, Any]) -> Distribution:
+    if place.today is None:
+        what = "around what is given, and nothing is; expected from and to"
+        raise refusal(place.path, what)
+    share = parse(written["around"], "1", f"{place.path}.around")
+    if share < 0:
+        raise refusal(f"{place.path}.around", f"expected a share of at least 0, given {share:g}")
+    low, high = ((1.0 + sign * share) * place.today for sign in (-1.0, 1.0))
+    checked_values([low, high], place.field, f"{place.path}.around")
+    return _shaped(place, written, low, high, place.today)
+
+
+def _shaped(
+    place: Place, written: Mapping[str, Any], low: float, high: float, peak: float | None
+) -> Distribution:
+    """Return a distribution between two ends; its peak is for the triangular one alone."""
+    shape, words = _shape(place, written, SHAPES), f"{place.show(low)} to {place.show(high)}"
+    if "peak" in written and shape != "triangular":
+        raise refusal(place.path, f"a {shape} shape has no peak; expected shape = 'triangular'")
+    if "peak" in written:
+        peak = place.number(written["peak"], "peak")
+    if shape == "triangular" and peak is None:
+        raise refusal(place.path, "peak is missing; expected from, to and peak")
+    if shape == "triangular" and peak is not None and not low <= peak <= high:
+        raise refusal(place.path, f"peak {place.show(peak)} is not between {words}")
+    if shape == "loguniform" and low <= 0:
+        raise refusal(place.path, "loguniform from 0; expected values above 0")
+    if shape == "triangular" and peak is not None:
+        words += f", peak {place.show(peak)}"
+    elif shape != "uniform":
+        words += f", {shape}"
+    middle = low if peak is None else peak
+    return Distribution(
+        lambda share: np.clip(SHAPES[shape](low, high, middle, share), low, high), words
+    )
+
+
+def _normal(place: Place, written: Mapping[str, Any]) -> Distribution:
+    if "deviation" not in written:
+        raise refusal(place.path, "deviation is missing; expected mean and deviation")
+    _shape(place, written, ("normal",))
+    mean, unit = place.number(written["mean"], "mean"), place.field.metadata["unit"]
+    deviation = parse(written["deviation"], unit, f"{place.path}.deviation")
+    if deviation < 0:
+        said = f"expected a deviation of at least 0, given {place.show(deviation)}"
+        raise refusal(f"{place.path}.deviation", said)
+    words = f"normal, {place.show(mean)} ± {place.show(deviation)}"
+    if deviation == 0:
+        return Distribution(lambda share: np.full_like(share, mean), words)
+    most = place.field.metadata["most"]
+    first, last = ndtr((np.array([0.0, most]) - mean) / deviation)
+    return Distribution(
+        lambda share: np.clip(mean + deviation * ndtri(first + share * (last - first)), 0.0, most),
+        words,
+    )
+
+
+def _listed(place: Place, written: Mapping[str, Any]) -> Distribution:
+    path, given = place.path, written["values"]
+    weights = written.get("weights", [1.0] * len(given) if isinstance(given, Sequence) else [])
+    for key, column in (("values", given), ("weights", weights)):
+        if isinstance(column, str) or not isinstance(column, Sequence) or not column:
+            raise refusal(f"{path}.{key}", f"expected a list, given {column!r}")
+    values = [place.number(value, "values") for value in given]
+    shares = [parse(weight, "1", f"{path}.weights") for weight in weights]
+    if len(shares) != len(values):
+        said = f"{len(shares)} of them for {len(values)} values; expected one for each"
+        raise refusal(f"{path}.weights", said)
+    if min(shares) < 0 or sum(shares) <= 0:
+        least = f"expected weights of at least 0, one of them above, given {min(shares):g}"
+        raise refusal(f"{path}.weights", least)
+    edges = np.cumsum(shares) / sum(shares)
+    column = np.array(values)
+    words = " or ".join(
+        f"{place.show(value)} ({share / sum(shares):.3g})"
+        for value, share in zip(values, shares, strict=True)
+    )
+    last = len(values) - 1
+    return Distribution(
+        lambda share: column[np.minimum(np.searchsorted(edges, share, side="right"), last)], words
+    )
+
+
+def _shape(place: Place, written: Mapping[str, Any], known: Collection[str]) -> str:
+    shape = written.get("shape", next(iter(known)))
+    if shape not in known:
+        raise unknown(f"{place.path}.shape", str(shape), "shape here", known)
+    return str(shape)
+
+
+def _uniform(low: float, high: float, peak: float, share: np.ndarray) -> np.ndarray:
+    return low + (high - low) * share
+
+
+def _loguniform(low: float, high: float, peak: float, share: np.ndarray) -> np.ndarray:
+    return low * (high / low) ** share
+
+
+def _triangular(low: float, high: float, peak: float, share: np.ndarray) -> np.ndarray:
+    below = (peak - low) / (high - low if high > low else 1.0)
+    rising = low + np.sqrt(share * (high - low) * (peak - low))
+    falling = high - np.sqrt((1.0 - share) * (high - low) * (high - peak))
+    return np.where(share < below, rising, falling)
+
+
+SHAPES = {"uniform": _uniform, "loguniform": _loguniform, "triangular": _triangular}
+READERS = {"values": _listed, "around": _around, "mean": _normal, "from": _between}
