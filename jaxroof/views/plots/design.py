@@ -1,0 +1,88 @@
+"""A machine that a budget should buy, beside the base: its fields, its money and its slopes."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from jaxroof.units import show
+from jaxroof.views.design import amount, dollars, held, leaf, result_of
+from jaxroof.views.plots import choose, style
+
+PICTURE = "design"
+BASE, BEST = style.GREY, style.BLUE
+WORDS = {"least": "at its least", "most": "at its most", "need": "as the plan needs", "inside": ""}
+HALF = 0.36  # height of one of two bars
+
+
+def design(data: xr.Dataset) -> Figure:
+    """Return what the best machine has and costs against the base, and what a dollar saves in each.
+
+    Raises: InputError for data that are not those of a design.
+    """
+    needed = ("value", "spent", "saved_per_dollar", "budget_value", "held")
+    choose.needs(data, PICTURE, needed, ("field", "machine"))
+    (before, after), unit = result_of(data)
+    now = amount(after, unit)
+    change = f"{amount(before, unit)} to {now}" if np.isfinite(before) else f"{now}, from none"
+    head = choose.title(data, "The machine that a budget should buy")
+    made = style.figure(f"{head}: {change}", 1.6 + 0.62 * data.sizes["field"])
+    left, middle, right = made.subplots(1, 3, sharey=True, width_ratios=(1.25, 1, 1))
+    _values(left, data)
+    _money(middle, data)
+    _saved(right, data)
+    handles, labels = middle.get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside lower center", ncols=3)
+    return made
+
+
+def _values(axes: Axes, data: xr.Dataset) -> None:
+    """Draw each field of the best machine over that of the base, in doublings."""
+    ratio = data.value.values[1] / data.value.values[0]
+    places = np.arange(len(ratio))
+    axes.barh(places, np.log2(ratio), color=BEST, height=0.62)
+    axes.axvline(0.0, color=style.BLACK, linewidth=1.0)
+    for place, how in enumerate(held(data)):
+        unit = str(data.field_units.values[place])
+        was, now = (show(float(f"{v:.3g}"), unit) for v in data.value.values[:, place])
+        words = f"{was} to {now}" + (f"\n{WORDS[how]}" if WORDS[how] else "")
+        end = max(0.0, float(np.log2(ratio[place])))
+        axes.annotate(
+            words, (end, place), (4, 0), textcoords="offset points", fontsize=8, va="center"
+        )
+    least, most = (float(end(np.log2(ratio), initial=0.0)) for end in (np.min, np.max))
+    room = max(1.0, most - least)  # the words need as much again
+    axes.set_xlim(least - 0.1 * room, most + 1.3 * room)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{2.0**x:.3g}"))
+    axes.set_yticks(places, [leaf(str(path)) for path in data.field.values])
+    axes.invert_yaxis()
+    axes.set_xlabel("best / base")
+    style.grid(axes, "x")
+
+
+def _money(axes: Axes, data: xr.Dataset) -> None:
+    for number, (name, colour) in enumerate((("base", BASE), ("best", BEST))):
+        places = np.arange(data.sizes["field"]) + (number - 0.5) * HALF
+        axes.barh(places, data.spent.values[number], HALF, color=colour, label=name)
+    cost, fixed = float(data.cost[1]), float(data.fixed)
+    anyway = f", {dollars(fixed)} of it anyway" if fixed > 0 else ""
+    axes.set_title(f"of {dollars(cost)}{anyway}".replace("$", r"\$"), fontsize=9)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e3:g}"))
+    axes.set_xlabel(r"cost of the field [1,000 \$]")
+    style.grid(axes, "x")
+
+
+def _saved(axes: Axes, data: xr.Dataset) -> None:
+    """Draw what $1,000 more saves in each field, and in the whole budget."""
+    unit = result_of(data)[1]
+    for number, colour in enumerate((BASE, BEST)):
+        places = np.arange(data.sizes["field"]) + (number - 0.5) * HALF
+        axes.barh(places, 1e3 * data.saved_per_dollar.values[number], HALF, color=colour)
+    if bool(data.budget_active) and data.attrs["times_cost"] == "false":
+        worth = 1e3 * float(data.budget_value)
+        axes.axvline(worth, color=style.VERMILION, linewidth=1.4, linestyle="--")
+        axes.set_title("dashed: the whole budget", fontsize=9)
+    axes.set_xlabel(f"{'days' if unit == 'day' else unit} saved by " + r"\$1,000 more")
+    style.grid(axes, "x")
