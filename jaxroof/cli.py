@@ -9,6 +9,8 @@ import click
 from jaxroof import __version__
 from jaxroof.errors import InputError
 from jaxroof.shell import process
+from jaxroof.shell.cli_design import design
+from jaxroof.shell.cli_explain import explain
 from jaxroof.shell.cli_roofline import roofline
 from jaxroof.shell.cli_rows import evaluate
 from jaxroof.shell.cli_schedule import schedule
@@ -77,6 +79,7 @@ Examples:
     help="Result to improve; ties go to the leaner.  [default: step_time]",
 )
 @click.option("--all", "everything", is_flag=True, help="Write every plan, feasible or not, to -o.")
+@click.option("--uncertain", metavar="FILE", help="Draw inputs from the ranges of a TOML table.")
 def search(**options: Any) -> None:
     """Print the fastest plans of a cluster, and what binds them."""
     from jaxroof.shell.commands import search_command
@@ -264,8 +267,10 @@ def show(name: str) -> None:
 
 cli.add_command(roofline)
 cli.add_command(evaluate)
+cli.add_command(explain)
 cli.add_command(schedule)
 cli.add_command(trace)
+cli.add_command(design)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -153,6 +153,10 @@ ONLY = [  # library, the modules that may import it, by name or by room
             "jaxroof.engine.tabulate",
             "jaxroof.engine.ranking",
             "jaxroof.engine.pareto",
+            "jaxroof.engine.sensitivity",
+            "jaxroof.engine.response",
+            "jaxroof.engine.design",
+            "jaxroof.engine.uncertain",
             "jaxroof.engine.sweep",
             "jaxroof.engine.zarr_store",
             "jaxroof.engine.every_plan",
@@ -165,8 +169,12 @@ ONLY = [  # library, the modules that may import it, by name or by room
             "jaxroof.answers",
             "jaxroof.files",
             "jaxroof.scheduled",
+            "jaxroof.explained",
+            "jaxroof.designs",
             "jaxroof.stage_by_stage",
             "jaxroof.traces",
+            "jaxroof.shell.explain",
+            "jaxroof.shell.uncertain",
             "jaxroof.shell.schedules",
             "jaxroof.shell.cases",
             "jaxroof.shell.commands",
@@ -182,6 +190,8 @@ ONLY = [  # library, the modules that may import it, by name or by room
         "click",
         (
             "jaxroof.cli",
+            "jaxroof.shell.cli_design",
+            "jaxroof.shell.cli_explain",
             "jaxroof.shell.cli_roofline",
             "jaxroof.shell.cli_rows",
             "jaxroof.shell.cli_schedule",
@@ -189,6 +199,7 @@ ONLY = [  # library, the modules that may import it, by name or by room
         ),
     ),
     ("matplotlib", ("jaxroof.views.plots",)),
+    ("scipy", ("jaxroof.engine",)),
 ]
 
 

@@ -16,13 +16,13 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxroof.engine.look import FAR, Look, winners
+from jaxroof.engine.look import FAR, Look, Objective, winners
 from jaxroof.estimator import Estimator
 from jaxroof.records import replace_at
 
 SHORT = 16  # lanes of a dimension under which it is not worth a loop of its own
 UNROLL = 4  # plans a fused loop body; more make longer programs, 16 split the fusion
-
+COPIED = PartitionSpec()  # whole on every device
 
 Array = Any  # of numpy or of JAX: what the host packs, the devices hold
 
@@ -154,13 +154,23 @@ def _question(
     fits: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
     """Return the best plans of one question, [top, limit, lane]."""
-    estimator, width = fold.estimator, fits.shape[-1]
+    width = fits.shape[-1]
     dims = dims if dims and dims[-1] >= SHORT else (width,)
-    plan_type = estimator.plan
+    objective = _objective(fold, dims, inputs, tables, plans)
+    minima = _block_minima(fold, objective, plans.counts, len(plans.split), dims)
+    split = plans.split if fold.per_split and fold.top > 1 else None
+    look = Look(fold.top, fold.looks, fold.block)
+    return winners(look, lambda index: objective(index).reshape(width), minima, split, fits)
+
+
+def _objective(
+    fold: Fold, dims: tuple[int, ...], inputs: Any, tables: dict[str, Any], plans: Plans
+) -> Objective:
+    """Return the function from a plan's position to its objective in every lane."""
+    estimator, plan_type = fold.estimator, fold.estimator.plan
     assert plan_type is not None
 
     def objective(index: jax.Array) -> jax.Array:
-        """Return the objective of one plan in every lane."""
         plan = {f: _row(c, index).astype(jnp.float64) for f, c in plans.fields.items()}
         rows = {
             name: jax.tree.map(functools.partial(_row, index=_row(plans.rows[name], index)), table)
@@ -170,10 +180,70 @@ def _question(
         report = estimator.step(asked, fold.recipe, **rows)
         return jnp.broadcast_to(fold.sign * getattr(report, fold.objective), dims)
 
-    minima = _block_minima(fold, objective, plans.counts, len(plans.split), dims)
-    split = plans.split if fold.per_split and fold.top > 1 else None
-    look = Look(fold.top, fold.looks, fold.block)
-    return winners(look, lambda index: objective(index).reshape(width), minima, split, fits)
+    return objective
+
+
+def divided(columns: dict[str, np.ndarray]) -> dict[str, jax.Array]:
+    """Return columns over lanes, lengthened by their last value so that devices divide them."""
+    (name,) = mesh().axis_names
+    room = {path: (0, -len(column) % mesh().size) for path, column in columns.items()}
+    whole = {path: np.pad(column, room[path], mode="edge") for path, column in columns.items()}
+    return jax.device_put(whole, NamedSharding(mesh(), PartitionSpec(name)))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def tables(fold: Fold, inputs: Any, distinct: Distinct) -> dict[str, Any]:
+    """Return every part on its distinct rows, for inputs of one dimension of lanes."""
+    (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
+    return _tables(fold, dims, inputs, distinct)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def minima(fold: Fold, inputs: Any, tables: dict[str, Any], plans: Plans) -> jax.Array:
+    """Return the least objective of each block of one question's plans, [block, lane]."""
+
+    def least(objective: Objective, plans: Plans, _: jax.Array, lanes: int) -> jax.Array:
+        return _block_minima(fold, objective, plans.counts, len(plans.split), (lanes,))
+
+    return _lane_by_lane(fold, least, inputs, tables, plans, jnp.zeros(0))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def objectives(
+    fold: Fold, inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array
+) -> jax.Array:
+    """Return the objectives of one question's plans at some positions, [position, lane]."""
+
+    def each(objective: Objective, _: Plans, positions: jax.Array, lanes: int) -> jax.Array:
+        return lax.map(objective, positions)
+
+    return _lane_by_lane(fold, each, inputs, tables, plans, positions)
+
+
+def _lane_by_lane(
+    fold: Fold, look: Any, inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array
+) -> jax.Array:
+    """Return what a look at one question's objective finds, [..., lane]: devices divide lanes."""
+    (name,) = mesh().axis_names
+
+    def part(inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array) -> jax.Array:
+        (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
+        one = jax.tree.map(lambda leaf: leaf[0], plans)
+        found: jax.Array = look(_objective(fold, dims, inputs, tables, one), one, positions, *dims)
+        return found
+
+    last = {0: COPIED, 1: PartitionSpec(name)}
+    lanes = jax.tree.map(lambda leaf: last[jnp.ndim(leaf)], inputs)
+    wide = jax.tree.map(lambda leaf: PartitionSpec(None, name) if leaf.ndim > 1 else COPIED, tables)
+    divide = jax.shard_map(
+        part,
+        mesh=mesh(),
+        in_specs=(lanes, wide, COPIED, COPIED),
+        out_specs=PartitionSpec(None, name),
+        check_vma=False,
+    )
+    found: jax.Array = divide(inputs, tables, plans, positions)
+    return found
 
 
 def _row(column: jax.Array, index: jax.Array) -> jax.Array:

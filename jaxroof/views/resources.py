@@ -31,9 +31,10 @@ FACTORS = {  # of rates: their elasticities say again what those of the rates sa
     "system.nics": "slow_links",
     "system.fast_domain": "fast_links",
 }
+CAPACITIES = {"system.hbm_capacity": "capacity", "system.hbm_usable": "capacity"}
 # A time is of degree one in reciprocal rates and in latencies: these shares of it sum to one.
 SIGNS = {**dict.fromkeys(RATES, -1.0), **dict.fromkeys(LATENCIES, 1.0)}
-RESOURCES = {**RATES, **LATENCIES, **FACTORS}
+RESOURCES = {**RATES, **LATENCIES, **FACTORS, **CAPACITIES}
 
 
 def shares(elasticity: xr.DataArray) -> xr.DataArray:

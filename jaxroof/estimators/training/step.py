@@ -47,7 +47,7 @@ def course(
     Units: degrees [1], microbatch [sequence] -> Schedule [1].
     Source: fact sheet transformer_model, sections 8 and 9.
     """
-    layers = larger(whole(inputs.model.layers, pipeline), 1.0)  # finite for any plan
+    layers = larger(1.0, whole(inputs.model.layers, pipeline))  # finite for any plan
     microbatches = schedule.microbatches(inputs.global_batch, data, microbatch)
     return Schedule(
         layers=layers,
@@ -113,6 +113,20 @@ def hop(
     return collectives.point_to_point(message, 2.0, fast_pipeline, *links(inputs.system))
 
 
+def exposed(block: Block, sync: Sync, layers: Number) -> Sync:
+    """Return the data-parallel time that a stage of so many layers does not hide.
+
+    Units: Block, Sync, layers [1] -> Sync [s].
+    Source: fact sheet transformer_model, section 7.
+    """
+    forward = block.work_forward + block.links_forward
+    backward = block.work_backward + block.links_backward
+    return Sync(
+        schedule.exposed_sync(sync.gather, forward, layers),
+        schedule.exposed_sync(sync.scatter, backward, layers),
+    )
+
+
 def memory_limit(inputs: Inputs) -> Number:
     """Return the memory that a step may fill [B] (Q31: no headroom unless hbm_usable says so)."""
     return inputs.system.hbm_capacity * inputs.system.hbm_usable
@@ -152,9 +166,8 @@ def step(
     backward = block.work_backward + block.links_backward
     busy = (forward + backward) * course.runs + time_pipeline
     time_bubble = busy * course.idle
-    time_data = schedule.exposed_sync(sync.gather, forward, course.layers) + schedule.exposed_sync(
-        sync.scatter, backward, course.layers
-    )
+    shown = exposed(block, sync, course.layers)
+    time_data = shown.gather + shown.scatter
     step_time = busy + time_bubble + time_data
 
     stage = block.parameters * course.layers

@@ -17,10 +17,13 @@ from jaxroof.views.roofs import is_roofline
 try:
     from matplotlib.figure import Figure
 
+    from jaxroof.views.plots.bands import bands
     from jaxroof.views.plots.bars import plans_and_time
+    from jaxroof.views.plots.binds import binds
     from jaxroof.views.plots.choose import best, named, over, pick
     from jaxroof.views.plots.collectives import collectives_against_measured
     from jaxroof.views.plots.compare import comparison
+    from jaxroof.views.plots.design import design
     from jaxroof.views.plots.frontier import frontier
     from jaxroof.views.plots.isolated import isolated_scaling
     from jaxroof.views.plots.layers import layer_bars
@@ -28,6 +31,7 @@ try:
     from jaxroof.views.plots.measured import simulated_real
     from jaxroof.views.plots.memory import memory_throughput
     from jaxroof.views.plots.ratios import speedup
+    from jaxroof.views.plots.response import response
     from jaxroof.views.plots.roofline import roofline
     from jaxroof.views.plots.scaling import normalised_throughput, training_days
     from jaxroof.views.plots.schedules import schedules
@@ -35,6 +39,7 @@ try:
     from jaxroof.views.plots.stairs import staircase
     from jaxroof.views.plots.styles import best_by_style
     from jaxroof.views.plots.timeline import timeline
+    from jaxroof.views.plots.tornado import tornado
     from jaxroof.views.plots.unfused import unfused_bars
 except ImportError as error:
     if (error.name or "").partition(".")[0] != "matplotlib":
@@ -45,9 +50,12 @@ except ImportError as error:
 
 __all__ = [
     "KINDS",
+    "bands",
     "best_by_style",
+    "binds",
     "collectives_against_measured",
     "comparison",
+    "design",
     "draw",
     "drawable",
     "frontier",
@@ -58,6 +66,7 @@ __all__ = [
     "normalised_throughput",
     "pick",
     "plans_and_time",
+    "response",
     "roofline",
     "save",
     "schedules",
@@ -66,11 +75,13 @@ __all__ = [
     "staircase",
     "throughput_by_split",
     "timeline",
+    "tornado",
     "training_days",
     "unfused_bars",
 ]
 
 KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
+    "bands": bands,
     "training_days": training_days,
     "normalised_throughput": normalised_throughput,
     "plans_and_time": plans_and_time,
@@ -90,6 +101,10 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "memory_throughput": memory_throughput,
     "best_by_style": best_by_style,
     "simulated_real": simulated_real,
+    "tornado": tornado,
+    "response": response,
+    "binds": binds,
+    "design": design,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
     ".png": {},
@@ -112,12 +127,20 @@ def draw(data: xr.Dataset, kind: str | None = None) -> Figure:
 
 def _kind(data: xr.Dataset) -> str:
     """Return the kind of picture that shows all dimensions of the data."""
-    shown = {"operation": "layer_bars", "step_number": "staircase", "event": "timeline"}
+    shown = {
+        "quantile": "bands",
+        "operation": "layer_bars",
+        "field": "design",
+        "step_number": "staircase",
+        "event": "timeline",
+    }
     if data.attrs.get("answer") == "plans":
         return "throughput_by_split"
     for dim, kind in shown.items():
         if dim in data.sizes:
             return kind
+    if "elasticity" in data or {"parameter", "factor"} <= set(data.sizes):
+        return "tornado" if set(data.sizes) <= {"parameter", "factor", "switch"} else "binds"
     if "measured" in data and "op" in data.coords:
         return "collectives_against_measured"
     if "relative_utilisation" in data and "training_flops" in data.sizes:

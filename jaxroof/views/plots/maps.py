@@ -35,7 +35,7 @@ def machine_map(
     picture = "machine_map"
     kept = choose.best(choose.pick(data, at, f"{picture}: at"))
     choose.needs(kept, picture, (value,))
-    x, y, across = _axes_of(kept, picture)
+    x, y, across = axes_of(kept, picture)
     parts = choose.panels(kept, (across,) if across else ())
     held = choose.held(kept, kept[value])
     least, most = float(held.min()), float(held.max())
@@ -48,7 +48,7 @@ def machine_map(
         axes.set_title(name, fontsize=10)
         filled = _map(axes, part, part[value], (x, y), (least, most))
         drawn = filled or drawn
-        marks = _mark(axes, part, x, y)
+        marks = mark_systems(axes, part, x, y)
         if filled is not None and plans and {"tensor", "pipeline"} <= set(part.data_vars):
             plan_borders(axes, part, (x, y), marks)
     for spare in cells[len(parts) :]:
@@ -61,7 +61,7 @@ def machine_map(
     return made
 
 
-def _axes_of(data: xr.Dataset, picture: str) -> tuple[str, str, str]:
+def axes_of(data: xr.Dataset, picture: str) -> tuple[str, str, str]:
     """Return the dimensions of the x and the y axis, and the one that makes panels, if any."""
     numbers = [
         str(dim)
@@ -91,19 +91,10 @@ def _map(
     limits: tuple[float, float],
 ) -> Any:
     """Fill one map and set its axes; return what a colour bar belongs to, None if all is empty."""
-    (x, across), (y, up) = readable(part, dims[0]), readable(part, dims[1])
+    (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
     held = choose.held(part, value).transpose(dims[1], dims[0]).values
-    axes.set(xlabel=across, ylabel=up, xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
-    for axis, numbers in ((axes.xaxis, x), (axes.yaxis, y)):
-        if _geometric(numbers):
-            style.powers_of_two(axis, float(numbers.min()), float(numbers.max()), labels=9)
-    axes.set(xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
-    _tied_axes(axes, part, dims)
-    axes.add_patch(style.unfit_ground(axes))
-    unfit = ~np.isfinite(held)
-    if unfit.any():
-        _name_unfit(axes, part, unfit, dims)
-    if unfit.all() or min(held.shape) < 2:
+    frame(axes, part, ~np.isfinite(held), dims)
+    if not np.isfinite(held).any() or min(held.shape) < 2:
         return None
     least, most = limits
     space = np.geomspace if most / least > WIDE else np.linspace
@@ -111,6 +102,20 @@ def _map(
     return axes.contourf(
         x, y, np.ma.masked_invalid(held), levels=levels, cmap="viridis_r", zorder=1
     )
+
+
+def frame(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]) -> None:
+    """Set the axes of a map over two fields, hatched where nothing fits (``unfit`` [y, x])."""
+    (x, across), (y, up) = readable(part, dims[0]), readable(part, dims[1])
+    axes.set(xlabel=across, ylabel=up, xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+    for axis, numbers in ((axes.xaxis, x), (axes.yaxis, y)):
+        if _geometric(numbers):
+            style.powers_of_two(axis, float(numbers.min()), float(numbers.max()), labels=9)
+    axes.set(xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+    _tied_axes(axes, part, dims)
+    axes.add_patch(style.unfit_ground(axes))
+    if unfit.any():
+        _name_unfit(axes, part, unfit, dims)
 
 
 def _geometric(values: np.ndarray) -> bool:
@@ -167,7 +172,7 @@ def _name_unfit(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str
     style.note(axes, *middle, words, rotation=turned, transform=axes.transAxes)
 
 
-def _mark(axes: Axes, part: xr.Dataset, x: str, y: str) -> list[list[float]]:
+def mark_systems(axes: Axes, part: xr.Dataset, x: str, y: str) -> list[list[float]]:
     """Mark the real systems on the map, the machine of the run as a star; return where."""
     marks: list[list[float]] = []
     names = [primary(part, dim) for dim in (x, y)]

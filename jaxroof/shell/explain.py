@@ -1,0 +1,115 @@
+"""The explain command: what binds the best plan, printed, written and drawn."""
+
+import pathlib
+
+import xarray as xr
+
+from jaxroof.engine.constraints import constraints
+from jaxroof.engine.response import response
+from jaxroof.engine.store import replacing, writable
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimators.training.inputs import Inputs
+from jaxroof.estimators.training.step import training
+from jaxroof.explained import Explanation, explain
+from jaxroof.named import model, system
+from jaxroof.shell.commands import SAID, console, say
+from jaxroof.shell.options import PLAN_FIELDS, settings, whole
+from jaxroof.shell.outputs import PICTURES, is_picture, tell
+from jaxroof.units import parse
+from jaxroof.views import explain as views
+from jaxroof.views.explain_json import explain_json
+from jaxroof.views.explain_words import best_sentence, explain_sentences
+from jaxroof.views.plans import SHORT
+from jaxroof.views.tables import seconds
+
+CHANGE = 1.1  # of a parameter, to either side, in the tornado
+
+
+def explain_command(
+    *,
+    model_name: str,
+    system_name: str,
+    gpus: str,
+    batch: str,
+    split: str,
+    number_format: str | None,
+    sets: tuple[str, ...],
+    where: str,
+    span: str,
+    as_json: bool,
+    output: str | None,
+) -> int:
+    """Print, write or draw what binds the best plan; return the exit status."""
+    _check(output)
+    count, sequences = whole("--gpus", gpus), whole("--batch", batch)
+    reach = parse(span, "1", "--span")
+    if not 1.0 < reach <= 1e6:
+        raise refusal("--span", f"expected a factor above 1 and at most 1e6, given {span!r}")
+    inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
+    chosen = {**settings(sets, SAID), "gpus": count, "global_batch": sequences, "split": split}
+    rules = constraints(where, PLAN_FIELDS, SHORT)
+    found = explain(inputs, where=rules, span=reach, **chosen)
+    title = f"{model_name} on {count:,} x {system_name}, batch {sequences:,}, {split}"
+    if is_picture(output) and not found.feasible:
+        output = None  # nothing to draw
+    if output is not None and is_picture(output):
+        moved = response(training, inputs, where=rules, span=CHANGE, **chosen)
+        _draw(output, moved, found, title)
+    elif output is not None:
+        with replacing(output) as temporary:
+            pathlib.Path(temporary).write_text(explain_json(found), encoding="utf-8")
+    if as_json:
+        print(explain_json(found))
+    else:
+        _print(found, title)
+    tell(output)
+    return 0 if found.feasible else 1
+
+
+def _check(output: str | None) -> None:
+    """Check, before any work, that a picture or a JSON file can be written.
+
+    Raises: InputError that says why it cannot.
+    """
+    if output is None:
+        return
+    if is_picture(output):
+        from jaxroof.views import plots
+
+        plots.drawable(output)
+    elif pathlib.Path(output).suffix != ".json":
+        known = ", ".join((".json", *PICTURES))
+        what = f"cannot tell the kind of file; expected a name that ends in {known}"
+        raise InputError(f"{output}: {what}")
+    else:
+        writable(output)
+
+
+def _draw(output: str, moved: xr.Dataset, found: Explanation, title: str) -> None:
+    """Draw what a little more and a little less of each parameter does."""
+    from jaxroof.views import plots
+
+    data = views.with_capacity(moved, found.steps)
+    step = seconds(float(found.best.step_time))
+    data.attrs["title"] = (
+        f"{title}: a step of {step} with each parameter x {CHANGE} and / {CHANGE}, "
+    )
+    data.attrs["title"] += "the best plan chosen anew"
+    plots.save(plots.draw(data), output)
+
+
+def _print(found: Explanation, title: str) -> None:
+    page = console()
+    say(page, title, style="bold")
+    if found.feasible:
+        say(page, best_sentence(found))
+    for sentence in explain_sentences(found):
+        say(page, sentence)
+    if found.feasible:
+        page.print(views.bars_table(found.elasticities))
+        for sentence in views.rest_sentences(found.elasticities):
+            say(page, sentence)
+        page.print(views.binding_table(found.operations))
+        page.print(views.switches_table(found.response, found.elasticities))
+    if found.steps.sizes["step"]:
+        page.print(views.steps_table(found.steps))

@@ -1,0 +1,240 @@
+"""What binds a step, by how much and where that changes: bars and tables."""
+
+import numpy as np
+import xarray as xr
+from rich.table import Table
+from rich.text import Text
+
+from jaxroof.units import show
+from jaxroof.views.plans import DEGREES, PLACES, placement_words, plan_words
+from jaxroof.views.resources import LIMITS, SIGNS
+from jaxroof.views.tables import plain_table, seconds, size
+
+BAR = 32  # letters of the longest bar
+TELLING = 5e-4  # elasticities below it are named, not drawn
+ROWS = 0.005  # share of the step from which on an operation has a row of its own
+SWITCH = "switch_"
+NEAR = 3  # capacity steps shown to either side
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, in three digits.
+
+    >>> percent(0.87291), percent(0.0052049), percent(-0.02), percent(2e-6)
+    ('87.3 %', '0.52 %', '-2 %', '<0.01 %')
+    """
+    value = 100.0 * share
+    if 0.0 < abs(value) < 0.005:
+        return "<0.01 %"
+    return f"{value:.3g} %" if abs(value) >= 1.0 else f"{round(value, 2):g} %"
+
+
+def name_of(path: str) -> str:
+    """Return a parameter as people type it, without the machine's prefix.
+
+    >>> name_of("system.hbm_bandwidth"), name_of("model.hidden")
+    ('hbm_bandwidth', 'model.hidden')
+    """
+    return path.removeprefix("system.")
+
+
+def words(path: str) -> str:
+    """Return a parameter in words.
+
+    >>> words("system.hbm_capacity"), words("system.matrix_flops")
+    ('HBM capacity', 'matrix rate')
+    """
+    return name_of(path).replace("_", " ").replace("hbm", "HBM").replace("flops", "rate")
+
+
+def bars_table(data: xr.Dataset) -> Table:
+    """Return a bar a parameter of the machine, largest first: what one percent more of it does.
+
+    Rates and latencies have a share of the step, which sum to one; what multiplies a rate says
+    again what that says.
+    """
+    table = plain_table("What 1 % more of a machine's parameter does to the step")
+    table.add_column("parameter", no_wrap=True)
+    for header in ("today", "step\ntime", "share of\nthe step"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("█ by itself   ░ multiplies a rate", no_wrap=True)
+    shown = drawn(data)
+    most = max((_largest(row) for _, row in shown), default=1.0)
+    for path, row in shown:
+        slope, sign = float(row.elasticity), SIGNS.get(path)
+        said = f"{slope:+.3g} %"
+        if bool(row.tie):
+            said += f"\n(1 % less: {-float(row.elasticity_below):+.3g} %)"
+        bar = Text(("░" if sign is None else "█") * max(1, round(BAR * _largest(row) / most)))
+        bar.stylize("blue" if slope < 0 else "red")
+        now = show(float(f"{float(row.value):.4g}"), str(row.parameter_units.values))
+        share = "" if sign is None else percent(sign * slope)
+        table.add_row(name_of(path), now, said, share, bar)
+    return table
+
+
+def drawn(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
+    """Return the parameters of the machine that a step answers to, the largest first."""
+    rows = [(str(path), data.sel(parameter=path)) for path in data.parameter.values]
+    told = [one for one in rows if one[0].startswith("system.") and _largest(one[1]) >= TELLING]
+    return sorted(told, key=lambda one: -_largest(one[1]))
+
+
+def _largest(row: xr.Dataset) -> float:
+    return float(max(abs(row.elasticity), abs(row.elasticity_below)))
+
+
+def rest_sentences(data: xr.Dataset) -> list[str]:
+    """Return what does nothing today, and the slopes in model and plan, taken as real numbers."""
+    bars = {path for path, _ in drawn(data)}
+    machine = [str(p) for p in data.parameter.values if str(p).startswith("system.")]
+    none = [name_of(path) for path in machine if path not in bars]
+    said = [f"Next to nothing today: {', '.join(none)}."] if none else []
+    relaxed = data.where(data.relaxed, drop=True)
+    slopes = {str(p): float(relaxed.elasticity.sel(parameter=p)) for p in relaxed.parameter.values}
+    order = sorted((p for p in slopes if p not in machine), key=lambda p: -abs(slopes[p]))
+    told = [f"{path} {slopes[path]:+.3g} %" for path in order if abs(slopes[path]) >= TELLING]
+    if told:
+        said.append(f"Whole numbers taken as real (a relaxation), 1 % more: {', '.join(told)}.")
+    return said
+
+
+def binding_table(data: xr.Dataset) -> Table:
+    """Return what adds to the step, the largest first, and the seconds of it by what limits them.
+
+    Operations that add little are one row together; all rows sum to the step.
+    """
+    table = plain_table("What the step is made of, and what limits it [s]")
+    table.add_column("operation", no_wrap=True)
+    for header in (
+        "time",
+        "% of\nstep",
+        *(words.replace(" ", "\n", 1) for words in LIMITS.values()),
+    ):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("bound by", no_wrap=True)
+    rows = data.seconds.values
+    each, step = rows.sum(axis=1), rows.sum()
+    order = [i for i in np.argsort(-each, kind="stable") if each[i] >= ROWS * step]
+    for i in order:
+        table.add_row(*_binding_cells(str(data.operation.values[i]), rows[i], step))
+    rest = np.setdiff1d(np.flatnonzero(each), order)
+    if len(rest):
+        name = f"{len(rest)} that add less"
+        table.add_row(*_binding_cells(name, rows[rest].sum(axis=0), step))
+    table.add_section()
+    table.add_row(*_binding_cells("step", rows.sum(axis=0), step))
+    return table
+
+
+def _binding_cells(name: str, row: np.ndarray, step: float) -> list[str]:
+    cells = ["-" if abs(value) < 1e-6 * step else f"{value:.3g}" for value in row]
+    return [
+        name,
+        f"{row.sum():.4g}",
+        f"{100 * row.sum() / step:.1f}",
+        *cells,
+        list(LIMITS.values())[int(row.argmax())],
+    ]
+
+
+# ---- Where that changes -------------------------------------------------------------------------
+
+
+def plan_of(row: xr.Dataset) -> xr.Dataset:
+    """Return the plan fields of a switch (which has its own), of a capacity step or a best plan."""
+    prefix = SWITCH if "switch_factor" in row else ""
+    return xr.Dataset({f: row[prefix + f] for f in (*DEGREES, *PLACES) if prefix + f in row})
+
+
+def next_switches(data: xr.Dataset) -> list[xr.Dataset]:
+    """Return the next switch of each parameter in each direction, the nearest first."""
+    rows = [data.isel(switch=i) for i in range(data.sizes["switch"])]
+    first = [row for row in rows if int(row.switch_order) == 1]
+    return sorted(first, key=lambda row: abs(float(np.log(row.switch_factor))))
+
+
+def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
+    """Return the next plan on each axis: how far, which, and what it saves in the end.
+
+    Units are those of the elasticities ``told``.
+    """
+    table = plain_table("The next plan on each axis, the nearest first")
+    table.add_column("parameter", no_wrap=True)
+    for header in ("times\ntoday", "there"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("plan that takes over", no_wrap=True)
+    for header in ("step\nthere", "saves up to\nagainst today's", "at times\ntoday"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in next_switches(data):
+        path = str(row.switch_parameter.values)
+        unit = str(told.parameter_units.sel(parameter=path).values)
+        table.add_row(
+            name_of(path),
+            f"{float(row.switch_factor):.3g}",
+            size(float(row.switch_value), unit),
+            plan_said(row, data),
+            seconds(float(row.switch_step_time)),
+            percent(float(row.switch_gain)),
+            f"{float(row.switch_until):.3g}",
+        )
+    return table
+
+
+def plan_said(row: xr.Dataset, data: xr.Dataset) -> str:
+    """Return the plan of a switch or a step: its degrees, and what of them a fast domain holds."""
+    plan = plan_of(row).assign_attrs(data.attrs)
+    return f"{plan_words(plan)} ({placement_words(plan)})"
+
+
+def steps_table(data: xr.Dataset) -> Table:
+    """Return the steps of the staircase about the machine: what a capacity holds, and its worth."""
+    near = data.isel(step=np.flatnonzero(np.abs(data.place.values) <= NEAR)).sortby("value")
+    path = str(data.attrs["parameter"])
+    table = plain_table(f"{words(path)}, step by step")
+    for header in ("from", "against\ntoday", "step\ntime", "time\nsaved"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("plan", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for i in range(near.sizes["step"]):
+        row = near.isel(step=i)
+        place, gain = int(row.place), float(row.gain)
+        table.add_row(
+            size(float(row.value), "B"),
+            signed_size(float(row.change)),
+            seconds(float(row.step_time)),
+            "-" if not place or np.isnan(gain) else percent(gain),
+            plan_said(row, data),
+            "today's plan" if not place else "",
+        )
+    return table
+
+
+def signed_size(change: float) -> str:
+    """Return a change of bytes with its sign.
+
+    >>> signed_size(97.2e9), signed_size(-118.04e9)
+    ('+97.2 GB', '-118 GB')
+    """
+    return f"{'+' if change >= 0 else '-'}{show(float(f'{abs(change):.3g}'), 'B')}"
+
+
+def with_capacity(moved: xr.Dataset, steps: xr.Dataset) -> xr.Dataset:
+    """Return a response at the ends of its span, the capacity of the machine a parameter of it."""
+    path, name = str(steps.attrs["parameter"]), str(moved.attrs["objective"])
+    ends = moved[[name, f"{name}_kept"]].sel(factor=[moved.factor[0], 1.0, moved.factor[-1]])
+    order = steps.sortby("value")
+    own = int(np.flatnonzero(order.place.values == 0)[0])
+    today = float(order["value"][own] - order.change[own])
+    held = np.searchsorted(order["value"].values, today * ends.factor.values, side="right") - 1
+    times = order[name].values
+    found = np.where(held >= 0, times[held], np.nan)
+    kept = np.where(held >= own, times[own], np.nan)
+    row = xr.Dataset(
+        {
+            name: (("parameter", "factor"), [found]),
+            f"{name}_kept": (("parameter", "factor"), [kept]),
+        },
+        {"parameter": [path], "factor": ends.factor},
+    )
+    return xr.concat([ends.drop_vars(set(ends.coords) - set(row.coords)), row], "parameter")

@@ -1,0 +1,133 @@
+"""How the best over all plans moves with each parameter, and where another plan takes over."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from jaxroof.errors import refusal
+from jaxroof.views.plans import DEGREES
+from jaxroof.views.plots import choose, style
+from jaxroof.views.plots.fields import words_of
+from jaxroof.views.resources import FACTORS
+
+PICTURE = "response"
+MOST = 6  # parameters: those that do the most
+ACROSS = 3  # panels of a row
+TOLD = ("data", "tensor", "context", "pipeline")  # that a plan is told by
+LEAST = 1e-3  # of today's time: a parameter that changes less has no panel
+HIGH = 6.0  # times today's time that a panel shows
+
+
+def response(data: xr.Dataset) -> Figure:
+    """Return a panel a parameter: the time against it with plans chosen anew, and with today's.
+
+    Dots are where another plan takes over. Raises: InputError for data that are no response.
+    """
+    choose.needs(data, PICTURE, dims=("parameter", "factor"))
+    name = str(data.attrs.get("objective", "step_time"))
+    choose.needs(data, PICTURE, (name, f"{name}_kept", "switch_factor"))
+    choose.only(data, PICTURE, ("parameter", "factor", "switch"))
+    ratio = data[name] / data[name].sel(factor=1.0)
+    moves = (ratio.max("factor") - ratio.min("factor")).values
+    # what multiplies a rate says what the rate says
+    own = [str(path) not in FACTORS for path in data.parameter.values]
+    shown = [int(i) for i in np.argsort(-moves) if moves[i] > LEAST and own[i]][:MOST]
+    if not shown:
+        raise refusal(PICTURE, "the data have no parameter that changes anything")
+    rows = -(-len(shown) // ACROSS)
+    made = style.figure(
+        choose.title(
+            data, "What each parameter does, plans chosen anew, and where another plan wins"
+        ),
+        1.3 + 2.9 * rows,
+        11.0,
+    )
+    panels = made.subplots(rows, min(ACROSS, len(shown)), sharey=True, squeeze=False)
+    for place, axes in enumerate(panels.flat):
+        if place >= len(shown):
+            axes.set_visible(False)
+            continue
+        _panel(axes, data.isel(parameter=shown[place]), name)
+        if place % ACROSS == 0:
+            axes.set_ylabel(f"{words_of(name)}, times today's")
+    kinds = [
+        Line2D([], [], color=style.BLUE, linewidth=2, label="best plan, chosen anew"),
+        Line2D([], [], color=style.GREY, linestyle="--", label="today's plan, kept"),
+        Line2D([], [], color=style.VERMILION, marker="o", linestyle="", label="another plan wins"),
+    ]
+    made.legend(handles=kinds, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+    return made
+
+
+def _panel(axes: Axes, row: xr.Dataset, name: str) -> None:
+    today = float(row[name].sel(factor=1.0))
+    axes.plot(row.factor, row[f"{name}_kept"] / today, color=style.GREY, linestyle="--", zorder=2)
+    axes.plot(row.factor, row[name] / today, color=style.BLUE, linewidth=2, zorder=3)
+    axes.axvline(1.0, color=style.BLACK, linewidth=0.8, zorder=1)
+    mine = row.isel(switch=row.switch_parameter.values == str(row.parameter.values))
+    axes.plot(
+        mine.switch_factor, mine[f"switch_{name}"] / today,
+        "o", color=style.VERMILION, markersize=4, zorder=4,
+    )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, 1.0 / HIGH), min(high, HIGH))
+    axes.xaxis.set_major_formatter(FuncFormatter(_times))
+    axes.yaxis.set_major_formatter(FuncFormatter(_times))
+    axes.xaxis.set_major_locator(FixedLocator(_powers(row.factor.values)))
+    axes.yaxis.set_minor_formatter(FuncFormatter(_few))
+    axes.xaxis.set_minor_locator(NullLocator())
+    style.grid(axes)
+    axes.set_title(words_of(str(row.parameter.values).rpartition(".")[2]), fontsize=10)
+    axes.set_xlabel("times today's")
+    ends = row[name].values[[0, -1]]
+    _name(axes, mine, name, today, bool(ends[0] > ends[1]))
+
+
+def _name(axes: Axes, mine: xr.Dataset, name: str, today: float, falls: bool) -> None:
+    """Name the plan that is next in each direction, in the corners that the lines leave free."""
+    for more in (True, False):
+        side = np.flatnonzero((mine.switch_factor.values > 1.0) == more)
+        if not len(side):
+            continue
+        one = mine.isel(switch=side[np.argmin(mine.switch_order.values[side])])
+        held = {DEGREES[f]: int(one[f"switch_{f}"]) for f in TOLD if f"switch_{f}" in one}
+        plan = " ".join(f"{short} {n}" for short, n in held.items() if n > 1)
+        gain = float(one.switch_gain)
+        saves = f"\nsaves up to {gain:.1%}" if gain > LEAST else ""
+        axes.annotate(
+            f"{plan}\nat {float(one.switch_factor):.3g} times{saves}",
+            (float(one.switch_factor), float(one[f"switch_{name}"]) / today),
+            xytext=(0.97 if more else 0.03, 0.95 if more == falls else 0.05),
+            textcoords="axes fraction",
+            ha="right" if more else "left",
+            va="top" if more == falls else "bottom",
+            fontsize=8,
+            arrowprops={"arrowstyle": "-", "color": style.GREY, "linewidth": 0.6, "shrinkB": 3},
+            zorder=5,
+        )
+
+
+def _powers(factors: np.ndarray) -> list[float]:
+    """Return the powers of two, or of four, between the ends of a span."""
+    top = int(np.floor(np.log2(float(factors.max())) + 1e-9))
+    every = 1 if top < 3 else 2
+    return [2.0**k for k in range(-top // every * every, top + 1, every)]
+
+
+def _times(value: float, _: object = None) -> str:
+    """Return a multiple as people say it.
+
+    >>> _times(4.0), _times(0.25)
+    ('4', '1/4')
+    """
+    return f"{value:g}" if value >= 1 else f"1/{1 / value:g}"
+
+
+def _few(value: float, _: object = None) -> str:
+    """Return a label for some of the lines between two powers of ten."""
+    return f"{value:g}" if f"{value:e}"[0] in "235" else ""

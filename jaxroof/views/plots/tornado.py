@@ -1,0 +1,159 @@
+"""A tornado: what a little more and a little less of each parameter does to a time."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from jaxroof.errors import refusal
+from jaxroof.views.plots import choose, style
+from jaxroof.views.plots.fields import words_of
+from jaxroof.views.resources import LIMITS, RESOURCES
+
+PICTURE = "tornado"
+COLOURS = {  # of resources, as those of the parts of a step
+    "compute": style.BLUE,
+    "hbm": style.SKY,
+    "fast_links": style.VERMILION,
+    "slow_links": style.GREEN,
+    "latency": style.ORANGE,
+    "capacity": style.PURPLE,
+}
+WORDS = {**LIMITS, "capacity": "HBM capacity"}
+OTHER = style.GREY  # of what is of none of them
+MOST = 14  # bars
+LEAST = 1e-4  # change below which there is no bar
+ALIKE = 0.02  # of the longest bar: changes that differ by less look the same
+PALE = 0.45  # of bars for less of a parameter
+
+
+class Bar(NamedTuple):
+    """The changes of a time, as shares of it."""
+
+    path: str
+    less: float  # for less of the parameter
+    more: float
+    kept_less: float  # the same with today's plan
+    kept_more: float
+
+    @property
+    def longest(self) -> float:
+        """Return the largest change that there is."""
+        return float(np.nanmax(np.abs([self.less, self.more]), initial=0.0))
+
+
+def tornado(data: xr.Dataset) -> Figure:
+    """Return a bar a parameter to either side: how a time changes with less and with more of it.
+
+    Of a response, at the ends of its span with plans chosen anew, outlined where today's plan would
+    do otherwise; of elasticities, for one percent at today's plan. Coloured by resource.
+    Raises: InputError for data that are neither, or are of more than one machine.
+    """
+    choose.needs(data, PICTURE, dims=("parameter",))
+    moved = "factor" in data.sizes
+    choose.only(data, PICTURE, ("parameter", "switch", *(("factor",) if moved else ())))
+    bars, words = _moved(data) if moved else _slopes(data)
+    shown = sorted((bar for bar in bars if bar.longest > LEAST), key=lambda bar: bar.longest)
+    if not shown:
+        raise refusal(PICTURE, "the data have no parameter that changes anything")
+    shown = shown[-MOST:]
+    made = style.figure(choose.title(data, "What each parameter does"), 1.9 + 0.36 * len(shown))
+    axes = made.subplots()
+    for place, bar in enumerate(shown):
+        _draw(axes, place, bar, shown[-1].longest)
+    _finish(axes, shown)
+    _legend(made, shown, words)
+    return made
+
+
+def _moved(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
+    """Return the changes at the ends of a response's span."""
+    name = str(data.attrs.get("objective", "step_time"))
+    choose.needs(data, PICTURE, (name, f"{name}_kept"))
+    today = data[name].sel(factor=1.0)
+    found, kept = (data[n] / today - 1.0 for n in (name, f"{name}_kept"))
+    ends = [
+        [
+            values.isel(factor=end).sel(parameter=path).item()
+            for values in (found, kept)
+            for end in (0, -1)
+        ]
+        for path in data.parameter.values
+    ]
+    bars = [Bar(str(p), *changes) for p, changes in zip(data.parameter.values, ends, strict=True)]
+    most, least = float(data.factor.max()), float(data.factor.min())
+    return bars, (f"/ {1 / least:.3g}", f"x {most:.3g}")
+
+
+def _slopes(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
+    """Return the changes for one percent, by elasticity."""
+    choose.needs(data, PICTURE, ("elasticity", "elasticity_below"))
+    bars = []
+    for path in data.parameter.values:
+        row = data.sel(parameter=path)
+        less, more = -0.01 * float(row.elasticity_below), 0.01 * float(row.elasticity)
+        bars.append(Bar(str(path), less, more, less, more))
+    return bars, ("1 % less", "1 % more")
+
+
+def _draw(axes: Axes, place: int, bar: Bar, longest: float) -> None:
+    colour = COLOURS.get(RESOURCES.get(bar.path, ""), OTHER)
+    sides = ((bar.less, bar.kept_less, PALE), (bar.more, bar.kept_more, 1.0))
+    for change, kept, alpha in sides:
+        if np.isfinite(change):
+            axes.barh(place, 100 * change, height=0.62, color=colour, alpha=alpha, zorder=2)
+        if np.isfinite(kept) and abs(kept - change) > ALIKE * longest:
+            outline: dict[str, Any] = {
+                "edgecolor": style.BLACK,
+                "linewidth": 0.9,
+                "linestyle": "--",
+            }
+            axes.barh(place, 100 * kept, height=0.62, fill=False, zorder=3, **outline)
+    ends = [100 * value for value in (bar.less, bar.more, bar.kept_less, bar.kept_more)]
+    for sign in (-1.0, 1.0):
+        said = [v for v in ends[:2] if np.isfinite(v) and sign * v > 100 * LEAST]
+        if said:
+            far = max((sign * v for v in ends if np.isfinite(v)), default=0.0)
+            axes.annotate(
+                f"{max(said, key=abs):+.2g} %",
+                (sign * far, place),
+                xytext=(4 * sign, 0),
+                textcoords="offset points",
+                ha="left" if sign > 0 else "right",
+                va="center",
+                fontsize=8,
+            )
+
+
+def _finish(axes: Axes, shown: list[Bar]) -> None:
+    names = [words_of(bar.path.removeprefix("system.")) for bar in shown]
+    axes.set_yticks(range(len(shown)), names)
+    axes.axvline(0.0, color=style.BLACK, linewidth=0.9, zorder=4)
+    axes.margins(x=0.16)
+    axes.set_xlabel("change of the step time [%]: shorter to the left, longer to the right")
+    style.grid(axes, "x")
+
+
+def _legend(made: Figure, shown: list[Bar], words: tuple[str, str]) -> None:
+    there = {RESOURCES.get(bar.path) for bar in shown}
+    handles = [
+        Patch(color=COLOURS[name], label=said) for name, said in WORDS.items() if name in there
+    ]
+    if not there <= set(WORDS):
+        handles.append(Patch(color=OTHER, label="other"))
+    handles += [
+        Patch(facecolor=style.GREY, label=words[1]),
+        Patch(facecolor=style.GREY, alpha=PALE, label=words[0]),
+    ]
+    if any(_differs(bar, shown[-1].longest) for bar in shown):
+        dashed: dict[str, Any] = {"facecolor": "none", "edgecolor": style.BLACK, "linestyle": "--"}
+        handles.append(Patch(label="today's plan kept", **dashed))
+    made.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=9)
+
+
+def _differs(bar: Bar, longest: float) -> bool:
+    pairs = ((bar.less, bar.kept_less), (bar.more, bar.kept_more))
+    return any(np.isfinite(kept) and abs(kept - own) > ALIKE * longest for own, kept in pairs)

@@ -1,0 +1,315 @@
+"""What binds a step: seconds that sum, turns where they are said, and what people read of it."""
+
+import dataclasses
+import functools
+import json
+import math
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import jaxroof as jr
+from jaxroof.engine.sensitivity import default_parameters
+from jaxroof.engine.slopes import slopes
+from jaxroof.errors import InputError
+from jaxroof.estimators.training.layers import layer_reports
+from jaxroof.explained import Explanation, explain, limits_of, plans_at
+from jaxroof.records import checked, get_at, replace_at
+from jaxroof.views import plots
+from jaxroof.views.explain import bars_table, drawn, with_capacity
+from jaxroof.views.explain_words import explain_sentences
+from jaxroof.views.plots.tornado import COLOURS
+from jaxroof.views.resources import LIMITS, RESOURCES, SIGNS, shares
+
+GPUS, BATCH = 64, 256
+PLANS = {  # of each split, with slow and fast links in use and syncs that show
+    "1d": {"data": 8, "tensor": 4, "pipeline": 2, "microbatch": 2, "fast_tensor": 4},
+    "context": {
+        "data": 4, "tensor": 2, "context": 4, "pipeline": 2, "microbatch": 1, "fast_context": 2,
+        "fast_data": 2,
+    },
+    "summa": {
+        "data": 2, "tensor": 4, "context": 4, "pipeline": 2, "microbatch": 1, "panels": 4,
+        "fast_tensor": 2, "fast_pipeline": 2,
+    },
+}  # fmt: skip
+CASES = [("summa", "panels")]  # the others take long to compile
+EVERY = [
+    (split.value, kind.value)
+    for split in jr.Split
+    for kind in jr.Attention
+    if (kind is not jr.Attention.PANELS or split is jr.Split.SUMMA)
+]
+
+
+def inputs(plan: dict[str, int] | None = None, **changed: float) -> jr.Inputs:
+    """Return GPT-3 on 64 H200, under a plan or not."""
+    known = {"model": jr.model("gpt3"), "system": jr.system("h200-nvs4", **changed)}
+    own = jr.Plan(**{field: float(n) for field, n in plan.items()}) if plan else None
+    return checked(jr.Inputs(**known, gpus=float(GPUS), global_batch=float(BATCH), plan=own))
+
+
+def recipe(split: str, attention: str) -> jr.Recipe:
+    return jr.Recipe(split=jr.Split(split), attention=jr.Attention(attention))
+
+
+@functools.cache
+def found() -> Explanation:
+    return explain(inputs())
+
+
+# ---- What adds to a step ------------------------------------------------------------------------
+
+
+def check_sums(split: str, attention: str) -> None:
+    """Limits sum to each row, rows to the step, and are those of the step's elasticities."""
+    asked, choices = inputs(PLANS[split]), recipe(split, attention)
+    names, times, seconds = limits_of(asked, choices)
+    paths = [path for path in default_parameters(asked) if path in SIGNS]
+    value, along = slopes(jr.training, choices, asked, paths, "step_time")
+    step, told = float(value[0]), xr.DataArray(along[0] / value[0], {"parameter": paths})
+    assert list(layer_reports(asked, choices)) == [
+        name.removesuffix(" forward") for name in names if name.endswith(" forward")
+    ]
+    np.testing.assert_allclose(seconds[0].sum(axis=1), times[0], rtol=1e-12, atol=1e-14 * step)
+    assert math.fsum(times[0]) == pytest.approx(step, rel=1e-12)
+    assert math.fsum(seconds[0].ravel()) == pytest.approx(step, rel=1e-12)
+    limits = seconds[0].sum(axis=0) / step
+    np.testing.assert_allclose(limits, shares(told), atol=1e-12)
+
+
+@pytest.mark.parametrize(("split", "attention"), CASES)
+def test_every_second_of_a_step_has_an_operation_and_a_limit(split, attention):
+    check_sums(split, attention)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("split", "attention"), [case for case in EVERY if case not in CASES])
+def test_so_it_is_with_every_attention_core(split, attention):
+    check_sums(split, attention)
+
+
+def test_a_second_more_of_latency_is_a_second_more_of_the_step():
+    """By hand: the gain of a fused attention, bound by arithmetic, is launched once a run."""
+    asked = inputs(PLANS["1d"])
+    names, _, seconds = limits_of(asked, jr.Recipe())
+    runs = 48 * BATCH / (8 * 2)  # layers of a stage x microbatches
+    row = seconds[0][names.index("fusedla forward")]
+    assert row[list(LIMITS).index("latency")] == pytest.approx(20e-6 * runs, rel=1e-12)
+
+
+def test_columns_of_inputs_are_points():
+    asked = inputs(PLANS["1d"])
+    some = replace_at(asked, "system.hbm_bandwidth", asked.system.hbm_bandwidth * np.ones(3))
+    *_, one = limits_of(asked, jr.Recipe())
+    *_, several = limits_of(some, jr.Recipe())
+    assert one.shape[0] == 1
+    np.testing.assert_allclose(several, np.repeat(one, 3, axis=0), rtol=1e-13)
+
+
+def test_every_rate_and_latency_of_the_machine_is_of_a_resource():
+    for path in default_parameters(inputs()):
+        assert path in RESOURCES, path
+    assert set(SIGNS) <= set(RESOURCES)
+    assert set(map(RESOURCES.get, SIGNS)) == set(LIMITS)
+
+
+# ---- One explanation ----------------------------------------------------------------------------
+
+
+def best_at(path: str, factor: float) -> jr.Inputs:
+    """Return the inputs with the best of all plans that fit at a factor of a parameter."""
+    asked = replace_at(inputs(), path, get_at(inputs(), path) * factor)
+    data = jr.survey(jr.training, asked)
+    held = np.where(data.feasible, data.step_time, np.inf)
+    best = data.isel(plan=int(held.argmin()))
+    plan = jr.Plan(**{f: np.float64(best[f]) for f in jr.training.plan_fields})
+    return dataclasses.replace(asked, plan=plan)
+
+
+def binding_at(path: str, factor: float) -> str:
+    *_, seconds = limits_of(best_at(path, factor), jr.Recipe())
+    return list(LIMITS)[int(seconds[0].sum(axis=0).argmax())]
+
+
+def test_the_best_plan_is_the_one_that_a_search_finds():
+    asked = best_at("system.nics", 1.0)
+    for field in jr.training.plan_fields:
+        assert float(found().best[field]) == float(getattr(asked.plan, field))
+    step = float(found().best.step_time)
+    assert step == pytest.approx(float(jr.training.evaluate(asked).step_time), rel=1e-12)
+    assert sum(found().limits.values()) == pytest.approx(step, rel=1e-12)
+
+
+def test_what_binds_changes_where_it_is_said_to():
+    turns, first = found().turns, next(iter(found().limits))
+    assert turns.sizes["turn"] >= 2
+    for i in range(min(3, turns.sizes["turn"])):
+        turn = turns.isel(turn=i)
+        path, at = str(turn.turn_parameter.values), float(turn.turn_factor)
+        beyond = 1.0002 if at > 1.0 else 1 / 1.0002
+        assert binding_at(path, at / beyond) == first
+        assert binding_at(path, at * beyond) == str(turn.turn_limit.values)
+        assert float(turn.turn_value) == pytest.approx(at * float(get_at(inputs(), path)))
+
+
+def test_plans_between_switches_are_those_that_took_over_last():
+    columns = {f: np.arange(10.0, 14.0) for f in jr.training.plan_fields}
+    moved = xr.Dataset(
+        {
+            "switch_parameter": ("switch", ["p", "p", "p", "q"]),
+            "switch_factor": ("switch", [1.5, 0.5, 3.0, 1.1]),
+            "switch_order": ("switch", [1, 1, 2, 1]),
+            **{f"switch_{f}": ("switch", column) for f, column in columns.items()},
+        }
+    )
+    asked = inputs(PLANS["1d"])
+    plans = plans_at(asked, moved, "p", np.array([0.2, 0.5, 0.9, 1.0, 1.2, 1.5, 2.0, 8.0]))
+    assert plans["data"].tolist() == [11, 11, 8, 8, 8, 10, 10, 12]
+    assert plans_at(asked, moved, "r", np.array([0.2, 8.0]))["data"].tolist() == [8, 8]
+
+
+def test_sentences_say_which_resource_binds_by_how_much_and_where_that_changes():
+    binds, turns, capacity, nearest = explain_sentences(found())
+    first, *_ = found().limits
+    share = 100 * found().limits[first] / float(found().best.step_time)
+    assert binds.startswith(f"What binds: {LIMITS[first]}, {share:.3g} % of the ")
+    assert f"{float(found().turns.turn_factor[0]):.3g} times today's" in turns
+    up = found().steps.isel(step=int(np.flatnonzero(found().steps.place == 1)[0]))
+    assert f"(+{float(up.change) / 1e9:.3g} GB)" in capacity
+    assert "The plan is the best until" in nearest
+
+
+def test_bars_are_drawn_the_largest_first_and_ties_to_both_sides():
+    told = found().elasticities
+    sizes = [abs(float(row.elasticity)) for _, row in drawn(told)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(path.startswith("system.") for path, _ in drawn(told))
+    tied = told.copy(deep=True)
+    tied["tie"][0], tied["elasticity_below"][0] = True, -0.25
+    cells = list(bars_table(tied).columns[2].cells)
+    assert any("(1 % less: +0.25 %)" in str(cell) for cell in cells)
+
+
+# ---- The command --------------------------------------------------------------------------------
+
+ASK = f"explain --model gpt3 --system h200-nvs4 --gpus {GPUS} --batch {BATCH}"
+
+
+def test_the_command_prints_bars_limits_switches_and_steps(jaxroof):
+    said = jaxroof(ASK)
+    assert said.code == 0, said.err
+    for words in ("What binds:", "Where that changes:", "matrix_flops", "bubble", "bound by"):
+        assert words in said.out
+    assert "The next plan on each axis" in said.out
+    assert "HBM capacity, step by step" in said.out
+    assert "(a relaxation)" in said.out
+
+
+def test_json_is_one_object_of_numbers(jaxroof):
+    said = jaxroof(f"{ASK} --json -o said.json")
+    assert said.code == 0, said.err
+    told = json.loads(said.out)
+    with open("said.json", encoding="utf-8") as file:
+        assert json.load(file) == told
+    assert set(told["elasticities"]) == set(default_parameters(inputs()))
+    assert sum(SIGNS[p] * e for p, e in told["elasticities"].items() if p in SIGNS) == (
+        pytest.approx(1.0, rel=1e-12)
+    )
+    assert {"model.hidden", "model.sequence", "global_batch", "plan.tensor"} <= set(told["relaxed"])
+    assert told["plan"] == {f: int(found().best[f]) for f in told["plan"]}
+    rows = [math.fsum(row.values()) for row in told["binding"].values()]
+    assert math.fsum(rows) == pytest.approx(told["step_time"], rel=1e-12)
+    assert math.fsum(told["limits"].values()) == pytest.approx(told["step_time"], rel=1e-12)
+    for switch in told["switches"]:
+        assert switch["direction"] == ("up" if switch["factor"] > 1.0 else "down")
+        assert switch["value"] == pytest.approx(
+            switch["factor"] * float(get_at(inputs(), switch["parameter"]))
+        )
+    today = [step for step in told["capacity_steps"] if step["place"] == 0]
+    assert [step["plan"] for step in today] == [told["plan"]]
+    assert today[0]["gain"] == 0.0
+
+
+def test_where_nothing_fits_it_says_what_is_missing(jaxroof):
+    less = f"{ASK} --set system.hbm_capacity='1 GB'"
+    said = jaxroof(less)
+    assert said.code == 1
+    assert "No plan fits: the leanest needs" in said.words
+    assert "are missing" in said.words
+    told = json.loads(jaxroof(f"{less} --json -o none.png").out)
+    assert told["plan"] is None
+    assert told["elasticities"] == {}
+    assert told["switches"] == []
+    assert told["capacity_steps"][0]["place"] == 1
+    assert told["capacity_steps"][0]["gain"] is None
+
+
+REFUSED = [
+    ("--gpus 0", "--gpus"),
+    ("--batch many", "--batch"),
+    ("--span 1", "expected a factor above 1"),
+    ("--split 2d", "no such Split"),
+    ("--model gpt4", "Did you mean"),
+    ("--set system.hbm_bandwith=1", "Did you mean 'hbm_bandwidth'?"),
+    ("-o said.nc", "expected a name that ends in .json, .png"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "words"), REFUSED)
+def test_bad_input_is_refused_in_one_line(jaxroof, wrong, words):
+    said = jaxroof(f"{ASK} {wrong}")
+    assert said.code == 2
+    assert words in said.err
+    assert said.err.count("\n") == 1
+
+
+# ---- The pictures -------------------------------------------------------------------------------
+
+
+def test_a_tornado_has_a_bar_to_either_side_of_what_changes(jaxroof):
+    assert jaxroof(f"{ASK} -o tornado.png").code == 0
+    axes = plots.draw(with_capacity(found().response, found().steps)).axes[0]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert {"matrix rate", "HBM capacity"} <= set(names)
+    axes = plots.draw(found().elasticities).axes[0]
+    widest = max(abs(bar.get_width()) for bar in axes.patches)
+    assert widest == pytest.approx(float(np.abs(found().elasticities.elasticity).max()), rel=1e-9)
+
+
+def test_a_map_shows_which_resource_binds_and_where_the_plan_changes():
+    """Two fields of a machine, of which one binds below the diagonal and the other above it."""
+    hbm, flops = np.geomspace(1e12, 8e12, 4), np.geomspace(1e14, 8e14, 4)
+    half = np.where(np.arange(4)[:, None] > np.arange(4), -0.7, -0.3)
+    plan = np.where(np.arange(4) > 1, 2, 1) * np.ones((4, 1), int)
+    data = xr.Dataset(
+        {
+            "elasticity": (
+                ("hbm_bandwidth", "matrix_flops", "parameter"),
+                np.stack([half, -1.0 - half], axis=-1),
+            ),
+            "step_time": (("hbm_bandwidth", "matrix_flops"), np.ones((4, 4))),
+            "feasible": (("hbm_bandwidth", "matrix_flops"), np.ones((4, 4), bool)),
+            "tensor": (("hbm_bandwidth", "matrix_flops"), plan),
+            "pipeline": (("hbm_bandwidth", "matrix_flops"), plan),
+        },
+        {
+            "hbm_bandwidth": ("hbm_bandwidth", hbm, {"units": "B/s"}),
+            "matrix_flops": ("matrix_flops", flops, {"units": "FLOP/s"}),
+            "parameter": ["system.matrix_flops", "system.hbm_bandwidth"],
+        },
+    )
+    made = plots.draw(data)
+    drawn_map, lines = made.axes[0].collections
+    assert sorted(set(drawn_map.get_array().ravel().tolist())) == [0.0, 1.0]
+    assert len(lines.get_segments()) == 4
+    said = {text.get_text() for text in made.legends[0].get_texts()}
+    assert said == {LIMITS["compute"], LIMITS["hbm"]}
+    with pytest.raises(InputError, match="needs two axes of numbers"):
+        plots.draw(data.isel(hbm_bandwidth=0), "binds")
+
+
+def test_resources_have_colours_of_their_own():
+    assert set(LIMITS) < set(COLOURS)
+    assert len(set(COLOURS.values())) == len(COLOURS)
