@@ -1,12 +1,17 @@
 """Every test runs with strict rank and dtype promotion, two host devices and one compile cache."""
 
+import importlib.metadata
 import os
 import pathlib
 import shlex
 import tempfile
 
-# most of the time is compilation: in a hurry here, as users have it with `XLA_FLAGS= pytest`
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# most of the time is compilation: in a hurry here, unoptimised and, where jaxlib knows the flag (an
+# unknown one ends the process), by XLA's older way to emit loops; `XLA_FLAGS= pytest` as users have it
+FLAGS = ["--xla_backend_optimization_level=0"]
+if importlib.metadata.version("jaxlib").startswith("0.10."):
+    FLAGS.append("--xla_cpu_use_fusion_emitters=false")
+os.environ.setdefault("XLA_FLAGS", " ".join(FLAGS))
 
 import jax
 import pytest

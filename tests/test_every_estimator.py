@@ -45,6 +45,8 @@ def laws(searched: bool = True) -> Iterator[Any]:
 
 
 each = pytest.mark.parametrize("law", [*laws()])
+# the slopes of the other recipes of a training step are held to physics (test_physics.py)
+SLOPED = [param.values[0] for param in laws(searched=False)]
 
 
 def example(law: Law) -> Any:
@@ -105,62 +107,74 @@ def assert_same(actual: dict[str, Any], expected: dict[str, Any]) -> None:
         np.testing.assert_allclose(actual[name], value, rtol=RTOL, atol=atol, err_msg=name)
 
 
+STEP = 1e-5
+
+
+def moved(law: Law, inputs: Any) -> Any:
+    """Return all results, and the slopes of those in float64, a step along some direction."""
+    paths = [*smooth(inputs)]
+    slopes = np.random.default_rng(2).uniform(-1.0, 1.0, len(paths))
+
+    def along(asked: Any, by: Any) -> Any:
+        for path, slope in zip(paths, slopes, strict=True):
+            asked = replace_at(asked, path, get_at(asked, path) * jnp.exp(slope * by))
+        found = points.results(law.estimator.evaluate(asked, law.recipe))
+        every = {name: jnp.asarray(value) for name, value in found.items()}
+        smooth_ones = {n: value for n, value in every.items() if value.dtype == jnp.float64}
+        return smooth_ones, {n: value for n, value in every.items() if n not in smooth_ones}
+
+    def both(asked: Any, by: Any) -> Any:
+        if law not in SLOPED:
+            values, others = along(asked, by)
+            return {**values, **others}, {}
+        values, there, others = jax.jvp(
+            lambda by: along(asked, by), (by,), (jnp.ones_like(by),), has_aux=True
+        )
+        return {**values, **others}, there
+
+    return both
+
+
 @each
 def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
-    """Every result is the same asked for alone, compiled in a batch, and in a grid; all finite."""
+    """Every result is the same asked for alone, in a batch, and in a compiled grid; all finite.
+
+    And off the ridges, the exact derivative along any direction is that of finite differences:
+    asked in the same batch, which is not compiled whole, since that takes longer than it saves.
+    """
     inputs = example(law)
     estimator, recipe = law
     assert estimator.name
     assert estimator.about.endswith("?")
 
-    def evaluate(asked: Any) -> Any:
-        return estimator.evaluate(asked, recipe)
-
     paths = sorted(smooth(inputs), key=lambda path: not path.startswith("system."))[:2]
     axes = {path: get_at(inputs, path) * np.array([1.0, 0.7]) for path in paths}
     asked = [replace_all(inputs, at) for _, at in grid_points(read_axes(inputs, axes))]
-    every = arrays(jax.jit(jax.vmap(evaluate))(stacked([*asked, *nearby(inputs, 1)])))
+    near = nearby(inputs, 3)
+    by = np.repeat([0.0, -STEP, STEP], [len(asked) + POINTS, POINTS, POINTS])
+    lanes = jax.vmap(moved(law, inputs))(stacked([*asked, *near, *near, *near]), by)
+    below, here, above = (
+        jax.tree.map(lambda leaf, at=at: np.asarray(leaf[by == at]), lanes)
+        for at in (-STEP, 0.0, STEP)
+    )
+    every, slopes = here
     for name, values in every.items():
         assert np.all(np.isfinite(values)), name
-    alone = arrays(evaluate(asked[-1]))
+    alone = arrays(estimator.evaluate(asked[-1], recipe))
     assert_same({n: v[len(asked) - 1] for n, v in every.items()}, alone)
     grid = jr.tabulate(estimator, inputs, recipe, axes=axes)
     wide = grid[[*every]].broadcast_like(xr.Dataset(coords=grid.coords)).stack(point=[*grid.coords])
     assert_same({n: v.values for n, v in wide.items()}, {n: v[:4] for n, v in every.items()})
+    if slopes:
+        derivatives_are_differences(below[0], every, above[0], slopes)
 
 
-STEP = 1e-5
-
-
-# the slopes of the other recipes of a training step are held to physics (test_physics.py)
-@pytest.mark.parametrize("law", [*laws(searched=False)])
-def test_derivatives_are_differences(law: Law) -> None:
-    """Off the ridges, the exact derivative along any direction is that of finite differences."""
-    inputs = example(law)
-    estimator, recipe = law
-    paths = [*smooth(inputs)]
-    draw = np.random.default_rng(2)
-    slopes = dict(zip(paths, draw.uniform(-1.0, 1.0, len(paths)), strict=True))
-
-    def along(asked: Any, by: Any) -> dict[str, Any]:
-        for path, slope in slopes.items():
-            asked = replace_at(asked, path, get_at(asked, path) * jnp.exp(slope * by))
-        found = points.results(estimator.evaluate(asked, recipe))
-        return {
-            name: jnp.asarray(value)
-            for name, value in found.items()
-            if jnp.asarray(value).dtype == jnp.float64
-        }
-
-    some, ones = stacked(nearby(inputs, 3)), jnp.ones(POINTS)
-    both = jax.jit(lambda at, by: jax.jvp(lambda by: along(at, by), (by,), (ones,)))
-    steps = [both(some, by * ones) for by in (-STEP, 0.0, STEP)]
-    slopes_there = steps[1][1]
+def derivatives_are_differences(below: Any, at: Any, above: Any, slopes: Any) -> None:
+    """Check the slopes at the last points against what lies a step below and above them."""
     checked_ones = 0
-    for name in slopes_there:
-        before, here, after = (np.broadcast_to(at[name], POINTS) for at, _ in steps)
+    for name in slopes:
+        before, here, after, found = (of[name][-POINTS:] for of in (below, at, above, slopes))
         left, right = (here - before) / STEP, (after - here) / STEP
-        found = np.broadcast_to(slopes_there[name], POINTS)
         assert np.all(np.isfinite(found)), name
         size = np.abs(here) + np.abs(left) + np.abs(right)
         ridge = np.abs(right - left) > 1e-3 * size

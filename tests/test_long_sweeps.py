@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,8 +87,13 @@ def unstopped(home: pathlib.Path, chunk: int):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return unstopped(tmp_path_factory.mktemp("whole"), CHUNK)
+def whole_home(tmp_path_factory):
+    return tmp_path_factory.mktemp("whole")
+
+
+@pytest.fixture(scope="module")
+def whole(whole_home):
+    return unstopped(whole_home, CHUNK)
 
 
 @pytest.fixture(scope="module")
@@ -374,13 +380,29 @@ DAMAGED = [  # file, chunks that are finished
     ("time/3.1", CHUNKS - 1),
     *((name, CHUNKS) for name in ("time/3.1", "large/11", "hops/1", ".zmetadata", ".zattrs")),
 ]
+FRAME = ["time/.zarray", "ranks/0", "message/.zattrs"]
 DAMAGE = [truncated, emptied, flipped, pathlib.Path.unlink]
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda f: f.__name__)
-@pytest.mark.parametrize(("name", "after"), DAMAGED)
-def test_a_damaged_chunk_is_made_anew(name, after, damage, ring, monkeypatch, whole):
-    run() if after == CHUNKS else stopped(monkeypatch, after)
+def damages(files: list) -> list:
+    """Return every damage to every file: daily all to the first, and to the others one each."""
+    rows = []
+    for number, file in enumerate(files):
+        what = file if isinstance(file, tuple) else (file,)
+        for place, damage in enumerate(DAMAGE):
+            daily = file in (files[0], DAMAGED[1]) or place == (number + 1) % len(DAMAGE)
+            marks = () if daily else pytest.mark.slow
+            name = "-".join([*map(str, what), damage.__name__])
+            rows.append(pytest.param(*what, damage, id=name, marks=marks))
+    return rows
+
+
+@pytest.mark.parametrize(("name", "after", "damage"), damages(DAMAGED))
+def test_a_damaged_chunk_is_made_anew(name, after, damage, ring, monkeypatch, whole, whole_home):
+    if after == CHUNKS:
+        shutil.copytree(whole_home / "ring.zarr", ring / "ring.zarr")
+    else:
+        stopped(monkeypatch, after)
     damage(ring / "ring.zarr" / name)
     if after == CHUNKS:
         said = refused(jr.read, "ring.zarr")
@@ -401,8 +423,7 @@ def test_a_large_store_is_proven_as_it_is_read(ring, monkeypatch):
     assert "damaged: time/3.1" in refused(jr.read, "ring.zarr")
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("name", ["ranks/0", "time/.zarray", "message/.zattrs"])
+@pytest.mark.parametrize(("name", "damage"), damages(FRAME))
 def test_a_damaged_frame_is_refused(name, damage, ring, monkeypatch, whole):
     stopped(monkeypatch, 2)
     damage(ring / "ring.zarr" / name)
