@@ -52,6 +52,7 @@ _HOMES = {
     "stages": "jaxroof.stage_by_stage",
     "trace": "jaxroof.traces",
     "run": "jaxroof.files",
+    "run_design": "jaxroof.designs",
 }
 _ROOMS = {"plot": "jaxroof.views.plots"}  # modules under a name of their own
 __all__ = sorted(_HOMES)
