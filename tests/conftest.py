@@ -1,17 +1,18 @@
 """Every test runs with strict rank and dtype promotion, two host devices and one compile cache."""
 
-import importlib.metadata
 import os
 import pathlib
 import shlex
 import tempfile
+from importlib.metadata import version
 
-# most of the time is compilation: in a hurry here, unoptimised and, where jaxlib knows the flag (an
-# unknown one ends the process), by XLA's older way to emit loops; `XLA_FLAGS= pytest` as users have it
-FLAGS = ["--xla_backend_optimization_level=0"]
-if importlib.metadata.version("jaxlib").startswith("0.10."):
-    FLAGS.append("--xla_cpu_use_fusion_emitters=false")
-os.environ.setdefault("XLA_FLAGS", " ".join(FLAGS))
+# most of the time is compilation: in a hurry here, unoptimised and by XLA's older way to emit loops
+# (a jaxlib that does not know the flag would end the process); `XLA_FLAGS= pytest` as users have it
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0"
+    + " --xla_cpu_use_fusion_emitters=false" * version("jaxlib").startswith("0.10."),
+)
 
 import jax
 import pytest
