@@ -17,7 +17,9 @@ def microbatches(global_batch: Number, data: Number, microbatch: Number) -> Numb
     >>> float(microbatches(64.0, 4.0, 2.0))
     8.0
     """
-    return larger(whole(whole(global_batch, data), microbatch), 1.0)
+    return larger(
+        1.0, whole(whole(global_batch, data), microbatch)
+    )  # a tie has the quotient's slope
 
 
 def bubble_1f1b(busy: Number, pipeline: Number, microbatches: Number) -> Number:

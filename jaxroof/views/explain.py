@@ -163,7 +163,7 @@ def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
     table.add_column("parameter", no_wrap=True)
     for header in ("times\ntoday", "there"):
         table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("plan that takes over", no_wrap=True)
+    table.add_column("plan that takes over")
     for header in ("step\nthere", "saves up to\nagainst today's", "at times\ntoday"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in next_switches(data):
@@ -194,7 +194,7 @@ def steps_table(data: xr.Dataset) -> Table:
     table = plain_table(f"{words(path)}, step by step")
     for header in ("from", "against\ntoday", "step\ntime", "time\nsaved"):
         table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("plan", no_wrap=True)
+    table.add_column("plan")
     table.add_column("", no_wrap=True)
     for i in range(near.sizes["step"]):
         row = near.isel(step=i)

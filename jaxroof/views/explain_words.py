@@ -31,10 +31,8 @@ def best_sentence(found: Explanation) -> str:
 
 def _binds(found: Explanation) -> str:
     """Return the resource that takes most of the step, and what one percent of it buys."""
-    step, change = (
-        float(found.best.step_time),
-        "less" if "latency" in [*found.limits][:1] else "more",
-    )
+    step = float(found.best.step_time)
+    change = "less" if next(iter(found.limits)) == "latency" else "more"
     (first, most), *others = [(LIMITS[n], value / step) for n, value in found.limits.items()]
     rest = listing([f"{name} {percent(share)}" for name, share in others if share > 0.0])
     (second, least), *_ = others
@@ -63,8 +61,8 @@ def _turns(found: Explanation) -> str:
         way = f"{words(path)} {'above' if factor > 1.0 else 'below'} {factor:.3g} times today's"
         way += f" ({size(float(turn.turn_value), unit)})"
         ways.setdefault(LIMITS[str(turn.turn_limit.values)], []).append(way)
-    told = [f"{limit} with {' or '.join(some)}" for limit, some in ways.items()]
-    return f"Where that changes: not {LIMITS[first]} but {'; but '.join(told)}."
+    told = [f"it is {limit} with {' or '.join(some)}" for limit, some in ways.items()]
+    return f"Where that changes: {'; '.join(told)}."
 
 
 def _capacity(found: Explanation) -> str:

@@ -14,8 +14,7 @@ from jaxroof.estimators.training.block import Block, block, timings
 from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.operations import operations
 from jaxroof.estimators.training.recipe import Recipe
-from jaxroof.estimators.training.step import REPLICAS, Sync, hop, sync
-from jaxroof.formulas import schedule
+from jaxroof.estimators.training.step import REPLICAS, Sync, exposed, hop, sync
 from jaxroof.records import Number, answering
 
 
@@ -177,8 +176,5 @@ def data_time(costs: LayerCosts, layers: Any) -> Any:
     Units: layers [1] -> [s].
     Source: fact sheet transformer_model, section 7.
     """
-    layer = costs.block
-    forward = layer.work_forward + layer.links_forward
-    backward = layer.work_backward + layer.links_backward
-    gathered = schedule.exposed_sync(costs.sync.gather, forward, layers)
-    return gathered + schedule.exposed_sync(costs.sync.scatter, backward, layers)
+    shown = exposed(costs.block, costs.sync, layers)
+    return shown.gather + shown.scatter

@@ -118,7 +118,7 @@ def _draw(axes: Axes, place: int, bar: Bar, longest: float) -> None:
         if said:
             far = max((sign * v for v in ends if np.isfinite(v)), default=0.0)
             axes.annotate(
-                f"{max(said, key=abs):+.2g} %",
+                _signed(max(said, key=abs)),
                 (sign * far, place),
                 xytext=(4 * sign, 0),
                 textcoords="offset points",
@@ -126,6 +126,15 @@ def _draw(axes: Axes, place: int, bar: Bar, longest: float) -> None:
                 va="center",
                 fontsize=8,
             )
+
+
+def _signed(value: float) -> str:
+    """Return a percentage in two digits, or more where it is large.
+
+    >>> _signed(-0.0481), _signed(1176.3)
+    ('-0.048 %', '+1,176 %')
+    """
+    return f"{value:+,.0f} %" if abs(value) >= 100.0 else f"{value:+.2g} %"
 
 
 def _finish(axes: Axes, shown: list[Bar]) -> None:
