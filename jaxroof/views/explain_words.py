@@ -45,8 +45,7 @@ def _binds(found: Explanation) -> str:
 
 def _turns(found: Explanation) -> str:
     """Return where another resource comes to bind: how far, moving what."""
-    first, *_ = found.limits
-    turns = found.turns
+    first, turns = next(iter(found.limits)), found.turns
     if not turns.sizes["turn"]:
         span = float(found.response.factor.max())
         return (
@@ -61,7 +60,9 @@ def _turns(found: Explanation) -> str:
         way = f"{words(path)} {'above' if factor > 1.0 else 'below'} {factor:.3g} times today's"
         way += f" ({size(float(turn.turn_value), unit)})"
         ways.setdefault(LIMITS[str(turn.turn_limit.values)], []).append(way)
-    told = [f"it is {limit} with {' or '.join(some)}" for limit, some in ways.items()]
+    told = [
+        f"{n} bind{'' if n.endswith('s') else 's'} with {' or '.join(w)}" for n, w in ways.items()
+    ]
     return f"Where that changes: {'; '.join(told)}."
 
 
@@ -101,7 +102,7 @@ def _nearest(found: Explanation) -> str:
     return (
         f"The plan is the best until {words(path)} is {factor:.3g} times today's: then "
         f"{plan_said(row, found.response)} takes over, and at {float(row.switch_until):.3g} "
-        f"times saves {gain} against it. Any other rate or latency can change more."
+        f"times saves {gain} against it. No other rate or latency changes it with a smaller move."
     )
 
 
@@ -123,7 +124,3 @@ def _nothing(found: Explanation) -> str:
 
 def _gigabytes(value: xr.DataArray) -> str:
     return size(float(f"{float(value):.3g}"), "B")
-
-
-def _upper(words: str) -> str:
-    return words[0].upper() + words[1:]
