@@ -1,15 +1,15 @@
 """The envelope of many plans along a parameter: where another plan wins, none missed.
 
-Along a parameter (or its reciprocal) the cost of each plan is convex. Between two points (a cell)
+Along a parameter (or its reciprocal) the cost of each plan is convex. Between two places (a cell)
 it lies below its chord and above its supporting lines at both ends. A plan can win inside a cell
-only where its supporting lines pass below both chords of the plans that win at the ends; all others
-are dropped. Where that leaves nothing that bends below the chords, the first winner reigns up to
-where the two chords cross and the second from there. Any other cell is split where the furthest
-below was possible, and all that is left in it evaluated there: at the kink, where there is one, so
-that few cells are left after each round. A line through two points before a cell, or behind it,
-supports from there on, so that a first pass needs no slopes.
+only where its supporting lines pass below the chords of both plans that win at the ends: all others
+are dropped. Where no plan's lines do, those of the winners among them, the first winner reigns up
+to where the two chords cross and the last from there on. Any other cell is cut where a plan may
+come lowest (at a kink or a crossing, where there is one) and all that is left is evaluated there.
+The line through two places before a cell, or behind it, is a supporting line too, so that a first
+look needs no slopes.
 
-Ties within 1e-12 go to the first plan (they come sorted), as in the search.
+Ties within 1e-12 go to the first plan (they come sorted), as in a search.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,8 @@ import numpy as np
 from jaxroof.engine.look import TIE
 
 NARROW = 1e-14  # of a place along a parameter: a cell that is not cut any more
-ROUNDS = 200  # of cuts, far more than are needed
+EDGE = 1e-9  # share of a cell: a cut closer to its end would not make it smaller
+ROUNDS = 1000  # of cuts, far more than it takes
 
 # plans, rows (of parameters) and places -> costs and their slopes there
 Evaluate = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -122,10 +123,10 @@ def envelope(cells: Cells, pair: np.ndarray, plan: np.ndarray, evaluate: Evaluat
     won: list[Won] = []
     for _ in range(ROUNDS):
         if not len(left.cells.row):
-            break
+            return won
         settled, left = _round(left, evaluate)
         won.append(settled)
-    return won
+    raise AssertionError("cells that no cut settles")
 
 
 class Open(NamedTuple):
@@ -157,7 +158,7 @@ def _round(left: Open, evaluate: Evaluate) -> tuple[Won, Open]:
     settled = (deepest <= 0.0) | (np.add.reduceat(keep, first, dtype=int) == 1)
     settled |= cells.stop - cells.start <= NARROW * cells.stop
     cut = share[_first(depth == deepest[pair], first)]
-    cut = np.where((cut > 0.0) & (cut < 1.0), cut, 0.5)
+    cut = np.where((cut > EDGE) & (cut < 1.0 - EDGE), cut, 0.5)
     middle = cells.start + cut * (cells.stop - cells.start)
     keep &= ~settled[pair]
     number, kept = (np.cumsum(~settled) - 1)[pair[keep]], cells.some(~settled)

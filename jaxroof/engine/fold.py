@@ -199,38 +199,16 @@ def tables(fold: Fold, inputs: Any, distinct: Distinct) -> dict[str, Any]:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def minima(fold: Fold, inputs: Any, tables: dict[str, Any], plans: Plans) -> jax.Array:
-    """Return the least objective of each block of one question's plans, [block, lane]."""
-
-    def least(objective: Objective, plans: Plans, _: jax.Array, lanes: int) -> jax.Array:
-        return _block_minima(fold, objective, plans.counts, len(plans.split), (lanes,))
-
-    return _lane_by_lane(fold, least, inputs, tables, plans, jnp.zeros(0))
-
-
-@functools.partial(jax.jit, static_argnums=0)
 def objectives(
     fold: Fold, inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array
 ) -> jax.Array:
     """Return the objectives of one question's plans at some positions, [position, lane]."""
-
-    def each(objective: Objective, _: Plans, positions: jax.Array, lanes: int) -> jax.Array:
-        return lax.map(objective, positions)
-
-    return _lane_by_lane(fold, each, inputs, tables, plans, positions)
-
-
-def _lane_by_lane(
-    fold: Fold, look: Any, inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array
-) -> jax.Array:
-    """Return what a look at one question's objective finds, [..., lane]: devices divide lanes."""
     (name,) = mesh().axis_names
 
     def part(inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array) -> jax.Array:
         (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
         one = jax.tree.map(lambda leaf: leaf[0], plans)
-        found: jax.Array = look(_objective(fold, dims, inputs, tables, one), one, positions, *dims)
-        return found
+        return lax.map(_objective(fold, dims, inputs, tables, one), positions)
 
     last = {0: COPIED, 1: PartitionSpec(name)}
     lanes = jax.tree.map(lambda leaf: last[jnp.ndim(leaf)], inputs)

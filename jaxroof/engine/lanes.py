@@ -1,6 +1,7 @@
 """One machine, moved: what plans that fit it cost where one parameter differs, in lanes."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from jaxroof.engine.slopes import ROOMS, slopes
 from jaxroof.records import get_at
 
 BLOCK = 16
-LOOK = 1024  # plans looked at in one call
+LOOK = 1024  # plans looked at in one call: whole blocks
 
 
 def fitting(question: Question) -> Prepared:
@@ -30,10 +31,14 @@ def fitting(question: Question) -> Prepared:
     estimator, inputs = question.estimator, question.inputs
     known = read_paths(estimator, question.recipe, inputs)
     ready = prepared(estimator, question.recipe, question.where, (Numbers.of(inputs, known),))
+    limit = np.inf if estimator.limit is None else float(estimator.limit(inputs))
+    return _first(ready, int(np.searchsorted(ready.plans[0].need, limit, side="right")))
+
+
+@functools.lru_cache(maxsize=8)
+def _first(ready: Prepared, count: int) -> Prepared:
+    """Return the leanest plans of one question."""
     (plans,) = ready.plans
-    count = len(plans)
-    if estimator.limit is not None:
-        count = int(np.searchsorted(plans.need, float(estimator.limit(inputs)), side="right"))
     some = {field: column[:count] for field, column in plans.plans.items()}
     return Prepared([Sorted(some, plans.need[:count], plans.split[:count])], ready.refused)
 
@@ -99,26 +104,24 @@ def moved(question: Question, ready: Prepared, paths: Sequence[str], factors: np
 
 def minima(lanes: Moved) -> np.ndarray:
     """Return the least cost of each block of plans, [block, parameter, factor]."""
-    found = folding.minima(lanes.fold, *lanes.folded)
-    return _costs(lanes, found)[: -(-len(lanes) // BLOCK)]
+    every = looked(lanes, np.arange(-(-len(lanes) // BLOCK)))
+    return np.concatenate(
+        [np.minimum.reduceat(cost, np.arange(0, len(cost), BLOCK)) for _, cost in every]
+    )
 
 
 def looked(lanes: Moved, blocks: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the plans of some blocks, some at a time, with [plan, parameter, factor] costs."""
     plans = (blocks[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
     plans = plans[plans < len(lanes)]
+    rows, count = len(lanes.paths), len(lanes.factors)
     for start in range(0, len(plans), LOOK):
         some = plans[start : start + LOOK]
         asked = folding.everywhere(np.pad(some, (0, LOOK - len(some)), mode="edge"))
-        found = folding.objectives(lanes.fold, *lanes.folded, asked)
-        yield some, _costs(lanes, found)[: len(some)]
-
-
-def _costs(lanes: Moved, found: Any) -> np.ndarray:
-    """Return costs by parameter and factor, from objectives times their sign."""
-    rows, count = len(lanes.paths), len(lanes.factors)
-    values = np.asarray(found)[:, : rows * count].reshape(-1, rows, count)
-    return values if lanes.question.sign > 0 else -1.0 / values
+        found = np.asarray(folding.objectives(lanes.fold, *lanes.folded, asked))
+        values = found[: len(some), : rows * count].reshape(-1, rows, count)
+        # folded is the objective times its sign
+        yield some, values if lanes.question.sign > 0 else -1.0 / values
 
 
 def _batches(row: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

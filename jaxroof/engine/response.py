@@ -9,7 +9,7 @@ import xarray as xr
 
 from jaxroof.engine.candidates import read_paths
 from jaxroof.engine.constraints import Constraint
-from jaxroof.engine.dataset import dataset, described, provenance
+from jaxroof.engine.dataset import attributes, dataset, described, provenance
 from jaxroof.engine.depends import depends, touched
 from jaxroof.engine.lanes import cost_of, fitting, moved, saved
 from jaxroof.engine.pareto import pareto
@@ -145,7 +145,10 @@ def _dataset(
         "doc": f"{known[name]['doc'].rstrip('.')}, today's plan kept",
     }
     data = dataset(columns, (), inputs, meanings, attrs)
-    return data.assign_coords(parameter=list(paths), factor=factors)
+    over = {"parameter": list(paths), "factor": factors}
+    return data.assign_coords(
+        {n: xr.Variable(n, column, attributes(meanings[n])) for n, column in over.items()}
+    )
 
 
 ULPS = 4  # floats that a quotient may be off by

@@ -40,7 +40,7 @@ class Best(NamedTuple):
 
     def by_factor(self, column: np.ndarray) -> np.ndarray:
         """Return a column over (parameter, place) over (parameter, factor), without its margin."""
-        return np.where(self.way[:, None] < 0, column[:, ::-1], column)[:, 1:-1]
+        return _turned(self.way, column)[:, 1:-1]
 
 
 class Switches(NamedTuple):
@@ -64,47 +64,44 @@ NOTHING = Switches(*(np.zeros(0, kind) for kind in (int, float, int, float, floa
 
 def swept(lanes: Moved) -> tuple[Best, Won]:
     """Return the best plans of all lanes, and where which plan reigns between them."""
-    places = lanes.factors
     blocks = minima(lanes)
-    least = blocks.min(axis=0)
     falls = blocks[..., -1].sum(axis=0) <= blocks[..., 0].sum(axis=0)
     way = np.where(falls, -1, 1)
-
-    def turned(cost: np.ndarray) -> np.ndarray:
-        return np.where(way[:, None] < 0, cost[..., ::-1], cost)
-
-    def look(which: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for plan, cost in looked(lanes, np.flatnonzero(which)):
-            _check(lanes, turned(cost))
-            yield plan, turned(cost)
-
-    blocks, least = turned(blocks), turned(least)
+    blocks = _turned(way, blocks)
+    least = blocks.min(axis=0)
     winning = np.any(blocks <= least + TIE * np.abs(least), axis=(1, 2))
-    plan, cost = (np.concatenate(parts) for parts in zip(*look(winning), strict=True))
+    plan, cost = map(np.concatenate, zip(*_look(lanes, way, winning), strict=True))
     least = cost.min(axis=0)
     first = np.argmax(cost <= least + TIE * np.abs(least), axis=0)
-    row = np.arange(len(way))[:, None]
-    today = first[0, len(places) // 2]
-    best = Best(
-        way, plan[first], cost[first, row, np.arange(len(places))], cost[today], int(plan[today])
-    )
+    rows, count = first.shape
+    row, today = np.arange(rows)[:, None], first[0, count // 2]
+    best = Best(way, plan[first], cost[first, row, np.arange(count)], cost[today], plan[today])
 
-    a, b = np.arange(1, len(places) - 2), np.arange(2, len(places) - 1)
-    reign = Reign(
-        best.plan[:, a],
-        best.plan[:, b],
-        *(cost[first[:, w], row, at] for w in (a, b) for at in (a, b)),
-    )
-    # between two places no plan costs less than at the cheap end, nor need it cost more than ...
-    near = np.minimum(blocks[..., a], blocks[..., b])
-    bound = np.maximum(least[:, a], least[:, b]) * (1.0 + TIE)
-    contending = np.any(near <= bound, axis=(1, 2))
+    a, b = np.arange(1, count - 2), np.arange(2, count - 1)  # the ends of the cells
+    known = (cost[first[:, won], row, at] for won in (a, b) for at in (a, b))
+    reign = Reign(plan[first[:, a]], plan[first[:, b]], *known)
+    low = np.minimum(blocks[..., a], blocks[..., b])
+    high = np.maximum(least[:, a], least[:, b]) * (1.0 + TIE)
+    contending = np.any(low <= high, axis=(1, 2))
     pairs = []
-    for some, cost in look(contending):
-        which, rows, cell = np.nonzero(first_look(places, some, cost, reign))
+    for some, cost in _look(lanes, way, contending):
+        which, rows, cell = np.nonzero(first_look(lanes.factors, some, cost, reign))
         pairs.append(np.stack([rows * len(a) + cell, some[which]]))
-    pair, contender = np.concatenate(pairs, axis=1)
-    return best, _settled(lanes, way, reign, pair, contender)
+    return best, _settled(lanes, way, reign, *np.concatenate(pairs, axis=1))
+
+
+def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Return costs over (..., parameter, factor) by place, or those by place by factor."""
+    return np.where(way[:, None] < 0, cost[..., ::-1], cost)
+
+
+def _look(
+    lanes: Moved, way: np.ndarray, blocks: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the plans of the blocks for which a mask is true, with costs by place, checked."""
+    for plan, cost in looked(lanes, np.flatnonzero(blocks)):
+        _check(lanes, _turned(way, cost))
+        yield plan, _turned(way, cost)
 
 
 def _check(lanes: Moved, cost: np.ndarray) -> None:
