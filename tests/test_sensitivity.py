@@ -51,7 +51,7 @@ def around(inputs: Any, draw: np.random.Generator) -> Any:
     return inputs
 
 
-# those whose programs loop are held to differences (test_every_estimator.py)
+# those whose programs loop are held to differences, below and in test_every_estimator.py
 @pytest.mark.parametrize("law", [*laws()])
 def test_slopes_are_exact(law: Law) -> None:
     """Along a random way at random points: the slope of a complex step, and of a difference."""
@@ -77,6 +77,37 @@ def test_slopes_are_exact(law: Law) -> None:
         off = np.abs(slope - difference) <= CLOSE * size
         assert np.all(off | kink), name
         assert np.mean(kink) < 0.1, name
+
+
+LOOPED = ("pipeline", "limits-point", "thresholds", "growth")
+WIDE = 1e-4  # of a difference, where what is solved for has digits that are not settled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [law for law in laws() if law.id.startswith(LOOPED)])
+def test_slopes_of_loops_are_differences(law: Law) -> None:
+    """Where a program loops: the slope of a difference along a random way at random points."""
+    inputs = example(law)
+    draw = np.random.default_rng(5)
+    paths = [*smooth(inputs)]
+    ways = dict(zip(paths, draw.uniform(-1.0, 1.0, len(paths)), strict=True))
+    some, ones = around(inputs, draw), jnp.ones(POINTS)
+    recipe = law.estimator.fitted(some, law.recipe)
+    at = along(Law(law.estimator, recipe), some, ways)
+    both = jax.jit(lambda by: jax.jvp(at, (by,), (ones,)))
+    steps = [both(by * ones) for by in (-WIDE, 0.0, WIDE)]
+    seen = 0
+    for name in steps[1][1]:
+        before, here, after = (np.broadcast_to(value[name], POINTS) for value, _ in steps)
+        down, own, up = (np.broadcast_to(slopes[name], POINTS) for _, slopes in steps)
+        size = np.abs(here) + np.abs(own)
+        kink = np.abs(down + up - 2.0 * own) > 1e-6 * size
+        # a threshold jumps where another split is best: that is no kink of its slope
+        kink |= np.abs(after - before - WIDE * (down + up)) > 1e-8 * size
+        difference = (after - before) / (2.0 * WIDE)
+        assert np.all((np.abs(own - difference) <= CLOSE * size) | kink), name
+        seen += int(np.sum(~kink))
+    assert seen > POINTS
 
 
 def legal_plans(split: str, count: int) -> tuple[Any, Any]:

@@ -26,6 +26,18 @@ def smaller(a: Number, b: Number) -> Number:
     return jnp.where(a < b, a, b)
 
 
+def largest(values: jax.Array) -> jax.Array:
+    """Return the largest along the first dimension; at a tie the slope is that of the first.
+
+    ``jnp.max`` shares the slope among those that tie, and has none where rounding leaves no tie.
+
+    >>> float(jax.grad(lambda a: largest(jnp.stack([a, 2.0 * a, 2.0])))(1.0))
+    2.0
+    """
+    where = jnp.argmax(values, axis=0, keepdims=True)
+    return jnp.take_along_axis(values, where, axis=0)[0]
+
+
 @jax.custom_jvp
 def whole(a: Number, b: Number) -> Number:
     """Return the whole parts floor(a / b), with the slope of a / b (a floor's own slope is 0).

@@ -24,7 +24,7 @@ from jaxroof.estimators.pipeline.recipe import Handout as HandoutChoice
 from jaxroof.estimators.pipeline.report import Report
 from jaxroof.estimators.pipeline.simulate import clocks, in_flight, lifted, peaks
 from jaxroof.estimators.pipeline.stages import Stages, stages
-from jaxroof.formulas.arithmetic import larger
+from jaxroof.formulas.arithmetic import larger, largest
 from jaxroof.records import Number
 
 
@@ -44,7 +44,7 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
     wide, held, costs = run.inputs, run.held, run.costs
     assert wide.plan is not None
     step_time, busy = run.step_time, run.busy
-    memory = jnp.max(run.memory, axis=0)
+    memory = largest(run.memory)
     communication, total = (
         plan.data * plan.tensor * jnp.sum(part, axis=0) for part in spent(wide, costs)
     )
@@ -62,8 +62,8 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
         communication_time=communication,
         total_time=total,
         idle_share=1.0 - mean,
-        busy_least=jnp.min(jnp.where(held.there, busy, 1.0), axis=0),
-        busy_most=jnp.max(busy, axis=0),
+        busy_least=-largest(-jnp.where(held.there, busy, 1.0)),
+        busy_most=largest(busy),
         in_flight=in_flight(wide.plan, choices),
         operations=operations,
         events=events,
@@ -94,7 +94,7 @@ def simulated(inputs: Inputs, recipe: Recipe) -> Simulated:
     given = HANDOUTS[choices.handout](wide, asked, held, costs)
     done = clocks(wide.plan, recipe, choices, costs, given)
     tail = costs.exposed + costs.gathers + costs.optimizer
-    step_time = jnp.max(jnp.where(held.there, done + tail, 0.0), axis=0)
+    step_time = largest(jnp.where(held.there, done + tail, 0.0))
     return Simulated(
         inputs=wide,
         held=held,

@@ -18,6 +18,7 @@ from jaxroof.estimators.training.stages import (
     under_plan,
 )
 from jaxroof.estimators.training.step import course, step
+from jaxroof.formulas.arithmetic import largest
 from jaxroof.records import Number, answering, quantity, record
 from jaxroof.schedules import clock, overlap, table
 
@@ -112,7 +113,7 @@ def step_of(
         return jnp.zeros(pipeline.devices).at[pipeline.device].add(values)
 
     data = data_time(costs, on_devices(held.layers))
-    step_time = jnp.max(times.clock + data)
+    step_time = largest(times.clock + data)
     idle = step_time - times.busy - data
     fixed = [on_devices(amount) for amount in (held.weights, held.gradients, held.optimizer)]
     kept = activations(pipeline, held.kept)
