@@ -4,7 +4,8 @@ The map: the best plan of GPT-3 1T (1D) at 13 cluster sizes on 896 machines, HBM
 slow bandwidth, plans chosen anew at every point. Side by side in one process: the map alone, the
 map with elasticities in 12 parameters at every point (winners found, gathered, differentiated,
 ridges looked for on both sides), and finite differences by searching again, which the derivatives
-are compared with. Forward and reverse mode of the same slopes are timed too. Run:
+are compared with. Timed too: forward and reverse mode of the same slopes; the exact envelope over
+all plans of one machine, and a scan of it by search, which knows its switches to 2 %. Run:
 ``python benchmarks/sensitivity_speed.py``. The last line is JSON.
 """
 
@@ -38,6 +39,7 @@ PARAMETERS = tuple(
 STEP = 1e-5  # of a parameter, to either side
 ROUNDS = 9
 SEARCHED = 3  # rounds of finite differences
+SPAN, SCANNED = 16.0, 280  # of a response, and the factors that a scan of it takes
 # of elasticities; a difference across a ridge, or a switch of plan, is of neither side
 AGREE = 1e-6
 OFF = 0.98  # share of the points and parameters that must agree
@@ -88,6 +90,19 @@ def searched_again(inputs: Any, axes: dict[str, Any]) -> np.ndarray:
     return np.stack(found, axis=-1)
 
 
+def scanned(inputs: Any) -> np.ndarray:
+    """Return the best times of one machine with each parameter moved by factors, one search."""
+    factors = np.geomspace(1.0 / SPAN, SPAN, SCANNED)
+    columns = {}
+    for row, path in enumerate(PARAMETERS):
+        values = np.full((len(PARAMETERS), SCANNED), float(get_at(inputs, path)))
+        values[row] *= factors
+        most = 1.0 if path.endswith("efficiency") else np.inf
+        columns[path] = list(np.minimum(values.reshape(-1), most))
+    question = ask(jr.training, inputs, axes={"move": columns}, gpus=2048.0, split="1d")
+    return best_plans(question).objective[..., 0]
+
+
 def by_reverse(recipe: Any) -> Callable[[Any], Any]:
     """Return a compiled function of the points: the slopes of their times, in reverse mode."""
 
@@ -134,8 +149,24 @@ def main() -> None:
     jax.block_until_ready(reverse(points))
     forward()
     searched_again(inputs, axes)
+
+    def response() -> Any:
+        return jr.response(jr.training, inputs, gpus=2048, split="1d", parameters=PARAMETERS)
+
+    first_response, moves = timed(response)
+    scanned(inputs)
     times: dict[str, list[float]] = {
-        name: [] for name in ("map", "elasticities", "fold", "again", "forward", "reverse")
+        name: []
+        for name in (
+            "map",
+            "elasticities",
+            "fold",
+            "again",
+            "forward",
+            "reverse",
+            "response",
+            "scan",
+        )
     }
     for number in range(ROUNDS):  # in turn, so that all see the same machine
         times["map"].append(timed(the_map)[0])
@@ -143,6 +174,8 @@ def main() -> None:
         times["fold"].append(timed(lambda: best_plans(question))[0])
         times["forward"].append(timed(forward)[0])
         times["reverse"].append(timed(lambda: jax.block_until_ready(reverse(points)))[0])
+        times["response"].append(timed(response)[0])
+        times["scan"].append(timed(lambda: scanned(inputs))[0])
         if number < SEARCHED:
             seconds, differences = timed(lambda: searched_again(inputs, axes))
             times["again"].append(seconds)
@@ -163,6 +196,11 @@ def main() -> None:
     print(f"differences, searched again {middle['again'] * 1e3:9.2f} ms (fold alone, no dataset)")
     print(f"elasticities within {AGREE:g} of the differences: {agree:.2%}; first call {cold:.2f} s")
     print(
+        f"envelope, {moves.sizes['switch']} switches    {middle['response'] * 1e3:9.2f} ms, exact"
+    )
+    print(f"scan by search, to 2 %      {middle['scan'] * 1e3:9.2f} ms; first response ", end="")
+    print(f"{first_response:.2f} s")
+    print(
         json.dumps(
             {
                 "map_seconds": middle["map"],
@@ -174,6 +212,9 @@ def main() -> None:
                 "searched_again_seconds": middle["again"],
                 "ratio_to_searching_again": middle["again"] / added,
                 "agree": agree,
+                "response_seconds": middle["response"],
+                "scan_seconds": middle["scan"],
+                "switches": moves.sizes["switch"],
                 "points": int(held.size),
                 "parameters": len(PARAMETERS),
                 "cores": len(os.sched_getaffinity(0)),

@@ -81,7 +81,6 @@ __all__ = [
 ]
 
 KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
-    "bands": bands,
     "training_days": training_days,
     "normalised_throughput": normalised_throughput,
     "plans_and_time": plans_and_time,
@@ -105,6 +104,7 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "response": response,
     "binds": binds,
     "design": design,
+    "bands": bands,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
     ".png": {},
