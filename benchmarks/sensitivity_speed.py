@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxroof as jr
+from jaxroof.engine import slopes
 from jaxroof.engine.best import best_plans
 from jaxroof.engine.question import ask
 from jaxroof.engine.search import winning
-from jaxroof.engine.slopes import slopes
 from jaxroof.records import get_at, replace_at
 
 SIZES = [2**k for k in range(2, 15)]
@@ -144,7 +144,10 @@ def main() -> None:
     recipe, reverse = question.recipe, by_reverse(question.recipe)
 
     def forward() -> Any:
-        return slopes(jr.training, recipe, points, PARAMETERS, "step_time")
+        ways = np.eye(len(PARAMETERS))
+        return jax.block_until_ready(
+            slopes.along(jr.training, recipe, PARAMETERS, "step_time", points, ways)
+        )
 
     jax.block_until_ready(reverse(points))
     forward()

@@ -52,22 +52,22 @@ def slopes(
     most = ROOMS[-1] if estimator.sizing is None else estimator.sizing.batch(recipe)
     room = min([most, *(size for size in ROOMS if size >= min(count, most))])
     ways = np.eye(len(paths)) if ways is None else ways
-    values, along = np.empty(count), np.empty((count, len(ways)))
+    values, each = np.empty(count), np.empty((count, len(ways)))
     for start in range(0, count, room):
         part = slice(start, min(start + room, count))
         chunk = inputs
         for path, column in columns.items():
             some = padded(column[part], room) if column.ndim else column
             chunk = replace_at(chunk, path, some)
-        found, slope = _slopes(estimator, recipe, tuple(paths), name, chunk, ways)
+        found, slope = along(estimator, recipe, tuple(paths), name, chunk, ways)
         values[part] = np.broadcast_to(found, (room,))[: part.stop - start]
         wide = np.asarray(slope).reshape(len(ways), -1)
-        along[part] = np.broadcast_to(wide, (len(ways), room)).T[: part.stop - start]
-    return values, along
+        each[part] = np.broadcast_to(wide, (len(ways), room)).T[: part.stop - start]
+    return values, each
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _slopes(
+def along(
     estimator: Estimator,
     recipe: Any,
     paths: tuple[str, ...],
@@ -75,7 +75,10 @@ def _slopes(
     inputs: Any,
     ways: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return a result [points] and its slopes [ways, points]; without points, of one."""
+    """Return a result [points] and its slopes [ways, points], d value / d ln(parameter).
+
+    Leaves of the inputs are numbers, or columns of one length; ``ways`` [way, parameter].
+    """
 
     def result(change: jax.Array) -> jax.Array:
         moved = inputs
@@ -84,8 +87,7 @@ def _slopes(
         return jnp.asarray(results(estimator.evaluate(moved, recipe))[name])
 
     still = jnp.zeros(len(paths))
-    along = jax.vmap(lambda way: jax.jvp(result, (still,), (way,)), out_axes=(None, 0))
-    return along(ways)
+    return jax.vmap(lambda way: jax.jvp(result, (still,), (way,)), out_axes=(None, 0))(ways)
 
 
 def sided(estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], name: str) -> Sides:
@@ -109,8 +111,8 @@ def sided(estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], 
         for side, sign in ((above, 1.0), (below, -1.0)):
             moved = _moved(some, paths, 1.0 + sign * one)
             each = slopes(estimator, recipe, moved, paths, name)[1]
-            along = each.reshape(len(ridge), len(own), len(paths))
-            side[np.ix_(ridge, own)] = along[:, np.arange(len(own)), own]
+            each = each.reshape(len(ridge), len(own), len(paths))
+            side[np.ix_(ridge, own)] = each[:, np.arange(len(own)), own]
     tie = np.abs(above - below) > SAME * scale[:, None]
     return Sides(value, np.where(tie, above, slope), np.where(tie, below, slope), tie)
 
