@@ -33,7 +33,7 @@ from jaxroof.stage_by_stage import stages_of
 from jaxroof.units import parse
 from jaxroof.views.layers import layers
 from jaxroof.views.unfused import unfused_layers
-from jaxroof.written import axes, known, load, table, text, typed
+from jaxroof.written import axes, beside, flat, known, load, table, text, typed
 
 KEYS = (
     "title", "picture", "answer", "estimator", "model", "system", "format", "plan", "set", "inputs",
@@ -219,7 +219,7 @@ def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any
     plan, changes = table(written, "plan"), table(written, "set")
     inside = dict(fields_of(estimator.inputs)) if estimator.plan is None else {}
     plan = {f"plan.{key}" if f"plan.{key}" in inside else key: plan[key] for key in plan}
-    for name, given in (("plan", plan), ("inputs", dict(_flat(table(written, "inputs"))))):
+    for name, given in (("plan", plan), ("inputs", dict(flat(table(written, "inputs"))))):
         for key in changes:
             if key in given:
                 raise refusal(f"set.{key}", f"given in {name} too; expected it once")
@@ -244,14 +244,14 @@ def _inputs(
     """
     if estimator is training and "inputs" in written:
         raise refusal("inputs", "not of a training step; use [set] for fields")
-    given = dict(_flat(table(written, "inputs")))
+    given = dict(flat(table(written, "inputs")))
     for key in RECORDS:
         if key not in estimator.names:
             if key in written:
                 raise refusal(key, "not of this estimator; expected its fields in [inputs]")
             continue
         if key in written:
-            given[key] = _entry(written, key, folder)
+            given[key] = beside(folder, text(written, key, ""))
         elif key not in varied and not any(path.startswith(f"{key}.") for path in given):
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
     if "format" in written:
@@ -272,21 +272,6 @@ def _inputs(
 
 def _fields(estimator: Estimator) -> str:
     return f"field of {estimator.inputs.__name__}"
-
-
-def _flat(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value of nested tables under its dotted path."""
-    for key, value in written.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
-def _entry(written: Mapping[str, Any], key: str, folder: pathlib.Path) -> str:
-    """Return a catalogue name, or the path of a TOML file as seen from the sweep file."""
-    name = text(written, key, "")
-    return str(folder / name) if name.endswith(".toml") else name
 
 
 def _plan(kind: type[Any], settings: Mapping[str, Any], given: set[str]) -> Any:

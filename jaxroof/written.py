@@ -3,7 +3,7 @@
 import os
 import pathlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jaxroof.engine.axes import Between, Spacing, Values
@@ -41,14 +41,14 @@ def axes(written: Mapping[str, Any], folder: pathlib.Path) -> dict[str, Any]:
         if together:
             read[key] = {path: _values(path, v) for path, v in values.items()}
         elif isinstance(values, list):
-            read[key] = [_beside(folder, value) for value in values]
+            read[key] = [beside(folder, value) for value in values]
         else:
             read[key] = _values(key, values)
     return read
 
 
-def _beside(folder: pathlib.Path, value: Any) -> Any:
-    """Return a value of an axis; the path of a TOML file as seen from the sweep file."""
+def beside(folder: pathlib.Path, value: Any) -> Any:
+    """Return a value, which as the path of a TOML file is seen from the file it stands in."""
     return str(folder / value) if isinstance(value, str) and value.endswith(".toml") else value
 
 
@@ -96,6 +96,15 @@ def text(written: Mapping[str, Any], key: str, default: str) -> str:
     return found
 
 
+def flat(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value of nested tables under its dotted path."""
+    for key, value in written.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
 def known(
     table: str, written: Mapping[str, Any], keys: Any, what: str = "key of a sweep file"
 ) -> None:
@@ -108,17 +117,23 @@ def known(
             raise unknown("", f"{table}.{key}" if table else key, what, keys)
 
 
-def typed(table: str, written: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+def typed(
+    table: str,
+    written: Mapping[str, Any],
+    kinds: Mapping[str, Any],
+    what: str = "key of a sweep file",
+) -> None:
     """Check that every key is known and its value of the right type.
 
     Raises: InputError for the first that is not.
     """
-    known(table, written, kinds)
+    known(table, written, kinds, what)
     for key, value in written.items():
         kind = kinds[key]
         flag = isinstance(value, bool) and kind is not bool
         if flag or not isinstance(value, kind):
-            raise refusal(f"{table}.{key}", f"expected {_kind_words(kind)}, given {value!r}")
+            where = f"{table}.{key}" if table else key
+            raise refusal(where, f"expected {_kind_words(kind)}, given {value!r}")
 
 
 def _kind_words(kind: Any) -> str:

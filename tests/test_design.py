@@ -126,6 +126,22 @@ def test_bounds_hold_and_say_what_they_are_worth():
     assert not bool(data.budget_active)
 
 
+@pytest.mark.parametrize(("field", "held"), [("first", 2), ("second", 1)])
+def test_a_field_that_may_not_move_is_told_by_where_it_would_go(field, held):
+    end = float(getattr(Shop(), field))
+    data = bought(SUM, bounds={**BOUNDS, field: [end, end]})
+    flags = dict(zip(data.field.values.tolist(), data.held.values.tolist(), strict=True))
+    assert flags[field] == held
+    assert float(data.multiplier.sel(field=data.field == field)[0]) > 0
+    assert design_sentences(data)[0].startswith("The same $33 a part buys nothing better than")
+
+
+def test_a_smaller_budget_takes_longer():
+    said = design_sentences(bought(SUM, budget=11.0))
+    assert said[0].startswith("$11 a part takes ")
+    assert "% more total: " in said[0]
+
+
 def test_fields_in_proportion_move_as_one():
     """The second rides on the first: both scale with what the budget buys of it."""
     prices = {"first": {**PRICES["first"], "with": ["second"]}}
@@ -309,7 +325,7 @@ def test_the_command_says_what_comes_and_what_goes(jaxroof):
 CAPACITY, FLOPS = "system.hbm_capacity", "system.matrix_flops"
 ENDS = json.dumps(STEP_BOUNDS[CAPACITY])
 REFUSED = [  # what is written instead of what, the one line
-    ('per = "1 GB"', 'per = "1 GB/s"', f"price.{CAPACITY}: 'GB/s' is not an amount of memory"),
+    ('per = "1 GB"', 'per = "1 GB/s"', f"price.{CAPACITY}.per: 'GB/s' is not an amount of memory"),
     ("price = 15", "price = -15", f"price.{CAPACITY}.price: expected dollars above 0, given -15"),
     ("hbm_capacity", "hbm_capacty", "system.hbm_capacty: no such field of System. Did you mean 'h"),
     ("vector_flops", "hbm_bandwidth", "system.hbm_bandwidth: priced twice; expected it once"),
@@ -327,6 +343,15 @@ REFUSED = [  # what is written instead of what, the one line
     ("fixed = ", 'minimise = "cost" # ', "minimise: cost: no such aim. Did you mean 'cost_days'?"),
     ("hbm_bandwidth", "fast_domain", "system.fast_domain: moves in whole steps; expected a field"),
     ("gpus = 64", "gpus = 0", "gpus: expected a whole number above 0"),
+    ("gpus = 64", "gpu = 64", "plan.gpu: no such key of a design file. Did you mean 'gpus'?"),
+    ("fixed = ", "fixed = 1e300 # ", "fixed: expected at most 1,000,000,000,000 dollars, given"),
+    ("fixed = ", 'fixed = "1" # ', "fixed: expected dollars of at least 0, given '1'"),
+    ("starts = ", "starts = 1_000_000_000 # ", "starts: expected a whole number from 1 to 4,096"),
+    ("[price]", "[set]\nprices = 3\n[price]", "prices: no such field of Inputs; expected one of"),
+    ("[price]", '[set]\nsystem = "x"\n[price]', "set.system: a key of its own; expected it as"),
+    ("power = 1.2", "power = 1e3", f"price.{FLOPS}: expected a cost between $1 / 1e+12 and $1e"),
+    ("with = [", "with = [3, ", f"price.{FLOPS}.with: expected a list of paths, given [3, 's"),
+    ('{ price = 15, per = "1 GB" }', "{}", f"price.{CAPACITY}: price is missing; expected"),
 ]
 
 

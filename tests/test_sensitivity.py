@@ -200,6 +200,15 @@ def test_every_number_of_the_machine_has_one(grid: Any) -> None:
     assert np.all(faster <= 0.0)
 
 
+def test_nothing_binds_what_nothing_moves(grid: Any) -> None:
+    from jaxroof.views.elasticities import binding_sentence, of_time
+
+    still = grid.assign(elasticity=0.0 * grid.elasticity)
+    assert binding_sentence(still) == "Nothing asked about moves step_time."
+    assert of_time(grid)
+    assert not of_time(grid.assign_attrs(of="memory"))
+
+
 def test_choices_and_other_results_have_them_too() -> None:
     data = jr.elasticities(
         jr.training, INPUTS, axes={"split": ["1d", "summa"]}, of="throughput",
@@ -419,6 +428,7 @@ BAD = [  # options, what is said
     ({"parameters": ["system"]}, "system: a record, not a number; expected system.FIELD"),
     ({"parameters": ["system.link_latency"]}, "system.link_latency"),
     ({"parameters": []}, "parameters: none given"),
+    ({"parameters": [3]}, "parameters: expected dotted paths, given 3"),
     ({"parameters": ["gpus", "gpus"]}, "gpus: given twice"),
     ({"of": "step_tim"}, "of: step_tim: no such result. Did you mean 'step_time'?"),
     ({"of": "feasible"}, "of: feasible: no such result"),

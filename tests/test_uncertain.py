@@ -190,6 +190,8 @@ BAD = [  # path, written, what is said of it
     (LAUNCH, {"from": 0, "to": "3 us", "shape": "loguniform"}, "loguniform from 0"),
     ("system.torus_axes", {"around": "10 %"}, "around what is given, and nothing is"),
     ("system.fast_domain", [4, 8.5], "expected a whole number"),
+    ("system.fast_domain", [4, 8], "takes whole numbers alone; expected a table with values"),
+    ("system.nics", {"from": 1, "to": 4, "shape": ["a"]}, "no such shape here"),
     ("system.fast_domain", {"values": [4, 8]}, "so that it cannot be drawn"),
     ("model.layers", {"values": [96, 48]}, "so that it cannot be drawn"),
     ("precision.activation", [1, 2], "so that it cannot be drawn"),
@@ -207,7 +209,7 @@ def test_what_is_no_distribution_is_refused_in_a_line(path, written, words):
 ASKED = [
     ({"samples": 1000}, "samples: expected a power of two from 4 to 1,048,576, such as 512"),
     ({"samples": 2}, "samples: expected a power of two"),
-    ({"samples": 8.0}, "samples: expected a whole number, given 8.0"),
+    ({"samples": 8.0}, "samples: expected a whole number of at least 0, given 8.0"),
     ({"seed": "x"}, "seed: expected a whole number"),
     ({"distributions": {}}, "nothing is uncertain"),
     ({"axes": {"sample": {LAUNCH: [1e-6]}}}, "sample: the name of the draws"),
@@ -447,7 +449,7 @@ def test_one_size_is_told_and_written(asked):
     for words in (
         "90 % of the 16 draws",
         "Measure system.",
-        "costs % in the",
+        "cost %, worst",
         "today's best, kept",
     ):
         assert words in said.words

@@ -1,31 +1,29 @@
 """Co-design: the machine that a budget should buy, its plan chosen as it goes."""
 
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
 from jaxroof.engine.axes import Axis
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import dataset, described, provenance
-from jaxroof.engine.depends import depends
 from jaxroof.engine.descent import Best, best_machine
 from jaxroof.engine.machines import Book, Task, book, columns, measured, question
 from jaxroof.engine.points import at_points, results
 from jaxroof.engine.prices import market
 from jaxroof.engine.question import constraints_of
 from jaxroof.engine.search import best_of_each, search_dataset
-from jaxroof.errors import InputError, unknown
+from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.records import checked, field_at, get_at, is_quantity
+from jaxroof.records import checked, field_at, get_at
 from jaxroof.settings import settle
 
 MACHINES = ("base", "best")
 HELD = ("inside", "least", "most", "need")  # of the flags 0 to 3
+MOST_STARTS = 1 << 12
 EDGE = 1e-9  # in z: nearer to a bound than this lies on it
 
 
@@ -100,39 +98,31 @@ def _task(
     recipe = estimator.recipe if recipe is None else recipe
     inputs, recipe = settle(inputs, recipe, settings, estimator.names)
     inputs = checked(inputs)
-    if starts < 1:
-        raise InputError(f"starts: expected a whole number of at least 1, given {starts}")
+    if isinstance(starts, bool) or not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
+        said = f"expected a whole number from 1 to {MOST_STARTS:,}, given {starts!r}"
+        raise refusal("starts", said)
     if estimator.plan and estimator.candidates is None and inputs.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: lists no plans; expected one's own")
-    report = _report(estimator, inputs, recipe)
-    return Task(
+    task = Task(
         estimator=estimator,
         inputs=inputs,
         recipe=recipe,
-        name=_result(report, minimise or estimator.objective),
+        name=minimise or estimator.objective,
         market=market(estimator, inputs, **priced),
         where=constraints_of(estimator, where),
         starts=starts,
     )
+    _minimised(task)
+    return task
 
 
-def _report(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
-    """Return the results of an estimator, as shapes."""
-    return depends(estimator, recipe, jax.tree.structure(inputs)).report
-
-
-def _result(report: Any, name: str) -> str:
-    """Return the name of a result of which less is better."""
-    better = {
-        field.name: field.metadata["better"]
-        for field in (dataclasses.fields(report) if dataclasses.is_dataclass(report) else ())
-        if is_quantity(field)
-    }
-    lower = [n for n, v in results(report).items() if v.dtype != bool]
-    lower = [n for n in lower if better.get(n, "lower") == "lower"]
-    if name not in lower:
-        raise unknown("minimise", name, "result of which less is better", lower)
-    return name
+def _minimised(task: Task) -> None:
+    """Check that what is to be least is a result of which less is better."""
+    known = described(task.report)
+    lower = [n for n, value in results(task.report).items() if value.dtype != bool]
+    lower = [n for n in lower if n not in known or known[n]["better"] == "lower"]
+    if task.name not in lower:
+        raise unknown("minimise", task.name, "result of which less is better", lower)
 
 
 def _results(task: Task, z: np.ndarray) -> xr.Dataset:
@@ -143,7 +133,7 @@ def _results(task: Task, z: np.ndarray) -> xr.Dataset:
     else:
         axis = Axis("machine", columns(task, z))
         found = at_points(task.estimator, task.recipe, task.market.moved(task.inputs, z))
-        meanings = described(_report(task.estimator, task.inputs, task.recipe))
+        meanings = described(task.report)
         named = {name: (("machine",), values) for name, values in found.items()}
         data = dataset(named, [axis], task.inputs, meanings, {})
     data.attrs |= provenance(task.estimator, task.inputs, task.recipe)
@@ -168,7 +158,8 @@ def _fields(data: xr.Dataset, task: Task, plans: Book, best: Best, z: np.ndarray
     low, unit = plans.low[best.row], data[task.name].attrs.get("units", "1")
     needed = low > market.low
     held = np.where(optimum.z <= low + EDGE, np.where(needed, 3, 1), 0)
-    held = np.where(optimum.z >= market.high - EDGE, 2, held)
+    most = (optimum.z >= market.high - EDGE) & ((held == 0) | (own >= share))
+    held = np.where(most, 2, held)
     both = ("machine", "field")
     ends = base * np.exp(market.way * np.array([market.low, market.high]))
     found: dict[str, tuple[Any, Any, dict[str, Any]]] = {

@@ -85,7 +85,10 @@ def distribution(inputs: Any, path: str, written: Any) -> Distribution:
         if key != form and key not in FORMS[form]:
             beside = " and ".join(FORMS[form])
             raise refusal(path, f"{key} beside {form}; expected {form} with {beside} alone")
-    return READERS[form](place, written)
+    found = READERS[form](place, written)
+    if form != "values" and field.metadata["whole"]:
+        raise refusal(path, "takes whole numbers alone; expected a table with values = [...]")
+    return found
 
 
 def _between(place: Place, written: Mapping[str, Any]) -> Distribution:
@@ -166,14 +169,14 @@ def _listed(place: Place, written: Mapping[str, Any]) -> Distribution:
     if len(shares) != len(values):
         said = f"{len(shares)} of them for {len(values)} values; expected one for each"
         raise refusal(f"{path}.weights", said)
-    if min(shares) < 0 or sum(shares) <= 0:
+    if min(shares) < 0 or max(shares) <= 0:
         least = f"expected weights of at least 0, one of them above, given {min(shares):g}"
         raise refusal(f"{path}.weights", least)
-    edges = np.cumsum(shares) / sum(shares)
-    column = np.array(values)
+    parts = np.array(shares) / max(shares)  # so that no sum overflows
+    parts /= parts.sum()
+    edges, column = np.cumsum(parts), np.array(values)
     words = " or ".join(
-        f"{place.show(value)} ({share / sum(shares):.3g})"
-        for value, share in zip(values, shares, strict=True)
+        f"{place.show(value)} ({part:.3g})" for value, part in zip(values, parts, strict=True)
     )
     last = len(values) - 1
     return Distribution(
@@ -183,9 +186,9 @@ def _listed(place: Place, written: Mapping[str, Any]) -> Distribution:
 
 def _shape(place: Place, written: Mapping[str, Any], known: Collection[str]) -> str:
     shape = written.get("shape", next(iter(known)))
-    if shape not in known:
+    if not isinstance(shape, str) or shape not in known:
         raise unknown(f"{place.path}.shape", str(shape), "shape here", known)
-    return str(shape)
+    return shape
 
 
 def _uniform(low: float, high: float, peak: float, share: np.ndarray) -> np.ndarray:

@@ -11,6 +11,8 @@ import numpy as np
 from jaxroof.engine.best import best_plans
 from jaxroof.engine.candidates import Numbers, prepared, read_paths
 from jaxroof.engine.constraints import Constraint
+from jaxroof.engine.dataset import described
+from jaxroof.engine.depends import depends
 from jaxroof.engine.points import at_points
 from jaxroof.engine.prices import Market
 from jaxroof.engine.question import Question, ask
@@ -35,6 +37,11 @@ class Task:
     market: Market
     where: tuple[Constraint, ...]
     starts: int
+
+    @property
+    def report(self) -> Any:
+        """Return the results of the estimator, as shapes."""
+        return depends(self.estimator, self.recipe, jax.tree.structure(self.inputs)).report
 
     @property
     def searched(self) -> bool:
@@ -151,8 +158,11 @@ def _nothing(task: Task, need: float, needy: int | None, low: np.ndarray) -> Inp
     """Return why no plan fits within bounds and budget: the leanest plan says it."""
     market = task.market
     if needy is None:
-        leanest = f"the leanest plan needs {need:.4g} of {task.estimator.need}"
-        return InputError(f"no plan fits: {leanest}; expected a machine with a higher limit")
+        name, limit = str(task.estimator.need), float(_limit(task)[2] or 0.0)
+        unit = str(described(task.report).get(name, {"unit": "1"})["unit"])
+        least, there = (show(float(f"{amount:.4g}"), unit) for amount in (need, limit))
+        what = f"the leanest needs {least} of {name}, there is {there}"
+        return InputError(f"no plan fits: {what}; expected more of it, or a price of it")
     path, unit = market.paths[needy], field_at(task.inputs, market.paths[needy]).metadata["unit"]
     least, most = (
         show(float(f"{float(get_at(task.inputs, path)) * np.exp(z):.4g}"), unit)

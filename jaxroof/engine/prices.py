@@ -1,6 +1,7 @@
 """What a machine costs: the prices of its fields, read and checked, and what a budget may move."""
 
 import dataclasses
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from jaxroof.records import checked_values, field_at, get_at, is_quantity, leave
 from jaxroof.units import parse
 
 KEYS = ("price", "per", "power", "with")  # of one price
+MOST = 1e12  # dollars; beyond these a cent is rounding
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,11 +79,11 @@ def market(
     """
     if not prices:
         raise InputError("price: nothing to buy; expected a price of one field or more")
+    seen: set[str] = set()
+    rows = [_row(estimator, inputs, path, prices[path], bounds, seen) for path in prices]
     for path in bounds:
         if path not in prices:
             raise unknown("bounds", path, "field with a price", prices)
-    seen: set[str] = set()
-    rows = [_row(estimator, inputs, path, prices[path], bounds, seen) for path in prices]
     cost, power, low, high = (
         np.array(column) for column in zip(*(r[1:] for r in rows), strict=True)
     )
@@ -100,7 +102,8 @@ def market(
         times_cost=times_cost,
     )
     least = float(found.spent(found.low))
-    budget = _dollars("budget", found.spent(np.zeros(len(way))) if budget is None else budget)
+    own = float(found.spent(np.zeros(len(way))))
+    budget = _dollars("budget", own if budget is None else budget)
     if budget < least:
         what = f"expected at least the ${least:,.6g} of the least of every field"
         raise refusal("budget", f"{what}, given ${budget:,.6g}")
@@ -126,7 +129,8 @@ def _row(
         if key not in price:
             raise refusal(where, f"{key} is missing; expected dollars, and for how much of it")
     others = price.get("with", [])
-    if isinstance(others, str) or not isinstance(others, Sequence):
+    listed = isinstance(others, Sequence) and not isinstance(others, str)
+    if not listed or not all(isinstance(one, str) for one in others):
         raise refusal(f"{where}.with", f"expected a list of paths, given {others!r}")
     moved = (path, *others)
     for one in moved:
@@ -134,22 +138,28 @@ def _row(
         seen.add(one)
     base, field = float(get_at(inputs, path)), field_at(inputs, path)
     unit = field.metadata["unit"]
-    dollars, per = _dollars(f"{where}.price", price["price"]), parse(price["per"], unit, where)
+    dollars = _dollars(f"{where}.price", price["price"])
+    per = parse(price["per"], unit, f"{where}.per")
     power = parse(price.get("power", 1.0), "1", f"{where}.power")
     if per <= 0 or power == 0:
-        what = "per: expected an amount above 0" if per <= 0 else "power: expected other than 0"
-        raise refusal(where, what)
+        key, what = ("per", "an amount above 0") if per <= 0 else ("power", "other than 0")
+        raise refusal(f"{where}.{key}", f"expected {what}")
     if path not in bounds:
         raise refusal(f"bounds.{path}", "missing; expected the least and the most of it")
     ends = bounds[path]
     if isinstance(ends, str) or not isinstance(ends, Sequence) or len(ends) != 2:
-        raise refusal(f"bounds.{path}", f"expected two values, the least and the most: {ends!r}")
+        what = f"expected two values, the least and the most, given {ends!r}"
+        raise refusal(f"bounds.{path}", what)
     low, high = (
         float(checked_values(parse(end, unit, f"bounds.{path}"), field, f"bounds.{path}"))
         for end in ends
     )
     if not 0 < low <= high:
         raise refusal(f"bounds.{path}", f"expected the least first, above 0, given {ends!r}")
+    steep = np.log(dollars) + power * np.log([base / per, low / per, high / per])
+    if np.any(np.abs(steep) > np.log(MOST)):
+        what = f"expected a cost between $1 / {MOST:g} and ${MOST:g} from bound to bound"
+        raise refusal(where, what)
     return moved, dollars * (base / per) ** power, power, *np.log([low / base, high / base])
 
 
@@ -171,8 +181,10 @@ def _buyable(estimator: Estimator, inputs: Any, path: str, seen: set[str]) -> No
 
 def _dollars(where: str, value: Any, *, zero: bool = False) -> float:
     """Return an amount of money, checked."""
-    dollars = parse(float(value) if isinstance(value, np.ndarray) else value, "1", where)
-    if dollars < 0 or (dollars == 0 and not zero):
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    dollars = float(value) if number else np.nan
+    if not 0 <= dollars <= MOST or (dollars == 0 and not zero):
         least = "of at least 0" if zero else "above 0"
-        raise refusal(where, f"expected dollars {least}, given {dollars:g}")
+        what = f"at most {MOST:,.0f} dollars" if dollars > MOST else f"dollars {least}"
+        raise refusal(where, f"expected {what}, given {value!r}")
     return dollars

@@ -101,6 +101,8 @@ def known_parameters(estimator: Estimator, inputs: Any, paths: Sequence[str]) ->
     held = [path for path, _, _ in leaves(inputs)]
     plan = [f"plan.{name}" for name in estimator.plan_fields]
     for path in paths:
+        if not isinstance(path, str):
+            raise refusal("parameters", f"expected dotted paths, given {path!r}")
         if path in held or path in plan:
             continue
         what = f"parameter of {estimator.name or 'the estimator'}"

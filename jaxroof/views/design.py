@@ -16,6 +16,7 @@ from jaxroof.views.words import listing
 SAME = 1e-3  # a change of a field that is not told
 HELD = {"least": "its least", "most": "its most", "need": "what the plan needs", "inside": ""}
 WORTH = {"least": "1 % below it", "most": "1 % above it", "need": "1 % less need"}
+HOLDS = {"least": "its least", "most": "its most", "need": "the plan", "inside": ""}  # in a table
 HEADS = ("base", "best", "times", "base\n$", "best\n$")
 
 
@@ -64,9 +65,8 @@ def design_table(data: xr.Dataset) -> Table:
     """Return a row a field: the base, the best, what each costs and what a dollar more saves."""
     table, unit = plain_table(), result_of(data)[1]
     table.add_column("field", no_wrap=True)
-    saves = [
-        f"{'days' if unit == 'day' else unit} saved\nper $1,000, {m}" for m in ("base", "best")
-    ]
+    head = f"{'days' if unit == 'day' else unit}\nsaved by\n$1,000,\n"
+    saves = [head + machine for machine in ("base", "best")]
     for header in (*HEADS, *saves):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("held by", no_wrap=True)
@@ -78,14 +78,16 @@ def design_table(data: xr.Dataset) -> Table:
         spent = [f"{cost:,.0f}" for cost in one.spent.values]
         saved = [_number(1e3 * float(v)) for v in one.saved_per_dollar.values]
         others = listing([leaf(other) for other in str(one.field_with.values).split()])
-        words = leaf(str(path)) + (f", {others}" if others else "")
-        table.add_row(words, *values, ratio, *spent, *saved, HELD[how])
+        words = leaf(str(path)) + (f",\n{others}" if others else "")
+        table.add_row(words, *values, ratio, *spent, *saved, HOLDS[how])
     if float(data.fixed) > 0:
         fixed = f"{float(data.fixed):,.0f}"
         table.add_row("anyway", "", "", "", fixed, fixed, "", "", "")
     total = [f"{float(cost):,.0f}" for cost in data.cost.values]
-    budget = "the budget" if bool(data.budget_active) else ""
-    table.add_row("all of it", "", "", "", *total, "", _number(1e3 * _worth(data)), budget)
+    budget = "budget" if bool(data.budget_active) else ""
+    # what it saves of a product with the cost stands in the sentences: its unit is another
+    worth = "" if data.attrs["times_cost"] == "true" else _number(1e3 * _worth(data))
+    table.add_row("all of it", "", "", "", *total, "", worth, budget)
     return table
 
 
@@ -113,19 +115,21 @@ def _bought(data: xr.Dataset) -> str:
     price = f"the same {dollars(cost)}" if abs(spent / cost - 1) < SAME else dollars(spent)
     price = price[:1].upper() + price[1:]
     if not np.isfinite(before):
-        return f"{price} buys {amount(after, unit)}; no plan fits the base at all."
-    change = f"{100 * abs(1 - after / before):.3g} % {'fewer' if after < before else 'more'}"
-    noun = "days" if unit == "day" else str(data.attrs["objective"])
-    said = f"{price} a part buys {change} {noun}: {amount(after, unit)} instead of "
-    said += amount(before, unit)
+        return f"{price} a part takes {amount(after, unit)}; no plan fits the base at all."
+    up, down = _moves(data)
+    if not up and not down:
+        return f"{price} a part buys nothing better than the base: {amount(after, unit)}."
+    noun = "days" if unit == "day" else str(data.attrs["objective"]).replace("_", " ")
+    less = f"% {'fewer' if unit == 'day' else 'less'} {noun}"
+    change = f"buys {100 * (1 - after / before):.3g} {less}"
+    if after > before:
+        change = f"takes {100 * (after / before - 1):.3g} % more {noun}"
+    said = f"{price} a part {change}: {amount(after, unit)} instead of {amount(before, unit)}"
     if price.startswith("$"):
         said += f" for {dollars(cost)}"
     if data.attrs["times_cost"] == "true":
         share = 1 - after * spent / (before * cost)
         said += f", {100 * abs(share):.3g} % {'less' if share > 0 else 'more'} cost x {noun}"
-    up, down = _moves(data)
-    if not up and not down:
-        return f"{said}; the base is the best machine."
     moves = [f"{listing(up)} come{'s' if len(up) == 1 else ''}"] if up else []
     moves += [f"{listing(down)} go{'es' if len(down) == 1 else ''}"] if down else []
     return f"{said}, if {' and '.join(moves)}."
@@ -200,8 +204,11 @@ def _proof(data: xr.Dataset) -> str:
     rest = f"{agree or 'none'} of {len(ends)} descents ended there"
     if len(came) and agree < len(came):
         others = came[came > best * (1 + 1e-9)]
-        behind = [f"{100 * (end / best - 1):.3g}" for end in (others.min(), others.max())]
-        rest += f", the others {behind[0]} to {behind[1]} % behind"
+        ends_of = (100 * (end / best - 1) for end in (others.min(), others.max()))
+        behind = " to ".join(dict.fromkeys(f"{share:.3g}" for share in ends_of))
+        rest += f", the other{'s' * (len(others) > 1)} {behind} % behind"
+    if len(came) < len(ends):
+        rest += f", {len(ends) - len(came)} began where no plan fits"
     return f"{said}; {rest}."
 
 
@@ -251,4 +258,5 @@ def design_json(data: xr.Dataset) -> str:
 def _plain(value: Any) -> Any:
     """Return a number of an array as JSON holds it, None where there is nothing."""
     number = np.asarray(value).item()
-    return None if not np.isfinite(number) or number == -1 else number
+    absent = isinstance(number, int) and number == -1  # as plan fields are where nothing fits
+    return None if absent or not np.isfinite(number) else number

@@ -8,6 +8,7 @@ from jaxroof.views.resources import LIMITS, SIGNS, shares
 from jaxroof.views.tables import plain_table, thinned, tick
 
 MOST = 8  # columns of a grid
+LEAST = 1e-12  # of an elasticity: what is less is rounding
 
 
 def strengths(data: xr.Dataset) -> tuple[xr.DataArray, dict[str, str]]:
@@ -17,10 +18,16 @@ def strengths(data: xr.Dataset) -> tuple[xr.DataArray, dict[str, str]]:
     themselves, by the size of their elasticity.
     """
     paths = [str(path) for path in data.parameter.values]
-    if set(paths) & set(SIGNS):
+    if set(paths) & set(SIGNS) and of_time(data):
         return shares(data.elasticity), dict(LIMITS)
     bare = data.elasticity.drop_vars(["parameter_units", "relaxed"], errors="ignore")
     return abs(bare.rename(parameter="limit")), {path: path for path in paths}
+
+
+def of_time(data: xr.Dataset) -> bool:
+    """Return whether elasticities are those of a time, which resources share among them."""
+    of = data.attrs.get("of")
+    return of not in data or data[of].attrs.get("units") in ("s", "day")
 
 
 def binding_table(data: xr.Dataset) -> Table:
@@ -29,7 +36,8 @@ def binding_table(data: xr.Dataset) -> Table:
     dims = [str(dim) for dim in data.elasticity.dims if dim != "parameter"]
     of = data.attrs.get("of", "result")
     if not dims or len(dims) > 2:
-        return _parameters(data.isel(dict.fromkeys(dims, 0)), of)
+        at = ", ".join(f"{dim} {tick(data, dim, 0)}" for dim in dims)
+        return _parameters(data.isel(dict.fromkeys(dims, 0)), of, f"; at {at}" if at else "")
     if len(dims) == 1:
         title = f"Share of {of} by what binds it [%]" if names == LIMITS else f"Elasticity of {of}"
         return _rows(data, strong, names, dims[0], title)
@@ -45,8 +53,8 @@ def binding_table(data: xr.Dataset) -> Table:
     return table
 
 
-def _parameters(data: xr.Dataset, of: str) -> Table:
-    table = plain_table(f"Elasticity of {of}: change for +1 % of the parameter [%]")
+def _parameters(data: xr.Dataset, of: str, at: str) -> Table:
+    table = plain_table(f"Elasticity of {of}: change for +1 % of the parameter [%]{at}")
     table.add_column("parameter")
     table.add_column("elasticity", justify="right")
     table.add_column("for a decrease, where that differs", justify="right")
@@ -63,6 +71,11 @@ def _rows(
 ) -> Table:
     """Return a row a point: the shares of the resources, or the elasticities themselves."""
     table, resources = plain_table(title), names == LIMITS
+    if not resources:  # the strongest, in the order of the parameters
+        most = strong.max([d for d in strong.dims if d != "limit"]).fillna(0.0).values
+        kept = sorted(np.argsort(-most, kind="stable")[:MOST])
+        keys = [str(strong.limit.values[i]) for i in kept]
+        names = {key: key.replace(".", ".\n").replace("_", "_\n") for key in keys}
     table.add_column(dim, justify="right")
     for name in names.values():
         table.add_column(name, justify="right")
@@ -91,6 +104,8 @@ def binding_sentence(data: xr.Dataset) -> str:
     held = values[np.isfinite(values).all(axis=1)]
     if not len(held):
         return "Nothing fits anywhere: nothing binds."
+    if held.max() < LEAST:
+        return f"Nothing asked about moves {data.attrs.get('of', 'the result')}."
     most = held.argmax(axis=1)
     most_of = {i: held[most == i, i].max() for i in np.unique(most)}
     said = [

@@ -8,8 +8,10 @@ from jaxroof.views.plans import placement_words, plan_fields, plan_words, split_
 from jaxroof.views.tables import plain_table, seconds, size
 from jaxroof.views.words import listing
 
-BAR = 24  # letters of a share of 1
+COSTS = ("cost %,\naverage", "worst\n5 %")  # of committing to a plan
+BAR = 16  # letters of a share of 1
 WORTH = 1e-4  # share of the time that is worth a measurement
+ROUNDING = 1e-9  # of a result
 LITTLE = 0.01  # share of the variance below which an input does not matter
 
 
@@ -19,8 +21,8 @@ def inputs_table(data: xr.Dataset) -> Table:
     One point has a bar for each; several cluster sizes a column for each.
     """
     table, sizes = plain_table(), "gpus" in data.sizes
-    for head in ("uncertain input", "drawn from"):
-        table.add_column(head, no_wrap=True)
+    table.add_column("uncertain\ninput", no_wrap=True)
+    table.add_column("drawn from")
     parts = data.sobol_total if sizes else xr.concat([data.sobol_first, data.sobol_total], "gpus")
     heads = (
         [f"% on\n{int(n):,}" for n in data.gpus.values] if sizes else ["by itself\n%", "in all\n%"]
@@ -28,15 +30,26 @@ def inputs_table(data: xr.Dataset) -> Table:
     for head in ("today", *heads):
         table.add_column(head, justify="right", no_wrap=True)
     if not sizes:
-        table.add_column("share of the variance", no_wrap=True)
+        table.add_column("share of\nthe variance", no_wrap=True)
+    names = short_names([str(path) for path in data.parameter.values])
     for i in first_to_last(data):
         row, shares = data.isel(parameter=i), parts.isel(parameter=i).values
         full = min(max(float(shares[-1]), 0.0), 1.0) if np.isfinite(shares[-1]) else 0.0
         bar = [] if sizes else ["█" * round(BAR * full)]
         today = size(float(row.parameter_today), str(row.units.values))
-        cells = [str(row.parameter.values), str(row.drawn_from.values), today]
+        cells = [names[i], str(row.drawn_from.values), today]
         table.add_row(*cells, *(_digits(float(share)) for share in shares), *bar)
     return table
+
+
+def short_names(paths: list[str]) -> list[str]:
+    """Return what paths are called at their ends, whole where two ends are the same.
+
+    >>> short_names(["system.nics", "system.fast_latency"]), short_names(["a.x", "b.x", "a.y"])
+    (['nics', 'fast_latency'], ['a.x', 'b.x', 'y'])
+    """
+    ends = [path.rpartition(".")[2] for path in paths]
+    return [end if ends.count(end) == 1 else path for path, end in zip(paths, ends, strict=True)]
 
 
 def first_to_last(data: xr.Dataset) -> list[int]:
@@ -59,7 +72,7 @@ def bands_table(data: xr.Dataset) -> Table:
         if name in data:
             share = _share_kept(data)
             if name != aim and share < 1:
-                words = f"{words}, where it fits ({_percent(share)})"
+                words = f"{words},\nwhere it fits ({_percent(share)})"
             values = [*data[name].values, data[f"{name}_mean"], data[f"{name}_deviation"]]
             cells = [_amount(data, float(value)) for value in (*values, data[f"{aim}_today"])]
             table.add_row(words, *cells)
@@ -80,10 +93,10 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
     heads = [
         "#",
         *split_heads(fields),
-        "best in\n% of draws",
+        "best in %\nof draws",
         *(["fits\nin %"] if sometimes else []),
     ]
-    for head in (*heads, "costs %\non average", "in the\nworst 5 %", "memory"):
+    for head in (*heads, *COSTS, "memory"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     marks = {int(data.candidate_today): ["best today"]}
@@ -92,14 +105,11 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
         row = data.isel(candidate=i)
         if i >= most and int(row.candidate) not in marks:
             continue
-        cells = [
-            str(int(row.candidate)),
-            *split_cells(row, fields),
-            _digits(float(row.probability)),
-        ]
+        number = str(int(row.candidate))
+        cells = [number, *split_cells(row, fields), _digits(float(row.probability))]
         cells += [_digits(float(row.fits))] if sometimes else []
         cells += [_digits(float(row.regret_mean)), _digits(float(row.regret_worst))]
-        mark = ", ".join(marks.get(int(row.candidate), []))
+        mark = ",\n".join(marks.get(int(row.candidate), []))
         table.add_row(*cells, size(float(row.memory), "B"), mark)
     return table
 
@@ -108,23 +118,22 @@ def sizes_table(data: xr.Dataset) -> Table:
     """Return a row a cluster size: its bands, the plan to commit to, and what that costs."""
     table, fields, aim = plain_table(), plan_fields(data), str(data.attrs["objective"])
     heads = ["gpus", "5 %", "median", "95 %", "today", *split_heads(fields)]
-    heads += ["best in\n% of draws", "plans\nbest", "costs %\non average", "in the\nworst 5 %"]
+    heads += ["best\nin %", *COSTS]
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for point in _sizes(data):
         counted = f"{int(point.gpus):,}"
         if float(point.feasible_share) == 0:
-            cells = ["nothing fits", *["-"] * (len(heads) - 2)]
-            table.add_row(counted, *cells)
+            table.add_row(counted, "nothing fits", *["-"] * (len(heads) - 2))
             continue
         band = point[aim].sel(quantile=[0.05, 0.5, 0.95]).values
         today = float(point[f"{aim}_today"])
         cells = [_amount(data, float(v)) for v in band]
         cells += [_amount(data, today) if np.isfinite(today) else "-"]
         plan = committed(point)
-        shares = [_digits(float(plan.probability)), f"{int(point.plans_best)}"]
-        costs = [_digits(float(plan[name])) for name in ("regret_mean", "regret_worst")]
-        table.add_row(counted, *cells, *split_cells(plan, fields), *shares, *costs)
+        shares = ("probability", "regret_mean", "regret_worst")
+        told = [_digits(float(plan[name])) for name in shares]
+        table.add_row(counted, *cells, *split_cells(plan, fields), *told)
     return table
 
 
@@ -140,9 +149,9 @@ def committed(point: xr.Dataset) -> xr.Dataset:
 def sentences(data: xr.Dataset) -> list[str]:
     """Return the band, the plan to commit to and what that costs, and what to measure first."""
     said = [_unanswered(data)] if float(data.feasible_share) < 1 else []
-    if float(data.feasible_share) > 0:
-        said = [_band(data), *said, *_commitment(data)]
-    return [*said, *_first_measured(data)]
+    if float(data.feasible_share) == 0:
+        return said
+    return [_band(data), *said, *_commitment(data), *_first_measured(data)]
 
 
 def sizes_sentences(data: xr.Dataset) -> list[str]:
@@ -165,6 +174,8 @@ def _band(data: xr.Dataset) -> str:
     today = float(data[f"{aim}_today"])
     now = f"{_amount(data, today)} today" if np.isfinite(today) else "nothing fits today"
     wide = (high - low) / abs(middle) if middle else 0.0
+    if wide < ROUNDING:
+        return f"The {_named(aim)} is {_amount(data, middle)} in 90 % of the draws ({now})."
     return (
         f"In 90 % of the {int(data.attrs['samples']):,} draws the {_named(aim)} lies between "
         f"{_amount(data, low)} and {_amount(data, high)}, {_percent(wide)} of the median "
@@ -173,10 +184,10 @@ def _band(data: xr.Dataset) -> str:
 
 
 def _unanswered(data: xr.Dataset) -> str:
-    share = 1.0 - float(data.feasible_share)
-    if share == 1:
+    if float(data.feasible_share) == 0:
         return "No plan fits in any draw."
-    return f"No plan fits in {_percent(share)} of the draws; the rest is about the others."
+    share = _percent(1.0 - float(data.feasible_share))
+    return f"No plan fits in {share} of the draws; the rest is about the others."
 
 
 def _commitment(data: xr.Dataset) -> list[str]:
@@ -220,8 +231,9 @@ def _first_measured(data: xr.Dataset) -> list[str]:
     if total[order[0]] <= 0:
         return ["Nothing that is uncertain moves it."]
     first = order[0]
+    total, alone = np.clip([total, alone], 0.0, 1.0)  # few draws may say more than all
     part = f"it has a part in {_percent(total[first])} of the variance"
-    said = f"Measure {names[first]} first: {part}, {_percent(max(alone[first], 0.0))} by itself"
+    said = f"Measure {names[first]} first: {part}, {_percent(alone[first])} by itself"
     then = [f"{names[i]} ({_percent(total[i])})" for i in order[1:3] if total[i] >= LITTLE]
     small = [names[i] for i in order if total[i] < LITTLE]
     found = [f"{said}{f'; then {listing(then)}' if then else ''}."]
@@ -278,10 +290,8 @@ def _digits(share: float) -> str:
     """
     if not np.isfinite(share):
         return "-"
-    per_cent = 100 * share
-    return (
-        "0" if abs(per_cent) < 5e-4 else f"{per_cent:.3g}" if per_cent >= 1 else f"{per_cent:.2g}"
-    )
+    digits = 3 if share >= 0.01 else 2
+    return "0" if abs(share) < 5e-6 else f"{100 * share:.{digits}g}"
 
 
 def _percent(share: float) -> str:

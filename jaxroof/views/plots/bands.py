@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from jaxroof.views.plans import placement_words, plan_words
 from jaxroof.views.plots import choose, style
+from jaxroof.views.uncertain import first_to_last, short_names
 
 BINS = 32
 MOST = 6  # plans, or inputs, of one panel
@@ -205,13 +206,7 @@ def _costs_along(axes: Axes, data: xr.Dataset, dim: str) -> None:
 
 
 def _named(data: xr.Dataset) -> list[str]:
-    return [str(path).rpartition(".")[2].replace("_", " ") for path in data.parameter.values]
-
-
-def _first(data: xr.Dataset) -> list[int]:
-    others = [d for d in data.sobol_total.dims if d != "parameter"]
-    total = data.sobol_total.mean(others).values
-    return [int(i) for i in np.argsort(-total, kind="stable")][:MOST]
+    return [name.replace("_", " ") for name in short_names(list(map(str, data.parameter.values)))]
 
 
 def _indices(axes: Axes, data: xr.Dataset) -> None:
@@ -219,7 +214,7 @@ def _indices(axes: Axes, data: xr.Dataset) -> None:
     if not np.isfinite(data.sobol_total.values).any():
         style.nothing(axes, UNKNOWN)
         return
-    chosen, place = _first(data), np.arange(min(MOST, data.sizes["parameter"]))
+    chosen, place = first_to_last(data)[:MOST], np.arange(min(MOST, data.sizes["parameter"]))
     for name, colour, words, shift in (
         ("total", style.SKY, "in all", -0.19),
         ("first", style.BLUE, "by itself", 0.19),
@@ -245,7 +240,9 @@ def _indices_along(axes: Axes, data: xr.Dataset, dim: str) -> None:
     order, places, _ = _place(data, dim)
     names = _named(data)
     total = data.sobol_total.transpose(dim, "parameter").values[order]
-    for i, colour, mark in zip(_first(data), style.COLOURS, style.MARKERS, strict=False):
+    for i, colour, mark in zip(
+        first_to_last(data)[:MOST], style.COLOURS, style.MARKERS, strict=False
+    ):
         look: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 5}
         axes.plot(places, 100 * total[:, i], label=names[i], **look)
     _ticks(axes, data, dim)

@@ -7,6 +7,8 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from jaxroof.errors import refusal
+from jaxroof.views.elasticities import of_time
 from jaxroof.views.plots import choose, style
 from jaxroof.views.plots.fields import readable
 from jaxroof.views.plots.maps import axes_of, frame, mark_systems
@@ -25,6 +27,8 @@ def binds(data: xr.Dataset) -> Figure:
     Raises: InputError for data that are no such grid.
     """
     choose.needs(data, PICTURE, ("elasticity", "step_time"), ("parameter",))
+    if not of_time(data):
+        raise refusal(PICTURE, f"of {data.attrs['of']}; expected elasticities of a time")
     kept = choose.best(data)
     grid = kept.drop_dims("parameter")
     x, y, across = axes_of(grid, PICTURE)
