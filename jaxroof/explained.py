@@ -227,21 +227,23 @@ def _turns(
 ) -> xr.Dataset:
     """Return where another limit comes to take most of the step as one parameter moves.
 
-    Looked for on a grid of factors to either side of today, then in the cell where it lies.
+    Looked for on a grid of factors to either side of today and at both ends of every plan's reign,
+    however short, then in the cell where it lies.
     """
     span, first = float(moved.factor.max()), int(today.argmax())
     rows = []
     for path in (str(path) for path in moved.parameter.values if there and str(path) in SIGNS):
         for end in (span, 1.0 / span):
             cell, then = (1.0, end), first
+            factors = _factors(moved, path, end)
             for _ in range(PASSES):
-                factors = np.geomspace(*cell, POINTS)
                 tops = _tops(inputs, recipe, moved, path, factors)
                 other = np.flatnonzero(tops != first)
                 if not len(other):
                     break
                 at = int(other[0])
                 cell, then = (factors[max(at - 1, 0)], factors[at]), int(tops[at])
+                factors = np.geomspace(*cell, POINTS)
             if then != first:
                 rows.append((path, cell[1], cell[1] * float(get_at(inputs, path)), NAMES[then]))
     rows.sort(key=lambda row: abs(np.log(row[1])))
@@ -254,13 +256,25 @@ def _turns(
     )
 
 
+def _factors(moved: xr.Dataset, path: str, end: float) -> np.ndarray:
+    """Return factors of a parameter from today's to an end, plans before and behind each switch."""
+    at = moved.switch_factor.values[moved.switch_parameter.values == path]
+    at = at[(at > 1.0) == (end > 1.0)]
+    found = np.concatenate([np.geomspace(1.0, end, POINTS), np.nextafter(at, 1.0), at])
+    return found[np.argsort(np.abs(np.log(found)), kind="stable")]
+
+
 def _tops(
     inputs: Inputs, recipe: Recipe, moved: xr.Dataset, path: str, factors: np.ndarray
 ) -> np.ndarray:
     """Return which limit takes most of the step at factors of a parameter, plans chosen anew."""
-    some = replace_at(inputs, path, get_at(inputs, path) * factors)
-    *_, seconds = limits_of(_planned(some, plans_at(inputs, moved, path, factors)), recipe)
-    return seconds.sum(axis=1).argmax(axis=1)
+    found = []
+    for start in range(0, len(factors), POINTS):
+        some = factors[start : start + POINTS]
+        asked = replace_at(inputs, path, get_at(inputs, path) * some)
+        *_, seconds = limits_of(_planned(asked, plans_at(inputs, moved, path, some)), recipe)
+        found.append(seconds.sum(axis=1).argmax(axis=1))
+    return np.concatenate(found)
 
 
 def plans_at(

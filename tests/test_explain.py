@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
+from jaxroof import explained
 from jaxroof.engine.sensitivity import default_parameters
 from jaxroof.engine.slopes import slopes
 from jaxroof.errors import InputError
@@ -17,7 +18,7 @@ from jaxroof.estimators.training.layers import layer_reports
 from jaxroof.explained import Explanation, explain, limits_of, plans_at
 from jaxroof.records import checked, get_at, replace_at
 from jaxroof.views import plots
-from jaxroof.views.explain import bars_table, drawn, with_capacity
+from jaxroof.views.explain import bars_table, drawn, percent, reign, with_capacity
 from jaxroof.views.explain_words import explain_sentences
 from jaxroof.views.plots.tornado import COLOURS
 from jaxroof.views.resources import LIMITS, RESOURCES, SIGNS, shares
@@ -170,6 +171,22 @@ def test_plans_between_switches_are_those_that_took_over_last():
     assert plans_at(asked, moved, "r", np.array([0.2, 8.0]))["data"].tolist() == [8, 8]
 
 
+def test_a_limit_that_binds_for_a_thousandth_before_a_switch_is_found(monkeypatch):
+    path, short = "system.hbm_bandwidth", (0.4431, 0.4436)
+    moved = xr.Dataset(
+        {"switch_parameter": ("switch", [path, path]), "switch_factor": ("switch", [short[0], 3.0])}
+    ).assign_coords(factor=[1 / 16, 1.0, 16.0], parameter=[path])
+
+    def tops(*asked):
+        (*_, factors) = asked
+        return np.where((factors > short[0]) & (factors < short[1]), 1, 0)
+
+    monkeypatch.setattr(explained, "_tops", tops)
+    turns = explained._turns(inputs(), jr.Recipe(), moved, np.array([1.0, 0.0]), there=True)
+    assert turns.turn_factor.values == pytest.approx([short[1]], rel=1e-4)
+    assert turns.turn_limit.values.tolist() == [list(LIMITS)[1]]
+
+
 def test_sentences_say_which_resource_binds_by_how_much_and_where_that_changes():
     binds, turns, capacity, nearest = explain_sentences(found())
     first, *_ = found().limits
@@ -181,6 +198,41 @@ def test_sentences_say_which_resource_binds_by_how_much_and_where_that_changes()
     assert "The plan is the best until" in nearest
 
 
+def test_what_one_percent_buys_is_told_by_the_side_that_it_is_on():
+    tied = found().elasticities.copy(deep=True)
+    at = tied.parameter == "system.matrix_flops"
+    assert next(iter(found().limits)) == "compute"
+    tied["elasticity"] = tied.elasticity.where(~at, -0.25)
+    vector = float(tied.elasticity.sel(parameter="system.vector_flops"))
+    binds, *_ = explain_sentences(dataclasses.replace(found(), elasticities=tied))
+    assert f"1 % more compute makes the step {percent((0.25 - vector) / 100)} shorter" in binds
+
+
+def test_a_step_of_the_staircase_close_by_is_told_apart_from_today_s():
+    steps = found().steps.copy(deep=True)
+    here, above = (int(np.flatnonzero(steps.place == place)[0]) for place in (0, 1))
+    own = float(steps["value"][here] - steps.change[here])
+    steps["value"][above], steps["change"][above] = own + 129e6, 129e6
+    steps["value"][here], steps["change"][here] = own, 0.0
+    *_, capacity, _ = explain_sentences(dataclasses.replace(found(), steps=steps))
+    assert "worth nothing until 141.1 GB (+129 MB), where" in capacity
+    assert capacity.endswith("to lose any.")
+
+
+def test_a_plan_that_ties_where_its_reign_ends_is_not_said_to_save_nothing():
+    moved = found().response.copy(deep=True)
+    moved["switch_gain"][:] = 0.0
+    *_, nearest = explain_sentences(dataclasses.replace(found(), response=moved))
+    assert "where both are as fast" in nearest
+    assert " 0 %" not in nearest
+
+
+def test_a_short_reign_has_ends_that_read_apart():
+    row = xr.Dataset({"switch_factor": 0.11142, "switch_until": 0.11138})
+    assert reign(row) == ("0.11142", "0.11138")
+    assert reign(row.assign(switch_until=0.0625)) == ("0.111", "0.0625")
+
+
 def test_bars_are_drawn_the_largest_first_and_ties_to_both_sides():
     told = found().elasticities
     sizes = [abs(float(row.elasticity)) for _, row in drawn(told)]
@@ -188,8 +240,9 @@ def test_bars_are_drawn_the_largest_first_and_ties_to_both_sides():
     assert all(path.startswith("system.") for path, _ in drawn(told))
     tied = told.copy(deep=True)
     tied["tie"][0], tied["elasticity_below"][0] = True, -0.25
-    cells = list(bars_table(tied).columns[2].cells)
-    assert any("(1 % less: +0.25 %)" in str(cell) for cell in cells)
+    slope, share = (list(bars_table(tied).columns[n].cells) for n in (2, 3))
+    assert any("(1 % less: +0.25 %)" in str(cell) for cell in slope)
+    assert any("\nto 25 %" in str(cell) for cell in share)
 
 
 # ---- The command --------------------------------------------------------------------------------
@@ -238,6 +291,9 @@ def test_where_nothing_fits_it_says_what_is_missing(jaxroof):
     assert said.code == 1
     assert "No plan fits: the leanest needs" in said.words
     assert "are missing" in said.words
+    said = jaxroof(f"{ASK} --where tensor=3")
+    assert said.code == 1
+    assert "No legal plan with tensor=3. The rules of the split dropped tensor" in said.words
     told = json.loads(jaxroof(f"{less} --json -o none.png").out)
     assert told["plan"] is None
     assert told["elasticities"] == {}
@@ -276,6 +332,20 @@ def test_a_tornado_has_a_bar_to_either_side_of_what_changes(jaxroof):
     axes = plots.draw(found().elasticities).axes[0]
     widest = max(abs(bar.get_width()) for bar in axes.patches)
     assert widest == pytest.approx(float(np.abs(found().elasticities.elasticity).max()), rel=1e-9)
+
+
+def test_a_response_has_a_line_that_passes_every_dot_and_labels_that_tell_its_height():
+    moved = found().response.isel(parameter=[0])
+    axes = plots.draw(moved, "response").axes[0]
+    kept, best, _, dots = axes.lines
+    at = dict(zip(*best.get_data(), strict=True))
+    assert all(at[x] == y for x, y in zip(*dots.get_data(), strict=True))
+    assert len(at) >= len(kept.get_xdata())
+    near = moved.sel(factor=slice(0.9, 1.2))
+    axes = plots.draw(near.isel(switch=[]), "response").axes[0]
+    axes.figure.canvas.draw()
+    for axis in (axes.xaxis, axes.yaxis):
+        assert sum(bool(label.get_text()) for label in axis.get_ticklabels()) >= 3
 
 
 def test_a_map_shows_which_resource_binds_and_where_the_plan_changes():

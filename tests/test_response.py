@@ -297,6 +297,11 @@ def test_bad_questions_are_told_in_one_line(options, text):
     assert str(said.value).startswith(text)
 
 
+def test_a_plan_without_a_cost_is_told_in_one_line():
+    with pytest.raises(InputError, match="speed: not finite, or none, for a plan that fits"):
+        jr.response(lines, asked(straight((1, 1), (0, 0))), objective="speed")
+
+
 def test_plans_that_are_programs_of_their_own_are_refused():
     with pytest.raises(InputError, match="its plans are programs of their own"):
         jr.response(pipeline, pipeline.example())

@@ -20,6 +20,7 @@ from jaxroof.engine.candidates import (
 )
 from jaxroof.engine.question import Question
 from jaxroof.engine.slopes import ROOMS, slopes
+from jaxroof.errors import refusal
 from jaxroof.records import get_at
 
 BLOCK = 16
@@ -111,7 +112,10 @@ def minima(lanes: Moved) -> np.ndarray:
 
 
 def looked(lanes: Moved, blocks: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the plans of some blocks, some at a time, with [plan, parameter, factor] costs."""
+    """Yield the plans of some blocks, some at a time, with [plan, parameter, factor] costs.
+
+    Raises: InputError where a plan has no cost.
+    """
     plans = (blocks[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
     plans = plans[plans < len(lanes)]
     rows, count = len(lanes.paths), len(lanes.factors)
@@ -120,8 +124,11 @@ def looked(lanes: Moved, blocks: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
         asked = folding.everywhere(np.pad(some, (0, LOOK - len(some)), mode="edge"))
         found = np.asarray(folding.objectives(lanes.fold, *lanes.folded, asked))
         values = found[: len(some), : rows * count].reshape(-1, rows, count)
-        # folded is the objective times its sign
-        yield some, values if lanes.question.sign > 0 else -1.0 / values
+        rising = lanes.question.sign > 0  # folded is the objective times its sign
+        if not np.all(np.isfinite(values) & (rising | (values != 0.0))):
+            text = "not finite, or none, for a plan that fits; expected a number above 0 for each"
+            raise refusal(lanes.question.objective, text)
+        yield some, values if rising else -1.0 / values
 
 
 def _batches(row: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

@@ -177,4 +177,5 @@ def most_factor(question: Question, paths: Sequence[str]) -> np.ndarray:
     """Return the factor that takes each parameter to the largest value that it may have."""
     inputs = question.inputs
     largest = [field_at(inputs, path).metadata["most"] for path in paths]
-    return np.array(largest) / np.array([float(get_at(inputs, path)) for path in paths])
+    with np.errstate(over="ignore"):  # of one next to nothing
+        return np.array(largest) / np.array([float(get_at(inputs, path)) for path in paths])

@@ -6,9 +6,12 @@ import xarray as xr
 
 from jaxroof.engine.constraints import constraints
 from jaxroof.engine.response import response
+from jaxroof.engine.search import survey
 from jaxroof.engine.store import replacing, writable
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.inputs import Inputs
+from jaxroof.estimators.training.legality import RULES
+from jaxroof.estimators.training.recipe import Split
 from jaxroof.estimators.training.step import training
 from jaxroof.explained import Explanation, explain
 from jaxroof.named import model, system
@@ -21,6 +24,7 @@ from jaxroof.views.explain_json import explain_json
 from jaxroof.views.explain_words import best_sentence, explain_sentences
 from jaxroof.views.plans import SHORT
 from jaxroof.views.tables import seconds
+from jaxroof.views.words import counts_sentence
 
 CHANGE = 1.1  # of a parameter, to either side, in the tornado
 
@@ -60,8 +64,14 @@ def explain_command(
             pathlib.Path(temporary).write_text(explain_json(found), encoding="utf-8")
     if as_json:
         print(explain_json(found))
-    else:
+    elif found.steps.sizes["step"]:
         _print(found, title)
+    else:
+        refusals = {rule.name: rule.refusal for rule in RULES[Split(split)]}
+        none = survey(training, inputs, where=rules, **chosen)
+        limit, asked = float(found.best.memory_limit), [str(rule) for rule in rules]
+        say(console(), title, style="bold")
+        say(console(), counts_sentence(none, limit, refusals, asked))
     tell(output)
     return 0 if found.feasible else 1
 
@@ -110,6 +120,7 @@ def _print(found: Explanation, title: str) -> None:
         for sentence in views.rest_sentences(found.elasticities):
             say(page, sentence)
         page.print(views.binding_table(found.operations))
-        page.print(views.switches_table(found.response, found.elasticities))
+        if found.response.sizes["switch"]:
+            page.print(views.switches_table(found.response, found.elasticities))
     if found.steps.sizes["step"]:
         page.print(views.steps_table(found.steps))

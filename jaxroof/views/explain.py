@@ -20,12 +20,14 @@ NEAR = 3  # capacity steps shown to either side
 def percent(share: float) -> str:
     """Return a share in percent, in three digits.
 
-    >>> percent(0.87291), percent(0.0052049), percent(-0.02), percent(2e-6)
-    ('87.3 %', '0.52 %', '-2 %', '<0.01 %')
+    >>> percent(0.87291), percent(0.0052049), percent(-27.8), percent(2e-6)
+    ('87.3 %', '0.52 %', '-2,780 %', '<0.01 %')
     """
     value = 100.0 * share
     if 0.0 < abs(value) < 0.005:
         return "<0.01 %"
+    if abs(value) >= 1000.0:
+        return f"{value:,.0f} %"
     return f"{value:.3g} %" if abs(value) >= 1.0 else f"{round(value, 2):g} %"
 
 
@@ -50,8 +52,8 @@ def words(path: str) -> str:
 def bars_table(data: xr.Dataset) -> Table:
     """Return a bar a parameter of the machine, largest first: what one percent more of it does.
 
-    Rates and latencies have a share of the step, which sum to one; what multiplies a rate says
-    again what that says.
+    Rates and latencies have a share of the step, which sum to one where none is tied; what
+    multiplies a rate says again what that says.
     """
     table = plain_table("What 1 % more of a machine's parameter does to the step")
     table.add_column("parameter", no_wrap=True)
@@ -69,6 +71,8 @@ def bars_table(data: xr.Dataset) -> Table:
         bar.stylize("blue" if slope < 0 else "red")
         now = show(float(f"{float(row.value):.4g}"), str(row.parameter_units.values))
         share = "" if sign is None else percent(sign * slope)
+        if sign is not None and bool(row.tie):
+            share += f"\nto {percent(sign * float(row.elasticity_below))}"
         table.add_row(name_of(path), now, said, share, bar)
     return table
 
@@ -164,21 +168,31 @@ def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
     for header in ("times\ntoday", "there"):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("plan that takes over")
-    for header in ("step\nthere", "saves up to\nagainst today's", "at times\ntoday"):
+    for header in ("step\nthere", "saves\nagainst today's", "at times\ntoday"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in next_switches(data):
-        path = str(row.switch_parameter.values)
+        path, (factor, until) = str(row.switch_parameter.values), reign(row)
         unit = str(told.parameter_units.sel(parameter=path).values)
         table.add_row(
             name_of(path),
-            f"{float(row.switch_factor):.3g}",
+            factor,
             size(float(row.switch_value), unit),
             plan_said(row, data),
             seconds(float(row.switch_step_time)),
             percent(float(row.switch_gain)),
-            f"{float(row.switch_until):.3g}",
+            until,
         )
     return table
+
+
+def reign(row: xr.Dataset) -> tuple[str, str]:
+    """Return from where to where the plan of a switch is best, as multiples of today's value.
+
+    In three digits, in more where both would read the same.
+    """
+    ends = float(row.switch_factor), float(row.switch_until)
+    digits = next((n for n in range(3, 9) if f"{ends[0]:.{n}g}" != f"{ends[1]:.{n}g}"), 3)
+    return f"{ends[0]:.{digits}g}", f"{ends[1]:.{digits}g}"
 
 
 def plan_said(row: xr.Dataset, data: xr.Dataset) -> str:

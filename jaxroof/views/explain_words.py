@@ -3,13 +3,16 @@
 import xarray as xr
 
 from jaxroof.explained import Explanation
-from jaxroof.views.explain import next_switches, percent, plan_said, words
+from jaxroof.units import show
+from jaxroof.views.explain import next_switches, percent, plan_said, reign, words
 from jaxroof.views.plans import placement_words, plan_words
-from jaxroof.views.resources import LIMITS, SIGNS
+from jaxroof.views.resources import LIMITS, RESOURCES, SIGNS
 from jaxroof.views.tables import seconds, size
 from jaxroof.views.words import listing
 
 MOST = 3  # turns that are told
+LITTLE = 5e-5  # share of the step that is told as none
+MORE = {"fast_links": "bandwidth of the fast links", "slow_links": "bandwidth of the slow links"}
 
 
 def explain_sentences(found: Explanation) -> list[str]:
@@ -32,15 +35,24 @@ def best_sentence(found: Explanation) -> str:
 def _binds(found: Explanation) -> str:
     """Return the resource that takes most of the step, and what one percent of it buys."""
     step = float(found.best.step_time)
-    change = "less" if next(iter(found.limits)) == "latency" else "more"
-    (first, most), *others = [(LIMITS[n], value / step) for n, value in found.limits.items()]
+    first, second, *_ = found.limits
+    (binds, most), *others = [(LIMITS[n], value / step) for n, value in found.limits.items()]
     rest = listing([f"{name} {percent(share)}" for name, share in others if share > 0.0])
-    (second, least), *_ = others
-    after = f" (of {second}, the next: {percent(least / 100)})" if least > 0.0 else ""
+    change = f"{'less' if first == 'latency' else 'more'} {MORE.get(first, binds)}"
+    after = f" (of {LIMITS[second]}, the next: {_buys(found, second)})" if rest else ""
     return (
-        f"What binds: {first}, {percent(most)} of the {seconds(step)} step; then {rest}. "
-        f"1 % {change} {first} makes the step {percent(most / 100)} shorter{after}."
+        f"What binds: {binds}, {percent(most)} of the {seconds(step)} step"
+        f"{f'; then {rest}' if rest else ''}. "
+        f"1 % {change} makes the step {_buys(found, first)} shorter{after}."
     )
+
+
+def _buys(found: Explanation, limit: str) -> str:
+    """Return what one percent more of a resource saves, of latency one percent less."""
+    told = found.elasticities["elasticity_below" if limit == "latency" else "elasticity"]
+    paths = [path for path in told.parameter.values.tolist() if path in SIGNS]
+    own = [SIGNS[p] * float(told.sel(parameter=p)) for p in paths if RESOURCES[p] == limit]
+    return percent(sum(own) / 100)
 
 
 def _turns(found: Explanation) -> str:
@@ -76,16 +88,17 @@ def _capacity(found: Explanation) -> str:
     else:
         up = at[1]
         said = (
-            f"More {what} is worth nothing until {_gigabytes(up.value)} "
+            f"More {what} is worth nothing until {_apart(up)} "
             f"(+{_gigabytes(up.change)}), where {plan_said(up, steps)} saves "
             f"{percent(float(up.gain))}"
         )
     own = at[0]
-    spare, least = _gigabytes(-own.change), _gigabytes(own.value)
+    spare, least = _gigabytes(-own.change), _apart(own)
     if -1 not in at:
         return f"{said}; with {spare} less ({least}) the plan still fits, and none with less."
-    cost = float(at[-1].step_time) / today - 1.0
-    return f"{said}; it costs {percent(cost)} to lose more than {spare} (to less than {least})."
+    cost = percent(float(at[-1].step_time) / today - 1.0)
+    lost = f"more than {spare} (to less than {least})" if own.change else "any"
+    return f"{said}; it costs {cost} to lose {lost}."
 
 
 def _nearest(found: Explanation) -> str:
@@ -97,12 +110,16 @@ def _nearest(found: Explanation) -> str:
         span = f"{float(found.response.factor.max()):.3g} times"
         return f"No rate or latency brings another plan, up to {span} more or less."
     row = rows[0]
-    path, factor = str(row.switch_parameter.values), float(row.switch_factor)
-    gain = percent(float(row.switch_gain))
+    (factor, until), gain = reign(row), float(row.switch_gain)
+    then = f", and at {until} times saves {percent(gain)} against it"
+    if gain < LITTLE:
+        way = "up" if float(row.switch_factor) > 1.0 else "down"
+        then = f", {way} to {until} times, where both are as fast"
+    what = words(str(row.switch_parameter.values))
     return (
-        f"The plan is the best until {words(path)} is {factor:.3g} times today's: then "
-        f"{plan_said(row, found.response)} takes over, and at {float(row.switch_until):.3g} "
-        f"times saves {gain} against it. No other rate or latency changes it with a smaller move."
+        f"The plan is the best until {what} is {factor} times today's: then "
+        f"{plan_said(row, found.response)} takes over{then}. "
+        "No other rate or latency changes it with a smaller move."
     )
 
 
@@ -115,11 +132,18 @@ def _nothing(found: Explanation) -> str:
     least, limit = float(first.limit), float(best.memory_limit)
     what = words(str(steps.attrs["parameter"]))
     return (
-        f"No plan fits: the leanest needs {size(least, 'B')} of {size(limit, 'B')}: "
+        f"No plan fits: the leanest needs {size(least, 'B')} where there are {size(limit, 'B')}: "
         f"{size(least - limit, 'B')} are missing. "
         f"From {what} {_gigabytes(first.value)} on {plan_said(first, steps)} fits, "
         f"{seconds(float(first.step_time))} a step."
     )
+
+
+def _apart(step: xr.Dataset) -> str:
+    """Return the capacity of a step in three digits, in more where today's would read the same."""
+    value, today = float(step["value"]), float(step["value"] - step.change)
+    digits = next((n for n in range(3, 9) if f"{value:.{n}g}" != f"{today:.{n}g}"), 3)
+    return show(float(f"{value:.{digits}g}"), "B")
 
 
 def _gigabytes(value: xr.DataArray) -> str:

@@ -5,7 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from jaxroof.errors import refusal
 from jaxroof.views.plans import DEGREES
@@ -18,6 +18,7 @@ MOST = 6  # parameters: those that do the most
 ACROSS = 3  # panels of a row
 TOLD = ("data", "tensor", "context", "pipeline")  # that a plan is told by
 LEAST = 1e-3  # of today's time: a parameter that changes less has no panel
+NARROW = 3.0  # times the least that a panel shows: up to there no powers of ten
 HIGH = 6.0  # times today's time that a panel shows
 
 
@@ -53,6 +54,15 @@ def response(data: xr.Dataset) -> Figure:
         _panel(axes, data.isel(parameter=shown[place]), name)
         if place % ACROSS == 0:
             axes.set_ylabel(f"{words_of(name)}, times today's")
+    low, high = panels[0, 0].get_ylim()  # of all panels
+    low, high = panels[0, 0].set_ylim(max(low, 1.0 / HIGH), min(high, HIGH))
+    axis = panels[0, 0].yaxis
+    axis.set_major_formatter(FuncFormatter(_times))
+    axis.set_minor_formatter(FuncFormatter(_few))
+    if high < NARROW * low:
+        axis.set_major_locator(MaxNLocator(5))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter("{x:g}")
     kinds = [
         Line2D([], [], color=style.BLUE, linewidth=2, label="best plan, chosen anew"),
         Line2D([], [], color=style.GREY, linestyle="--", label="today's plan, kept"),
@@ -65,21 +75,19 @@ def response(data: xr.Dataset) -> Figure:
 def _panel(axes: Axes, row: xr.Dataset, name: str) -> None:
     today = float(row[name].sel(factor=1.0))
     axes.plot(row.factor, row[f"{name}_kept"] / today, color=style.GREY, linestyle="--", zorder=2)
-    axes.plot(row.factor, row[name] / today, color=style.BLUE, linewidth=2, zorder=3)
-    axes.axvline(1.0, color=style.BLACK, linewidth=0.8, zorder=1)
     mine = row.isel(switch=row.switch_parameter.values == str(row.parameter.values))
-    axes.plot(
-        mine.switch_factor, mine[f"switch_{name}"] / today,
-        "o", color=style.VERMILION, markersize=4, zorder=4,
-    )  # fmt: skip
+    at, there = mine.switch_factor.values, mine[f"switch_{name}"].values / today
+    # the line bends where another plan takes over, not only at the factors of the grid
+    factors = np.concatenate([row.factor.values, at])
+    times = np.concatenate([row[name].values / today, there])
+    order = np.argsort(factors)
+    axes.plot(factors[order], times[order], color=style.BLUE, linewidth=2, zorder=3)
+    axes.axvline(1.0, color=style.BLACK, linewidth=0.8, zorder=1)
+    axes.plot(at, there, "o", color=style.VERMILION, markersize=4, zorder=4)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    axes.set_ylim(max(low, 1.0 / HIGH), min(high, HIGH))
     axes.xaxis.set_major_formatter(FuncFormatter(_times))
-    axes.yaxis.set_major_formatter(FuncFormatter(_times))
     axes.xaxis.set_major_locator(FixedLocator(_powers(row.factor.values)))
-    axes.yaxis.set_minor_formatter(FuncFormatter(_few))
     axes.xaxis.set_minor_locator(NullLocator())
     style.grid(axes)
     axes.set_title(words_of(str(row.parameter.values).rpartition(".")[2]), fontsize=10)
@@ -98,7 +106,8 @@ def _name(axes: Axes, mine: xr.Dataset, name: str, today: float, falls: bool) ->
         held = {DEGREES[f]: int(one[f"switch_{f}"]) for f in TOLD if f"switch_{f}" in one}
         plan = " ".join(f"{short} {n}" for short, n in held.items() if n > 1)
         gain = float(one.switch_gain)
-        saves = f"\nsaves up to {gain:.1%}" if gain > LEAST else ""
+        until = float(one.switch_until)
+        saves = f"\nsaves {gain:.1%} at {until:.3g} times" if gain > LEAST else ""
         axes.annotate(
             f"{plan}\nat {float(one.switch_factor):.3g} times{saves}",
             (float(one.switch_factor), float(one[f"switch_{name}"]) / today),
@@ -113,8 +122,10 @@ def _name(axes: Axes, mine: xr.Dataset, name: str, today: float, falls: bool) ->
 
 
 def _powers(factors: np.ndarray) -> list[float]:
-    """Return the powers of two, or of four, between the ends of a span."""
+    """Return the powers of two, or of four, between the ends of a span, or both ends."""
     top = int(np.floor(np.log2(float(factors.max())) + 1e-9))
+    if top < 1:
+        return [float(factors.min()), 1.0, float(factors.max())]
     every = 1 if top < 3 else 2
     return [2.0**k for k in range(-top // every * every, top + 1, every)]
 

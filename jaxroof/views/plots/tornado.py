@@ -27,6 +27,7 @@ OTHER = style.GREY  # of what is of none of them
 MOST = 14  # bars
 LEAST = 1e-4  # change below which there is no bar
 ALIKE = 0.02  # of the longest bar: changes that differ by less look the same
+BESIDE = 0.15  # of the longest bar: the room that a number takes
 PALE = 0.45  # of bars for less of a parameter
 
 
@@ -116,10 +117,13 @@ def _draw(axes: Axes, place: int, bar: Bar, longest: float) -> None:
     for sign in (-1.0, 1.0):
         said = [v for v in ends[:2] if np.isfinite(v) and sign * v > 100 * LEAST]
         if said:
+            own = max(said, key=abs)
+            # an outline that ends where the number would stand has it behind
             far = max((sign * v for v in ends if np.isfinite(v)), default=0.0)
+            near = ALIKE * 100 * longest < far - sign * own < BESIDE * 100 * longest
             axes.annotate(
-                _signed(max(said, key=abs)),
-                (sign * far, place),
+                _signed(own),
+                (sign * far if near else own, place),
                 xytext=(4 * sign, 0),
                 textcoords="offset points",
                 ha="left" if sign > 0 else "right",
