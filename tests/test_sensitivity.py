@@ -83,8 +83,14 @@ LOOPED = ("pipeline", "limits-point", "thresholds", "growth")
 WIDE = 1e-4  # of a difference, where what is solved for has digits that are not settled
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("law", [law for law in laws() if law.id.startswith(LOOPED)])
+def looped() -> list[Any]:
+    """Return the laws whose programs loop; the slowest is held to it with -m slow."""
+    slow = {"thresholds": [pytest.mark.slow]}
+    found = [law for law in laws() if law.id.startswith(LOOPED)]
+    return [pytest.param(*law.values, id=law.id, marks=slow.get(law.id, [])) for law in found]
+
+
+@pytest.mark.parametrize("law", looped())
 def test_slopes_of_loops_are_differences(law: Law) -> None:
     """Where a program loops: the slope of a difference along a random way at random points."""
     inputs = example(law)
