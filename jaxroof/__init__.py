@@ -49,6 +49,7 @@ _HOMES = {
     "write": "jaxroof.engine.store",
     "roofline": "jaxroof.shell.cases",
     "schedule": "jaxroof.scheduled",
+    "sensitivities": "jaxroof.scaling_limits",
     "stages": "jaxroof.stage_by_stage",
     "trace": "jaxroof.traces",
     "run": "jaxroof.files",

@@ -171,6 +171,7 @@ ONLY = [  # library, the modules that may import it, by name or by room
             "jaxroof.scheduled",
             "jaxroof.explained",
             "jaxroof.designs",
+            "jaxroof.scaling_limits",
             "jaxroof.stage_by_stage",
             "jaxroof.traces",
             "jaxroof.shell.explain",

@@ -26,9 +26,10 @@ from jaxroof.formulas.data_movement import Degrees, batch_phases, phases_time
 from jaxroof.formulas.older_models import predecessor_parameters
 from jaxroof.formulas.training_scale import latency_floor
 from jaxroof.records import checked, get_at, replace_at
+from jaxroof.scaling_limits import sensitivities
 from jaxroof.settings import begin
 from jaxroof.views.limits import limits_sentences
-from jaxroof.views.sensitivities import QUANTITIES, sensitivities, sensitivity_table
+from jaxroof.views.sensitivities import QUANTITIES, sensitivity_table
 
 FOLDER = Path(__file__).parent / "golden" / "linear"
 MARKED = LimitsRecipe(detail=Detail.THRESHOLDS)
