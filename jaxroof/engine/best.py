@@ -184,7 +184,10 @@ def _read(
 def _chunk_shape(axes: Sequence[Axis], first: int, lanes: int) -> tuple[list[int], int]:
     """Return a chunk's shape and which of its machine dimensions the devices divide."""
     devices = folding.mesh().size
-    shape = chunk_shape([len(axis) for axis in axes], max(1, lanes) * devices)
+    sizes = [len(axis) for axis in axes]
+    most = chunk_shape(sizes, max(1, lanes) * devices)
+    # as even as can be: the last chunk is as long as the others
+    shape = [-(-size // -(-size // part)) for size, part in zip(sizes, most, strict=True)]
     if first == len(axes):
         return shape, 0
     shard = int(np.argmax(shape[first:]))
