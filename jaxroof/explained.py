@@ -15,13 +15,13 @@ from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import provenance
 from jaxroof.engine.points import padded
 from jaxroof.engine.response import capacity_steps, response
-from jaxroof.engine.sensitivity import default_parameters
-from jaxroof.engine.slopes import sided
+from jaxroof.engine.sensitivity import at_plan, default_parameters
+from jaxroof.engine.slopes import scaled
 from jaxroof.estimators.training.binding import contributions
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.step import memory_limit, training
-from jaxroof.records import checked, field_at, get_at, leaves, replace_at
+from jaxroof.records import checked, get_at, leaves, replace_at
 from jaxroof.settings import settle
 from jaxroof.views.plans import lacked
 from jaxroof.views.resources import LIMITS, RESOURCES, SIGNS
@@ -139,21 +139,9 @@ def _elasticities(inputs: Inputs, recipe: Recipe, there: bool) -> xr.Dataset:
     whole = [path for path, field, _ in leaves(inputs) if field.metadata["whole"]]
     lacks = {*UNTOLD, *(f"plan.{field}" for field in lacked(recipe.split.value))}
     asked = [p for p in dict.fromkeys([*default_parameters(inputs), *whole]) if p not in lacks]
-    told = sided(training, recipe, inputs, asked, training.objective)
-    fields = [field_at(inputs, path).metadata for path in asked]
-    slopes = {"elasticity": told.above / told.value[:, None]}
-    slopes["elasticity_below"] = told.below / told.value[:, None]
-    found = xr.Dataset(
-        {name: ("parameter", column[0], {"units": "1"}) for name, column in slopes.items()},
-        {
-            "parameter": asked,
-            "value": ("parameter", [float(get_at(inputs, path)) for path in asked]),
-            "parameter_units": ("parameter", [field["unit"] for field in fields]),
-            "relaxed": ("parameter", [bool(field["whole"]) for field in fields]),
-        },
-        {**provenance(training, inputs, recipe), "of": training.objective},
-    )
-    found["tie"] = ("parameter", told.tie[0])
+    found = at_plan(training, inputs, recipe, tuple(asked), training.objective)
+    found.coords["value"] = ("parameter", [float(get_at(inputs, path)) for path in asked])
+    found.attrs |= provenance(training, inputs, recipe)
     return found if there else found.isel(parameter=slice(0))
 
 
@@ -208,12 +196,10 @@ def _slopes(
 
     Each parameter moves in its own places of the columns: one pass for all of them.
     """
-    each = jnp.tile(jnp.eye(len(paths)), (1, POINTS))
+    each = jnp.tile(jnp.eye(len(paths)), (POINTS, 1))
 
     def seconds(change: jax.Array) -> Any:
-        moved = inputs
-        for number, path in enumerate(paths):
-            moved = replace_at(moved, path, get_at(moved, path) * (1.0 + change[number]))
+        moved = scaled(inputs, paths, 1.0 + change)
         return jax.tree.map(jnp.asarray, contributions(moved, recipe))
 
     return jax.jvp(seconds, (jnp.zeros_like(each),), (each,))

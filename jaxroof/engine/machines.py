@@ -16,10 +16,10 @@ from jaxroof.engine.depends import depends
 from jaxroof.engine.points import at_points
 from jaxroof.engine.prices import Market
 from jaxroof.engine.question import Question, ask
-from jaxroof.engine.slopes import slopes
+from jaxroof.engine.slopes import scaled, slopes
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.records import field_at, get_at, replace_at
+from jaxroof.records import field_at, get_at
 from jaxroof.units import show
 
 CLOSE = 1e-9  # objectives that differ by less, relative, are the same
@@ -53,11 +53,6 @@ class Task:
         """Return how many machines a search takes: always as many, so that one compile serves."""
         return max(self.starts, 2)
 
-    @property
-    def paths(self) -> list[str]:
-        """Return every path that money moves."""
-        return [path for some in self.market.together for path in some]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Book:
@@ -83,7 +78,7 @@ def measured(task: Task, plans: Mapping[str, np.ndarray], z: np.ndarray) -> tupl
         degrees = {field: column.astype(np.float64) for field, column in plans.items()}
         assert task.estimator.plan is not None
         inputs = dataclasses.replace(inputs, plan=task.estimator.plan(**degrees))
-    value, along = slopes(task.estimator, task.recipe, inputs, task.paths, task.name)
+    value, along = slopes(task.estimator, task.recipe, inputs, task.market.every, task.name)
     starts = np.cumsum([0, *map(len, market.together)])[:-1]
     slope = market.way * np.add.reduceat(along, starts, axis=1)
     worse = np.flatnonzero((slope > CLOSE * np.abs(value)[:, None]).any(axis=0))
@@ -116,7 +111,7 @@ def _plans(task: Task) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
     """Return every legal plan, or the one that is given, and what each needs."""
     estimator, recipe, inputs = task.estimator, task.recipe, task.inputs
     read = read_paths(estimator, recipe, inputs)
-    for path in task.paths:
+    for path in task.market.every:
         if path in read:
             raise refusal(path, "what a plan needs depends on it; expected a field of the machine")
     if task.searched:
@@ -137,11 +132,7 @@ def _limit(task: Task) -> tuple[int | None, float, float | None]:
         return None, 1.0, None
 
     def logarithm(z: jax.Array) -> jax.Array:
-        inputs = task.inputs
-        for number, paths in enumerate(market.together):
-            for path in paths:
-                factor = jnp.exp(market.way[number] * z[number])
-                inputs = replace_at(inputs, path, get_at(inputs, path) * factor)
+        inputs = scaled(task.inputs, market.every, jnp.exp(market.way * z)[market.field])
         return jnp.log(jnp.asarray(limit(inputs)))
 
     value, power = jax.value_and_grad(logarithm)(jnp.zeros(len(market.way)))
@@ -203,4 +194,4 @@ def question(task: Task, z: np.ndarray) -> Question:
 def columns(task: Task, z: np.ndarray) -> dict[str, np.ndarray]:
     """Return the values of every path that money moves, over some machines."""
     moved = task.market.moved(task.inputs, z)
-    return {path: get_at(moved, path) for path in task.paths}
+    return {path: get_at(moved, path) for path in task.market.every}

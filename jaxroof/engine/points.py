@@ -35,6 +35,13 @@ def padded(column: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([column, np.repeat(last, size - len(column))])
 
 
+def in_a_row(wide: Any, shape: tuple[int, ...]) -> Any:
+    """Return inputs spread over a grid of a shape as points: columns, or numbers as they are."""
+    return jax.tree.map(
+        lambda leaf: np.broadcast_to(leaf, shape).ravel() if np.ndim(leaf) else leaf, wide
+    )
+
+
 @functools.partial(jax.jit, static_argnums=(0, 1, 3))
 def evaluated(estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None) -> Any:
     """Return the report, or one result alone, of a compiled evaluation."""

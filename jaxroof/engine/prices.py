@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from jaxroof.engine.slopes import scaled
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
+from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves
 from jaxroof.units import parse
 
 KEYS = ("price", "per", "power", "with")  # of one price
@@ -35,6 +36,16 @@ class Market:
     budget: float  # [dollars]
     times_cost: bool  # whether cost times the result is to be least, or the result alone
 
+    @property
+    def every(self) -> list[str]:
+        """Return every path that money moves."""
+        return [path for some in self.together for path in some]
+
+    @property
+    def field(self) -> np.ndarray:
+        """Return the number of the field that each of these paths moves with."""
+        return np.repeat(np.arange(len(self.together)), [len(some) for some in self.together])
+
     def costs(self, z: np.ndarray) -> np.ndarray:
         """Return what each field costs [..., fields]."""
         return self.cost * np.exp(self.power * z)
@@ -53,12 +64,7 @@ class Market:
 
     def moved(self, inputs: Any, z: np.ndarray) -> Any:
         """Return the inputs of machines: their fields are scalars, or columns where z has rows."""
-        factors = self.factors(z)
-        for number, paths in enumerate(self.together):
-            for path in paths:
-                value = np.asarray(get_at(inputs, path)) * factors[..., number]
-                inputs = replace_at(inputs, path, value)
-        return inputs
+        return scaled(inputs, self.every, self.factors(z)[..., self.field])
 
 
 def market(

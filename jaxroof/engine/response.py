@@ -14,7 +14,7 @@ from jaxroof.engine.depends import depends, touched
 from jaxroof.engine.lanes import cost_of, fitting, moved, saved
 from jaxroof.engine.pareto import pareto
 from jaxroof.engine.question import Question, ask
-from jaxroof.engine.sensitivity import default_parameters, known_parameters
+from jaxroof.engine.sensitivity import known_parameters
 from jaxroof.engine.switches import NOTHING, Best, Switches, most_factor, swept, switches
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
@@ -81,8 +81,7 @@ def response(
 def _paths(question: Question, asked: Sequence[str] | None) -> tuple[str, ...]:
     """Return the parameters that move the objective and nothing that chooses or limits plans."""
     estimator, inputs = question.estimator, question.inputs
-    asked = default_parameters(inputs) if asked is None else asked
-    given = known_parameters(estimator, inputs, [asked] if isinstance(asked, str) else asked)
+    given = known_parameters(estimator, inputs, asked)
     found = depends(estimator, question.recipe, jax.tree.structure(inputs)).results
     moving = found[question.objective] - read_paths(estimator, question.recipe, inputs)
     if estimator.limit is not None:

@@ -14,10 +14,10 @@ from jaxroof.engine.candidates import listed
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import dataset, described, provenance, stacked
 from jaxroof.engine.depends import depends
-from jaxroof.engine.points import ahead, at_points
+from jaxroof.engine.points import ahead, at_points, in_a_row
 from jaxroof.engine.question import Question, ask_each, constraints_of
 from jaxroof.estimator import Estimator
-from jaxroof.records import checked, leaves, replace_at
+from jaxroof.records import checked
 from jaxroof.settings import settle
 
 
@@ -157,10 +157,7 @@ def winners(question: Question, found: Found) -> dict[str, np.ndarray]:
 def winning(question: Question, found: Found) -> Any:
     """Return the inputs with the winning plan of every point and rank, a column each."""
     shape = next(iter(found.plans.values())).shape
-    wide = spread(question.inputs, question.axes, extra=1)
-    for path, _, leaf in list(leaves(wide)):
-        if np.ndim(leaf):
-            wide = replace_at(wide, path, np.broadcast_to(leaf, shape).reshape(-1))
+    wide = in_a_row(spread(question.inputs, question.axes, extra=1), shape)
     plans = {f: np.maximum(v, 1).astype(np.float64).reshape(-1) for f, v in found.plans.items()}
     return dataclasses.replace(wide, plan=question.estimator.plan(**plans))  # type: ignore[misc]
 

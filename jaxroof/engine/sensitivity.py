@@ -8,10 +8,10 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Asked, Axis, spread
+from jaxroof.engine.axes import Asked, spread
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import Columns, attributes, stacked
-from jaxroof.engine.points import results
+from jaxroof.engine.points import in_a_row, results
 from jaxroof.engine.question import ask_each, recipes
 from jaxroof.engine.search import best_of_each, search_dataset, winning
 from jaxroof.engine.slopes import sided
@@ -67,7 +67,7 @@ def elasticities(
     options = {"axes": axes, "where": where, "objective": objective}
     every, asked = ask_each(estimator, inputs, recipe, **options)  # type: ignore[arg-type]
     name = _result(estimator, asked[0].report, of or objective)
-    paths = _parameters(estimator, asked[0].inputs, parameters)
+    paths = known_parameters(estimator, asked[0].inputs, parameters)
     pairs = best_of_each(asked)
     data = search_dataset(every, pairs)
     columns = []
@@ -93,11 +93,15 @@ def default_parameters(inputs: Any) -> tuple[str, ...]:
     return machine or tuple(path for path, field in held if not field.metadata["whole"])
 
 
-def known_parameters(estimator: Estimator, inputs: Any, paths: Sequence[str]) -> tuple[str, ...]:
-    """Return dotted paths that are numbers of the inputs.
+def known_parameters(
+    estimator: Estimator, inputs: Any, asked: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return dotted paths that are numbers of the inputs; the default ones where none are asked.
 
     Raises: InputError for one that is not, with the nearest name.
     """
+    asked = default_parameters(inputs) if asked is None else asked
+    paths = [asked] if isinstance(asked, str) else asked
     held = [path for path, _, _ in leaves(inputs)]
     plan = [f"plan.{name}" for name in estimator.plan_fields]
     for path in paths:
@@ -108,7 +112,7 @@ def known_parameters(estimator: Estimator, inputs: Any, paths: Sequence[str]) ->
         what = f"parameter of {estimator.name or 'the estimator'}"
         known = dict.fromkeys([*held, *plan])
         near = [name for name in known if name.rpartition(".")[2] == path.rpartition(".")[2]]
-        if not near and is_record(inputs, path):
+        if not near and path in {name.rpartition(".")[0] for name in held}:
             raise refusal(path, f"a record, not a number; expected {path}.FIELD")
         raise unknown("", path, what, near or known)
     if not paths:
@@ -117,20 +121,6 @@ def known_parameters(estimator: Estimator, inputs: Any, paths: Sequence[str]) ->
         if list(paths).count(path) > 1:
             raise refusal("parameters", f"{path}: given twice; expected each once")
     return tuple(paths)
-
-
-def is_record(inputs: Any, path: str) -> bool:
-    """Return whether a path is that of a whole record of the inputs."""
-    held = {path.rpartition(".")[0] for path, _, _ in leaves(inputs)}
-    return path in held
-
-
-def _parameters(estimator: Estimator, inputs: Any, asked: Sequence[str] | None) -> tuple[str, ...]:
-    if isinstance(asked, str):
-        asked = [asked]
-    return known_parameters(
-        estimator, inputs, default_parameters(inputs) if asked is None else asked
-    )
 
 
 def _result(estimator: Estimator, report: Any, asked: str | None) -> str:
@@ -160,12 +150,13 @@ def _of_table(
     axes: Asked | None,
 ) -> xr.Dataset:
     """Return a table of results at fixed plans, with their elasticities."""
-    data = tabulate(estimator, inputs, recipe, axes=axes)
     inputs, every, shapes = table_axes(estimator, checked(inputs), recipe, axes)
-    name, paths = _result(estimator, shapes, of), _parameters(estimator, inputs, parameters)
+    name = _result(estimator, shapes, of)
+    paths = known_parameters(estimator, inputs, parameters)
+    data = tabulate(estimator, inputs, recipe, axes=every)
     grid = [axis for axis in every if not axis.is_choice]
     dims, shape = tuple(axis.name for axis in grid), tuple(len(axis) for axis in grid)
-    points = flat(inputs, grid)
+    points = in_a_row(spread(inputs, grid), shape)
     columns = [
         _columns(estimator, chosen, points, paths, name, np.ones(shape, bool), dims)
         for chosen in recipes(every, recipe)
@@ -173,13 +164,12 @@ def _of_table(
     return _joined(data, stacked(every, columns), paths, inputs, name)
 
 
-def flat(inputs: Any, grid: Sequence[Axis]) -> Any:
-    """Return the inputs with every point of a grid in a row: leaves are columns, or numbers."""
-    shape = tuple(len(axis) for axis in grid)
-    return jax.tree.map(
-        lambda leaf: np.broadcast_to(leaf, shape).ravel() if np.ndim(leaf) else leaf,
-        spread(inputs, grid),
-    )
+def at_plan(
+    estimator: Estimator, inputs: Any, recipe: Any, paths: tuple[str, ...], name: str
+) -> xr.Dataset:
+    """Return the elasticities of a result at one point, whose plan is given, and nothing else."""
+    columns = _columns(estimator, recipe, inputs, paths, name, np.ones((), bool), ())
+    return _joined(xr.Dataset(), columns, paths, inputs, name)
 
 
 def _columns(

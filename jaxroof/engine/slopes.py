@@ -81,9 +81,7 @@ def along(
     """
 
     def result(change: jax.Array) -> jax.Array:
-        moved = inputs
-        for number, path in enumerate(paths):
-            moved = replace_at(moved, path, get_at(moved, path) * (1.0 + change[number]))
+        moved = scaled(inputs, paths, 1.0 + change)
         return jnp.asarray(results(estimator.evaluate(moved, recipe))[name])
 
     still = jnp.zeros(len(paths))
@@ -109,7 +107,7 @@ def sided(estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], 
         some = _taken(inputs, np.repeat(ridge, len(own)), len(value))
         one = NUDGE * np.tile(np.eye(len(paths))[own], (len(ridge), 1))
         for side, sign in ((above, 1.0), (below, -1.0)):
-            moved = _moved(some, paths, 1.0 + sign * one)
+            moved = scaled(some, paths, 1.0 + sign * one)
             each = slopes(estimator, recipe, moved, paths, name)[1]
             each = each.reshape(len(ridge), len(own), len(paths))
             side[np.ix_(ridge, own)] = each[:, np.arange(len(own)), own]
@@ -128,7 +126,7 @@ def _jump(
         slopes(
             estimator,
             recipe,
-            _moved(inputs, paths, 1.0 + sign * NUDGE * way),
+            scaled(inputs, paths, 1.0 + sign * NUDGE * way),
             paths,
             name,
             ways,
@@ -138,8 +136,8 @@ def _jump(
     return np.abs(behind - before)[:, 0]
 
 
-def _moved(inputs: Any, paths: Sequence[str], factors: np.ndarray) -> Any:
-    """Return the inputs with each parameter times a factor, or a column of them."""
+def scaled(inputs: Any, paths: Sequence[str], factors: Any) -> Any:
+    """Return the inputs with each parameter times its factor [..., parameter]."""
     for number, path in enumerate(paths):
         inputs = replace_at(inputs, path, get_at(inputs, path) * factors[..., number])
     return inputs

@@ -13,7 +13,7 @@ from jaxroof.engine.best import Progress, chunk_shape, cut, places, share
 from jaxroof.engine.dataset import Columns, dataset, described, provenance, stacked
 from jaxroof.engine.depends import touched
 from jaxroof.engine.placing import placed
-from jaxroof.engine.points import at_points, evaluated, results
+from jaxroof.engine.points import at_points, evaluated, in_a_row, results
 from jaxroof.engine.question import recipes
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
@@ -127,8 +127,5 @@ def _compiled(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[
 
 def _pointwise(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
     """Return results where points need programs of different sizes, each with all dimensions."""
-    flat = jax.tree.map(
-        lambda leaf: np.broadcast_to(leaf, shape).ravel() if np.ndim(leaf) else leaf, wide
-    )
-    found = at_points(estimator, recipe, flat)
+    found = at_points(estimator, recipe, in_a_row(wide, shape))
     return {name: values.reshape(shape) for name, values in found.items()}
