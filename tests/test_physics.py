@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
-from jaxroof.estimators.training.operations import operations
+from jaxroof.estimators.training import operations as layers
+from jaxroof.estimators.training.operations import operations, stage_send
+from jaxroof.estimators.training.step import model_flops
 from jaxroof.formulas import arithmetic, collectives, schedule
 from jaxroof.records import checked, get_at, leaves
 
@@ -202,6 +204,59 @@ def values_and_slopes_are_finite_for_any_plan(case, change):
     slopes = gradient((asked.system, asked.precision), asked, recipe)
     found = jax.tree.leaves((evaluate(asked, recipe), slopes))
     assert all(bool(np.all(np.isfinite(leaf))) for leaf in found)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=NAMES)
+def test_model_flops_are_a_sum_over_the_operations(recipe):
+    """What the operations say the model needs is the closed form, under every recipe."""
+    for name in ("gpt3-1t", "gpt3", "vit-era5"):
+        inputs = jr.Inputs(model=jr.model(name), system=jr.system("b200-nvs8"), global_batch=64.0)
+        m = inputs.model
+        weights = 4.0 * m.hidden**2 + 2.0 * m.hidden * m.feedforward
+        a_token = 2.0 * weights + 4.0 * m.sequence * m.hidden
+        expected = 3.0 * 64.0 * m.sequence * m.layers * a_token
+        found = float(model_flops(checked(inputs), recipe))
+        assert found == pytest.approx(float(expected), rel=1e-12)
+
+
+def gated(layer, core):
+    """Return the operations of a layer whose feedforward has a third matrix, a gate."""
+    plain = layers.layer_1d(layer, core)
+    return {**plain, "gate": plain["fc1"]}
+
+
+def test_an_operation_more_moves_everything_that_is_summed(monkeypatch):
+    """A gate as large as fc1: FLOP, parameters, memory and the FLOP that MFU counts all grow."""
+    inputs = jr.training.example()
+    batch, m = inputs.global_batch, inputs.model
+    before, needed = jr.training.evaluate(inputs), model_flops(inputs, jr.Recipe())
+    monkeypatch.setitem(layers.LAYER, jr.Split.ONE_D, gated)
+    after, more = jr.training.evaluate(inputs), model_flops(inputs, jr.Recipe()) - needed
+    gate = 3.0 * batch * m.layers * 2.0 * m.sequence * m.hidden * m.feedforward
+    assert float(more) == pytest.approx(float(gate), rel=1e-9)
+    ranks = float(inputs.plan.tensor * inputs.plan.pipeline * inputs.plan.data)
+    assert float((after.flops - before.flops) * ranks) == pytest.approx(float(gate), rel=1e-3)
+    assert float(after.memory_weights) > float(before.memory_weights)
+    worth = float(after.mfu * after.step_time / (before.mfu * before.step_time))
+    assert worth == pytest.approx(float(1.0 + gate / needed), rel=1e-12)
+
+
+def test_what_a_norm_keeps_is_not_what_a_stage_sends(monkeypatch):
+    """A norm that keeps nothing, or goes by another name, leaves the sends between stages alone."""
+    inputs = jr.training.example()
+    before = jr.training.evaluate(inputs)
+
+    def lean(layer, core):
+        found = layers.layer_1d(layer, core)
+        norm = found.pop("ln1")
+        return {**found, "rms1": norm._replace(work=norm.work._replace(kept=0.0))}
+
+    monkeypatch.setitem(layers.LAYER, jr.Split.ONE_D, lean)
+    after = jr.training.evaluate(inputs)
+    assert float(after.time_pipeline) == float(before.time_pipeline) > 0.0
+    assert float(after.memory_activations) < float(before.memory_activations)
+    message = stage_send(inputs, jr.Recipe(), tensor=4.0, context=1.0, microbatch=2.0)
+    assert float(message) == 2.0 * 2.0 * 2048 / 4 * 25600  # [B], by hand: w b l / t e
 
 
 def test_shards_sum_to_the_whole():

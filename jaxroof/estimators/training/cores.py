@@ -17,7 +17,7 @@ def _fused(layer: Layer) -> Operations:
     work = attention.fused(*shape, layer.vector_cost, layer.precision.activation)
     gather = layer.ranks.over_context(collectives.all_gather, 2.0 * key)
     scatter = layer.ranks.over_context(collectives.reduce_scatter, 2.0 * key)
-    return {"fusedla": LayerOperation(work, True, (gather,), (gather, scatter))}
+    return {"fusedla": LayerOperation(work, 2.0 * _product(layer), (gather,), (gather, scatter))}
 
 
 def _unfused(layer: Layer) -> Operations:
@@ -29,11 +29,16 @@ def _unfused(layer: Layer) -> Operations:
     ring = ((gather,), (gather, scatter))
     softmax = attention.softmax(sequences, queries, keys, width)
     return {
-        "logits": LayerOperation(attention.logits(*shape, width), True, *ring),
-        "softmax": LayerOperation(softmax, False),
+        "logits": LayerOperation(attention.logits(*shape, width), _product(layer), *ring),
+        "softmax": LayerOperation(softmax, None),
         "dpr_at": layer.dropout(sequences * queries * keys),
-        "attend": LayerOperation(attention.attend(*shape, width), True, *ring),
+        "attend": LayerOperation(attention.attend(*shape, width), _product(layer), *ring),
     }
+
+
+def _product(layer: Layer) -> Number:
+    """Return the FLOP of one product of dense attention, all heads of a sequence."""
+    return layer.product_flops(layer.model.hidden, layer.model.sequence)
 
 
 def _core(layer: Layer) -> tuple[tuple[Number, Number, Number, Number], Number]:
@@ -78,14 +83,15 @@ def _panels(layer: Layer) -> Operations:
     logits = attention.logits_summa(*shape, head_shard, ranks.panels, width)
     attend = attention.attend_summa(*shape, own_keys, head_shard, ranks.panels, width)
     softmax = attention.softmax(sequences, queries, own_keys, width)
+    flops = _product(layer)
     return {
         "logits": LayerOperation(
-            logits, True, (send_y, sum_x), (send_x, send_y, send_x, sum_y), panels=ranks.panels
+            logits, flops, (send_y, sum_x), (send_x, send_y, send_x, sum_y), panels=ranks.panels
         ),
-        "softmax": LayerOperation(softmax, False, (rows,), (rows,)),
+        "softmax": LayerOperation(softmax, None, (rows,), (rows,)),
         "dpr_at": layer.dropout(sequences * queries * own_keys),
         "attend": LayerOperation(
-            attend, True, (send_x, send_y), (send_y, sum_x, send_x, sum_y), panels=ranks.panels
+            attend, flops, (send_x, send_y), (send_y, sum_x, send_x, sum_y), panels=ranks.panels
         ),
     }
 

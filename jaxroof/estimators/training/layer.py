@@ -23,14 +23,19 @@ Messages = tuple[Message, ...]
 
 
 class LayerOperation(NamedTuple):
-    """One named operation of a layer."""
+    """One named operation of a layer: what a rank does, and what the model needs of it."""
 
     work: Operation
-    matrix: bool  # runs at the matrix rate, else at the vector rate
+    model_flops: Number | None  # of the whole, a sequence forward [FLOP]; None at the vector rate
     forward: Messages = ()
     backward: Messages = ()
     recomputed: bool = False  # its forward runs once more on the way back
     panels: Number | None = None  # its messages go panel by panel, behind its work
+
+    @property
+    def matrix(self) -> bool:
+        """Return whether it runs at the matrix rate, else at the vector rate."""
+        return self.model_flops is not None
 
 
 Operations = dict[str, LayerOperation]
@@ -74,15 +79,25 @@ class Layer(NamedTuple):
         """Return the bytes of a weight, an activation and a gradient."""
         return self.precision.weight, self.precision.activation, self.precision.gradient
 
+    def product_flops(self, inputs: Number, outputs: Number) -> Number:
+        """Return the FLOP of multiplying the tokens of a sequence by a whole matrix.
+
+        F = 2 D i o
+
+        Units: inputs, outputs [1] -> [FLOP].
+        Source: Chowdhery et al. 2022 (arXiv 2204.02311), appendix B: 2 FLOP a weight and token.
+        """
+        return 2.0 * self.model.sequence * inputs * outputs
+
     def bias(self, rows: Number, width: Number) -> LayerOperation:
         """Return the addition of a bias."""
-        return LayerOperation(elementwise.bias(rows, width, *self.widths), False)
+        return LayerOperation(elementwise.bias(rows, width, *self.widths), None)
 
     def dropout(self, elements: Number) -> LayerOperation:
         """Return a dropout."""
         work = elementwise.dropout(elements, self.precision.activation, self.precision.mask)
-        return LayerOperation(work, False)
+        return LayerOperation(work, None)
 
     def gelu(self, elements: Number) -> LayerOperation:
         """Return a GeLU."""
-        return LayerOperation(elementwise.gelu(elements, self.precision.activation), False)
+        return LayerOperation(elementwise.gelu(elements, self.precision.activation), None)

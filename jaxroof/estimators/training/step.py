@@ -10,7 +10,7 @@ from jaxroof.estimator import Estimator, reads
 from jaxroof.estimators.training.block import Block, block
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.legality import RULES, VERDICTS
-from jaxroof.estimators.training.operations import operations
+from jaxroof.estimators.training.operations import operations, stage_send
 from jaxroof.estimators.training.plans import placements, plans
 from jaxroof.estimators.training.recipe import Recipe, Split
 from jaxroof.estimators.training.report import Report
@@ -108,8 +108,7 @@ def hop(
     Units: degrees [1], microbatch [sequence] -> [s].
     Source: fact sheet transformer_model, section 8.
     """
-    layer = operations(inputs, recipe, tensor=tensor, context=context, microbatch=microbatch)
-    message = layer["ln1"].work.kept
+    message = stage_send(inputs, recipe, tensor=tensor, context=context, microbatch=microbatch)
     return collectives.point_to_point(message, 2.0, fast_pipeline, *links(inputs.system))
 
 
@@ -132,19 +131,18 @@ def memory_limit(inputs: Inputs) -> Number:
     return inputs.system.hbm_capacity * inputs.system.hbm_usable
 
 
-def model_flops(inputs: Inputs) -> Number:
+def model_flops(inputs: Inputs, recipe: Recipe) -> Number:
     """Return the matrix FLOP that one step needs, whatever the plan: the numerator of the MFU.
 
-    F = 3 G D (2 L (4 E^2 + 2 E F) + 4 L^2 E)
+    F = 3 G L (sum of what the model needs of each operation of a layer)
 
     Assumes: backward costs twice forward; dense attention; nothing computed again counts.
     Units: -> [FLOP].
     Source: Chowdhery et al. 2022 (arXiv 2204.02311), appendix B: 6 N + 12 D E L FLOP a token.
     """
-    model = inputs.model
-    weights = 4.0 * model.hidden * model.hidden + 2.0 * model.hidden * model.feedforward
-    scores = 4.0 * model.sequence * model.hidden
-    return 3.0 * inputs.global_batch * model.sequence * model.layers * (2.0 * weights + scores)
+    layer = operations(inputs, recipe, tensor=1.0, microbatch=1.0)
+    needed = (o.model_flops for o in layer.values() if o.model_flops is not None)
+    return 3.0 * inputs.global_batch * inputs.model.layers * sum(needed)
 
 
 def step(
@@ -195,7 +193,7 @@ def step(
         time_pipeline=time_pipeline,
         time_bubble=time_bubble,
         flops=block.flops * course.runs,  # Q11: vector FLOP of the fused kernel inflated
-        mfu=model_flops(inputs) / (step_time * gpus * system.matrix_flops),
+        mfu=model_flops(inputs, recipe) / (step_time * gpus * system.matrix_flops),
         training_days=model.training_tokens
         / model.sequence
         * step_time
