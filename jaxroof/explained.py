@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -74,16 +74,18 @@ def explain(
     *,
     where: str | Iterable[str | Constraint] = (),
     span: float = 16.0,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> Explanation:
     """Return what binds the best training step of a machine, by how much, and where that changes.
 
     Arguments: ``inputs`` with a cluster size (a plan in them is not read: the best is found);
     ``where`` constrains plans; parameters are moved from 1/``span`` to ``span`` times what they
-    are today; ``settings`` are fields of the inputs or the recipe.
+    are today; ``settings`` and ``more`` are fields of the inputs or the recipe.
     Raises: InputError for anything that is not a search of one machine.
     """
-    inputs, choices = settle(inputs, recipe or training.recipe, settings, training.names)
+    chosen = {**(settings or {}), **more}
+    inputs, choices = settle(inputs, recipe or training.recipe, chosen, training.names)
     inputs = dataclasses.replace(checked(inputs), plan=None)
     rules = [where] if isinstance(where, str) else list(where)
     with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side

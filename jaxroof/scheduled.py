@@ -75,7 +75,8 @@ def schedule(
     first: float = 0.0,
     last: float = 0.0,
     sends: Sends | str = Sends.OVERLAPPED,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return what a training step takes and needs under each of several pipeline schedules.
 
@@ -83,13 +84,15 @@ def schedule(
     "plan.tensor": 4, ...}``); ``chunks`` stages a device where a schedule has several; ``first``
     and ``last`` are what the first and the last stage have more in time and weights, in layers'
     worth (0.1 for an embedding, 0.8 for a head); ``sends`` between stages are ``"overlapped"``
-    with work, ``"blocking"`` or ``"free"``; ``settings`` are fields of the inputs or the recipe.
+    with work, ``"blocking"`` or ``"free"``; ``settings`` and ``more`` are fields of the inputs or
+    the recipe.
     Returns: a Dataset over ``schedule`` and ``device``. A schedule that does not allow the plan
     stays, its numbers missing, with its ``reason``. DualPipe holds every weight twice.
     Raises: InputError for what is unknown, out of range or no legal plan, and where no schedule
     allows the plan.
     """
-    asked = question(inputs, recipe, settings, chunks, first, last, sends)
+    chosen = {**(settings or {}), **more}
+    asked = question(inputs, recipe, chosen, chunks, first, last, sends)
     names = named([schedules] if isinstance(schedules, str) else schedules)
     found: dict[str, Mapping[str, Any]] = {}
     reasons: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import inspect
 import io
 import os
 import pathlib
@@ -606,6 +607,52 @@ def test_bad_input_is_one_line_and_status_two(line, fragment, jaxroof, tmp_path)
     assert said.err.count("\n") == 1
     assert fragment in said.err
     assert sorted(tmp_path.iterdir()) == before
+
+
+ARGUMENTS = sorted(  # of every public function, none of which is a field of the inputs
+    {
+        name
+        for function in map(jr.__getattr__, jr.__all__)
+        if inspect.isfunction(function)
+        for name in inspect.signature(function).parameters
+    }
+    - {*PLAN}
+)
+SETTING = {  # commands that take settings, none of which is an argument of the function behind
+    "search": f"search {QUESTION}",
+    "uncertain": f"search {QUESTION} --uncertain ranges.toml",
+    "compare": f"compare {QUESTION}",
+    "pareto": f"pareto {QUESTION}",
+    "explain": f"explain {QUESTION}",
+    "schedule": f"schedule {MACHINE} --batch 4096 --plan dp=64,tp=4,pp=8",
+    "layers": f"layers {MACHINE} --plan tp=4",
+    "trace": "trace --model mlp-xs --system distir-a --plan pp=2 -o trace.json",
+    "evaluate": "evaluate training rows.csv",
+    "roofline": "roofline --op matmul --shape B=1,D=8,F=8 --system tpu-v5e",
+}
+
+
+@pytest.mark.parametrize("command", [*SETTING, "run"])
+def test_no_setting_is_taken_for_an_argument(command, jaxroof, tmp_path):
+    """What --set or [set] names is a field or a choice, whatever the arguments of functions are."""
+    columns = "model,system,gpus,global_batch,dp,tp,pp,microbatch"
+    row = "gpt3-1t,h200-nvs4,2048,4096,64,4,8,1"
+    (tmp_path / "rows.csv").write_text(f"{columns}\n{row}\n")
+    ranges = '[distributions]\n"system.matrix_efficiency" = ["70 %", "90 %"]\n'
+    (tmp_path / "ranges.toml").write_text(ranges)
+    sweep = SWEEP.format(gpus=2048, capacity="80 GB")
+    assert {"top", "where", "objective", "axes", "inputs", "recipe", "estimator", "span"} <= {
+        *ARGUMENTS
+    }
+    for name in ARGUMENTS:
+        (tmp_path / "sweep.toml").write_text(f"{sweep}[set]\n{name} = 1\n")
+        said = jaxroof(
+            "run sweep.toml" if command == "run" else f"{SETTING[command]} --set {name}=1"
+        )
+        assert (said.code, said.out) == (2, ""), name
+        assert said.err.startswith("jaxroof: "), said.err
+        assert said.err.count("\n") == 1, said.err
+        assert name in said.err
 
 
 def test_bad_input_from_a_clean_process_shows_no_traceback(tmp_path):

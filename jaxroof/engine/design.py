@@ -40,7 +40,8 @@ def design(
     times_cost: bool = False,
     starts: int = 16,
     where: str | Iterable[str | Constraint] = (),
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return the machine that a budget should buy, with the plan that is best on it.
 
@@ -64,7 +65,7 @@ def design(
     within them holds a plan.
     """
     task = _task(
-        estimator, inputs, recipe, minimise, where, starts, settings,
+        estimator, inputs, recipe, minimise, where, starts, {**(settings or {}), **more},
         prices=prices, bounds=bounds, budget=budget, fixed=fixed, times_cost=times_cost,
     )  # fmt: skip
     plans = book(task)

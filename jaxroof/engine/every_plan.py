@@ -38,7 +38,8 @@ def plans(
     *,
     axes: Asked | None = None,
     where: str | Iterable[str | Constraint] = (),
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return every plan that a study of each point of a grid tries, the refused ones with why.
 
@@ -48,7 +49,7 @@ def plans(
     Raises: InputError for anything that is not a grid of this estimator, or holds no plan.
     """
     recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
+    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
     listed = every(estimator, inputs, recipe, axes=axes, where=where)
     return evaluated(estimator, listed, recipe, listed.axis, slice(None))
 

@@ -25,7 +25,8 @@ def pareto(
     axes: Asked | None = None,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return the plans where more memory buys speed, leanest first: a stair each.
 
@@ -40,7 +41,13 @@ def pareto(
     Raises: InputError for anything that is not a grid of an estimator whose plans need something.
     """
     every, asked = ask_each(
-        estimator, inputs, recipe, axes=axes, where=where, objective=objective, **settings
+        estimator,
+        inputs,
+        recipe,
+        axes=axes,
+        where=where,
+        objective=objective,
+        settings={**(settings or {}), **more},
     )
     if not estimator.need:
         raise InputError(f"{estimator.name or 'estimator'}: its plans need nothing; use search")

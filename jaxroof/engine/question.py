@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -66,11 +66,11 @@ def ask_each(
     objective: str | None = None,
     top: int = 1,
     placements: bool = False,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[Axis, ...], list[Question]]:
     """Return the axes of a search, and a checked search for each choice of the recipe on them."""
     recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
+    inputs, recipe = settle(inputs, recipe, settings or {}, estimator.names)
     inputs = dataclasses.replace(checked(inputs), plan=None) if estimator.plan else checked(inputs)
     if top < 1:
         raise InputError(f"top: expected a whole number of at least 1, given {top}")

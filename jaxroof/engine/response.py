@@ -42,7 +42,8 @@ def response(
     span: float = 16.0,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return how the best over all plans moves with each parameter, and every switch of plans.
 
@@ -63,7 +64,8 @@ def response(
     """
     if estimator.sizing is not None:
         raise InputError(f"{estimator.name}: its plans are programs of their own; use search")
-    question = ask(estimator, inputs, recipe, where=where, objective=objective, **settings)
+    chosen = {**(settings or {}), **more}
+    question = ask(estimator, inputs, recipe, where=where, objective=objective, settings=chosen)
     if not 1.0 < span <= 1e6:
         raise refusal("span", f"expected a factor above 1 and at most 1e6, given {span!r}")
     paths = _paths(question, parameters)
@@ -167,7 +169,8 @@ def capacity_steps(
     *,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return what more capacity buys and less costs, seen from the machine that is there.
 
@@ -182,10 +185,10 @@ def capacity_steps(
     Where nothing fits today, step 1 is the first that would and gains are NaN.
     Raises: InputError for what is no search, and for plans that nothing limits.
     """
-    options = {"where": where, "objective": objective, **settings}
-    question = ask(estimator, inputs, recipe, **options)
+    chosen = {**(settings or {}), **more}
+    question = ask(estimator, inputs, recipe, where=where, objective=objective, settings=chosen)
     path = _capacity(question)
-    data = pareto(estimator, inputs, recipe, **options)
+    data = pareto(estimator, inputs, recipe, where=where, objective=objective, settings=chosen)
     need = data[estimator.need].values
     value = _holding(question, path, need)
     today = float(get_at(question.inputs, path))

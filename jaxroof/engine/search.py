@@ -1,7 +1,7 @@
 """Search: the best plans of every machine of a grid, and every plan of one machine."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -32,7 +32,8 @@ def search(
     top: int = 1,
     placements: bool = False,
     progress: Progress | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return the best plans at every point of a grid of machines.
 
@@ -40,8 +41,8 @@ def search(
     to choices (or a name to several paths that move together); ``where`` constrains plan fields
     (``"tensor<=8,pipeline=4"``); ``objective`` names a result, improved in its own direction;
     ``top`` keeps the best k splits, each with its best placement, or the best k plans with
-    ``placements``; ``progress`` is told (done, all) combinations; ``settings`` are fields of the
-    inputs or of the recipe.
+    ``placements``; ``progress`` is told (done, all) combinations; ``settings`` and
+    ``more`` are fields of the inputs or of the recipe.
     Ties within 1e-12 go to the leaner plan, then to the smaller tuple: an objective that no
     placement moves, such as memory, does not choose the faster one.
     Returns: a Dataset over the axes (and ``rank`` where top > 1) of the winners' plan fields and
@@ -58,7 +59,7 @@ def search(
         objective=objective,
         top=top,
         placements=placements,
-        **settings,
+        settings={**(settings or {}), **more},
     )
     return search_dataset(every, best_of_each(asked, progress))
 
@@ -168,7 +169,8 @@ def survey(
     recipe: Any = None,
     *,
     where: str | Iterable[str | Constraint] = (),
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return every legal plan of one machine, feasible or not, in the order of the plan's fields.
 
@@ -177,7 +179,7 @@ def survey(
     Raises: InputError for anything that is not a point of this estimator.
     """
     recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
+    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
     inputs = dataclasses.replace(checked(inputs), plan=None)
     chosen = constraints_of(estimator, where)
     legal, refused = listed(estimator, inputs, recipe, chosen)

@@ -1,7 +1,7 @@
 """What matters: how a result answers to every parameter, exactly, over whole grids."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -38,7 +38,8 @@ def elasticities(
     axes: Asked | None = None,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return the elasticities of a result at every point of a grid, exact by derivative.
 
@@ -59,7 +60,7 @@ def elasticities(
     grid of this estimator.
     """
     recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
+    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
     if estimator.candidates is None or getattr(inputs, "plan", None) is not None:
         if objective is not None or where:
             raise InputError("objective, where: of a search; expected inputs without a plan")

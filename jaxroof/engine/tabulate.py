@@ -1,7 +1,7 @@
 """Tabulate: every point of a grid, each term computed once for what it depends on."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -32,19 +32,20 @@ def tabulate(
     axes: Asked | None = None,
     placement: str = "given",
     progress: Progress | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return every result at every point of a grid, legal or not.
 
     Arguments: ``axes`` as in ``search``, plan fields included (``"plan.tensor"``); ``placement``
     is that of the plan, ``"given"``, or the ``"best"`` for each plan, fitting or not; ``settings``
-    are fields of the inputs or of the recipe.
+    and ``more`` are fields of the inputs or of the recipe.
     Returns: a Dataset over the axes of every result and of the plan's fields; what an axis does not
     touch lacks its dimension.
     Raises: InputError for anything that is not a grid of this estimator's inputs.
     """
     recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
+    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
     inputs = checked(inputs)
     inputs, every, shapes = table_axes(estimator, inputs, recipe, axes)
     grid = [axis for axis in every if not axis.is_choice]

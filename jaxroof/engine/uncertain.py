@@ -51,7 +51,8 @@ def uncertain(
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
     top: int = 10,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return how far a result is spread by uncertain inputs, and what to do about it.
 
@@ -69,7 +70,7 @@ def uncertain(
     what they need, and for anything that is not a search of this estimator.
     """
     recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
+    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
     inputs = checked(inputs)
     draws = _draws(inputs, distributions, samples, seed)
     if SAMPLE in (axes or {}):

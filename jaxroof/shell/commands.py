@@ -132,7 +132,12 @@ def _search(
     answers = []
     for size in sizes:
         question = ask(
-            training, inputs, where=rules, objective=objective, top=top, gpus=size, **chosen
+            training,
+            inputs,
+            where=rules,
+            objective=objective,
+            top=top,
+            settings={"gpus": size, **chosen},
         )
         answers.append(_answer(question, placements, mine))
     if output is not None:

@@ -52,12 +52,12 @@ def explain_command(
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     chosen = {**settings(sets, SAID), "gpus": count, "global_batch": sequences, "split": split}
     rules = constraints(where, PLAN_FIELDS, SHORT)
-    found = explain(inputs, where=rules, span=reach, **chosen)
+    found = explain(inputs, where=rules, span=reach, settings=chosen)
     title = f"{model_name} on {count:,} x {system_name}, batch {sequences:,}, {split}"
     if is_picture(output) and not found.feasible:
         output = None  # nothing to draw
     if output is not None and is_picture(output):
-        moved = response(training, inputs, where=rules, span=CHANGE, **chosen)
+        moved = response(training, inputs, where=rules, span=CHANGE, settings=chosen)
         _draw(output, moved, found, title)
     elif output is not None:
         with replacing(output) as temporary:
@@ -68,7 +68,7 @@ def explain_command(
         _print(found, title)
     else:
         refusals = {rule.name: rule.refusal for rule in RULES[Split(split)]}
-        none = survey(training, inputs, where=rules, **chosen)
+        none = survey(training, inputs, where=rules, settings=chosen)
         limit, asked = float(found.best.memory_limit), [str(rule) for rule in rules]
         say(console(), title, style="bold")
         say(console(), counts_sentence(none, limit, refusals, asked))

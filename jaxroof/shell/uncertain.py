@@ -54,11 +54,18 @@ def uncertain_command(
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     chosen: dict[str, Any] = {"global_batch": whole("--batch", batch), "split": split}
     chosen |= settings(sets, SAID)
-    given = {"where": constraints(where, PLAN_FIELDS, SHORT), "objective": objective, **chosen}
-    ask(training, inputs, gpus=sizes[0], top=top, **given)  # what is wrong is not in the file
-    several: dict[str, Any] = {"axes": {"gpus": sizes}} if len(sizes) > 1 else {"gpus": sizes[0]}
+    first = {**chosen, "gpus": sizes[0]}
+    given: dict[str, Any] = {
+        "where": constraints(where, PLAN_FIELDS, SHORT),
+        "objective": objective,
+    }
+    ask(training, inputs, top=top, settings=first, **given)  # what is wrong is not in the file
+    if len(sizes) > 1:
+        given |= {"axes": {"gpus": sizes}, "settings": chosen}
+    else:
+        given |= {"settings": first}
     with named(file):
-        data = uncertain(training, inputs, top=max(top, 10), **written, **several, **given)
+        data = uncertain(training, inputs, top=max(top, 10), **written, **given)
     counts = ", ".join(f"{size:,}" for size in sizes)
     aim = str(data.attrs["objective"]).replace("_", " ")
     machine = f"{model_name} on {counts} x {system_name}, {split}"

@@ -59,7 +59,7 @@ def compare_command(
     axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
     axes |= {"gpus": sizes} if len(sizes) > 1 else {}
     axes |= {"system": {name: inputs.system for name, inputs in held.items()}, "split": kinds}
-    data = search(training, start, axes=axes, where=rules, **chosen)
+    data = search(training, start, axes=axes, where=rules, settings=chosen)
     about = {"units": "B", "long_name": "Memory that a step may fill"}
     limits = [float(memory_limit(inputs)) for inputs in held.values()]
     data["memory_limit"] = ("system", np.array(limits), about)
@@ -106,7 +106,7 @@ def pareto_command(
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     data = pareto(
         training, inputs, axes={"gpus": sizes}, where=rules,
-        global_batch=sequences, split=_split(split), **chosen,
+        settings={"global_batch": sequences, "split": _split(split), **chosen},
     )  # fmt: skip
     joined = ", ".join(f"{n:,}" for n in sizes)
     data.attrs["title"] = (

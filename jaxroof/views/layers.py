@@ -1,5 +1,6 @@
 """The operations of one layer, as a Dataset and as a table."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -16,7 +17,13 @@ from jaxroof.settings import settle
 from jaxroof.views.tables import plain_table
 
 
-def layers(inputs: Inputs, recipe: Any = None, **settings: Any) -> xr.Dataset:
+def layers(
+    inputs: Inputs,
+    recipe: Any = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
     """Return one row an operation of one layer and one microbatch, under the plan of the inputs.
 
     Returns: a Dataset over ``operation`` of FLOP, bytes, messages and seconds in both directions
@@ -24,7 +31,7 @@ def layers(inputs: Inputs, recipe: Any = None, **settings: Any) -> xr.Dataset:
     Raises: InputError for inputs without a plan, or out of range.
     """
     recipe = training.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings, training.names)
+    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, training.names)
     inputs = checked(inputs)
     reports = jax.jit(layer_reports, static_argnums=1)(inputs, recipe)
     columns = {

@@ -73,7 +73,11 @@ FLAGS = ("there_forward", "there_backward", "fast")
 
 
 def unfused_layers(
-    inputs: Inputs | Mapping[str, Any], recipe: Any = None, **settings: Any
+    inputs: Inputs | Mapping[str, Any],
+    recipe: Any = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> xr.Dataset:
     """Return one row an operator of the MLP block, then of the attention block, of one layer.
 
@@ -86,7 +90,8 @@ def unfused_layers(
     made = unfused.recipe
     if isinstance(inputs, Mapping):
         inputs, made = asking(unfused, inputs)
-    inputs, recipe = settle(inputs, made if recipe is None else recipe, settings, unfused.names)
+    chosen = {**(settings or {}), **more}
+    inputs, recipe = settle(inputs, made if recipe is None else recipe, chosen, unfused.names)
     inputs = checked(inputs)
     found = jax.jit(blocks, static_argnums=1)(inputs, recipe)
     rows = [one for name in BLOCK_NAMES for one in found[name]]
