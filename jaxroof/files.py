@@ -155,7 +155,8 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     varied = axes(table(written, "axes"), folder=path.parent)
     inputs = _inputs(written, path.parent, estimator, varied)
     settings = _settings(written, estimator)
-    placement = settings.pop("placement", None)
+    placement = text(settings, "placement", "") if "placement" in settings else None
+    settings.pop("placement", None)
     given = set(estimator.plan_fields) & set(settings)
     moved = any(name.startswith("plan.") for name in paths_of(varied))
     own = bool(given) or (moved and placement is not None)

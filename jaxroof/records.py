@@ -184,6 +184,9 @@ def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> n
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{where}: {value!r} is not a number; expected {_range(field)}") from None
+    except OverflowError:
+        said = "a whole number that no float holds"
+        raise InputError(f"{where}: expected {_range(field)}, given {said}") from None
     if np.asarray(value).dtype == bool:
         said = str(value).lower()
         raise InputError(f"{where}: {said} is not a number; expected {_range(field)}")

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -31,6 +32,9 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError("not valid TOML: nested too deeply") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"not valid TOML: {error}") from None
+    except ValueError:  # of Python, which reads no integer of more digits
+        most = sys.get_int_max_str_digits()
+        raise InputError(f"a whole number of more than {most:,} digits; expected fewer") from None
 
 
 def axes(written: Mapping[str, Any], folder: pathlib.Path) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def table(written: Mapping[str, Any], key: str) -> dict[str, Any]:
     """
     found = written.get(key, {})
     if not isinstance(found, dict):
-        raise refusal(key, f"expected a table, given {found!r}")
+        raise refusal(key, f"expected a table, given {found!r:.60}")
     return found
 
 
@@ -92,7 +96,7 @@ def text(written: Mapping[str, Any], key: str, default: str) -> str:
     """
     found = written.get(key, default)
     if not isinstance(found, str):
-        raise refusal(key, f"expected a text, given {found!r}")
+        raise refusal(key, f"expected a text, given {found!r:.60}")
     return found
 
 
@@ -133,7 +137,7 @@ def typed(
         flag = isinstance(value, bool) and kind is not bool
         if flag or not isinstance(value, kind):
             where = f"{table}.{key}" if table else key
-            raise refusal(where, f"expected {_kind_words(kind)}, given {value!r}")
+            raise refusal(where, f"expected {_kind_words(kind)}, given {value!r:.60}")
 
 
 def _kind_words(kind: Any) -> str:

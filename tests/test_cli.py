@@ -25,6 +25,7 @@ from jaxroof.shell import commands, runs
 
 ROOT = pathlib.Path(__file__).parents[1]
 MACHINE = "--model gpt3-1t --system h200-nvs4"
+HUGE = "9" * 400  # more than a float holds
 QUESTION = f"{MACHINE} --gpus 2048 --batch 4096"
 HEADLINE = f"search {QUESTION} --split 1d"
 PLAN = [
@@ -521,6 +522,13 @@ BAD = [  # arguments, a part of the one line
     (f"search {QUESTION} --within x", "--within: not a finite number, given 'x'"),
     (f"search {QUESTION} --within -1%", "--within: expected a share of at least 0"),
     (f"search {QUESTION} --within '2 GB'", "--within: 'GB' is not a plain number"),
+    (f"search {MACHINE} --gpus {HUGE} --batch 8", "--gpus: not a finite number, given '999"),
+    (f"search {MACHINE} --gpus 8 --batch {HUGE}", "--batch: not a finite number, given '999"),
+    (f"search {QUESTION} --top {HUGE}", "top: expected at most 1,000,000 plans"),
+    (f"search {QUESTION} --mine tp={HUGE}", "--mine: tp: not a finite number, given '999"),
+    (f"search {QUESTION} --set model.layers={HUGE}", "model.layers: not a finite number"),
+    (f"search {QUESTION} --where tensor={HUGE * 11}", "tensor: expected a whole number of at most"),
+    (f"layers {MACHINE} --plan tp={HUGE}", "--plan: tp: not a finite number, given '999"),
     # constraints, objectives
     (f"search {QUESTION} --where tensr=8", "where: tensr: no such plan field. Did you mean"),
     (f"search {QUESTION} --where tensor", "where: 'tensor' is not a constraint; expected FIELD"),

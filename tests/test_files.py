@@ -26,6 +26,7 @@ SWEEPS = sorted((pathlib.Path(__file__).parents[1] / "sweeps").glob("*.toml"))
 NUMBERS = itertools.count()  # of modules that tests write
 RTOL = 1e-12  # the same numbers by another way
 
+HUGE = "9" * 400  # more than a float holds
 GOOD = {
     "model": '"gpt3-1t"',
     "system": '"b200-nvs8"',
@@ -155,6 +156,16 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
     ("a list", toml(set='{ "system.nics" = [1, 2] }'), ["system.nics"]),
     ("a record", toml(set="{ system = 1 }"), ["system: a record, not a number, given 1"]),
     ("below a number", toml(set='{ "gpus.x" = 1 }'), ["gpus.x"]),
+    ("huge gpus", toml(plan=f"{{ gpus = {HUGE} }}"), ["gpus: expected a whole number above 0"]),
+    ("huge rank", toml(plan=f"{{ tensor = {HUGE} }}"), ["plan.tensor: not a finite number"]),
+    ("huge field", toml(set=f'{{ "model.layers" = -{HUGE} }}'), ["model.layers: expected a whole"]),
+    ("huge value", toml(axes=f"gpus = [{HUGE}]"), ["gpus: not a finite number, given 999"]),
+    ("huge count", toml(axes=f"gpus = {{ from = 1, to = 8, count = {HUGE} }}"), ["at most 10,000"]),
+    ("huge top", toml(search=f"{{ top = {HUGE} }}"), ["top: expected at most 1,000,000 plans"]),
+    ("huge rule", toml(search=f'{{ where = "tensor<={HUGE}" }}'), ["tensor: expected a", "digits"]),
+    ("huge title", toml(title=HUGE), ["title: expected a text, given 999"]),
+    ("larger than Python reads", toml(title=HUGE * 11), ["more than 4,300 digits"]),
+    ("placement no text", toml(plan="{ tensor = 8, placement = 3 }"), ["placement: expected"]),
     ("half a rank", toml(plan="{ tensor = 1.5 }"), ["plan.tensor: expected a whole number"]),
     ("no rank", toml(plan="{ tensor = 0 }"), ["plan.tensor: expected a whole number above 0"]),
     ("rank a list", toml(plan="{ tensor = [1] }"), ["plan.tensor: not a finite number"]),

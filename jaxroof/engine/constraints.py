@@ -18,6 +18,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+MOST_DIGITS = 18  # more than any degree has
 _FORM = re.compile(r"\s*([A-Za-z_]\w*)\s*(<=|>=|!=|==|=|<|>)\s*(\S+)\s*")
 
 
@@ -63,6 +64,9 @@ def _constraint(text: str, fields: list[str], short: Mapping[str, str]) -> Const
     field = short.get(name, name)
     if field not in fields:
         raise unknown("where", name, "plan field", [*fields, *short])
+    if len(number) > MOST_DIGITS:
+        what = f"expected a whole number of at most {MOST_DIGITS} digits"
+        raise InputError(f"where: {field}: {what}, given {number[:MOST_DIGITS]!r} and more")
     if not (number.isascii() and number.isdigit()):
         raise InputError(f"where: {field}: {number!r} is not a whole number; expected such as 8")
     return Constraint(field, comparison, int(number))

@@ -16,6 +16,8 @@ from jaxroof.estimator import Estimator
 from jaxroof.records import Absent, answering, checked, get_at, is_quantity
 from jaxroof.settings import settle
 
+MOST_PLANS = 1_000_000  # that one search lists, best first
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Question:
@@ -74,6 +76,8 @@ def ask_each(
     inputs = dataclasses.replace(checked(inputs), plan=None) if estimator.plan else checked(inputs)
     if top < 1:
         raise InputError(f"top: expected a whole number of at least 1, given {top}")
+    if top > MOST_PLANS:
+        raise refusal("top", f"expected at most {MOST_PLANS:,} plans, given more")
     if estimator.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
     for path in sorted(paths_of(axes)):

@@ -50,7 +50,7 @@ def tabulate(
     inputs, every, shapes = table_axes(estimator, inputs, recipe, axes)
     grid = [axis for axis in every if not axis.is_choice]
     if placement not in PLACEMENTS:
-        raise unknown("placement", placement, "placement", PLACEMENTS)
+        raise unknown("placement", str(placement), "placement", PLACEMENTS)
     chosen = recipes(every, recipe)
     parts = []
     for number, one in enumerate(chosen):
