@@ -25,7 +25,6 @@ _HOMES = {
     "Recipe": "jaxroof.estimators.training.recipe",
     "Split": "jaxroof.estimators.training.recipe",
     "Attention": "jaxroof.estimators.training.recipe",
-    "Convention": "jaxroof.estimators.training.recipe",
     "training": "jaxroof.estimators.training.step",
     "layers": "jaxroof.views.layers",
     "unfused_layers": "jaxroof.views.unfused",

@@ -1,6 +1,5 @@
 """One question to one estimator, by name: settings in, a Dataset out."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from jaxroof.engine.tabulate import tabulate
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
-from jaxroof.settings import begin, choice, choices_of
+from jaxroof.settings import begin, choices_of, choose, former_of
 from jaxroof.settings import paths_of as fields_of
 
 
@@ -49,18 +48,18 @@ def asking(
     Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
     """
     recipe, choices = estimator.recipe, choices_of(estimator.recipe)
-    chosen = {key: choice(recipe, key, value) for key, value in settings.items() if key in choices}
-    rest = {key: value for key, value in settings.items() if key not in choices}
+    known = {*choices, *former_of(recipe)}
+    recipe = choose(recipe, {key: value for key, value in settings.items() if key in known})
+    rest = {key: value for key, value in settings.items() if key not in known}
     if isinstance(axes, Mapping):
         for key in estimator.names:
             values = axes.get(key)
-            known = any(path == key or path.startswith(f"{key}.") for path in rest)
-            if isinstance(values, list | tuple) and len(values) > 0 and not known:
+            there = any(path == key or path.startswith(f"{key}.") for path in rest)
+            if isinstance(values, list | tuple) and len(values) > 0 and not there:
                 rest[key] = values[0]
     fields = dict(fields_of(estimator.inputs))
     told = [*choices, *sorted(fields, key=lambda path: path.count("."))]
     for key in rest:
         if key not in fields:
             raise unknown("", key, f"field of {estimator.inputs.__name__}", told)
-    inputs = begin(estimator.inputs, rest, estimator.names, moved=paths_of(axes))
-    return inputs, (dataclasses.replace(recipe, **chosen) if chosen else recipe)
+    return begin(estimator.inputs, rest, estimator.names, moved=paths_of(axes)), recipe

@@ -23,10 +23,10 @@ def settle(
 
     Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
     """
-    choices = choices_of(recipe)
+    choices, former = choices_of(recipe), former_of(recipe)
     for key, value in settings.items():
-        if key in choices:
-            recipe = dataclasses.replace(recipe, **{key: choice(recipe, key, value)})
+        if key in choices or key in former:
+            recipe = choose(recipe, {key: value})
             continue
         known = [f.name for f in dataclasses.fields(inputs)]
         if "." not in key and key not in known:
@@ -40,6 +40,23 @@ def settle(
 def choices_of(recipe: Any) -> list[str]:
     """Return the names of a recipe's structural choices."""
     return [f.name for f in dataclasses.fields(recipe)] if recipe is not None else []
+
+
+def former_of(recipe: Any) -> Mapping[str, str]:
+    """Return choices that files of earlier versions make, with the one value that each had."""
+    former: Mapping[str, str] = getattr(recipe, "FORMER", {})
+    return former
+
+
+def choose(recipe: Any, chosen: Mapping[str, Any]) -> Any:
+    """Return a recipe with choices made by name; one that earlier versions had changes nothing.
+
+    Raises: InputError for another value than a choice has, with the nearest.
+    """
+    members = {key: choice(recipe, key, value) for key, value in chosen.items()}
+    there = choices_of(recipe)
+    made = {key: member for key, member in members.items() if key in there}
+    return dataclasses.replace(recipe, **made) if made else recipe
 
 
 def variants(recipe: Any) -> Iterator[Any]:
@@ -57,6 +74,11 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
 
     Raises: InputError with the nearest name.
     """
+    if key in former_of(recipe):
+        if value != former_of(recipe)[key]:
+            only = f"of earlier versions, {former_of(recipe)[key]!r} alone"
+            raise refusal(key, f"a choice {only}, given {value!r:.60}; leave it out")
+        return value
     kind = kind_of_choice(recipe, key)
     if isinstance(value, kind) or not issubclass(kind, enum.Enum):
         return value

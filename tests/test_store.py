@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import jaxroof as jr
 from jaxroof.engine import store
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.recipe import Attention, Convention, Recipe, Split
+from jaxroof.estimators.training.recipe import Attention, Recipe, Split
 from jaxroof.records import replace_at
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -214,7 +214,7 @@ def test_a_name_that_a_file_cannot_hold_is_refused_or_kept(tmp_path):
 
 # ---- The run again ------------------------------------------------------------------------------
 
-CHOICES = {"split": Split, "attention": Attention, "convention": Convention}
+CHOICES = {"split": Split, "attention": Attention}
 
 
 def again(data: xr.Dataset) -> tuple[jr.Inputs, Recipe, dict]:

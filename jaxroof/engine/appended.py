@@ -84,17 +84,18 @@ def _headed(file: Lasting, lines: Any, columns: Sequence[Column]) -> Sequence[Co
     Raises: InputError for columns that are not those of the sweep.
     """
     names = {column.name: column for column in columns}
+    anew = [column for column in columns if not column.former]
     where, head = f"{file.path}: line 1", _next(file, lines)
     if head is None:
         *whole, last = file.rest.decode("utf-8", "replace").split(",")
         if {*whole} <= {*names} and any(name.startswith(last) for name in names):
-            return columns  # nothing, or a first line that was cut short
+            return anew  # nothing, or a first line that was cut short
         raise refusal(where, f"not the names of columns; expected rows of this sweep; {ANEW}")
     for name in head:
         if name not in names or head.count(name) > 1:
             what = "there twice" if name in names else "no column of this sweep's rows"
             raise refusal(where, f"{name!r} is {what}; expected another file, or {ANEW}")
-    for name in names:
+    for name in (column.name for column in anew):
         if name not in head:
             raise refusal(where, f"no column {name!r}; expected rows of such a sweep, or {ANEW}")
     return [names[name] for name in head]

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxroof.errors import refusal
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
-from jaxroof.settings import Names, choice, choices_of, fields_of, named_record
+from jaxroof.settings import Names, choice, choices_of, fields_of, former_of, named_record
 from jaxroof.units import parse
 
 MOST_POINTS = 10_000_000  # of one axis
@@ -107,6 +107,10 @@ def read_axes(
     read: list[Axis] = []
     own = paths_of(axes)
     for key, values in axes.items():
+        if key in former_of(recipe) and not isinstance(values, Mapping):
+            for value in _listed(key, values):
+                choice(recipe, key, value)
+            continue
         axis = _axis(inputs, key, values, recipe, names or {}, own)
         seen = {path for other in read for path in other.columns}
         for path in axis.columns:

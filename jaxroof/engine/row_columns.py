@@ -10,7 +10,7 @@ import numpy as np
 from jaxroof.engine.points import results
 from jaxroof.engine.task import CODE, Task, identity
 from jaxroof.records import is_quantity, leaves
-from jaxroof.settings import choices_of, paths_of
+from jaxroof.settings import choices_of, former_of, paths_of
 
 LEGAL, REASON, MADE = "legal", "reason", "made_by"
 Parse = Callable[[str], Any]
@@ -27,6 +27,7 @@ class Column:
     key: Any = None  # an array, one value for all, or of a result nothing
     is_key: bool = False
     dtype: str = ""  # of a result that is read back
+    former: bool = False  # of files of earlier versions alone
 
     def values(self, some: np.ndarray) -> Sequence[Any]:
         """Return a key's values of some configurations."""
@@ -86,6 +87,10 @@ def columns_of(asked: Task, shapes: Any, records: Mapping[str, str]) -> list[Col
         *open_choices,
         *(_result(name, "b") for name in verdicts),
         _text(MADE, made),
+        *(
+            dataclasses.replace(_text(f"recipe.{name}", value), former=True)
+            for name, value in former_of(asked.recipe).items()
+        ),
     ]
 
 

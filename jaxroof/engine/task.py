@@ -23,6 +23,7 @@ from jaxroof.engine.tabulate import table_axes
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, field_at
+from jaxroof.settings import former_of
 from jaxroof.units import show
 
 LISTED = 1000  # values of an axis that are kept to be compared one by one
@@ -127,9 +128,10 @@ def same(path: Path, asked: Task, there: Mapping[str, Any], here: Mapping[str, A
 
     Raises: InputError with the first differences.
     """
+    former = former_of(asked.recipe).items()
+    there = {k: v for k, v in (there or {}).items() if (k, v) not in former}  # {}: written whole
     if there == here:
         return
-    there = there or {}  # a result that was written whole
     keys = [key for key in {**there, **here} if there.get(key) != here.get(key)]
     said = [_difference(asked, key, there.get(key), here.get(key)) for key in keys]
     more = [f"and {len(said) - SHOWN} more"] if len(said) > SHOWN else []

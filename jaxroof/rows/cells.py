@@ -12,7 +12,7 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked_values, leaves, replace_at
 from jaxroof.rows.headings import Column, Kind, suffix_of
-from jaxroof.settings import begin, choice, choices_of
+from jaxroof.settings import begin, choice, choices_of, choose, former_of
 from jaxroof.units import parse
 
 Cells = Sequence[str] | np.ndarray  # of one column: texts, or numbers
@@ -35,13 +35,10 @@ class Asked:
         self, estimator: Estimator, columns: Sequence[Column], shared: Mapping[str, Any], names: Any
     ) -> None:
         self.estimator, self.columns = estimator, columns
-        choices = choices_of(estimator.recipe)
+        choices = {*choices_of(estimator.recipe), *former_of(estimator.recipe)}
         self.shared = {path: value for path, value in shared.items() if path not in choices}
-        self.recipe = estimator.recipe
-        for key in choices:
-            if key in shared:
-                held = choice(self.recipe, key, shared[key])
-                self.recipe = dataclasses.replace(self.recipe, **{key: held})
+        chosen = {key: value for key, value in shared.items() if key in choices}
+        self.recipe = choose(estimator.recipe, chosen)
         self.named = {
             column.path: _Named(column.heading, names[column.path])
             for column in columns
@@ -85,7 +82,7 @@ class Asked:
         for path, column in values.items():
             here = column if whole else column[rows]
             if path in self.chosen:
-                recipe = dataclasses.replace(recipe, **{path: self.chosen[path].found[here[0]]})
+                recipe = choose(recipe, {path: self.chosen[path].found[here[0]]})
             else:
                 settings[path] = self.named[path].stacked(here) if path in self.named else here
         return Group(rows, begin(self.estimator.inputs, settings, self.estimator.names), recipe)

@@ -11,7 +11,7 @@ from typing import Any
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import is_quantity
-from jaxroof.settings import begin, choices_of, paths_of
+from jaxroof.settings import begin, choices_of, former_of, paths_of
 from jaxroof.units import parse
 from jaxroof.views.plans import SHORT
 
@@ -77,7 +77,7 @@ def _column(estimator: Estimator, heading: str) -> Column:
     except InputError as error:
         note = f"a column that is a note is named {NOTES[0]}, or begins with {MARK}"
         raise InputError(f"{error} ({note})") from None
-    if path in choices_of(estimator.recipe):
+    if path in {*choices_of(estimator.recipe), *former_of(estimator.recipe)}:
         kind, field = Kind.CHOICE, None
     else:
         field = dict(paths_of(estimator.inputs))[path]
@@ -104,7 +104,7 @@ def path_of(estimator: Estimator, name: str) -> str:
     """
     fields = dict(paths_of(estimator.inputs))
     choices = choices_of(estimator.recipe)
-    if name in fields or name in choices:
+    if name in fields or name in choices or name in former_of(estimator.recipe):
         return name
     short = f"plan.{SHORT.get(name, name)}"
     if name in SHORT and short in fields:
@@ -156,7 +156,7 @@ def check_complete(
 
     Raises: InputError for the first that is missing, or a setting that cannot be used.
     """
-    choices = choices_of(estimator.recipe)
+    choices = {*choices_of(estimator.recipe), *former_of(estimator.recipe)}
     given: dict[str, Any] = {path: v for path, v in shared.items() if path not in choices}
     for column in columns:
         if column.kind is Kind.NUMBER:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import enum
+from collections.abc import Mapping
+from typing import ClassVar
 
 
 class Split(enum.Enum):
@@ -21,12 +23,6 @@ class Attention(enum.Enum):
     PANELS = "panels"  # unfused, its products multiplied panel by panel (summa alone)
 
 
-class Convention(enum.Enum):
-    """Whose quirks the formulas follow."""
-
-    PUBLISHED = "published"  # arXiv 2410.00273 as its implementation behaves, quirks Q1 to Q31
-
-
 @dataclasses.dataclass(frozen=True)
 class Recipe:
     """The structural choices of a training step.
@@ -37,4 +33,5 @@ class Recipe:
 
     split: Split = Split.ONE_D
     attention: Attention = Attention.FUSED
-    convention: Convention = Convention.PUBLISHED
+    # choices of files of earlier versions, and the one value that each had
+    FORMER: ClassVar[Mapping[str, str]] = {"convention": "published"}
