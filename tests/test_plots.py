@@ -1,5 +1,6 @@
 """Pictures draw what the datasets hold: lines, bars, marks, what does not fit, and the words."""
 
+import dataclasses
 import itertools
 import json
 import subprocess
@@ -12,6 +13,7 @@ from matplotlib.text import Text
 
 import jaxroof as jr
 from jaxroof.errors import InputError
+from jaxroof.records import leaves
 from jaxroof.views import plots
 from jaxroof.views.plots import choose, style
 
@@ -207,7 +209,9 @@ def test_a_map_fills_what_fits_and_marks_real_systems(machines):
     assert axes.get_yscale() == "log"
     assert len(hatched(axes)) == 1
     said = words(figure)
-    assert {"A100", "H200", "B200"} <= set(said)
+    assert "B200" in said
+    assert "H200's HBM (141 GB, 4.8 TB/s)\nall else of the B200" in said
+    assert "A100's HBM (80 GB, 1.56 TB/s)\nall else of the B200" in said
     least = choose.amount(float(machines.memory_least.min()), "B")
     assert f"nothing fits: needs {least}" in said
     star = next(line for line in axes.lines if line.get_marker() == "*")
@@ -215,6 +219,50 @@ def test_a_map_fills_what_fits_and_marks_real_systems(machines):
     assert any(word.startswith("tp ") for word in said)
     assert not any(w.startswith("tp ") for w in words(plots.machine_map(machines, plans=False)))
     assert plots.machine_map(machines, value="step_time").axes[-1].get_ylabel() == "step time [s]"
+
+
+SHARED = {"B200": "b200-nvs8", "H200": "h200-nvs8", "A100": "a100-nvs4"}
+
+
+@pytest.mark.parametrize(("own", "known"), SHARED.items())
+def test_a_map_names_a_system_only_where_all_of_it_was_computed(machines, own, known):
+    alone = {p: float(v) for p, _, v in leaves(jr.system(known), "system.")}
+    said = words(plots.machine_map(machines.assign_attrs(inputs=json.dumps(alone)), plans=False))
+    assert set(SHARED) & set(said) == {own}
+    others = [name for name in SHARED if name != own]
+    assert all(any(w.startswith(f"{name}'s HBM (") for w in said) for name in others)
+    assert sum(w.endswith(f"all else of the {own}") for w in said) == 2
+    changed = json.dumps({**alone, "system.matrix_flops": 2e15})
+    said = words(plots.machine_map(machines.assign_attrs(inputs=changed), plans=False))
+    assert not set(SHARED) & set(said)
+    assert sum("'s HBM (" in w for w in said) == 3
+    assert not any("all else" in w for w in said)
+
+
+def test_a_map_names_what_of_a_system_its_axes_give():
+    hbm = {
+        "system.hbm_capacity": ["80 GB", "141 GB", "384 GB"],
+        "system.hbm_bandwidth": ["2 TB/s", "4.8 TB/s", "16 TB/s"],  # not the A100's
+    }
+    rates = {"system.matrix_flops": ["312 TFLOP/s", "989.4 TFLOP/s", "2.5 PFLOP/s"]}
+    plan = jr.Plan(**PLAN)
+    data = jr.tabulate(jr.training, inputs("h200-nvs8", plan=plan), axes={"hbm": hbm, **rates})
+    said = words(plots.machine_map(data))
+    assert "H200" in said
+    assert "A100's HBM capacity and matrix rate (80 GB, 312 TFLOP/s)\nall else of the H200" in said
+
+
+def test_a_panel_of_a_system_is_told_by_its_name():
+    axes = {
+        "system": ["a100-nvs8", "b200-nvs8"],
+        "system.hbm_bandwidth": ["1 TB/s", "1555 GB/s", "8 TB/s"],
+        "system.hbm_capacity": ["80 GB", "192 GB"],
+    }
+    data = jr.tabulate(jr.training, inputs(plan=jr.Plan(**PLAN)), axes=axes)
+    for panel, own in zip(plots.machine_map(data).axes, ("A100", "B200"), strict=False):
+        said = [text.get_text() for text in panel.texts]
+        assert set(SHARED) & set(said) == {own}
+        assert any(w.endswith(f"all else of the {own}") for w in said)
 
 
 def test_names_of_plans_on_a_map_lie_apart_and_tell_the_context_degree():
@@ -238,7 +286,8 @@ def test_names_of_plans_on_a_map_lie_apart_and_tell_the_context_degree():
     figure.draw_without_rendering()
     named = [text for text in figure.axes[0].texts if text.get_text()]
     said = [text.get_text() for text in named]
-    assert {"tp 1 pp 1", "tp 8 pp 1", "tp 2 cp 4 pp 1", "A100", "H200", "B200"} <= set(said)
+    assert {"tp 1 pp 1", "tp 8 pp 1", "tp 2 cp 4 pp 1"} <= set(said)
+    assert {f"{name}'s HBM" for name in SHARED} <= {text.partition(" (")[0] for text in said}
     boxes = [text.get_window_extent() for text in named]
     for i, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:i])
@@ -304,13 +353,27 @@ def test_a_staircase_falls_and_names_its_plans(stairs):
     np.testing.assert_allclose(steps.get_xdata()[:-1], stairs.memory / 1e9)
     np.testing.assert_allclose(steps.get_ydata()[:-1], stairs.step_time)
     said = words(figure)
-    assert "B200, 192 GB (this machine)" in said
-    assert "A100, 80 GB" in said
+    assert "192 GB (this machine, the B200)" in said
+    assert "80 GB (capacity of the A100)" in said
     assert any(text.startswith("tp ") for text in said)
     days = float(stairs.training_days[3])
     late = plots.staircase(stairs, days=days).axes[0]
     dotted = next(line for line in late.lines if line.get_linestyle() == ":")
     assert dotted.get_ydata()[0] == pytest.approx(float(stairs.step_time[3]))
+
+
+def test_a_capacity_alone_makes_no_machine():
+    def said(axes=None, **changes):
+        machine = jr.system("h200-nvs8", **changes)
+        asked = dataclasses.replace(inputs(gpus=1024), system=machine)
+        return words(plots.staircase(jr.pareto(jr.training, asked, axes=axes)))
+
+    lean = said(hbm_capacity="80 GB")
+    assert "80 GB (this machine; capacity of the A100)" in lean
+    assert "141 GB (capacity of the H200)" in lean
+    assert "120 GB (this machine)" in said(hbm_capacity="120 GB")
+    moved = said(axes={"system.matrix_flops": ["989.4 TFLOP/s", "2 PFLOP/s"]})
+    assert "141 GB (this machine; capacity of the H200)" in moved
 
 
 def test_staircases_are_told_apart_by_their_coordinates(stairs):

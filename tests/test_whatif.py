@@ -217,6 +217,18 @@ def test_pareto_names_the_smallest_machine_that_trains_in_time(jaxroof):
     assert [row[0] for row in rows(said.out)] == ["64", "16", "32"]
 
 
+def test_pareto_tells_the_memory_of_a_system_from_its_speed(jaxroof):
+    said = jaxroof(f"pareto {MACHINE.replace('a100', 'h200')} --gpus 64 --batch 64 --days 1e6")
+    assert "(a100 has 80 GB), at the rates of this machine;" in said.words
+    assert "a100 holds" not in said.words
+    assert "Every time is at the rates of this machine" in said.words
+    vast = "model.hidden=196608"
+    assert (
+        "(none of the catalogue has as much), "
+        in jaxroof(f"pareto {MACHINE} --gpus 64 --batch 64 --days 1e9 --set {vast}").words
+    )
+
+
 def test_pareto_of_several_sizes_has_a_row_each(jaxroof):
     said = jaxroof(f"pareto {MACHINE} --gpus 7,64 --batch 64")
     assert said.code == 0

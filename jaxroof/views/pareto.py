@@ -17,6 +17,7 @@ from jaxroof.views.plans import (
 from jaxroof.views.tables import plain_table, seconds, size
 from jaxroof.views.words import listing
 
+HELD_BY = "HBM that\nholds it"  # the head of a column of systems, told by their memory alone
 Capacities = Mapping[str, float]  # system of the catalogue -> its memory [B], least first
 
 
@@ -53,7 +54,7 @@ def in_time(stairs: xr.Dataset, most_days: float) -> int | None:
 
 
 def held_by(memory: float, capacities: Capacities) -> str:
-    """Return the smallest system of the catalogue that holds some memory.
+    """Return the system of the catalogue with the least memory that is enough.
 
     >>> held_by(100e9, {"a100": 80e9, "h200": 141e9}), held_by(1e12, {"a100": 80e9})
     ('h200', '-')
@@ -68,7 +69,7 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
     heads = ("memory", "step\ntime", "days", "faster\nby %", "for\nmore", *split_heads(fields))
     for header in (*heads, f"fits\n{size(limit, 'B')}"):
         table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("smallest\nto hold it", no_wrap=True)
+    table.add_column(HELD_BY, no_wrap=True)
     before = None
     for i in chosen:
         row = stairs.isel(step_number=i)
@@ -108,6 +109,7 @@ def stairs_sentences(stairs: xr.Dataset, told_of: int, gain: float) -> list[str]
         if float(flat.memory) < float(last.memory)
         else f"No stair below the fastest comes within {least} of it."
     )
+    said.append("Every time is at the rates of this machine, whatever else holds the memory.")
     return said
 
 
@@ -147,7 +149,7 @@ def sizes_table(
     for header in ends if most_days is None else plan:
         table.add_column(header, justify="right", no_wrap=True)
     if most_days is not None:
-        table.add_column("smallest\nto hold it", no_wrap=True)
+        table.add_column(HELD_BY, no_wrap=True)
     for gpus, stairs in sizes.items():
         if not stairs.sizes["step_number"]:
             table.add_row(f"{gpus:,}", "0", *["-"] * (len(table.columns) - 2))
@@ -214,10 +216,11 @@ def days_sentences(
 def _smallest(gpus: int, row: xr.Dataset, asked: str, capacities: Capacities) -> str:
     memory, own = float(row.memory), float(row.memory_limit)
     holder = held_by(memory, capacities)
-    held = "more than any of the catalogue" if holder == "-" else f"which {holder} holds"
+    has = f"{holder} has {size(capacities[holder], 'B')}" if holder in capacities else ""
     over = f", {size(memory - own, 'B')} more than there is" if memory > own else ""
     return (
         f"The smallest machine that trains this in {asked}: {gpus:,} accelerators with "
-        f"{size(memory, 'B')} each, {held}{over}; {days(float(row.training_days))} days with "
-        f"{plan_words(row)} ({placement_words(row)})."
+        f"{size(memory, 'B')} each ({has or 'none of the catalogue has as much'}){over}, at the "
+        f"rates of this machine; {days(float(row.training_days))} days with {plan_words(row)} "
+        f"({placement_words(row)})."
     )

@@ -11,7 +11,8 @@ Box = tuple[float, float, float, float]  # left, low, right, high, in shares of 
 
 def extent(axes: Axes, words: str, size: float) -> tuple[float, float]:
     """Return about how wide and high words are, in shares of the axes."""
-    return shares(axes, LETTER * size * len(words), LINE * size)
+    lines = words.split("\n")
+    return shares(axes, LETTER * size * max(map(len, lines)), LINE * size * len(lines))
 
 
 def shares(axes: Axes, across: float, up: float) -> tuple[float, float]:

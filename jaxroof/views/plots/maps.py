@@ -1,6 +1,7 @@
 """Maps over two fields of a machine: what the best plan reaches, and where nothing fits."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from jaxroof.errors import refusal
-from jaxroof.named import system
-from jaxroof.views.plots import choose, style
+from jaxroof.views.plots import choose, style, systems
+from jaxroof.views.plots.boxes import Box, extent, shares, touch
 from jaxroof.views.plots.fields import fraction, primary, rank, readable, words_of
-from jaxroof.views.plots.regions import plan_borders, white_words
+from jaxroof.views.plots.regions import around, plan_borders, white_words
 
 LEVELS = 20  # of the filled contour
 VALUES = {"training_days": "days of training [day]", "step_time": "step time [s]"}
 WIDE = 2.0  # ratio of results from which on the levels are in equal ratios
+DOT = 7.0  # points from the middle of a mark to its edge
+BOLD = 1.1  # how much wider bold letters are
 
 
 def machine_map(
@@ -172,46 +175,39 @@ def _name_unfit(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str
     style.note(axes, *middle, words, rotation=turned, transform=axes.transAxes)
 
 
-def mark_systems(axes: Axes, part: xr.Dataset, x: str, y: str) -> list[list[float]]:
-    """Mark the real systems on the map, the machine of the run as a star; return where."""
-    marks: list[list[float]] = []
-    names = [primary(part, dim) for dim in (x, y)]
-    moved = {name for dim in (x, y) for name in choose.tied(part, dim)}
-    given = {
-        path.removeprefix("system."): number
-        for path, number in choose.given(part).items()
-        if path.startswith("system.")
-    }
-    for words, known in choose.REAL.items():
-        machine = system(known)
-        if not all(hasattr(machine, name) for name in names):
-            return []
-        point, inside = [], True
-        for name, dim in zip(names, (x, y), strict=True):
-            number, values = float(getattr(machine, name)), part[name].values
-            inside &= bool(values.min() <= number <= values.max())
-            point.append(number * float((readable(part, dim)[0] / values)[-1]))
-        if not inside:
-            continue
-        same = all(float(getattr(machine, f)) == v for f, v in given.items() if f not in moved)
-        shape, size = ("*", 14) if same else ("o", 8)
+def mark_systems(axes: Axes, part: xr.Dataset, x: str, y: str) -> list[Box]:
+    """Mark the real systems on the map, a star where all of one was computed; return the boxes."""
+    scales = [(readable(part, dim)[0] / part[primary(part, dim)].values)[-1] for dim in (x, y)]
+    drawn = [
+        (tuple(at * float(scale) for at, scale in zip(mark.place, scales, strict=True)), mark)
+        for mark in systems.marks(part, x, y)
+    ]
+    taken = [around(axes, *point, shares(axes, DOT, DOT)) for point, _ in drawn]
+    for point, mark in drawn:
+        shape, size = ("*", 14) if mark.whole else ("o", 8)
         axes.plot(*point, shape, color="white", mec="black", ms=size, clip_on=False, zorder=5)
-        _beside(axes, point, words)
-        marks.append(point)
-    return marks
+        taken.append(_beside(axes, point, mark, taken))
+    return taken
 
 
-def _beside(axes: Axes, point: list[float], words: str) -> None:
-    """Write the name of a mark on the side where there is room for it."""
-    left = fraction(axes, "x", np.array(point[:1]))[0] > 0.85
-    high = fraction(axes, "y", np.array(point[1:]))[0] > 0.93
+def _beside(
+    axes: Axes, point: tuple[float, float], mark: systems.Mark, taken: Sequence[Box]
+) -> Box:
+    """Write the name of a mark on a side where there is room for it; return its box."""
+    size = 10.0 if mark.whole else 8.0
+    wide, high = extent(axes, mark.words, size * BOLD)
+    free = []
+    for side, raised in itertools.product((1, -1), (7, -9, 16, -18)):
+        across, up = shares(axes, 9.0 * side, float(raised))
+        left, low, _, _ = around(axes, *point, (0.0, 0.0))
+        start = left + across - (wide if side < 0 else 0.0)
+        box = (start, low + up - high / 2, start + wide, low + up + high / 2)
+        inside = min(box) >= 0 and max(box) <= 1
+        touched = sum(touch(box, other) for other in taken)
+        free.append((touched + 2 * (not inside), (side, raised), box))
+    _, (side, raised), box = min(free, key=lambda each: each[0])
     white_words(
-        axes,
-        point[0],
-        point[1],
-        words,
-        xytext=(-9 if left else 9, -9 if high else 7),
-        ha="right" if left else "left",
-        weight="bold",
-        zorder=6,
-    )
+        axes, *point, mark.words, xytext=(9 * side, raised), ha="left" if side > 0 else "right",
+        fontsize=size, weight="bold", zorder=6,
+    )  # fmt: skip
+    return box

@@ -1,5 +1,6 @@
 """The regions of a map: how far each best plan reaches, and its name in it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,20 +9,20 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 
-from jaxroof.views.plots.boxes import Box, extent, shares, touch
+from jaxroof.views.plots.boxes import Box, extent, touch
 from jaxroof.views.plots.fields import fraction, readable
 
 DEGREES = {"tensor": "tp", "context": "cp", "pipeline": "pp"}  # that a plan is told by
 REGION = 0.025  # share of a map that a plan's region must have to be named
 SIZE = 8.0  # points of a name
-MARK = (44.0, 16.0)  # points around a marked system that it and its name take, across and up
 EDGE = "#333333"  # around white words
 
 
-def plan_borders(
-    axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: list[list[float]]
-) -> None:
-    """Draw thin lines where the best plan changes, and name the plans of large regions."""
+def plan_borders(axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Sequence[Box]) -> None:
+    """Draw thin lines where the best plan changes, and name the plans of large regions.
+
+    ``marks`` are the boxes of what is drawn already.
+    """
     (right, _), (up, _) = readable(part, dims[0]), readable(part, dims[1])
     names = [name for name in DEGREES if name in part.data_vars]
     whole = [part[n].broadcast_like(part.step_time).transpose(dims[1], dims[0]) for n in names]
@@ -37,7 +38,7 @@ def plan_borders(
     axes.add_collection(
         LineCollection(lines, colors="white", linewidths=0.7, alpha=0.7, zorder=2), autolim=False
     )
-    taken = [_around(axes, mark[0], mark[1], shares(axes, *MARK)) for mark in marks]
+    taken = list(marks)
     for each, own in enumerate(plans):
         mine = plan == each
         if (own > 0).all() and mine.sum() >= REGION * plan.size:
@@ -64,14 +65,14 @@ def _name(
     for turn, half in ((0, (wide / 2, high / 2)), (90, (narrow / 2, tall / 2))):
         for i, j in near:
             x, y = float(right[j]), float(up[i])
-            box = _around(axes, x, y, half)
+            box = around(axes, x, y, half)
             if _within(axes, box, mine, places) and not any(touch(box, b) for b in taken):
                 white_words(axes, x, y, words, fontsize=SIZE, rotation=turn)
                 taken.append(box)
                 return
 
 
-def _around(axes: Axes, x: float, y: float, half: tuple[float, float]) -> Box:
+def around(axes: Axes, x: float, y: float, half: tuple[float, float]) -> Box:
     """Return the box around a place, given half its sides in shares of the axes."""
     left, low = (
         float(fraction(axes, s, np.array([v]))[0]) for s, v in zip("xy", (x, y), strict=True)

@@ -12,6 +12,7 @@ from jaxroof.named import system
 from jaxroof.views.plots import choose, style
 from jaxroof.views.plots.boxes import Box, extent, shares, touch
 from jaxroof.views.plots.fields import fraction
+from jaxroof.views.plots.systems import machine_of, moved, real_system
 
 MOST = 8  # staircases in one picture
 WIDE = 20.0  # ratio of memories from which on they are in powers of two
@@ -163,22 +164,26 @@ def _plan_words(point: xr.Dataset) -> str:
 def _capacities(
     axes: Axes, data: xr.Dataset, ends: tuple[float, float], stairs: list[xr.Dataset]
 ) -> list[Box]:
-    """Draw the memory of real systems, and of the machine searched where it is none of them.
+    """Draw how much memory real systems have, and how much the machine searched may fill.
 
     Returns: where their names stand.
     """
-    held = {words: float(system(known).hbm_capacity) / 1e9 for words, known in choose.REAL.items()}
-    lines = {f"{words}, {size:g} GB": size for words, size in held.items()}
+    lines: dict[float, list[str]] = {}
+    for words, known in choose.REAL.items():
+        size = float(system(known).hbm_capacity) / 1e9
+        lines.setdefault(size, []).append(f"capacity of the {words}")
     limit = choose.capacity(data)
     searched = np.unique(limit.values) if limit is not None else np.array([])
     own = float(searched[0]) / 1e9 if len(searched) == 1 else None
-    if own is not None and own not in held.values():
-        lines[f"this machine, {own:.4g} GB"] = own
+    if own is not None:
+        real = "" if moved(data) else real_system(machine_of(data))
+        shared = [] if real else lines.get(own, [])
+        lines[own] = [f"this machine, the {real}" if real else "this machine", *shared]
     taken = []
-    for name, place in lines.items():
+    for place, said in lines.items():
         if ends[0] < place < ends[1]:
             mine = place == own
-            words = f"{name} (this machine)" if mine and "this" not in name else name
+            words = f"{place:.4g} GB ({'; '.join(said)})"
             above = _low(axes, stairs, place)
             axes.axvline(place, color=style.GREY, linestyle="-" if mine else "--", linewidth=1)
             style.note(
@@ -192,7 +197,7 @@ def _capacities(
                 transform=axes.get_xaxis_transform(),
             )
             along = float(fraction(axes, "x", np.array([place]))[0])
-            aside, tall = shares(axes, 8.0, 5.2 * len(words))
+            aside, tall = shares(axes, 8.0, 4.4 * len(words))
             low = 0.985 - tall if above else 0.015
             taken.append((along - aside, low, along + aside, low + tall))
     return taken

@@ -1,0 +1,146 @@
+"""Real systems beside the machine of the data: what of them agrees, and what to call it."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.errors import InputError
+from jaxroof.hardware import System
+from jaxroof.named import system
+from jaxroof.records import leaves
+from jaxroof.views.plots import choose
+from jaxroof.views.plots.fields import primary, rank, words_of
+from jaxroof.views.words import listing
+
+ALIKE = 1e-6  # relative difference between numbers that are the same
+FREE = ("fast_domain",)  # the same accelerator is built into domains of several sizes
+PAIRS = {  # fields that have one name between them
+    "HBM": {"hbm_capacity", "hbm_bandwidth"},
+    "FLOP rates": {"matrix_flops", "vector_flops"},
+}
+
+
+class Mark(NamedTuple):
+    """A real system's place on a map of two fields."""
+
+    place: tuple[float, float]  # in SI, as the axes of the data
+    words: str
+    whole: bool  # what was computed there is this system, not some of its fields alone
+
+
+def machine_of(data: xr.Dataset) -> dict[str, float]:
+    """Return the numbers of the machine of the data by field, less those that move in the data.
+
+    Empty where the data do not say what machine they are of.
+    """
+    found = {
+        path.removeprefix("system."): float(number)
+        for path, number in choose.given(data).items()
+        if path.startswith("system.")
+    }
+    if "system" in data.coords:
+        found = {}
+        if data.system.ndim == 0:
+            with contextlib.suppress(InputError):
+                named = system(str(data.system.values))
+                found = {path: float(number) for path, _, number in leaves(named)}
+    moving = moved(data)
+    for name, values in data.coords.items():
+        if found and not values.ndim and _is_of_system(values):
+            found[_field(data, str(name))] = float(values)
+    return {name: number for name, number in found.items() if name not in moving}
+
+
+def moved(data: xr.Dataset) -> set[str]:
+    """Return the fields of the machine that move in the data."""
+    each = data.coords.items()
+    return {_field(data, str(name)) for name, c in each if c.ndim and _is_of_system(c)}
+
+
+def _is_of_system(values: xr.DataArray) -> bool:
+    return str(values.attrs.get("path", "")).startswith("system.")
+
+
+def real_system(numbers: Mapping[str, float]) -> str:
+    """Return the real system that has all of some numbers, empty where none has."""
+    for name, known in choose.REAL.items():
+        if numbers and _agreeing(system(known), numbers) == set(numbers):
+            return name
+    return ""
+
+
+def marks(data: xr.Dataset, x: str, y: str) -> list[Mark]:
+    """Return the real systems on a map over two dimensions, named after what was computed there.
+
+    A place is called by the name of a system where every number of the machine agrees with it, on
+    the axes and beside them. Elsewhere its name says which of the system's fields the place has,
+    and which system the rest of the machine is, where it is one.
+    """
+    machine = machine_of(data)
+    rest = real_system(machine)
+    found = []
+    for name, known in choose.REAL.items():
+        record = system(known)
+        there = _place(data, record, (x, y))
+        if there is None:
+            continue
+        place, numbers = there
+        same = _agreeing(record, numbers)
+        every = {**machine, **numbers}
+        whole = bool(machine) and _agreeing(record, every) == set(every)
+        shown = zip((x, y), place, strict=True)
+        units = [(data[primary(data, dim)].attrs.get("units", "1"), at) for dim, at in shown]
+        amounts = ", ".join(choose.amount(at, str(unit)) for unit, at in units)
+        part = f"{name}'s {listing(_together(same))} ({amounts})"
+        words = part if not rest else f"{part}\nall else of the {rest}"
+        found.append(Mark(place, name if whole else words, whole))
+    return found
+
+
+def _place(
+    data: xr.Dataset, record: System, dims: tuple[str, str]
+) -> tuple[tuple[float, float], dict[str, float]] | None:
+    """Return where on a map a system lies, and the machine's numbers that the axes give there."""
+    place, numbers = [], {}
+    for dim in dims:
+        shown = primary(data, dim)
+        at = getattr(record, _field(data, shown), None)
+        along = data[shown].values
+        if at is None or not along.min() <= at <= along.max():
+            return None
+        order = np.argsort(along, kind="stable")
+        for name in choose.tied(data, dim):
+            there = np.interp(float(at), along[order], data[name].values[order])
+            numbers[_field(data, name)] = float(there)
+        place.append(float(at))
+    return (place[0], place[1]), numbers
+
+
+def _field(data: xr.Dataset, name: str) -> str:
+    """Return which field of a system a coordinate is."""
+    return str(data[name].attrs.get("path", name)).removeprefix("system.")
+
+
+def _agreeing(record: System, numbers: Mapping[str, float]) -> set[str]:
+    """Return which of some numbers a real system has, or is free in."""
+    has = {name: getattr(record, name, None) for name in numbers}
+    return {
+        name
+        for name, number in numbers.items()
+        if name in FREE
+        or (has[name] is not None and np.isclose(number, has[name], rtol=ALIKE, atol=0.0))
+    }
+
+
+def _together(fields: set[str]) -> list[str]:
+    """Return fields in words, those that have one name between them under that.
+
+    >>> _together({"hbm_capacity", "hbm_bandwidth", "matrix_flops"})
+    ['HBM', 'matrix rate']
+    """
+    pairs = {words: both for words, both in PAIRS.items() if both <= fields}
+    single = fields.difference(*pairs.values())
+    return [*pairs, *(words_of(name) for name in sorted(single, key=rank))]
