@@ -87,6 +87,18 @@ def test_a_run_uses_what_it_is_said_to_use() -> None:
     same(data.years * 365, data.days)
 
 
+@pytest.mark.parametrize("more", [{"utilised": 0.4}, {"chip_time": 2.79e6 * 3600.0}])
+def test_a_run_takes_its_total_over_its_accelerators(more) -> None:
+    """Whether the total is given or follows from the share in use, every time is of it."""
+    asked = {"system": "h100-sxm", "chips": 2048, "parameters": 37e9, "tokens": 14.8e12, **more}
+    data = jr.evaluate("training_run", asked)
+    same(data.time * 2048, data.total_time)
+    same(data.days * 86400.0, data.time)
+    rate = float(jr.system("h100-sxm").matrix_flops)
+    same(data.utilisation * data.total_time * rate, data.training_flops)
+    same(data.total_time, more.get("chip_time", data.total_time))
+
+
 def test_memory_adds_up_and_fits_on_enough_chips() -> None:
     asked = {
         "system": "tpu-v5p", "parameters": 70e9, "layers": 80, "hidden": 8192, "tokens": 4e6,

@@ -56,8 +56,9 @@ def run(inputs: RunInputs, recipe: None) -> Run:
     i = inputs
     per_token = given(i.flops_per_token, lambda: counting.training_flops(i.parameters))
     flops = given(i.flops, lambda: per_token * i.tokens)
-    time = counting.run_time(flops, i.chips, i.utilised, i.system.matrix_flops)
-    chip_time = given(i.chip_time, lambda: i.chips * time)
+    at_share = counting.run_time(flops, i.chips, i.utilised, i.system.matrix_flops)
+    chip_time = given(i.chip_time, lambda: i.chips * at_share)
+    time = chip_time / i.chips
     return Run(
         forward_flops_per_token=counting.forward_flops(i.parameters),
         training_flops_per_token=per_token,
