@@ -17,6 +17,14 @@ class InputError(ValueError):
         super().__init__(" ".join(line.strip() for line in message.splitlines()).strip())
 
 
+class NotGiven(InputError):
+    """Say that an answer needs a number which the inputs lack, and keep its path."""
+
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(f"{path}: not given; {text}")
+        self.path = path
+
+
 def refusal(where: str, text: str) -> InputError:
     """Return the error ``where: text``, or ``text`` alone where ``where`` is empty.
 

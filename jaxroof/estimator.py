@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxroof.errors import NotGiven
 from jaxroof.records import answering
 
 
@@ -82,6 +83,8 @@ class Estimator:
         >>> float(square.evaluate(jnp.float64(3.0)))
         9.0
         """
+        if self.plan is not None and inputs.plan is None:
+            raise NotGiven("plan", f"expected its fields, such as plan.{self.plan_fields[0]}")
         recipe = self.fitted(inputs, self.recipe if recipe is None else recipe)
         inputs = answering(inputs)
         return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))

@@ -9,10 +9,12 @@ class System:
 
     Bandwidths are one direction per accelerator unless they say otherwise; a rate in use is its
     peak times its efficiency. One record serves all estimators: what not every machine has, or not
-    every question needs, may be None, and asking for it names the field.
+    every question needs, may be None, and using it names the field.
     """
 
-    matrix_flops: Number = quantity("FLOP/s", "Peak dense matrix rate at the number format in use.")
+    matrix_flops: Number = quantity(
+        "FLOP/s", "Peak dense matrix rate at the number format in use.", default=None
+    )
     vector_flops: Number = quantity(
         "FLOP/s", "Peak vector rate at the number format in use.", default=None
     )
@@ -25,7 +27,7 @@ class System:
     launch_latency: Number = quantity(
         "s", "Time to launch one operation in one direction.", default=20e-6, zero=True
     )
-    hbm_bandwidth: Number = quantity("B/s", "Bandwidth of the high-bandwidth memory.")
+    hbm_bandwidth: Number = quantity("B/s", "Bandwidth of the high-bandwidth memory.", default=None)
     hbm_capacity: Number = quantity("B", "Capacity of the high-bandwidth memory.", default=None)
     hbm_usable: Number = quantity(
         "1", "Share of the capacity that a training step may fill.", default=1.0, most=1

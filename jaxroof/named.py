@@ -50,7 +50,7 @@ def system(name: str | os.PathLike[str], number_format: str | None = None, **fie
     >>> float(system("h200-nvs4", "fp8").matrix_flops)
     1978900000000000.0
     """
-    entry = catalog.entry("systems", name, units(System), _optional(System))
+    entry = catalog.entry("systems", name, units(System))
     if number_format is not None:
         if number_format not in entry["peaks"]:
             raise unknown(str(name), number_format, "number format with a peak", entry["peaks"])

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, dataclass_transform
 import jax
 import numpy as np
 
-from jaxroof.errors import InputError, unknown
+from jaxroof.errors import InputError, NotGiven, unknown
 
 jax.config.update("jax_enable_x64", True)
 
@@ -123,10 +123,10 @@ class Absent:
         self.path, self.field = path, field
 
     def refuse(self, *_: Any) -> Any:
-        """Raise the InputError that names the number."""
+        """Raise the error that names the number."""
         doc, unit = self.field.metadata["doc"].rstrip("."), self.field.metadata["unit"]
         what = "" if unit == "1" else f" [{unit}]"
-        raise InputError(f"{self.path}: not given; expected a value: {doc}{what}")
+        raise NotGiven(self.path, f"expected a value: {doc}{what}")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = refuse
     __rtruediv__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __neg__ = __float__ = refuse
@@ -141,7 +141,7 @@ def answering(tree: Record, prefix: str = "") -> Record:
     ...     bandwidth: Number | None = quantity("B/s", "Bandwidth of the link.", default=None)
     >>> answering(Link()).bandwidth * 2.0
     Traceback (most recent call last):
-    jaxroof.errors.InputError: bandwidth: not given; expected a value: Bandwidth of the link [B/s]
+    jaxroof.errors.NotGiven: bandwidth: not given; expected a value: Bandwidth of the link [B/s]
     """
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(tree) if dataclasses.is_dataclass(tree) else ():

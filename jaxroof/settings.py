@@ -193,6 +193,20 @@ def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclas
             yield from paths_of(_record_type(hints[field.name]), f"{prefix}{field.name}.")
 
 
+def least(kind: type[Any]) -> Any:
+    """Return a record of a kind that gives no number which may be missing, and 1 for the others."""
+    hints = typing.get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        if field.default is not dataclasses.MISSING and (is_quantity(field) or field.default):
+            values[field.name] = field.default
+        elif is_quantity(field):
+            values[field.name] = 1.0
+        else:
+            values[field.name] = least(_record_type(hints[field.name]))
+    return kind(**values)
+
+
 def _expected(path: str, names: Names) -> str:
     name = "a name of the catalogue or " if path in names else ""
     return f"expected {name}its fields, {path}.FIELD"

@@ -13,12 +13,14 @@ import xarray as xr
 
 import jaxroof as jr
 from jaxroof import estimators
+from jaxroof.answers import asking
 from jaxroof.engine import points
 from jaxroof.engine.axes import points as grid_points
 from jaxroof.engine.axes import read_axes, replace_all
 from jaxroof.errors import InputError
 from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
 from jaxroof.settings import variants
+from jaxroof.views.estimators import listed
 
 RTOL = 1e-12
 POINTS = 4
@@ -105,6 +107,44 @@ def assert_same(actual: dict[str, Any], expected: dict[str, Any]) -> None:
         )
         atol = 1e-15 * scale if name.startswith("time_") else 0.0
         np.testing.assert_allclose(actual[name], value, rtol=RTOL, atol=atol, err_msg=name)
+
+
+def demanded(estimator: jr.Estimator, recipe: Any, values: dict[str, Any]) -> Iterator[str]:
+    """Yield every path that is refused as missing until there is an answer, given one by one."""
+    asked: dict[str, Any] = {}
+    while True:
+        try:
+            inputs, _ = asking(estimator, asked)
+            jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
+        except InputError as error:
+            missing = str(error).partition(":")[0]
+        else:
+            return
+        path = next(p for p in values if p == missing or p.startswith(f"{missing}."))
+        yield path
+        asked[path] = values[path]
+
+
+@pytest.mark.parametrize("name", estimators.names())
+def test_what_is_listed_is_enough_and_is_all_that_is_asked_for(name: str) -> None:
+    estimator = estimators.estimator(name)
+    paths = {path for path, field in listed(estimator) if is_quantity(field)}
+    given = {path: value for path, _, value in leaves(checked(estimator.example()))}
+    inputs, recipe = asking(estimator, {p: value for p, value in given.items() if p in paths})
+    shapes = jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
+    assert points.results(shapes)
+    assert set(demanded(estimator, recipe, dict.fromkeys(sorted(paths), 1.0) | given)) <= paths
+
+
+def test_a_machine_is_asked_for_what_the_answer_needs_alone() -> None:
+    run = {"chips": 8, "parameters": 7e9, "tokens": 2e12, "system.matrix_flops": 1e15}
+    assert float(jr.evaluate("training_run", run).time) == pytest.approx(6 * 7e9 * 2e12 / 8e15)
+    with pytest.raises(InputError, match=r"^system\.matrix_flops: not given; expected a value"):
+        jr.evaluate(
+            "matmul", {"system.hbm_bandwidth": 3e12, "batch": 8, "hidden": 8, "feedforward": 8}
+        )
+    listing = {path for path, _ in listed(estimators.estimator("pods"))}
+    assert "system.slow_bandwidth" in listing  # the example gives another number in its place
 
 
 STEP = 1e-5

@@ -47,6 +47,7 @@ def test_a_record_is_made_of_its_fields() -> None:
 MISTAKES = [
     ({}, "model: missing; expected a name of the catalogue or its fields, model.FIELD"),
     ({**MACHINE, "plan.tensor": 4}, "plan.data: missing; expected a value: Data-parallel degree"),
+    (MACHINE, "plan: not given; expected its fields, such as plan.data"),
     ({**MACHINE, **PLAN, "systm.nics": 1}, "systm.nics: no such field of Inputs"),
     ({**MACHINE, **PLAN, "system.nic": 1}, "Did you mean 'system.nics'?"),
     ({**MACHINE, **PLAN, "system.nics": -1}, "system.nics: expected a finite number above 0"),

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxroof.engine.points import results
+from jaxroof.errors import NotGiven
 from jaxroof.estimator import Estimator
 from jaxroof.records import answering, leaves, replace_at
 
@@ -48,6 +49,20 @@ def depends(estimator: Estimator, recipe: Any, structure: Any) -> Depends:
 
     every: set[int] = set().union(*jax.tree.leaves(moved[1], is_leaf=_is_set))
     return Depends(report, {n: named(d) for n, d in results(moved[0]).items()}, named(every))
+
+
+def completed(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
+    """Return the inputs with 1 at every number that the results ask for and the inputs lack.
+
+    Found by asking: what is refused as not given is given, until there is an answer.
+    """
+    while True:
+        try:
+            jax.eval_shape(lambda asked: estimator.evaluate(asked, recipe), inputs)
+        except NotGiven as missing:
+            inputs = replace_at(inputs, missing.path, 1.0)
+        else:
+            return inputs
 
 
 def touched(

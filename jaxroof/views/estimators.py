@@ -7,12 +7,12 @@ from typing import Any
 import jax
 from rich.table import Table
 
-from jaxroof.engine.depends import depends
+from jaxroof.engine.depends import completed, depends
 from jaxroof.engine.points import results
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
-from jaxroof.records import get_at, is_quantity
-from jaxroof.settings import kind_of_choice, paths_of, variants
+from jaxroof.records import get_at, is_quantity, leaves
+from jaxroof.settings import kind_of_choice, least, paths_of, variants
 from jaxroof.units import show
 from jaxroof.views.tables import plain_table
 
@@ -23,10 +23,7 @@ def inputs_table(estimator: Estimator) -> Table:
     for header in ("path", "letter", "example", "meaning"):
         table.add_column(header)
     example = estimator.example() if estimator.example else None
-    used = _used(estimator)
-    for path, field in paths_of(estimator.inputs):
-        if path.startswith("system.") and path not in used:
-            continue
+    for path, field in listed(estimator):
         if not is_quantity(field):
             if path in estimator.names:
                 table.add_row(path, "", "a name", "Record of the catalogue, or its fields below.")
@@ -62,18 +59,31 @@ def results_table(estimator: Estimator) -> Table:
     return table
 
 
-def _used(estimator: Estimator) -> set[str]:
-    """Return the paths that some result depends on, under any one choice of the recipe."""
-    if estimator.example is None:
-        return set()
-    structure = jax.tree.structure(estimator.example())
-    found: set[str] = set()
+def listed(estimator: Estimator) -> list[tuple[str, "dataclasses.Field[Any]"]]:
+    """Return the inputs of an estimator by path; of a machine, those that some answer needs.
+
+    Needed is what a result of the example depends on, under any one choice of the recipe, and what
+    is asked for where the inputs give the least.
+    """
+    bare = least(estimator.inputs)
+    full, needed = bare, set[str]()
     for recipe in variants(estimator.recipe):
         try:
-            found |= set().union(*depends(estimator, recipe, structure).results.values())
+            full = completed(estimator, recipe, full)
+            needed |= _used(estimator, recipe, estimator.example() if estimator.example else full)
         except InputError:  # no such combination of choices
             continue
-    return found
+    asked = {path for path, _, _ in leaves(full)} - {path for path, _, _ in leaves(bare)}
+    if not asked <= needed:
+        needed |= asked | _used(estimator, estimator.recipe, full)
+    every = paths_of(estimator.inputs)
+    return [(path, f) for path, f in every if not path.startswith("system.") or path in needed]
+
+
+def _used(estimator: Estimator, recipe: Any, inputs: Any) -> set[str]:
+    """Return the paths that some result depends on."""
+    found = depends(estimator, recipe, jax.tree.structure(inputs))
+    return set().union(*found.results.values())
 
 
 def _example(example: Any, path: str, field: "dataclasses.Field[Any]") -> str:

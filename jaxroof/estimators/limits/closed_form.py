@@ -10,7 +10,7 @@ from jaxroof.estimators.limits.inputs import (
     LARGEST_RUN,
     DeviceInputs,
     Scaling,
-    device_rates,
+    device_arithmetic,
     example_system,
     sizes_of,
 )
@@ -57,15 +57,16 @@ def step(inputs: ClosedFormInputs, recipe: None) -> ClosedFormReport:
     """
     i = inputs
     sizes, factor = sizes_of(i.training_flops, i.scaling), i.scaling.hidden_factor
-    rates = device_rates(i.pod_size, i.rate_width, i.system)
+    arithmetic = device_arithmetic(i.pod_size, i.rate_width, i.system)
+    network = 1.0 * i.system.network_bandwidth
     work = 6.0 * sizes.parameters / sizes.layers
-    math_time = i.width * work / rates.arithmetic
-    hides = math_time * rates.network / i.width
+    math_time = i.width * work / arithmetic
+    hides = math_time * network / i.width
     found = crowd(
         sizes.layers, sizes.hidden, sizes.parameters, sizes.batch, i.devices, factor, hides
     )
     share = smaller(1.0, hides / jnp.where(found.traffic > 0.0, found.traffic, hides))
-    network_time = i.width * found.traffic / rates.network
+    network_time = i.width * found.traffic / network
     return ClosedFormReport(
         pipeline=sizes.layers,
         residual_tensor=found.tensor,

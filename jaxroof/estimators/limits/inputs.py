@@ -102,12 +102,16 @@ def device_rates(pod_size: Number, rate_width: Number, system: System) -> Rates:
 
     The efficiency holds back arithmetic and memory, not the network; a pod has the network of one.
     """
-    sustained = system.matrix_efficiency * pod_size
     return Rates(
-        arithmetic=sustained * (system.matrix_flops * rate_width),
-        memory=sustained * system.hbm_bandwidth,
+        arithmetic=device_arithmetic(pod_size, rate_width, system),
+        memory=system.matrix_efficiency * pod_size * system.hbm_bandwidth,
         network=1.0 * system.network_bandwidth,
     )
+
+
+def device_arithmetic(pod_size: Number, rate_width: Number, system: System) -> Number:
+    """Return the arithmetic on one-byte numbers that a device of some accelerators sustains."""
+    return system.matrix_efficiency * pod_size * (system.matrix_flops * rate_width)
 
 
 def wall_of(inputs: Any) -> tuple[Number, Number]:
