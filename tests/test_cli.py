@@ -149,6 +149,16 @@ def test_list_has_a_line_for_every_entry(kind, tmp_path):
     assert [line.split()[0] for line in said.out.splitlines()] == list(catalog.names(kind))
 
 
+def test_fast_domains_that_no_split_fills_are_told_with_the_remedy(jaxroof):
+    line = "search --model gpt3-1t --system gb200-nvl72 --gpus 2048 --batch 4096"
+    said = jaxroof(line)
+    assert (said.code, said.err) == (1, "")
+    remedy = "--set system.fast_domain=64"
+    assert "Fast domains of 72 do not make up 2,048 accelerators" in said.words
+    assert f"add {remedy}." in said.words
+    assert jaxroof(f"{line} {remedy}").code == 0
+
+
 def test_show_prints_the_entry_and_its_source(tmp_path):
     said = clean("show h200-nvs8", tmp_path)
     assert (said.code, said.err) == (0, "")

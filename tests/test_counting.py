@@ -266,7 +266,7 @@ def test_a_cluster_is_the_sum_of_its_chips() -> None:
 
 
 def test_a_chip_counts_a_multiply_and_an_add_as_it_is_asked() -> None:
-    data = jr.evaluate("chip", system="h100-sxm", processors=132, clock=1.59e9)
+    data = jr.evaluate("chip", system="rtx-4090", processors=132, clock=1.59e9)
     same(data.fused_vector_rate, 2 * data.vector_rate)
     same(data.fused_clock, 1.59e9)
 
@@ -282,7 +282,7 @@ def test_a_chip_counts_a_multiply_and_an_add_as_it_is_asked() -> None:
         ("serving", {**SERVER, "system": "h100"}, "h100"),
         ("serving", {k: v for k, v in SERVER.items() if k != "parameters"}, "parameters: not give"),
         ("pods", {"system": "h100-nvl", "pods": 2, "tokens": 4e6}, "system.pod: not given"),
-        ("weight_sharding", {"system": "h100-nvl", "batch": 1, "hidden": 8, "feedforward": 8,
+        ("weight_sharding", {"system": "rtx-4090", "batch": 1, "hidden": 8, "feedforward": 8,
                              "chips": 2}, "system.link_bandwidth: not given"),
         ("transformer", {**LLAMA, "layers": 1.5}, "layers: expected a whole number"),
     ],

@@ -443,9 +443,8 @@ BAD = [
     ("--set precision.mask='1 GB/s'", "'GB/s' is not an amount of memory"),
     ("--set system.fast_domain=0", "system.fast_domain: expected a whole number above 0"),
     ("--set plan.tensor=2", "--set: plan.tensor: not a field of the question"),
-    ("--system h100-nvl", "system.fast_domain: not given; expected a value: Accelerators that"),
-    ("--system h100-sxm", "system.slow_bandwidth: not given"),
-    ("--system h100-sxm --set system.slow_bandwidth='50 GB/s'", "system.vector_flops: not given"),
+    ("--system tpu-v5p", "system.fast_domain: not given; expected a value: Accelerators that"),
+    ("--system tpu-v5p --set system.fast_domain=8", "system.fast_bandwidth: not given"),
     ("-o out.txt", "out.txt: cannot tell the kind of file from '.txt'"),
 ]
 

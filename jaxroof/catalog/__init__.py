@@ -91,6 +91,9 @@ def _published(kind: str) -> dict[str, dict[str, Any]]:
         raise unknown("", kind, "part of the catalogue", _SINGULAR)
     text = importlib.resources.files(__name__).joinpath(f"{kind}.toml").read_text("utf-8")
     tables = tomllib.loads(text)
+    for name, table in tables.items():
+        if "base" in table:  # the fields of an entry above, some of them changed
+            tables[name] = tables[table.pop("base")] | table
     return dict(pair for base, table in tables.items() for pair in _variants(base, table))
 
 

@@ -172,10 +172,24 @@ def _print_one(page: Console, answer: Answer, close: float) -> None:
         sentence = words.nothing_fits(data, answer.limit)
         say(page, sentence[0].upper() + sentence[1:])
     say(page, words.counts_sentence(data, answer.limit, refusals, rules))
+    if not data.sizes["plan"] and (unfilled := _unfilled_domains(question.inputs)):
+        say(page, unfilled)
     if best is not None:
         say(page, words.close_sentence(data, answer.order, question.objective, close))
     if answer.own is not None:
         say(page, answer.about_own)
+
+
+def _unfilled_domains(inputs: Inputs) -> str:
+    """Return why no plan can be legal where whole fast domains do not make up the accelerators."""
+    gpus, domain = int(inputs.gpus), int(inputs.system.fast_domain)
+    if gpus <= domain or gpus % domain == 0:
+        return ""
+    share = max(part for part in range(1, domain) if gpus % part == 0)
+    return (
+        f"Fast domains of {domain} do not make up {gpus:,} accelerators; to use {share} of each, "
+        f"add --set system.fast_domain={share}."
+    )
 
 
 def _print_sizes(page: Console, answers: list[Answer]) -> None:
