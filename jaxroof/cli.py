@@ -8,7 +8,7 @@ import click
 
 from jaxroof import __version__
 from jaxroof.errors import InputError
-from jaxroof.shell import process
+from jaxroof.shell import process, systems
 from jaxroof.shell.cli_design import design
 from jaxroof.shell.cli_explain import explain
 from jaxroof.shell.cli_roofline import roofline
@@ -82,6 +82,7 @@ Examples:
 @click.option("--uncertain", metavar="FILE", help="Draw inputs from the ranges of a TOML table.")
 def search(**options: Any) -> None:
     """Print the fastest plans of a cluster, and what binds them."""
+    systems.check_options(options)
     from jaxroof.shell.commands import search_command
 
     process.start()
@@ -105,6 +106,7 @@ Examples:
 )  # fmt: skip
 def layers(**options: Any) -> None:
     """Print what every operation of one layer costs."""
+    systems.check_options(options)
     from jaxroof.shell.blocks import one_layer
 
     process.start()
@@ -130,6 +132,7 @@ def run(**options: Any) -> None:
     A .zarr file that was stopped is gone on with; so is a .csv file of every plan, which several
     sweeps may share.
     """
+    systems.check_sweep(options["file"])
     from jaxroof.shell.runs import run_command
 
     process.start()
@@ -150,6 +153,8 @@ Examples:
 @click.option("--at", "points", multiple=True, metavar="DIM=VALUE", help="Cut at one point.")
 def plot(**options: Any) -> None:
     """Draw a file of results, or a sweep file, which is run first."""
+    if options["file"].endswith(".toml"):
+        systems.check_sweep(options["file"])
     from jaxroof.shell.pictures import plot_command
 
     process.start()
@@ -186,6 +191,7 @@ Examples:
 @_what_if
 def compare(**options: Any) -> None:
     """Print the best plan of each system and split side by side, and why they differ."""
+    systems.check_options(options)
     from jaxroof.shell.whatif import compare_command
 
     process.start()
@@ -211,6 +217,7 @@ Examples:
 @_what_if
 def pareto(**options: Any) -> None:
     """Print what more memory buys: the staircase of step time against memory."""
+    systems.check_options(options)
     from jaxroof.shell.whatif import pareto_command
 
     process.start()
@@ -228,6 +235,9 @@ def list_command(kind: str) -> None:
 
         list_estimators()
         return
+    if kind == "systems":
+        click.echo("\n".join(systems.list_systems()))
+        return
     rows = [(name, catalog.describe(kind, name)) for name in catalog.names(kind)]
     wide = max(len(name) for name, _ in rows)
     for name, entry in rows:
@@ -235,16 +245,8 @@ def list_command(kind: str) -> None:
 
 
 def _summary(kind: str, entry: dict[str, Any]) -> str:
-    if kind != "systems":
-        fields = (
-            ("layers", "hidden", "heads", "sequence") if kind == "models" else ("layers", "hidden")
-        )
-        return ", ".join(f"{field} {entry[field]}" for field in fields)
-    memory = f"{entry['hbm_capacity']} at " if "hbm_capacity" in entry else ""
-    words = [entry["matrix_flops"], f"{memory}{entry['hbm_bandwidth']}"]
-    words += [f"fast domain {entry['fast_domain']}"] if "fast_domain" in entry else []
-    words += [f"torus of {entry['torus_axes']} axes"] if "torus_axes" in entry else []
-    return ", ".join(words)
+    fields = ("layers", "hidden", "heads", "sequence") if kind == "models" else ("layers", "hidden")
+    return ", ".join(f"{field} {entry[field]}" for field in fields)
 
 
 @cli.command()

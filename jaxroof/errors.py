@@ -18,11 +18,11 @@ class InputError(ValueError):
 
 
 class NotGiven(InputError):
-    """Say that an answer needs a number which the inputs lack, and keep its path."""
+    """Say that an answer needs numbers which the inputs lack, and keep their paths."""
 
-    def __init__(self, path: str, text: str) -> None:
-        super().__init__(f"{path}: not given; {text}")
-        self.path = path
+    def __init__(self, message: str, paths: Iterable[str]) -> None:
+        super().__init__(message)
+        self.paths = tuple(paths)
 
 
 def refusal(where: str, text: str) -> InputError:

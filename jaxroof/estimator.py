@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jaxroof.errors import NotGiven
+from jaxroof.missing import naming_all
 from jaxroof.records import answering
 
 
@@ -76,7 +77,7 @@ class Estimator:
     def evaluate(self, inputs: Any, recipe: Any = None) -> Any:
         """Return the results for inputs whose leaves broadcast: one plan, or a million.
 
-        Raises: InputError that names a number which the answer needs and the inputs lack.
+        Raises: InputError that names the numbers which the answer needs and the inputs lack.
 
         >>> import jax.numpy as jnp
         >>> square = Estimator(step=lambda inputs, recipe: inputs * inputs, inputs=float)
@@ -84,10 +85,12 @@ class Estimator:
         9.0
         """
         if self.plan is not None and inputs.plan is None:
-            raise NotGiven("plan", f"expected its fields, such as plan.{self.plan_fields[0]}")
+            text = f"expected its fields, such as plan.{self.plan_fields[0]}"
+            raise NotGiven(f"plan: not given; {text}", ["plan"])
         recipe = self.fitted(inputs, self.recipe if recipe is None else recipe)
-        inputs = answering(inputs)
-        return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
+        with naming_all(self, inputs, recipe):
+            inputs = answering(inputs)
+            return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
 
     def fitted(self, inputs: Any, recipe: Any) -> Any:
         """Return the recipe whose program holds the points of the inputs, where they are known."""

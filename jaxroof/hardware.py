@@ -1,5 +1,8 @@
 """The machine: one accelerator, its memory and its links."""
 
+from collections.abc import Collection
+
+from jaxroof import catalog
 from jaxroof.records import Number, quantity, record
 
 
@@ -66,6 +69,11 @@ class System:
     on_chip_bandwidth: Number = quantity(
         "B/s", "Bandwidth of the memory on the chip.", default=None
     )
+
+    @staticmethod
+    def published(fields: Collection[str]) -> str | None:
+        """Return a system of the catalogue that gives some fields, None where there is none."""
+        return catalog.giving("systems", fields)
 
 
 def links(system: System) -> tuple[Number, ...]:

@@ -4,7 +4,7 @@ Importing this module switches JAX to 64-bit floats for the whole process.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -119,18 +119,41 @@ class Absent:
 
     __array_ufunc__ = None  # numpy leaves the operation to this class
 
-    def __init__(self, path: str, field: "dataclasses.Field[Any]") -> None:
-        self.path, self.field = path, field
+    def __init__(self, path: str, field: "dataclasses.Field[Any]", kind: type[Any]) -> None:
+        self.path, self.field, self.kind = path, field, kind  # the record that has the field
 
     def refuse(self, *_: Any) -> Any:
-        """Raise the error that names the number."""
-        doc, unit = self.field.metadata["doc"].rstrip("."), self.field.metadata["unit"]
-        what = "" if unit == "1" else f" [{unit}]"
-        raise NotGiven(self.path, f"expected a value: {doc}{what}")
+        """Raise the InputError that names the number."""
+        raise Missing([self])
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = refuse
     __rtruediv__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __neg__ = __float__ = refuse
     __lt__ = __le__ = __gt__ = __ge__ = __jax_array__ = __array__ = refuse
+
+
+class Missing(NotGiven):
+    """Say which numbers an answer needs and its inputs do not give."""
+
+    def __init__(self, absent: Sequence[Absent], who: str = "") -> None:
+        self.absent = tuple(absent)
+        *most, last = [number.path for number in absent]
+        if most:
+            needed = f", and {who} needs them" if who else ""
+            said = f"{', '.join(most)} and {last}: not given{needed}; expected a value each"
+        else:
+            about = absent[0].field.metadata
+            unit = "" if about["unit"] == "1" else f" [{about['unit']}]"
+            said = f"{last}: not given; expected a value: {about['doc'].rstrip('.')}{unit}"
+        super().__init__(said + self._remedy("them" if most else "it"), [n.path for n in absent])
+
+    def _remedy(self, them: str) -> str:
+        """Return where to start from: a published record that gives the numbers it lacks."""
+        for kind in {number.kind for number in self.absent}:
+            names = [number.field.name for number in self.absent if number.kind is kind]
+            name = kind.published(names) if hasattr(kind, "published") else None
+            if name is not None:
+                return f", or a {kind.__name__.lower()} that gives {them}, such as {name!r}"
+        return ""
 
 
 def answering(tree: Record, prefix: str = "") -> Record:
@@ -141,13 +164,13 @@ def answering(tree: Record, prefix: str = "") -> Record:
     ...     bandwidth: Number | None = quantity("B/s", "Bandwidth of the link.", default=None)
     >>> answering(Link()).bandwidth * 2.0
     Traceback (most recent call last):
-    jaxroof.errors.NotGiven: bandwidth: not given; expected a value: Bandwidth of the link [B/s]
+    jaxroof.records.Missing: bandwidth: not given; expected a value: Bandwidth of the link [B/s]
     """
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(tree) if dataclasses.is_dataclass(tree) else ():
         value = getattr(tree, field.name)
         if value is None and is_quantity(field):
-            changed[field.name] = Absent(prefix + field.name, field)
+            changed[field.name] = Absent(prefix + field.name, field, type(tree))
         elif dataclasses.is_dataclass(value):
             inner = answering(value, f"{prefix}{field.name}.")
             if inner is not value:

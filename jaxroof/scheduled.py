@@ -24,6 +24,7 @@ from jaxroof.estimators.training.scheduled import (
     scheduled_step,
 )
 from jaxroof.estimators.training.step import memory_limit, training
+from jaxroof.missing import naming_all
 from jaxroof.records import answering, checked, leaves
 from jaxroof.schedules.table import Schedule, in_flight
 from jaxroof.settings import settle
@@ -102,7 +103,8 @@ def schedule(
         except InputError as error:
             reasons[name] = str(error)
             continue
-        report, _ = scheduled_step(*asked[:2], pipeline, asked.sends, asked.extra)
+        with naming_all(training, *asked[:2]):
+            report, _ = scheduled_step(*asked[:2], pipeline, asked.sends, asked.extra)
         found[name] = {**_fields(report), **_counts(asked, pipeline)}
     if not found:
         told = "; ".join(dict.fromkeys(reasons.values()))

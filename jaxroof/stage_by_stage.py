@@ -12,6 +12,7 @@ from jaxroof.engine.dataset import attributes, provenance
 from jaxroof.estimators.pipeline.legality import legal
 from jaxroof.estimators.pipeline.memory import weights
 from jaxroof.estimators.pipeline.step import memory_limit, pipeline, simulated
+from jaxroof.missing import naming_all
 from jaxroof.records import answering
 
 MEANINGS = {
@@ -48,7 +49,8 @@ def stages_of(inputs: Any, recipe: Any) -> xr.Dataset:
     """Return what every stage of one MLP step does, from checked inputs."""
     legal(answering(inputs), recipe.chosen())
     fitted = pipeline.fitted(inputs, recipe)
-    columns, step_time = jax.jit(lambda asked: _columns(answering(asked), fitted))(inputs)
+    with naming_all(pipeline, inputs, fitted):
+        columns, step_time = jax.jit(lambda asked: _columns(answering(asked), fitted))(inputs)
     count = int(inputs.plan.pipeline)
     found: dict[str, Any] = {
         name: ("stage", np.asarray(values)[:count], _about(name))

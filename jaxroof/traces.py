@@ -23,6 +23,7 @@ from jaxroof.estimators.training.scheduled import Sends as Messages
 from jaxroof.estimators.training.scheduled import layout_of, scheduled_step
 from jaxroof.estimators.training.stages import LayerCosts, send_times, under_plan
 from jaxroof.estimators.training.step import hop
+from jaxroof.missing import naming_all
 from jaxroof.records import answering, checked
 from jaxroof.scheduled import Question, built, question
 from jaxroof.schedules import clock
@@ -74,7 +75,8 @@ def _pipeline(settings: Mapping[str, Any]) -> xr.Dataset:
     rows = np.stack([table.kind, table.microbatch], axis=-1).tolist()
     operations = program(network, rows, choices)
     posted = choices.sends is Sends.POSTED
-    found = events(operations, network, prices(inputs, choices), posted)
+    with naming_all(asked, given, asked.fitted(given, recipe)):
+        found = events(operations, network, prices(inputs, choices), posted)
     degrees = f"{network.data} x {network.tensor} x {network.pipeline} (data x tensor x pipeline)"
     many = f"{network.microbatches} microbatch{'es' if network.microbatches > 1 else ''}"
     split = f"{degrees}, {many}"
@@ -110,7 +112,8 @@ def _training(settings: Mapping[str, Any]) -> xr.Dataset:
     name = given.pop("schedule")
     asked = question(rest, None, {}, **given)
     table = built(asked, name)
-    report, times = scheduled_step(*asked[:2], table, asked.sends, asked.extra)
+    with naming_all(named("training"), *asked[:2]):
+        report, times = scheduled_step(*asked[:2], table, asked.sends, asked.extra)
     title = (
         f"{int(asked.inputs.model.layers)} layers on {table.devices} stages, "
         f"{table.microbatches} microbatches, {name}"

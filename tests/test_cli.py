@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import inspect
+import dataclasses
 import io
 import os
 import pathlib
@@ -18,9 +19,13 @@ import pytest
 from command_line import Said
 
 import jaxroof as jr
-from jaxroof import catalog, cli
+from jaxroof import catalog, cli, estimators
+from jaxroof.catalog import needs
 from jaxroof.engine import store
+from jaxroof.errors import InputError
+from jaxroof.missing import lacking
 from jaxroof.records import units
+from jaxroof.settings import variants
 from jaxroof.shell import commands, runs
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -142,11 +147,161 @@ def test_sweep_from_a_clean_process(tmp_path):
     assert jr.read(tmp_path / "plan.nc").sizes == {"microbatch": 4, "split": 3}
 
 
-@pytest.mark.parametrize("kind", ["models", "systems"])
+@pytest.mark.parametrize("kind", ["models", "mlps"])
 def test_list_has_a_line_for_every_entry(kind, tmp_path):
     said = clean(f"list {kind}", tmp_path)
     assert (said.code, said.err) == (0, "")
     assert [line.split()[0] for line in said.out.splitlines()] == list(catalog.names(kind))
+
+
+def test_list_says_what_each_system_can_answer(tmp_path):
+    said = clean("list systems", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+    head, *rows = said.out.partition("\n\n")[0].splitlines()
+    assert head.split()[-1] == "answers"
+    told = {row.split()[0]: row[head.index("answers") :].split(", ") for row in rows}
+    assert list(told) == list(catalog.names("systems"))
+    assert told["h100-sxm5"] == ["training", "roofline", "limits"]
+    assert told["tpu-v5p"] == ["roofline", "torus"]
+    assert told["rtx-4090"] == ["roofline", "limits"]
+    for name, answers in told.items():
+        lacks = needs.lacking("training", name, ())
+        assert ("training" in answers) == (lacks == []), name
+
+
+LACKING = (
+    "vector_flops, hbm_capacity, fast_domain, fast_bandwidth, fast_latency, slow_bandwidth and "
+)
+LACKING += (
+    "slow_latency, which this system lacks; give them with --set system.vector_flops='78 TFLOP"
+)
+OF_ALL = "--model gpt3-1t --system rtx-4090 --gpus 2048 --batch 4096"
+LACK = [  # command line: what is said, the system's name in front
+    (f"search {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
+    (f"pareto {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
+    (f"compare {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
+    (f"explain {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
+    (
+        f"search {OF_ALL.replace('rtx-4090', 'own.toml')}",
+        f"own.toml: a training step needs {LACKING}",
+    ),
+    (
+        "layers --model gpt3 --system rtx-4090 --plan tp=4",
+        f"rtx-4090: a training step needs {LACKING}",
+    ),
+    (
+        "schedule --model gpt3 --system rtx-4090 --plan pp=4",
+        f"rtx-4090: a training step needs {LACKING}",
+    ),
+    (
+        "layers --estimator unfused --model gpt3 --system tpu-v4p --plan tp=4",
+        "tpu-v4p: a layer of unfused blocks needs vector_flops, fast_domain and fast_bandwidth, "
+        "which this system lacks; give them with --set system.vector_flops=",
+    ),
+    (
+        "compare --model gpt3 --system tpu-v5p,h200-nvs4,rtx-4090 --gpus 64 --batch 64 "
+        "--set system.slow_latency='5 us' --set system.fast_domain=8",
+        "--system: a training step needs more of some systems: tpu-v5p lacks fast_bandwidth and "
+        "fast_latency; rtx-4090 lacks vector_flops, hbm_capacity, fast_bandwidth, fast_latency and "
+        'slow_bandwidth; expected a file with base = "',
+    ),
+    (
+        "run sweep.toml",
+        "sweep.toml: tpu-v5p: a training step needs fast_domain, fast_bandwidth and fast_latency, "
+        'which this system lacks; give them with "system.fast_domain" = 4 in [set], or a file with',
+    ),
+    (
+        "plot sweep.toml",
+        "sweep.toml: tpu-v5p: a training step needs fast_domain, fast_bandwidth and fast_latency, "
+        'which this system lacks; give them with "system.fast_domain" = 4 in [set], or a file with',
+    ),
+    (
+        "evaluate training rows.csv --set model=gpt3",
+        "rows.csv: line 2: tpu-v5p: a training step needs fast_bandwidth, fast_latency and slow_",
+    ),
+    (
+        "evaluate limits rows.csv --set system=h200-nvs8",
+        "--set: h200-nvs8: a limit of scaling needs network_bandwidth, which this system lacks; "
+        "give it with --set system.network_bandwidth='900 GB/s', or a file with base = ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), LACK, ids=[line for line, _ in LACK])
+def test_all_that_a_system_lacks_is_told_before_jax_starts(line, said, tmp_path):
+    rate = 'matrix_flops = "1 PFLOP/s"\nhbm_bandwidth = "1 TB/s"\n'
+    (tmp_path / "own.toml").write_text(rate, encoding="utf-8")
+    sweep = SWEEP.format(gpus=2048, capacity="80 GB").replace("h200-nvs4", "tpu-v5p")
+    (tmp_path / "sweep.toml").write_text(sweep + '"system.slow_latency" = [1e-6, 5e-6]\n')
+    (tmp_path / "rows.csv").write_text("system,system.fast_domain,dp\ntpu-v5p,8,1\n")
+    code = f"""
+import sys
+from jaxroof import cli
+try:
+    cli.main({shlex.split(line)!r})
+except SystemExit as ended:
+    print(ended.code, "jax" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == "2 False\n"
+    assert done.stderr.startswith(f"jaxroof: {said}"), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("estimator", needs.NEEDS)
+def test_what_is_declared_is_what_a_run_demands(estimator):
+    asked = estimators.estimator(estimator)
+    bare = jr.System(matrix_flops=1e15, hbm_bandwidth=1e12)
+    inputs = dataclasses.replace(asked.example(), system=bare)
+    searched = asked.candidates is not None
+    demanded = [
+        {number.path.removeprefix("system.") for number in lacking(asked, inputs, recipe, searched)}
+        for recipe in variants(asked.recipe)
+    ]
+    assert demanded[0] == set(needs.NEEDS[estimator])
+    if estimator != "matmul":  # which asks more where its operands or its unit are elsewhere
+        assert set().union(*demanded) == demanded[0]
+
+
+PLAN = jr.Plan(data=2.0, tensor=4.0, pipeline=8.0, microbatch=1.0)
+IN_PYTHON = {
+    "search": lambda inputs: jr.search(jr.training, inputs),
+    "survey": lambda inputs: jr.survey(jr.training, inputs),
+    "plans": lambda inputs: jr.plans(jr.training, inputs),
+    "pareto": lambda inputs: jr.pareto(jr.training, inputs),
+    "elasticities": lambda inputs: jr.elasticities(jr.training, inputs),
+    "explain": jr.explain,
+    "tabulate": lambda inputs: jr.tabulate(jr.training, inputs),
+    "layers": jr.layers,
+    "schedule": jr.schedule,
+    "evaluate": lambda inputs: jr.evaluate("training", dict(vars(inputs))),
+}
+
+
+@pytest.mark.parametrize("question", IN_PYTHON)
+def test_all_that_a_system_lacks_is_told_in_python(question):
+    system = jr.system("rtx-4090", vector_flops="82.58 TFLOP/s")
+    inputs = jr.Inputs(
+        model=jr.model("gpt3"), system=system, gpus=64.0, global_batch=64.0, plan=PLAN
+    )
+    with pytest.raises(InputError) as caught:
+        IN_PYTHON[question](inputs)
+    said = str(caught.value)
+    for field in (
+        "fast_domain",
+        "fast_bandwidth",
+        "fast_latency",
+        "slow_bandwidth",
+        "hbm_capacity",
+    ):
+        assert f"system.{field}" in said, said
+    assert "system.vector_flops" not in said
+    assert "not given, and training needs them; expected a value each, or a system that" in said
+    assert said.endswith("gives them, such as 'a100-nvs4'")
 
 
 def test_fast_domains_that_no_split_fills_are_told_with_the_remedy(jaxroof):

@@ -429,7 +429,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "system.vector_flops: not given; expected a value",
     ),
     ("matmul", {"system": "tpu-v5", **SQUARE}, "Did you mean 'tpu-v5"),
-    ("torus", {"system": "h100-sxm", "rows": 8, "x": 4}, "system.link_bandwidth: not given"),
+    ("torus", {"system": "h100-sxm", "rows": 8, "x": 4}, "system.link_latency: not given, and"),
     ("tree", {"system": "tpu-v5e", "rows": 8}, "system.fast_"),
     (
         "sharded_matmul",

@@ -58,7 +58,7 @@ MISTAKES = [
     ({"model": "gpt3", "system": "tpu-v5", **PLAN}, "tpu-v5: no such system"),
     (
         {"model": "gpt3", "system.matrix_flops": 1e15, "system.hbm_bandwidth": 1e12, **PLAN},
-        "system.vector_flops: not given; expected a value: Peak vector rate",
+        "system.slow_latency, system.fast_latency, system.fast_domain and system.hbm_capacity: not",
     ),
 ]
 
@@ -81,7 +81,7 @@ def test_systems_of_different_kinds_share_an_axis() -> None:
     axes = {"system": {"bare": bare, "whole": jr.system("h200-nvs4")}}
     plan = jr.Plan(data=1.0, tensor=1.0, pipeline=1.0, microbatch=1.0)
     inputs = jr.Inputs(model=jr.model("gpt3"), system=jr.system("h200-nvs4"), plan=plan)
-    with pytest.raises(InputError, match=r"system\.\w+: not given"):
+    with pytest.raises(InputError, match=r"system\.\w+ and system\.\w+: not given"):
         jr.tabulate(jr.training, inputs, axes=axes)
 
 

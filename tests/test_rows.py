@@ -438,7 +438,7 @@ TRAINING = [  # headings, a row, options, what is said
         "system,dp,tp,pp,mb",
         "tpu-v5e,1,1,1,1",
         "",
-        "line 2: system.vector_flops: not given; expected",
+        "line 2: tpu-v5e: a training step needs vector_flops, fast_domain, fast_bandwidth,",
     ),
 ]
 
@@ -557,7 +557,8 @@ def test_a_system_that_lacks_a_number_is_passed_over(jaxroof, tmp_path):
     said = jaxroof("evaluate training rows.csv --set model=gpt3-1t -o out.csv --keep-going")
     assert said.code == 0, said.err
     lines = (tmp_path / "out.csv").read_text().splitlines()
-    assert "rows.csv: line 3: system.vector_flops: not given" in lines[2]
+    assert '"rows.csv: line 3: system.vector_flops, system.fast_bandwidth, ' in lines[2]
+    assert "and system.fast_domain: not given, and training needs them" in lines[2]
     assert lines[1].endswith(",")
     assert lines[3].endswith(",")
 

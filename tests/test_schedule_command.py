@@ -350,7 +350,7 @@ REFUSED = [  # options, the one line
     ("--sends blocked", "--sends: blocked: no such kind of sends. Did you mean 'blocking'?"),
     ("--plan tp=4", "--plan: pp=1: a schedule is of a pipeline; expected pp=2 or more"),
     ("--plan tp=5,pp=4", "--plan: tp=5 is one of the tensor degrees that do not divide the heads"),
-    ("--system tpu-v5e", "system.fast_domain: not given; expected a value"),
+    ("--system tpu-v5e", "tpu-v5e: a training step needs vector_flops, fast_domain"),
     ("--trace t.txt", "t.txt: cannot tell the kind of file from '.txt'"),
 ]
 

@@ -443,8 +443,8 @@ BAD = [
     ("--set precision.mask='1 GB/s'", "'GB/s' is not an amount of memory"),
     ("--set system.fast_domain=0", "system.fast_domain: expected a whole number above 0"),
     ("--set plan.tensor=2", "--set: plan.tensor: not a field of the question"),
-    ("--system tpu-v5p", "system.fast_domain: not given; expected a value: Accelerators that"),
-    ("--system tpu-v5p --set system.fast_domain=8", "system.fast_bandwidth: not given"),
+    ("--system tpu-v5p", "tpu-v5p: a layer of unfused blocks needs fast_domain and fast_bandwidth"),
+    ("--system tpu-v5p --set system.fast_domain=8", "unfused blocks needs fast_bandwidth, which"),
     ("-o out.txt", "out.txt: cannot tell the kind of file from '.txt'"),
 ]
 

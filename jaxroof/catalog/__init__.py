@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxroof import units
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import nearest, refusal, unknown
 
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
@@ -82,6 +82,16 @@ def entry(
     if kind == "systems":
         values["peaks"] = _peaks(written.get("peaks", {}), f"{where}: peaks")
     return values
+
+
+def giving(kind: str, fields: Collection[str], like: str = "") -> str | None:
+    """Return a published entry that gives some fields: the nearest to a name, or the first.
+
+    >>> giving("systems", ["fast_domain", "slow_latency"], like="h100-sxn")
+    'h100-sxm'
+    """
+    able = [name for name, written in _published(kind).items() if set(fields) <= set(written)]
+    return nearest(like, able) or next(iter(able), None)
 
 
 @functools.cache

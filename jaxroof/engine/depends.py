@@ -60,7 +60,8 @@ def completed(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
         try:
             jax.eval_shape(lambda asked: estimator.evaluate(asked, recipe), inputs)
         except NotGiven as missing:
-            inputs = replace_at(inputs, missing.path, 1.0)
+            for path in missing.paths:
+                inputs = replace_at(inputs, path, 1.0)
         else:
             return inputs
 

@@ -15,6 +15,7 @@ from jaxroof.engine.question import constraints_of
 from jaxroof.engine.tabulate import tabulate
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
+from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked, leaves, replace_at
 from jaxroof.settings import settle
 
@@ -76,6 +77,8 @@ def every(
         if axis.is_choice:
             raise refusal(axis.path, "a choice, not a number; expected one sweep a choice")
     inputs, rules = begun(inputs, read), constraints_of(estimator, where)
+    with naming_all(estimator, inputs, recipe, searched=True):
+        check_listed(estimator, inputs)
     columns: dict[str, list[np.ndarray]] = {}
     numbers: dict[str, list[np.ndarray]] = {axis.name: [] for axis in read if axis.labels}
     for index, values in points(read):

@@ -13,7 +13,8 @@ from jaxroof.engine.depends import depends
 from jaxroof.engine.points import results
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.records import Absent, answering, checked, get_at, is_quantity
+from jaxroof.missing import check_listed, naming_all
+from jaxroof.records import answering, checked, is_quantity
 from jaxroof.settings import settle
 
 MOST_PLANS = 1_000_000  # that one search lists, best first
@@ -85,8 +86,11 @@ def ask_each(
             raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
     read = read_axes(inputs, axes, recipe, estimator.names)
     inputs = begun(inputs, read)
-    _complete(estimator, inputs)
-    report = depends(estimator, recipe, jax.tree.structure(inputs)).report
+    with naming_all(estimator, inputs, recipe, searched=True):
+        check_listed(estimator, inputs)
+        if estimator.limit is not None:
+            estimator.limit(answering(inputs))
+        report = depends(estimator, recipe, jax.tree.structure(inputs)).report
     name, sign = _objective(estimator, report, objective)
     fields = {*results(report), *estimator.plan_fields}
     read = apart(read, {*fields, *COUNTS, *_needs(estimator)})
@@ -106,20 +110,6 @@ def ask_each(
         for chosen in recipes(read, recipe)
     ]
     return tuple(read), questions
-
-
-def _complete(estimator: Estimator, inputs: Any) -> None:
-    """Check that what lists plans and what limits them is given.
-
-    Raises: InputError that names the first number that is not.
-    """
-    full = answering(inputs)
-    for path in estimator.structural:
-        value = get_at(full, path)
-        if isinstance(value, Absent):
-            value.refuse()
-    if estimator.limit is not None:
-        estimator.limit(full)
 
 
 def recipes(axes: Sequence[Axis], recipe: Any) -> list[Any]:

@@ -17,6 +17,7 @@ from jaxroof.engine.depends import depends
 from jaxroof.engine.points import ahead, at_points, in_a_row
 from jaxroof.engine.question import Question, ask_each, constraints_of
 from jaxroof.estimator import Estimator
+from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked
 from jaxroof.settings import settle
 
@@ -182,6 +183,8 @@ def survey(
     inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
     inputs = dataclasses.replace(checked(inputs), plan=None)
     chosen = constraints_of(estimator, where)
+    with naming_all(estimator, inputs, recipe, searched=True):
+        check_listed(estimator, inputs)
     legal, refused = listed(estimator, inputs, recipe, chosen)
     plans = {field: column.astype(np.int64) for field, column in legal.items()}
     columns = {field: column.astype(np.float64) for field, column in plans.items()}

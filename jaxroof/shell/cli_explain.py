@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from jaxroof.shell import process
+from jaxroof.shell import process, systems
 
 
 @click.command(
@@ -42,6 +42,7 @@ Examples:
 )  # fmt: skip
 def explain(**options: Any) -> None:
     """Print which resource binds the best plan, by how much, and where that changes."""
+    systems.check_options(options)
     from jaxroof.shell.explain import explain_command
 
     process.start()

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from jaxroof.shell import process
+from jaxroof.shell import process, systems
 
 
 @click.command(
@@ -30,6 +30,8 @@ choice (split), a degree (tp) or a letter (B). Columns named id, or with a # fir
 )
 def evaluate(**options: Any) -> None:
     """Ask an estimator every row of a table: results are columns beside it."""
+    if not options["keep_going"]:
+        systems.check_rows(**options)
     from jaxroof.rows.answer import evaluate_command
 
     process.start()

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from jaxroof.shell import process
+from jaxroof.shell import process, systems
 
 
 @click.command(
@@ -61,6 +61,7 @@ Examples:
 )  # fmt: skip
 def schedule(**options: Any) -> None:
     """Print how fast and how full each pipeline schedule makes a plan, and which is best."""
+    systems.check_options(options)
     from jaxroof.shell.schedules import schedule_command
 
     process.start()

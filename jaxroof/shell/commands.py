@@ -182,7 +182,7 @@ def _print_one(page: Console, answer: Answer, close: float) -> None:
 
 def _unfilled_domains(inputs: Inputs) -> str:
     """Return why no plan can be legal where whole fast domains do not make up the accelerators."""
-    gpus, domain = int(inputs.gpus), int(inputs.system.fast_domain)
+    gpus, domain = int(inputs.gpus or 0), int(inputs.system.fast_domain)
     if gpus <= domain or gpus % domain == 0:
         return ""
     share = max(part for part in range(1, domain) if gpus % part == 0)

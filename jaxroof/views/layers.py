@@ -12,6 +12,7 @@ from jaxroof.engine.dataset import dataset, described, provenance
 from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.layers import LayerReport, layer_reports
 from jaxroof.estimators.training.step import training
+from jaxroof.missing import naming_all
 from jaxroof.records import checked, units
 from jaxroof.settings import settle
 from jaxroof.views.tables import plain_table
@@ -33,7 +34,8 @@ def layers(
     recipe = training.recipe if recipe is None else recipe
     inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, training.names)
     inputs = checked(inputs)
-    reports = jax.jit(layer_reports, static_argnums=1)(inputs, recipe)
+    with naming_all(training, inputs, recipe):
+        reports = jax.jit(layer_reports, static_argnums=1)(inputs, recipe)
     columns = {
         name: (("operation",), np.array([float(getattr(r, name)) for r in reports.values()]))
         for name in units(LayerReport)

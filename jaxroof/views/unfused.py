@@ -15,6 +15,7 @@ from jaxroof.engine.dataset import Columns, dataset, described, provenance
 from jaxroof.estimators.unfused.inputs import Inputs
 from jaxroof.estimators.unfused.report import Operator, Report
 from jaxroof.estimators.unfused.step import BLOCK_NAMES, blocks, unfused
+from jaxroof.missing import naming_all
 from jaxroof.records import checked, units
 from jaxroof.settings import settle
 from jaxroof.views.tables import plain_table
@@ -93,7 +94,8 @@ def unfused_layers(
     chosen = {**(settings or {}), **more}
     inputs, recipe = settle(inputs, made if recipe is None else recipe, chosen, unfused.names)
     inputs = checked(inputs)
-    found = jax.jit(blocks, static_argnums=1)(inputs, recipe)
+    with naming_all(unfused, inputs, recipe):
+        found = jax.jit(blocks, static_argnums=1)(inputs, recipe)
     rows = [one for name in BLOCK_NAMES for one in found[name]]
     columns: Columns = {
         name: (("operation",), values)

@@ -8,7 +8,7 @@ from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.layer import LayerOperation, Messages
 from jaxroof.estimators.training.operations import operations
 from jaxroof.estimators.training.recipe import Recipe
-from jaxroof.records import Number, quantity, record
+from jaxroof.records import Number, answering, quantity, record
 
 
 @record
@@ -41,7 +41,7 @@ def layer_reports(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, LayerRepor
     """
     plan = inputs.plan
     assert plan is not None
-    bare = dataclasses.replace(inputs, plan=None)
+    bare = answering(dataclasses.replace(inputs, plan=None))
     layer = operations(
         bare,
         recipe,

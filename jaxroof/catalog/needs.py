@@ -1,0 +1,85 @@
+"""What questions need of a system, known without asking them: fields that not every system has."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from jaxroof import catalog
+from jaxroof.errors import InputError, refusal
+
+# Estimator -> the fields; a test holds each to what a run demands.
+NEEDS: dict[str, tuple[str, ...]] = {
+    "training": (
+        "vector_flops",
+        "hbm_capacity",
+        "fast_domain",
+        "fast_bandwidth",
+        "fast_latency",
+        "slow_bandwidth",
+        "slow_latency",
+    ),
+    "unfused": ("vector_flops", "fast_domain", "fast_bandwidth", "slow_bandwidth"),
+    "matmul": (),
+    "torus": ("link_bandwidth", "link_latency"),
+    "limits": ("network_bandwidth",),
+}
+QUESTIONS = {  # in words
+    "training": "a training step",
+    "unfused": "a layer of unfused blocks",
+    "matmul": "a product of matrices",
+    "torus": "a collective on a torus",
+    "limits": "a limit of scaling",
+}
+
+
+def lacking(estimator: str, name: str, given: Collection[str]) -> list[str]:
+    """Return what a system and the fields given beside it lack for an estimator.
+
+    Nothing for a file with keys that no published system has: its reader knows them.
+
+    >>> lacking("training", "tpu-v3", ["vector_flops", "fast_domain", "fast_bandwidth"])
+    ['fast_latency', 'slow_bandwidth', 'slow_latency']
+    """
+    written = catalog.describe("systems", name)
+    known = {
+        key for other in catalog.names("systems") for key in catalog.describe("systems", other)
+    }
+    if not set(written) <= known:
+        return []
+    return [field for field in NEEDS[estimator] if field not in {*written, *given}]
+
+
+def refuse(
+    where: str, estimator: str, missing: Mapping[str, Sequence[str]], setting: str
+) -> InputError:
+    """Return the error for systems that lack fields, with what to give or to start from.
+
+    Arguments: ``missing`` are the fields by system; ``setting`` is how one is given, with its
+    ``{field}`` and a ``{value}``.
+    """
+    question, (name, *more) = QUESTIONS[estimator], missing
+    fields = missing[name]
+    base = catalog.giving("systems", NEEDS[estimator], like=name)
+    assert base is not None
+    file = f'a file with base = "{base}"'
+    if more:
+        each = "; ".join(f"{system} lacks {_listed(lacks)}" for system, lacks in missing.items())
+        return refusal(where, f"{question} needs more of some systems: {each}; expected {file}.")
+    value = catalog.describe("systems", base)[fields[0]]
+    such = setting.format(field=fields[0], value=value)
+    them = "them" if len(fields) > 1 else "it"
+    return refusal(
+        where or name,
+        f"{f'{name}: ' * bool(where)}{question} needs {_listed(fields)}, which this system lacks; "
+        f"give {them} with {such}, or {file}.",
+    )
+
+
+def answers(written: Mapping[str, Any]) -> list[str]:
+    """Return the questions that a system as it is written can answer, in a word each."""
+    words = {"training": "training", "matmul": "roofline", "torus": "torus", "limits": "limits"}
+    return [word for name, word in words.items() if set(NEEDS[name]) <= set(written)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

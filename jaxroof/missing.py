@@ -1,0 +1,75 @@
+"""Numbers that an answer needs and its inputs lack: all of them in one message."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxroof.errors import InputError
+from jaxroof.records import Absent, Missing, answering, get_at, replace_at
+
+if TYPE_CHECKING:
+    from jaxroof.estimator import Estimator
+
+
+@contextlib.contextmanager
+def naming_all(
+    estimator: "Estimator", inputs: Any, recipe: Any, searched: bool = False
+) -> Iterator[None]:
+    """Name all numbers that an answer in the block needs and the inputs lack, not the first alone.
+
+    ``searched``: what lists the plans and what limits them count too.
+
+    Raises: InputError in the place of the one that names a single number.
+    """
+    try:
+        yield
+    except Missing as error:
+        found = lacking(estimator, inputs, recipe, searched)
+        raise Missing(found or error.absent, estimator.name) from None
+
+
+def lacking(
+    estimator: "Estimator", inputs: Any, recipe: Any, searched: bool = False
+) -> list[Absent]:
+    """Return what the inputs lack of the numbers that an answer needs, found by tracing it."""
+    if estimator.plan is not None:  # which numbers are needed does not depend on the plan
+        ones = dict.fromkeys(estimator.plan_fields, 1.0)
+        inputs = dataclasses.replace(inputs, plan=estimator.plan(**ones))
+
+    def answer(asked: Any) -> Any:
+        full = answering(asked)
+        if searched:
+            check_listed(estimator, full)
+            if estimator.limit is not None:
+                estimator.limit(full)
+        parts = estimator.evaluate_parts(full, recipe)
+        return jax.tree.map(jnp.asarray, estimator.step(full, recipe, **parts))
+
+    found: list[Absent] = []
+    while True:
+        try:
+            jax.eval_shape(answer, inputs)
+        except Missing as error:
+            found += error.absent
+            for number in error.absent:
+                inputs = replace_at(inputs, number.path, 1.0)
+        except InputError:  # of another kind: it is told when no number is missing
+            return found
+        else:
+            return found
+
+
+def check_listed(estimator: "Estimator", inputs: Any) -> None:
+    """Check that what lists plans is given.
+
+    Raises: InputError that names the first number that is not.
+    """
+    full = answering(inputs)
+    for path in estimator.structural:
+        value = get_at(full, path)
+        if isinstance(value, Absent):
+            value.refuse()

@@ -1,0 +1,113 @@
+"""Systems before JAX is there: the list of them, and what a command's systems lack."""
+
+import contextlib
+import csv
+import os
+import pathlib
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxroof import catalog
+from jaxroof.catalog.needs import NEEDS, answers, lacking, refuse
+from jaxroof.errors import InputError
+from jaxroof.units import parse
+
+SET = "--set system.{field}={value!r}"
+IN_FILE = '"system.{field}" = {value!r} in [set]'
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Check that the systems that a command names give what its question needs.
+
+    Raises: InputError that names every field that is missing, and of which system.
+    """
+    estimator = options.get("estimator", "training")
+    if estimator not in NEEDS or options.get("uncertain"):  # a table may give fields of its own
+        return
+    names = options.get("system_name") or options["system_names"]
+    given = _fields(text.partition("=")[0].strip() for text in options["sets"])
+    listed = [names] if "system_name" in options else [name.strip() for name in names.split(",")]
+    if missing := _missing(estimator, listed, given):
+        raise refuse("" if len(listed) == 1 else "--system", estimator, missing, SET)
+
+
+def check_sweep(path: str) -> None:
+    """Check that the systems of a sweep file give what its question needs.
+
+    What is wrong otherwise is left to whoever reads the file.
+
+    Raises: InputError that names every field that is missing, and of which system.
+    """
+    try:
+        written = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
+        estimator, axes = written.get("estimator", "training"), written.get("axes", {})
+        tables = [written.get("set", {}), axes, *(v for v in axes.values() if isinstance(v, dict))]
+        given = _fields(key for table in tables for key in table)
+        named = [table.get("system", ()) for table in (written, *tables)]
+        names = [n for some in named for n in ([some] if isinstance(some, str) else some)]
+        folder = os.path.dirname(path)
+        places = [os.path.join(folder, n) if n.endswith(".toml") else n for n in names]
+        missing = _missing(estimator, places, given) if estimator in NEEDS else {}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return
+    if missing:
+        raise refuse(path, estimator, missing, IN_FILE)
+
+
+def check_rows(estimator: str, file: str, sets: Sequence[str], **_: Any) -> None:
+    """Check that the system of the first row gives what its question needs; as ``check_sweep``."""
+    given = [text.partition("=")[::2] for text in sets]
+    try:
+        with open(file, encoding="utf-8-sig", newline="") as stream:
+            head, first = (next(csv.reader(stream)) for _ in range(2))
+        told = {name.strip(): value.strip() for name, value in given}
+        row = {name.strip(): cell.strip() for name, cell in zip(head, first, strict=True)} | told
+        name = row.get("system", "")
+        folder = "" if "system" in told else os.path.dirname(file)
+        place = os.path.join(folder, name) if name.endswith(".toml") else name
+        fields = _fields(key.partition("[")[0].strip() for key in row)
+        known = estimator in NEEDS and name != ""
+        missing = _missing(estimator, [place], fields) if known else {}
+    except (OSError, ValueError, RuntimeError, csv.Error):
+        return
+    if missing:
+        where = "--set" if "system" in told else f"{file}: line 2"
+        raise refuse(where, estimator, missing, SET)
+
+
+def list_systems() -> Iterable[str]:
+    """Yield the lines of a table: the rates of every system, and what it can answer."""
+    yield f"{'system':<16}  {'TFLOP/s':>7}  {'GB':>4}  {'GB/s':>8}  {'domain':>6}  answers"
+    for name in catalog.names("systems"):
+        written = catalog.describe("systems", name)
+        rate = _in(1e12, written["matrix_flops"], "FLOP/s")
+        memory = _in(1e9, written.get("hbm_capacity"), "B")
+        bandwidth = _in(1e9, written["hbm_bandwidth"], "B/s")
+        domain = _in(1.0, written.get("fast_domain"), "1")
+        numbers = f"{rate:>7}  {memory:>4}  {bandwidth:>8}  {domain:>6}"
+        yield f"{name:<16}  {numbers}  {', '.join(answers(written))}"
+    yield ""
+    yield "TFLOP/s: matrix products; GB, GB/s: memory; domain: accelerators on fast links."
+    yield "training: a step's time and memory (search, compare, pareto, explain, layers,"
+    yield "schedule); roofline: one operator; torus: its collectives; limits: of scaling."
+    yield "`jaxroof show NAME` prints all fields of a system, and where they come from."
+
+
+def _in(unit: float, written: Any, si: str) -> str:
+    """Return a number as it is written in a larger unit, a dash where there is none."""
+    return "-" if written is None else f"{parse(written, si) / unit:.7g}"
+
+
+def _fields(paths: Iterable[str]) -> set[str]:
+    """Return the fields of a system among dotted paths."""
+    return {path.removeprefix("system.") for path in paths if path.startswith("system.")}
+
+
+def _missing(estimator: str, names: Iterable[str], given: set[str]) -> dict[str, list[str]]:
+    """Return what each system lacks, of those that lack something and can be read."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        with contextlib.suppress(InputError):  # told by whoever reads it in full
+            found[name] = lacking(estimator, name, given)
+    return {name: fields for name, fields in found.items() if fields}
