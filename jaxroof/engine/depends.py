@@ -51,7 +51,7 @@ def depends(estimator: Estimator, recipe: Any, structure: Any) -> Depends:
     return Depends(report, {n: named(d) for n, d in results(moved[0]).items()}, named(every))
 
 
-def completed(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
+def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     """Return the inputs with 1 at every number that the results ask for and the inputs lack.
 
     Found by asking: what is refused as not given is given, until there is an answer.

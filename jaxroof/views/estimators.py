@@ -69,18 +69,18 @@ def listed(estimator: Estimator) -> list[tuple[str, "dataclasses.Field[Any]"]]:
     full, needed = bare, set[str]()
     for recipe in variants(estimator.recipe):
         try:
-            full = completed(estimator, recipe, full)
-            needed |= _used(estimator, recipe, estimator.example() if estimator.example else full)
+            full = completed(estimator, full, recipe)
+            needed |= _used(estimator, estimator.example() if estimator.example else full, recipe)
         except InputError:  # no such combination of choices
             continue
     asked = {path for path, _, _ in leaves(full)} - {path for path, _, _ in leaves(bare)}
     if not asked <= needed:
-        needed |= asked | _used(estimator, estimator.recipe, full)
+        needed |= asked | _used(estimator, full, estimator.recipe)
     every = paths_of(estimator.inputs)
     return [(path, f) for path, f in every if not path.startswith("system.") or path in needed]
 
 
-def _used(estimator: Estimator, recipe: Any, inputs: Any) -> set[str]:
+def _used(estimator: Estimator, inputs: Any, recipe: Any) -> set[str]:
     """Return the paths that some result depends on."""
     found = depends(estimator, recipe, jax.tree.structure(inputs))
     return set().union(*found.results.values())

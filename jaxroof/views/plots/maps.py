@@ -177,11 +177,11 @@ def _name_unfit(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str
 
 def mark_systems(axes: Axes, part: xr.Dataset, x: str, y: str) -> list[Box]:
     """Mark the real systems on the map, a star where all of one was computed; return the boxes."""
-    scales = [(readable(part, dim)[0] / part[primary(part, dim)].values)[-1] for dim in (x, y)]
-    drawn = [
-        (tuple(at * float(scale) for at, scale in zip(mark.place, scales, strict=True)), mark)
-        for mark in systems.marks(part, x, y)
-    ]
+    across, up = (
+        float((readable(part, dim)[0] / part[primary(part, dim)].values)[-1]) for dim in (x, y)
+    )
+    marks = systems.marks(part, x, y)
+    drawn = [((mark.place[0] * across, mark.place[1] * up), mark) for mark in marks]
     taken = [around(axes, *point, shares(axes, DOT, DOT)) for point, _ in drawn]
     for point, mark in drawn:
         shape, size = ("*", 14) if mark.whole else ("o", 8)

@@ -1,6 +1,7 @@
 """Real systems beside the machine of the data: what of them agrees, and what to call it."""
 
 import contextlib
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -126,12 +127,11 @@ def _field(data: xr.Dataset, name: str) -> str:
 
 def _agreeing(record: System, numbers: Mapping[str, float]) -> set[str]:
     """Return which of some numbers a real system has, or is free in."""
-    has = {name: getattr(record, name, None) for name in numbers}
+    has = {path: float(number) for path, _, number in leaves(record)}
     return {
         name
         for name, number in numbers.items()
-        if name in FREE
-        or (has[name] is not None and np.isclose(number, has[name], rtol=ALIKE, atol=0.0))
+        if name in FREE or math.isclose(number, has.get(name, math.nan), rel_tol=ALIKE)
     }
 
 
