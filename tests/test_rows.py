@@ -26,6 +26,7 @@ from jaxroof import estimators
 from jaxroof.answers import asking
 from jaxroof.engine import row_files, rows
 from jaxroof.engine.growing import growing
+from jaxroof.engine.points import results
 from jaxroof.errors import InputError
 from jaxroof.records import get_at, leaves
 from jaxroof.rows.answer import evaluate_rows
@@ -173,6 +174,22 @@ def test_a_row_is_what_evaluate_says(tmp_path):
         for name in ("step_time", "memory", "mfu", "feasible", "memory_fits"):
             expected = float(getattr(alone, name))
             np.testing.assert_allclose(float(found[name].iloc[n]), expected, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("name", ["cluster", "serving", "training_memory"])
+def test_results_that_are_whole_numbers_are_columns_of_a_frame(name):
+    estimator = estimators.estimator(name)
+    known = {path: float(value) for path, _, value in leaves(estimator.example())}
+    frame = pd.DataFrame([known, known])
+    alone = results(estimator.evaluate(estimator.example()))
+    counts = [key for key, value in alone.items() if np.asarray(value).dtype.kind == "i"]
+    found = evaluate_rows(estimator, frame)
+    assert counts
+    for key in counts:
+        assert found[key].tolist() == [int(alone[key])] * 2
+    frame[frame.columns[0]] = [1.0, -1.0]
+    found = evaluate_rows(estimator, frame, keep_going=True)
+    assert found[counts[0]].iloc[1] is None
 
 
 @pytest.mark.parametrize("name", estimators.names())

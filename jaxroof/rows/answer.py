@@ -104,8 +104,9 @@ def _joined(name: str, parts: Sequence[Answers], bad: np.ndarray) -> np.ndarray:
     column = np.concatenate(
         [part.columns.get(name, np.zeros(part.chunk.size, bool)) for part in parts]
     )
-    if bad.any() and column.dtype.kind != "f":
-        column = column.astype(object)
+    if not bad.any():
+        return column
+    column = column if column.dtype.kind == "f" else column.astype(object)
     column[bad] = np.nan if column.dtype.kind == "f" else None
     return column
 
