@@ -2,8 +2,8 @@
 
 import contextlib
 import csv
-import inspect
 import dataclasses
+import inspect
 import io
 import os
 import pathlib
