@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterable
 
 _LISTED = 12  # names that an error lists before it says "..."
+_SHOWN = 60  # characters of a wrong value that an error repeats
 
 
 class InputError(ValueError):
@@ -34,6 +35,19 @@ def refusal(where: str, text: str) -> InputError:
     return InputError(f"{where}: {text}" if where else text)
 
 
+def shown(value: object) -> str:
+    """Return a wrong value as an error repeats it: not all of a long one.
+
+    >>> shown("2 GB"), shown(True), shown(10**5000)
+    ("'2 GB'", 'true', 'an integer of thousands of digits')
+    """
+    try:
+        text = str(value).lower() if isinstance(value, bool) else repr(value)
+    except ValueError:  # Python prints no integer of more than 4300 digits
+        text = "an integer of thousands of digits"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
 def nearest(name: str, options: Iterable[str]) -> str | None:
     """Return the option most like ``name``, or None; case, ``-`` and ``_`` do not count.
 
@@ -51,7 +65,7 @@ def nearest(name: str, options: Iterable[str]) -> str | None:
     return plain[found[0]] if found else None
 
 
-def unknown(where: str, name: str, what: str, options: Iterable[str]) -> InputError:
+def unknown(where: str, name: object, what: str, options: Iterable[str]) -> InputError:
     """Return the error for a name that is none of ``options``, with the nearest of them.
 
     >>> str(unknown("gpt3.toml", "system.hbm_bandwith", "field of System", ["hbm_bandwidth"]))
@@ -60,12 +74,14 @@ def unknown(where: str, name: str, what: str, options: Iterable[str]) -> InputEr
     'zebra: no such model; expected one of gpt3, vit-era5.'
     """
     options = list(options)
-    shown = name if name.strip() else repr(name)
+    plain = isinstance(name, str) and name.strip() != "" and len(name) <= _SHOWN
+    called = name if plain else shown(name)
+    name = name if isinstance(name, str) else ""
     # A dotted name is known up to its last dot, unless the options are dotted themselves.
     near = nearest(name, options) or nearest(name.rpartition(".")[2], options)
     if near is not None:
-        return refusal(where, f"{shown}: no such {what}. Did you mean {near!r}?")
-    return refusal(where, f"{shown}: no such {what}; {_choice(options)}")
+        return refusal(where, f"{called}: no such {what}. Did you mean {near!r}?")
+    return refusal(where, f"{called}: no such {what}; {_choice(options)}")
 
 
 def _choice(options: list[str]) -> str:

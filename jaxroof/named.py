@@ -52,7 +52,7 @@ def system(name: str | os.PathLike[str], number_format: str | None = None, **fie
     """
     entry = catalog.entry("systems", name, units(System))
     if number_format is not None:
-        if number_format not in entry["peaks"]:
+        if not isinstance(number_format, str) or number_format not in entry["peaks"]:
             raise unknown(str(name), number_format, "number format with a peak", entry["peaks"])
         entry["matrix_flops"] = entry["peaks"][number_format]
     return _record(System, entry, name, fields)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, dataclass_transform
 import jax
 import numpy as np
 
-from jaxroof.errors import InputError, NotGiven, unknown
+from jaxroof.errors import InputError, NotGiven, shown, unknown
 
 jax.config.update("jax_enable_x64", True)
 
@@ -205,11 +205,11 @@ def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> n
     """
     try:
         array = np.asarray(value, dtype=np.float64)
+    except OverflowError:  # an integer that no float holds
+        raise InputError(f"{where}: expected {_range(field)}, given {shown(value)}") from None
     except (TypeError, ValueError):
-        raise InputError(f"{where}: {value!r} is not a number; expected {_range(field)}") from None
-    except OverflowError:
-        said = "a whole number that no float holds"
-        raise InputError(f"{where}: expected {_range(field)}, given {said}") from None
+        said = shown(value)
+        raise InputError(f"{where}: {said} is not a number; expected {_range(field)}") from None
     if np.asarray(value).dtype == bool:
         said = str(value).lower()
         raise InputError(f"{where}: {said} is not a number; expected {_range(field)}")

@@ -6,7 +6,7 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal, shown, unknown
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
 from jaxroof.units import parse
 
@@ -84,7 +84,7 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
         return value
     members = {member.value: member for member in kind}
     if not isinstance(value, str) or value not in members:
-        raise unknown(key, str(value), kind.__name__, members)
+        raise unknown(key, value, kind.__name__, members)
     return members[value]
 
 
@@ -106,7 +106,7 @@ def named_record(path: str, value: Any, names: Names, expected: str) -> Any:
         return value
     if isinstance(value, str) and path in names:
         return names[path](value)
-    raise refusal(path, f"a record, not a number, given {value!r}; {expected}")
+    raise refusal(path, f"a record, not a number, given {shown(value)}; {expected}")
 
 
 def fields_of(inputs: Any, path: str) -> str:
@@ -128,7 +128,7 @@ def _number(value: Any, field: "dataclasses.Field[Any]", path: str) -> Any:
     if isinstance(value, str):
         value = parse(value, field.metadata["unit"], path)
     elif isinstance(value, list | tuple | Mapping):
-        raise refusal(path, f"expected one number, given {value!r}; several make an axis")
+        raise refusal(path, f"expected one number, given {shown(value)}; several make an axis")
     return checked_values(value, field, path)
 
 

@@ -10,7 +10,7 @@ import numbers
 import re
 from decimal import Decimal
 
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import InputError, refusal, shown
 
 # Prefix -> power of ten (or, for bytes, of two).
 _LARGE = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "Z": 21, "Y": 24}
@@ -43,7 +43,6 @@ _NUMBER = re.compile(
     r"([+-]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(.*)", re.DOTALL
 )
 _BITS = re.compile(r"([kKmMgGtTpPeEzZyY]?i?)b(/s|ps)?")
-_SHOWN = 60  # characters of a wrong value that an error repeats
 
 
 def parse(value: object, unit: str, where: str = "") -> float:
@@ -140,13 +139,13 @@ def _wrong_unit(text: str, number: str, spelling: str, unit: str, where: str) ->
         remedy = f"write {prefix}{unit} for bytes"
         if unit == "B/s" and prefix in _LARGE:
             remedy = f"write {prefix}B/s for bytes or {prefix}bit/s for bits"
-        problem = f"{_cut(spelling)} may mean bits or bytes"
-        return refusal(where, f"{problem}, given {_cut(text)}; {remedy}.")
+        problem = f"{shown(spelling)} may mean bits or bytes"
+        return refusal(where, f"{problem}, given {shown(text)}; {remedy}.")
     noun, expected = _meaning(unit)
     near = _same_letters(spelling, unit)
     hint = f" Did you mean '{number} {near}'?" if near else ""
-    problem = f"{_cut(spelling)} is not {noun}"
-    return refusal(where, f"{problem}, given {_cut(text)}; expected {expected}.{hint}")
+    problem = f"{shown(spelling)} is not {noun}"
+    return refusal(where, f"{problem}, given {shown(text)}; expected {expected}.{hint}")
 
 
 def _same_letters(spelling: str, unit: str) -> str | None:
@@ -161,20 +160,12 @@ def _same_letters(spelling: str, unit: str) -> str | None:
 
 def _not_a_number(value: object, unit: str, where: str) -> InputError:
     expected = _meaning(unit)[1]
-    return refusal(where, f"not a finite number, given {_cut(value)}; expected {expected}.")
+    return refusal(where, f"not a finite number, given {shown(value)}; expected {expected}.")
 
 
 def _meaning(unit: str) -> tuple[str, str]:
     plain = (f"in {unit}", f"a plain number in {unit}, such as '2' or '2 {unit}'")
     return _MEANING.get(unit, plain)
-
-
-def _cut(value: object) -> str:
-    try:
-        text = str(value).lower() if isinstance(value, bool) else repr(value)
-    except ValueError:  # Python prints no integer of more than 4300 digits
-        text = "an integer of thousands of digits"
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def _digits(number: float) -> str:

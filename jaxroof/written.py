@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jaxroof.engine.axes import Between, Spacing, Values
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 
 SPACING_KEYS = {
     "from": (int, float, str), "to": (int, float, str), "count": int, "spacing": str,
@@ -85,7 +85,7 @@ def table(written: Mapping[str, Any], key: str) -> dict[str, Any]:
     """
     found = written.get(key, {})
     if not isinstance(found, dict):
-        raise refusal(key, f"expected a table, given {found!r:.60}")
+        raise refusal(key, f"expected a table, given {shown(found)}")
     return found
 
 
@@ -96,7 +96,7 @@ def text(written: Mapping[str, Any], key: str, default: str) -> str:
     """
     found = written.get(key, default)
     if not isinstance(found, str):
-        raise refusal(key, f"expected a text, given {found!r:.60}")
+        raise refusal(key, f"expected a text, given {shown(found)}")
     return found
 
 
@@ -137,7 +137,7 @@ def typed(
         flag = isinstance(value, bool) and kind is not bool
         if flag or not isinstance(value, kind):
             where = f"{table}.{key}" if table else key
-            raise refusal(where, f"expected {_kind_words(kind)}, given {value!r:.60}")
+            raise refusal(where, f"expected {_kind_words(kind)}, given {shown(value)}")
 
 
 def _kind_words(kind: Any) -> str:

@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import jaxroof as jr
 from jaxroof import catalog
+from jaxroof.answers import asking
 from jaxroof.errors import InputError
 from jaxroof.records import units
 
@@ -422,8 +424,12 @@ def test_optional_fields_are_the_callers_to_name(here: Path) -> None:
 
 
 KEYS = st.sampled_from([*SYSTEM, "base", "peaks", "title", "zebra"])
+KEPT = ("title", "source", "note", "base", "peaks", "peaks_source", "zebra")
+SETTINGS = ("model", "system", "system.nics", "model.layers", "plan.tensor", "gpus", "split")
+HUGE = ["9" * 400, "-" + "9" * 400, "9" * 5000, "0x" + "f" * 5000, "1e400", f"'{'9' * 5000}'"]
 VALUES = st.one_of(
     st.sampled_from(["'b200-nvs8'", "'4 GB'", "{ fp8 = 1 }", "[1]", "1979-05-27", "''"]),
+    st.sampled_from([*HUGE, "true", "[]", "{}", "{ a = { b = [[]] } }", "nan", "-inf", "'nan B'"]),
     st.integers().map(str),
     st.floats().map(str),
 )
@@ -442,6 +448,55 @@ def test_any_file_is_an_entry_or_one_line(
         said = str(error)
     assert said.startswith(f"{path}: ")
     assert len(said.splitlines()) == 1
+
+
+def said_of(read: Callable[[], Any]) -> str:
+    """Return what is said of something wrong, nothing where it is read."""
+    try:
+        read()
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+@given(st.sampled_from([*jr.System.__dataclass_fields__, *KEPT]), VALUES)
+def test_any_value_of_a_file_is_a_system_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, key: str, value: str
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "any.toml"
+    base = "base = 'b200-nvs8'\n" * (key != "base")
+    path.write_text(f"{base}{key} = {value}\n", "utf-8")
+    for number_format in (None, "fp8"):
+        said = said_of(lambda form=number_format: jr.system(path, form))
+        assert len(said.splitlines()) <= 1
+        assert len(said) < 600
+
+
+THINGS = st.one_of(
+    st.sampled_from([10**400, -(10**400), 10**5000, [10**400], math.nan, math.inf, b"1", 1j, ...]),
+    st.sampled_from([*HUGE, "", " ", "true", "nan", "1e400 B", "8"]),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    ),
+)
+
+
+@given(THINGS)
+def test_any_setting_is_a_value_or_one_line(thing: Any) -> None:
+    """As a name, a format, a field of a record, and as settings of each kind."""
+    plan = {f"plan.{name}": 1 for name in ("data", "tensor", "pipeline", "microbatch")}
+    asked = {"model": "gpt3", "system": "h200-nvs4", **plan}
+    for read in (
+        lambda: jr.system(thing),
+        lambda: jr.system("h200-nvs4", thing),
+        lambda: jr.system("h200-nvs4", hbm_capacity=thing),
+        lambda: jr.model("gpt3", layers=thing),
+        *(lambda path=path: asking(jr.training, asked | {path: thing}) for path in SETTINGS),
+    ):
+        said = said_of(read)
+        assert len(said.splitlines()) <= 1
+        assert len(said) < 600
 
 
 def test_no_heavy_import() -> None:

@@ -169,6 +169,8 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
     ("huge title", toml(title=HUGE), ["title: expected a text, given 999"]),
     ("larger than Python reads", toml(title=HUGE * 11), ["more than 4,300 digits"]),
     ("placement no text", toml(plan="{ tensor = 8, placement = 3 }"), ["placement: expected"]),
+    ("huge", toml(set=f'{{ "system.nics" = {"9" * 400} }}'), ["system.nics: expected", "999..."]),
+    ("hex", toml(set=f'{{ "system.nics" = 0x{"f" * 5000} }}'), ["an integer of thousands of"]),
     ("half a rank", toml(plan="{ tensor = 1.5 }"), ["plan.tensor: expected a whole number"]),
     ("no rank", toml(plan="{ tensor = 0 }"), ["plan.tensor: expected a whole number above 0"]),
     ("rank a list", toml(plan="{ tensor = [1] }"), ["plan.tensor: not a finite number"]),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxroof import units
-from jaxroof.errors import nearest, refusal, unknown
+from jaxroof.errors import nearest, refusal, shown, unknown
 
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
@@ -130,9 +130,12 @@ def _is_file(name_or_path: str | os.PathLike[str]) -> bool:
     return name_or_path.endswith(".toml") or "/" in name_or_path or os.sep in name_or_path
 
 
-def _written(kind: str, name_or_path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
+def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
     """Return where an entry comes from, in the user's words, and the entry as written."""
     _published(kind)  # refuses an unknown kind, before anything is read
+    if not isinstance(name_or_path, str | os.PathLike):
+        expected = "expected a name of the catalogue or a TOML file"
+        raise refusal(_SINGULAR[kind], f"not a name, given {shown(name_or_path)}; {expected}.")
     name = os.fspath(name_or_path)
     if not _is_file(name_or_path):
         return name, _by_name(kind, name, "")
@@ -212,14 +215,14 @@ def _check_complete(
 
 def _check_type(value: object, kind: type, meaning: str, where: str) -> None:
     if not isinstance(value, kind):
-        raise refusal(where, f"not {meaning}, given {value!r:.60}; expected {meaning}.")
+        raise refusal(where, f"not {meaning}, given {shown(value)}; expected {meaning}.")
 
 
 def _peaks(written: object, where: str) -> dict[str, float]:
     """Return the peak rate of each native number format in FLOP/s."""
     if not isinstance(written, dict):
         expected = "expected a table of rates by number format, such as { bf16 = '312 TFLOP/s' }"
-        raise refusal(where, f"not a table, given {written!r:.60}; {expected}.")
+        raise refusal(where, f"not a table, given {shown(written)}; {expected}.")
     peaks = {}
     for name, rate in written.items():
         if name not in FORMATS:
@@ -227,5 +230,5 @@ def _peaks(written: object, where: str) -> dict[str, float]:
         peaks[name] = units.parse(rate, "FLOP/s", f"{where}.{name}")
         if peaks[name] <= 0.0:
             expected = "expected a positive rate, or no entry where the format is not native"
-            raise refusal(f"{where}.{name}", f"out of range, given {rate!r:.60}; {expected}.")
+            raise refusal(f"{where}.{name}", f"out of range, given {shown(rate)}; {expected}.")
     return peaks

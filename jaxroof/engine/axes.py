@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.errors import refusal
+from jaxroof.errors import refusal, shown
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
 from jaxroof.settings import Names, choice, choices_of, fields_of, former_of, named_record
 from jaxroof.units import parse
@@ -299,6 +299,6 @@ def _piecewise(values: Between, unit: str, path: str, names: Names) -> np.ndarra
 
 def _countable(count: int, path: str) -> None:
     if count > MOST_POINTS:
-        raise refusal(path, f"expected at most {MOST_POINTS:,} values, given {count:,}")
+        raise refusal(path, f"expected at most {MOST_POINTS:,} values, given {shown(count)}")
     if count < 1:
         raise refusal(path, f"an empty axis, given count {count}")
