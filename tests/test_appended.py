@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxroof as jr
-from jaxroof.engine import appended, lasting, row_columns, sweep
+from jaxroof.engine import appended, atomic, row_columns, sweep
 from jaxroof.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -294,7 +294,7 @@ def test_a_disk_that_fills_keeps_what_was_written(after, field, known, monkeypat
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(lasting.os, "fsync", full)
+        patch.setattr(atomic.os, "fsync", full)
         code, out, err = jaxroof("run sweep.toml -o rows.csv --chunk 3")
     reason = os.strerror(errno.ENOSPC)
     count = f"{3 * after} of 8 configurations are finished; run again to continue"
@@ -346,7 +346,7 @@ def test_chunk_and_overwrite_are_of_files_that_grow(field):
 
 
 def test_a_second_writer_is_refused(field):
-    with lasting.lasting("rows.csv"):
+    with atomic.locked_append("rows.csv"):
         for more in ({}, {"overwrite": True}):
             assert refused(**more) == "rows.csv: another run is writing it"
     assert not pathlib.Path("rows.csv").exists()

@@ -25,7 +25,7 @@ import jaxroof as jr
 from jaxroof import estimators
 from jaxroof.answers import asking
 from jaxroof.engine import row_files, rows
-from jaxroof.engine.growing import growing
+from jaxroof.engine.atomic import partial_file
 from jaxroof.engine.points import results
 from jaxroof.errors import InputError
 from jaxroof.records import get_at, leaves
@@ -715,9 +715,9 @@ def test_a_run_that_is_killed_keeps_its_rows(how, code, tmp_path):
 
 def test_another_writer_of_the_same_file_is_told(tmp_path):
     def both() -> None:
-        with growing(tmp_path / "out.csv") as first:
+        with partial_file(tmp_path / "out.csv") as first:
             first("a\n", 1)
-            with growing(tmp_path / "out.csv") as second:
+            with partial_file(tmp_path / "out.csv") as second:
                 second("b\n", 1)
 
     with pytest.raises(InputError, match="another run writes it too; expected another name"):

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
-from jaxroof.engine import store
+from jaxroof.engine import atomic, store
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.recipe import Attention, Recipe, Split
 from jaxroof.records import replace_at
@@ -353,7 +353,7 @@ def test_a_folder_without_leave_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert "Permission denied" in refused(store.writable, tmp_path / "result.csv")
-    monkeypatch.setattr(store.tempfile, "mkstemp", denied)
+    monkeypatch.setattr(atomic.tempfile, "mkstemp", denied)
     assert "cannot be written: Permission denied" in refused(
         jr.write, SMALL, tmp_path / "result.csv"
     )

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from jaxroof.engine.atomic import LockedAppend, locked_append
 from jaxroof.engine.best import Progress
 from jaxroof.engine.dataset import dataset, described, provenance
 from jaxroof.engine.every_plan import DIMENSION, judged, labelled
-from jaxroof.engine.lasting import Lasting, lasting
-from jaxroof.engine.ledger import Path
+from jaxroof.engine.ledger import ANEW
+from jaxroof.engine.locks import Path
 from jaxroof.engine.points import results
 from jaxroof.engine.row_columns import REASON, Column, columns_of
 from jaxroof.engine.sweep import evaluated
@@ -24,7 +25,6 @@ from jaxroof.errors import InputError, refusal
 
 CHUNK = 1 << 16  # configurations that are written at once: about a second's
 BLOCK = 1 << 12  # lines that are read at once
-ANEW = "use --overwrite to start anew"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def appended(
         raise InputError(f"chunk: expected a whole number of at least 1, given {chunk}")
     _, _, shapes = table_axes(asked.estimator, asked.inputs, asked.recipe, asked.axes)
     own = columns_of(asked, shapes, records or {})
-    with lasting(path) as file:
+    with locked_append(path) as file:
         lines = csv.reader(() if overwrite else file.lines(), strict=True)
         columns = _headed(file, lines, own)
         rows = _asked(columns, asked.points)
@@ -78,7 +78,7 @@ def appended(
     return _dataset(asked, rows, shapes)
 
 
-def _headed(file: Lasting, lines: Any, columns: Sequence[Column]) -> Sequence[Column]:
+def _headed(file: LockedAppend, lines: Any, columns: Sequence[Column]) -> Sequence[Column]:
     """Return the columns in the order of a file's first line, or as they are where there is none.
 
     Raises: InputError for columns that are not those of the sweep.
@@ -101,7 +101,7 @@ def _headed(file: Lasting, lines: Any, columns: Sequence[Column]) -> Sequence[Co
     return [names[name] for name in head]
 
 
-def _next(file: Lasting, lines: Any) -> list[str] | None:
+def _next(file: LockedAppend, lines: Any) -> list[str] | None:
     """Return the cells of a file's next line, None at the end."""
     try:
         return next(lines, None)
@@ -109,7 +109,7 @@ def _next(file: Lasting, lines: Any) -> list[str] | None:
         raise _damaged(file, lines.line_num, str(error)) from error
 
 
-def _damaged(file: Lasting, line: int, what: str) -> InputError:
+def _damaged(file: LockedAppend, line: int, what: str) -> InputError:
     said = f"{what}; mend the line or take it away, or {ANEW}"
     return refusal(f"{file.path}: line {line}", said)
 
@@ -126,7 +126,7 @@ def _asked(columns: Sequence[Column], points: int) -> Rows:
     return Rows(columns, first, row_of, places, found, np.zeros(len(places), bool))
 
 
-def _read(file: Lasting, lines: Any, rows: Rows) -> None:
+def _read(file: LockedAppend, lines: Any, rows: Rows) -> None:
     """Take what a file knows of the rows asked for; every line of it is checked.
 
     Raises: InputError that names the line, and its column, that cannot be read.
@@ -148,7 +148,7 @@ def _read(file: Lasting, lines: Any, rows: Rows) -> None:
         rows.there[row] = True
 
 
-def _numbered(file: Lasting, lines: Any) -> Iterator[tuple[int, list[str]]]:
+def _numbered(file: LockedAppend, lines: Any) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the cells of every line that is not blank."""
     while (cells := _next(file, lines)) is not None:
         if cells:
@@ -156,7 +156,7 @@ def _numbered(file: Lasting, lines: Any) -> Iterator[tuple[int, list[str]]]:
 
 
 def _unread(
-    file: Lasting, columns: Sequence[Column], block: Sequence[tuple[int, Sequence[str]]]
+    file: LockedAppend, columns: Sequence[Column], block: Sequence[tuple[int, Sequence[str]]]
 ) -> InputError:
     """Return what is wrong with the first line that cannot be read."""
     for number, cells in block:
@@ -172,7 +172,9 @@ def _unread(
     raise AssertionError(file.path)  # one of them could not be read
 
 
-def _add(asked: Task, file: Lasting, rows: Rows, chunk: int, progress: Progress | None) -> None:
+def _add(
+    asked: Task, file: LockedAppend, rows: Rows, chunk: int, progress: Progress | None
+) -> None:
     """Evaluate and write the rows that are not there, some at a time."""
     missing = np.flatnonzero(~rows.there)
     try:
@@ -188,7 +190,7 @@ def _add(asked: Task, file: Lasting, rows: Rows, chunk: int, progress: Progress 
         raise KeyboardInterrupt(_left(rows)) from None
 
 
-def _write(file: Lasting, rows: Rows, text: str) -> None:
+def _write(file: LockedAppend, rows: Rows, text: str) -> None:
     """Add lines to a file.
 
     Raises: InputError that says how many configurations are there without them.

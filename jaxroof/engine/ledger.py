@@ -18,14 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from jaxroof.engine.atomic import os_errors, replacing
+from jaxroof.engine.locks import Path, acquired
 from jaxroof.errors import refusal
 
-Path = str | os.PathLike[str]
 Files = dict[str, list[int]]  # [size, CRC-32] of each file, by its name inside the store
 HOME = ".jaxroof"
 PLAN, RECORD = "plan.json", "finished.jsonl"
 FORMAT = 1
 END = "end"  # the last line: the attributes are those of the whole
+# what readers raise for a file that is not theirs (RecursionError is a RuntimeError)
+DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
+ANEW = "use --overwrite to start anew"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,35 +63,16 @@ class Layout:
 
 
 @contextlib.contextmanager
-def told(path: Path, doing: str = "written") -> Iterator[None]:
-    """Say in one line what the system refused in the block.
-
-    Raises: InputError that names the store.
-    """
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise refusal(os.fspath(path), f"cannot be {doing}: {reason}") from error
-
-
-@contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Keep other writers out of a store during the block; a lock of the system dies with us.
+    """Keep other writers out of a store during the block.
 
-    Raises: InputError where another run holds it, or where the store cannot be written.
+    Raises: InputError where another run holds it, or where it cannot be written.
     """
-    from filelock import FileLock, Timeout
-
     ours(path)
     home = pathlib.Path(path, HOME)
-    lock = FileLock(home / "lock")
-    with told(path):
+    with os_errors(path):
         home.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise refusal(os.fspath(path), "another run is writing it") from None
+        lock = acquired(home / "lock", path)
     try:
         yield
     finally:
@@ -111,7 +96,7 @@ def ours(path: Path) -> None:
 def clear(path: Path) -> None:
     """Empty a store that is held."""
     home = pathlib.Path(path, HOME)
-    with told(path):
+    with os_errors(path):
         (home / PLAN).unlink(missing_ok=True)  # first: without it nothing else counts
         for kept in [*pathlib.Path(path).iterdir(), *home.iterdir()]:
             if kept.is_dir() and kept != home:
@@ -145,17 +130,13 @@ def settle(
         "files": prints(root, names),
         "attributes": json.loads((root / ".zattrs").read_text(encoding="utf-8")),
     }
-    replace(root / HOME / PLAN, found)
+    replace(root / HOME / PLAN, found, path)
 
 
-def replace(path: pathlib.Path, content: Any) -> None:
-    """Write a JSON file whole or not at all."""
-    temporary = path.with_name(f"{path.name}.partial")
-    with open(temporary, "w", encoding="utf-8") as stream:
-        json.dump(content, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
+def replace(path: pathlib.Path, content: Any, of: Path | None = None) -> None:
+    """Write a JSON file whole or not at all; ``of`` is what an error names."""
+    with replacing(path, of) as temporary:
+        pathlib.Path(temporary).write_text(json.dumps(content), encoding="utf-8")
 
 
 def prints(root: pathlib.Path, names: Iterable[str]) -> Files:
@@ -195,7 +176,7 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
 def record(path: Path) -> dict[int | str, dict[str, Any]]:
     """Return the last line of each chunk in the record; a torn line is none."""
     found: dict[int | str, dict[str, Any]] = {}
-    with told(path, "read"), contextlib.suppress(FileNotFoundError):
+    with os_errors(path, "read"), contextlib.suppress(FileNotFoundError):
         for line in pathlib.Path(path, HOME, RECORD).read_bytes().splitlines():
             with contextlib.suppress(ValueError, LookupError, TypeError):
                 entry = json.loads(line)
@@ -211,6 +192,6 @@ def sound(path: Path) -> dict[int | str, dict[str, Any]]:
 
 def tidy(path: Path) -> None:
     """Remove what a killed writer left half-written."""
-    with told(path):
-        for left in pathlib.Path(path).glob("*/*.partial"):
+    with os_errors(path):
+        for left in pathlib.Path(path).rglob("*.partial"):
             left.unlink()

@@ -5,8 +5,7 @@ import json
 import math
 import os
 import pathlib
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,14 @@ import pandas as pd
 import xarray as xr
 
 from jaxroof.engine import trace_files, zarr_store
+from jaxroof.engine.atomic import replacing
 from jaxroof.engine.events import is_trace
-from jaxroof.engine.ledger import ours
+from jaxroof.engine.ledger import DAMAGE, ours
+from jaxroof.engine.locks import Path
 from jaxroof.errors import InputError
 
-Path = str | os.PathLike[str]
 ZARR = ".zarr"  # a directory, written chunk by chunk
 CSV = ".csv"
-# what readers raise for a file that is not theirs (RecursionError is a RuntimeError)
-DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 
 
 def write(data: xr.Dataset, path: Path) -> None:
@@ -91,36 +89,6 @@ def placeable(path: Path, directory: bool = False) -> None:
         raise InputError(f"{os.fspath(path)}: is a directory; expected the name of a file")
     if not os.access(folder, os.W_OK):
         raise InputError(f"{os.fspath(path)}: cannot be written: Permission denied")
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[str]:
-    """Give a temporary name beside ``path`` that takes its place once the block is done.
-
-    Raises: InputError where the file cannot be written; nothing half-written is left.
-    """
-    target = pathlib.Path(path)
-    name = ""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        os.close(handle)
-        yield name
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-        name = ""
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"{os.fspath(path)}: cannot be written: {reason}") from error
-    finally:
-        if name:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _kind(path: Path, kinds: dict[str, Any]) -> str:

@@ -12,7 +12,8 @@ import xarray as xr
 from jaxroof.engine import every_plan, ledger, zarr_store
 from jaxroof.engine.best import Progress
 from jaxroof.engine.dataset import dataset
-from jaxroof.engine.ledger import Layout, Path
+from jaxroof.engine.ledger import Layout
+from jaxroof.engine.locks import Path
 from jaxroof.engine.question import ask_each, kinds
 from jaxroof.engine.search import best_of_each, search, search_dataset
 from jaxroof.engine.tabulate import tabulate

@@ -17,7 +17,7 @@ from jaxroof.engine.axes import Asked, Axis
 from jaxroof.engine.dataset import provenance
 from jaxroof.engine.every_plan import Every
 from jaxroof.engine.every_plan import every as every_plan
-from jaxroof.engine.ledger import Path
+from jaxroof.engine.locks import Path
 from jaxroof.engine.question import ask_each
 from jaxroof.engine.tabulate import table_axes
 from jaxroof.errors import InputError, refusal

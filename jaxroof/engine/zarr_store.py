@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from jaxroof.engine.atomic import os_errors
 from jaxroof.engine.ledger import (
     END,
     HOME,
     Layout,
-    Path,
     append,
     held,
     misfit,
@@ -30,8 +30,8 @@ from jaxroof.engine.ledger import (
     record,
     replace,
     settle,
-    told,
 )
+from jaxroof.engine.locks import Path
 from jaxroof.errors import refusal
 
 PROVEN = 1 << 26  # bytes of a store that is read to the last bit before it is opened
@@ -58,7 +58,7 @@ def begin(
         first.attrs,
     )
     fresh = pathlib.Path(path, HOME, "fresh")
-    with told(path):
+    with os_errors(path):
         _lay_out(whole, fresh, compute=False)
         for made in fresh.iterdir():
             made.rename(pathlib.Path(path, made.name))
@@ -99,7 +99,7 @@ def put(path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping
 
     place, part = layout.place(number), layout.part(number)
     names = []
-    with told(path), zarr.config.set({"array.write_empty_chunks": True}):
+    with os_errors(path), zarr.config.set({"array.write_empty_chunks": True}):
         group = zarr.open_group(os.fspath(path), mode="r+", zarr_format=2, use_consolidated=False)
         for name, values in data.data_vars.items():
             dims = list(map(str, values.dims))
@@ -118,8 +118,8 @@ def end(path: Path, attrs: Mapping[str, Any]) -> None:
     root = pathlib.Path(path)
     found = plan(path)
     assert found is not None
-    with told(path):
-        replace(root / ".zattrs", {**found["attributes"], **attrs})
+    with os_errors(path):
+        replace(root / ".zattrs", {**found["attributes"], **attrs}, path)
         about = [root / ".zgroup", root / ".zattrs"]
         for name in [*found["variables"], *found["coordinates"]]:
             about += [root / name / ".zarray", root / name / ".zattrs"]
@@ -128,7 +128,7 @@ def end(path: Path, attrs: Mapping[str, Any]) -> None:
             for file in about
             if file.exists()
         }
-        replace(root / ".zmetadata", {"metadata": every, "zarr_consolidated_format": 1})
+        replace(root / ".zmetadata", {"metadata": every, "zarr_consolidated_format": 1}, path)
         files = prints(root, (".zgroup", ".zattrs", ".zmetadata"))
         append(path, {"chunk": END, "files": files, "sums": {}})
 
@@ -173,7 +173,7 @@ def save(data: xr.Dataset, path: Path) -> None:
     """Write a whole Dataset as a finished store, beside what is there, which it then replaces."""
     target = pathlib.Path(path)
     ours(target)
-    with told(path):
+    with os_errors(path):
         temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             new = temporary / "new"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from jaxroof.engine.growing import growing
+from jaxroof.engine.atomic import partial_file
 from jaxroof.engine.row_files import RowFile, opened
 from jaxroof.engine.rows import Answers, Chunk, Size, rows_of
 from jaxroof.engine.store import placeable
@@ -201,7 +201,7 @@ def evaluate_file(
         folder = pathlib.Path(path).parent
         where = (file.path, f"{file.path}: line 1")
         question = _question(estimator, file.headings, settings or {}, folder, *where)
-        write = stack.enter_context(growing(output)) if output is not None else None
+        write = stack.enter_context(partial_file(output)) if output is not None else None
         done = Done(headings=file.headings)
         page = Page(file, keep_going)
         for answers in rows_of(estimator, _checked(_chunks(file, question), keep_going)):

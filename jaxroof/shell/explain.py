@@ -4,10 +4,11 @@ import pathlib
 
 import xarray as xr
 
+from jaxroof.engine.atomic import replacing
 from jaxroof.engine.constraints import constraints
 from jaxroof.engine.response import response
 from jaxroof.engine.search import survey
-from jaxroof.engine.store import replacing, writable
+from jaxroof.engine.store import writable
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.legality import RULES

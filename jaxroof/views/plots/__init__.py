@@ -10,7 +10,9 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.engine.store import Path, placeable, replacing
+from jaxroof.engine.atomic import replacing
+from jaxroof.engine.locks import Path
+from jaxroof.engine.store import placeable
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.views.roofs import is_roofline
 
