@@ -268,7 +268,6 @@ def test_progress_is_told_in_points(ring, monkeypatch):
 
 
 CHANGES = [  # what is changed, what is said
-    ('title = "A ring"', 'title = "Another"', "title: A ring there, Another here"),
     ('to = "10 MB"', 'to = "11 MB"', "axes.message: 1.81818 MB there, 1.90909 MB here"),
     ("count = 10", "count = 19", "axes.ranks: 10 values there, 19 here"),
     ("message = {", "ranks = [2]\n#", "axes: message, ranks there, ranks here"),
@@ -291,6 +290,19 @@ def test_a_changed_file_is_refused_with_the_difference(old, new, said, ring, mon
     xr.testing.assert_allclose(other, jr.run("sweep.toml"), rtol=1e-12)
     (ring / "sweep.toml").write_text(SWEEP)
     run(overwrite=True)
+    same_as("ring.zarr", whole)
+
+
+def test_how_a_result_is_shown_is_not_what_was_asked(ring, monkeypatch, whole):
+    """A title or a picture that is edited, added or taken away goes on; the store has the new."""
+    shown = ('title = "A ring"', 'title = "Another"\npicture = "machine_map"')
+    stopped(monkeypatch, 10)
+    (ring / "sweep.toml").write_text(SWEEP.replace(*shown))
+    data = run()
+    assert data.attrs == {**whole[1].attrs, "title": "Another", "picture": "machine_map"}
+    monkeypatch.setattr(sweep, "_evaluated", None)  # nothing is computed for it
+    (ring / "sweep.toml").write_text(SWEEP)
+    run()
     same_as("ring.zarr", whole)
 
 

@@ -17,7 +17,7 @@ from jaxroof.engine.locks import Path
 from jaxroof.engine.question import ask_each, kinds
 from jaxroof.engine.search import best_of_each, search, search_dataset
 from jaxroof.engine.tabulate import tabulate
-from jaxroof.engine.task import Task, identity, other, same
+from jaxroof.engine.task import SHOWN_AS, Task, identity, other, same
 from jaxroof.errors import InputError, refusal
 
 SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a chunk: about a second each
@@ -81,8 +81,8 @@ def _finish(asked: Task, path: Path, layout: Layout, about: Any, progress: Progr
             zarr_store.put(path, number, layout, data, sums)
             done.add(number)
             points += layout.points(number)
-        if ledger.END not in lines:
-            zarr_store.end(path, _whole([line["sums"] for line in ledger.record(path).values()]))
+        sums = _whole([line["sums"] for line in ledger.record(path).values()])
+        zarr_store.end(path, {**sums, **asked.about}, without=SHOWN_AS)
     except KeyboardInterrupt:
         said = f"{len(done)} of {len(layout)} chunks are finished; run again to continue"
         raise KeyboardInterrupt(said) from None

@@ -29,6 +29,7 @@ from jaxroof.units import show
 LISTED = 1000  # values of an axis that are kept to be compared one by one
 SHOWN = 3  # differences that are told
 CODE = "code"  # of an estimator of the user's own
+SHOWN_AS = ("title", "picture")  # how a result is shown, whatever it is
 EXACT = ("jaxroof", "jax", "jaxlib", "numpy")  # versions that the last bit depends on
 
 
@@ -99,7 +100,7 @@ def identity(asked: Task) -> dict[str, Any]:
             found[f"axes.{axis.path}"] = list(axis.labels)
         if not axis.is_choice:
             found |= {f"axes.{path}": _kept(column) for path, column in axis.columns.items()}
-    found |= asked.about
+    found |= {name: text for name, text in asked.about.items() if name not in SHOWN_AS}
     return json.loads(json.dumps(found, default=str))
 
 
@@ -124,12 +125,12 @@ def _code(estimator: Estimator) -> str:
 
 
 def same(path: Path, asked: Task, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Check that a store holds results of the same sweep.
+    """Check that a store holds results of the same sweep; how it is shown may differ.
 
     Raises: InputError with the first differences.
     """
     former = former_of(asked.recipe).items()
-    there = {k: v for k, v in (there or {}).items() if (k, v) not in former}  # {}: written whole
+    there = {k: v for k, v in (there or {}).items() if k not in SHOWN_AS and (k, v) not in former}
     if there == here:
         return
     keys = [key for key in {**there, **here} if there.get(key) != here.get(key)]

@@ -10,7 +10,7 @@ import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,13 +113,19 @@ def put(path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping
         append(path, {"chunk": number, "files": files, "sums": sums})
 
 
-def end(path: Path, attrs: Mapping[str, Any]) -> None:
-    """Finish a store: the attributes of the whole, and all metadata in one file."""
+def end(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> None:
+    """Finish a store: the attributes of the whole, less those of the first chunk in ``without``."""
     root = pathlib.Path(path)
     found = plan(path)
     assert found is not None
+    kept = {name: text for name, text in found["attributes"].items() if name not in without}
+    wanted, known = {**kept, **attrs}, record(path).get(END, {"files": {".zattrs": [0, 0]}})
     with os_errors(path):
-        replace(root / ".zattrs", {**found["attributes"], **attrs}, path)
+        if misfit(path, known["files"], True) is None and wanted == json.loads(
+            (root / ".zattrs").read_text(encoding="utf-8")
+        ):
+            return
+        replace(root / ".zattrs", wanted, path)
         about = [root / ".zgroup", root / ".zattrs"]
         for name in [*found["variables"], *found["coordinates"]]:
             about += [root / name / ".zarray", root / name / ".zattrs"]
