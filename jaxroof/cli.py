@@ -15,6 +15,7 @@ from jaxroof.shell.cli_roofline import roofline
 from jaxroof.shell.cli_rows import evaluate
 from jaxroof.shell.cli_schedule import schedule
 from jaxroof.shell.cli_trace import trace
+from jaxroof.shell.entries import print_entries
 from jaxroof.shell.process import prepare_streams, silence
 
 EXAMPLES = """\b
@@ -239,9 +240,7 @@ def list_command(kind: str) -> None:
         click.echo("\n".join(systems.list_systems()))
         return
     rows = [(name, catalog.describe(kind, name)) for name in catalog.names(kind)]
-    wide = max(len(name) for name, _ in rows)
-    for name, entry in rows:
-        click.echo(f"{name:<{wide}}  {entry['title']}: {_summary(kind, entry)}")
+    print_entries([(name, f"{entry['title']}: {_summary(kind, entry)}") for name, entry in rows])
 
 
 def _summary(kind: str, entry: dict[str, Any]) -> str:
@@ -261,10 +260,12 @@ def show(name: str) -> None:
 
         show_estimator(name, known)
         return
+    rows = []
     for key, value in catalog.describe(known[name], name).items():
         if isinstance(value, dict):
             value = ", ".join(f"{k} {v}" for k, v in value.items())
-        click.echo(f"{key:<17} {str(value).strip()}")
+        rows.append((key, str(value)))
+    print_entries(rows)
 
 
 cli.add_command(roofline)

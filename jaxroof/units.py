@@ -43,6 +43,7 @@ _NUMBER = re.compile(
     r"([+-]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(.*)", re.DOTALL
 )
 _BITS = re.compile(r"([kKmMgGtTpPeEzZyY]?i?)b(/s|ps)?")
+JOIN = "\ue000"  # a space at which no line ends: no wrapping of text knows the character
 
 
 def parse(value: object, unit: str, where: str = "") -> float:
@@ -89,6 +90,22 @@ def show(value: float, unit: str) -> str:
     power = max(fitting, default=min(powers))
     prefix = "u" if power == -6 else powers[power]
     return f"{_digits(number / float(f'1e{power}'))} {prefix}{unit}"
+
+
+def unbroken(text: str) -> str:
+    """Return a text that keeps a number on a line with its unit and with the word before it.
+
+    >>> unbroken("of dp 16 each takes 1.5 GB/s").replace(JOIN, "~")
+    'of dp~16 each takes~1.5~GB/s'
+    """
+    return _inside_an_amount().sub(JOIN, text)
+
+
+@functools.cache
+def _inside_an_amount() -> re.Pattern[str]:
+    known = {"%"}.union(*map(_scales, _SPELLINGS)) - {""}
+    units = "|".join(sorted(map(re.escape, known), key=len, reverse=True))
+    return re.compile(rf"(?<=[0-9]) (?=(?:{units})(?:/\w+)?(?!\w))|(?<=[a-z=]) (?=[+-]?[0-9])")
 
 
 def _parse_text(text: str, unit: str, where: str) -> float:

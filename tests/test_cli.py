@@ -383,7 +383,7 @@ def test_sizes_where_nothing_fits_say_so_between_the_others(jaxroof):
     said = jaxroof(f"search {MACHINE} --gpus 8,2048 --batch 4096")
     assert said.code == 0
     first, second = rows(said)
-    assert " ".join(first).startswith("8 216 0 - - - - nothing fits")
+    assert " ".join(first).startswith("8 216 0 - - - - - nothing fits")
     assert second[0] == "2,048"
     assert second[-1] == "100.0"
     assert "8 gpus: nothing fits: the leanest plan" in said.words

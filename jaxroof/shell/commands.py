@@ -33,6 +33,7 @@ from jaxroof.shell.options import (
 from jaxroof.views import tables, words
 from jaxroof.views.layers import layer_table
 from jaxroof.views.layers import layers as layers_of
+from jaxroof.views.layout import wrapped
 from jaxroof.views.plans import SHORT
 from jaxroof.views.plans import plan_fields as fields_of
 
@@ -44,8 +45,9 @@ def console() -> Console:
 
 
 def say(page: Console, text: str, style: str | None = None) -> None:
-    """Print a sentence as it is, wrapped by the terminal alone."""
-    page.print(text, style=style, soft_wrap=True, markup=False, highlight=False)
+    """Print a sentence: wrapped between words at a terminal's width, on one line to a pipe."""
+    lines = wrapped(page, text, page.width) if page.is_terminal else [text.rstrip()]
+    page.print("\n".join(lines), style=style, soft_wrap=True, markup=False, highlight=False)
 
 
 SAID = {  # fields that options give

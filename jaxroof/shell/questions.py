@@ -5,14 +5,13 @@ from collections.abc import Iterable
 from jaxroof import estimators
 from jaxroof.errors import unknown
 from jaxroof.shell.commands import console, say
+from jaxroof.shell.entries import print_entries
 from jaxroof.views.estimators import inputs_table, results_table
 
 
 def list_estimators() -> None:
     """Print every estimator and the question that it answers."""
-    wide = max(map(len, estimators.names()))
-    for name in estimators.names():
-        print(f"{name:<{wide}}  {estimators.estimator(name).about}")
+    print_entries([(name, estimators.estimator(name).about) for name in estimators.names()])
 
 
 def show_estimator(name: str, entries: Iterable[str]) -> None:

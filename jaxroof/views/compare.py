@@ -20,10 +20,13 @@ def rate_table(data: xr.Dataset, title: str) -> Table:
     best = float(data.step_time.min())
     for header in ("system", "split"):
         table.add_column(header, no_wrap=True)
-    heads = ("step\ntime", "days", "times\nbest", "samples\n/s", "MFU\n%")
+    heads = {"step\ntime": 0, "days": 3, "times\nbest": 1, "samples\n/s": 5, "MFU\n%": 4}
+    for header, optional in heads.items():
+        table.add_numbers(header, optional=optional)
     split = split_heads(fields)
-    for header in (*heads, *split, "memory"):
-        table.add_column(header, justify="right", no_wrap=True)
+    table.add_numbers(*split[:-1])
+    table.add_numbers(split[-1], optional=6)
+    table.add_numbers("memory", optional=2)
     for system, name, row in _rows(data):
         limit = float(row.memory_limit)
         if not bool(row.feasible):
@@ -51,8 +54,7 @@ def parts_table(data: xr.Dataset) -> Table:
     table = plain_table("Where a step's time goes [s]")
     for header in ("system", "split"):
         table.add_column(header, no_wrap=True)
-    for header in (*PARTS.values(), "step"):
-        table.add_column(header, justify="right", no_wrap=True)
+    table.add_numbers(*PARTS.values(), "step")
     digits = max(0, 3 - int(np.floor(np.log10(float(data.step_time.min())))))
     for system, name, row in _rows(data):
         if bool(row.feasible):

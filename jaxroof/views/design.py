@@ -18,6 +18,7 @@ HELD = {"least": "its least", "most": "its most", "need": "what the plan needs",
 WORTH = {"least": "1 % below it", "most": "1 % above it", "need": "1 % less need"}
 HOLDS = {"least": "its least", "most": "its most", "need": "the plan", "inside": ""}  # in a table
 HEADS = ("base", "best", "times", "base\n$", "best\n$")
+SOON = (0, 0, 4, 3, 2, 6, 5)  # how soon these columns may go, and those of what a dollar saves
 
 
 def leaf(path: str) -> str:
@@ -67,9 +68,9 @@ def design_table(data: xr.Dataset) -> Table:
     table.add_column("field", no_wrap=True)
     head = f"{'days' if unit == 'day' else unit}\nsaved by\n$1,000,\n"
     saves = [head + machine for machine in ("base", "best")]
-    for header in (*HEADS, *saves):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("held by", no_wrap=True)
+    for header, optional in zip((*HEADS, *saves), SOON, strict=True):
+        table.add_numbers(header, optional=optional)
+    table.add_column("held by", no_wrap=True, optional=1)
     units = data.field_units.values
     for number, (path, how) in enumerate(zip(data.field.values, held(data), strict=True)):
         one = data.isel(field=number)

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 from rich.table import Table
 
+from jaxroof.views.layout import evenly
 from jaxroof.views.resources import LIMITS, SIGNS, shares
 from jaxroof.views.tables import plain_table, thinned, tick
 
@@ -45,8 +46,8 @@ def binding_table(data: xr.Dataset) -> Table:
     table = plain_table(f"What binds {of} most, and its share of it [%]")
     table.add_column(f"{down} \\ {across}", justify="right", no_wrap=True)
     columns = thinned(data.sizes[across], MOST)
-    for j in columns:
-        table.add_column(tick(data, across, j), justify="right", no_wrap=True)
+    for j, optional in zip(columns, evenly(len(columns)), strict=True):
+        table.add_numbers(tick(data, across, j), optional=optional)
     for i in thinned(data.sizes[down], 2 * MOST):
         cells = [_most(strong.isel({down: i, across: j}), names) for j in columns]
         table.add_row(tick(data, down, i), *cells)
@@ -55,8 +56,8 @@ def binding_table(data: xr.Dataset) -> Table:
 
 def _parameters(data: xr.Dataset, of: str, at: str) -> Table:
     table = plain_table(f"Elasticity of {of}: change for +1 % of the parameter [%]{at}")
-    table.add_column("parameter")
-    table.add_column("elasticity", justify="right")
+    table.add_column("parameter", no_wrap=True)
+    table.add_numbers("elasticity")
     table.add_column("for a decrease, where that differs", justify="right")
     for path in data.parameter.values:
         one = data.sel(parameter=path)
@@ -76,9 +77,7 @@ def _rows(
         kept = sorted(np.argsort(-most, kind="stable")[:MOST])
         keys = [str(strong.limit.values[i]) for i in kept]
         names = {key: key.replace(".", ".\n").replace("_", "_\n") for key in keys}
-    table.add_column(dim, justify="right")
-    for name in names.values():
-        table.add_column(name, justify="right")
+    table.add_numbers(dim, *names.values())
     shown = strong if resources else data.elasticity.rename(parameter="limit")
     for i in thinned(data.sizes[dim], 4 * MOST):
         values = [float(shown.isel({dim: i}).sel(limit=key)) for key in names]

@@ -20,8 +20,10 @@ from jaxroof.views.tables import plain_table
 def inputs_table(estimator: Estimator) -> Table:
     """Return every input by its path: its letter, an example, its meaning."""
     table = plain_table("inputs")
-    for header in ("path", "letter", "example", "meaning"):
-        table.add_column(header)
+    table.add_column("path", no_wrap=True)
+    table.add_column("letter", no_wrap=True, optional=2)
+    table.add_column("example", no_wrap=True, optional=1)
+    table.add_column("meaning")
     example = estimator.example() if estimator.example else None
     for path, field in listed(estimator):
         if not is_quantity(field):
@@ -45,8 +47,9 @@ def inputs_table(estimator: Estimator) -> Table:
 def results_table(estimator: Estimator) -> Table:
     """Return every result: its name, unit and meaning."""
     table = plain_table("results")
-    for header in ("name", "unit", "meaning"):
-        table.add_column(header)
+    for header in ("name", "unit"):
+        table.add_column(header, no_wrap=True)
+    table.add_column("meaning")
     if estimator.example is None:
         return table
     inputs = estimator.example()

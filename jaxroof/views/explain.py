@@ -57,9 +57,9 @@ def bars_table(data: xr.Dataset) -> Table:
     """
     table = plain_table("What 1 % more of a machine's parameter does to the step")
     table.add_column("parameter", no_wrap=True)
-    for header in ("today", "step\ntime", "share of\nthe step"):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("█ by itself   ░ multiplies a rate", no_wrap=True)
+    table.add_numbers("today", optional=2)
+    table.add_numbers("step\ntime", "share of\nthe step")
+    table.add_column("█ by itself   ░ multiplies a rate", no_wrap=True, optional=1)
     shown = drawn(data)
     most = max((_largest(row) for _, row in shown), default=1.0)
     for path, row in shown:
@@ -110,14 +110,11 @@ def binding_table(data: xr.Dataset) -> Table:
     """
     table = plain_table("What the step is made of, and what limits it [s]")
     table.add_column("operation", no_wrap=True)
-    for header in (
-        "time",
-        "% of\nstep",
-        *(words.replace(" ", "\n", 1) for words in LIMITS.values()),
-    ):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("bound by", no_wrap=True)
+    table.add_numbers("time", "% of\nstep")
     rows = data.seconds.values
+    for words, largest in zip(LIMITS.values(), _places(rows.sum(axis=0)), strict=True):
+        table.add_numbers(words.replace(" ", "\n", 1), optional=largest)
+    table.add_column("bound by", no_wrap=True)
     each, step = rows.sum(axis=1), rows.sum()
     order = [i for i in np.argsort(-each, kind="stable") if each[i] >= ROWS * step]
     for i in order:
@@ -129,6 +126,11 @@ def binding_table(data: xr.Dataset) -> Table:
     table.add_section()
     table.add_row(*_binding_cells("step", rows.sum(axis=0), step))
     return table
+
+
+def _places(values: np.ndarray) -> list[int]:
+    """Return the place of every value among them, 1 for the largest."""
+    return [int(place) + 1 for place in np.argsort(np.argsort(-values, kind="stable"))]
 
 
 def _binding_cells(name: str, row: np.ndarray, step: float) -> list[str]:
@@ -165,11 +167,11 @@ def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
     """
     table = plain_table("The next plan on each axis, the nearest first")
     table.add_column("parameter", no_wrap=True)
-    for header in ("times\ntoday", "there"):
-        table.add_column(header, justify="right", no_wrap=True)
+    table.add_numbers("times\ntoday")
+    table.add_numbers("there", optional=1)
     table.add_column("plan that takes over")
-    for header in ("step\nthere", "saves\nagainst today's", "at times\ntoday"):
-        table.add_column(header, justify="right", no_wrap=True)
+    table.add_numbers("step\nthere")
+    table.add_numbers("saves\nagainst today's", "at times\ntoday", optional=2)
     for row in next_switches(data):
         path, (factor, until) = str(row.switch_parameter.values), reign(row)
         unit = str(told.parameter_units.sel(parameter=path).values)
@@ -206,8 +208,10 @@ def steps_table(data: xr.Dataset) -> Table:
     near = data.isel(step=np.flatnonzero(np.abs(data.place.values) <= NEAR)).sortby("value")
     path = str(data.attrs["parameter"])
     table = plain_table(f"{words(path)}, step by step")
-    for header in ("from", "against\ntoday", "step\ntime", "time\nsaved"):
-        table.add_column(header, justify="right", no_wrap=True)
+    table.add_numbers("from")
+    table.add_numbers("against\ntoday", optional=2)
+    table.add_numbers("step\ntime")
+    table.add_numbers("time\nsaved", optional=1)
     table.add_column("plan")
     table.add_column("", no_wrap=True)
     for i in range(near.sizes["step"]):

@@ -48,7 +48,7 @@ def layers(
 def layer_table(data: xr.Dataset) -> Table:
     """Return the operations as a table: work, then microseconds, forward and backward."""
     table = plain_table("one layer, one microbatch, one accelerator: forward | backward")
-    table.add_column("operation")
+    table.add_column("operation", no_wrap=True)
     pairs = {
         "GFLOP": ("flops", 1e9),
         "HBM MB": ("traffic", 1e6),
@@ -58,9 +58,10 @@ def layer_table(data: xr.Dataset) -> Table:
         "links us": ("tensor", 1e-6),
         "total us": ("time", 1e-6),
     }
+    optional = {"GFLOP": 1, "HBM MB": 2, "message MB": 3}
     for header in pairs:
-        table.add_column(header, justify="right")
-    table.add_column("kept MB", justify="right")
+        table.add_numbers(header, optional=optional.get(header, 0))
+    table.add_numbers("kept MB", optional=4)
     rows = {str(name): data.sel(operation=name) for name in data.operation.values}
     for name, row in [*rows.items(), ("total", data.sum("operation"))]:
         if name == "total":

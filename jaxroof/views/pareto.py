@@ -66,10 +66,15 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
     """Return a row a stair: what it needs, how fast it is, what it gains, and who holds it."""
     table, fields = plain_table(), plan_fields(stairs)
     limit = float(stairs.memory_limit[0])
-    heads = ("memory", "step\ntime", "days", "faster\nby %", "for\nmore", *split_heads(fields))
-    for header in (*heads, f"fits\n{size(limit, 'B')}"):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column(HELD_BY, no_wrap=True)
+    *degrees, placement = split_heads(fields)
+    table.add_numbers("memory", "step\ntime")
+    table.add_numbers("days", optional=3)
+    table.add_numbers("faster\nby %", optional=2)
+    table.add_numbers("for\nmore", optional=4)
+    table.add_numbers(*degrees)
+    table.add_numbers(placement, optional=6)
+    table.add_numbers(f"fits\n{size(limit, 'B')}", optional=1)
+    table.add_column(HELD_BY, no_wrap=True, optional=5)
     before = None
     for i in chosen:
         row = stairs.isel(step_number=i)
@@ -140,16 +145,20 @@ def sizes_table(
 ) -> Table:
     """Return a row a cluster size: the ends of its staircase, or what trains in some days."""
     table = plain_table()
-    for header in ("gpus", "stairs", "leanest\nneeds", "days"):
-        table.add_column(header, justify="right", no_wrap=True)
+    table.add_numbers("gpus")
+    table.add_numbers("stairs", optional=4)
+    table.add_numbers("leanest\nneeds", "days", optional=0 if most_days is None else 3)
     limit = next((float(s.memory_limit[0]) for s in sizes.values() if s.step_number.size), 0.0)
-    ends = (f"days in\n{size(limit, 'B')}", "flat\nfrom", "days", "fastest\nneeds", "days")
     fields = next((plan_fields(s) for s in sizes.values()), [])
-    plan = ("needs", "days", *split_heads(fields))
-    for header in ends if most_days is None else plan:
-        table.add_column(header, justify="right", no_wrap=True)
-    if most_days is not None:
-        table.add_column(HELD_BY, no_wrap=True)
+    if most_days is None:
+        table.add_numbers(f"days in\n{size(limit, 'B')}")
+        table.add_numbers("flat\nfrom", "days", optional=1)
+        table.add_numbers("fastest\nneeds", "days")
+    else:
+        *degrees, placement = split_heads(fields)
+        table.add_numbers("needs", "days", *degrees)
+        table.add_numbers(placement, optional=2)
+        table.add_column(HELD_BY, no_wrap=True, optional=1)
     for gpus, stairs in sizes.items():
         if not stairs.sizes["step_number"]:
             table.add_row(f"{gpus:,}", "0", *["-"] * (len(table.columns) - 2))

@@ -8,6 +8,7 @@ import xarray as xr
 from rich.table import Table
 
 from jaxroof.views.compare import times
+from jaxroof.views.layout import evenly
 from jaxroof.views.roofs import (
     PHYSICAL,
     TIMES,
@@ -77,7 +78,7 @@ def result_table(data: xr.Dataset) -> Table:
     for name, _ in columns:
         head = "value" if len(columns) == 1 else _stacked(name)
         table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("meaning")
+    table.add_column("meaning", optional=1)
     if not is_roofline(data):
         for row in _rows(columns, [str(name) for name in data.data_vars]):
             table.add_row(*row)
@@ -235,11 +236,10 @@ def plain_sweep_table(data: xr.Dataset, most: int = 8) -> Table:
     table.add_column("result", no_wrap=True)
     every = cases(data)
     for name, part in every:
-        for i in rows:
+        for i, optional in zip(rows, evenly(len(rows)), strict=True):
             head = f"{letter(data, dim)} = {at(part[dim].isel({dim: i}))}"
-            table.add_column(
-                head if len(every) == 1 else f"{_stacked(name)}\n{head}", justify="right"
-            )
+            whole = head if len(every) == 1 else f"{_stacked(name)}\n{head}"
+            table.add_numbers(whole, optional=optional)
     for result in data.data_vars:
         cells: list[Any] = [
             amount(part[result].isel({dim: i} if dim in part[result].dims else {}))

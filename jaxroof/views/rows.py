@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from rich.table import Table
-from rich.text import Text
 
 from jaxroof.units import show
 from jaxroof.views.tables import plain_table
@@ -14,6 +13,7 @@ WIDEST = 24  # characters of a cell as it was typed
 GAP = 3  # characters between two columns
 WHY = 60  # characters kept for what is wrong with rows
 ERROR = "error"
+ELSE = "..."  # in place of the headings that are not shown
 
 
 def rows_table(
@@ -33,32 +33,35 @@ def rows_table(
     verdict = [name for name in flags if name == "feasible"]
     others = [name for name in flags if name not in verdict]
     names = [*verdict, *(name for name in answered if name not in flags), *others]
-    table, left = plain_table(), width - (WHY if any(ERROR in one for one in found) else 0)
+    failed = any(ERROR in one for one in found)
+    table, left = plain_table(), width - (min(WHY, width // 3) if failed else 0)
+    first = {name: _answers(name, found, units) for name in names[:2]}  # which are always shown
+    apart = len(ELSE) + GAP + sum(_width([name, *cells]) + GAP for name, cells in first.items())
     columns: list[list[str]] = []
     for number, heading in enumerate(headings):
         cells = [_cut(one[number]) for one in typed]
         head = heading.replace(" [", "\n[")  # the unit below
         left -= _width([*head.split("\n"), *cells]) + GAP
-        if left < width // 3 and number < len(headings) - 1 and columns:
-            table.add_column("...")
-            columns.append(["..."] * len(typed))
+        if left < max(width // 3, apart) and number < len(headings) - 1 and columns:
+            table.add_column(ELSE, no_wrap=True)
+            columns.append([ELSE] * len(typed))
             break
-        table.add_column(Text(head), no_wrap=True)
+        table.add_column(head, no_wrap=True)
         columns.append(cells)
     shown: list[str] = []
     for name in names:
-        cells = [_value(one[name], units.get(name, "1")) if name in one else "" for one in found]
+        cells = _answers(name, found, units)
         left -= _width([name, *cells]) + GAP
-        if left < 0 and shown:
+        if left < 0 and name not in first:
             break
         shown.append(name)
-        table.add_column(Text(name), justify="right", no_wrap=True)
+        table.add_numbers(name)
         columns.append(cells)
-    if any(ERROR in one for one in found):
+    if failed:
         table.add_column(ERROR)
         columns.append([str(one.get(ERROR, "")) for one in found])
     for row in zip(*columns, strict=True):
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     return table, [name for name in names if name not in shown]
 
 
@@ -78,6 +81,10 @@ def rows_sentence(
 
 def _count(rows: int) -> str:
     return f"{rows:,} row" + ("" if rows == 1 else "s")
+
+
+def _answers(name: str, found: Sequence[Mapping[str, Any]], units: Mapping[str, str]) -> list[str]:
+    return [_value(one[name], units.get(name, "1")) if name in one else "" for one in found]
 
 
 def _value(value: Any, unit: str) -> str:

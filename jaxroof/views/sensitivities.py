@@ -18,9 +18,9 @@ QUANTITIES = {  # results, and what a table calls them
 def sensitivity_table(data: xr.Dataset) -> Table:
     """Return the elasticities as a table: by derivative, and in brackets where solving differs."""
     table = plain_table("elasticity by derivative; in brackets solved again, where that differs")
-    table.add_column("parameter")
+    table.add_column("parameter", no_wrap=True)
     for name in data.result.values:
-        table.add_column(f"{QUANTITIES[str(name)]}\n{_value(data, str(name))}", justify="right")
+        table.add_numbers(f"{QUANTITIES[str(name)]}\n{_value(data, str(name))}")
     for parameter in data.parameter.values:
         row = data.sel(parameter=parameter)
         table.add_row(str(parameter), *(_cell(row.sel(result=name)) for name in data.result.values))

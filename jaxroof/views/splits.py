@@ -39,9 +39,11 @@ def plan_table(data: xr.Dataset, most: int = 10) -> Table:
     table, shown = plain_table(), _shown(data)
     heads = [*map(head_of, axes), "fit"] if axes else ["#"]
     own = [*(DEGREES[name] for name in degrees(data)), *_pieces(data).values()]
-    gap = [] if axes else ["behind\n%"]
-    for head in (*heads, *own, "step\ntime", "samples\n/s", *gap, *shown.values()):
-        table.add_column(head, justify="right", no_wrap=True)
+    table.add_numbers(*heads, *own, "step\ntime")
+    table.add_numbers("samples\n/s", optional=2)
+    table.add_numbers(*([] if axes else ["behind\n%"]))
+    for name, head in shown.items():
+        table.add_numbers(head, optional=3 if name in SHARES else 1)
     if not axes:
         order = fitting(data)
         for place, position in enumerate(order[:most], 1):

@@ -12,8 +12,9 @@ TIMES = {"forward": "forward", "backward": "backward", "send": "send", "sync": "
 def stage_table(data: xr.Dataset) -> Table:
     """Return a row a stage: its visits, its shares of the step, its memory."""
     table = plain_table("one visit, then the step")
+    optional = {"layers": 4, "send": 3, "sums\nleft": 2, "busy\n%": 1}
     for head in ("stage", "layers", *TIMES.values(), "done", "busy\n%", "idle\n%", "memory"):
-        table.add_column(head, justify="right")
+        table.add_numbers(head, optional=optional.get(head, 0))
     for i in range(data.sizes["stage"]):
         row = data.isel(stage=i)
         times = [seconds(float(row[name])) for name in (*TIMES, "done")]

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from rich import box
 from rich.console import JustifyMethod
 from rich.table import Table
-from rich.text import Text
 
 from jaxroof.units import show
+from jaxroof.views.layout import PlainTable, evenly
 from jaxroof.views.plans import (
     placement_head,
     placement_words,
@@ -42,16 +41,9 @@ MEMORY = {
 }
 
 
-def plain_table(title: str | None = None) -> Table:
+def plain_table(title: str | None = None) -> PlainTable:
     """Return an empty table in the house's style."""
-    return Table(
-        title=None if title is None else Text(title),  # as it is: [s] is no markup
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1),
-        collapse_padding=True,
-        title_justify="left",
-    )
+    return PlainTable(title)
 
 
 def size(value: float, unit: str) -> str:
@@ -66,12 +58,14 @@ def size(value: float, unit: str) -> str:
 def plans_table(data: xr.Dataset, order: Iterable[int], limit: float) -> Table:
     """Return plans in the order given: the split, how fast, how full, and where the time goes."""
     table, fields = plain_table(), plan_fields(data)
-    for header in ("#", *split_heads(fields)):
-        table.add_column(header, justify="right", no_wrap=True)
-    for header in ("step\ntime", "samples\n/s", "MFU\n%", f"memory of\n{size(limit, 'B')}"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for header in PARTS.values():
-        table.add_column(f"{header}\n%", justify="right", no_wrap=True)
+    *degrees, placement = split_heads(fields)
+    table.add_numbers("#", *degrees)
+    table.add_numbers(placement, optional=4)
+    table.add_numbers("step\ntime")
+    table.add_numbers("samples\n/s", optional=3)
+    table.add_numbers("MFU\n%", optional=2)
+    table.add_numbers(f"memory of\n{size(limit, 'B')}", optional=1)
+    table.add_numbers(*(f"{part}\n%" for part in PARTS.values()), optional=5)
     for place, position in enumerate(order, 1):
         row = data.isel(plan=position)
         cells = split_cells(row, fields)
@@ -120,14 +114,18 @@ def seconds(value: float) -> str:
 def sizes_table(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> Table:
     """Return one line a cluster size: its best plan and how well the cluster scales."""
     table, split = plain_table(), split_heads(fields)
-    heads = ("gpus", "plans", "fit", *split)
-    for header in (*heads, "step\ntime", "samples\n/s", "MFU\n%", "memory", "scaling\n%"):
-        table.add_column(header, justify="right", no_wrap=True)
+    table.add_numbers("gpus")
+    table.add_numbers("plans", "fit", optional=6)
+    table.add_numbers(*split[:-1])
+    table.add_numbers(split[-1], optional=5)
+    table.add_numbers("step\ntime")
+    for number, header in ((4, "samples\n/s"), (3, "MFU\n%"), (2, "memory"), (1, "scaling\n%")):
+        table.add_numbers(header, optional=number)
     first = next((r for r in rows if r["best"] is not None), None)
     for row in rows:
         counts = [f"{row['gpus']:,}", f"{row['legal']:,}", f"{row['feasible']:,}"]
         if row["best"] is None or first is None:
-            table.add_row(*counts, *["-"] * (len(split) - 1), "nothing fits", *["-"] * 5)
+            table.add_row(*counts, *["-"] * len(split), "nothing fits", *["-"] * 4)
             continue
         best, limit = row["best"], row["limit"]
         each = float(best.throughput) / row["gpus"]
@@ -150,14 +148,14 @@ def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
     brackets = "feasible" in best and "plans_legal" not in best
     table = plain_table(title + ("; in brackets: not feasible" if brackets else ""))
     if len(dims) == 1:
-        table.add_column(str(dims[0]), justify=_side(best, dims[0]))
+        table.add_column(str(dims[0]), justify=_side(best, dims[0]), no_wrap=True)
         _one_axis(table, best, dims[0], value, thinned(best.sizes[dims[0]], 4 * most))
         return table
     down, across = dims
     columns = thinned(best.sizes[across], most)
     table.add_column(f"{down} \\ {across}", justify=_side(best, down), no_wrap=True)
-    for j in columns:
-        table.add_column(tick(best, across, j), justify="right", no_wrap=True)
+    for j, optional in zip(columns, evenly(len(columns)), strict=True):
+        table.add_numbers(tick(best, across, j), optional=optional)
     for i in thinned(best.sizes[down], 2 * most):
         cells = [_cell(best, value, {down: i, across: j}) for j in columns]
         table.add_row(tick(best, down, i), *cells)
@@ -165,14 +163,16 @@ def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
 
 
 def _one_axis(
-    table: Table, best: xr.Dataset, dim: Any, value: xr.DataArray, rows: Sequence[int]
+    table: PlainTable, best: xr.Dataset, dim: Any, value: xr.DataArray, rows: Sequence[int]
 ) -> None:
     searched, fields = "plans_feasible" in best and "tensor" in best, plan_fields(best)
-    table.add_column(str(value.name), justify="right")
+    table.add_numbers(str(value.name))
     if searched:
-        placed = f"fast {placement_head(fields)}"
-        for header in ("throughput", "plan", placed, "memory", "plans that fit"):
-            table.add_column(header, justify="right")
+        table.add_numbers("throughput", optional=2)
+        table.add_column("plan", justify="right")
+        table.add_numbers(f"fast {placement_head(fields)}", optional=3)
+        table.add_numbers("memory", optional=1)
+        table.add_numbers("plans that fit", optional=4)
     for i in rows:
         point = best.isel({dim: i})
         cells = [tick(best, dim, i), _cell(best, value, {dim: i})]

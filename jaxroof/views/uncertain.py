@@ -12,6 +12,7 @@ COSTS = ("cost %,\naverage", "worst\n5 %")  # of committing to a plan
 BAR = 16  # letters of a share of 1
 WORTH = 1e-4  # share of the time that is worth a measurement
 ROUNDING = 1e-9  # of a result
+SHOWN = (0.05, 0.5, 0.95)  # quantiles that a narrow table shows too
 LITTLE = 0.01  # share of the variance below which an input does not matter
 
 
@@ -27,10 +28,10 @@ def inputs_table(data: xr.Dataset) -> Table:
     heads = (
         [f"% on\n{int(n):,}" for n in data.gpus.values] if sizes else ["by itself\n%", "in all\n%"]
     )
-    for head in ("today", *heads):
-        table.add_column(head, justify="right", no_wrap=True)
+    table.add_numbers("today", optional=1)
+    table.add_numbers(*heads)
     if not sizes:
-        table.add_column("share of\nthe variance", no_wrap=True)
+        table.add_column("share of\nthe variance", no_wrap=True, optional=2)
     names = short_names([str(path) for path in data.parameter.values])
     for i in first_to_last(data):
         row, shares = data.isel(parameter=i), parts.isel(parameter=i).values
@@ -64,9 +65,9 @@ def bands_table(data: xr.Dataset) -> Table:
     table, aim = plain_table(), str(data.attrs["objective"])
     table.add_column(_named(aim), no_wrap=True)
     for share in data["quantile"].values:
-        table.add_column(f"{100 * share:g} %", justify="right", no_wrap=True)
-    for head in ("mean", "deviation", "today"):
-        table.add_column(head, justify="right", no_wrap=True)
+        table.add_numbers(f"{100 * share:g} %", optional=0 if share in SHOWN else 2)
+    for head, optional in {"mean": 1, "deviation": 3, "today": 0}.items():
+        table.add_numbers(head, optional=optional)
     rows = {aim: "best of each draw", f"{aim}_kept": "today's best, kept"}
     for name, words in rows.items():
         if name in data:
@@ -90,15 +91,14 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
     table, fields = plain_table(), plan_fields(data)
     told = _told(data)
     sometimes = bool((data.fits.values[told] < 1).any())
-    heads = [
-        "#",
-        *split_heads(fields),
-        "best in %\nof draws",
-        *(["fits\nin %"] if sometimes else []),
-    ]
-    for head in (*heads, *COSTS, "memory"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    *degrees, placement = split_heads(fields)
+    table.add_numbers("#", *degrees)
+    table.add_numbers(placement, optional=4)
+    table.add_numbers("best in %\nof draws")
+    table.add_numbers(*(["fits\nin %"] if sometimes else []), optional=2)
+    table.add_numbers(*COSTS)
+    table.add_numbers("memory", optional=3)
+    table.add_column("", no_wrap=True, optional=1)
     marks = {int(data.candidate_today): ["best today"]}
     marks.setdefault(int(data.candidate_committed), []).insert(0, "commit to it")
     for i in told:
@@ -117,14 +117,15 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
 def sizes_table(data: xr.Dataset) -> Table:
     """Return a row a cluster size: its bands, the plan to commit to, and what that costs."""
     table, fields, aim = plain_table(), plan_fields(data), str(data.attrs["objective"])
-    heads = ["gpus", "5 %", "median", "95 %", "today", *split_heads(fields)]
-    heads += ["best\nin %", *COSTS]
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
+    *degrees, placement = split_heads(fields)
+    heads = {"gpus": 0, "5 %": 4, "median": 0, "95 %": 4, "today": 4, **dict.fromkeys(degrees, 0)}
+    heads |= {placement: 3, "best\nin %": 2, **dict.fromkeys(COSTS, 1)}
+    for head, optional in heads.items():
+        table.add_numbers(head, optional=optional)
     for point in _sizes(data):
         counted = f"{int(point.gpus):,}"
         if float(point.feasible_share) == 0:
-            table.add_row(counted, "nothing fits", *["-"] * (len(heads) - 2))
+            table.add_row(counted, "-", "nothing fits", *["-"] * (len(table.columns) - 3))
             continue
         band = point[aim].sel(quantile=[0.05, 0.5, 0.95]).values
         today = float(point[f"{aim}_today"])

@@ -163,7 +163,7 @@ def cells(data: xr.Dataset) -> dict[str, list[str]]:
 
 def block_tables(data: xr.Dataset, width: int) -> list[Table]:
     """Return the table of each block in pieces no wider than a page, their columns in order."""
-    tables = []
+    tables: list[Table] = []
     for block, title in (("mlp", "MLP block"), ("attention", "Self-attention block")):
         columns = cells(data.isel(operation=data.block.values == block))
         names = columns.pop("layer")

@@ -1,0 +1,246 @@
+"""Tables and sentences at the width of their page: no number cut short, no line too long."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from jaxroof.units import JOIN, unbroken
+
+GAP = 2  # blanks between two columns
+EDGES = 2  # blanks beside the first column and the last
+NARROWEST = 20  # characters of a text that wraps
+COMFORTABLE = 36  # the same beside columns that one may do without
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a table: its cells, how they stand, and how soon it may go."""
+
+    head: Text
+    cells: tuple[Text, ...]
+    justify: JustifyMethod
+    wraps: bool
+    optional: int  # 0 stays; of the others the smallest comes first
+
+    @functools.cached_property
+    def widths(self) -> tuple[int, int]:
+        """Return the width of its longest line, and of its longest word."""
+        texts = [text.plain for text in (self.head, *self.cells)]
+        lines = (cell_len(line) for text in texts for line in text.split("\n"))
+        words = (cell_len(word) for text in texts for word in text.split())
+        return max(lines), max(words, default=0)
+
+
+class PlainTable(Table):
+    """A table that fits its page.
+
+    Where the page is too narrow optional columns go first, those of one number together; then a
+    row takes several lines, and so do the heads; then every cell has a line with its head.
+    """
+
+    def __init__(self, title: str | None = None) -> None:
+        """Make an empty table; its title stands above it as it is, without markup."""
+        super().__init__(title=None if title is None else Text(title))
+        self.optional: list[int] = []
+
+    def add_column(
+        self, header: RenderableType = "", *args: Any, optional: int = 0, **kwargs: Any
+    ) -> None:
+        """Add a column as rich does; without ``no_wrap`` its cells are texts that wrap.
+
+        The larger ``optional``, the sooner it goes where a page is narrow; with 0 it stays.
+        """
+        super().add_column(header, *args, **kwargs)
+        self.optional.append(optional)
+
+    def add_numbers(self, *heads: str, optional: int = 0) -> None:
+        """Add columns of numbers, which stand at the right and do not wrap."""
+        for head in heads:
+            self.add_column(head, justify="right", no_wrap=True, optional=optional)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the title, the table as wide as the page allows, and what it leaves out."""
+        if self.title is not None:
+            yield from _text_lines(console, str(self.title), options.max_width, "table.title")
+        columns = [
+            Column(
+                _text(column.header),
+                tuple(map(_text, column.cells)),
+                column.justify,
+                not column.no_wrap,
+                optional,
+            )
+            for column, optional in zip(self.columns, self.optional, strict=True)
+        ]
+        ends = [row.end_section for row in self.rows]
+        kept = with_optional(columns, options.max_width)
+        shown = fitting(kept, options.max_width)
+        if shown is None:
+            yield from _cell_by_cell(console, kept, options.max_width)
+        else:
+            for line in console.render_lines(_table(shown, ends), options, pad=False):
+                yield from _without_blanks(line)
+        missing = [_flat(column.head) for column in columns if column not in kept]
+        if any(missing):
+            said = f"Not shown at this width: {', '.join(filter(None, missing))}."
+            yield from _text_lines(console, said, options.max_width)
+            yield Segment.line()
+
+
+# ---- Sentences ----------------------------------------------------------------------------------
+
+
+def wrapped(page: Console, text: str, width: int) -> list[str]:
+    """Return the lines of a text at a width; a number is not parted from its unit.
+
+    >>> wrapped(Console(), "the plan needs 124.6 GB of 141 GB", 30)
+    ['the plan needs 124.6 GB', 'of 141 GB']
+    """
+    lines = Text(unbroken(text)).wrap(page, width)
+    return [line.plain.replace(JOIN, " ").rstrip() for line in lines]
+
+
+def _text_lines(console: Console, text: str, width: int, style: str = "") -> Iterator[Segment]:
+    for line in wrapped(console, text, width):
+        yield Segment(line, console.get_style(style))
+        yield Segment.line()
+
+
+# ---- Columns ------------------------------------------------------------------------------------
+
+
+def evenly(count: int) -> list[int]:
+    """Return how soon each of some columns of an axis goes, so that those left lie evenly.
+
+    >>> evenly(9)
+    [0, 3, 2, 3, 1, 3, 2, 3, 0]
+    """
+    soon = [0] * count
+
+    def halve(first: int, last: int, number: int) -> None:
+        if last - first > 1:
+            middle = (first + last) // 2
+            soon[middle] = number
+            halve(first, middle, number + 1)
+            halve(middle, last, number + 1)
+
+    halve(0, count - 1, 1)
+    return soon
+
+
+def with_optional(columns: Sequence[Column], width: int) -> list[Column]:
+    """Return the columns that must be there, and the optional ones for which a width has room."""
+    numbers = {0}
+    for number in sorted({column.optional for column in columns} - {0}):
+        more = [column for column in columns if column.optional in numbers | {number}]
+        if table_width(more, COMFORTABLE) <= width:
+            numbers.add(number)
+    return [column for column in columns if column.optional in numbers]
+
+
+def table_width(columns: Sequence[Column], text: int) -> int:
+    """Return the width of a table: its columns, what is between them and its edges.
+
+    A column that wraps has as many characters as ``text``, unless it needs less or a word more.
+    """
+    return sum(column_width(each, text) for each in columns) + GAP * (len(columns) - 1) + EDGES
+
+
+def column_width(column: Column, text: int) -> int:
+    """Return the width of a column."""
+    line, word = column.widths
+    return min(line, max(text, word)) if column.wraps else line
+
+
+def fitting(columns: Sequence[Column], width: int) -> Sequence[Column] | None:
+    """Return columns no wider than a page, a row of them on as few lines as need be.
+
+    None where even a column beside the first is too wide.
+    """
+    for lines in range(1, max(2, len(columns))):
+        shown = columns if lines == 1 else stacked(columns, lines)
+        if table_width(shown, NARROWEST) <= width:
+            return shown
+    return None
+
+
+def stacked(columns: Sequence[Column], lines: int) -> list[Column]:
+    """Return fewer columns: the first, and each of the others on one of several lines of a row."""
+    first, others = columns[0], columns[1:]
+    wide = -(-len(others) // lines)
+    groups = [others[start : start + wide] for start in range(0, len(others), wide)]
+    cells = [[_on_lines(group, number) for group in groups] for number in range(len(first.cells))]
+    heads = [[_flat(column.head) for column in group] for group in groups]
+    flat = dataclasses.replace(first, head=Text(_flat(first.head) + "\n " * (len(groups) - 1)))
+    return [flat, *(_over_each_other(others[i], i, heads, cells) for i in range(wide))]
+
+
+def _on_lines(group: Sequence[Column], row: int) -> list[str]:
+    """Return the cells of a row, all of as many lines as the tallest of them has."""
+    texts = [column.cells[row].plain for column in group]
+    tallest = max(text.count("\n") for text in texts)
+    return [text + "\n" * (tallest - text.count("\n")) for text in texts]
+
+
+def _over_each_other(
+    top: Column, place: int, heads: Sequence[list[str]], rows: Sequence[Sequence[list[str]]]
+) -> Column:
+    def over(groups: Sequence[list[str]]) -> Text:
+        return Text("\n".join(group[place] if place < len(group) else " " for group in groups))
+
+    return Column(over(heads), tuple(map(over, rows)), top.justify, False, top.optional)
+
+
+def _cell_by_cell(console: Console, columns: Sequence[Column], width: int) -> Iterator[Segment]:
+    """Yield a line a cell, its head before it, rows apart."""
+    heads = [_flat(column.head) for column in columns]
+    for row in zip(*(column.cells for column in columns), strict=True):
+        yield Segment.line()
+        for head, cell in zip(heads, row, strict=True):
+            said = ": ".join(filter(None, (head, " ".join(cell.plain.split()))))
+            yield from _text_lines(console, said, width)
+    yield Segment.line()
+
+
+def _table(columns: Sequence[Column], ends: Sequence[bool]) -> Table:
+    """Return columns as rich prints them, none of them narrower than it can be read."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    for column in columns:
+        table.add_column(
+            column.head,
+            justify=column.justify,
+            no_wrap=not column.wraps,
+            min_width=column_width(column, NARROWEST),
+            overflow="fold",
+        )
+    for row, end in zip(zip(*(column.cells for column in columns), strict=True), ends, strict=True):
+        table.add_row(*row, end_section=end)
+    return table
+
+
+def _text(cell: RenderableType) -> Text:
+    return cell if isinstance(cell, Text) else Text(unbroken(str(cell)))
+
+
+def _flat(head: Text) -> str:
+    """Return a head on one line."""
+    text = head.plain.replace(JOIN, " ").replace("-\n", "").replace("\n/", "/")
+    return " ".join(text.split())
+
+
+def _without_blanks(line: list[Segment]) -> Iterator[Segment]:
+    """Yield a line without the blanks at its end."""
+    length = len("".join(segment.text for segment in line).rstrip())
+    for text, style, _ in line:
+        if shown := text[:length].replace(JOIN, " "):
+            yield Segment(shown, style)
+        length = max(0, length - len(text))
+    yield Segment.line()
