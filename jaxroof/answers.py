@@ -5,12 +5,12 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.engine.axes import Asked, paths_of
+from jaxroof.engine.axes import Asked, paths_of, read_axes
 from jaxroof.engine.tabulate import tabulate
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
-from jaxroof.settings import begin, choices_of, choose, former_of
+from jaxroof.settings import begin, choices_of, choose, former_of, read_names
 from jaxroof.settings import paths_of as fields_of
 
 
@@ -35,7 +35,8 @@ def evaluate(
             shape = "x".join(map(str, value.shape))
             raise refusal(key, f"expected one number, given {shape} of them; several make an axis")
     inputs, recipe = asking(asked, chosen, axes)
-    return tabulate(asked, inputs, recipe, axes=axes)
+    read = read_axes(inputs, axes, recipe, asked.names, chosen)
+    return tabulate(asked, inputs, recipe, axes=read)
 
 
 def asking(
@@ -43,13 +44,14 @@ def asking(
 ) -> tuple[Any, Any]:
     """Return the inputs and the recipe that settings describe; what an axis gives may be missing.
 
-    A number may be a column of numbers.
+    A number may be a column of numbers. Choices of the recipe that come with a name count where
+    the settings make none.
 
     Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
     """
     recipe, choices = estimator.recipe, choices_of(estimator.recipe)
     known = {*choices, *former_of(recipe)}
-    recipe = choose(recipe, {key: value for key, value in settings.items() if key in known})
+    chosen = {key: value for key, value in settings.items() if key in known}
     rest = {key: value for key, value in settings.items() if key not in known}
     if isinstance(axes, Mapping):
         for key in estimator.names:
@@ -62,4 +64,7 @@ def asking(
     for key in rest:
         if key not in fields:
             raise unknown("", key, f"field of {estimator.inputs.__name__}", told)
-    return begin(estimator.inputs, rest, estimator.names, moved=paths_of(axes)), recipe
+    varied = paths_of(axes)
+    rest, recipe = read_names(rest, recipe, estimator.names, chosen, varied)
+    inputs = begin(estimator.inputs, rest, estimator.names, moved=varied)
+    return inputs, choose(recipe, chosen)

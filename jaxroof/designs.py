@@ -53,11 +53,17 @@ def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
     if aim not in AIMS:
         raise unknown("minimise", aim, "aim", AIMS)
     formats = [text(written, "format", "")] if "format" in written else []
+    name = beside(path.parent, text(written, "model", ""))
     base = Inputs(
-        model=model(beside(path.parent, text(written, "model", ""))),
+        model=model(name),
         system=system(beside(path.parent, text(written, "system", "")), *formats),
     )
-    inputs, recipe = settle(base, training.recipe, {**plan, **changes}, training.names)
+    inputs, recipe = settle(
+        base,
+        training.recipe,
+        {"model": name, **plan, **changes},
+        training.names,
+    )
     data = design(
         training,
         inputs,

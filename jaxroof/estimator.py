@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 from jaxroof.errors import NotGiven
 from jaxroof.missing import naming_all
 from jaxroof.records import answering
+from jaxroof.settings import choices_of, settle
 
 
 class Candidates(NamedTuple):
@@ -59,7 +60,8 @@ class Estimator:
     tried: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     sizing: Sizing | None = None
     name: str = ""
-    # paths of records that have names, and what reads one: "system" -> jaxroof.system
+    # paths of records that have names, and what reads one: "system" -> jaxroof.system; it may
+    # return (record, choices): choices of the recipe that come with the name
     names: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
     # inputs that make sense, for help and for the laws that every estimator obeys
     example: Callable[[], Any] | None = None
@@ -73,6 +75,24 @@ class Estimator:
     def lists_anew(self, path: str) -> bool:
         """Return whether ``candidates`` reads what stands at a dotted path."""
         return any(path == head or path.startswith(f"{head}.") for head in self.structural)
+
+    def resolve(
+        self,
+        inputs: Any,
+        recipe: Any,
+        settings: Mapping[str, Any],
+        varied: Collection[str] = (),
+    ) -> tuple[Any, Any, set[str]]:
+        """Return inputs and recipe with settings applied, and which choices someone made.
+
+        Choices that come with a record by name give way to those of ``settings`` and of a recipe
+        that is given; those of a record at one of the paths ``varied`` are left to its axis.
+
+        Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
+        """
+        given = {*settings, *(choices_of(recipe) if recipe is not None else ())}
+        recipe = self.recipe if recipe is None else recipe
+        return *settle(inputs, recipe, settings, self.names, given, varied), given
 
     def evaluate(self, inputs: Any, recipe: Any = None) -> Any:
         """Return the results for inputs whose leaves broadcast: one plan, or a million.

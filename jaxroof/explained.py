@@ -22,7 +22,6 @@ from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.step import memory_limit, training
 from jaxroof.records import checked, get_at, leaves, replace_at
-from jaxroof.settings import settle
 from jaxroof.views.plans import lacked
 from jaxroof.views.resources import LIMITS, RESOURCES, SIGNS
 
@@ -85,7 +84,7 @@ def explain(
     Raises: InputError for anything that is not a search of one machine.
     """
     chosen = {**(settings or {}), **more}
-    inputs, choices = settle(inputs, recipe or training.recipe, chosen, training.names)
+    inputs, choices = training.resolve(inputs, recipe, chosen)[:2]
     inputs = dataclasses.replace(checked(inputs), plan=None)
     rules = [where] if isinstance(where, str) else list(where)
     with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side

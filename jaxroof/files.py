@@ -13,7 +13,7 @@ import xarray as xr
 
 from jaxroof.answers import asking
 from jaxroof.engine.appended import appended
-from jaxroof.engine.axes import paths_of
+from jaxroof.engine.axes import Axis, paths_of, read_axes
 from jaxroof.engine.best import Progress
 from jaxroof.engine.sensitivity import elasticities
 from jaxroof.engine.store import CSV, ZARR, writable, write
@@ -62,6 +62,7 @@ class Sweep:
     estimator: Estimator
     inputs: Any
     recipe: Any
+    chosen: frozenset[str]  # the choices of the recipe that the file makes itself
     axes: dict[str, Any]
     options: dict[str, Any]
     searched: bool
@@ -111,9 +112,15 @@ def run(
 def _whole(sweep: Sweep) -> xr.Dataset:
     """Return an answer that is found at one go."""
     if sweep.answer == "elasticities":
-        options = {"axes": sweep.axes, **sweep.options}
+        options = {"axes": _axes(sweep), **sweep.options}
         return elasticities(sweep.estimator, sweep.inputs, sweep.recipe, **options)
     return PARTS[sweep.answer][sweep.estimator](sweep.inputs, sweep.recipe)
+
+
+def _axes(sweep: Sweep) -> list[Axis]:
+    """Return the axes of a sweep; what the file chooses itself wins over what records choose."""
+    names = sweep.estimator.names
+    return read_axes(sweep.inputs, sweep.axes, sweep.recipe, names, sweep.chosen)
 
 
 def _task(sweep: Sweep, about: Mapping[str, str]) -> Task:
@@ -122,7 +129,7 @@ def _task(sweep: Sweep, about: Mapping[str, str]) -> Task:
         sweep.estimator,
         sweep.inputs,
         sweep.recipe,
-        axes=sweep.axes,
+        axes=_axes(sweep),
         searched=sweep.searched,
         plans=sweep.answer == "plans",
         about=about,
@@ -153,7 +160,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     known("", written, KEYS)
     estimator = _estimator(written, path.parent)
     varied = axes(table(written, "axes"), folder=path.parent)
-    inputs = _inputs(written, path.parent, estimator, varied)
+    inputs, recipe = _inputs(written, path.parent, estimator, varied)
     settings = _settings(written, estimator)
     placement = text(settings, "placement", "") if "placement" in settings else None
     settings.pop("placement", None)
@@ -163,7 +170,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     if estimator.plan is not None and own:
         inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
     rest = {k: v for k, v in settings.items() if k not in given}
-    inputs, recipe = settle(inputs, estimator.recipe, rest, estimator.names)
+    inputs, recipe = settle(inputs, recipe, rest, estimator.names, (), paths_of(varied))
     searched = estimator.candidates is not None and not own
     answer = _answer(written, inputs, estimator)
     options = table(written, "search")
@@ -189,6 +196,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
         estimator=estimator,
         inputs=inputs,
         recipe=recipe,
+        chosen=frozenset(rest),
         axes=varied,
         options=options,
         searched=searched,
@@ -238,10 +246,10 @@ def _inputs(
     folder: pathlib.Path,
     estimator: Estimator,
     varied: Mapping[str, Any],
-) -> Any:
+) -> tuple[Any, Any]:
     """Return the inputs that a file describes: records by name, and fields by path in [inputs].
 
-    What an axis gives may be missing.
+    What an axis gives may be missing. Beside them is the recipe, as the records choose.
     """
     if estimator is training and "inputs" in written:
         raise refusal("inputs", "not of a training step; use [set] for fields")
@@ -264,7 +272,7 @@ def _inputs(
     fields = dict(fields_of(estimator.inputs))
     known("inputs", table(written, "inputs") and given, fields, _fields(estimator))
     try:
-        return asking(estimator, given, varied)[0]
+        return asking(estimator, given, varied)
     except InputError as error:
         path = str(error).partition(":")[0]
         place = f"inputs.{error}" if path in fields and path not in RECORDS else str(error)

@@ -7,22 +7,39 @@ from typing import Any
 from jaxroof import catalog
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimators.pipeline.inputs import Mlp
+from jaxroof.estimators.training import recipe as training
 from jaxroof.estimators.training.inputs import Model
+from jaxroof.estimators.unfused import recipe as unfused
 from jaxroof.hardware import System
 from jaxroof.records import checked, units
-from jaxroof.settings import settle
+from jaxroof.settings import choices_of, settle
+
+# what an entry of a model may say beside its numbers
+CHOICES = (*choices_of(training.Recipe()), *choices_of(unfused.Recipe()))
 
 
 def model(name: str | os.PathLike[str], **fields: Any) -> Model:
     """Return a model of the catalogue, or of a TOML file given by path, with fields changed.
+
+    Numbers alone: choices of a recipe that its entry makes (attention = "unfused") come with its
+    name among the settings of a question, ``model="name"``.
 
     Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
 
     >>> float(model("gpt3-1t", layers=64).layers)
     64.0
     """
-    entry = catalog.entry("models", name, units(Model), _optional(Model))
-    return _record(Model, entry, name, fields)
+    return _record(Model, _model_entry(name), name, fields)
+
+
+def model_with_choices(name: str) -> tuple[Model, dict[str, str]]:
+    """Return a model as ``model`` does, and the choices of a recipe that its entry makes."""
+    entry = _model_entry(name)
+    return _record(Model, entry, name, {}), {key: entry[key] for key in CHOICES if key in entry}
+
+
+def _model_entry(name: str | os.PathLike[str]) -> dict[str, Any]:
+    return catalog.entry("models", name, units(Model), _optional(Model), CHOICES)
 
 
 def mlp(name: str | os.PathLike[str], **fields: Any) -> Mlp:

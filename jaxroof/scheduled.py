@@ -27,7 +27,6 @@ from jaxroof.estimators.training.step import memory_limit, training
 from jaxroof.missing import naming_all
 from jaxroof.records import answering, checked, leaves
 from jaxroof.schedules.table import Schedule, in_flight
-from jaxroof.settings import settle
 from jaxroof.units import parse
 
 SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
@@ -160,8 +159,7 @@ def _settled(
         chosen = vars(recipe) if recipe is not None else {}
         begun, choices = asking(training, {**chosen, **inputs, **settings})
     else:
-        choices = training.recipe if recipe is None else recipe
-        begun, choices = settle(inputs, choices, settings, training.names)
+        begun, choices, _ = training.resolve(inputs, recipe, settings)
     begun = checked(begun)
     for path, _, value in leaves(begun):
         if np.ndim(value):

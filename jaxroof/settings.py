@@ -6,23 +6,32 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from jaxroof.errors import refusal, shown, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
 from jaxroof.units import parse
 
-Names = Mapping[str, Callable[[str], Any]]  # path of a record -> what reads one by name
+# path of a record -> what reads one by name: the record, or (record, choices), the recipe's choices
+# that come with it by name, such as {"attention": "unfused"}
+Names = Mapping[str, Callable[[str], Any]]
 
 
 def settle(
-    inputs: Any, recipe: Any, settings: Mapping[str, Any], names: Names | None = None
+    inputs: Any,
+    recipe: Any,
+    settings: Mapping[str, Any],
+    names: Names | None = None,
+    given: Collection[str] = (),
+    varied: Collection[str] = (),
 ) -> tuple[Any, Any]:
     """Return inputs and recipe with settings applied: fields of the recipe, or paths of the inputs.
 
     A text is read with the unit of its field, as the name of a structural choice, or as the name
-    of a whole record.
+    of a whole record. Choices that come with a record count unless the settings make them, or they
+    are ``given`` otherwise; not those of a record that axes vary.
 
     Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
     """
+    settings, recipe = read_names(settings, recipe, names or {}, given, varied)
     choices, former = choices_of(recipe), former_of(recipe)
     for key, value in settings.items():
         if key in choices or key in former:
@@ -33,8 +42,46 @@ def settle(
             inside = [path for path, _, _ in leaves(inputs) if path.rpartition(".")[2] == key]
             what = f"field of {type(inputs).__name__}"
             raise unknown("", key, what, inside or [*known, *choices])
-        inputs = replace_at(inputs, key, _value(inputs, key, value, names or {}))
+        inputs = replace_at(inputs, key, _value(inputs, key, value))
     return inputs, recipe
+
+
+def read_names(
+    settings: Mapping[str, Any],
+    recipe: Any,
+    names: Names,
+    given: Collection[str] = (),
+    varied: Collection[str] = (),
+) -> tuple[dict[str, Any], Any]:
+    """Return settings with records where names of them stood, and a recipe as those choose.
+
+    Raises: InputError for an unknown name (with the nearest), or a choice the recipe lacks.
+    """
+    found = dict(settings)
+    for path in names:
+        if isinstance(found.get(path), str) or is_pair(found.get(path)):
+            found[path], chosen = named_record(path, found[path], names, "")
+            brought = choices_brought(path, recipe, chosen, {*settings, *given})
+            recipe = recipe if path in varied else choose(recipe, brought)
+    return found, recipe
+
+
+def choices_brought(
+    path: str, recipe: Any, chosen: Mapping[str, Any], given: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the choices of a recipe that come with a record, less those that are given otherwise.
+
+    Raises: InputError for a choice that the recipe lacks (with the nearest), or another value.
+    """
+    known = choices_of(recipe)
+    for key in chosen:
+        if key not in known:
+            raise unknown(path, key, "choice of this estimator", known)
+    try:
+        members = {key: choice(recipe, key, value) for key, value in chosen.items()}
+    except InputError as error:
+        raise refusal(path, str(error)) from None
+    return {key: member for key, member in members.items() if key not in given}
 
 
 def choices_of(recipe: Any) -> list[str]:
@@ -97,16 +144,24 @@ def kind_of_choice(recipe: Any, key: str) -> type[Any]:
     return next((k for k in typing.get_args(hint) if k is not type(None)), type(None))
 
 
-def named_record(path: str, value: Any, names: Names, expected: str) -> Any:
-    """Return a record, read by name where a text stands for it.
+def named_record(
+    path: str, value: Any, names: Names, expected: str
+) -> tuple[Any, Mapping[str, Any]]:
+    """Return a record, read by name where a text stands for it, and the choices that come with it.
 
     Raises: InputError where there is neither a record nor a name of one.
     """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return value
     if isinstance(value, str) and path in names:
-        return names[path](value)
+        value = names[path](value)
+    record, chosen = value if is_pair(value) else (value, {})
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        return record, chosen
     raise refusal(path, f"a record, not a number, given {shown(value)}; {expected}")
+
+
+def is_pair(value: Any) -> bool:
+    """Return whether a value is a record and the choices that come with it."""
+    return isinstance(value, tuple) and len(value) == 2 and dataclasses.is_dataclass(value[0])
 
 
 def fields_of(inputs: Any, path: str) -> str:
@@ -116,11 +171,11 @@ def fields_of(inputs: Any, path: str) -> str:
     return f"expected one of {', '.join(f'{path}.{name}' for name in names)}"
 
 
-def _value(inputs: Any, path: str, value: Any, names: Names) -> Any:
+def _value(inputs: Any, path: str, value: Any) -> Any:
     field = field_at(inputs, path)
     if is_quantity(field):
         return _number(value, field, path)
-    return named_record(path, value, names, fields_of(inputs, path))
+    return named_record(path, value, {}, fields_of(inputs, path))[0]
 
 
 def _number(value: Any, field: "dataclasses.Field[Any]", path: str) -> Any:
@@ -168,7 +223,7 @@ def begin(
         held = field.default if optional else None
         if path in settings:
             known = _expected(path, names or {})
-            held = named_record(path, settings[path], names or {}, known)
+            held, _ = named_record(path, settings[path], names or {}, known)
             kind_of = _record_type(hints[field.name])
             if isinstance(kind_of, type) and not isinstance(held, kind_of):
                 made = type(held).__name__

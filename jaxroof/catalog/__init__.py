@@ -52,6 +52,7 @@ def entry(
     name_or_path: str | os.PathLike[str],
     fields: Mapping[str, str],
     optional: Collection[str] | None = None,
+    choices: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return an entry by its name, or out of a file of the user's, its fields as floats in SI.
 
@@ -60,7 +61,7 @@ def entry(
     that ends in ".toml" or holds a path separator is a file; its ``base`` names the published entry
     that it changes. Where such a file sets ``matrix_flops`` and no peaks, those of its base, which
     belong to another rate, are dropped. ``optional`` fields may be missing; by default, those that
-    some published entry of this kind leaves out.
+    some published entry of this kind leaves out. ``choices`` may be there too, a text each.
 
     Raises:
         InputError: No such entry, file, field or format, or a value that is not what it should be.
@@ -70,14 +71,15 @@ def entry(
     """
     where, written = _written(kind, name_or_path)
     if _is_file(name_or_path):
-        _check_complete(kind, where, written, fields, optional)
+        _check_complete(kind, where, written, fields, optional, choices)
     values: dict[str, Any] = {
         name: units.parse(written[name], unit, f"{where}: {name}")
         for name, unit in fields.items()
         if name in written
     }
-    for key in _TEXTS:
+    for key in (*_TEXTS, *choices):
         _check_type(written.get(key, ""), str, "a string", f"{where}: {key}")
+    values |= {key: written[key] for key in choices if key in written}
     values |= {"title": written["title"], "source": written["source"]}
     if kind == "systems":
         values["peaks"] = _peaks(written.get("peaks", {}), f"{where}: peaks")
@@ -196,9 +198,10 @@ def _check_complete(
     written: dict[str, Any],
     fields: Mapping[str, str],
     optional: Collection[str] | None,
+    choices: Collection[str],
 ) -> None:
     """Refuse an entry with a key that it cannot have, or without a field that it must have."""
-    allowed = [*fields, *_TEXTS[:3], "base"]
+    allowed = [*fields, *choices, *_TEXTS[:3], "base"]
     allowed += ["peaks", "peaks_source"] if kind == "systems" else []
     for key in written:
         if key not in allowed:

@@ -9,7 +9,16 @@ import numpy as np
 
 from jaxroof.errors import refusal, shown
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
-from jaxroof.settings import Names, choice, choices_of, fields_of, former_of, named_record
+from jaxroof.settings import (
+    Names,
+    choice,
+    choices_brought,
+    choices_of,
+    fields_of,
+    former_of,
+    is_pair,
+    named_record,
+)
 from jaxroof.units import parse
 
 MOST_POINTS = 10_000_000  # of one axis
@@ -75,15 +84,27 @@ class Axis:
     columns: Mapping[str, np.ndarray]
     labels: tuple[str, ...] = ()
     path: str = ""  # of the record or the choice that the labels name
-    is_choice: bool = False  # of the recipe: each point is a program of its own
+    # of the recipe, a member a point: points that differ are programs of their own
+    choices: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[str, np.ndarray]:
+        """Return every column, of numbers and of choices."""
+        return {**self.columns, **self.choices}
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
+        return len(next(iter(self.values.values())))
 
     def part(self, some: slice) -> "Axis":
         """Return the axis over some of its points."""
-        columns = {path: column[some] for path, column in self.columns.items()}
-        return dataclasses.replace(self, columns=columns, labels=self.labels[some])
+        return self.at(np.arange(len(self))[some])
+
+    def at(self, places: np.ndarray) -> "Axis":
+        """Return the axis over the points at some places."""
+        columns = {path: column[places] for path, column in self.columns.items()}
+        choices = {path: column[places] for path, column in self.choices.items()}
+        labels = tuple(self.labels[place] for place in places) if self.labels else ()
+        return dataclasses.replace(self, columns=columns, choices=choices, labels=labels)
 
 
 Values = Sequence[Any] | np.ndarray | Spacing | Between
@@ -91,29 +112,34 @@ Asked = Mapping[str, Values | Mapping[str, Any]] | Sequence[Axis]
 
 
 def read_axes(
-    inputs: Any, axes: Asked | None, recipe: Any = None, names: Names | None = None
+    inputs: Any,
+    axes: Asked | None,
+    recipe: Any = None,
+    names: Names | None = None,
+    given: Collection[str] = (),
 ) -> list[Axis]:
     """Return the checked axes of a grid.
 
     A key is a dotted path with its values, names of records at the path of a record, choices at a
     field of the recipe; or a name of your own with a mapping of paths to values of equal length,
     which then move together (zip). Axes cross each other. A field with an axis of its own is left
-    out of the records of another axis. Axes that were read come back as they are.
+    out of the records of another axis, and so are choices that are ``given`` otherwise. Axes that
+    were read come back as they are.
 
     Raises: InputError for unknown paths, empty axes, wrong units, and uneven or repeated paths.
     """
     if not isinstance(axes, Mapping):
         return list(axes or ())
     read: list[Axis] = []
-    own = paths_of(axes)
+    own, made = paths_of(axes), {*paths_of(axes), *given}
     for key, values in axes.items():
         if key in former_of(recipe) and not isinstance(values, Mapping):
             for value in _listed(key, values):
                 choice(recipe, key, value)
             continue
-        axis = _axis(inputs, key, values, recipe, names or {}, own)
-        seen = {path for other in read for path in other.columns}
-        for path in axis.columns:
+        axis = _axis(inputs, key, values, recipe, names or {}, own, made)
+        seen = {path for other in read for path in other.values}
+        for path in axis.values:
             if path in seen:
                 raise refusal(path, "on two axes; expected each path once")
         read.append(axis)
@@ -128,7 +154,7 @@ def apart(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
     named: list[Axis] = []
     for axis in axes:
         used = {other.name for other in named} | {"rank", *taken}
-        path = next(iter(axis.columns))
+        path = next(iter(axis.values))
         field = f"input_{path}" if path == axis.name else axis.name
         whole = path.replace(".", "_") if path.endswith(f".{axis.name}") else field
         name = axis.name if axis.name not in used else whole
@@ -145,8 +171,8 @@ def begun(inputs: Any, axes: Sequence[Axis]) -> Any:
     A number that not every record of an axis gives is not given at all.
     """
     known = {path for path, _, _ in leaves(inputs)}
-    columns = {p: c for a in axes if not a.is_choice for p, c in a.columns.items()}
-    named = tuple(f"{a.path}." for a in axes if a.labels and not a.is_choice)
+    columns = {p: c for a in axes for p, c in a.columns.items()}
+    named = tuple(f"{a.path}." for a in axes if a.labels and a.columns)
     lost = [path for path in known if path.startswith(named) and path not in columns]
     inputs = replace_all(inputs, dict.fromkeys(lost)) if named else inputs
     return replace_all(inputs, {p: c[0] for p, c in columns.items() if p not in known})
@@ -155,22 +181,31 @@ def begun(inputs: Any, axes: Sequence[Axis]) -> Any:
 def paths_of(axes: Asked | None) -> set[str]:
     """Return every path, and every name of their own, that axes give."""
     if not isinstance(axes, Mapping):
-        return {path for axis in axes or () for path in axis.columns}
+        return {path for axis in axes or () for path in axis.values}
     together = (value for value in axes.values() if isinstance(value, Mapping))
     return {*axes, *(path for values in together for path in values)}
 
 
 def _axis(
-    inputs: Any, key: str, values: Any, recipe: Any, names: Names, own: Collection[str]
+    inputs: Any,
+    key: str,
+    values: Any,
+    recipe: Any,
+    names: Names,
+    own: Collection[str],
+    made: Collection[str],
 ) -> Axis:
-    """Return one axis, named by the last word of its path unless it has a name of its own."""
+    """Return one axis, named by the last word of its path unless it has a name of its own.
+
+    ``own`` are paths of other axes, ``made`` choices that a record does not make.
+    """
     name = key.rpartition(".")[2]
     if key in choices_of(recipe) and not isinstance(values, Mapping):
         members = [choice(recipe, key, value) for value in _listed(key, values)]
         column = np.empty(len(members), object)
         column[:] = members
         labels = tuple(str(getattr(m, "value", m)) for m in members)
-        return Axis(name, {key: column}, _distinct(key, labels), key, is_choice=True)
+        return Axis(name, {}, _distinct(key, labels), key, {key: column})
     if isinstance(values, Mapping) and not _labelled(values):
         if not values:
             raise refusal(key, "no path to vary; expected paths with their values")
@@ -187,7 +222,9 @@ def _axis(
         listed = _listed(key, values)
         records = dict(zip(_distinct(key, _labels(listed)), listed, strict=True))
     known = fields_of(inputs, key)
-    found = [named_record(key, record, names, known) for record in records.values()]
+    pairs = [named_record(key, record, names, known) for record in records.values()]
+    found = [record for record, _ in pairs]
+    brought = [choices_brought(key, recipe, chosen, made) for _, chosen in pairs]
     rows = [{p: v for p, _, v in leaves(record, f"{key}.")} for record in found]
     shared = set.intersection(*map(set, rows)) - set(own)
     fields = {p: f for p, f, _ in leaves(found[0], f"{key}.") if p in shared}
@@ -195,14 +232,23 @@ def _axis(
         path: checked_values([row[path] for row in rows], field, path)
         for path, field in fields.items()
     }
-    return Axis(name, columns, tuple(records), key)
+    return Axis(name, columns, tuple(records), key, _chosen(recipe, brought))
+
+
+def _chosen(recipe: Any, brought: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """Return a column for each choice that any record brings, the recipe's where one does not."""
+    columns: dict[str, np.ndarray] = {}
+    for key in dict.fromkeys(key for chosen in brought for key in chosen):
+        columns[key] = np.empty(len(brought), object)
+        columns[key][:] = [chosen.get(key, getattr(recipe, key)) for chosen in brought]
+    return columns
 
 
 def _labelled(values: Mapping[str, Any]) -> bool:
     """Return whether a mapping holds records by label, rather than values by path."""
     return (
         bool(values)
-        and all(dataclasses.is_dataclass(v) for v in values.values())
+        and all(dataclasses.is_dataclass(v) or is_pair(v) for v in values.values())
         and not any(isinstance(v, Spacing | Between) for v in values.values())
     )
 
@@ -247,7 +293,7 @@ def points(axes: Sequence[Axis]) -> Iterator[tuple[tuple[int, ...], dict[str, fl
     for index in itertools.product(*(range(len(axis)) for axis in axes)):
         values: dict[str, float] = {}
         for axis, i in zip(axes, index, strict=True):
-            values.update({path: column[i] for path, column in axis.columns.items()})
+            values.update({path: column[i] for path, column in axis.values.items()})
         yield index, values
 
 
@@ -289,7 +335,7 @@ def _piecewise(values: Between, unit: str, path: str, names: Names) -> np.ndarra
 
     def end(value: float | str) -> float:
         if isinstance(value, str) and head in names and not value.strip()[:1].isdigit():
-            return float(get_at(names[head](value), leaf))
+            return float(get_at(named_record(head, value, names, "")[0], leaf))
         return parse(value, unit, path)
 
     ends = [end(value) for value in values.ends]

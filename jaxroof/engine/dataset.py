@@ -3,6 +3,7 @@
 import dataclasses
 import enum
 import importlib.metadata
+import itertools
 import json
 import platform
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ import xarray as xr
 
 from jaxroof import __version__
 from jaxroof.engine.axes import Axis
+from jaxroof.engine.programs import groups
 from jaxroof.records import field_at, is_quantity, leaves
 
 Columns = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
@@ -82,27 +84,36 @@ def _coordinates(axes: Sequence[Axis], inputs: Any) -> dict[str, xr.Variable]:
     return found
 
 
-def stacked(axes: Sequence[Axis], found: Sequence[Columns]) -> Columns:
-    """Return the columns of one evaluation for each choice of the recipe as columns of them all.
+MISSING = {"f": np.nan, "i": -1}  # by the kind of dtype
 
-    Choices come with the last axis fastest. A column has every dimension of any of its choices,
-    in the order of the axes, other dimensions behind.
+
+def stacked(axes: Sequence[Axis], found: Sequence[Columns]) -> Columns:
+    """Return the columns of one evaluation for each program of a grid as columns of them all.
+
+    Programs come as from ``programs``. A column has every dimension of any of its programs, in the
+    order of the axes, other dimensions behind, as long as the longest: NaN or -1 in the others.
     """
-    choices = [axis for axis in axes if axis.is_choice]
-    if not choices:
+    choosing = [axis for axis in axes if axis.choices]
+    if not choosing:
         return found[0]
-    order = [axis.name for axis in axes]
-    sizes = [len(axis) for axis in choices]
+    places = list(itertools.product(*map(groups, choosing)))
+    apart = [axis.name for axis in choosing if not axis.columns or len(groups(axis)) > 1]
+    sizes = {axis.name: len(axis) for axis in axes}
     whole: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
     for name in found[0]:
-        arrays = [xr.DataArray(values, dims=dims) for dims, values in (c[name] for c in found)]
-        parts = xr.broadcast(*arrays)
-        dims = [str(d) for d in parts[0].dims]
-        values = np.stack([part.values for part in parts]).reshape(*sizes, *parts[0].shape)
-        named = xr.Variable([*(axis.name for axis in choices), *dims], values)
-        behind = [d for d in dims if d not in order]
-        turned = named.transpose(*(d for d in order if d in named.dims), *behind)
-        whole[name] = (tuple(map(str, turned.dims)), turned.values)
+        parts = [xr.Variable(*columns[name]) for columns in found]
+        dims = dict.fromkeys(str(d) for part in parts for d in part.dims)
+        there = {d: max(part.sizes.get(d, 1) for part in parts) for d in dims}
+        shape = {d: n for d, n in sizes.items() if d in there or d in apart}
+        shape |= {d: n for d, n in there.items() if d not in sizes}
+        dtype = np.result_type(*(part.dtype for part in parts))
+        values = np.full(tuple(shape.values()), MISSING.get(dtype.kind, 0), dtype)
+        for part, some in zip(parts, places, strict=True):
+            at = {d: np.arange(n if d in sizes else part.sizes.get(d, n)) for d, n in shape.items()}
+            at |= {a.name: p for a, p in zip(choosing, some, strict=True) if a.name in shape}
+            wide = part.set_dims({d: len(p) for d, p in at.items()}).transpose(*shape)
+            values[np.ix_(*at.values())] = wide.values
+        whole[name] = (tuple(shape), values)
     return whole
 
 
@@ -113,7 +124,7 @@ def provenance(
 
     What an axis names, a whole record or a choice, is left out: its labels say it.
     """
-    varied = {path for axis in axes if axis.labels for path in axis.columns}
+    varied = {path for axis in axes if axis.labels for path in axis.values}
     numbers = {p: float(v) for p, _, v in leaves(inputs) if np.ndim(v) == 0 and p not in varied}
     choices = vars(recipe) if dataclasses.is_dataclass(recipe) else recipe or {}
     choices = {name: member for name, member in choices.items() if name not in varied}

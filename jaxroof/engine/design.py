@@ -19,7 +19,6 @@ from jaxroof.engine.search import best_of_each, search_dataset
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, field_at, get_at
-from jaxroof.settings import settle
 
 MACHINES = ("base", "best")
 HELD = ("inside", "least", "most", "need")  # of the flags 0 to 3
@@ -96,8 +95,7 @@ def _task(
     **priced: Any,
 ) -> Task:
     """Return what is asked, checked."""
-    recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings, estimator.names)
+    inputs, recipe, _ = estimator.resolve(inputs, recipe, settings)
     inputs = checked(inputs)
     if isinstance(starts, bool) or not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
         said = f"expected a whole number from 1 to {MOST_STARTS:,}, given {starts!r}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Asked, Axis, begun, points, read_axes, replace_all
+from jaxroof.engine.axes import Asked, Axis, begun, paths_of, points, read_axes, replace_all
 from jaxroof.engine.candidates import floats
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import attributes
@@ -17,7 +17,7 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked, leaves, replace_at
-from jaxroof.settings import settle
+from jaxroof.settings import choices_of
 
 DIMENSION = "configuration"
 WHOLE = ("fits", "memory")  # reasons before the names of the rules
@@ -49,9 +49,10 @@ def plans(
     a rule refuses it), ``legal`` and ``reason``.
     Raises: InputError for anything that is not a grid of this estimator, or holds no plan.
     """
-    recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
-    listed = every(estimator, inputs, recipe, axes=axes, where=where)
+    chosen = {**(settings or {}), **more}
+    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
+    read = read_axes(inputs, axes, recipe, estimator.names, given)
+    listed = every(estimator, inputs, recipe, axes=read, where=where)
     return evaluated(estimator, listed, recipe, listed.axis, slice(None))
 
 
@@ -68,14 +69,16 @@ def every(
     Raises: InputError for an estimator without plans, an axis over choices or over the plan, and
     where no plan is left.
     """
+    given = choices_of(recipe) if recipe is not None else ()
     recipe = estimator.recipe if recipe is None else recipe
     if estimator.plan is None or estimator.candidates is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans; expected answer = 'step'")
     inputs = dataclasses.replace(checked(inputs), plan=None)
-    read = read_axes(inputs, axes, recipe, estimator.names)
+    read = read_axes(inputs, axes, recipe, estimator.names, given)
     for axis in read:
-        if axis.is_choice:
-            raise refusal(axis.path, "a choice, not a number; expected one sweep a choice")
+        if axis.choices:
+            what = f"chooses {', '.join(axis.choices)} of the recipe"
+            raise refusal(axis.path, f"{what}; expected one sweep a choice")
     inputs, rules = begun(inputs, read), constraints_of(estimator, where)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)

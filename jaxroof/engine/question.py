@@ -1,8 +1,7 @@
 """A search, checked, and what kind of dimension each of its axes is."""
 
 import dataclasses
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -11,11 +10,11 @@ from jaxroof.engine.axes import Asked, Axis, apart, begun, paths_of, read_axes
 from jaxroof.engine.constraints import Constraint, constraints
 from jaxroof.engine.depends import depends
 from jaxroof.engine.points import results
+from jaxroof.engine.programs import programs
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import answering, checked, is_quantity
-from jaxroof.settings import settle
 
 MOST_PLANS = 1_000_000  # that one search lists, best first
 
@@ -54,7 +53,7 @@ def ask(estimator: Estimator, inputs: Any, recipe: Any = None, **options: Any) -
     """
     axes, asked = ask_each(estimator, inputs, recipe, **options)
     for axis in axes:
-        if axis.is_choice:
+        if axis.choices:
             raise refusal(axis.path, "a choice, not a number; one search a choice: use search")
     return asked[0]
 
@@ -72,8 +71,7 @@ def ask_each(
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[Axis, ...], list[Question]]:
     """Return the axes of a search, and a checked search for each choice of the recipe on them."""
-    recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, settings or {}, estimator.names)
+    inputs, recipe, given = estimator.resolve(inputs, recipe, settings or {}, paths_of(axes))
     inputs = dataclasses.replace(checked(inputs), plan=None) if estimator.plan else checked(inputs)
     if top < 1:
         raise InputError(f"top: expected a whole number of at least 1, given {top}")
@@ -84,7 +82,7 @@ def ask_each(
     for path in sorted(paths_of(axes)):
         if path.partition(".")[0] == "plan":
             raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
-    read = read_axes(inputs, axes, recipe, estimator.names)
+    read = read_axes(inputs, axes, recipe, estimator.names, given)
     inputs = begun(inputs, read)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)
@@ -98,8 +96,8 @@ def ask_each(
         Question(
             estimator=estimator,
             inputs=inputs,
-            recipe=chosen,
-            axes=tuple(axis for axis in read if not axis.is_choice),
+            recipe=program.recipe,
+            axes=program.axes,
             where=constraints_of(estimator, where),
             objective=name,
             sign=sign,
@@ -107,20 +105,11 @@ def ask_each(
             placements=placements,
             report=report,
         )
-        for chosen in recipes(read, recipe)
+        for program in programs(read, recipe)
     ]
     return tuple(read), questions
 
 
-def recipes(axes: Sequence[Axis], recipe: Any) -> list[Any]:
-    """Return the recipe with every combination of the choices that axes vary, the last fastest."""
-    choices = [axis for axis in axes if axis.is_choice]
-    members = itertools.product(*(axis.columns[axis.path] for axis in choices))
-    paths = [axis.path for axis in choices]
-    return [
-        dataclasses.replace(recipe, **dict(zip(paths, some, strict=True))) if paths else recipe
-        for some in members
-    ]
 
 
 def constraints_of(

@@ -19,7 +19,6 @@ from jaxroof.engine.question import Question, ask_each, constraints_of
 from jaxroof.estimator import Estimator
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked
-from jaxroof.settings import settle
 
 
 def search(
@@ -179,8 +178,7 @@ def survey(
     refused is in its ``refused`` attribute.
     Raises: InputError for anything that is not a point of this estimator.
     """
-    recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
+    inputs, recipe, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
     inputs = dataclasses.replace(checked(inputs), plan=None)
     chosen = constraints_of(estimator, where)
     with naming_all(estimator, inputs, recipe, searched=True):

@@ -8,18 +8,20 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Asked, spread
+from jaxroof.engine.axes import Asked, read_axes, spread
+from jaxroof.engine.axes import paths_of as paths_on
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import Columns, attributes, stacked
 from jaxroof.engine.points import in_a_row, results
-from jaxroof.engine.question import ask_each, recipes
+from jaxroof.engine.programs import programs
+from jaxroof.engine.question import ask_each
 from jaxroof.engine.search import best_of_each, search_dataset, winning
 from jaxroof.engine.slopes import sided
 from jaxroof.engine.tabulate import table_axes, tabulate
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, is_quantity, leaves
-from jaxroof.settings import paths_of, settle
+from jaxroof.settings import paths_of
 
 MEANINGS = {
     "elasticity": "Share that the result changes by for an increase of the parameter by one",
@@ -59,8 +61,9 @@ def elasticities(
     Raises: InputError for an unknown parameter or result (with the nearest), and for what is not a
     grid of this estimator.
     """
-    recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
+    chosen = {**(settings or {}), **more}
+    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_on(axes))
+    axes = read_axes(inputs, axes, recipe, estimator.names, given)
     if estimator.candidates is None or getattr(inputs, "plan", None) is not None:
         if objective is not None or where:
             raise InputError("objective, where: of a search; expected inputs without a plan")
@@ -155,13 +158,12 @@ def _of_table(
     name = _result(estimator, shapes, of)
     paths = known_parameters(estimator, inputs, parameters)
     data = tabulate(estimator, inputs, recipe, axes=every)
-    grid = [axis for axis in every if not axis.is_choice]
-    dims, shape = tuple(axis.name for axis in grid), tuple(len(axis) for axis in grid)
-    points = in_a_row(spread(inputs, grid), shape)
-    columns = [
-        _columns(estimator, chosen, points, paths, name, np.ones(shape, bool), dims)
-        for chosen in recipes(every, recipe)
-    ]
+    columns = []
+    for chosen, grid in programs(every, recipe):
+        dims, shape = tuple(axis.name for axis in grid), tuple(len(axis) for axis in grid)
+        points = in_a_row(spread(inputs, grid), shape)
+        there = np.ones(shape, bool)
+        columns.append(_columns(estimator, chosen, points, paths, name, there, dims))
     return _joined(data, stacked(every, columns), paths, inputs, name)
 
 

@@ -164,7 +164,7 @@ def laid_out(asked: Task, chunk: int | None = None) -> Layout:
     """
     left = chunk or (SEARCHED if asked.searched else TABULATED)
     sizes = {axis.name: len(axis) for axis in asked.axes}
-    cut = {axis.name: len(axis) for axis in asked.axes if axis.is_choice}
+    cut = {axis.name: len(axis) for axis in asked.axes if axis.choices}
     left //= math.prod(cut.values())
     for name, size in reversed(sizes.items()):
         if name not in cut:

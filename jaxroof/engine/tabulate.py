@@ -1,24 +1,24 @@
 """Tabulate: every point of a grid, each term computed once for what it depends on."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Asked, Axis, apart, begun, read_axes, spread
+from jaxroof.engine.axes import Asked, Axis, apart, begun, paths_of, read_axes, spread
 from jaxroof.engine.best import Progress, chunk_shape, cut, places, share
 from jaxroof.engine.dataset import Columns, dataset, described, provenance, stacked
 from jaxroof.engine.depends import touched
 from jaxroof.engine.placing import placed
 from jaxroof.engine.points import at_points, evaluated, in_a_row, results
-from jaxroof.engine.question import recipes
+from jaxroof.engine.programs import programs
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked
-from jaxroof.settings import settle
+from jaxroof.settings import choices_of
 
 CHUNK = 1 << 18  # points of one call
 PLACEMENTS = ("given", "best")
@@ -44,17 +44,16 @@ def tabulate(
     touch lacks its dimension.
     Raises: InputError for anything that is not a grid of this estimator's inputs.
     """
-    recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
+    chosen = {**(settings or {}), **more}
+    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
     inputs = checked(inputs)
-    inputs, every, shapes = table_axes(estimator, inputs, recipe, axes)
-    grid = [axis for axis in every if not axis.is_choice]
+    inputs, every, shapes = table_axes(estimator, inputs, recipe, axes, given)
     if placement not in PLACEMENTS:
         raise unknown("placement", str(placement), "placement", PLACEMENTS)
-    chosen = recipes(every, recipe)
+    answered = programs(every, recipe)
     parts = []
-    for number, one in enumerate(chosen):
-        told = share(progress, number, len(chosen))
+    for number, (one, grid) in enumerate(answered):
+        told = share(progress, number, len(answered))
         if placement == "best":
             dims = tuple(axis.name for axis in grid)
             found = placed(estimator, inputs, one, grid)
@@ -68,10 +67,18 @@ def tabulate(
 
 
 def table_axes(
-    estimator: Estimator, inputs: Any, recipe: Any, axes: Asked | None
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    axes: Asked | None,
+    given: Collection[str] | None = None,
 ) -> tuple[Any, list[Axis], Any]:
-    """Return the inputs, the checked axes and the shapes of one point's results of a table."""
-    read = read_axes(inputs, axes, recipe, estimator.names)
+    """Return the inputs, the checked axes and the shapes of one point's results of a table.
+
+    Choices ``given``, all of the recipe unless said otherwise, do not come with records of an axis.
+    """
+    given = choices_of(recipe) if given is None else given
+    read = read_axes(inputs, axes, recipe, estimator.names, given)
     inputs = begun(inputs, read)
     shapes = jax.eval_shape(lambda i: estimator.evaluate(i, recipe), inputs)
     return inputs, apart(read, results(shapes)), shapes

@@ -98,8 +98,9 @@ def identity(asked: Task) -> dict[str, Any]:
     for axis in asked.axes:
         if axis.labels:
             found[f"axes.{axis.path}"] = list(axis.labels)
-        if not axis.is_choice:
-            found |= {f"axes.{path}": _kept(column) for path, column in axis.columns.items()}
+        found |= {f"axes.{path}": _kept(column) for path, column in axis.columns.items()}
+        if axis.columns:
+            found |= {f"axes.{key}": [str(m) for m in some] for key, some in axis.choices.items()}
     found |= {name: text for name, text in asked.about.items() if name not in SHOWN_AS}
     return json.loads(json.dumps(found, default=str))
 

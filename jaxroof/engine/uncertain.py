@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Axis
+from jaxroof.engine.axes import Axis, paths_of, read_axes
 from jaxroof.engine.best import best_plans
 from jaxroof.engine.candidates import read_paths
 from jaxroof.engine.commitment import WORST, weighed
@@ -23,7 +23,6 @@ from jaxroof.engine.tabulate import table_axes, tabulate
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, field_at, get_at
-from jaxroof.settings import settle
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SAMPLE = "sample"  # the axis of the draws
@@ -69,18 +68,19 @@ def uncertain(
     Raises: InputError for what is no distribution, for inputs that decide which plans there are or
     what they need, and for anything that is not a search of this estimator.
     """
-    recipe = estimator.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, estimator.names)
+    chosen = {**(settings or {}), **more}
+    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
     inputs = checked(inputs)
     draws = _draws(inputs, distributions, samples, seed)
     if SAMPLE in (axes or {}):
         raise refusal(SAMPLE, "the name of the draws; expected another name of the axis")
-    asked = {**(axes or {}), SAMPLE: draws.columns}
+    every = {**(axes or {}), SAMPLE: draws.columns}
+    asked = read_axes(inputs, every, recipe, estimator.names, given)
     if estimator.candidates is None or getattr(inputs, "plan", None) is not None:
         if where:
             raise refusal("where", "no plan is chosen here; expected no constraints")
         return _tabled(estimator, inputs, recipe, asked, objective, draws)
-    every, questions = ask_each(
+    read, questions = ask_each(
         estimator,
         inputs,
         recipe,
@@ -94,7 +94,7 @@ def uncertain(
     for question in questions:
         _drawable(question, draws)
         parts.append(_searched(question, draws, top))
-    grid = [axis for axis in every if axis.name != SAMPLE]
+    grid = [axis for axis in read if axis.name != SAMPLE]
     rules = [str(c) for c in questions[0].where]
     return _told(questions[0], grid, stacked(grid, parts), draws, where=rules)
 
@@ -166,7 +166,7 @@ def _tabled(
     estimator: Estimator,
     inputs: Any,
     recipe: Any,
-    axes: Mapping[str, Any],
+    axes: Sequence[Axis],
     objective: str | None,
     draws: Draws,
 ) -> xr.Dataset:

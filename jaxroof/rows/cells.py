@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,16 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked_values, leaves, replace_at
 from jaxroof.rows.headings import Column, Kind, suffix_of
-from jaxroof.settings import begin, choice, choices_of, choose, former_of
+from jaxroof.settings import (
+    begin,
+    choice,
+    choices_brought,
+    choices_of,
+    choose,
+    former_of,
+    named_record,
+    read_names,
+)
 from jaxroof.units import parse
 
 Cells = Sequence[str] | np.ndarray  # of one column: texts, or numbers
@@ -38,9 +47,11 @@ class Asked:
         choices = {*choices_of(estimator.recipe), *former_of(estimator.recipe)}
         self.shared = {path: value for path, value in shared.items() if path not in choices}
         chosen = {key: value for key, value in shared.items() if key in choices}
-        self.recipe = choose(estimator.recipe, chosen)
+        given = {*chosen, *(column.path for column in columns if column.kind is Kind.CHOICE)}
+        self.shared, recipe = read_names(self.shared, estimator.recipe, names, given)
+        self.recipe = choose(recipe, chosen)
         self.named = {
-            column.path: _Named(column.heading, names[column.path])
+            column.path: _Named(column.heading, self._reader(column.path, names, given))
             for column in columns
             if column.kind is Kind.RECORD
         }
@@ -49,6 +60,15 @@ class Asked:
             for column in columns
             if column.kind is Kind.CHOICE
         }
+
+    def _reader(self, path: str, names: Any, given: Collection[str]) -> Any:
+        """Return what reads a record by name, and the choices that come with it."""
+
+        def read(name: str) -> tuple[Any, Mapping[str, Any]]:
+            record, chosen = named_record(path, name, names, "")
+            return record, choices_brought(path, self.estimator.recipe, chosen, given)
+
+        return read
 
     def chunk(self, cells: Sequence[Cells], size: int, faults: Faults, about: Any = None) -> Chunk:
         """Return some rows as what can be asked; ``faults`` gets the rows that cannot."""
@@ -84,12 +104,14 @@ class Asked:
             if path in self.chosen:
                 recipe = choose(recipe, {path: self.chosen[path].found[here[0]]})
             else:
+                if path in self.named:
+                    recipe = choose(recipe, self.named[path].brought[here[0]])
                 settings[path] = self.named[path].stacked(here) if path in self.named else here
         return Group(rows, begin(self.estimator.inputs, settings, self.estimator.names), recipe)
 
 
 def _chooser(recipe: Any, key: str) -> Any:
-    return lambda text: choice(recipe, key, text)
+    return lambda text: (choice(recipe, key, text), {})
 
 
 class _Named:
@@ -99,6 +121,7 @@ class _Named:
         self.heading, self.read = heading, read
         self.place: dict[str, int] = {}  # text -> where it stands in `found`, -1 where it is wrong
         self.found: list[Any] = []
+        self.brought: list[Mapping[str, Any]] = []  # choices that come with each
         self.forms: list[int] = []  # of each that is found: which have the same fields
         self.kinds: dict[Any, int] = {}
         self.why: dict[str, str] = {}
@@ -120,16 +143,18 @@ class _Named:
             self.why[text] = f"{self.heading}: an empty cell; expected a name"
             return
         try:
-            one = self.read(text.strip())
+            one, brought = self.read(text.strip())
         except InputError as error:
             said = str(error)
             head = f"{self.heading}: "
             self.why[text] = said if said.startswith(head) else head + said
             return
         record = dataclasses.is_dataclass(one)
-        form = tuple(path for path, _, _ in leaves(one)) if record else text.strip()
+        fields = tuple(path for path, _, _ in leaves(one)) if record else text.strip()
+        form = (fields, *brought.items())
         self.place[text] = len(self.found)
         self.found.append(one)
+        self.brought.append(brought)
         self.forms.append(self.kinds.setdefault(form, len(self.kinds)))
 
     def stacked(self, places: np.ndarray) -> Any:

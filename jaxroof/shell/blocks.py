@@ -52,7 +52,8 @@ def unfused_command(
         raise refusal("--split", text)
     plan = _plan(plan_text)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format), plan=plan)
-    chosen = settings(sets, {"model": "--model", "system": "--system"})
+    chosen = {"model": model_name}
+    chosen |= settings(sets, {"model": "--model", "system": "--system"})
     inputs, recipe = settle(inputs, unfused.recipe, chosen, unfused.names)
     inputs = checked(inputs)
     if recipe.variant is Variant.TENSOR and float(plan.sequence) != 1.0:

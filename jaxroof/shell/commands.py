@@ -129,7 +129,8 @@ def _search(
     sizes = [whole("--gpus", text) for text in gpus.split(",")]
     close = share("--within", within)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    chosen = {"global_batch": whole("--batch", batch), "split": split, **settings(sets, SAID)}
+    chosen = {"model": model_name, "global_batch": whole("--batch", batch), "split": split}
+    chosen |= settings(sets, SAID)
     rules = constraints(where, PLAN_FIELDS, SHORT)
     answers = []
     for size in sizes:
@@ -246,7 +247,7 @@ def layers_command(
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     fixed = {name: option for name, option in SAID.items() if name != "global_batch"}
     chosen = settings(sets, {**fixed, "gpus": "--plan"})
-    asked = {"global_batch": _batch(given), "split": split, **chosen}
+    asked = {"model": model_name, "global_batch": _batch(given), "split": split, **chosen}
     inputs, recipe = settle(inputs, training.recipe, asked, training.names)
     full = whole_plan(given, inputs, recipe)
     refuse_illegal("--plan", full, inputs, recipe)

@@ -51,7 +51,8 @@ def explain_command(
     if not 1.0 < reach <= 1e6:
         raise refusal("--span", f"expected a factor above 1 and at most 1e6, given {span!r}")
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    chosen = {**settings(sets, SAID), "gpus": count, "global_batch": sequences, "split": split}
+    chosen = {"model": model_name, "gpus": count, "global_batch": sequences, "split": split}
+    chosen |= settings(sets, SAID)
     rules = constraints(where, PLAN_FIELDS, SHORT)
     found = explain(inputs, where=rules, span=reach, settings=chosen)
     title = f"{model_name} on {count:,} x {system_name}, batch {sequences:,}, {split}"

@@ -55,7 +55,7 @@ def schedule_command(
     }
     machine = system(system_name, number_format)
     inputs = Inputs(model=model(model_name), system=machine)
-    chosen = settings(sets, {**SAID, "gpus": "--plan"})
+    chosen = {"model": model_name, **settings(sets, {**SAID, "gpus": "--plan"})}
     chosen |= {"global_batch": whole("--batch", batch), "split": split}
     inputs, recipe = settle(inputs, training.recipe, chosen, training.names)
     float(answering(inputs).system.fast_domain)  # a machine that has none says so

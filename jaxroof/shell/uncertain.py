@@ -52,7 +52,8 @@ def uncertain_command(
     written = read_uncertain(file)
     sizes = list(dict.fromkeys(whole("--gpus", text) for text in gpus.split(",")))
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    chosen: dict[str, Any] = {"global_batch": whole("--batch", batch), "split": split}
+    chosen: dict[str, Any] = {"model": model_name, "split": split}
+    chosen |= {"global_batch": whole("--batch", batch)}
     chosen |= settings(sets, SAID)
     first = {**chosen, "gpus": sizes[0]}
     given: dict[str, Any] = {

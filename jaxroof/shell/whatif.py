@@ -45,20 +45,22 @@ def compare_command(
     sizes, sequences = _sizes(gpus), whole("--batch", batch)
     kinds = [_split(text) for text in _listed("--split", splits)]
     chosen, rules = settings(sets, SAID), _rules(where)
-    models = _records("--model", model_names, model)
+    models = _records("--model", model_names, training.names["model"])
     systems = _records("--system", system_names, lambda name: system(name, number_format))
     start = Inputs(
-        model=next(iter(models.values())),
+        model=next(iter(models.values()))[0],
         system=next(iter(systems.values())),
         gpus=float(sizes[0]),
         global_batch=float(sequences),
     )
     # a record on an axis brings all its fields: what --set changes is changed in each beforehand
-    models = {name: _changed(start, chosen, model=m).model for name, m in models.items()}
+    models = {n: (_changed(start, chosen, model=m).model, c) for n, (m, c) in models.items()}
     held = {name: _changed(start, chosen, system=s) for name, s in systems.items()}
     axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
     axes |= {"gpus": sizes} if len(sizes) > 1 else {}
     axes |= {"system": {name: inputs.system for name, inputs in held.items()}, "split": kinds}
+    if len(models) == 1:
+        chosen = {"model": next(iter(models.values())), **chosen}
     data = search(training, start, axes=axes, where=rules, settings=chosen)
     about = {"units": "B", "long_name": "Memory that a step may fill"}
     limits = [float(memory_limit(inputs)) for inputs in held.values()]
@@ -106,7 +108,9 @@ def pareto_command(
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     data = pareto(
         training, inputs, axes={"gpus": sizes}, where=rules,
-        settings={"global_batch": sequences, "split": _split(split), **chosen},
+        settings={
+            "model": model_name, "global_batch": sequences, "split": _split(split), **chosen
+        },
     )  # fmt: skip
     joined = ", ".join(f"{n:,}" for n in sizes)
     data.attrs["title"] = (

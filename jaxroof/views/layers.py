@@ -14,7 +14,6 @@ from jaxroof.estimators.training.layers import LayerReport, layer_reports
 from jaxroof.estimators.training.step import training
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, units
-from jaxroof.settings import settle
 from jaxroof.views.tables import plain_table
 
 
@@ -31,8 +30,7 @@ def layers(
     and the bytes kept.
     Raises: InputError for inputs without a plan, or out of range.
     """
-    recipe = training.recipe if recipe is None else recipe
-    inputs, recipe = settle(inputs, recipe, {**(settings or {}), **more}, training.names)
+    inputs, recipe, _ = training.resolve(inputs, recipe, {**(settings or {}), **more})
     inputs = checked(inputs)
     with naming_all(training, inputs, recipe):
         reports = jax.jit(layer_reports, static_argnums=1)(inputs, recipe)

@@ -17,7 +17,6 @@ from jaxroof.estimators.unfused.report import Operator, Report
 from jaxroof.estimators.unfused.step import BLOCK_NAMES, blocks, unfused
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, units
-from jaxroof.settings import settle
 from jaxroof.views.tables import plain_table
 
 TERA, GIGA, MILLI = 1e12, 1e9, 1e-3
@@ -88,11 +87,12 @@ def unfused_layers(
     -1, where an operator does not communicate.
     Raises: InputError for inputs out of range, or that lack a number.
     """
-    made = unfused.recipe
-    if isinstance(inputs, Mapping):
-        inputs, made = asking(unfused, inputs)
     chosen = {**(settings or {}), **more}
-    inputs, recipe = settle(inputs, made if recipe is None else recipe, chosen, unfused.names)
+    if isinstance(inputs, Mapping):
+        given = vars(recipe) if recipe is not None else {}
+        inputs, recipe = asking(unfused, {**given, **inputs, **chosen})
+    else:
+        inputs, recipe, _ = unfused.resolve(inputs, recipe, chosen)
     inputs = checked(inputs)
     with naming_all(unfused, inputs, recipe):
         found = jax.jit(blocks, static_argnums=1)(inputs, recipe)

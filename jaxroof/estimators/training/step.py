@@ -268,6 +268,6 @@ training = Estimator(
     limit=memory_limit,
     placement=("fast_data", "fast_tensor", "fast_context", "fast_pipeline"),
     placements=placements,
-    names={"model": named.model, "system": named.system},
+    names={"model": named.model_with_choices, "system": named.system},
     example=example,
 )

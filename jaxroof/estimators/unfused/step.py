@@ -153,7 +153,7 @@ unfused = Estimator(
     inputs=Inputs,
     recipe=Recipe(),
     step=step,
-    names={"model": named.model, "system": named.system},
+    names={"model": named.model_with_choices, "system": named.system},
     example=example,
     about="How long does each operator of a layer take alone, with nothing fused or hidden?",
 )
