@@ -6,22 +6,26 @@ import json
 import os
 import pathlib
 import random
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import weakref
+import zipfile
 
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
 from jaxroof.engine import ledger, sweep, zarr_store
+from jaxroof.engine.task import EXACT
 from jaxroof.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -392,7 +396,7 @@ DAMAGED = [  # file, chunks that are finished
     ("time/3.1", CHUNKS - 1),
     *((name, CHUNKS) for name in ("time/3.1", "large/11", "hops/1", ".zmetadata", ".zattrs")),
 ]
-FRAME = ["time/.zarray", "ranks/0", "message/.zattrs"]
+FRAME = ["ranks/0", "message/0"]  # what the ledger holds no copy of
 DAMAGE = [truncated, emptied, flipped, pathlib.Path.unlink]
 
 
@@ -423,7 +427,8 @@ def test_a_damaged_chunk_is_made_anew(name, after, damage, ring, monkeypatch, wh
     same_as("ring.zarr", whole)
 
 
-def test_a_large_store_is_proven_as_it_is_read(ring, monkeypatch):
+def test_a_large_store_is_proven_as_it_is_read(ring, monkeypatch, jaxroof):
+    monkeypatch.chdir(ring)
     run()
     monkeypatch.setattr(zarr_store, "PROVEN", 0)
     flipped(ring / "ring.zarr" / "time" / "3.1")
@@ -431,6 +436,10 @@ def test_a_large_store_is_proven_as_it_is_read(ring, monkeypatch):
     data.hops.load()
     with pytest.raises(RuntimeError):  # no wrong number is read
         data.time.load()
+    code, out, err = jaxroof("plot ring.zarr --kind machine_map")
+    assert (code, out) == (2, "")
+    assert err.startswith("jaxroof: ring.zarr: damaged: ")
+    assert err.endswith("run the sweep again to mend it\n")
     emptied(ring / "ring.zarr" / "time" / "3.1")
     assert "damaged: time/3.1" in refused(jr.read, "ring.zarr")
 
@@ -454,13 +463,239 @@ def test_a_line_that_was_torn_counts_for_nothing(cut, ring, monkeypatch, whole):
     same_as("ring.zarr", whole)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff\xfe", b'{"format": 0}'])
-def test_a_plan_that_cannot_be_read_starts_anew(content, ring, monkeypatch, whole):
-    stopped(monkeypatch, 2)
-    (ring / "ring.zarr" / ledger.HOME / ledger.PLAN).write_bytes(content)
-    assert "hardly begun" in refused(jr.read, "ring.zarr")
+def small(home: pathlib.Path, name: str, monkeypatch=None) -> None:
+    """Write a small store, stopped after two of four chunks where there is a way to stop it."""
+    (home / "sweep.toml").write_text(SMALL)
+    if monkeypatch is None:
+        run(name, chunk=3)
+    else:
+        stopped(monkeypatch, 2, name=name, chunk=3)
+
+
+SMALL = SWEEP.replace("count = 12", "count = 4").replace("count = 10", "count = 3")
+
+
+def garbage(path: pathlib.Path) -> None:
+    path.write_bytes(b'\x00\xff{"dtype": "|O", "filters": [[')
+
+
+def replaced(path: pathlib.Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "thesis.tex").write_text("years")
+
+
+def unreadable(path: pathlib.Path) -> None:
+    """Let the system refuse to open a file, even to root."""
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def first_digit(path: pathlib.Path) -> None:
+    """Change a number into another, so that JSON stays JSON."""
+    content = bytearray(path.read_bytes())
+    at = next((i for i, one in enumerate(content) if chr(one).isdigit()), 0)
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+EVERY = [*DAMAGE, first_digit, garbage, replaced, unreadable]
+
+
+def everything(path: pathlib.Path) -> dict[str, bytes]:
+    files = (file for file in path.rglob("*") if file.is_file() and file.name != "lock")
+    return {file.relative_to(path).as_posix(): file.read_bytes() for file in files}
+
+
+@pytest.fixture(scope="module")
+def smalls(tmp_path_factory):
+    """Return the folder of a finished and of an unfinished store."""
+    home = folder_of(tmp_path_factory.mktemp("smalls"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        small(home, "finished.zarr")
+        small(home, "unfinished.zarr", patch)
+    return home
+
+
+# every file that a store may have; those that its kind lacks are passed over
+FILES = [
+    *(".zgroup", ".zattrs", ".zmetadata", ".jaxroof/plan.json", ".jaxroof/finished.jsonl"),
+    *("time/.zarray", "time/.zattrs", "time/0.0", "time/1.0", "time/3.0", "hops/0", "large/2"),
+    *("large/.zarray", "nothing/1.0", "message/.zarray", "message/0", "ranks/.zattrs", "ranks/0"),
+]
+
+
+def test_every_kind_of_file_is_damaged(smalls):
+    there = {re.sub(r"\d", "0", name) for name in everything(smalls / "finished.zarr")}
+    kinds = {name.rpartition("/")[2] for name in there}
+    assert kinds == {re.sub(r"\d", "0", name).rpartition("/")[2] for name in FILES}
+
+
+def outcome(action, *arguments, **more) -> str:
+    """Return what was refused, in one line, or nothing."""
+    try:
+        action(*arguments, **more)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def read_as(path: str, known) -> None:
+    xr.testing.assert_identical(jr.read(path), known[1])
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("which", ["finished", "unfinished"])
+def test_a_damaged_file_is_mended_or_named(which, name, smalls, ring, whole_small):
+    """No damage to one file gives a wrong number or a traceback, or is taken for right."""
+    (ring / "sweep.toml").write_text(SMALL)
+    for damage in EVERY if (smalls / f"{which}.zarr" / name).exists() else ():
+        shutil.rmtree("ring.zarr", ignore_errors=True)
+        shutil.copytree(smalls / f"{which}.zarr", "ring.zarr")
+        damage(ring / "ring.zarr" / name)
+        before = everything(ring / "ring.zarr")
+        said = outcome(read_as, "ring.zarr", whole_small)
+        assert said.startswith("ring.zarr") or which == "finished"
+        said = outcome(run, chunk=3)
+        if not said:
+            same_as("ring.zarr", whole_small)
+            continue
+        assert name.rpartition("/")[2] in said, damage
+        assert "\n" not in said
+        after = everything(ring / "ring.zarr")  # the metadata may say that it is unfinished
+        assert all(after[n] == before[n] for n in before if not n.startswith(".z")), damage
+
+
+@pytest.fixture(scope="module")
+def whole_small(smalls):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(smalls)
+        return contents("finished.zarr"), jr.read("finished.zarr").load()
+
+
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_any_byte_of_any_file_may_flip(data, smalls, whole_small):
+    which = data.draw(st.sampled_from(["finished.zarr", "unfinished.zarr"]))
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as home:
+        patch.chdir(folder_of(pathlib.Path(home), SMALL))
+        shutil.copytree(smalls / which, "ring.zarr")
+        files = sorted(file for file in everything(pathlib.Path("ring.zarr")))
+        path = pathlib.Path("ring.zarr", data.draw(st.sampled_from(files)))
+        content = bytearray(path.read_bytes())
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at] ^= data.draw(st.integers(1, 255))
+        path.write_bytes(content)
+        if said := outcome(run, chunk=3):
+            assert said.startswith("ring.zarr: damaged: ")
+        else:
+            same_as("ring.zarr", whole_small)
+
+
+def test_a_folder_of_a_variable_that_is_lost_is_written_anew(ring, whole):
+    run()
+    shutil.rmtree(ring / "ring.zarr" / "time")
+    assert "damaged" in refused(jr.read, "ring.zarr")
     run()
     same_as("ring.zarr", whole)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"[1]", b"\xff\xfe", b'{"format": 0}'])
+def test_a_lost_plan_beside_finished_chunks_is_refused(content, ring, monkeypatch, whole):
+    """Days of work are not thrown away without a word."""
+    stopped(monkeypatch, 2)
+    plan = ring / "ring.zarr" / ledger.HOME / ledger.PLAN
+    known = plan.read_bytes()
+    if content is None:
+        plan.unlink()
+    else:
+        plan.write_bytes(content)
+    before = everything(ring / "ring.zarr")
+    said = "ring.zarr: damaged: .jaxroof/plan.json is not as it was written, though chunks are fin"
+    for action in (run, lambda: jr.read("ring.zarr")):
+        assert refused(action).startswith(said)
+        assert refused(action).endswith("use --overwrite to start anew")
+    assert everything(ring / "ring.zarr") == before
+    plan.write_bytes(known)
+    run()
+    same_as("ring.zarr", whole)
+    plan.unlink()
+    run(overwrite=True)
+    same_as("ring.zarr", whole)
+
+
+def test_a_store_without_its_ledger_is_refused(ring, monkeypatch):
+    stopped(monkeypatch, 2)
+    for file in (ring / "ring.zarr" / ledger.HOME).iterdir():
+        file.unlink()
+    before = everything(ring / "ring.zarr")
+    assert "damaged: .jaxroof/finished.jsonl" in refused(run)
+    assert everything(ring / "ring.zarr") == before
+
+
+# ---- Stores of earlier versions -----------------------------------------------------------------
+
+OLD = ROOT / "tests" / "golden" / "stores" / "old_stores.zip"
+
+
+@pytest.fixture
+def old(tmp_path, monkeypatch):
+    """Unpack stores of 2026-11, a ledger without sums, as if written with the libraries here."""
+    with zipfile.ZipFile(OLD) as packed:
+        packed.extractall(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    here = json.loads(jr.run("sweep.toml").attrs["versions"])
+    for name in ("finished.zarr", "unfinished.zarr"):
+        file = tmp_path / name / ledger.HOME / ledger.PLAN
+        plan = json.loads(file.read_text())
+        plan["asked"].update({f"versions.{library}": here[library] for library in EXACT})
+        file.write_text(json.dumps(plan))
+    return tmp_path
+
+
+def test_a_store_of_an_earlier_version_opens_and_goes_on(old):
+    once = jr.run("sweep.toml")
+    before = everything(old / "unfinished.zarr")
+    known = jr.read("finished.zarr").load()
+    xr.testing.assert_allclose(known, once, rtol=1e-12)
+    assert {**known.attrs, "versions": ""} == {**once.attrs, "versions": ""}
+    assert refused(jr.read, "unfinished.zarr").startswith("unfinished.zarr: 2 of 4 chunks are fin")
+    for name in ("finished.zarr", "unfinished.zarr"):
+        xr.testing.assert_allclose(run(name, chunk=3), known, rtol=1e-12)
+    after = everything(old / "unfinished.zarr")
+    chunks = [name for name in before if name.rpartition("/")[2][0].isdigit()]
+    assert len(chunks) == 9
+    assert {name: after[name] for name in chunks} == {name: before[name] for name in chunks}
+
+
+@pytest.mark.parametrize("name", [".zgroup", ".zattrs", "time/.zarray", "time/0.0", "ranks/0"])
+def test_a_damaged_store_of_an_earlier_version_is_mended_or_named(name, old):
+    known = jr.read("finished.zarr").load()
+    shutil.copytree("unfinished.zarr", "sound.zarr")
+    for damage in EVERY:
+        damage(old / "unfinished.zarr" / name)
+        if said := outcome(run, "unfinished.zarr", chunk=3):
+            assert name.rpartition("/")[2] in said
+        else:
+            xr.testing.assert_allclose(jr.read("unfinished.zarr"), known, rtol=1e-12)
+        shutil.rmtree("unfinished.zarr")
+        shutil.copytree("sound.zarr", "unfinished.zarr")
+
+
+# ---- A store from elsewhere ---------------------------------------------------------------------
+
+
+def test_a_store_names_no_file_outside_itself(ring, monkeypatch):
+    """A ledger from elsewhere is not what is written or removed by."""
+    stopped(monkeypatch, 2)
+    (ring / "0").write_text("years")
+    for name in ("../0", str(ring / "0"), "time/../../0"):
+        line = {"chunk": 1, "files": {name: [0, 0]}, "sums": {}}
+        ledger.append("ring.zarr", line)
+        assert len(finished("ring.zarr")) == 2
+    run()
+    assert (ring / "0").read_text() == "years"
 
 
 # ---- The disk is full ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 It is the folder ``.jaxroof`` inside the store: ``lock``; ``plan.json``, what was asked and how the
 grid is cut, there once the store is laid out; ``finished.jsonl``, a line for each finished chunk
 with the size and the CRC-32 of its files. A chunk without a line that fits its files is not there.
+The plan and every line carry a CRC-32 of their own, which earlier stores lack.
 """
 
 import contextlib
@@ -11,22 +12,26 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxroof.engine.atomic import os_errors, replacing
 from jaxroof.engine.locks import Path, acquired
-from jaxroof.errors import refusal
+from jaxroof.errors import InputError, refusal
 
 Files = dict[str, list[int]]  # [size, CRC-32] of each file, by its name inside the store
 HOME = ".jaxroof"
 PLAN, RECORD = "plan.json", "finished.jsonl"
 FORMAT = 1
 END = "end"  # the last line: the attributes are those of the whole
+ABOUT = (".zarray", ".zattrs")  # of an array
+CHUNK = re.compile(r"\d+(\.\d+)*")  # name of a file that holds values
+SUM = "crc32"  # of the plan, or of a line
 # what readers raise for a file that is not theirs (RecursionError is a RuntimeError)
 DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 ANEW = "use --overwrite to start anew"
@@ -87,7 +92,9 @@ def ours(path: Path) -> None:
     folder = pathlib.Path(path)
     if folder.exists() and not folder.is_dir():
         raise refusal(os.fspath(path), "a file, not a Zarr store; expected another name")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / HOME).is_dir():
+    with os_errors(path, "read"):
+        strange = folder.is_dir() and any(folder.iterdir()) and not (folder / HOME).is_dir()
+    if strange:
         raise refusal(
             os.fspath(path), "a directory that jaxroof did not write; expected another name"
         )
@@ -106,37 +113,76 @@ def clear(path: Path) -> None:
 
 
 def plan(path: Path) -> dict[str, Any] | None:
-    """Return what a store was asked and how it is cut; None where it is not laid out."""
-    try:
-        found = json.loads(pathlib.Path(path, HOME, PLAN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+    """Return what a store was asked and how it is cut; None where it is not laid out.
+
+    Raises: InputError where that is lost though chunks are finished.
+    """
+    with contextlib.suppress(OSError, *DAMAGE):
+        found = _proven(pathlib.Path(path, HOME, PLAN).read_bytes())
+        if found["format"] == FORMAT and _inside([*found["files"], *found.get("metadata", ())]):
+            return found
+    if record(path):
+        raise _lost(path, PLAN)
+    return None
+
+
+def _lost(path: Path, name: str) -> InputError:
+    what = f"damaged: {HOME}/{name} is not as it was written, though chunks are finished"
+    return refusal(os.fspath(path), f"{what}; put back a copy of it, or {ANEW}")
+
+
+def _summed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept in the ledger with a CRC-32 beside it."""
+    return {**content, SUM: zlib.crc32(json.dumps(content).encode())}
+
+
+def _proven(text: bytes) -> dict[str, Any]:
+    """Return what was kept with a CRC-32.
+
+    Raises: one of DAMAGE where it is not as it was written.
+    """
+    found = json.loads(text)
+    known = found.pop(SUM, None)
+    if known is not None and known != _summed(found)[SUM]:
+        raise ValueError(SUM)
+    return found
+
+
+def _inside(names: Iterable[str]) -> bool:
+    """Return whether all names are of files that a store has: those of arrays, inside it."""
+    parts = [pathlib.PurePath(name).parts for name in names]
+    return all(
+        ".." not in some
+        and not pathlib.PurePath(*some).is_absolute()
+        and (CHUNK.fullmatch(some[-1]) or some[-1].startswith(".z"))
+        for some in parts
+    )
 
 
 def settle(
-    path: Path, variables: Iterable[str], coordinates: Iterable[str], layout: Layout, asked: Any
+    path: Path,
+    variables: Sequence[str],
+    coordinates: Sequence[str],
+    layout: Layout,
+    asked: Any,
 ) -> None:
-    """Say that a store is laid out."""
+    """Say that a store is laid out, with all of its metadata."""
     root = pathlib.Path(path)
-    there = (f for f in root.rglob("*") if f.is_file() and f.parent != root)
-    names = [f.relative_to(root).as_posix() for f in there if HOME not in f.relative_to(root).parts]
+    arrays = [*variables, *coordinates]
+    about = [".zgroup", *(f"{name}/{kind}" for name in arrays for kind in ABOUT)]
+    files = [file for file in root.rglob("*") if CHUNK.fullmatch(file.name) and file.is_file()]
     found = {
         "format": FORMAT,
         "asked": asked,
         "layout": dataclasses.asdict(layout),
-        "variables": list(variables),
-        "coordinates": list(coordinates),
-        "files": prints(root, names),
-        "attributes": json.loads((root / ".zattrs").read_text(encoding="utf-8")),
+        "variables": variables,
+        "coordinates": coordinates,
+        "files": prints(root, sorted(file.relative_to(root).as_posix() for file in files)),
+        "metadata": {name: json.loads((root / name).read_bytes()) for name in about},
+        "attributes": json.loads((root / ".zattrs").read_bytes()),
     }
-    replace(root / HOME / PLAN, found, path)
-
-
-def replace(path: pathlib.Path, content: Any, of: Path | None = None) -> None:
-    """Write a JSON file whole or not at all; ``of`` is what an error names."""
-    with replacing(path, of) as temporary:
-        pathlib.Path(temporary).write_text(json.dumps(content), encoding="utf-8")
+    with replacing(root / HOME / PLAN, path) as temporary:
+        pathlib.Path(temporary).write_text(json.dumps(_summed(found)), encoding="utf-8")
 
 
 def prints(root: pathlib.Path, names: Iterable[str]) -> Files:
@@ -168,20 +214,33 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
         end = stream.seek(0, os.SEEK_END)
         stream.seek(max(end - 1, 0))
         torn = stream.read(1) not in (b"", b"\n")
-        stream.write((b"\n" if torn else b"") + json.dumps(line).encode() + b"\n")
+        stream.write((b"\n" if torn else b"") + json.dumps(_summed(line)).encode() + b"\n")
         stream.flush()
         os.fsync(stream.fileno())
 
 
 def record(path: Path) -> dict[int | str, dict[str, Any]]:
-    """Return the last line of each chunk in the record; a torn line is none."""
+    """Return the last line of each chunk in the record; a torn or damaged line is none.
+
+    Raises: InputError where there is none though chunks are finished, or where it cannot be read.
+    """
     found: dict[int | str, dict[str, Any]] = {}
-    with os_errors(path, "read"), contextlib.suppress(FileNotFoundError):
-        for line in pathlib.Path(path, HOME, RECORD).read_bytes().splitlines():
-            with contextlib.suppress(ValueError, LookupError, TypeError):
-                entry = json.loads(line)
-                found[entry["chunk"]] = {"files": dict(entry["files"]), "sums": entry["sums"]}
+    file = pathlib.Path(path, HOME, RECORD)
+    with os_errors(file, "read"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for line in file.read_bytes().splitlines():
+            with contextlib.suppress(*DAMAGE):
+                entry = _proven(line)
+                if _inside(entry["files"]):
+                    found[entry["chunk"]] = {"files": entry["files"], "sums": entry["sums"]}
+    if not found and _written(path):
+        raise _lost(path, RECORD)
     return found
+
+
+def _written(path: Path) -> bool:
+    """Return whether there are chunks behind the first: those were written after a line."""
+    names = (file.name for file in pathlib.Path(path).glob("*/*"))
+    return any(CHUNK.fullmatch(name) and name.strip("0.") for name in names)
 
 
 def sound(path: Path) -> dict[int | str, dict[str, Any]]:
@@ -190,8 +249,21 @@ def sound(path: Path) -> dict[int | str, dict[str, Any]]:
     return {n: line for n, line in lines.items() if misfit(path, line["files"], True) is None}
 
 
-def tidy(path: Path) -> None:
-    """Remove what a killed writer left half-written."""
-    with os_errors(path):
-        for left in pathlib.Path(path).rglob("*.partial"):
-            left.unlink()
+def tidy(path: Path, intact: Collection[int | str]) -> None:
+    """Remove what a killed writer left half-written, and damaged files of chunks not ``intact``."""
+    root = pathlib.Path(path)
+    for left in root.rglob("*.partial"):
+        remove(left)
+    for number, line in record(path).items():
+        for name, known in line["files"].items() if number not in {*intact, END} else ():
+            if misfit(path, {name: known}, True) is not None:
+                remove(root / name)
+
+
+def remove(file: pathlib.Path) -> None:
+    """Make room for a file that is written anew.
+
+    Raises: InputError where it cannot be: a directory in its place is not ours to remove.
+    """
+    with os_errors(file):
+        file.unlink(missing_ok=True)

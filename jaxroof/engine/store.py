@@ -65,6 +65,18 @@ def read(path: Path) -> xr.Dataset:
         ) from error
 
 
+def load(data: xr.Dataset, path: Path) -> xr.Dataset:
+    """Return a Dataset that was read from a file with all of its values in memory.
+
+    Raises: InputError where a chunk is damaged.
+    """
+    try:
+        return data.load()
+    except RuntimeError as error:
+        said = f"damaged: {error}; run the sweep again to mend it"
+        raise InputError(f"{os.fspath(path)}: {said}") from error
+
+
 def writable(path: Path) -> None:
     """Check, before any work, that a result can be written to a path.
 

@@ -57,19 +57,21 @@ def sweep(
                 raise other(f"chunk: {most:,} points there, {chunk:,} here", path)
             wrong = ledger.misfit(path, known["files"], thorough=True)
             if wrong is not None:
-                said = f"damaged: {wrong} is not as it was written; use --overwrite to start anew"
+                said = f"damaged: {wrong} is not as it was written; {ledger.ANEW}"
                 raise refusal(os.fspath(path), said)
-            ledger.tidy(path)
         _finish(asked, path, layout, about, progress)
     return zarr_store.read(path)
 
 
 def _finish(asked: Task, path: Path, layout: Layout, about: Any, progress: Progress | None) -> None:
     """Evaluate and write the chunks that are not there."""
-    lines = ledger.sound(path)
+    lines, begun = ledger.sound(path), ledger.plan(path) is not None
     done = {number for number in range(len(layout)) if number in lines}
     points = sum(layout.points(number) for number in done)
-    begun = ledger.plan(path) is not None
+    if begun and len(done) < len(layout):
+        zarr_store.reopen(path)
+    if begun:
+        ledger.tidy(path, lines)
     try:
         for number in sorted(set(range(len(layout))) - done):
             told = _within(progress, points, layout.points(number), asked.points)

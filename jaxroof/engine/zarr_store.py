@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.atomic import os_errors
+from jaxroof.engine.atomic import os_errors, replacing
 from jaxroof.engine.ledger import (
+    ABOUT,
     END,
     HOME,
     Layout,
@@ -28,13 +29,14 @@ from jaxroof.engine.ledger import (
     plan,
     prints,
     record,
-    replace,
+    remove,
     settle,
 )
 from jaxroof.engine.locks import Path
 from jaxroof.errors import refusal
 
 PROVEN = 1 << 26  # bytes of a store that is read to the last bit before it is opened
+CONSOLIDATED = ".zmetadata"  # all metadata in one file
 
 
 def begin(
@@ -63,7 +65,13 @@ def begin(
         for made in fresh.iterdir():
             made.rename(pathlib.Path(path, made.name))
         fresh.rmdir()
-        settle(path, map(str, whole.data_vars), map(str, whole.coords), layout, asked)
+        settle(path, *_names(whole), layout, asked)
+    reopen(path)
+
+
+def _names(data: xr.Dataset) -> tuple[list[str], list[str]]:
+    """Return the names of a Dataset's variables and of its coordinates."""
+    return list(map(str, data.data_vars)), list(map(str, data.coords))
 
 
 def _lay_out(data: xr.Dataset, folder: pathlib.Path, *, compute: bool) -> None:
@@ -72,9 +80,11 @@ def _lay_out(data: xr.Dataset, folder: pathlib.Path, *, compute: bool) -> None:
 
     def encoding(variable: xr.Variable) -> dict[str, Any]:
         fill = variable.encoding.get("_FillValue")
+        whole = not compute and variable.chunks is None and variable.ndim > 0
         return {
             "filters": (numcodecs.CRC32(location="end"),),
             "compressors": (numcodecs.Zstd(level=1),),
+            **({"chunks": variable.shape} if whole else {}),  # of a coordinate: one file
             **({} if fill is None else {"_FillValue": fill}),
         }
 
@@ -113,30 +123,51 @@ def put(path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping
         append(path, {"chunk": number, "files": files, "sums": sums})
 
 
-def end(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> None:
-    """Finish a store: the attributes of the whole, less those of the first chunk in ``without``."""
-    root = pathlib.Path(path)
+def metadata(path: Path) -> dict[str, Any]:
+    """Return all metadata of a store that is not finished, by file."""
     found = plan(path)
     assert found is not None
+    names = [
+        f"{name}/{kind}" for name in found["variables"] + found["coordinates"] for kind in ABOUT
+    ]
+    known = found.get("metadata") or {  # earlier stores: in files alone, which the plan proves
+        ".zgroup": {"zarr_format": 2},
+        **{name: json.loads(pathlib.Path(path, name).read_bytes()) for name in names},
+    }
+    return {**known, ".zattrs": found["attributes"]}
+
+
+def reopen(path: Path) -> None:
+    """Make a store that is laid out one that is not finished, with all of its metadata."""
+    _mend(path, metadata(path))
+
+
+def end(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> None:
+    """Finish a store: the attributes of the whole, less those of the first chunk in ``without``."""
+    found, every = plan(path), metadata(path)
+    assert found is not None
     kept = {name: text for name, text in found["attributes"].items() if name not in without}
-    wanted, known = {**kept, **attrs}, record(path).get(END, {"files": {".zattrs": [0, 0]}})
+    every[".zattrs"] = {**kept, **attrs}
+    _mend(path, every)
     with os_errors(path):
-        if misfit(path, known["files"], True) is None and wanted == json.loads(
-            (root / ".zattrs").read_text(encoding="utf-8")
-        ):
-            return
-        replace(root / ".zattrs", wanted, path)
-        about = [root / ".zgroup", root / ".zattrs"]
-        for name in [*found["variables"], *found["coordinates"]]:
-            about += [root / name / ".zarray", root / name / ".zattrs"]
-        every = {
-            file.relative_to(root).as_posix(): json.loads(file.read_text(encoding="utf-8"))
-            for file in about
-            if file.exists()
-        }
-        replace(root / ".zmetadata", {"metadata": every, "zarr_consolidated_format": 1}, path)
-        files = prints(root, (".zgroup", ".zattrs", ".zmetadata"))
-        append(path, {"chunk": END, "files": files, "sums": {}})
+        files = prints(pathlib.Path(path), [*every, CONSOLIDATED])
+        if record(path).get(END, {}).get("files") != files:
+            append(path, {"chunk": END, "files": files, "sums": {}})
+
+
+def _mend(path: Path, known: Mapping[str, Any]) -> None:
+    """Write all metadata, in files and in one, where it is not as it should be."""
+    one = {CONSOLIDATED: {"metadata": known, "zarr_consolidated_format": 1}}
+    for name, content in {**one, **known}.items():  # first what others read
+        file, text = pathlib.Path(path, name), json.dumps(content, indent=2)
+        with contextlib.suppress(OSError):
+            if file.read_bytes() == text.encode():
+                continue
+        remove(file)
+        with os_errors(path):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file, path) as temporary:
+            pathlib.Path(temporary).write_text(text, encoding="utf-8")
 
 
 def read(path: Path) -> xr.Dataset:
@@ -185,7 +216,7 @@ def save(data: xr.Dataset, path: Path) -> None:
             new = temporary / "new"
             _lay_out(_even(data), new, compute=True)
             (new / HOME).mkdir()
-            settle(new, map(str, data.data_vars), map(str, data.coords), Layout({}, {}), None)
+            settle(new, *_names(data), Layout({}, {}), None)
             append(new, {"chunk": 0, "files": {}, "sums": {}})
             end(new, {})
             with held(path) if target.exists() else contextlib.nullcontext():

@@ -5,7 +5,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from jaxroof.engine.store import read
+from jaxroof.engine.store import load, read
 from jaxroof.errors import refusal, unknown
 from jaxroof.files import run
 
@@ -20,7 +20,7 @@ def plot_command(
     if kind is not None and kind not in plots.KINDS:
         raise unknown("--kind", kind, "kind of picture", plots.KINDS)
     data = run(file) if file.endswith(".toml") else read(file)
-    data = plots.pick(data, _points(points), "--at")
+    data = load(plots.pick(data, _points(points), "--at"), file)
     plots.save(plots.draw(data, kind), target)
     print(f"wrote {target}", file=sys.stderr)
 
