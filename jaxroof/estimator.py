@@ -6,12 +6,16 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.errors import NotGiven
+from jaxroof.errors import InputError, NotGiven
 from jaxroof.missing import naming_all
-from jaxroof.records import answering
+from jaxroof.records import answering, given
 from jaxroof.settings import choices_of, settle
+
+FEWEST = 16  # placements that a program is compiled for
+TIE = 1e-12  # objectives this close count as equal; the leaner plan wins, then the smaller one
 
 
 class Candidates(NamedTuple):
@@ -54,7 +58,8 @@ class Estimator:
     limit: Callable[[Any], Any] | None = None  # ... this, a function of the inputs less their plan
     # plan fields that place a split rather than make another; the need must not depend on them
     placement: tuple[str, ...] = ()
-    # every placement of the plan that some inputs hold, a column a placement field
+    # every placement of the plan that some inputs hold, or of each of their plans, a column a
+    # placement field, [*plans, placements]; those whose record gives none are placed best
     placements: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     # every plan that a study tries, legal or not; those that are legal where it is missing
     tried: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
@@ -97,7 +102,8 @@ class Estimator:
     def evaluate(self, inputs: Any, recipe: Any = None) -> Any:
         """Return the results for inputs whose leaves broadcast: one plan, or a million.
 
-        Raises: InputError that names the numbers which the answer needs and the inputs lack.
+        A plan without a placement is placed best. Raises: InputError that names the numbers which
+        the answer needs and the inputs lack.
 
         >>> import jax.numpy as jnp
         >>> square = Estimator(step=lambda inputs, recipe: inputs * inputs, inputs=float)
@@ -109,7 +115,7 @@ class Estimator:
             raise NotGiven(f"plan: not given; {text}", ["plan"])
         recipe = self.fitted(inputs, self.recipe if recipe is None else recipe)
         with naming_all(self, inputs, recipe):
-            inputs = answering(inputs)
+            inputs = answering(self.placed(inputs, recipe))
             return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
 
     def fitted(self, inputs: Any, recipe: Any) -> Any:
@@ -132,6 +138,82 @@ class Estimator:
             name: part(bare, recipe, **{f: getattr(inputs.plan, f) for f in reads(part)})
             for name, part in self.parts.items()
         }
+
+    def is_placed(self, inputs: Any) -> bool:
+        """Return whether inputs say where their plan lies, or have none that can be placed."""
+        plan = getattr(inputs, "plan", None)
+        if plan is None or self.placements is None:
+            return True
+        return any(given(getattr(plan, field), None) is not None for field in self.placement)
+
+    def with_placement(self, inputs: Any, columns: Mapping[str, Any]) -> Any:
+        """Return inputs with other values of the fields that place their plan."""
+        return dataclasses.replace(inputs, plan=dataclasses.replace(inputs.plan, **columns))
+
+    def placed(
+        self, inputs: Any, recipe: Any = None, first: Callable[..., Any] | None = None
+    ) -> Any:
+        """Return inputs whose plan has a placement: its own, or the best where it has none.
+
+        The best has the least objective, whatever fits; ties go to the smaller placement. Beside a
+        field that is given the others are 1. ``first`` is ``first_best`` or a compiled one.
+        Raises: InputError where the degrees of a plan without placement are traced.
+        """
+        plan = getattr(inputs, "plan", None)
+        if self.is_placed(inputs):
+            fields = self.placement if plan is not None and self.placements is not None else ()
+            lacking = [f for f in fields if given(getattr(plan, f), None) is None]
+            one = dict.fromkeys(lacking, np.float64(1.0))
+            return self.with_placement(inputs, one) if lacking else inputs
+        recipe = self.recipe if recipe is None else recipe
+        columns = self._placements(inputs, recipe)
+        if next(iter(columns.values())).shape[-1] == 1:  # nothing to choose
+            only = {field: column[..., 0] for field, column in columns.items()}
+            return self.with_placement(inputs, only)
+        wide = jax.tree.map(lambda leaf: leaf[..., None] if np.ndim(leaf) else leaf, inputs)
+        best = (first or first_best)(self, recipe, self.with_placement(wide, columns))[..., None]
+        take = np.take_along_axis if isinstance(best, np.ndarray) else jnp.take_along_axis
+        shape = best.shape[:-1]
+        chosen = {
+            field: take(np.broadcast_to(column, (*shape, column.shape[-1])), best, -1)[..., 0]
+            for field, column in columns.items()
+        }
+        return self.with_placement(inputs, chosen)
+
+    def _placements(self, inputs: Any, recipe: Any) -> dict[str, np.ndarray]:
+        """Return every placement along a last dimension behind those of the inputs.
+
+        Where there are several they are as many as a power of two: few shapes, few programs.
+        """
+        assert self.placements is not None
+        try:
+            listed = self.placements(answering(inputs), recipe)
+        except jax.errors.TracerArrayConversionError:
+            fields = ", ".join(f"plan.{field}" for field in self.placement)
+            what = f"a traced plan cannot be placed; expected {fields}"
+            raise InputError(f"plan: {what}") from None
+        rank = max((np.ndim(leaf) for leaf in jax.tree.leaves(inputs)), default=0)
+        found = {}
+        for field, column in listed.items():
+            count = column.shape[-1]
+            size = max(FEWEST, 1 << (count - 1).bit_length()) if count > 1 else 1
+            rows = column.astype(np.float64).reshape(-1, count)
+            rows = np.pad(rows, [(0, 0), (0, size - count)], "edge")
+            before = (1,) * (rank + 1 - column.ndim)
+            found[field] = rows.reshape(*before, *column.shape[:-1], size)
+        return found
+
+
+def first_best(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
+    """Return which placement, of those along the last dimension, is the best at each point."""
+    report = estimator.evaluate(inputs, recipe)
+    name, fields = estimator.objective, getattr(report, "__dataclass_fields__", {})
+    sign = -1.0 if name in fields and fields[name].metadata.get("better") == "higher" else 1.0
+    value = jnp.asarray(report[name] if isinstance(report, Mapping) else getattr(report, name))
+    columns = (jnp.shape(getattr(inputs.plan, field)) for field in estimator.placement)
+    value = sign * jnp.broadcast_to(value, np.broadcast_shapes(value.shape, *columns))
+    least = jnp.min(value, axis=-1, keepdims=True)
+    return jnp.argmax(value <= least + TIE * jnp.abs(least), axis=-1)
 
 
 def reads(part: Callable[..., Any]) -> tuple[str, ...]:

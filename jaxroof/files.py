@@ -284,9 +284,10 @@ def _fields(estimator: Estimator) -> str:
 
 
 def _plan(kind: type[Any], settings: Mapping[str, Any], given: set[str]) -> Any:
-    """Return a plan with the fields given, every other degree 1."""
-    units = {f.name: f.metadata["unit"] for f in dataclasses.fields(kind)}
-    values = dict.fromkeys(units, np.float64(1.0))
+    """Return a plan with the fields given, every other degree 1; not placed unless it says how."""
+    fields = dataclasses.fields(kind)
+    units = {f.name: f.metadata["unit"] for f in fields}
+    values = {f.name: None if f.default is None else np.float64(1.0) for f in fields}
     for key in given:
         values[key] = np.float64(parse(settings[key], units[key], f"plan.{key}"))
     return kind(**values)

@@ -10,6 +10,7 @@ import xarray as xr
 from jaxroof import schedules as pipelines
 from jaxroof.answers import asking
 from jaxroof.engine.dataset import dataset, described, provenance
+from jaxroof.engine.placing import placed
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import Inputs
@@ -25,7 +26,7 @@ from jaxroof.estimators.training.scheduled import (
 )
 from jaxroof.estimators.training.step import memory_limit, training
 from jaxroof.missing import naming_all
-from jaxroof.records import answering, checked, leaves
+from jaxroof.records import answering, checked, given, leaves
 from jaxroof.schedules.table import Schedule, in_flight
 from jaxroof.units import parse
 
@@ -129,6 +130,7 @@ def question(
     """
     begun, choices = _settled(inputs, recipe, settings)
     _check_plan(begun, choices)
+    begun = placed(training, begun, choices)
     if not isinstance(chunks, int | np.integer) or isinstance(chunks, bool) or chunks < 1:
         raise refusal("chunks", f"expected a whole number of at least 1, given {chunks!r}")
     extra = Extra(np.float64(worth("first", first)), np.float64(worth("last", last)))
@@ -173,7 +175,7 @@ def _check_plan(inputs: Inputs, recipe: Recipe) -> None:
     if plan is None:
         raise refusal("plan", "not given; expected how the step is split, plan.pipeline and more")
     for rule in RULES[recipe.split]:
-        fields = {f: getattr(plan, f) for f in reads(rule.holds)}
+        fields = {f: given(getattr(plan, f), 1.0) for f in reads(rule.holds)}
         if rule.name != UNPLACED and not bool(rule.holds(inputs, **fields)):
             said = ", ".join(f"{name}={int(value)}" for name, value in fields.items())
             raise refusal("plan", f"{said} is one of the {rule.refusal}")

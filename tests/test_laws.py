@@ -297,6 +297,7 @@ SHORT = [  # module, limit, and a size that cuts every grid below
     (best, "CELLS", 4096),
     (best, "QUESTIONS", 2),
     (tabulate, "CHUNK", 5),
+    (tabulate, "PLACED", 3),
     (points, "CHUNK", 100),
 ]
 CLUSTER = checked(jr.Inputs(model=SMALL, system=MACHINE, gpus=24.0, global_batch=48.0))
@@ -309,9 +310,10 @@ CHUNKED = {
 
 def chunked_questions() -> list[xr.Dataset]:
     planned = dataclasses.replace(
-        CLUSTER, plan=jr.Plan(data=2.0, tensor=4.0, pipeline=3.0, microbatch=1.0)
+        CLUSTER, gpus=None, plan=jr.Plan(data=2.0, tensor=4.0, pipeline=3.0, microbatch=1.0)
     )
-    axes = {"plan.tensor": [1, 2, 4], "system.hbm_bandwidth": [1e12, 2e12, 3e12], "gpus": [8, 24]}
+    axes = {"plan.tensor": [1, 2, 4], "system.hbm_bandwidth": [1e12, 2e12, 3e12]}
+    axes |= {"system.hbm_capacity": [1e9, 1e11], "system.slow_bandwidth": [1e9, 1e11]}
     return [
         jr.search(jr.training, CLUSTER, axes=CHUNKED, top=2),
         jr.tabulate(jr.training, planned, axes=axes),

@@ -121,7 +121,7 @@ def test_golden_plans_mixed_row_by_row(jaxroof, tmp_path, monkeypatch):
     monkeypatch.setattr(rows, "MOST", 128)
     table, expected = golden_table()
     write(tmp_path / "rows.csv", table)
-    said = jaxroof("evaluate training rows.csv -o out.csv --set model=gpt3-1t --set gpus=1024")
+    said = jaxroof("evaluate training rows.csv -o out.csv --set model=gpt3-1t")
     assert said.code == 0, said.err
     found = read(tmp_path / "out.csv")
     golden.check_values(found, expected)

@@ -31,7 +31,8 @@ from jaxroof.schedules import published
 
 CHUNKS = {"interleaved": 2}
 LAYERS, DEVICES, MICROBATCHES, REPLICAS = 96, 4, 8, 16
-PLAN = {"data": REPLICAS, "tensor": 4, "pipeline": DEVICES, "microbatch": 1, "fast_tensor": 4}
+PLACED = {"fast_data": 1, "fast_tensor": 4, "fast_context": 1, "fast_pipeline": 1}
+PLAN = {"data": REPLICAS, "tensor": 4, "pipeline": DEVICES, "microbatch": 1, **PLACED}
 RATES = ("matrix_flops", "vector_flops", "hbm_bandwidth", "fast_bandwidth", "slow_bandwidth")
 LATENCIES = ("launch_latency", "fast_latency", "slow_latency")
 

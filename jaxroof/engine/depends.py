@@ -72,12 +72,11 @@ def touched(
     """Return the shapes of a function's results, and the axes that each of them depends on.
 
     Each axis, a list of paths that move together, gets a dimension of its own: one that touches a
-    result shows in the result's shape.
+    result shows in the result's shape. A path may move with several axes.
     """
-    for dimension, paths in enumerate(axes):
-        shape = tuple(2 if d == dimension else 1 for d in range(len(axes)))
-        for path in paths:
-            inputs = replace_at(inputs, path, jax.ShapeDtypeStruct(shape, jnp.float64))
+    for path in {path for paths in axes for path in paths}:
+        shape = tuple(2 if path in paths else 1 for paths in axes)
+        inputs = replace_at(inputs, path, jax.ShapeDtypeStruct(shape, jnp.float64))
     shapes = jax.eval_shape(function, inputs)
     moved = jax.tree.map(lambda leaf: {d for d, n in enumerate(leaf.shape) if n > 1}, shapes)
     return shapes, moved

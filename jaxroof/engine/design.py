@@ -12,6 +12,7 @@ from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import dataset, described, provenance
 from jaxroof.engine.descent import Best, best_machine
 from jaxroof.engine.machines import Book, Task, book, columns, measured, question
+from jaxroof.engine.placing import placed
 from jaxroof.engine.points import at_points, results
 from jaxroof.engine.prices import market
 from jaxroof.engine.question import constraints_of
@@ -96,7 +97,7 @@ def _task(
 ) -> Task:
     """Return what is asked, checked."""
     inputs, recipe, _ = estimator.resolve(inputs, recipe, settings)
-    inputs = checked(inputs)
+    inputs = placed(estimator, checked(inputs), recipe)
     if isinstance(starts, bool) or not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
         said = f"expected a whole number from 1 to {MOST_STARTS:,}, given {starts!r}"
         raise refusal("starts", said)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxroof.engine.look import TIE
+from jaxroof.estimator import TIE
 
 NARROW = 1e-14  # of a place along a parameter: a cell that is not cut any more
 EDGE = 1e-9  # share of a cell: a cut closer to its end would not make it smaller

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-TIE = 1e-12  # objectives this close count as equal; the leaner plan wins, then the smaller one
+from jaxroof.estimator import TIE
+
 FAR = 1e300  # an objective that nothing has: no infinities in the arithmetic
 HELD = 1 << 17  # objectives of looked-at plans that stay at hand: they fit a core's cache
 

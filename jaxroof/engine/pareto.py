@@ -10,11 +10,10 @@ import xarray as xr
 from jaxroof.engine.axes import Asked, Axis, points, replace_all
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import dataset, provenance
-from jaxroof.engine.look import TIE
 from jaxroof.engine.question import Question, ask_each
 from jaxroof.engine.search import survey
 from jaxroof.errors import InputError
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import TIE, Estimator
 
 
 def pareto(

@@ -1,55 +1,72 @@
-"""Plans of one's own, each in its best placement."""
+"""Plans without a placement, each placed best."""
 
-import itertools
-from collections.abc import Mapping, Sequence
+import functools
 from typing import Any
 
+import jax
 import numpy as np
 
-from jaxroof.engine.axes import Axis, points, replace_all
-from jaxroof.engine.points import at_points
+from jaxroof.engine.axes import Asked, paths_of
+from jaxroof.engine.points import padded
 from jaxroof.errors import InputError, refusal
-from jaxroof.estimator import Estimator
-from jaxroof.records import get_at, leaves, replace_at
+from jaxroof.estimator import Estimator, first_best
 
-MOST = 100_000  # points whose placements are listed one by one
+FEW, MANY = 64, 1024  # points of one call: two programs serve lists of any length
 
 
-def placed(
-    estimator: Estimator, inputs: Any, recipe: Any, grid: Sequence[Axis]
-) -> dict[str, np.ndarray]:
-    """Return every result over a grid of plans, each in the placement that is best for it.
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _first(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
+    return first_best(estimator, recipe, inputs)
 
-    The best is the first of those with the least objective, fitting or not. The fields of the
-    placement come with the results, over the whole grid.
-    Raises: InputError for an estimator or inputs without plans, or for too large a grid.
+
+def _compiled(estimator: Estimator, recipe: Any, inputs: Any) -> np.ndarray:
+    return np.asarray(_first(estimator, recipe, inputs))
+
+
+def placed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
+    """Return inputs whose plan has a placement at every point: its own, or the best.
+
+    Leaves are numbers, or arrays of one rank that broadcast; so are the fields of the placement.
+    Raises: InputError for a number that placing needs and the inputs lack.
+    """
+    return estimator.placed(inputs, recipe, _compiled)
+
+
+def unplaced(estimator: Estimator, inputs: Any, axes: Asked | None = None) -> Any:
+    """Return inputs whose plan is to be placed best, whatever its placement was.
+
+    Raises: InputError for an estimator or inputs without plans, or where an axis places the plan.
     """
     if estimator.placements is None or getattr(inputs, "plan", None) is None:
         raise InputError("placement: nothing to place; expected a plan with degrees of its own")
-    shape = tuple(len(axis) for axis in grid)
-    if np.prod(shape) > MOST:
-        raise refusal("placement", f"expected at most {MOST:,} points, given {np.prod(shape):,}")
-    asked = [replace_all(inputs, values) for _, values in points(grid)]
-    listed = [estimator.placements(one, recipe) for one in asked]
-    counts = [len(next(iter(columns.values()))) for columns in listed]
-    rows = _rows(asked, listed, counts)
-    found = at_points(estimator, recipe, rows)
-    starts = np.append(0, np.cumsum(counts))
-    objective = found[estimator.objective]
-    best = [a + int(np.argmin(objective[a:b])) for a, b in itertools.pairwise(starts)]
-    fields = {field: np.concatenate([columns[field] for columns in listed]) for field in listed[0]}
-    return {name: values[best].reshape(shape) for name, values in {**found, **fields}.items()}
+    for field in estimator.placement:
+        if f"plan.{field}" in paths_of(axes):
+            what = f"an axis gives plan.{field}; expected either of them"
+            raise refusal("placement", what)
+    return estimator.with_placement(inputs, dict.fromkeys(estimator.placement))
 
 
-def _rows(
-    asked: Sequence[Any], listed: Sequence[Mapping[str, np.ndarray]], counts: Sequence[int]
-) -> Any:
-    """Return inputs whose leaves are columns over every placement of every point."""
-    rows = asked[0]
-    for path, _, _ in list(leaves(rows)):
-        values = np.array([float(get_at(one, path)) for one in asked])
-        rows = replace_at(rows, path, np.repeat(values, counts))
-    for field in listed[0]:
-        column = np.concatenate([columns[field] for columns in listed]).astype(np.float64)
-        rows = replace_at(rows, f"plan.{field}", column)
-    return rows
+def anywhere(estimator: Estimator, inputs: Any) -> Any:
+    """Return inputs whose plan has some placement: what it is does not matter to shapes."""
+    if estimator.is_placed(inputs):
+        return inputs
+    return estimator.with_placement(inputs, dict.fromkeys(estimator.placement, np.float64(1.0)))
+
+
+def placed_rows(estimator: Estimator, inputs: Any, recipe: Any, count: int) -> Any:
+    """Return ``count`` points whose plans are placed; leaves are numbers, or columns."""
+    if estimator.is_placed(inputs):
+        return placed(estimator, inputs, recipe)
+    size = FEW if count <= MANY else MANY
+    found: dict[str, list[np.ndarray]] = {field: [] for field in estimator.placement}
+    for start in range(0, count, size):
+
+        def piece(leaf: Any, start: int = start) -> Any:
+            some = np.broadcast_to(leaf, (count,))[start : start + size]
+            return padded(np.asarray(some, np.float64), size)
+
+        plan = placed(estimator, jax.tree.map(piece, inputs), recipe).plan
+        for field, columns in found.items():
+            columns.append(np.broadcast_to(getattr(plan, field), (size,)))
+    whole = {field: np.concatenate(columns)[:count] for field, columns in found.items()}
+    return estimator.with_placement(inputs, whole)

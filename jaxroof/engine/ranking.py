@@ -4,8 +4,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.engine.candidates import distinct_rows
-from jaxroof.engine.look import TIE
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import TIE, Estimator
 
 
 def ranked(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxroof.engine.placing import placed_rows
 from jaxroof.engine.points import at_points, evaluated, padded, results
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
@@ -141,14 +142,16 @@ class Refused(Exception):
 
 
 def _answered(programs: Programs, group: Group) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return the results of a group, and their units."""
-    if programs.estimator.sizing is not None:
-        return _sized(programs.estimator, group)
+    """Return the results of a group and the placements chosen for its plans, and their units."""
+    estimator, count, report = programs.estimator, len(group.rows), None
+    if estimator.sizing is not None:
+        return _sized(estimator, group)
+    fields = () if estimator.is_placed(group.inputs) else estimator.placement
     try:
+        group = group._replace(inputs=placed_rows(estimator, group.inputs, group.recipe, count))
         size, program = programs.fitting(group)
     except InputError as error:
         raise Refused(error) from error
-    count, report = len(group.rows), None
     found: dict[str, np.ndarray] = {}
     waiting: deque[tuple[int, Any]] = deque()
     for start in range(0, count, size):
@@ -159,6 +162,7 @@ def _answered(programs: Programs, group: Group) -> tuple[dict[str, np.ndarray], 
     while waiting:
         start, report = waiting.popleft()
         _store(found, start, report, count, size)
+    found |= {field: getattr(group.inputs.plan, field).astype(np.int64) for field in fields}
     return found, units(type(report)) if dataclasses.is_dataclass(report) else {}
 
 

@@ -1,6 +1,7 @@
 """What matters: how a result answers to every parameter, exactly, over whole grids."""
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from jaxroof.engine.axes import Asked, read_axes, spread
 from jaxroof.engine.axes import paths_of as paths_on
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import Columns, attributes, stacked
+from jaxroof.engine.placing import placed_rows
 from jaxroof.engine.points import in_a_row, results
 from jaxroof.engine.programs import programs
 from jaxroof.engine.question import ask_each
@@ -162,6 +164,7 @@ def _of_table(
     for chosen, grid in programs(every, recipe):
         dims, shape = tuple(axis.name for axis in grid), tuple(len(axis) for axis in grid)
         points = in_a_row(spread(inputs, grid), shape)
+        points = placed_rows(estimator, points, chosen, math.prod(shape))
         there = np.ones(shape, bool)
         columns.append(_columns(estimator, chosen, points, paths, name, there, dims))
     return _joined(data, stacked(every, columns), paths, inputs, name)

@@ -21,9 +21,9 @@ from jaxroof.engine.envelope import (
     reigns,
 )
 from jaxroof.engine.lanes import Moved, costs, looked, minima, saved
-from jaxroof.engine.look import TIE
 from jaxroof.engine.question import Question
 from jaxroof.errors import refusal
+from jaxroof.estimator import TIE
 from jaxroof.records import field_at, get_at
 
 SLACK = 1e-12  # of a cost: rounding

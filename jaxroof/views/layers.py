@@ -9,6 +9,7 @@ import xarray as xr
 from rich.table import Table
 
 from jaxroof.engine.dataset import dataset, described, provenance
+from jaxroof.engine.placing import placed
 from jaxroof.estimators.training.inputs import Inputs
 from jaxroof.estimators.training.layers import LayerReport, layer_reports
 from jaxroof.estimators.training.step import training
@@ -26,6 +27,7 @@ def layers(
 ) -> xr.Dataset:
     """Return one row an operation of one layer and one microbatch, under the plan of the inputs.
 
+    A plan without a placement is placed best for its step.
     Returns: a Dataset over ``operation`` of FLOP, bytes, messages and seconds in both directions
     and the bytes kept.
     Raises: InputError for inputs without a plan, or out of range.
@@ -33,6 +35,7 @@ def layers(
     inputs, recipe, _ = training.resolve(inputs, recipe, {**(settings or {}), **more})
     inputs = checked(inputs)
     with naming_all(training, inputs, recipe):
+        inputs = placed(training, inputs, recipe)
         reports = jax.jit(layer_reports, static_argnums=1)(inputs, recipe)
     columns = {
         name: (("operation",), np.array([float(getattr(r, name)) for r in reports.values()]))

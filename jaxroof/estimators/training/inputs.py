@@ -34,7 +34,8 @@ class Plan:
     """How the work is split over accelerators, and how each group lies in the fast domains.
 
     The degrees multiply to the accelerators in use; a fast degree is the part of a group that
-    shares one fast domain.
+    shares one fast domain. Where no fast degree is given, the plan is placed best; beside one that
+    is given the others are 1.
     """
 
     data: Number = quantity("1", "Data-parallel degree.", whole=True)
@@ -48,13 +49,15 @@ class Plan:
     pipeline: Number = quantity("1", "Pipeline stages.", whole=True)
     microbatch: Number = quantity("sequence", "Sequences of one microbatch.", whole=True)
     panels: Number = quantity("1", "Panels of a SUMMA product.", whole=True, default=1.0)
-    fast_data: Number = quantity("1", "Data ranks in one fast domain.", whole=True, default=1.0)
-    fast_tensor: Number = quantity("1", "Tensor ranks in one fast domain.", whole=True, default=1.0)
+    fast_data: Number = quantity("1", "Data ranks in one fast domain.", whole=True, default=None)
+    fast_tensor: Number = quantity(
+        "1", "Tensor ranks in one fast domain.", whole=True, default=None
+    )
     fast_context: Number = quantity(
-        "1", "Context ranks in one fast domain.", whole=True, default=1.0
+        "1", "Context ranks in one fast domain.", whole=True, default=None
     )
     fast_pipeline: Number = quantity(
-        "1", "Pipeline stages in one fast domain.", whole=True, default=1.0
+        "1", "Pipeline stages in one fast domain.", whole=True, default=None
     )
 
 

@@ -16,6 +16,7 @@ from jaxroof.estimators.training.recipe import Recipe, Split
 
 Columns = Mapping[str, np.ndarray]
 GROUPS = ("tensor", "context", "data", "pipeline")  # a fast domain is filled in this order
+PLACED = ("fast_data", "fast_tensor", "fast_context", "fast_pipeline")  # as in Plan
 ONE = np.array([1])
 
 
@@ -88,30 +89,58 @@ def _place(rows: Columns, gpus: int, domain: int) -> Columns:
     """Return every way to fill a fast domain: factors of it that divide the degrees."""
     if gpus <= domain:  # Q26: everything in one domain
         return {**rows, **{f"fast_{field}": rows[field] for field in GROUPS}}
+    rows = _shares(rows, domain)
+    return _where(rows, rows["left"] == 1)
+
+
+def _shares(rows: Columns, domain: int) -> Columns:
+    """Return every way to lay degrees into a fast domain; ``left`` is the part that stays free."""
     left = np.full(len(rows["tensor"]), domain)
     for field in GROUPS[:-1]:
         rows = _cross({**rows, "left": left}, f"fast_{field}", divisors(domain))
         factor = rows[f"fast_{field}"]
         rows = _where(rows, (rows[field] % factor == 0) & (rows["left"] % factor == 0))
         left = rows["left"] // rows[f"fast_{field}"]
-    last = GROUPS[-1]
-    return _where({**rows, f"fast_{last}": left}, rows[last] % left == 0)
+    share = np.gcd(rows[GROUPS[-1]], left)
+    return {**rows, f"fast_{GROUPS[-1]}": share, "left": left // share}
 
 
 def placements(inputs: Inputs, recipe: Recipe) -> Columns:
-    """Return every way to place the degrees of one's own plan, in the order of their factors.
+    """Return every way to place the degrees of one plan, or of each of many, in the fast domains.
 
-    Where no placement fills the fast domain, the plan's own comes back.
-    Returns: a column a placement field.
+    Where no placement fills the fast domain, those that leave the least of it free.
+    Returns: a column a placement field, [*plans, placements], in the order of the fields; a plan
+    with fewer placements repeats its last.
     """
     plan = inputs.plan
     assert plan is not None
-    rows = {field: np.array([int(getattr(plan, field))]) for field in GROUPS}
-    found = _place(rows, int(_ranks(rows)[0]), int(inputs.system.fast_domain))
-    fields = [f"fast_{field}" for field in GROUPS]
-    if not len(found["tensor"]):
-        return {field: np.array([int(getattr(plan, field))]) for field in fields}
-    return {field: found[field] for field in fields}
+    given = [getattr(plan, field) for field in GROUPS] + [1.0 * inputs.system.fast_domain]
+    arrays = np.broadcast_arrays(*map(np.asarray, given))
+    table = np.stack([array.ravel() for array in arrays], axis=-1).astype(np.int64)
+    distinct, number = np.unique(table, axis=0, return_inverse=True)
+    rows = _placements(distinct)
+    count = np.bincount(rows["plan"])
+    start = np.cumsum(count) - count
+    at = start[:, None] + np.minimum(np.arange(count.max()), count[:, None] - 1)
+    at = at[number.ravel()].reshape(*arrays[0].shape, -1)
+    return {field: rows[field][at] for field in PLACED}
+
+
+def _placements(distinct: np.ndarray) -> Columns:
+    """Return the placements of distinct rows (degrees, domain), in the order of rows and fields."""
+    domains = distinct[:, -1]
+    inside = np.prod(distinct[:, :-1], axis=1) <= domains  # Q26: everything in one domain
+    known = {field: distinct[:, i] for i, field in enumerate(GROUPS)}
+    known |= {"plan": np.arange(len(distinct)), **{f"fast_{f}": known[f] for f in GROUPS}}
+    parts = [_where(known, inside)]
+    for domain in np.unique(domains[~inside]).tolist():
+        rows = _shares(_where(known, ~inside & (domains == domain)), domain)
+        least = np.full(len(distinct), domain)
+        np.minimum.at(least, rows["plan"], rows["left"])
+        parts.append(_where(rows, rows["left"] == least[rows["plan"]]))
+    fields = ("plan", *PLACED)
+    found = {field: np.concatenate([part[field] for part in parts]) for field in fields}
+    return _where(found, np.lexsort([found[field] for field in reversed(fields)]))
 
 
 def _cross(rows: Columns, name: str, values: np.ndarray) -> Columns:

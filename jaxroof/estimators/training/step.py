@@ -11,7 +11,7 @@ from jaxroof.estimators.training.block import Block, block
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.legality import RULES, VERDICTS
 from jaxroof.estimators.training.operations import operations, stage_send
-from jaxroof.estimators.training.plans import placements, plans
+from jaxroof.estimators.training.plans import PLACED, placements, plans
 from jaxroof.estimators.training.recipe import Recipe, Split
 from jaxroof.estimators.training.report import Report
 from jaxroof.formulas import collectives, schedule
@@ -266,7 +266,7 @@ training = Estimator(
     objective="step_time",
     need="memory",
     limit=memory_limit,
-    placement=("fast_data", "fast_tensor", "fast_context", "fast_pipeline"),
+    placement=PLACED,
     placements=placements,
     names={"model": named.model_with_choices, "system": named.system},
     example=example,
