@@ -1,7 +1,9 @@
 """The seam: what an estimator tells the engine."""
 
+import contextlib
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -9,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.errors import InputError, NotGiven
+from jaxroof.errors import InputError, NotGiven, refusal
 from jaxroof.missing import naming_all
-from jaxroof.records import answering, given
+from jaxroof.records import answering, get_at, given
 from jaxroof.settings import choices_of, settle
 
 FEWEST = 16  # placements that a program is compiled for
@@ -63,6 +65,8 @@ class Estimator:
     placements: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     # every plan that a study tries, legal or not; those that are legal where it is missing
     tried: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
+    # numbers of the inputs that, where they are given, are the product of fields of the plan
+    products: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     sizing: Sizing | None = None
     name: str = ""
     # paths of records that have names, and what reads one: "system" -> jaxroof.system; it may
@@ -103,7 +107,7 @@ class Estimator:
         """Return the results for inputs whose leaves broadcast: one plan, or a million.
 
         A plan without a placement is placed best. Raises: InputError that names the numbers which
-        the answer needs and the inputs lack.
+        the answer needs and the inputs lack, or one that its plan contradicts.
 
         >>> import jax.numpy as jnp
         >>> square = Estimator(step=lambda inputs, recipe: inputs * inputs, inputs=float)
@@ -113,6 +117,7 @@ class Estimator:
         if self.plan is not None and inputs.plan is None:
             text = f"expected its fields, such as plan.{self.plan_fields[0]}"
             raise NotGiven(f"plan: not given; {text}", ["plan"])
+        self.refuse_contradictions(inputs)
         recipe = self.fitted(inputs, self.recipe if recipe is None else recipe)
         with naming_all(self, inputs, recipe):
             inputs = answering(self.placed(inputs, recipe))
@@ -138,6 +143,40 @@ class Estimator:
             name: part(bare, recipe, **{f: getattr(inputs.plan, f) for f in reads(part)})
             for name, part in self.parts.items()
         }
+
+    def contradictions(self, inputs: Any) -> np.ndarray:
+        """Return where the plan contradicts a number that ``products`` names; traced ones pass."""
+        plan, found = getattr(inputs, "plan", None), np.zeros((), bool)
+        for path, fields in self.products.items() if plan is not None else ():
+            number = given(get_at(inputs, path), None)
+            if number is None:
+                continue
+            with contextlib.suppress(jax.errors.TracerArrayConversionError):
+                product = math.prod(np.asarray(getattr(plan, field)) for field in fields)
+                found = found | (np.asarray(number) != product)
+        return np.asarray(found)
+
+    def refuse_contradictions(self, inputs: Any) -> None:
+        """Check that the plan agrees with the numbers that are products of its fields.
+
+        Raises: InputError that names the first that does not.
+        """
+        wrong = self.contradictions(inputs)
+        if not wrong.any():
+            return
+        place = tuple(np.argwhere(wrong)[0])
+
+        def value(held: Any) -> float:
+            return float(np.broadcast_to(np.asarray(held), wrong.shape)[place])
+
+        for path, fields in self.products.items():
+            number = value(get_at(inputs, path))
+            degrees = {field: value(getattr(inputs.plan, field)) for field in fields}
+            product = math.prod(degrees.values())
+            if number != product:
+                said = " x ".join(f"{f} {d:.12g}" for f, d in degrees.items() if d != 1) or "1"
+                what = f"not the product of the plan's degrees, given {number:.12g}"
+                raise refusal(path, f"{what}; expected {said} = {product:.12g}")
 
     def is_placed(self, inputs: Any) -> bool:
         """Return whether inputs say where their plan lies, or have none that can be placed."""

@@ -47,6 +47,7 @@ def stages(settings: Mapping[str, Any] | None = None, /, **more: Any) -> xr.Data
 
 def stages_of(inputs: Any, recipe: Any) -> xr.Dataset:
     """Return what every stage of one MLP step does, from checked inputs."""
+    pipeline.refuse_contradictions(inputs)
     legal(answering(inputs), recipe.chosen())
     fitted = pipeline.fitted(inputs, recipe)
     with naming_all(pipeline, inputs, fitted):

@@ -68,6 +68,7 @@ def _pipeline(settings: Mapping[str, Any]) -> xr.Dataset:
     asked = named("pipeline")
     given, recipe = asking(asked, settings)
     inputs, choices = answering(checked(given)), recipe.chosen()
+    asked.refuse_contradictions(given)
     legal(inputs, choices)
     network = network_of(inputs)
     order = choices.order.value

@@ -361,10 +361,10 @@ def test_a_list_of_texts_is_read_with_its_unit(values, prefix, tmp_path_factory)
 
 def test_a_plan_makes_a_table_of_a_sweep(written):
     plan = "{ global_batch = 64, data = 2, tensor = 4, pipeline = 8, microbatch = 1 }"
-    path = written(toml(plan=plan, axes='"plan.tensor" = [1, 3, 4]\ngpus = [8, 16]'))
+    path = written(toml(plan=plan, axes='"plan.tensor" = [1, 3, 4]\n"system.nics" = [1, 2]'))
     data = jr.run(path)
-    assert data.sizes == {"tensor": 3, "gpus": 2}
-    assert data.step_time.dims == ("tensor",), "a plan is as large as its degrees say"
+    assert data.sizes == {"tensor": 3, "nics": 2}
+    assert data.memory.dims == ("tensor",)
     assert data.tensor_divides_heads.values.tolist() == [True, False, True]
 
 

@@ -1,4 +1,4 @@
-"""A plan without a placement is placed best, on every road."""
+"""A plan without a placement is placed best, on every road; its degrees multiply to its gpus."""
 
 import dataclasses
 import itertools
@@ -195,3 +195,83 @@ def test_a_traced_plan_says_which_fields_it_lacks():
         )
     )
     assert float(rate(9.9e14)) < 0.0
+
+
+# ---- Degrees and accelerators -------------------------------------------------------------------
+
+WRONG = "not the product of the plan's degrees, given 1000; expected data 8 x tensor 8 x pipeline 8"
+
+
+def contradicted():
+    return dataclasses.replace(question(), gpus=1000.0)
+
+
+def a_file_of_a_contradiction(tmp_path):
+    (tmp_path / "wrong.toml").write_text(
+        'model = "gpt3"\nsystem = "h200-nvs8"\n'
+        "plan = { gpus = 1000, data = 8, tensor = 8, pipeline = 8, microbatch = 1 }\n"
+    )
+    return jr.run(tmp_path / "wrong.toml")
+
+
+def rows_of_a_contradiction(tmp_path):
+    frame = pd.DataFrame({"gpus": [512, 1000], "dp": 8, "tp": 8, "pp": 8, "mb": 1})
+    return jr.evaluate_rows("training", frame, model="gpt3", system="h200-nvs8")
+
+
+CONTRADICTED = {
+    "evaluate": lambda _: jr.evaluate("training", {**ASKED, "gpus": 1000}),
+    "tabulate": lambda _: jr.tabulate(jr.training, contradicted()),
+    "estimator": lambda _: jr.training.evaluate(contradicted()),
+    "layers": lambda _: jr.layers(contradicted()),
+    "schedule": lambda _: jr.schedule(contradicted()),
+    "trace": lambda _: jr.trace("training", ASKED, gpus=1000),
+    "elasticities": lambda _: jr.elasticities(jr.training, contradicted()),
+    "sweep file": a_file_of_a_contradiction,
+    "rows": rows_of_a_contradiction,
+}
+
+
+@pytest.mark.parametrize("road", CONTRADICTED)
+def test_gpus_that_are_not_the_product_of_the_degrees_are_refused(road, tmp_path):
+    with pytest.raises(InputError, match=f"gpus: {WRONG} = 512$") as told:
+        CONTRADICTED[road](tmp_path)
+    if road == "rows":
+        assert str(told.value).startswith("row 1: ")
+
+
+def test_gpus_that_are_not_whole_are_refused():
+    for asked in (512.5, "0.5"):
+        with pytest.raises(InputError, match=r"^gpus: expected a whole number above 0"):
+            jr.evaluate("training", {**ASKED, "gpus": asked})
+    with pytest.raises(InputError, match=r"^gpus: not the product .* given 512\.5; expected"):
+        jr.training.evaluate(dataclasses.replace(question(), gpus=512.5))
+
+
+def test_gpus_agree_at_every_point_of_a_grid():
+    together = {"plan.data": [8, 16], "gpus": [512, 1024]}
+    found = jr.tabulate(jr.training, question(), axes={"size": together})
+    assert found.step_time.dims == ("size",)
+    with pytest.raises(InputError, match=r"^gpus: not .* given 1024; expected data 8 x"):
+        jr.tabulate(jr.training, question(), axes=together)
+
+
+def test_gpus_of_an_mlp_agree_with_its_degrees():
+    plan = {"plan.data": 1, "plan.tensor": 1, "plan.pipeline": 2, "plan.microbatches": 4}
+    asked = {"model": "mlp-xs", "system": "distir-a", "profile": "distir-a", **plan}
+    assert float(jr.evaluate("pipeline", asked, gpus=2).step_time) > 0.0
+    for road in (jr.evaluate, jr.trace):
+        with pytest.raises(InputError, match=r"^gpus: not the .* 3; expected pipeline 2 = 2$"):
+            road("pipeline", asked, gpus=3)
+    with pytest.raises(InputError, match=r"^gpus: not the .* 3; expected pipeline 2 = 2$"):
+        jr.stages(asked, gpus=3)
+
+
+def test_a_row_whose_gpus_contradict_it_is_named_by_its_line(tmp_path):
+    """Passed over among the others, whose answers stay."""
+    frame = pd.DataFrame({"gpus": [1000, 512, 512], "dp": [8, 8, 16], "tp": 8, "pp": 8, "mb": 1})
+    shared = {"model": "gpt3", "system": "h200-nvs8", "global_batch": 1024}
+    found = jr.evaluate_rows("training", frame, shared, keep_going=True)
+    assert found.step_time.isna().tolist() == [True, False, True]
+    assert [why.partition(": not")[0] for why in found.error] == ["row 0: gpus", "", "row 2: gpus"]
+    assert found.step_time[1] == pytest.approx(SECONDS, rel=1e-12)

@@ -96,7 +96,7 @@ def test_each_verdict_is_tripped_alone(verdict, plan, settings):
         number = float(value) if not isinstance(value, str) else jr_bytes(value)
         inputs = jr.replace_at(inputs, path, number)
     chosen = jr.Plan(**{k: float(v) for k, v in {**BASE, **plan}.items()})
-    report = jr.training.evaluate(dataclasses.replace(inputs, plan=chosen))
+    report = jr.training.evaluate(dataclasses.replace(inputs, gpus=None, plan=chosen))
     names = [t[0] for t in TRIPS]
     assert [n for n in names if not bool(getattr(report, n))] == [verdict]
     assert not bool(report.feasible)

@@ -42,7 +42,7 @@ def own(inputs, recipe):
 def results() -> dict[str, xr.Dataset]:
     """Return a result of every kind; nothing fits on 8 accelerators, no plan is legal on 7."""
     plan = jr.Plan(data=16.0, tensor=4.0, pipeline=32.0, microbatch=1.0, fast_tensor=4.0)
-    one = question(plan=plan)
+    one = question(plan=plan, gpus=None)
     together = {"system.hbm_capacity": ["80 GB", "141 GB"], "system.nics": [1, 2]}
     return {
         "search": jr.search(jr.training, question(), axes={"gpus": [7, 8, 2048]}, top=2),
@@ -50,7 +50,7 @@ def results() -> dict[str, xr.Dataset]:
         "alone": jr.search(jr.training, question()),
         "survey": jr.survey(jr.training, question(gpus=8)),
         "no plan": jr.survey(jr.training, question(gpus=7)),
-        "table": jr.tabulate(jr.training, one, axes={"plan.tensor": [4, 7], "gpus": [1, 2]}),
+        "table": jr.tabulate(jr.training, one, axes={"plan.tensor": [4, 7], "system.nics": [1, 2]}),
         "layers": jr.layers(one),
         "own": jr.tabulate(
             jr.Estimator(step=own, inputs=jr.Model), jr.model("gpt3"), axes={"layers": [1, 2, 3]}

@@ -27,8 +27,10 @@ def placed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     """Return inputs whose plan has a placement at every point: its own, or the best.
 
     Leaves are numbers, or arrays of one rank that broadcast; so are the fields of the placement.
-    Raises: InputError for a number that placing needs and the inputs lack.
+    Raises: InputError for a number that placing needs and the inputs lack, or that the plan
+    contradicts.
     """
+    estimator.refuse_contradictions(inputs)
     return estimator.placed(inputs, recipe, _compiled)
 
 

@@ -76,10 +76,12 @@ def table_axes(
     """Return the inputs, the checked axes and the shapes of one point's results of a table.
 
     Choices ``given``, all of the recipe unless said otherwise, do not come with records of an axis.
+    Raises: InputError for what is not a grid, and for a plan that contradicts the inputs.
     """
     given = choices_of(recipe) if given is None else given
     read = read_axes(inputs, axes, recipe, estimator.names, given)
     inputs = begun(inputs, read)
+    estimator.refuse_contradictions(spread(inputs, [axis for axis in read if not axis.is_choice]))
     if estimator.is_placed(inputs):
         inputs = estimator.placed(inputs)
     shapes = jax.eval_shape(lambda i: estimator.evaluate(i, recipe), anywhere(estimator, inputs))

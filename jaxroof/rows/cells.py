@@ -82,7 +82,24 @@ class Asked:
         good = np.ones(size, bool)
         good[list(faults)] = False
         rows = np.flatnonzero(good)
-        return Chunk(size, [self._group(some, values) for some in self._apart(rows, values)], about)
+        groups = [self._agreeing(some, values, faults) for some in self._apart(rows, values)]
+        return Chunk(size, [group for group in groups if len(group.rows)], about)
+
+    def _agreeing(
+        self, rows: np.ndarray, values: Mapping[str, np.ndarray], faults: Faults
+    ) -> Group:
+        """Return the group of rows whose plan agrees with what else they say; note the others."""
+        group = self._group(rows, values)
+        wrong = np.broadcast_to(self.estimator.contradictions(group.inputs), len(rows))
+        if not wrong.any():
+            return group
+        for row in rows[wrong].tolist():
+            one = self._group(np.array([row]), values)
+            try:
+                self.estimator.refuse_contradictions(one.inputs)
+            except InputError as error:
+                faults.note(row, len(self.columns), str(error))
+        return self._group(rows[~wrong], values)
 
     def _apart(self, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
         """Yield rows that one program answers: the same choices, and records of the same fields."""

@@ -233,6 +233,7 @@ pipeline = Estimator(
     objective="step_time",
     need="memory",
     limit=memory_limit,
+    products={"gpus": ("data", "tensor", "pipeline")},
     names={"model": named.mlp, "system": named.system},
     sizing=Sizing(sizes, fitted, exact, batch),
     example=example,

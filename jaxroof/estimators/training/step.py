@@ -266,6 +266,7 @@ training = Estimator(
     objective="step_time",
     need="memory",
     limit=memory_limit,
+    products={"gpus": ("data", "tensor", "context", "pipeline")},
     placement=PLACED,
     placements=placements,
     names={"model": named.model_with_choices, "system": named.system},
