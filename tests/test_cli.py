@@ -471,10 +471,39 @@ def test_own_plan_is_placed_among_all(plan, who, place, jaxroof):
     assert place in said.words
 
 
-def test_own_plan_that_does_not_divide_one_of_the_sizes_is_refused(jaxroof):
+NOT_ALLOWED = [  # plan, why
+    ("tp=7", "tp=7 is one of the tensor degrees that do not divide the heads; the model has 160"),
+    ("tp=64", "tp=64 is one of the tensor degrees that do not divide the heads; the model has 160"),
+    ("pp=256", "pp=256 is one of the pipeline degrees that do not divide the layers; the model"),
+    ("dp=3", "dp=3 is one of the data degrees that do not divide the batch; the batch is 4096"),
+    ("tp=7,pp=8", "tp x pp = 56 does not divide 2048 gpus"),
+    ("tp=8,pp=8,microbatch=3", "the batch is 4096 sequences"),
+    ("tp=8,pp=8,fast_tp=3", "none of the 1,810 legal plans has these fields"),
+]
+
+
+@pytest.mark.parametrize(("plan", "why"), NOT_ALLOWED)
+def test_own_plan_that_is_not_allowed_is_told_why_behind_the_best(plan, why, jaxroof):
+    best = jaxroof(f"search {QUESTION}")
+    said = jaxroof(f"search {QUESTION} --mine {plan}")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(best.out)
+    assert said.words.rpartition("Yours is not allowed: ")[2].count(why) == 1
+
+
+def test_own_plan_that_does_not_fit_is_placed_best(jaxroof):
+    line = "search --model gpt3 --system h200-nvs8 --gpus 512 --batch 1024 --mine tp=8,pp=8,mb=1"
+    for capacity in ("141 GB", "25 GB"):
+        said = jaxroof(f"{line} --set system.hbm_capacity='{capacity}'")
+        assert "Yours: dp 8 tp 8 pp 8 microbatch 1 (8x1x1), 9.107 s a step" in said.words
+    assert "but it does not fit" in said.words
+
+
+def test_own_plan_that_does_not_divide_one_of_the_sizes_is_told_there(jaxroof):
     said = jaxroof(f"search {MACHINE} --gpus 2048,96 --batch 4096 --mine tp=8,pp=8")
-    assert said.code == 2
-    assert said.err == "jaxroof: --mine: tp x pp = 64 does not divide 96 gpus\n"
+    assert (said.code, said.err) == (0, "")
+    assert "2,048 gpus: Yours: dp 32 tp 8 pp 8" in said.words
+    assert "96 gpus: Yours is not allowed: tp x pp = 64 does not divide 96 gpus." in said.words
     said = jaxroof(f"search {MACHINE} --gpus 1024,2048 --batch 4096 --mine tp=8,pp=8")
     assert said.code == 0
     assert "1,024 gpus: Yours: dp 16 tp 8 pp 8" in said.words
@@ -709,14 +738,7 @@ BAD = [  # arguments, a part of the one line
     (f"search {QUESTION} --mine tpp=8", "--mine: tpp: no such plan field. Did you mean 'tp'?"),
     (f"search {QUESTION} --mine tp=", "--mine: tp: not a finite number, given ''"),
     (f"search {QUESTION} --mine tp=0", "--mine: tp: expected whole numbers from 1"),
-    (f"search {QUESTION} --mine tp=7", "tp=7 is one of the tensor degrees that do not divide the"),
-    (f"search {QUESTION} --mine tp=64", "the model has 160 heads"),
-    (f"search {QUESTION} --mine pp=256", "the model has 128 layers"),
-    (f"search {QUESTION} --mine dp=3", "dp=3 is one of the data degrees that do not divide the"),
-    (f"search {QUESTION} --mine tp=7,pp=8", "tp x pp = 56 does not divide 2048 gpus"),
     (f"search {QUESTION} --mine tp=8,pp=8,dp=8", "dp x tp x pp = 512; expected the 2048"),
-    (f"search {QUESTION} --mine tp=8,pp=8,microbatch=3", "the batch is 4096 sequences"),
-    (f"search {QUESTION} --mine tp=8,pp=8,fast_tp=3", "none of the 1,810 legal plans has"),
     # settings
     (f"search {QUESTION} --set nope", "--set: expected PATH=VALUE, given 'nope'"),
     (f"search {QUESTION} --set =4", "--set: expected PATH=VALUE, given '=4'"),
@@ -835,8 +857,8 @@ def test_bad_input_from_a_clean_process_shows_no_traceback(tmp_path):
 
 UNTOUCHED = [  # what goes wrong before a result is there
     f"search {QUESTION} --where x -o old.csv",
-    f"search {QUESTION} --mine tp=7 -o old.csv",
-    f"search {QUESTION} --mine tp=8,pp=8,fast_tp=3 -o old.csv",
+    f"search {QUESTION} --mine tpp=8 -o old.csv",
+    f"search {QUESTION} --mine tp=8,pp=8,dp=8 -o old.csv",
     f"layers {MACHINE} --plan tp=7 -o old.csv",
     "run empty.toml -o old.csv",
 ]
@@ -994,8 +1016,8 @@ def test_own_plan_is_told_how_much_it_lacks_where_nothing_fits(jaxroof):
 def test_own_plan_that_the_constraints_drop_is_told_so(jaxroof):
     line = "search --model gpt3 --system b200-nvs8 --gpus 256 --batch 256"
     said = jaxroof(f"{line} --where tp<=4 --mine tp=8,pp=4")
-    assert said.code == 2
-    assert "none of the 464 legal plans that --where leaves has these fields" in said.err
+    assert (said.code, said.err) == (0, "")
+    assert "none of the 464 legal plans that --where leaves has these fields" in said.words
 
 
 def test_work_done_again_is_said_beside_the_total(jaxroof):

@@ -13,7 +13,7 @@ from jaxroof.engine.question import Question, ask
 from jaxroof.engine.ranking import first_of_each, ranked
 from jaxroof.engine.search import survey
 from jaxroof.engine.store import writable, write
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.legality import RULES
 from jaxroof.estimators.training.step import memory_limit, training
@@ -24,11 +24,11 @@ from jaxroof.shell.options import (
     PLAN_FIELDS,
     own_plan,
     plan_fields,
-    refuse_illegal,
     settings,
     share,
     whole,
     whole_plan,
+    why_not_allowed,
 )
 from jaxroof.views import tables, words
 from jaxroof.views.layers import layer_table
@@ -68,6 +68,7 @@ class Answer:
     order: np.ndarray  # of those that fit, best first
     shown: np.ndarray  # of those printed
     own: int | None  # where the user's own plan stands in the data
+    refused: str = ""  # why it is not allowed
 
     @property
     def gpus(self) -> int:
@@ -86,8 +87,9 @@ class Answer:
 
     @property
     def about_own(self) -> str:
-        """Return the sentences about the user's own plan."""
-        assert self.own is not None
+        """Return the sentences about the user's own plan, nothing where there is none."""
+        if self.own is None:
+            return f"Yours is not allowed: {self.refused}." if self.refused else ""
         aim = self.question.objective
         return words.mine_sentences(self.data, self.own, self.order, aim, self.limit)
 
@@ -156,12 +158,23 @@ def _search(
 
 
 def _answer(question: Question, placements: bool, mine: str | None) -> Answer:
-    own = None if mine is None else own_plan(mine, question.inputs, question.recipe)
+    own = {} if mine is None else own_plan(mine, question.inputs, question.recipe)
     data = survey(training, question.inputs, question.recipe, where=question.where)
     order = ranked(training, data, question.objective, question.sign, data.feasible.values)
     shown = order if placements else first_of_each(training, data, order)
-    place = None if own is None else _position(data, own, order, bool(question.where))
-    return Answer(question, data, order, shown[: question.top], place)
+    place = _position(data, own, order) if own else None
+    refused = "" if place is not None or not own else _refused(own, question, data.sizes["plan"])
+    return Answer(question, data, order, shown[: question.top], place, refused)
+
+
+def _refused(own: dict[str, int], question: Question, legal: int) -> str:
+    """Return why one's own plan is none of the legal plans."""
+    why = why_not_allowed(own, question.inputs, question.recipe)
+    if why:
+        return why
+    said = ", ".join(f"{field}={value}" for field, value in own.items())
+    left = " that --where leaves" if question.where else ""
+    return f"{said}: none of the {legal:,} legal plans{left} has these fields"
 
 
 def _print_one(page: Console, answer: Answer, close: float) -> None:
@@ -179,7 +192,7 @@ def _print_one(page: Console, answer: Answer, close: float) -> None:
         say(page, unfilled)
     if best is not None:
         say(page, words.close_sentence(data, answer.order, question.objective, close))
-    if answer.own is not None:
+    if answer.about_own:
         say(page, answer.about_own)
 
 
@@ -210,7 +223,7 @@ def _print_sizes(page: Console, answers: list[Answer]) -> None:
     for answer in answers:
         if answer.best is None:
             say(page, f"{answer.gpus:,} gpus: {words.nothing_fits(answer.data, answer.limit)}")
-        if answer.own is not None:
+        if answer.about_own:
             say(page, f"{answer.gpus:,} gpus: {answer.about_own}")
     fits = [answer.gpus for answer in answers if answer.best is not None]
     if fits:
@@ -243,15 +256,13 @@ def layers_command(
 ) -> None:
     """Print one layer's operations under a plan."""
     outputs.check(output)
-    given = plan_fields("--plan", plan_text)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     fixed = {name: option for name, option in SAID.items() if name != "global_batch"}
     chosen = settings(sets, {**fixed, "gpus": "--plan"})
-    asked = {"model": model_name, "global_batch": _batch(given), "split": split, **chosen}
+    batch = _batch(inputs, plan_fields("--plan", plan_text))
+    asked = {"model": model_name, "global_batch": batch, "split": split, **chosen}
     inputs, recipe = settle(inputs, training.recipe, asked, training.names)
-    full = whole_plan(given, inputs, recipe)
-    refuse_illegal("--plan", full, inputs, recipe)
-    plan = Plan(**{f: np.float64(v) for f, v in full.items()})
+    plan = whole_plan(plan_text, inputs, recipe)
     data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
     outputs.deliver(output, data, lambda plots: plots.draw(data))
     page = console()
@@ -263,7 +274,7 @@ def layers_command(
         f"{float(data.time_forward.sum()) * 1e3:.4g} ms forward, "
         f"{float(data.time_backward.sum()) * 1e3:.4g} ms backward; "
         f"{float(data.weights.sum()) / 1e6:.4g} MB of weights, "
-        f"{float(data.kept.sum()) / 1e6:.4g} MB kept a microbatch; {_shared(full)}.",
+        f"{float(data.kept.sum()) / 1e6:.4g} MB kept a microbatch; {_shared(plan)}.",
     )
     if again > 1e-12 * float(data.time_backward.sum()):
         extra = f"{again * 1e6:.4g} us of forward work done again"
@@ -271,30 +282,32 @@ def layers_command(
     outputs.tell(output)
 
 
-def _batch(plan: dict[str, int]) -> int:
-    """Return the smallest batch that a plan divides: a layer's costs do not depend on it."""
-    return plan.get("data", 1) * plan.get("microbatch", 1)
+def _batch(inputs: Inputs, plan: dict[str, int]) -> float:
+    """Return a batch that a plan divides: a layer's costs do not depend on it."""
+    least = float(plan.get("data", 1) * plan.get("microbatch", 1))
+    return float(inputs.global_batch) if inputs.global_batch % least == 0 else least
 
 
-def _shared(plan: dict[str, int]) -> str:
+def _shared(plan: Plan) -> str:
     """Return how many ranks of a layer share a fast domain, and in how many panels it works."""
-    said = f"{plan['fast_tensor']} of the {plan['tensor']} tensor ranks"
-    if plan["context"] > 1:
-        said += f" and {plan['fast_context']} of the {plan['context']} context ranks"
-    panels = f"; {plan['panels']} panels" if plan["panels"] > 1 else ""
+    said = f"{plan.fast_tensor:.0f} of the {plan.tensor:.0f} tensor ranks"
+    if plan.context > 1:
+        said += f" and {plan.fast_context:.0f} of the {plan.context:.0f} context ranks"
+    panels = f"; {plan.panels:.0f} panels" if plan.panels > 1 else ""
     return f"{said} share a fast domain{panels}"
 
 
-def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray, constrained: bool) -> int:
-    """Return the best position whose plan has the fields given, the leanest where none fits."""
-    mask = np.ones(data.sizes["plan"], bool)
-    for field, value in own.items():
-        mask &= data[field].values == value
-    if not mask.any():
-        said = ", ".join(f"{field}={value}" for field, value in own.items())
-        left = " that --where leaves" if constrained else ""
-        what = f"none of the {len(mask):,} legal plans{left} has these fields"
-        raise refusal("--mine", f"{said}: {what}")
-    first = [int(i) for i in order if mask[i]]
-    rest = np.flatnonzero(mask)
-    return first[0] if first else int(rest[np.argmin(data.memory.values[rest])])
+def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray) -> int | None:
+    """Return the position of the plan that has the fields given, in its best placement.
+
+    Of several splits the best that fits, else the leanest; None where no plan has the fields.
+    """
+    rows = np.flatnonzero(np.all([data[field].values == own[field] for field in own], axis=0))
+    if not len(rows):
+        return None
+    first = order[np.isin(order, rows)]
+    split = first[0] if len(first) else rows[np.argmin(data.memory.values[rows])]
+    alike = np.isin(np.arange(data.sizes["plan"]), rows)
+    for field in set(PLAN_FIELDS) - set(training.placement):
+        alike &= data[field].values == data[field].values[split]
+    return int(ranked(training, data, training.objective, 1.0, alike)[0])

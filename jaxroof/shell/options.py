@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from jaxroof.engine.placing import placed
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import Inputs, Plan
 from jaxroof.estimators.training.legality import PANEL, RULES
-from jaxroof.records import answering
+from jaxroof.estimators.training.step import training
 from jaxroof.units import parse
 from jaxroof.views.plans import SHORT, lacked
 
@@ -84,30 +85,48 @@ def plan_fields(
 def own_plan(text: str, inputs: Inputs, recipe: Any) -> dict[str, int]:
     """Return the fields of one's own plan, its data degree from the number of accelerators.
 
-    Raises: InputError that names the rule that a degree breaks.
+    Raises: InputError where degrees do not multiply to the accelerators.
     """
     own, gpus = plan_fields("--mine", text), int(inputs.gpus or 1)
-    named = {field: short for short, field in SHORT.items()}
-    lacks = lacked(recipe.split.value)
-    inner = [f for f in ("tensor", "context", "pipeline") if f not in lacks]
+    inner, spelled = _inner(recipe)
     split = math.prod(own.get(f, 1) for f in ("tensor", "context", "pipeline"))
-    spelled = " x ".join(named[f] for f in inner)
-    if set(inner) <= set(own) and "data" not in own:
-        if gpus % split:
-            raise refusal("--mine", f"{spelled} = {split} does not divide {gpus} gpus")
+    if inner <= set(own) and "data" not in own and gpus % split == 0:
         own["data"] = gpus // split
     if {*inner, "data"} <= set(own) and split * own["data"] != gpus:
         used = split * own["data"]
         raise refusal("--mine", f"dp x {spelled} = {used}; expected the {gpus} of --gpus")
-    refuse_illegal("--mine", own, inputs, recipe)
     return own
 
 
-def refuse_illegal(option: str, plan: dict[str, int], inputs: Inputs, recipe: Any) -> None:
+def why_not_allowed(own: Mapping[str, int], inputs: Inputs, recipe: Any) -> str:
+    """Return the rule that one's own plan breaks and what would be right; nothing where none."""
+    inner, spelled = _inner(recipe)
+    if inner <= set(own) and "data" not in own:
+        split = math.prod(own[f] for f in inner)
+        return f"{spelled} = {split} does not divide {int(inputs.gpus or 1)} gpus"
+    return _broken("--mine", own, inputs, recipe)
+
+
+def _inner(recipe: Any) -> tuple[set[str], str]:
+    """Return the degrees that a split has beside the data degree, and their product in words."""
+    named = {field: short for short, field in SHORT.items()}
+    lacks = lacked(recipe.split.value)
+    inner = [f for f in ("tensor", "context", "pipeline") if f not in lacks]
+    return set(inner), " x ".join(named[f] for f in inner)
+
+
+def refuse_illegal(option: str, plan: Mapping[str, int], inputs: Inputs, recipe: Any) -> None:
     """Check the rules of the split whose fields a plan gives.
 
     Raises: InputError for the first that a field breaks, with what would be right.
     """
+    broken = _broken(option, plan, inputs, recipe)
+    if broken:
+        raise refusal(option, broken)
+
+
+def _broken(option: str, plan: Mapping[str, int], inputs: Inputs, recipe: Any) -> str:
+    """Return the first rule that a field of a plan breaks, with what would be right."""
     named = {field: short for short, field in SHORT.items()}
     known = {**dict.fromkeys(lacked(recipe.split.value), 1), **plan}
     for rule in RULES[recipe.split]:
@@ -119,8 +138,8 @@ def refuse_illegal(option: str, plan: dict[str, int], inputs: Inputs, recipe: An
         if not bool(rule.holds(inputs, **{f: known[f] for f in fields})):
             shown = [f for f in fields if rule.name != "split_allows" or known[f] != 1]
             said = ", ".join(f"{named.get(f, f)}={known[f]}" for f in shown)
-            why = _why(rule.name, shown, inputs)
-            raise refusal(option, f"{said} is one of the {rule.refusal}; {why}")
+            return f"{said} is one of the {rule.refusal}; {_why(rule.name, shown, inputs)}"
+    return ""
 
 
 def _why(rule: str, fields: Sequence[str], inputs: Inputs) -> str:
@@ -148,19 +167,19 @@ def _why(rule: str, fields: Sequence[str], inputs: Inputs) -> str:
     return facts[rule]
 
 
-def whole_plan(given: Mapping[str, int], inputs: Inputs, recipe: Any) -> dict[str, int]:
-    """Return a plan with what is not given: degrees of 1, the fewest panels, the best placed."""
-    plan = {**dict.fromkeys(PLAN_FIELDS, 1), **given}
+def whole_plan(text: str, inputs: Inputs, recipe: Any) -> Plan:
+    """Return the plan of ``--plan``: degrees of 1 and the fewest panels where none are given.
+
+    It is placed as it says, best where it does not.
+    Raises: InputError for the first rule that it breaks, with what would be right.
+    """
+    given = plan_fields("--plan", text)
+    placed_by = [f for f in training.placement if f in given]
+    free = [] if placed_by else training.placement
+    plan = {**dict.fromkeys((f for f in PLAN_FIELDS if f not in free), 1), **given}
     if "panels" not in lacked(recipe.split.value) | set(given):
         plan["panels"] = max(plan["tensor"], plan["context"])
-    return {**plan, **_placement(plan, int(float(answering(inputs).system.fast_domain))), **given}
-
-
-def _placement(degrees: Mapping[str, int], domain: int) -> dict[str, int]:
-    """Return a placement that gives the fast domain to tensor, context, data, then stages."""
-    placed = {}
-    for field in ("tensor", "context", "data", "pipeline"):
-        share = int(np.gcd(degrees[field], domain))
-        placed[f"fast_{field}"] = share
-        domain //= share
-    return placed
+    refuse_illegal("--plan", plan, inputs, recipe)
+    own = Plan(**{field: np.float64(value) for field, value in plan.items()})
+    whole: Plan = placed(training, dataclasses.replace(inputs, plan=own), recipe).plan
+    return whole

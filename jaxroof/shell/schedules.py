@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from jaxroof.errors import refusal, unknown
@@ -12,13 +11,12 @@ from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.scheduled import Sends
 from jaxroof.estimators.training.step import training
 from jaxroof.named import model, system
-from jaxroof.records import answering
 from jaxroof.scheduled import named, schedule, worth
 from jaxroof.schedules import CHUNKED
 from jaxroof.settings import settle
 from jaxroof.shell import outputs
 from jaxroof.shell.commands import SAID, console, say
-from jaxroof.shell.options import plan_fields, refuse_illegal, settings, whole, whole_plan
+from jaxroof.shell.options import settings, whole, whole_plan
 from jaxroof.views import schedules as views
 from jaxroof.views.plans import DEGREES
 from jaxroof.views.tables import seconds
@@ -58,12 +56,10 @@ def schedule_command(
     chosen = {"model": model_name, **settings(sets, {**SAID, "gpus": "--plan"})}
     chosen |= {"global_batch": whole("--batch", batch), "split": split}
     inputs, recipe = settle(inputs, training.recipe, chosen, training.names)
-    float(answering(inputs).system.fast_domain)  # a machine that has none says so
-    plan = whole_plan(plan_fields("--plan", plan_text), inputs, recipe)
-    refuse_illegal("--plan", plan, inputs, recipe)
-    if plan["pipeline"] < 2:
+    plan = whole_plan(plan_text, inputs, recipe)
+    if plan.pipeline < 2:
         raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
-    inputs = dataclasses.replace(inputs, plan=Plan(**{f: np.float64(v) for f, v in plan.items()}))
+    inputs = dataclasses.replace(inputs, plan=plan)
     data = schedule(inputs, recipe, schedules=listed, **asked)
     data.attrs["title"] = _title(model_name, system_name, plan, asked, data)
     outputs.deliver(output, data, lambda plots: plots.draw(data))
@@ -83,10 +79,12 @@ def _print(data: xr.Dataset) -> None:
 
 
 def _title(
-    model_name: str, system_name: str, plan: dict[str, int], asked: dict[str, Any], data: xr.Dataset
+    model_name: str, system_name: str, plan: Plan, asked: dict[str, Any], data: xr.Dataset
 ) -> str:
     """Return what was asked, and what the closed form says to it."""
-    said = " ".join(f"{DEGREES[f]} {plan[f]}" for f in DEGREES if plan[f] > 1 or f == "microbatch")
+    degrees = {field: int(getattr(plan, field)) for field in DEGREES}
+    shown = [field for field, many in degrees.items() if many > 1 or field == "microbatch"]
+    said = " ".join(f"{DEGREES[field]} {degrees[field]}" for field in shown)
     said += f": {int(data.microbatches):,} microbatches"
     heavier = [f"{end} stage {asked[end]:g} layers heavier" for end in ENDS if asked[end]]
     if asked["sends"] is not Sends.OVERLAPPED:
