@@ -81,7 +81,7 @@ def table_axes(
     given = choices_of(recipe) if given is None else given
     read = read_axes(inputs, axes, recipe, estimator.names, given)
     inputs = begun(inputs, read)
-    estimator.refuse_contradictions(spread(inputs, [axis for axis in read if not axis.is_choice]))
+    estimator.refuse_contradictions(spread(inputs, [axis for axis in read if axis.columns]))
     if estimator.is_placed(inputs):
         inputs = estimator.placed(inputs)
     shapes = jax.eval_shape(lambda i: estimator.evaluate(i, recipe), anywhere(estimator, inputs))
