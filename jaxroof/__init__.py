@@ -14,6 +14,7 @@ _HOMES = {
     "quantity": "jaxroof.records",
     "replace_at": "jaxroof.records",
     "System": "jaxroof.hardware",
+    "Candidates": "jaxroof.estimator",
     "Estimator": "jaxroof.estimator",
     "evaluate": "jaxroof.answers",
     "explain": "jaxroof.explained",

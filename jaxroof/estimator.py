@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import inspect
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -58,8 +58,12 @@ class Estimator:
     objective: str = ""  # the result that a search improves unless told otherwise
     need: str = ""  # the result that must not exceed ...
     limit: Callable[[Any], Any] | None = None  # ... this, a function of the inputs less their plan
-    # plan fields that place a split rather than make another; the need must not depend on them
+    # plan fields that place a split rather than make another, in the order that they are printed
+    # in; the need must not depend on them
     placement: tuple[str, ...] = ()
+    # the plan fields that a recipe does not have: they are 1 in every plan, and not printed
+    unused: Callable[[Any], Iterable[str]] | None = None
+    machine: str = "system"  # where in the inputs the machine stands, a record or a dotted path
     # every placement of the plan that some inputs hold, or of each of their plans, a column a
     # placement field, [*plans, placements]; those whose record gives none are placed best
     placements: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
@@ -80,6 +84,20 @@ class Estimator:
     def plan_fields(self) -> tuple[str, ...]:
         """Return the names of what a search chooses, none for an estimator without plans."""
         return tuple(f.name for f in dataclasses.fields(self.plan)) if self.plan else ()
+
+    @property
+    def short_names(self) -> dict[str, str]:
+        """Return what people may type for the fields of a plan: symbols, and words that differ."""
+        named: dict[str, str] = {}
+        for key in ("symbol", "words"):
+            for field in dataclasses.fields(self.plan) if self.plan else ():
+                if field.metadata[key] and (key == "symbol" or field.name not in self.placement):
+                    named.setdefault(field.metadata[key], field.name)
+        return {short: name for short, name in named.items() if short not in self.plan_fields}
+
+    def unused_fields(self, recipe: Any) -> list[str]:
+        """Return the plan fields that a recipe does not have, in order."""
+        return sorted(self.unused(recipe)) if self.unused else []
 
     def lists_anew(self, path: str) -> bool:
         """Return whether ``candidates`` reads what stands at a dotted path."""

@@ -1,34 +1,29 @@
-"""What binds a training step, by how much, and where that changes: one machine, one cluster."""
+"""What binds the best plan of an estimator, by how much, and where that changes: one machine."""
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from jaxroof.engine.constraints import Constraint
-from jaxroof.engine.dataset import provenance
-from jaxroof.engine.points import padded
+from jaxroof.engine.dataset import provenance, roles
+from jaxroof.engine.depends import depends
+from jaxroof.engine.question import ask
 from jaxroof.engine.response import capacity_steps, response
+from jaxroof.engine.search import search
 from jaxroof.engine.sensitivity import at_plan, default_parameters
-from jaxroof.engine.slopes import scaled
-from jaxroof.estimators.training.binding import contributions
-from jaxroof.estimators.training.inputs import Inputs, Plan
-from jaxroof.estimators.training.recipe import Recipe
-from jaxroof.estimators.training.step import memory_limit, training
-from jaxroof.records import checked, get_at, leaves, replace_at
-from jaxroof.views.plans import lacked
-from jaxroof.views.resources import LIMITS, RESOURCES, SIGNS
+from jaxroof.errors import refusal
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.training.step import training
+from jaxroof.records import get_at, is_quantity, leaves, replace_at
+from jaxroof.time_limits import POINTS, limits_of
+from jaxroof.views.resources import Resources, resources
 
-UNTOLD = ("gpus",)  # whole numbers that the plan says again
-POINTS = 64  # of a parameter in one pass
 PASSES = 3  # each cuts the cell of the one before into so many
-NAMES = tuple(LIMITS)
 TURNS: dict[str, tuple[type[Any], str]] = {  # of a parameter: where another limit comes to bind
     "turn_parameter": (np.str_, "Dotted path of what is moved"),
     "turn_factor": (float, "Where another limit comes to bind, as a multiple of today's value"),
@@ -39,10 +34,10 @@ TURNS: dict[str, tuple[type[Any], str]] = {  # of a parameter: where another lim
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """What binds a training step, by how much, and where that changes.
+    """What binds the best plan, by how much, and where that changes.
 
-    ``best`` is the best plan with its results; ``elasticities`` those of its step time over
-    ``parameter``, with the ``value`` of each; ``operations`` the seconds of the step over
+    ``best`` is the best plan with its results; ``elasticities`` those of its time over
+    ``parameter``, with the ``value`` of each; ``operations`` the seconds of that time over
     ``operation`` and ``limit``; ``turns`` where another limit comes to bind as one parameter moves;
     ``response`` how the best over all plans moves and where another takes over; ``steps`` what more
     or less memory does. Where nothing fits ``best`` has no plan, and all but ``steps`` no rows.
@@ -63,95 +58,159 @@ class Explanation:
     @property
     def limits(self) -> dict[str, float]:
         """Return the seconds of the step by what limits them, the most first."""
+        names = self.operations["limit"].values.tolist()
         sums = self.operations.seconds.sum("operation").values.tolist()
-        return dict(sorted(zip(NAMES, sums, strict=True), key=lambda item: -item[1]))
+        return dict(sorted(zip(names, sums, strict=True), key=lambda item: -item[1]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Task:
+    """One machine to explain: a checked question without a plan, and its resources."""
+
+    estimator: Estimator
+    inputs: Any
+    recipe: Any
+    resources: Resources
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the resources that take time."""
+        return tuple(self.resources.limits)
+
+    def planned(self, plan: Any) -> Any:
+        """Return the inputs with the plan of a mapping of its fields."""
+        assert self.estimator.plan is not None
+        fields = {f: np.asarray(plan[f], float) for f in self.estimator.plan_fields}
+        return dataclasses.replace(self.inputs, plan=self.estimator.plan(**fields))
+
+    @property
+    def any_plan(self) -> Any:
+        """Return the inputs with some plan."""
+        return self.planned(dict.fromkeys(self.estimator.plan_fields, 1.0))
+
+    @property
+    def about(self) -> dict[str, str]:
+        """Return what repeats the run."""
+        return provenance(self.estimator, self.inputs, self.recipe)
 
 
 def explain(
-    inputs: Inputs,
-    recipe: Recipe | None = None,
+    inputs: Any,
+    recipe: Any = None,
     *,
+    estimator: Estimator = training,
     where: str | Iterable[str | Constraint] = (),
     span: float = 16.0,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Explanation:
-    """Return what binds the best training step of a machine, by how much, and where that changes.
+    """Return what binds the best plan of a machine, by how much, and where that changes.
 
     Arguments: ``inputs`` with a cluster size (a plan in them is not read: the best is found);
+    ``estimator`` that of a training step, or one of your own that is searched for a time and whose
+    machine says what its rates and latencies stand for (``quantity(resource=...)``);
     ``where`` constrains plans; parameters are moved from 1/``span`` to ``span`` times what they
     are today; ``settings`` and ``more`` are fields of the inputs or the recipe.
-    Raises: InputError for anything that is not a search of one machine.
+    Raises: InputError for anything that is not a search of one machine for a time.
     """
-    chosen = {**(settings or {}), **more}
-    inputs, choices = training.resolve(inputs, recipe, chosen)[:2]
-    inputs = dataclasses.replace(checked(inputs), plan=None)
+    inputs, choices, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
     rules = [where] if isinstance(where, str) else list(where)
+    task = _task(estimator, inputs, choices, rules)
     with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side
-        told = workers.submit(capacity_steps, training, inputs, choices, where=rules)
-        workers.submit(_ahead, inputs, choices)
-        moved = response(training, inputs, choices, span=span, where=rules)
+        told = workers.submit(_steps, task, rules)
+        workers.submit(_ahead, task)
+        moved = response(estimator, task.inputs, choices, span=span, where=rules)
         steps = told.result()
-    best = _best(inputs, steps)
+    best = _best(task, steps)
     there = bool(best.feasible)
-    planned = _planned(inputs, best) if there else _any_plan(inputs)
-    operations = _operations(planned, choices, there)
+    planned = task.planned(best) if there else task.any_plan
+    operations = _operations(task, planned, there)
     return Explanation(
         best=best,
-        elasticities=_elasticities(planned, choices, there),
+        elasticities=_elasticities(task, planned, there),
         operations=operations,
-        turns=_turns(planned, choices, moved, operations.seconds.sum("operation").values, there),
+        turns=_turns(task, planned, moved, operations.seconds.sum("operation").values, there),
         response=moved,
         steps=steps,
     )
 
 
-def _best(inputs: Inputs, steps: xr.Dataset) -> xr.Dataset:
-    """Return the plan that fits and is the fastest, with its results, and what memory there is."""
+def _task(estimator: Estimator, inputs: Any, recipe: Any, rules: Iterable[Any]) -> Task:
+    """Return a checked question.
+
+    Raises: InputError for what is no search, or is not one for a time that resources make up.
+    """
+    question = ask(estimator, inputs, recipe, where=rules)
+    units = {
+        f.name: f.metadata["unit"] for f in dataclasses.fields(question.report) if is_quantity(f)
+    }
+    who = f"explain: {estimator.name or 'estimator'}"
+    if units[question.objective] != "s":
+        unit = units[question.objective]
+        raise refusal(
+            who, f"{question.objective} is in {unit}; expected an objective that is a time"
+        )
+    known = resources(roles(estimator, question.inputs, recipe)["resources"])
+    if not known.signs:
+        what = "no rate or latency stands for a resource; expected quantity(..., resource=NAME)"
+        raise refusal(who, what)
+    return Task(estimator, question.inputs, recipe, known)
+
+
+def _steps(task: Task, rules: Iterable[Any]) -> xr.Dataset:
+    """Return what more and less capacity does; the best plan alone where nothing limits plans."""
+    asked = (task.estimator, task.inputs, task.recipe)
+    if task.estimator.need and task.estimator.limit is not None:
+        return capacity_steps(*asked, where=rules)
+    found = search(*asked, where=rules)
+    steps = found.expand_dims("step") if bool(found.feasible) else found.expand_dims(step=0)
+    return steps.assign(place=("step", np.zeros(steps.sizes["step"], int)))
+
+
+def _best(task: Task, steps: xr.Dataset) -> xr.Dataset:
+    """Return the plan that fits and is the fastest, with its results, and what there is of need."""
+    estimator = task.estimator
     here = np.flatnonzero(steps.place.values == 0)
     best = steps.isel(step=int(here[0])) if len(here) else xr.Dataset(attrs=steps.attrs)
-    about = {"units": "B", "long_name": "Memory that a step may fill"}
-    best["memory_limit"] = ((), float(memory_limit(inputs)), about)
+    if estimator.need and estimator.limit is not None:
+        unit = str(steps[estimator.need].attrs["units"])
+        about = {"units": unit, "long_name": "What a plan may need"}
+        best[f"{estimator.need}_limit"] = ((), float(estimator.limit(task.inputs)), about)
     best["feasible"] = ((), len(here) > 0, {"units": "1", "long_name": "Whether any plan fits"})
     return best
 
 
-def _planned(inputs: Inputs, plan: Any) -> Inputs:
-    """Return the inputs with the plan of a mapping of its fields."""
-    fields: dict[str, Any] = {f: np.asarray(plan[f], float) for f in training.plan_fields}
-    return dataclasses.replace(inputs, plan=Plan(**fields))
-
-
-def _any_plan(inputs: Inputs) -> Inputs:
-    return _planned(inputs, dict.fromkeys(training.plan_fields, 1.0))
-
-
-def _ahead(inputs: Inputs, recipe: Recipe) -> None:
+def _ahead(task: Task) -> None:
     """Compile what is asked of the best plan, beside what finds it."""
-    limits_of(_any_plan(inputs), recipe)
-    _elasticities(_any_plan(inputs), recipe, True)
+    limits_of(task.any_plan, task.recipe, task.estimator)
+    _elasticities(task, task.any_plan, True)
 
 
-def _elasticities(inputs: Inputs, recipe: Recipe, there: bool) -> xr.Dataset:
+def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     """Return the elasticities at the plan of the inputs, beside what each parameter is.
 
-    Of every number of the machine, and of what is whole in model and plan, taken as real.
+    Of every number of the machine, and of what is whole in model and plan, taken as real; not of
+    what only lists the plans, which a plan says again.
     """
+    estimator, aim = task.estimator, task.estimator.objective
+    moving = depends(estimator, task.recipe, jax.tree.structure(task.inputs)).results[aim]
+    unused = (f"plan.{field}" for field in estimator.unused_fields(task.recipe))
+    lacks = {*unused, *(path for path in estimator.structural if path not in moving)}
     whole = [path for path, field, _ in leaves(inputs) if field.metadata["whole"]]
-    lacks = {*UNTOLD, *(f"plan.{field}" for field in lacked(recipe.split.value))}
-    asked = [p for p in dict.fromkeys([*default_parameters(inputs), *whole]) if p not in lacks]
-    found = at_plan(training, inputs, recipe, tuple(asked), training.objective)
+    machine = default_parameters(estimator, task.inputs)
+    asked = list(dict.fromkeys([*machine, *(path for path in whole if path not in lacks)]))
+    found = at_plan(estimator, inputs, task.recipe, tuple(asked), aim)
     found.coords["value"] = ("parameter", [float(get_at(inputs, path)) for path in asked])
-    found.attrs |= provenance(training, inputs, recipe)
+    found.attrs |= task.about
     return found if there else found.isel(parameter=slice(0))
 
 
 # ---- What limits each operation -----------------------------------------------------------------
 
 
-def _operations(inputs: Inputs, recipe: Recipe, there: bool) -> xr.Dataset:
+def _operations(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     """Return the seconds of a step by what adds them and by what limits that."""
-    names, times, seconds = limits_of(inputs, recipe)
+    names, times, seconds = limits_of(inputs, task.recipe, task.estimator)
     about = {"units": "s", "long_name": "Time of the step"}
     by = {"units": "s", "long_name": "Time of the step, by what limits it"}
     found = xr.Dataset(
@@ -159,72 +218,31 @@ def _operations(inputs: Inputs, recipe: Recipe, there: bool) -> xr.Dataset:
             "time": ("operation", times[0], about),
             "seconds": (("operation", "limit"), seconds[0], by),
         },
-        {"operation": names, "limit": list(NAMES)},
-        provenance(training, inputs, recipe),
+        {"operation": names, "limit": list(task.names)},
+        task.about,
     )
     return found if there else found.isel(operation=slice(0))
-
-
-def limits_of(inputs: Inputs, recipe: Recipe) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Return what adds to a step under the plan of the inputs, and its seconds by what limits it.
-
-    Leaves of the inputs are numbers or columns of one length, of at most ``POINTS``.
-    Returns: names, seconds [points, names] and [points, names, limits]; over limits these sum to
-    those, and over names both to the step time.
-    """
-    paths = tuple(path for path, _, _ in leaves(inputs) if path in SIGNS)
-    columns = {path: np.atleast_1d(np.asarray(value)) for path, _, value in leaves(inputs)}
-    count = max(len(column) for column in columns.values())
-    for path, column in columns.items():
-        wide = np.repeat(padded(column, POINTS), len(paths))  # a column of points x parameters
-        inputs = replace_at(inputs, path, wide)
-    times, slopes = _slopes(recipe, paths, inputs)
-    by = [[SIGNS[path] * (RESOURCES[path] == limit) for limit in NAMES] for path in paths]
-    shape = (POINTS, len(paths))
-    own = [np.asarray(time).reshape(shape)[:count, 0] for time in times.values()]
-    along = [np.asarray(slope).reshape(shape)[:count] for slope in slopes.values()]
-    return list(times), np.stack(own, axis=1), np.stack(along, axis=1) @ np.array(by)
-
-
-HURRY = {"xla_backend_optimization_level": 0}  # compiled for a few short calls
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1), compiler_options=HURRY)
-def _slopes(
-    recipe: Recipe, paths: tuple[str, ...], inputs: Inputs
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return every contribution, and its slopes with ln(parameter), columns points x parameters.
-
-    Each parameter moves in its own places of the columns: one pass for all of them.
-    """
-    each = jnp.tile(jnp.eye(len(paths)), (POINTS, 1))
-
-    def seconds(change: jax.Array) -> Any:
-        moved = scaled(inputs, paths, 1.0 + change)
-        return jax.tree.map(jnp.asarray, contributions(moved, recipe))
-
-    return jax.jvp(seconds, (jnp.zeros_like(each),), (each,))
 
 
 # ---- Where another limit comes to bind ----------------------------------------------------------
 
 
 def _turns(
-    inputs: Inputs, recipe: Recipe, moved: xr.Dataset, today: np.ndarray, there: bool
+    task: Task, inputs: Any, moved: xr.Dataset, today: np.ndarray, there: bool
 ) -> xr.Dataset:
     """Return where another limit comes to take most of the step as one parameter moves.
 
     Looked for on a grid of factors to either side of today and at both ends of every plan's reign,
     however short, then in the cell where it lies.
     """
-    span, first = float(moved.factor.max()), int(today.argmax())
+    span, first, signs = float(moved.factor.max()), int(today.argmax()), task.resources.signs
     rows = []
-    for path in (str(path) for path in moved.parameter.values if there and str(path) in SIGNS):
+    for path in (str(path) for path in moved.parameter.values if there and str(path) in signs):
         for end in (span, 1.0 / span):
             cell, then = (1.0, end), first
             factors = _factors(moved, path, end)
             for _ in range(PASSES):
-                tops = _tops(inputs, recipe, moved, path, factors)
+                tops = _tops(task, inputs, moved, path, factors)
                 other = np.flatnonzero(tops != first)
                 if not len(other):
                     break
@@ -232,7 +250,9 @@ def _turns(
                 cell, then = (factors[max(at - 1, 0)], factors[at]), int(tops[at])
                 factors = np.geomspace(*cell, POINTS)
             if then != first:
-                rows.append((path, cell[1], cell[1] * float(get_at(inputs, path)), NAMES[then]))
+                rows.append(
+                    (path, cell[1], cell[1] * float(get_at(inputs, path)), task.names[then])
+                )
     rows.sort(key=lambda row: abs(np.log(row[1])))
     columns = list(zip(*rows, strict=True)) or [()] * len(TURNS)
     return xr.Dataset(
@@ -251,21 +271,21 @@ def _factors(moved: xr.Dataset, path: str, end: float) -> np.ndarray:
     return found[np.argsort(np.abs(np.log(found)), kind="stable")]
 
 
-def _tops(
-    inputs: Inputs, recipe: Recipe, moved: xr.Dataset, path: str, factors: np.ndarray
-) -> np.ndarray:
+def _tops(task: Task, inputs: Any, moved: xr.Dataset, path: str, factors: np.ndarray) -> np.ndarray:
     """Return which limit takes most of the step at factors of a parameter, plans chosen anew."""
     found = []
     for start in range(0, len(factors), POINTS):
         some = factors[start : start + POINTS]
         asked = replace_at(inputs, path, get_at(inputs, path) * some)
-        *_, seconds = limits_of(_planned(asked, plans_at(inputs, moved, path, some)), recipe)
+        plans = plans_at(inputs, moved, path, some)
+        asked = dataclasses.replace(asked, plan=type(inputs.plan)(**plans))
+        *_, seconds = limits_of(asked, task.recipe, task.estimator)
         found.append(seconds.sum(axis=1).argmax(axis=1))
     return np.concatenate(found)
 
 
 def plans_at(
-    inputs: Inputs, moved: xr.Dataset, path: str, factors: np.ndarray
+    inputs: Any, moved: xr.Dataset, path: str, factors: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Return the plan fields that are best at factors of a parameter, by a response's switches."""
     own = moved.isel(switch=np.flatnonzero(moved.switch_parameter.values == path))
@@ -276,5 +296,5 @@ def plans_at(
     place = np.hstack([order, np.full((len(factors), 1), 0.5)]).argmax(axis=1)
     return {
         field: np.append(own[f"switch_{field}"].values, getattr(inputs.plan, field))[place]
-        for field in training.plan_fields
+        for field in (field.name for field in dataclasses.fields(inputs.plan))
     }

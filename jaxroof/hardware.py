@@ -16,50 +16,92 @@ class System:
     """
 
     matrix_flops: Number = quantity(
-        "FLOP/s", "Peak dense matrix rate at the number format in use.", default=None
+        "FLOP/s",
+        "Peak dense matrix rate at the number format in use.",
+        default=None,
+        resource="compute",
     )
     vector_flops: Number = quantity(
-        "FLOP/s", "Peak vector rate at the number format in use.", default=None
+        "FLOP/s", "Peak vector rate at the number format in use.", default=None, resource="compute"
     )
     matrix_efficiency: Number = quantity(
         "1",
         "Share of the peak rate, matrix and vector alike, that work runs at.",
         default=0.8,
         most=1,
+        resource="compute",
     )
     launch_latency: Number = quantity(
-        "s", "Time to launch one operation in one direction.", default=20e-6, zero=True
+        "s",
+        "Time to launch one operation in one direction.",
+        default=20e-6,
+        zero=True,
+        resource="latency",
     )
-    hbm_bandwidth: Number = quantity("B/s", "Bandwidth of the high-bandwidth memory.", default=None)
-    hbm_capacity: Number = quantity("B", "Capacity of the high-bandwidth memory.", default=None)
+    hbm_bandwidth: Number = quantity(
+        "B/s", "Bandwidth of the high-bandwidth memory.", default=None, resource="hbm"
+    )
+    hbm_capacity: Number = quantity(
+        "B", "Capacity of the high-bandwidth memory.", default=None, resource="capacity"
+    )
     hbm_usable: Number = quantity(
-        "1", "Share of the capacity that a training step may fill.", default=1.0, most=1
+        "1",
+        "Share of the capacity that a training step may fill.",
+        default=1.0,
+        most=1,
+        resource="capacity",
     )
     fast_domain: Number = quantity(
-        "1", "Accelerators that share the fast links.", whole=True, default=None
+        "1",
+        "Accelerators that share the fast links.",
+        whole=True,
+        default=None,
+        resource="fast_links",
     )
-    fast_bandwidth: Number = quantity("B/s", "Bandwidth inside the fast domain.", default=None)
+    fast_bandwidth: Number = quantity(
+        "B/s", "Bandwidth inside the fast domain.", default=None, resource="fast_links"
+    )
     fast_efficiency: Number = quantity(
-        "1", "Share of the fast bandwidth that messages run at.", default=0.7, most=1
+        "1",
+        "Share of the fast bandwidth that messages run at.",
+        default=0.7,
+        most=1,
+        resource="fast_links",
     )
     fast_latency: Number = quantity(
-        "s", "Latency of one hop in the fast domain.", zero=True, default=None
+        "s", "Latency of one hop in the fast domain.", zero=True, default=None, resource="latency"
     )
-    slow_bandwidth: Number = quantity("B/s", "Bandwidth of one network interface.", default=None)
+    slow_bandwidth: Number = quantity(
+        "B/s", "Bandwidth of one network interface.", default=None, resource="slow_links"
+    )
     slow_efficiency: Number = quantity(
-        "1", "Share of the slow bandwidth that messages run at.", default=0.7, most=1
+        "1",
+        "Share of the slow bandwidth that messages run at.",
+        default=0.7,
+        most=1,
+        resource="slow_links",
     )
     slow_latency: Number = quantity(
-        "s", "Latency of one hop between fast domains.", zero=True, default=None
+        "s", "Latency of one hop between fast domains.", zero=True, default=None, resource="latency"
     )
-    nics: Number = quantity("1", "Network interfaces per accelerator.", default=1.0)
+    nics: Number = quantity(
+        "1", "Network interfaces per accelerator.", default=1.0, resource="slow_links"
+    )
     network_bandwidth: Number = quantity(
-        "B/s", "Bandwidth of one flat network, sent and received bytes added.", default=None
+        "B/s",
+        "Bandwidth of one flat network, sent and received bytes added.",
+        default=None,
+        resource="slow_links",
     )
     link_bandwidth: Number = quantity(
-        "B/s", "Bandwidth of one torus link, one direction; an axis has two.", default=None
+        "B/s",
+        "Bandwidth of one torus link, one direction; an axis has two.",
+        default=None,
+        resource="fast_links",
     )
-    link_latency: Number = quantity("s", "Latency of one torus hop.", zero=True, default=None)
+    link_latency: Number = quantity(
+        "s", "Latency of one torus hop.", zero=True, default=None, resource="latency"
+    )
     torus_axes: Number = quantity("1", "Axes of the torus.", whole=True, default=None)
     pod: Number = quantity("1", "Accelerators of a whole pod.", whole=True, default=None)
     host: Number = quantity("1", "Accelerators of one host.", whole=True, default=None)

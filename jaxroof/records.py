@@ -32,13 +32,24 @@ def quantity(
     most: float | None = None,
     better: str = "lower",
     symbol: str = "",
+    words: str = "",
+    label: str = "",
+    part_of: str = "",
+    resource: str = "",
+    headline: bool = False,
 ) -> Any:
     """Declare a field with its SI unit, one sentence of meaning and the values it may take.
 
     ``whole``: only whole numbers; ``zero``: zero is allowed (nothing negative ever is);
-    ``most``: the largest value; ``better``: the direction a search improves a result in;
-    ``symbol``: the letter that the field is known by. A default of None is a number that not
-    every record gives: using one that is not there raises (see ``answering``).
+    ``most``: the largest value; ``better``: the direction a search improves a result in.
+    A default of None is a number that not every record gives: using one that is not there raises
+    (see ``answering``).
+
+    The rest is what tables, sentences and pictures need. ``symbol``: the short name of the field,
+    which people may type; ``words``: what sentences call it, ``label``: what pictures call it, both
+    the symbol unless given, or the name; ``part_of``: the result that this one is a part of;
+    ``resource``: what of the machine a rate, a latency or a capacity stands for, or what a need
+    fills (``"capacity"``); ``headline``: a result that is printed before others.
     """
     most = most if most is not None else (MOST_WHOLE if whole else MOST)
     return dataclasses.field(
@@ -51,6 +62,12 @@ def quantity(
             "most": most,
             "better": better,
             "symbol": symbol,
+            "words": words,
+            "label": label,
+            "part_of": part_of,
+            "resource": resource,
+            "headline": headline,
+            "default": default if isinstance(default, int | float) else None,
         },
     )
 
@@ -126,9 +143,13 @@ class Absent:
         """Raise the InputError that names the number."""
         raise Missing([self])
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = refuse
-    __rtruediv__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __neg__ = __float__ = refuse
-    __lt__ = __le__ = __gt__ = __ge__ = __jax_array__ = __array__ = refuse
+    def _used(self, *_: Any) -> Any:
+        return self.refuse()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _used
+    __rtruediv__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __neg__ = __float__ = _used
+    __lt__ = __le__ = __gt__ = __ge__ = __jax_array__ = __array__ = _used
+    __floordiv__ = __rfloordiv__ = __int__ = __index__ = _used
 
 
 class Missing(NotGiven):

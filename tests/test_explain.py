@@ -11,6 +11,7 @@ import xarray as xr
 
 import jaxroof as jr
 from jaxroof import explained
+from jaxroof.engine.dataset import roles
 from jaxroof.engine.sensitivity import default_parameters
 from jaxroof.engine.slopes import slopes
 from jaxroof.errors import InputError
@@ -21,7 +22,7 @@ from jaxroof.views import plots
 from jaxroof.views.explain import bars_table, drawn, percent, reign, with_capacity
 from jaxroof.views.explain_words import explain_sentences
 from jaxroof.views.plots.tornado import COLOURS
-from jaxroof.views.resources import LIMITS, RESOURCES, SIGNS, shares
+from jaxroof.views.resources import resources, shares
 
 GPUS, BATCH = 64, 256
 PLANS = {  # of each split, with slow and fast links in use and syncs that show
@@ -51,6 +52,9 @@ def inputs(plan: dict[str, int] | None = None, **changed: float) -> jr.Inputs:
     return checked(jr.Inputs(**known, gpus=float(GPUS), global_batch=float(BATCH), plan=own))
 
 
+KNOWN = resources(roles(jr.training, inputs(), jr.Recipe())["resources"])
+
+
 def recipe(split: str, attention: str) -> jr.Recipe:
     return jr.Recipe(split=jr.Split(split), attention=jr.Attention(attention))
 
@@ -67,7 +71,7 @@ def check_sums(split: str, attention: str) -> None:
     """Limits sum to each row, rows to the step, and are those of the step's elasticities."""
     asked, choices = inputs(PLANS[split]), recipe(split, attention)
     names, times, seconds = limits_of(asked, choices)
-    paths = [path for path in default_parameters(asked) if path in SIGNS]
+    paths = [path for path in default_parameters(jr.training, asked) if path in KNOWN.signs]
     value, along = slopes(jr.training, choices, asked, paths, "step_time")
     step, told = float(value[0]), xr.DataArray(along[0] / value[0], {"parameter": paths})
     assert list(layer_reports(asked, choices)) == [
@@ -77,7 +81,7 @@ def check_sums(split: str, attention: str) -> None:
     assert math.fsum(times[0]) == pytest.approx(step, rel=1e-12)
     assert math.fsum(seconds[0].ravel()) == pytest.approx(step, rel=1e-12)
     limits = seconds[0].sum(axis=0) / step
-    np.testing.assert_allclose(limits, shares(told), atol=1e-12)
+    np.testing.assert_allclose(limits, shares(told, KNOWN), atol=1e-12)
 
 
 @pytest.mark.parametrize(("split", "attention"), CASES)
@@ -97,7 +101,7 @@ def test_a_second_more_of_latency_is_a_second_more_of_the_step():
     names, _, seconds = limits_of(asked, jr.Recipe())
     runs = 48 * BATCH / (8 * 2)  # layers of a stage x microbatches
     row = seconds[0][names.index("fusedla forward")]
-    assert row[list(LIMITS).index("latency")] == pytest.approx(20e-6 * runs, rel=1e-12)
+    assert row[list(KNOWN.limits).index("latency")] == pytest.approx(20e-6 * runs, rel=1e-12)
 
 
 def test_columns_of_inputs_are_points():
@@ -110,10 +114,10 @@ def test_columns_of_inputs_are_points():
 
 
 def test_every_rate_and_latency_of_the_machine_is_of_a_resource():
-    for path in default_parameters(inputs()):
-        assert path in RESOURCES, path
-    assert set(SIGNS) <= set(RESOURCES)
-    assert set(map(RESOURCES.get, SIGNS)) == set(LIMITS)
+    for path in default_parameters(jr.training, inputs()):
+        assert path in KNOWN.of, path
+    assert set(KNOWN.signs) <= set(KNOWN.of)
+    assert set(map(KNOWN.of.get, KNOWN.signs)) == set(KNOWN.limits)
 
 
 # ---- One explanation ----------------------------------------------------------------------------
@@ -131,7 +135,7 @@ def best_at(path: str, factor: float) -> jr.Inputs:
 
 def binding_at(path: str, factor: float) -> str:
     *_, seconds = limits_of(best_at(path, factor), jr.Recipe())
-    return list(LIMITS)[int(seconds[0].sum(axis=0).argmax())]
+    return list(KNOWN.limits)[int(seconds[0].sum(axis=0).argmax())]
 
 
 def test_the_best_plan_is_the_one_that_a_search_finds():
@@ -182,16 +186,17 @@ def test_a_limit_that_binds_for_a_thousandth_before_a_switch_is_found(monkeypatc
         return np.where((factors > short[0]) & (factors < short[1]), 1, 0)
 
     monkeypatch.setattr(explained, "_tops", tops)
-    turns = explained._turns(inputs(), jr.Recipe(), moved, np.array([1.0, 0.0]), there=True)
+    task = explained.Task(jr.training, inputs(), jr.Recipe(), KNOWN)
+    turns = explained._turns(task, inputs(), moved, np.array([1.0, 0.0]), there=True)
     assert turns.turn_factor.values == pytest.approx([short[1]], rel=1e-4)
-    assert turns.turn_limit.values.tolist() == [list(LIMITS)[1]]
+    assert turns.turn_limit.values.tolist() == [list(KNOWN.limits)[1]]
 
 
 def test_sentences_say_which_resource_binds_by_how_much_and_where_that_changes():
     binds, turns, capacity, nearest = explain_sentences(found())
     first, *_ = found().limits
     share = 100 * found().limits[first] / float(found().best.step_time)
-    assert binds.startswith(f"What binds: {LIMITS[first]}, {share:.3g} % of the ")
+    assert binds.startswith(f"What binds: {KNOWN.limits[first]}, {share:.3g} % of the ")
     assert f"{float(found().turns.turn_factor[0]):.3g} times today's" in turns
     up = found().steps.isel(step=int(np.flatnonzero(found().steps.place == 1)[0]))
     assert f"(+{float(up.change) / 1e9:.3g} GB)" in capacity
@@ -266,8 +271,8 @@ def test_json_is_one_object_of_numbers(jaxroof):
     told = json.loads(said.out)
     with open("said.json", encoding="utf-8") as file:
         assert json.load(file) == told
-    assert set(told["elasticities"]) == set(default_parameters(inputs()))
-    assert sum(SIGNS[p] * e for p, e in told["elasticities"].items() if p in SIGNS) == (
+    assert set(told["elasticities"]) == set(default_parameters(jr.training, inputs()))
+    assert sum(KNOWN.signs[p] * e for p, e in told["elasticities"].items() if p in KNOWN.signs) == (
         pytest.approx(1.0, rel=1e-12)
     )
     assert {"model.hidden", "model.sequence", "global_batch", "plan.tensor"} <= set(told["relaxed"])
@@ -375,11 +380,11 @@ def test_a_map_shows_which_resource_binds_and_where_the_plan_changes():
     assert sorted(set(drawn_map.get_array().ravel().tolist())) == [0.0, 1.0]
     assert len(lines.get_segments()) == 4
     said = {text.get_text() for text in made.legends[0].get_texts()}
-    assert said == {LIMITS["compute"], LIMITS["hbm"]}
+    assert said == {KNOWN.limits["compute"], KNOWN.limits["hbm"]}
     with pytest.raises(InputError, match="needs two axes of numbers"):
         plots.draw(data.isel(hbm_bandwidth=0), "binds")
 
 
 def test_resources_have_colours_of_their_own():
-    assert set(LIMITS) < set(COLOURS)
+    assert set(KNOWN.limits) < set(COLOURS)
     assert len(set(COLOURS.values())) == len(COLOURS)

@@ -145,7 +145,7 @@ def test_plans_and_shares_along_one_dimension(one_d):
     upper, lower, memory, time = plots.plans_and_time(data).axes
     fits = data.where(data.feasible, drop=True)
     bars = {bar.get_label(): [p.get_height() for p in bar] for bar in upper.containers}
-    assert list(bars) == ["microbatches", "tensor", "data", "pipeline"]
+    assert list(bars) == ["data", "tensor", "pipeline", "microbatches"]
     count = 4096 / (fits.data_vars["data"] * fits.microbatch)
     np.testing.assert_allclose(np.array(bars["microbatches"])[-3:] + 0.5, count)
     np.testing.assert_allclose(np.array(bars["tensor"])[-3:] + 0.5, fits.tensor)
@@ -355,7 +355,7 @@ def test_a_staircase_falls_and_names_its_plans(stairs):
     said = words(figure)
     assert "192 GB (this machine, the B200)" in said
     assert "80 GB (capacity of the A100)" in said
-    assert any(text.startswith("tp ") for text in said)
+    assert any(" tp " in text for text in said)
     days = float(stairs.training_days[3])
     late = plots.staircase(stairs, days=days).axes[0]
     dotted = next(line for line in late.lines if line.get_linestyle() == ":")

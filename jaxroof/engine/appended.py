@@ -251,5 +251,6 @@ def _dataset(asked: Task, rows: Rows, shapes: Any) -> xr.Dataset:
     meanings = described(asked.estimator.plan, shapes)
     data = dataset(columns, asked.axes, asked.inputs, meanings, about)
     whole = slice(0, asked.points)
-    found = labelled(asked.every, judged(asked.estimator, data), whole)
+    judgement = judged(asked.estimator, data, asked.every.inputs, asked.axes[0])
+    found = labelled(asked.every, judgement, whole)
     return found.assign_attrs(asked.about)

@@ -12,9 +12,9 @@ from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.depends import depends
 from jaxroof.engine.fold import Distinct, Plans, everywhere
 from jaxroof.engine.points import at_points, padded
-from jaxroof.errors import InputError
+from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Candidates, Estimator, reads
-from jaxroof.records import get_at, leaves, replace_at
+from jaxroof.records import Absent, get_at, leaves, replace_at
 
 
 def listed(
@@ -66,11 +66,33 @@ def floats(values: Iterable[Any]) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
 
 
+class Undeclared(Absent):
+    """What stands, where plans are listed, for a number that the estimator does not declare."""
+
+    def refuse(self, *_: Any) -> Any:
+        """Raise the InputError that says what to declare."""
+        what = "the candidates read it, and the estimator does not say so"
+        raise refusal(self.path, f"{what}; expected it among structural")
+
+
 @functools.lru_cache(maxsize=256)
 def _listed(estimator: Estimator, recipe: Any, known: Numbers) -> Candidates:
     assert estimator.candidates is not None
-    found = estimator.candidates(known.inputs(), recipe)
-    plans = {field: column.astype(np.int32) for field, column in found.plans.items()}
+    inputs = known.inputs()
+    for path, field, _ in list(leaves(inputs)):
+        if not estimator.lists_anew(path):
+            inputs = replace_at(inputs, path, Undeclared(path, field))
+    found = estimator.candidates(inputs, recipe)
+    who = f"{estimator.name or 'estimator'}: candidates"
+    if not isinstance(found, Candidates):
+        raise refusal(who, f"a {type(found).__name__}; expected jaxroof.Candidates(plans, refused)")
+    if set(found.plans) != set(estimator.plan_fields):
+        fields, given = (", ".join(some) for some in (estimator.plan_fields, found.plans))
+        raise refusal(who, f"columns {given or 'missing'}; expected one a plan field: {fields}")
+    whole = {field: np.asarray(found.plans[field]) for field in estimator.plan_fields}
+    if len({column.shape for column in whole.values()}) > 1 or next(iter(whole.values())).ndim != 1:
+        raise refusal(who, "columns differ in length; expected a number a plan in each")
+    plans = {field: column.astype(np.int32) for field, column in whole.items()}
     for column in plans.values():
         column.setflags(write=False)
     return Candidates(plans, found.refused)

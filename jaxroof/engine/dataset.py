@@ -17,6 +17,8 @@ from jaxroof.engine.axes import Axis
 from jaxroof.engine.programs import groups
 from jaxroof.records import field_at, is_quantity, leaves
 
+# what people call a quantity, and what it stands for
+NAMED = ("symbol", "words", "label", "part_of", "resource")
 Columns = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
@@ -34,8 +36,13 @@ def described(*records: Any) -> dict[str, Mapping[str, Any]]:
 def attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the CF attributes of a quantity."""
     about = {"units": metadata["unit"], "long_name": metadata["doc"].rstrip(".")}
-    if metadata.get("symbol"):
-        about["symbol"] = metadata["symbol"]
+    about |= {key: metadata[key] for key in NAMED if metadata.get(key)}
+    if metadata.get("better") == "higher":
+        about["better"] = "higher"
+    if metadata.get("headline"):
+        about["headline"] = 1  # a file of results holds no truth values in its attributes
+    if metadata.get("default") == 1:
+        about["default"] = 1  # a degree that a plan need not have
     if "flags" in metadata:
         flags = metadata["flags"]
         about |= {"flag_values": list(range(len(flags))), "flag_meanings": " ".join(flags)}
@@ -133,9 +140,48 @@ def provenance(
         "estimator": estimator.name or estimator.step.__name__,
         "inputs": json.dumps(numbers),
         "recipe": json.dumps(choices, default=_plain),
+        "roles": json.dumps(roles(estimator, inputs, recipe, axes)),
         "versions": json.dumps(versions()),
         **{name: v if isinstance(v, str) else json.dumps(v) for name, v in more.items()},
     }
+
+
+def roles(estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = ()) -> dict[str, Any]:
+    """Return what the names of an estimator's records stand for, for whoever prints its results.
+
+    ``split`` and ``placement`` are the fields of the plan in the order that they are printed in,
+    ``unused`` those that a choice of the recipe does not have: of the recipe itself under ``""``,
+    else by the name of an axis and its label. ``resources`` are numbers of the inputs by path: what
+    of the machine each stands for, and the sign of a time's answer to it (0: it multiplies others).
+    """
+    unused: dict[str, Any] = {"": estimator.unused_fields(recipe)}
+    for axis in (axis for axis in axes if axis.is_choice):
+        unused[axis.name] = {
+            label: estimator.unused_fields(dataclasses.replace(recipe, **{axis.path: member}))
+            for label, member in zip(axis.labels, axis.columns[axis.path], strict=True)
+        }
+    return {
+        "split": [name for name in estimator.plan_fields if name not in estimator.placement],
+        "placement": list(estimator.placement),
+        "unused": unused,
+        "objective": estimator.objective,
+        "need": estimator.need,
+        "machine": estimator.machine,
+        "resources": {
+            path: [field.metadata["resource"], sign_of(field.metadata["unit"])]
+            for path, field, _ in leaves(inputs)
+            if field.metadata.get("resource")
+        },
+    }
+
+
+def sign_of(unit: str) -> int:
+    """Return whether a time grows (1) or falls (-1) with what has a unit; 0 where that is open.
+
+    >>> sign_of("B/s"), sign_of("s"), sign_of("B")
+    (-1, 1, 0)
+    """
+    return -1 if unit.endswith("/s") else int(unit == "s")
 
 
 def versions() -> dict[str, str]:

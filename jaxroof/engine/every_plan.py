@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.axes import Asked, Axis, begun, paths_of, points, read_axes, replace_all
+from jaxroof.engine.axes import Asked, Axis, begun, paths_of, points, read_axes, replace_all, spread
 from jaxroof.engine.candidates import floats
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import attributes
-from jaxroof.engine.question import constraints_of
+from jaxroof.engine.question import (
+    check_searchable,
+    constraints_of,
+    fit_flags,
+    searchable_report,
+)
 from jaxroof.engine.tabulate import tabulate
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
@@ -20,7 +25,6 @@ from jaxroof.records import checked, leaves, replace_at
 from jaxroof.settings import choices_of
 
 DIMENSION = "configuration"
-WHOLE = ("fits", "memory")  # reasons before the names of the rules
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,8 +75,8 @@ def every(
     """
     given = choices_of(recipe) if recipe is not None else ()
     recipe = estimator.recipe if recipe is None else recipe
-    if estimator.plan is None or estimator.candidates is None:
-        raise InputError(f"{estimator.name or 'estimator'}: has no plans; expected answer = 'step'")
+    check_searchable(estimator)
+    assert estimator.plan is not None
     inputs = dataclasses.replace(checked(inputs), plan=None)
     read = read_axes(inputs, axes, recipe, estimator.names, given)
     for axis in read:
@@ -82,6 +86,7 @@ def every(
     inputs, rules = begun(inputs, read), constraints_of(estimator, where)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)
+        searchable_report(estimator, inputs, recipe)
     columns: dict[str, list[np.ndarray]] = {}
     numbers: dict[str, list[np.ndarray]] = {axis.name: [] for axis in read if axis.labels}
     for index, values in points(read):
@@ -128,10 +133,10 @@ def evaluated(
     """Return the results of some configurations, with why each is refused.
 
     Returns: floats NaN where a rule refuses the plan; ``legal``; ``reason``, the first rule that
-    does not hold, or that the memory does not fit.
+    does not hold, or what the plan needs too much of.
     """
     data = tabulate(estimator, asked.inputs, recipe, axes=[axis], **options)
-    return labelled(asked, judged(estimator, data), part)
+    return labelled(asked, judged(estimator, data, asked.inputs, axis), part)
 
 
 def labelled(asked: Every, data: xr.Dataset, part: slice) -> xr.Dataset:
@@ -142,19 +147,27 @@ def labelled(asked: Every, data: xr.Dataset, part: slice) -> xr.Dataset:
     return data
 
 
-def judged(estimator: Estimator, data: xr.Dataset) -> xr.Dataset:
-    """Return results with ``legal`` and ``reason``, floats NaN where a rule refuses the plan."""
-    fits = f"{estimator.need}_fits"
+def judged(estimator: Estimator, data: xr.Dataset, inputs: Any, axis: Axis) -> xr.Dataset:
+    """Return results with ``legal`` and ``reason``, floats NaN where a rule refuses the plan.
+
+    Whether a plan fits is the verdict ``NEED_fits``, or where there is none what the limit says.
+    """
+    fits, whole = f"{estimator.need}_fits", fit_flags(estimator)
     count = data.sizes[DIMENSION]
+    if fits not in data and estimator.need and estimator.limit is not None:
+        limit = np.asarray(estimator.limit(spread(inputs, [axis])))
+        about = attributes({"unit": "1", "doc": f"{estimator.need} is at most its limit"})
+        within = np.broadcast_to(~(data[estimator.need].values > limit), (count,))
+        data = data.assign({fits: ((DIMENSION,), within, about)})
     flags = {n: v for n, v in data.data_vars.items() if v.dtype == bool}
     rules = [str(name) for name in flags if name not in (fits, "feasible")]
     held = {n: np.broadcast_to(data[n].values, (count,)) for n in flags}
     reason = np.zeros(count, np.int8)
     if fits in held:
-        reason[~held[fits]] = WHOLE.index("memory")
-    for place, name in reversed(list(enumerate(rules, len(WHOLE)))):
+        reason[~held[fits]] = 1
+    for place, name in reversed(list(enumerate(rules, len(whole)))):
         reason[~held[name]] = place
-    legal = reason < len(WHOLE)
+    legal = reason < len(whole)
     changed: dict[str, xr.Variable] = {
         str(name): xr.Variable((DIMENSION,), np.where(legal, v.values, np.nan), v.attrs)
         for name, v in data.data_vars.items()
@@ -163,11 +176,14 @@ def judged(estimator: Estimator, data: xr.Dataset) -> xr.Dataset:
     changed |= {
         str(name): xr.Variable((DIMENSION,), held[name], v.attrs) for name, v in flags.items()
     }
+    if "feasible" not in changed:
+        about = attributes({"unit": "1", "doc": "Every rule allows the plan, and it fits"})
+        changed["feasible"] = xr.Variable((DIMENSION,), reason == 0, about)
     doc = {"unit": "1", "doc": "Why it is refused"}
     changed["legal"] = xr.Variable(
         (DIMENSION,), legal, attributes({"unit": "1", "doc": "Every rule allows the plan"})
     )
     changed["reason"] = xr.Variable(
-        (DIMENSION,), reason, attributes({**doc, "flags": (*WHOLE, *rules)})
+        (DIMENSION,), reason, attributes({**doc, "flags": (*whole, *rules)})
     )
     return data.assign(changed)

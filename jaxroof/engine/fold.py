@@ -1,6 +1,6 @@
 """The hot path: the best plans of every machine, plans folded one by one, machines in the lanes.
 
-Plans come sorted by what they need (memory), so that the plans that fit a limit are a prefix. The
+Plans come sorted by what they need, so that the plans that fit a limit are a prefix. The
 fold keeps the minimum of each block of plans and nothing else; the winners are found by a second
 look (look.py) inside the blocks that can hold them.
 """

@@ -12,7 +12,7 @@ from jaxroof.engine.depends import depends
 from jaxroof.engine.points import results
 from jaxroof.engine.programs import programs
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, reads
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import answering, checked, is_quantity
 
@@ -72,13 +72,12 @@ def ask_each(
 ) -> tuple[tuple[Axis, ...], list[Question]]:
     """Return the axes of a search, and a checked search for each choice of the recipe on them."""
     inputs, recipe, given = estimator.resolve(inputs, recipe, settings or {}, paths_of(axes))
-    inputs = dataclasses.replace(checked(inputs), plan=None) if estimator.plan else checked(inputs)
+    check_searchable(estimator)
+    inputs = dataclasses.replace(checked(inputs), plan=None)
     if top < 1:
         raise InputError(f"top: expected a whole number of at least 1, given {top}")
     if top > MOST_PLANS:
         raise refusal("top", f"expected at most {MOST_PLANS:,} plans, given more")
-    if estimator.plan is None:
-        raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
     for path in sorted(paths_of(axes)):
         if path.partition(".")[0] == "plan":
             raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
@@ -88,7 +87,7 @@ def ask_each(
         check_listed(estimator, inputs)
         if estimator.limit is not None:
             estimator.limit(answering(inputs))
-        report = depends(estimator, recipe, jax.tree.structure(inputs)).report
+        report = searchable_report(estimator, inputs, recipe)
     name, sign = _objective(estimator, report, objective)
     fields = {*results(report), *estimator.plan_fields}
     read = apart(read, {*fields, *COUNTS, *_needs(estimator)})
@@ -110,6 +109,34 @@ def ask_each(
     return tuple(read), questions
 
 
+def check_searchable(estimator: Estimator) -> None:
+    """Check that an estimator has plans, and that its own fields speak of them.
+
+    Raises: InputError that names the first field of the estimator that does not.
+    """
+    who = estimator.name or "estimator"
+    if estimator.plan is None or estimator.candidates is None:
+        raise InputError(f"{who}: has no plans to search; use tabulate")
+    if "plan" not in {field.name for field in dataclasses.fields(estimator.inputs)}:
+        kind = f"{estimator.inputs.__name__} has no field 'plan'"
+        raise refusal(who, f"{kind}; expected plan: {estimator.plan.__name__} | None = None")
+    read = {f"part {name}": reads(part) for name, part in estimator.parts.items()}
+    for where, fields in {"placement": estimator.placement, **read}.items():
+        for field in fields:
+            if field not in estimator.plan_fields:
+                raise unknown(f"{who}: {where}", field, "plan field", estimator.plan_fields)
+
+
+def searchable_report(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
+    """Return the shapes of one plan's results.
+
+    Raises: InputError where they lack what the plans need.
+    """
+    who = estimator.name or "estimator"
+    report = depends(estimator, recipe, jax.tree.structure(inputs)).report
+    if estimator.need and estimator.need not in results(report):
+        raise unknown(f"{who}: need", estimator.need, "result", results(report))
+    return report
 
 
 def constraints_of(
@@ -120,8 +147,20 @@ def constraints_of(
     fields = estimator.plan_fields
     read: list[Constraint] = []
     for text in texts:
-        read += [text] if isinstance(text, Constraint) else constraints(text, fields)
+        read += (
+            [text]
+            if isinstance(text, Constraint)
+            else constraints(text, fields, estimator.short_names)
+        )
     return tuple(read)
+
+
+NO_LEGAL_PLAN = "no_legal_plan"
+
+
+def fit_flags(estimator: Estimator) -> tuple[str, str]:
+    """Return the first flags of ``reason``: a plan fits, or it needs too much (of what)."""
+    return "fits", estimator.need or "limit"
 
 
 COUNTS = ("plans_legal", "plans_feasible", "reason")  # of a search, beside its winners
@@ -133,8 +172,13 @@ def _needs(estimator: Estimator) -> tuple[str, ...]:
 
 def _objective(estimator: Estimator, report: Any, objective: str | None) -> tuple[str, float]:
     name = objective or estimator.objective
+    if not dataclasses.is_dataclass(report):
+        what = f"its step returns a {type(report).__name__}; expected a record (jaxroof.record)"
+        raise refusal(estimator.name or "estimator", what)
     fields = {f.name: f for f in dataclasses.fields(report) if is_quantity(f)}
     numbers = [f for f in fields if getattr(report, f).dtype != bool]
+    if not name:
+        raise refusal("objective", f"none given; expected a result: {', '.join(numbers)}")
     if name not in numbers:
         raise unknown("objective", name, "result", numbers)
     return name, -1.0 if fields[name].metadata["better"] == "higher" else 1.0

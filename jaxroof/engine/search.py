@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
@@ -13,12 +12,21 @@ from jaxroof.engine.best import Found, Progress, best_plans, share
 from jaxroof.engine.candidates import listed
 from jaxroof.engine.constraints import Constraint
 from jaxroof.engine.dataset import dataset, described, provenance, stacked
-from jaxroof.engine.depends import depends
 from jaxroof.engine.points import ahead, at_points, in_a_row
-from jaxroof.engine.question import Question, ask_each, constraints_of
+from jaxroof.engine.question import (
+    NO_LEGAL_PLAN,
+    Question,
+    ask_each,
+    check_searchable,
+    constraints_of,
+    fit_flags,
+    searchable_report,
+)
 from jaxroof.estimator import Estimator
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked
+
+FEASIBLE = {"feasible": {"unit": "1", "doc": "The plan fits the limit"}}  # where no result says it
 
 
 def search(
@@ -44,7 +52,7 @@ def search(
     ``placements``; ``progress`` is told (done, all) combinations; ``settings`` and
     ``more`` are fields of the inputs or of the recipe.
     Ties within 1e-12 go to the leaner plan, then to the smaller tuple: an objective that no
-    placement moves, such as memory, does not choose the faster one.
+    placement moves does not choose the faster one.
     Returns: a Dataset over the axes (and ``rank`` where top > 1) of the winners' plan fields and
     results, ``plans_legal``, ``plans_feasible``, the least need and what of it is missing. Where
     nothing fits ``feasible`` is false, ``reason`` says why, floats are NaN and whole numbers -1.
@@ -83,10 +91,15 @@ def search_dataset(axes: Sequence[Axis], found: Sequence[tuple[Question, Found]]
     estimator = question.estimator
     columns = stacked(axes, [_columns(*one) for one in found])
     meanings = {
+        **FEASIBLE,
         **described(estimator.plan, question.report),
         "plans_legal": {"unit": "1", "doc": "Plans that every rule of the split allows"},
         "plans_feasible": {"unit": "1", "doc": "Legal plans that fit the limit"},
-        "reason": {"unit": "1", "doc": "Why no plan is there", "flags": REASONS},
+        "reason": {
+            "unit": "1",
+            "doc": "Why no plan is there",
+            "flags": (*fit_flags(estimator), NO_LEGAL_PLAN),
+        },
     }
     if estimator.need:
         need = dict(meanings[estimator.need])
@@ -116,9 +129,6 @@ def search_dataset(axes: Sequence[Axis], found: Sequence[tuple[Question, Found]]
     return result.assign_coords(rank=rank)
 
 
-REASONS = ("fits", "memory", "no_legal_plan")  # of the flags 0, 1, 2
-
-
 def _columns(question: Question, found: Found) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Return the winners and the counts of one search, a column of the grid each."""
     estimator = question.estimator
@@ -139,7 +149,7 @@ def _columns(question: Question, found: Found) -> dict[str, tuple[tuple[str, ...
     columns["plans_feasible"] = (dims, found.feasible)
     if estimator.need:
         columns[f"{estimator.need}_least"] = (dims, found.least_need)
-    if estimator.limit is not None:
+    if estimator.need and estimator.limit is not None:
         limit = np.asarray(estimator.limit(spread(question.inputs, question.axes)))
         missing = np.where(found.feasible > 0, 0.0, found.least_need - limit)
         columns[f"{estimator.need}_missing"] = (dims, missing)
@@ -179,7 +189,9 @@ def survey(
     Raises: InputError for anything that is not a point of this estimator.
     """
     inputs, recipe, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
+    check_searchable(estimator)
     inputs = dataclasses.replace(checked(inputs), plan=None)
+    report = searchable_report(estimator, inputs, recipe)
     chosen = constraints_of(estimator, where)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)
@@ -188,11 +200,13 @@ def survey(
     columns = {field: column.astype(np.float64) for field, column in plans.items()}
     asked = dataclasses.replace(inputs, plan=estimator.plan(**columns))  # type: ignore[misc]
     found = at_points(estimator, recipe, asked)
+    if "feasible" not in found:
+        found["feasible"] = _within(estimator, inputs, found, len(next(iter(plans.values()))))
     return dataset(
         {name: (("plan",), values) for name, values in {**plans, **found}.items()},
         (),
         inputs,
-        described(estimator.plan, depends(estimator, recipe, jax.tree.structure(inputs)).report),
+        {**FEASIBLE, **described(estimator.plan, report)},
         provenance(
             estimator,
             inputs,
@@ -201,3 +215,13 @@ def survey(
             refused=dict(refused),
         ),
     )
+
+
+def _within(
+    estimator: Estimator, inputs: Any, found: Mapping[str, np.ndarray], count: int
+) -> np.ndarray:
+    """Return which legal plans need no more than there is, where the results do not say so."""
+    if estimator.limit is None or not estimator.need:
+        return np.ones(count, bool)
+    limit = np.asarray(estimator.limit(inputs))
+    return np.broadcast_to(found[estimator.need] <= limit, (count,))

@@ -87,15 +87,15 @@ def elasticities(
     return _joined(data, stacked(every, columns), paths, asked[0].inputs, name)
 
 
-def default_parameters(inputs: Any) -> tuple[str, ...]:
+def default_parameters(estimator: Estimator, inputs: Any) -> tuple[str, ...]:
     """Return every number of the machine that some inputs hold; every real one without a machine.
 
-    >>> from jaxroof.estimators.training.step import example
-    >>> default_parameters(example())[:3]
+    >>> from jaxroof.estimators.training.step import example, training
+    >>> default_parameters(training, example())[:3]
     ('system.matrix_flops', 'system.vector_flops', 'system.matrix_efficiency')
     """
     held = [(path, field) for path, field, _ in leaves(inputs)]
-    machine = tuple(path for path, _ in held if path.startswith("system."))
+    machine = tuple(path for path, _ in held if path.startswith(f"{estimator.machine}."))
     return machine or tuple(path for path, field in held if not field.metadata["whole"])
 
 
@@ -106,7 +106,7 @@ def known_parameters(
 
     Raises: InputError for one that is not, with the nearest name.
     """
-    asked = default_parameters(inputs) if asked is None else asked
+    asked = default_parameters(estimator, inputs) if asked is None else asked
     paths = [asked] if isinstance(asked, str) else asked
     held = [path for path, _, _ in leaves(inputs)]
     plan = [f"plan.{name}" for name in estimator.plan_fields]
@@ -122,7 +122,9 @@ def known_parameters(
             raise refusal(path, f"a record, not a number; expected {path}.FIELD")
         raise unknown("", path, what, near or known)
     if not paths:
-        raise refusal("parameters", "none given; expected dotted paths, such as system.FIELD")
+        raise refusal(
+            "parameters", f"none given; expected dotted paths, such as {estimator.machine}.FIELD"
+        )
     for path in paths:
         if list(paths).count(path) > 1:
             raise refusal("parameters", f"{path}: given twice; expected each once")

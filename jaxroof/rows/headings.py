@@ -13,7 +13,6 @@ from jaxroof.estimator import Estimator
 from jaxroof.records import is_quantity
 from jaxroof.settings import begin, choices_of, former_of, paths_of
 from jaxroof.units import parse
-from jaxroof.views.plans import SHORT
 
 NOTES = ("id",)  # columns that are carried through, as are those that begin with MARK
 MARK = "#"
@@ -106,9 +105,8 @@ def path_of(estimator: Estimator, name: str) -> str:
     choices = choices_of(estimator.recipe)
     if name in fields or name in choices or name in former_of(estimator.recipe):
         return name
-    short = f"plan.{SHORT.get(name, name)}"
-    if name in SHORT and short in fields:
-        return short
+    if name in estimator.short_names:
+        return f"plan.{estimator.short_names[name]}"
     letters = [path for path, field in fields.items() if field.metadata.get("symbol") == name]
     last = [p for p in fields if p.rpartition(".")[2] == name] if "." not in name else []
     for paths in (letters, last):
@@ -116,12 +114,11 @@ def path_of(estimator: Estimator, name: str) -> str:
             return paths[0]
         if paths and name:
             raise refusal(name, f"several numbers have this name; expected {' or '.join(paths)}")
-    shorts = [key for key, field in SHORT.items() if f"plan.{field}" in fields]
     symbols = [field.metadata["symbol"] for field in fields.values() if is_quantity(field)]
     options = [
         *fields,
         *choices,
-        *shorts,
+        *estimator.short_names,
         *filter(None, symbols),
         *(p.rpartition(".")[2] for p in fields),
     ]
@@ -171,11 +168,9 @@ def check_complete(
             raise
         raise InputError(f"{str(error).rstrip('.')}, in a column or --set") from None
     if estimator.plan is not None and inputs.plan is None:
-        short = {field: key for key, field in SHORT.items()}
-        needed = [
-            f.name for f in dataclasses.fields(estimator.plan) if f.default is dataclasses.MISSING
-        ]
-        said = ", ".join(f"plan.{name} ({short[name]})" for name in needed)
+        needed = [f for f in dataclasses.fields(estimator.plan) if f.default is dataclasses.MISSING]
+        short = {f.name: f.metadata["symbol"] for f in needed}
+        said = ", ".join(f"plan.{n} ({s})" if s else f"plan.{n}" for n, s in short.items())
         raise InputError(f"plan: missing; expected the columns {said}, or --set")
 
 

@@ -15,8 +15,7 @@ from jaxroof.records import checked
 from jaxroof.settings import settle
 from jaxroof.shell import outputs
 from jaxroof.shell.commands import console, layers_command, say
-from jaxroof.shell.options import PLAN_FIELDS, plan_fields, settings
-from jaxroof.views.plans import SHORT
+from jaxroof.shell.options import PLAN_FIELDS, SHORT, plan_fields, settings
 from jaxroof.views.unfused import block_tables, sums_table, unfused_layers
 
 DEGREES = {"tp": "tensor", "sp": "sequence"}  # what people type, for the degrees of a block

@@ -22,6 +22,7 @@ from jaxroof.settings import settle
 from jaxroof.shell import outputs
 from jaxroof.shell.options import (
     PLAN_FIELDS,
+    SHORT,
     own_plan,
     plan_fields,
     settings,
@@ -34,7 +35,6 @@ from jaxroof.views import tables, words
 from jaxroof.views.layers import layer_table
 from jaxroof.views.layers import layers as layers_of
 from jaxroof.views.layout import wrapped
-from jaxroof.views.plans import SHORT
 from jaxroof.views.plans import plan_fields as fields_of
 
 

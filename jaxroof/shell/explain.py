@@ -17,13 +17,12 @@ from jaxroof.estimators.training.step import training
 from jaxroof.explained import Explanation, explain
 from jaxroof.named import model, system
 from jaxroof.shell.commands import SAID, console, say
-from jaxroof.shell.options import PLAN_FIELDS, settings, whole
+from jaxroof.shell.options import PLAN_FIELDS, SHORT, settings, whole
 from jaxroof.shell.outputs import PICTURES, is_picture, tell
 from jaxroof.units import parse
 from jaxroof.views import explain as views
 from jaxroof.views.explain_json import explain_json
 from jaxroof.views.explain_words import best_sentence, explain_sentences
-from jaxroof.views.plans import SHORT
 from jaxroof.views.tables import seconds
 from jaxroof.views.words import counts_sentence
 

@@ -11,12 +11,12 @@ from jaxroof.engine.placing import placed
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import Inputs, Plan
-from jaxroof.estimators.training.legality import PANEL, RULES
+from jaxroof.estimators.training.legality import PANEL, RULES, lacked
 from jaxroof.estimators.training.step import training
 from jaxroof.units import parse
-from jaxroof.views.plans import SHORT, lacked
 
 PLAN_FIELDS = [f.name for f in dataclasses.fields(Plan)]
+SHORT = {**training.short_names}  # what people type for them
 
 
 def whole(option: str, text: str) -> int:

@@ -18,7 +18,6 @@ from jaxroof.shell import outputs
 from jaxroof.shell.commands import SAID, console, say
 from jaxroof.shell.options import settings, whole, whole_plan
 from jaxroof.views import schedules as views
-from jaxroof.views.plans import DEGREES
 from jaxroof.views.tables import seconds
 
 ENDS = ("first", "last")
@@ -82,9 +81,10 @@ def _title(
     model_name: str, system_name: str, plan: Plan, asked: dict[str, Any], data: xr.Dataset
 ) -> str:
     """Return what was asked, and what the closed form says to it."""
-    degrees = {field: int(getattr(plan, field)) for field in DEGREES}
-    shown = [field for field, many in degrees.items() if many > 1 or field == "microbatch"]
-    said = " ".join(f"{DEGREES[field]} {degrees[field]}" for field in shown)
+    words = {f.name: f.metadata["words"] or f.metadata["symbol"] for f in dataclasses.fields(Plan)}
+    degrees = {f: int(getattr(plan, f)) for f in words if f not in training.placement}
+    shown = [f for f, many in degrees.items() if many > 1 or f == "microbatch"]
+    said = " ".join(f"{words[f] or f} {degrees[f]}" for f in shown)
     said += f": {int(data.microbatches):,} microbatches"
     heavier = [f"{end} stage {asked[end]:g} layers heavier" for end in ENDS if asked[end]]
     if asked["sends"] is not Sends.OVERLAPPED:

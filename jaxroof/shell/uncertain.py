@@ -15,11 +15,10 @@ from jaxroof.estimators.training.step import training
 from jaxroof.files import named
 from jaxroof.named import model, system
 from jaxroof.shell.commands import SAID, console, say
-from jaxroof.shell.options import PLAN_FIELDS, settings, whole
+from jaxroof.shell.options import PLAN_FIELDS, SHORT, settings, whole
 from jaxroof.shell.outputs import check, deliver, tell
 from jaxroof.uncertainty import read_uncertain
 from jaxroof.views import uncertain as views
-from jaxroof.views.plans import SHORT
 
 
 def uncertain_command(

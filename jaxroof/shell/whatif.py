@@ -20,12 +20,11 @@ from jaxroof.files import named
 from jaxroof.named import model, system
 from jaxroof.settings import settle
 from jaxroof.shell.commands import SAID, console, say
-from jaxroof.shell.options import PLAN_FIELDS, settings, share, whole
+from jaxroof.shell.options import PLAN_FIELDS, SHORT, settings, share, whole
 from jaxroof.shell.outputs import check, deliver, is_picture, tell
 from jaxroof.units import parse
 from jaxroof.views import compare as compared
 from jaxroof.views import pareto as stairs_views
-from jaxroof.views.plans import SHORT
 
 
 def compare_command(

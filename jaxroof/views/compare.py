@@ -6,11 +6,11 @@ import numpy as np
 import xarray as xr
 from rich.table import Table
 
+from jaxroof.views.metadata import head_of, parts_of, words_of
 from jaxroof.views.plans import plan_fields, split_cells, split_heads
-from jaxroof.views.tables import PARTS, filled, plain_table, seconds, size
-from jaxroof.views.words import BINDS, NO_LEGAL_PLAN, listing
+from jaxroof.views.tables import filled, plain_table, seconds, size
+from jaxroof.views.words import NO_LEGAL_PLAN, listing
 
-SPENT = {**BINDS, "time_memory": "HBM traffic"}  # what less time is spent in
 TELLING = 0.1  # of a difference: a part that makes less of it is not named
 
 
@@ -23,7 +23,7 @@ def rate_table(data: xr.Dataset, title: str) -> Table:
     heads = {"step\ntime": 0, "days": 3, "times\nbest": 1, "samples\n/s": 5, "MFU\n%": 4}
     for header, optional in heads.items():
         table.add_numbers(header, optional=optional)
-    split = split_heads(fields)
+    split = split_heads(data, fields)
     table.add_numbers(*split[:-1])
     table.add_numbers(split[-1], optional=6)
     table.add_numbers("memory", optional=2)
@@ -54,11 +54,12 @@ def parts_table(data: xr.Dataset) -> Table:
     table = plain_table("Where a step's time goes [s]")
     for header in ("system", "split"):
         table.add_column(header, no_wrap=True)
-    table.add_numbers(*PARTS.values(), "step")
+    parts = parts_of(data, "step_time")
+    table.add_numbers(*(head_of(data, part) for part in parts), "step")
     digits = max(0, 3 - int(np.floor(np.log10(float(data.step_time.min())))))
     for system, name, row in _rows(data):
         if bool(row.feasible):
-            values = [float(row[part]) for part in (*PARTS, "step_time")]
+            values = [float(row[part]) for part in (*parts, "step_time")]
             table.add_row(system, name, *(f"{v:,.{digits}f}" if v else "-" for v in values))
     return table
 
@@ -134,18 +135,26 @@ def times(ratio: float) -> str:
 def why(best: xr.Dataset, after: xr.Dataset) -> str:
     """Return which time parts make one step shorter than another, and which work against it."""
     gap = float(after.step_time) - float(best.step_time)
-    less = {part: float(after[part]) - float(best[part]) for part in PARTS}
+    less = {part: float(after[part]) - float(best[part]) for part in parts_of(best, "step_time")}
     shrank = sorted((p for p in less if less[p] > TELLING * gap), key=lambda p: -less[p])[:3]
     grew = sorted((p for p in less if less[p] < -TELLING * gap), key=lambda p: less[p])[:2]
     first = listing(
-        [_part(p, less[p], gap, " of the difference" * (p == shrank[0])) for p in shrank]
+        [
+            _part(spent(best, p), less[p], gap, " of the difference" * (p == shrank[0]))
+            for p in shrank
+        ]
     )
-    against = listing([f"{seconds(_short(-less[p]))} more in {SPENT[p]}" for p in grew])
+    against = listing([f"{seconds(_short(-less[p]))} more in {spent(best, p)}" for p in grew])
     return f"{first}, against {against}" if grew else first
 
 
-def _part(part: str, less: float, gap: float, of: str) -> str:
-    return f"{seconds(_short(less))} less in {SPENT[part]} ({100 * less / gap:.0f} %{of})"
+def spent(data: xr.Dataset, part: str) -> str:
+    """Return what a part of the time is spent in: traffic takes time, not the bandwidth."""
+    return words_of(data, part).replace("HBM bandwidth", "HBM traffic")
+
+
+def _part(words: str, less: float, gap: float, of: str) -> str:
+    return f"{seconds(_short(less))} less in {words} ({100 * less / gap:.0f} %{of})"
 
 
 def _short(value: float) -> float:

@@ -9,8 +9,8 @@ import xarray as xr
 from rich.table import Table
 
 from jaxroof.units import show
-from jaxroof.views.plans import placement_words, plan_fields, plan_words
-from jaxroof.views.tables import plain_table, seconds, size
+from jaxroof.views.plans import placed_words, placement_title, plan_fields
+from jaxroof.views.tables import amount, plain_table
 from jaxroof.views.words import listing
 
 SAME = 1e-3  # a change of a field that is not told
@@ -28,17 +28,6 @@ def leaf(path: str) -> str:
     'hbm_bandwidth'
     """
     return path.rpartition(".")[2]
-
-
-def amount(value: float, unit: str) -> str:
-    """Return a result with four digits and its unit.
-
-    >>> amount(5.29144, "day"), amount(3.83512, "s")
-    ('5.291 days', '3.835 s')
-    """
-    if unit == "day":
-        return f"{value:.4g} days"
-    return seconds(value) if unit == "s" else size(value, unit)
 
 
 def dollars(value: float) -> str:
@@ -156,7 +145,7 @@ def _plans(data: xr.Dataset) -> list[str]:
         return []
     fields = plan_fields(data)
     each = [
-        f"{plan_words(one)} (fast {placement_words(one, fields)})"
+        placed_words(one, fields, placement_title(one))
         for one in (data.isel(machine=i) for i in (1, 0))
         if bool(one.feasible)
     ]

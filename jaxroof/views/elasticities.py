@@ -5,7 +5,7 @@ import xarray as xr
 from rich.table import Table
 
 from jaxroof.views.layout import evenly
-from jaxroof.views.resources import LIMITS, SIGNS, shares
+from jaxroof.views.resources import resources_of, shares
 from jaxroof.views.tables import plain_table, thinned, tick
 
 MOST = 8  # columns of a grid
@@ -19,10 +19,17 @@ def strengths(data: xr.Dataset) -> tuple[xr.DataArray, dict[str, str]]:
     themselves, by the size of their elasticity.
     """
     paths = [str(path) for path in data.parameter.values]
-    if set(paths) & set(SIGNS) and of_time(data):
-        return shares(data.elasticity), dict(LIMITS)
+    if binds(data):
+        known = resources_of(data)
+        return shares(data.elasticity, known), dict(known.limits)
     bare = data.elasticity.drop_vars(["parameter_units", "relaxed"], errors="ignore")
     return abs(bare.rename(parameter="limit")), {path: path for path in paths}
+
+
+def binds(data: xr.Dataset) -> bool:
+    """Return whether elasticities are a time's to what a machine has: its resources share it."""
+    signs = resources_of(data).signs
+    return of_time(data) and any(str(path) in signs for path in data.parameter.values)
 
 
 def of_time(data: xr.Dataset) -> bool:
@@ -40,7 +47,7 @@ def binding_table(data: xr.Dataset) -> Table:
         at = ", ".join(f"{dim} {tick(data, dim, 0)}" for dim in dims)
         return _parameters(data.isel(dict.fromkeys(dims, 0)), of, f"; at {at}" if at else "")
     if len(dims) == 1:
-        title = f"Share of {of} by what binds it [%]" if names == LIMITS else f"Elasticity of {of}"
+        title = f"Share of {of} by what binds it [%]" if binds(data) else f"Elasticity of {of}"
         return _rows(data, strong, names, dims[0], title)
     down, across = dims
     table = plain_table(f"What binds {of} most, and its share of it [%]")
@@ -71,7 +78,7 @@ def _rows(
     data: xr.Dataset, strong: xr.DataArray, names: dict[str, str], dim: str, title: str
 ) -> Table:
     """Return a row a point: the shares of the resources, or the elasticities themselves."""
-    table, resources = plain_table(title), names == LIMITS
+    table, resources = plain_table(title), binds(data)
     if not resources:  # the strongest, in the order of the parameters
         most = strong.max([d for d in strong.dims if d != "limit"]).fillna(0.0).values
         kept = sorted(np.argsort(-most, kind="stable")[:MOST])
@@ -98,7 +105,7 @@ def _most(one: xr.DataArray, names: dict[str, str]) -> str:
 def binding_sentence(data: xr.Dataset) -> str:
     """Return how often each resource, or parameter, matters most, and how much it does."""
     strong, names = strengths(data)
-    binds = names == LIMITS
+    shared = binds(data)
     values = strong.transpose(..., "limit").values.reshape(-1, strong.sizes["limit"])
     held = values[np.isfinite(values).all(axis=1)]
     if not len(held):
@@ -109,8 +116,8 @@ def binding_sentence(data: xr.Dataset) -> str:
     most_of = {i: held[most == i, i].max() for i in np.unique(most)}
     said = [
         f"{names[str(strong.limit.values[i])]} at {np.mean(most == i):.0%} of the points "
-        + (f"(up to {most_of[i]:.0%} of the time)" if binds else f"(by {most_of[i]:.3g} at most)")
+        + (f"(up to {most_of[i]:.0%} of the time)" if shared else f"(by {most_of[i]:.3g} at most)")
         for i in np.argsort(-np.bincount(most, minlength=values.shape[1]))
         if i in most_of
     ]
-    return f"What {'binds' if binds else 'matters'} most: {'; '.join(said)}."
+    return f"What {'binds' if shared else 'matters'} most: {'; '.join(said)}."

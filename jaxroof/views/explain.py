@@ -6,9 +6,18 @@ from rich.table import Table
 from rich.text import Text
 
 from jaxroof.units import show
-from jaxroof.views.plans import DEGREES, PLACES, placement_words, plan_words
-from jaxroof.views.resources import LIMITS, SIGNS
-from jaxroof.views.tables import plain_table, seconds, size
+from jaxroof.views.metadata import (
+    is_machine,
+    machine_of,
+    objective_of,
+    roles,
+    run_of,
+    unit_of,
+    words_of,
+)
+from jaxroof.views.plans import placed_words
+from jaxroof.views.resources import resources_of
+from jaxroof.views.tables import amount, plain_table, size
 
 BAR = 32  # letters of the longest bar
 TELLING = 5e-4  # elasticities below it are named, not drawn
@@ -31,22 +40,22 @@ def percent(share: float) -> str:
     return f"{value:.3g} %" if abs(value) >= 1.0 else f"{round(value, 2):g} %"
 
 
-def name_of(path: str) -> str:
+def name_of(path: str, machine: str = "system") -> str:
     """Return a parameter as people type it, without the machine's prefix.
 
     >>> name_of("system.hbm_bandwidth"), name_of("model.hidden")
     ('hbm_bandwidth', 'model.hidden')
     """
-    return path.removeprefix("system.")
+    return path.removeprefix(f"{machine}.")
 
 
-def words(path: str) -> str:
+def words(path: str, machine: str = "system") -> str:
     """Return a parameter in words.
 
     >>> words("system.hbm_capacity"), words("system.matrix_flops")
     ('HBM capacity', 'matrix rate')
     """
-    return name_of(path).replace("_", " ").replace("hbm", "HBM").replace("flops", "rate")
+    return name_of(path, machine).replace("_", " ").replace("hbm", "HBM").replace("flops", "rate")
 
 
 def bars_table(data: xr.Dataset) -> Table:
@@ -55,15 +64,15 @@ def bars_table(data: xr.Dataset) -> Table:
     Rates and latencies have a share of the step, which sum to one where none is tied; what
     multiplies a rate says again what that says.
     """
-    table = plain_table("What 1 % more of a machine's parameter does to the step")
+    table = plain_table(f"What 1 % more of a machine's parameter does to the {run_of(data)}")
     table.add_column("parameter", no_wrap=True)
     table.add_numbers("today", optional=2)
-    table.add_numbers("step\ntime", "share of\nthe step")
+    table.add_numbers(_time_head(data), f"share of\nthe {run_of(data)}")
     table.add_column("█ by itself   ░ multiplies a rate", no_wrap=True, optional=1)
-    shown = drawn(data)
+    shown, signs = drawn(data), resources_of(data).signs
     most = max((_largest(row) for _, row in shown), default=1.0)
     for path, row in shown:
-        slope, sign = float(row.elasticity), SIGNS.get(path)
+        slope, sign = float(row.elasticity), signs.get(path)
         said = f"{slope:+.3g} %"
         if bool(row.tie):
             said += f"\n(1 % less: {-float(row.elasticity_below):+.3g} %)"
@@ -73,14 +82,19 @@ def bars_table(data: xr.Dataset) -> Table:
         share = "" if sign is None else percent(sign * slope)
         if sign is not None and bool(row.tie):
             share += f"\nto {percent(sign * float(row.elasticity_below))}"
-        table.add_row(name_of(path), now, said, share, bar)
+        table.add_row(name_of(path, machine_of(data)), now, said, share, bar)
     return table
+
+
+def _time_head(data: xr.Dataset) -> str:
+    """Return the objective as the head of a column."""
+    return words_of(data, objective_of(data)).replace(" ", "\n")
 
 
 def drawn(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
     """Return the parameters of the machine that a step answers to, the largest first."""
     rows = [(str(path), data.sel(parameter=path)) for path in data.parameter.values]
-    told = [one for one in rows if one[0].startswith("system.") and _largest(one[1]) >= TELLING]
+    told = [one for one in rows if is_machine(data, one[0]) and _largest(one[1]) >= TELLING]
     return sorted(told, key=lambda one: -_largest(one[1]))
 
 
@@ -91,8 +105,8 @@ def _largest(row: xr.Dataset) -> float:
 def rest_sentences(data: xr.Dataset) -> list[str]:
     """Return what does nothing today, and the slopes in model and plan, taken as real numbers."""
     bars = {path for path, _ in drawn(data)}
-    machine = [str(p) for p in data.parameter.values if str(p).startswith("system.")]
-    none = [name_of(path) for path in machine if path not in bars]
+    machine = [str(p) for p in data.parameter.values if is_machine(data, str(p))]
+    none = [name_of(path, machine_of(data)) for path in machine if path not in bars]
     said = [f"Next to nothing today: {', '.join(none)}."] if none else []
     relaxed = data.where(data.relaxed, drop=True)
     slopes = {str(p): float(relaxed.elasticity.sel(parameter=p)) for p in relaxed.parameter.values}
@@ -108,23 +122,24 @@ def binding_table(data: xr.Dataset) -> Table:
 
     Operations that add little are one row together; all rows sum to the step.
     """
-    table = plain_table("What the step is made of, and what limits it [s]")
+    table = plain_table(f"What the {run_of(data)} is made of, and what limits it [s]")
+    limits = list(resources_of(data).limits.values())
     table.add_column("operation", no_wrap=True)
-    table.add_numbers("time", "% of\nstep")
+    table.add_numbers("time", f"% of\n{run_of(data)}")
     rows = data.seconds.values
-    for words, largest in zip(LIMITS.values(), _places(rows.sum(axis=0)), strict=True):
+    for words, largest in zip(limits, _places(rows.sum(axis=0)), strict=True):
         table.add_numbers(words.replace(" ", "\n", 1), optional=largest)
     table.add_column("bound by", no_wrap=True)
     each, step = rows.sum(axis=1), rows.sum()
     order = [i for i in np.argsort(-each, kind="stable") if each[i] >= ROWS * step]
     for i in order:
-        table.add_row(*_binding_cells(str(data.operation.values[i]), rows[i], step))
+        table.add_row(*_binding_cells(str(data.operation.values[i]), rows[i], step, limits))
     rest = np.setdiff1d(np.flatnonzero(each), order)
     if len(rest):
         name = f"{len(rest)} that add less"
-        table.add_row(*_binding_cells(name, rows[rest].sum(axis=0), step))
+        table.add_row(*_binding_cells(name, rows[rest].sum(axis=0), step, limits))
     table.add_section()
-    table.add_row(*_binding_cells("step", rows.sum(axis=0), step))
+    table.add_row(*_binding_cells(run_of(data), rows.sum(axis=0), step, limits))
     return table
 
 
@@ -133,14 +148,14 @@ def _places(values: np.ndarray) -> list[int]:
     return [int(place) + 1 for place in np.argsort(np.argsort(-values, kind="stable"))]
 
 
-def _binding_cells(name: str, row: np.ndarray, step: float) -> list[str]:
+def _binding_cells(name: str, row: np.ndarray, step: float, limits: list[str]) -> list[str]:
     cells = ["-" if abs(value) < 1e-6 * step else f"{value:.3g}" for value in row]
     return [
         name,
         f"{row.sum():.4g}",
         f"{100 * row.sum() / step:.1f}",
         *cells,
-        list(LIMITS.values())[int(row.argmax())],
+        limits[int(row.argmax())],
     ]
 
 
@@ -149,8 +164,9 @@ def _binding_cells(name: str, row: np.ndarray, step: float) -> list[str]:
 
 def plan_of(row: xr.Dataset) -> xr.Dataset:
     """Return the plan fields of a switch (which has its own), of a capacity step or a best plan."""
-    prefix = SWITCH if "switch_factor" in row else ""
-    return xr.Dataset({f: row[prefix + f] for f in (*DEGREES, *PLACES) if prefix + f in row})
+    prefix, known = SWITCH if "switch_factor" in row else "", roles(row)
+    fields = [f for f in (*known["split"], *known["placement"]) if prefix + f in row]
+    return xr.Dataset({f: row[prefix + f] for f in fields})
 
 
 def next_switches(data: xr.Dataset) -> list[xr.Dataset]:
@@ -170,17 +186,18 @@ def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
     table.add_numbers("times\ntoday")
     table.add_numbers("there", optional=1)
     table.add_column("plan that takes over")
-    table.add_numbers("step\nthere")
+    table.add_numbers(f"{run_of(data)}\nthere")
     table.add_numbers("saves\nagainst today's", "at times\ntoday", optional=2)
+    aim = objective_of(data)
     for row in next_switches(data):
         path, (factor, until) = str(row.switch_parameter.values), reign(row)
         unit = str(told.parameter_units.sel(parameter=path).values)
         table.add_row(
-            name_of(path),
+            name_of(path, machine_of(data)),
             factor,
             size(float(row.switch_value), unit),
             plan_said(row, data),
-            seconds(float(row.switch_step_time)),
+            amount(float(row[f"switch_{aim}"]), unit_of(data, aim)),
             percent(float(row.switch_gain)),
             until,
         )
@@ -200,17 +217,17 @@ def reign(row: xr.Dataset) -> tuple[str, str]:
 def plan_said(row: xr.Dataset, data: xr.Dataset) -> str:
     """Return the plan of a switch or a step: its degrees, and what of them a fast domain holds."""
     plan = plan_of(row).assign_attrs(data.attrs)
-    return f"{plan_words(plan)} ({placement_words(plan)})"
+    return placed_words(plan)
 
 
 def steps_table(data: xr.Dataset) -> Table:
     """Return the steps of the staircase about the machine: what a capacity holds, and its worth."""
     near = data.isel(step=np.flatnonzero(np.abs(data.place.values) <= NEAR)).sortby("value")
-    path = str(data.attrs["parameter"])
-    table = plain_table(f"{words(path)}, step by step")
+    path, unit, aim = str(data.attrs["parameter"]), unit_of(data, "value"), objective_of(data)
+    table = plain_table(f"{words(path, machine_of(data))}, step by step")
     table.add_numbers("from")
     table.add_numbers("against\ntoday", optional=2)
-    table.add_numbers("step\ntime")
+    table.add_numbers(_time_head(data))
     table.add_numbers("time\nsaved", optional=1)
     table.add_column("plan")
     table.add_column("", no_wrap=True)
@@ -218,9 +235,9 @@ def steps_table(data: xr.Dataset) -> Table:
         row = near.isel(step=i)
         place, gain = int(row.place), float(row.gain)
         table.add_row(
-            size(float(row.value), "B"),
-            signed_size(float(row.change)),
-            seconds(float(row.step_time)),
+            size(float(row.value), unit),
+            signed_size(float(row.change), unit),
+            amount(float(row[aim]), unit_of(data, aim)),
             "-" if not place or np.isnan(gain) else percent(gain),
             plan_said(row, data),
             "today's plan" if not place else "",
@@ -228,13 +245,13 @@ def steps_table(data: xr.Dataset) -> Table:
     return table
 
 
-def signed_size(change: float) -> str:
-    """Return a change of bytes with its sign.
+def signed_size(change: float, unit: str = "B") -> str:
+    """Return a change of an amount with its sign.
 
     >>> signed_size(97.2e9), signed_size(-118.04e9)
     ('+97.2 GB', '-118 GB')
     """
-    return f"{'+' if change >= 0 else '-'}{show(float(f'{abs(change):.3g}'), 'B')}"
+    return f"{'+' if change >= 0 else '-'}{show(float(f'{abs(change):.3g}'), unit)}"
 
 
 def with_capacity(moved: xr.Dataset, steps: xr.Dataset) -> xr.Dataset:

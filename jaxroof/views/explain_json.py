@@ -9,8 +9,7 @@ import xarray as xr
 
 from jaxroof.explained import Explanation
 from jaxroof.views.explain import plan_of
-
-RESULTS = ("step_time", "throughput", "memory", "memory_limit")
+from jaxroof.views.metadata import headlines, is_machine, need_of, objective_of
 
 
 def explain_json(found: Explanation) -> str:
@@ -20,13 +19,16 @@ def explain_json(found: Explanation) -> str:
     decrease, where they differ; ``binding`` seconds of the step by operation and limit; ``limits``
     their sums; ``turns`` where another limit comes to bind.
     """
-    best = found.best
+    best, need = found.best, need_of(found.operations)
+    told = dict.fromkeys([*headlines(found.steps), *([need, f"{need}_limit"] if need else [])])
     plain = {
         "plan": _plan(best) if found.feasible else None,
-        **{name: _number(best[name]) if name in best else None for name in RESULTS},
+        **{name: _number(best[name]) if name in best else None for name in told},
         **_slopes(found),
         **_binding(found),
-        "switches": [_switch(row) for row in _rows(found.response, "switch")],
+        "switches": [
+            _switch(row, objective_of(found.response)) for row in _rows(found.response, "switch")
+        ],
         "capacity_steps": [_step(found.steps, row) for row in _rows(found.steps, "step")],
     }
     return json.dumps(plain, indent=2, allow_nan=False)
@@ -35,8 +37,9 @@ def explain_json(found: Explanation) -> str:
 def _slopes(found: Explanation) -> dict[str, Any]:
     told = found.elasticities.dropna("parameter", subset=["elasticity"])
     rows = [told.isel(parameter=i) for i in range(told.sizes["parameter"])]
-    machine = {str(row.parameter.values): row for row in rows if _is_machine(row)}
-    others = {str(row.parameter.values): row for row in rows if not _is_machine(row)}
+    by_path = {str(row.parameter.values): row for row in rows}
+    machine = {path: row for path, row in by_path.items() if is_machine(told, path)}
+    others = {path: row for path, row in by_path.items() if path not in machine}
     return {
         "elasticities": {path: _number(row.elasticity) for path, row in machine.items()},
         "elasticities_below": {
@@ -44,10 +47,6 @@ def _slopes(found: Explanation) -> dict[str, Any]:
         },
         "relaxed": {path: _number(row.elasticity) for path, row in others.items()},
     }
-
-
-def _is_machine(row: xr.Dataset) -> bool:
-    return str(row.parameter.values).startswith("system.")
 
 
 def _binding(found: Explanation) -> dict[str, Any]:
@@ -68,7 +67,7 @@ def _rows(data: xr.Dataset, dim: str) -> list[xr.Dataset]:
     return [data.isel({dim: i}) for i in range(data.sizes[dim])]
 
 
-def _switch(row: xr.Dataset) -> dict[str, Any]:
+def _switch(row: xr.Dataset, aim: str) -> dict[str, Any]:
     factor = float(row.switch_factor)
     return {
         "parameter": str(row.switch_parameter.values),
@@ -77,20 +76,21 @@ def _switch(row: xr.Dataset) -> dict[str, Any]:
         "factor": factor,
         "value": _number(row.switch_value),
         "plan": _plan(row),
-        "step_time": _number(row.switch_step_time),
+        aim: _number(row[f"switch_{aim}"]),
         "until": _number(row.switch_until),
         "gain": _number(row.switch_gain),
     }
 
 
 def _step(data: xr.Dataset, row: xr.Dataset) -> dict[str, Any]:
+    aim = objective_of(data)
     return {
         "parameter": str(data.attrs["parameter"]),
         "value": _number(row.value),
         "change": _number(row.change),
         "gain": _number(row.gain),
         "plan": _plan(row),
-        "step_time": _number(row.step_time),
+        aim: _number(row[aim]),
         "place": int(row.place),
     }
 

@@ -8,9 +8,8 @@ from rich.table import Table
 
 from jaxroof.views.compare import days, times
 from jaxroof.views.plans import (
-    placement_words,
+    placed_words,
     plan_fields,
-    plan_words,
     split_cells,
     split_heads,
 )
@@ -66,7 +65,7 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
     """Return a row a stair: what it needs, how fast it is, what it gains, and who holds it."""
     table, fields = plain_table(), plan_fields(stairs)
     limit = float(stairs.memory_limit[0])
-    *degrees, placement = split_heads(fields)
+    *degrees, placement = split_heads(stairs, fields)
     table.add_numbers("memory", "step\ntime")
     table.add_numbers("days", optional=3)
     table.add_numbers("faster\nby %", optional=2)
@@ -136,7 +135,7 @@ def _own(stairs: xr.Dataset, own: int, limit: str) -> str:
 def _stair(row: xr.Dataset) -> str:
     return (
         f"{size(float(row.memory), 'B')}, {seconds(float(row.step_time))} a step, "
-        f"{days(float(row.training_days))} days, {plan_words(row)} ({placement_words(row)})"
+        f"{days(float(row.training_days))} days, {placed_words(row)}"
     )
 
 
@@ -155,7 +154,7 @@ def sizes_table(
         table.add_numbers("flat\nfrom", "days", optional=1)
         table.add_numbers("fastest\nneeds", "days")
     else:
-        *degrees, placement = split_heads(fields)
+        *degrees, placement = split_heads(next(iter(sizes.values())), fields)
         table.add_numbers("needs", "days", *degrees)
         table.add_numbers(placement, optional=2)
         table.add_column(HELD_BY, no_wrap=True, optional=1)
@@ -230,6 +229,5 @@ def _smallest(gpus: int, row: xr.Dataset, asked: str, capacities: Capacities) ->
     return (
         f"The smallest machine that trains this in {asked}: {gpus:,} accelerators with "
         f"{size(memory, 'B')} each ({has or 'none of the catalogue has as much'}){over}, at the "
-        f"rates of this machine; {days(float(row.training_days))} days with {plan_words(row)} "
-        f"({placement_words(row)})."
+        f"rates of this machine; {days(float(row.training_days))} days with {placed_words(row)}."
     )

@@ -1,101 +1,98 @@
-"""What a plan is called: its degrees and its placement, as its split has them."""
+"""What a plan is called: its split and its placement, as its estimator names them."""
 
-import functools
-import json
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import xarray as xr
 
-from jaxroof.estimator import reads
-from jaxroof.estimators.training.legality import RULES
-from jaxroof.estimators.training.recipe import Split
+from jaxroof.views.metadata import roles, unused, words_of
 
-SHORT = {  # what people type and what tables print, for the fields of a plan
-    "dp": "data",
-    "tp": "tensor",
-    "cp": "context",
-    "pp": "pipeline",
-    "mb": "microbatch",
-    "fast_dp": "fast_data",
-    "fast_tp": "fast_tensor",
-    "fast_cp": "fast_context",
-    "fast_pp": "fast_pipeline",
-}
-DEGREES = {  # of a plan, in the order people read them
-    "data": "dp",
-    "tensor": "tp",
-    "context": "cp",
-    "pipeline": "pp",
-    "microbatch": "microbatch",
-    "panels": "panels",
-}
-PLACES = {  # of a plan, in the order in which they fill the fast domain
-    "fast_tensor": "tp",
-    "fast_context": "cp",
-    "fast_data": "dp",
-    "fast_pipeline": "pp",
-}
-
-
-@functools.cache
-def lacked(split: str) -> frozenset[str]:
-    """Return the plan fields that a split does not have: its rules say that they are 1.
-
-    >>> sorted(lacked("1d")), sorted(lacked("context")), sorted(lacked("summa"))
-    (['context', 'fast_context', 'panels'], ['panels'], [])
-    """
-    rules = [rule for rule in RULES[Split(split)] if rule.name == "split_allows"]
-    return frozenset(field for rule in rules for field in reads(rule.holds))
+LONG = 8  # letters of a head from which on it is broken
 
 
 def plan_fields(data: xr.Dataset) -> list[str]:
-    """Return the plan fields that any split of some results has, degrees before placement."""
-    recipe = json.loads(data.attrs.get("recipe", "{}")) or {}
-    named = data.coords["split"].values if "split" in data.coords else recipe.get("split", [])
-    known = {split.value for split in Split}  # an estimator of one's own may have others
-    splits = [str(split) for split in np.atleast_1d(named) if str(split) in known]
-    none = frozenset.intersection(*map(lacked, splits)) if splits else frozenset()
-    return [f for f in (*DEGREES, *PLACES) if f in data.data_vars and f not in none]
+    """Return the plan fields of some results, the split before its placement.
+
+    What no choice of the recipe has is left out.
+    """
+    known, none = roles(data), unused(data)
+    fields = [*known.get("split", ()), *known.get("placement", ())]
+    return [name for name in fields if name in data.data_vars and name not in none]
+
+
+def split_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> list[str]:
+    """Return those of some plan fields, by default of all, that make a split."""
+    placed = roles(data).get("placement", ())
+    return [f for f in (plan_fields(data) if fields is None else fields) if f not in placed]
+
+
+def placement_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> list[str]:
+    """Return those of some plan fields, by default of all, that place a split."""
+    placed = roles(data).get("placement", ())
+    return [f for f in (plan_fields(data) if fields is None else fields) if f in placed]
 
 
 def plan_words(plan: xr.Dataset) -> str:
     """Return a split in the field's short forms, such as ``dp 16 tp 4 pp 32 microbatch 1``."""
-    fields = [field for field in plan_fields(plan) if field in DEGREES]
-    return " ".join(f"{DEGREES[field]} {int(plan.data_vars[field])}" for field in fields)
+    return " ".join(f"{words_of(plan, f)} {int(plan.data_vars[f])}" for f in split_fields(plan))
 
 
 def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> str:
-    """Return how a plan fills the fast domain: tensor x context x data x pipeline.
+    """Return how a split is placed, its factors in order; nothing where a plan has no placement.
 
     ``fields`` are those to show, by default those that the plan's split has.
     """
-    shown = plan_fields(plan) if fields is None else fields
-    return "x".join(str(int(plan.data_vars[f])) for f in shown if f in PLACES)
+    return "x".join(str(int(plan.data_vars[f])) for f in placement_fields(plan, fields))
 
 
-def placement_head(fields: Iterable[str]) -> str:
-    """Return what ``placement_words`` lists, as the head of a column.
+def placed_words(
+    plan: xr.Dataset, fields: Iterable[str] | None = None, before: str = "", behind: str = ""
+) -> str:
+    """Return a plan in words: its split, and where it has one its placement in brackets.
 
-    >>> placement_head(["data", "fast_tensor", "fast_data", "fast_pipeline"])
-    'tp x dp x pp'
+    ``before`` and ``behind`` are words about the placement.
     """
-    return " x ".join(PLACES[field] for field in fields if field in PLACES)
+    placement = placement_words(plan, fields)
+    said = " ".join(filter(None, (before, placement, behind)))
+    return f"{plan_words(plan)} ({said})" if placement else plan_words(plan)
 
 
-def split_heads(fields: Sequence[str]) -> list[str]:
+def placement_head(data: xr.Dataset, fields: Iterable[str]) -> str:
+    """Return what ``placement_words`` lists, as the head of a column."""
+    return " x ".join(words_of(data, field) for field in placement_fields(data, fields))
+
+
+def placement_title(data: xr.Dataset) -> str:
+    """Return what all placement fields have in front of their names, such as ``fast``."""
+    heads = {name.partition("_")[0] for name in roles(data).get("placement", ())}
+    return heads.pop() if len(heads) == 1 else "placed"
+
+
+def split_heads(data: xr.Dataset, fields: Sequence[str]) -> list[str]:
     """Return the heads of the columns that ``split_cells`` fills."""
-    wrapped = {**DEGREES, "microbatch": "micro-\nbatch"}
-    degrees = [wrapped[field] for field in fields if field in DEGREES]
-    places = f"fast\n{placement_head(fields)}"
-    if "fast_context" in fields:  # four do not stand on one line without making a table wide
-        places = places.replace("\ntp x ", " tp x\n")
-    return [*degrees, places]
+    heads = [_broken(words_of(data, field)) for field in split_fields(data, fields)]
+    placed = placement_fields(data, fields)
+    if not placed:
+        return heads
+    places = f"{placement_title(data)}\n{placement_head(data, fields)}"
+    if len(placed) > 3:  # four do not stand on one line without making a table wide
+        places = places.replace("\n", " ", 1).replace(" x ", " x\n", 1)
+    return [*heads, places]
+
+
+def _broken(head: str) -> str:
+    """Return the head of a narrow column on several lines.
+
+    >>> _broken("microbatch"), _broken("ring size"), _broken("tp")
+    ('micro-\\nbatch', 'ring\\nsize', 'tp')
+    """
+    if head.startswith("micro") and len(head) > LONG:
+        return head.replace("micro", "micro-\n", 1)
+    return head.replace(" ", "\n")
 
 
 def split_cells(row: xr.Dataset, fields: Sequence[str]) -> list[str]:
-    """Return a plan's degrees and its placement, a cell each; a dash for what its split lacks."""
+    """Return a plan's split and its placement, a cell each; a dash for what its split lacks."""
     own = plan_fields(row)
-    degrees = [field for field in fields if field in DEGREES]
-    cells = [str(int(row.data_vars[f])) if f in own else "-" for f in degrees]
-    return [*cells, placement_words(row, fields)]
+    cells = [str(int(row.data_vars[f])) if f in own else "-" for f in split_fields(row, fields)]
+    placed = placement_fields(row, fields)
+    return [*cells, placement_words(row, fields)] if placed else cells

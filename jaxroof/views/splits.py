@@ -6,6 +6,15 @@ import numpy as np
 import xarray as xr
 from rich.table import Table
 
+from jaxroof.views.metadata import (
+    headlines,
+    need_of,
+    objective_of,
+    rises,
+    roles,
+    unit_of,
+    words_of,
+)
 from jaxroof.views.styles import (
     ALONG,
     DEGREES,
@@ -15,16 +24,17 @@ from jaxroof.views.styles import (
     degrees,
     fitting,
     head_of,
+    is_parallel,
+    merit,
     moved,
     points,
     split_words,
     styles_of,
     value_words,
 )
-from jaxroof.views.tables import filled, plain_table, seconds, size
-from jaxroof.views.words import listing
+from jaxroof.views.tables import amount, plain_table
+from jaxroof.views.words import listing, per_run
 
-FITS, MEMORY = "fits", "memory"  # flags of `reason` beside the names of rules
 SHARES = {"communication_overhead": "links\n%", "idle_share": "idle\n%", "mfu": "MFU\n%"}
 TIE = 1e-9  # throughputs that differ by less are the same
 MOST_POINTS = 30  # of a table
@@ -38,17 +48,17 @@ def plan_table(data: xr.Dataset, most: int = 10) -> Table:
     found, axes = points(data), moved(data)
     table, shown = plain_table(), _shown(data)
     heads = [*map(head_of, axes), "fit"] if axes else ["#"]
-    own = [*(DEGREES[name] for name in degrees(data)), *_pieces(data).values()]
-    table.add_numbers(*heads, *own, "step\ntime")
-    table.add_numbers("samples\n/s", optional=2)
+    table.add_numbers(*heads, *_own(data).values())
+    for name in _results(data):
+        table.add_numbers(_result_head(data, name), optional=0 if name == objective_of(data) else 2)
     table.add_numbers(*([] if axes else ["behind\n%"]))
     for name, head in shown.items():
         table.add_numbers(head, optional=3 if name in SHARES else 1)
     if not axes:
         order = fitting(data)
         for place, position in enumerate(order[:most], 1):
-            rates = data.throughput.values[[order[0], position]]
-            table.add_row(str(place), *_cells(data, position, [_per_cent(*rates)], shown))
+            behind = [_behind(data, order[0], position)]
+            table.add_row(str(place), *_cells(data, position, behind, shown))
         return table
     for _, part in _thinned(found):
         order = fitting(part)
@@ -63,11 +73,47 @@ def plan_table(data: xr.Dataset, most: int = 10) -> Table:
 def _shown(data: xr.Dataset) -> dict[str, str]:
     """Return the results beside time and throughput that the data have: name, head."""
     shares = {name: head for name, head in SHARES.items() if name in data}
-    return {**shares, **({"memory": "memory"} if data.memory.max() > 0 else {})}
+    need = need_of(data)
+    needs = bool(need) and bool(data[need].max() > 0)
+    return {**shares, **({need: words_of(data, need)} if needs else {})}
 
 
-def _pieces(data: xr.Dataset) -> dict[str, str]:
-    return {name: head for name, head in PIECES.items() if name in data.variables}
+def _own(data: xr.Dataset) -> dict[str, str]:
+    """Return the fields of the plans that are shown, with their heads."""
+    if is_parallel(data):
+        pieces = {name: head for name, head in PIECES.items() if name in data.variables}
+        return {**{name: DEGREES[name] for name in degrees(data)}, **pieces}
+    known = roles(data)
+    fields = [name for name in (*known["split"], *known["placement"]) if name in data.variables]
+    return {name: words_of(data, name).replace(" ", "\n") for name in fields}
+
+
+def plan_said(data: xr.Dataset, position: int) -> str:
+    """Return a plan in words: its degrees, or its fields by name."""
+    if is_parallel(data):
+        return split_words(data, position)
+    names = [name for name in _own(data) if name not in roles(data)["placement"]]
+    return " ".join(f"{words_of(data, n)} {int(data[n].values[position])}" for n in names)
+
+
+def _results(data: xr.Dataset) -> list[str]:
+    """Return the results that are shown of each plan: the objective and the headlines."""
+    return list(dict.fromkeys([objective_of(data), *headlines(data)]))
+
+
+def _result_head(data: xr.Dataset, name: str) -> str:
+    """Return the head of a result's column: samples a second by what is counted."""
+    unit = unit_of(data, name)
+    counted = unit.removesuffix("/s")
+    if counted != unit and counted not in ("B", "FLOP"):
+        return f"{counted}s\n/s"
+    return words_of(data, name).replace(" ", "\n")
+
+
+def _result(data: xr.Dataset, name: str, value: float) -> str:
+    unit = unit_of(data, name)
+    counted = unit.removesuffix("/s")
+    return rate(value) if counted != unit and counted not in ("B", "FLOP") else amount(value, unit)
 
 
 def _thinned(found: Sequence[Point]) -> list[Point]:
@@ -80,17 +126,19 @@ def _cells(data: xr.Dataset, position: int, gap: list[str], shown: Mapping[str, 
     """Return a plan's degrees and results, a cell each."""
     row, limit = data.isel({ALONG: position}), capacities(data)
     return [
-        *[str(int(row[name])) for name in (*degrees(data), *_pieces(data))],
-        seconds(float(row.step_time)),
-        rate(float(row.throughput)),
+        *[str(int(row[name])) for name in _own(data)],
+        *[_result(data, name, float(row[name])) for name in _results(data)],
         *gap,
         *[f"{100 * float(row[name]):.1f}" for name in shown if name in SHARES],
-        *[_full(float(row[name]), limit, position) for name in shown if name not in SHARES],
+        *[_full(data, float(row[n]), limit, position) for n in shown if n not in SHARES],
     ]
 
 
-def _full(memory: float, limit: np.ndarray | None, position: int) -> str:
-    return size(memory, "B") if limit is None else filled(memory, float(limit[position]))
+def _full(data: xr.Dataset, need: float, limit: np.ndarray | None, position: int) -> str:
+    unit = unit_of(data, need_of(data))
+    if limit is None:
+        return amount(need, unit)
+    return f"{amount(need, unit)} {need / float(limit[position]):4.0%}"
 
 
 def rate(value: float) -> str:
@@ -120,17 +168,36 @@ def _one(data: xr.Dataset) -> str:
     order = fitting(data)
     if not len(order):
         return "No plan fits."
-    best, rates = order[0], data.throughput.values
-    heads = " x ".join(degrees(data))
-    time = seconds(float(data.step_time.values[best]))
-    said = (
-        f"Best: {split_words(data, best)} ({heads}), {time} a step, {rate(rates[best])} samples/s"
-    )
+    best = order[0]
+    heads = f" ({' x '.join(degrees(data))})" if is_parallel(data) else ""
+    told = [_said(data, name, float(data[name].values[best])) for name in _results(data)]
+    said = f"Best: {plan_said(data, best)}{heads}, {', '.join(told)}"
     if len(order) == 1:
         return f"{said}; no other plan fits."
-    share = _per_cent(rates[best], rates[order[1]])
-    longer = "takes as long" if share == "-" else f"takes {share} % longer"
-    return f"{said}; the next, {split_words(data, order[1])}, {longer}.{_others(data, order)}"
+    share = _behind(data, best, order[1])
+    timed = unit_of(data, objective_of(data)) == "s"
+    longer = f"takes {share} % longer" if timed else f"is {share} % behind"
+    if share == "-":
+        longer = "takes as long" if timed else "is as good"
+    others = _others(data, order) if is_parallel(data) else ""
+    return f"{said}; the next, {plan_said(data, order[1])}, {longer}.{others}"
+
+
+def _said(data: xr.Dataset, name: str, value: float) -> str:
+    """Return a result in a sentence: samples a second by what is counted."""
+    head = _result_head(data, name)
+    said = _result(data, name, value)
+    return (
+        f"{said} {head.replace(chr(10), '')}" if said == rate(value) else per_run(data, name, value)
+    )
+
+
+def _behind(data: xr.Dataset, best: int, other: int) -> str:
+    """Return how much longer, or how much less, another plan takes or gives, in per cent."""
+    name = merit(data)
+    values = data[name].values
+    pair = (best, other) if rises(data, name) else (other, best)
+    return _per_cent(float(values[pair[0]]), float(values[pair[1]]))
 
 
 def _others(data: xr.Dataset, order: np.ndarray) -> str:
@@ -152,6 +219,8 @@ def _many(found: Sequence[Point]) -> list[str]:
     firsts = [(p, fitting(p.data)[0]) for p in found if len(fitting(p.data))]
     if not firsts:
         return [f"No plan fits at any of {len(found):,} points."]
+    if not is_parallel(found[0].data):
+        return [_best_of(firsts, len(found))]
     rates = [float(p.data.throughput.values[i]) for p, i in firsts]
     point, best = firsts[int(np.argmax(rates))]
     wins: dict[str, int] = {}
@@ -169,17 +238,30 @@ def _many(found: Sequence[Point]) -> list[str]:
     ]
 
 
+def _best_of(firsts: Sequence[tuple[Point, int]], points: int) -> str:
+    """Return the best plan of all points."""
+    name = merit(firsts[0][0].data)
+    values = [float(point.data[name].values[i]) for point, i in firsts]
+    order = int(np.argmax(values) if rises(firsts[0][0].data, name) else np.argmin(values))
+    point, best = firsts[order]
+    unfit = points - len(firsts)
+    none = f" At {unfit:,} points no plan fits." if unfit else ""
+    told = f"{per_run(point.data, name, values[order])} at {point.words}"
+    return f"Best of {points:,} points: {told}, with {plan_said(point.data, best)}.{none}"
+
+
 def counts_sentence(data: xr.Dataset) -> str:
     """Return how many plans were tried, are legal and fit, and which rules refused the others."""
     flags = str(data.reason.attrs["flag_meanings"]).split()
     counts = dict(zip(flags, np.bincount(data.reason.values, minlength=len(flags)), strict=True))
-    tried, fit, large = data.sizes[ALONG], int(counts[FITS]), int(counts.get(MEMORY, 0))
+    fits, over, *_ = flags  # before the names of the rules
+    tried, fit, large = data.sizes[ALONG], int(counts[fits]), int(counts[over])
     said = f"{tried:,} plans tried: {fit + large:,} legal"
     said += f", {large:,} of them too large" if large else ", all of which fit" if fit else ""
     refused = [
         f'"{data[name].attrs.get("long_name", name) if name in data else name}" fails ({count:,})'
         for name, count in counts.items()
-        if count and name not in (FITS, MEMORY)
+        if count and name not in (fits, over)
     ]
     return (
         f"{said}; {tried - fit - large:,} refused: {listing(refused)}." if refused else f"{said}."

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.units import show
+from jaxroof.views.metadata import filled_paths, headlines, objective_of, rises
 
 ALONG = "configuration"
 DEGREES = {"data": "dp", "tensor": "tp", "context": "cp", "pipeline": "pp"}
@@ -117,10 +118,21 @@ def styles_of(data: xr.Dataset) -> np.ndarray:
 
 
 def fitting(data: xr.Dataset) -> np.ndarray:
-    """Return the positions of the plans that are legal and fit, the fastest first."""
-    throughput = data.throughput.values
-    held = np.flatnonzero(data.feasible.values.astype(bool) & np.isfinite(throughput))
-    return held[np.argsort(-throughput[held], kind="stable")]
+    """Return the positions of the plans that are legal and fit, the best first."""
+    name = merit(data)
+    value = data[name].values * (-1.0 if rises(data, name) else 1.0)
+    held = np.flatnonzero(data.feasible.values.astype(bool) & np.isfinite(value))
+    return held[np.argsort(value[held], kind="stable")]
+
+
+def merit(data: xr.Dataset) -> str:
+    """Return the result that plans are ordered by: a headline of which more is better, if any."""
+    return next((n for n in headlines(data) if rises(data, n)), objective_of(data))
+
+
+def is_parallel(data: xr.Dataset) -> bool:
+    """Return whether plans split by data, tensor and pipeline, so that they have a style."""
+    return {"data", "tensor", "pipeline"} <= set(map(str, data.variables))
 
 
 def split_words(data: xr.Dataset, position: int) -> str:
@@ -148,13 +160,15 @@ def front(data: xr.Dataset) -> np.ndarray:
 
 
 def capacities(data: xr.Dataset) -> np.ndarray | None:
-    """Return the bytes that each plan may fill, None where the data do not tell."""
+    """Return what each plan may need, None where the data do not tell."""
     given = json.loads(data.attrs.get("inputs", "{}"))
-    found = []
-    for name, otherwise in (("hbm_capacity", None), ("hbm_usable", 1.0)):
+    limit = np.ones(data.sizes[ALONG])
+    paths = filled_paths(data)
+    for number, path in enumerate(paths):
+        name = path.rpartition(".")[2]
         known = name in data.variables and data[name].dtype.kind in "if"
-        value = data[name].values if known else given.get(f"system.{name}", otherwise)
+        value = data[name].values if known else given.get(path, 1.0 if number else None)
         if value is None:
             return None
-        found.append(np.asarray(value, np.float64))
-    return np.broadcast_to(found[0] * found[1], (data.sizes[ALONG],))
+        limit = limit * np.asarray(value, np.float64)
+    return limit if paths else None

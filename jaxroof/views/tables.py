@@ -1,6 +1,7 @@
 """Tables of plans that a person reads at a glance."""
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,35 +11,16 @@ from rich.table import Table
 
 from jaxroof.units import show
 from jaxroof.views.layout import PlainTable, evenly
+from jaxroof.views.metadata import head_of, headlines, need_of, parts_of, unit_of
 from jaxroof.views.plans import (
     placement_head,
+    placement_title,
     placement_words,
     plan_fields,
     plan_words,
     split_cells,
     split_heads,
 )
-
-PARTS = {  # time parts of a step, as people say them
-    "time_compute": "compute",
-    "time_memory": "hbm",
-    "time_tensor": "tensor",
-    "time_data": "data",
-    "time_pipeline": "sends",
-    "time_bubble": "bubble",
-}
-TELLING = (
-    "step_time",
-    "lower",
-    "relative_utilisation",
-    "time",
-)  # results that a grid is printed by, before its first
-MEMORY = {
-    "memory_activations": "activations",
-    "memory_weights": "weights",
-    "memory_gradients": "gradients",
-    "memory_optimizer": "optimizer state",
-}
 
 
 def plain_table(title: str | None = None) -> PlainTable:
@@ -58,14 +40,15 @@ def size(value: float, unit: str) -> str:
 def plans_table(data: xr.Dataset, order: Iterable[int], limit: float) -> Table:
     """Return plans in the order given: the split, how fast, how full, and where the time goes."""
     table, fields = plain_table(), plan_fields(data)
-    *degrees, placement = split_heads(fields)
+    *degrees, placement = split_heads(data, fields)
     table.add_numbers("#", *degrees)
     table.add_numbers(placement, optional=4)
     table.add_numbers("step\ntime")
     table.add_numbers("samples\n/s", optional=3)
     table.add_numbers("MFU\n%", optional=2)
     table.add_numbers(f"memory of\n{size(limit, 'B')}", optional=1)
-    table.add_numbers(*(f"{part}\n%" for part in PARTS.values()), optional=5)
+    parts = parts_of(data, "step_time")
+    table.add_numbers(*(f"{head_of(data, part)}\n%" for part in parts), optional=5)
     for place, position in enumerate(order, 1):
         row = data.isel(plan=position)
         cells = split_cells(row, fields)
@@ -92,7 +75,7 @@ def filled(memory: float, limit: float) -> str:
 
 
 def _shares(row: xr.Dataset) -> list[str]:
-    return [_share(float(row[name]) / float(row.step_time)) for name in PARTS]
+    return [_share(float(row[name]) / float(row.step_time)) for name in parts_of(row, "step_time")]
 
 
 def _share(part: float) -> str:
@@ -111,9 +94,21 @@ def seconds(value: float) -> str:
     return ""
 
 
+def amount(value: float, unit: str) -> str:
+    """Return a result with four digits and its unit.
+
+    >>> amount(5.29144, "day"), amount(3.83512, "s")
+    ('5.291 days', '3.835 s')
+    """
+    if unit == "day":
+        return f"{value:.4g} days"
+    return seconds(value) if unit == "s" else size(value, unit)
+
+
 def sizes_table(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> Table:
     """Return one line a cluster size: its best plan and how well the cluster scales."""
-    table, split = plain_table(), split_heads(fields)
+    some = next((row["best"] for row in rows if row["best"] is not None), xr.Dataset())
+    table, split = plain_table(), split_heads(some, fields)
     table.add_numbers("gpus")
     table.add_numbers("plans", "fit", optional=6)
     table.add_numbers(*split[:-1])
@@ -136,11 +131,10 @@ def sizes_table(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> Table:
 
 
 def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
-    """Return the telling result (or the first) over a grid of one or two axes, thinned."""
+    """Return the headline (or the first result) over a grid of one or two axes, thinned."""
     best = data.isel(rank=0) if "rank" in data.sizes else data
     dims = list(best.sizes)
-    first = str(next(iter(best.data_vars), ""))
-    name = next((telling for telling in TELLING if telling in best), first)
+    name = next(iter([*headlines(best), *map(str, best.data_vars)]), "")
     if not 1 <= len(dims) <= 2 or name not in best:
         return None
     value = best[name]
@@ -165,28 +159,39 @@ def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
 def _one_axis(
     table: PlainTable, best: xr.Dataset, dim: Any, value: xr.DataArray, rows: Sequence[int]
 ) -> None:
-    searched, fields = "plans_feasible" in best and "tensor" in best, plan_fields(best)
     table.add_numbers(str(value.name))
-    if searched:
-        table.add_numbers("throughput", optional=2)
-        table.add_column("plan", justify="right")
-        table.add_numbers(f"fast {placement_head(fields)}", optional=3)
-        table.add_numbers("memory", optional=1)
-        table.add_numbers("plans that fit", optional=4)
+    columns = _plan_columns(best, str(value.name)) if "plans_feasible" in best else {}
+    for place, header in enumerate(columns, 1):
+        table.add_numbers(header, optional=0 if header == "plan" else place)
     for i in rows:
         point = best.isel({dim: i})
-        cells = [tick(best, dim, i), _cell(best, value, {dim: i})]
-        if searched and bool(point.feasible):
-            words = [f"{float(point.throughput):.5g}", plan_words(point)]
-            cells += [
-                *words,
-                placement_words(point, fields),
-                size(float(point.memory), "B"),
-                f"{int(point.plans_feasible):,}",
-            ]
-        elif searched:
-            cells += ["-", "nothing fits", "-", "-", "0"]
-        table.add_row(*cells)
+        if columns and not bool(point.feasible):
+            unfit = ["nothing fits" if header == "plan" else "-" for header in columns]
+            told = [*unfit[:-1], "0"]
+        else:
+            told = [cell(point) for cell in columns.values()]
+        table.add_row(tick(best, dim, i), _cell(best, value, {dim: i}), *told)
+
+
+def _plan_columns(best: xr.Dataset, shown: str) -> dict[str, Callable[[xr.Dataset], str]]:
+    """Return what is told of each best plan beside the result that is shown: head, cell."""
+    fields, need = plan_fields(best), need_of(best)
+    columns: dict[str, Callable[[xr.Dataset], str]] = {
+        name: functools.partial(_number, name) for name in headlines(best) if name != shown
+    }
+    columns["plan"] = plan_words
+    if placement_head(best, fields):
+        head = f"{placement_title(best)} {placement_head(best, fields)}"
+        columns[head] = lambda point: placement_words(point, fields)
+    if need in best.data_vars and need != shown:
+        unit = unit_of(best, need)
+        columns[need] = lambda point: size(float(point[need]), unit)
+    columns["plans that fit"] = lambda point: f"{int(point.plans_feasible):,}"
+    return columns
+
+
+def _number(name: str, point: xr.Dataset) -> str:
+    return f"{float(point[name]):.5g}"
 
 
 def thinned(size: int, most: int) -> list[int]:

@@ -4,8 +4,9 @@ import numpy as np
 import xarray as xr
 from rich.table import Table
 
-from jaxroof.views.plans import placement_words, plan_fields, plan_words, split_cells, split_heads
-from jaxroof.views.tables import plain_table, seconds, size
+from jaxroof.views.metadata import need_of, unit_of
+from jaxroof.views.plans import placed_words, plan_fields, split_cells, split_heads
+from jaxroof.views.tables import amount, plain_table, seconds, size
 from jaxroof.views.words import listing
 
 COSTS = ("cost %,\naverage", "worst\n5 %")  # of committing to a plan
@@ -89,15 +90,15 @@ def _share_kept(data: xr.Dataset) -> float:
 def plans_table(data: xr.Dataset, most: int) -> Table:
     """Return the plans that are best in some draw, and what it costs to commit to each."""
     table, fields = plain_table(), plan_fields(data)
-    told = _told(data)
+    told, need = _told(data), need_of(data)
     sometimes = bool((data.fits.values[told] < 1).any())
-    *degrees, placement = split_heads(fields)
+    *degrees, placement = split_heads(data, fields)
     table.add_numbers("#", *degrees)
     table.add_numbers(placement, optional=4)
     table.add_numbers("best in %\nof draws")
     table.add_numbers(*(["fits\nin %"] if sometimes else []), optional=2)
     table.add_numbers(*COSTS)
-    table.add_numbers("memory", optional=3)
+    table.add_numbers(*filter(None, [need_of(data)]), optional=3)
     table.add_column("", no_wrap=True, optional=1)
     marks = {int(data.candidate_today): ["best today"]}
     marks.setdefault(int(data.candidate_committed), []).insert(0, "commit to it")
@@ -110,14 +111,15 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
         cells += [_digits(float(row.fits))] if sometimes else []
         cells += [_digits(float(row.regret_mean)), _digits(float(row.regret_worst))]
         mark = ",\n".join(marks.get(int(row.candidate), []))
-        table.add_row(*cells, size(float(row.memory), "B"), mark)
+        cells += [amount(float(row[need]), unit_of(data, need))] if need else []
+        table.add_row(*cells, mark)
     return table
 
 
 def sizes_table(data: xr.Dataset) -> Table:
     """Return a row a cluster size: its bands, the plan to commit to, and what that costs."""
     table, fields, aim = plain_table(), plan_fields(data), str(data.attrs["objective"])
-    *degrees, placement = split_heads(fields)
+    *degrees, placement = split_heads(data, fields)
     heads = {"gpus": 0, "5 %": 4, "median": 0, "95 %": 4, "today": 4, **dict.fromkeys(degrees, 0)}
     heads |= {placement: 3, "best\nin %": 2, **dict.fromkeys(COSTS, 1)}
     for head, optional in heads.items():
@@ -194,7 +196,7 @@ def _unanswered(data: xr.Dataset) -> str:
 def _commitment(data: xr.Dataset) -> list[str]:
     """Return which plan to commit to, what that costs, and what else there is to choose."""
     plan, today = committed(data), int(data.candidate_today)
-    words = f"{plan_words(plan)} ({placement_words(plan)})"
+    words = placed_words(plan)
     own = int(plan.candidate) == today
     if int(data.plans_best) == 1 and float(plan.probability) == 1:
         return [f"One plan is the best in every draw: {words}. What is uncertain does not move it."]

@@ -56,7 +56,7 @@ class GrowthReport:
     train_time: Number = quantity("s", "Time of the training run.")
     utilisation: Number = quantity("1", "Share of the peak rate in use.", better="higher")
     relative_utilisation: Number = quantity(
-        "1", "Share of the sustained rate in use.", better="higher"
+        "1", "Share of the sustained rate in use.", better="higher", headline=True
     )
     legal: Any = quantity("1", "No more stages than blocks or microbatches.")
 

@@ -54,7 +54,7 @@ class LimitsReport:
     )
     wall_exists: Any = quantity("1", "There is a run that latency makes too long.")
     relative_utilisation: Number = quantity(
-        "1", "Share of the sustained rate in use.", better="higher"
+        "1", "Share of the sustained rate in use.", better="higher", headline=True
     )
     utilisation: Number = quantity("1", "Share of the peak rate in use.", better="higher")
     feasible: Any = quantity("1", "Some split ends in time.")

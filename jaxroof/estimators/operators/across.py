@@ -32,7 +32,7 @@ class Hops:
     message: Number = quantity("B", "Bytes of one hop.")
     hop_time: Number = quantity("s", "Time of one hop.")
     hops: Number = quantity("1", "Hops that follow each other in one pass.")
-    time: Number = quantity("s", "Time of those hops.")
+    time: Number = quantity("s", "Time of those hops.", headline=True)
 
 
 def hop(inputs: PipelineInputs, recipe: None) -> Hops:

@@ -61,7 +61,7 @@ class ChainInputs:
 class Chain:
     """Time of a chain of stages."""
 
-    time: Number = quantity("s", "Least time: the slowest stage, all overlap.")
+    time: Number = quantity("s", "Least time: the slowest stage, all overlap.", headline=True)
     serial_time: Number = quantity("s", "Most time: one stage after the other.")
 
 

@@ -22,7 +22,7 @@ class Roofline:
     math_time: Number = quantity("s", "Time of the arithmetic at the peak rate.")
     memory_time: Number = quantity("s", "Time of the memory traffic.")
     link_time: Number = quantity("s", "Time of the communication.")
-    lower: Number = quantity("s", "Least time: everything overlaps.")
+    lower: Number = quantity("s", "Least time: everything overlaps.", headline=True)
     upper: Number = quantity("s", "Most time: nothing overlaps.")
     intensity: Number = quantity("FLOP/B", "Arithmetic per byte of memory traffic.")
     balance: Number = quantity("FLOP/B", "Arithmetic per byte at which the machine is balanced.")

@@ -63,7 +63,7 @@ class Serving:
     cache_time: Number = quantity("s", "Time to read the caches.")
     weight_time: Number = quantity("s", "Time to read the weights.")
     product_time: Number = quantity("s", "Time of the products with the weights.")
-    step_time: Number = quantity("s", "Time of one decode step.")
+    step_time: Number = quantity("s", "Time of one decode step.", headline=True)
     memory_step_time: Number = quantity("s", "Time of one decode step, memory alone.")
     throughput: Number = quantity("token/s", "Tokens generated.", better="higher")
     memory_throughput: Number = quantity(

@@ -76,7 +76,9 @@ class Communication:
     message: Number = quantity("B", "The array: after a gather, before a scatter.")
     link_bytes: Number = quantity("B", "Bytes that the busiest link carries one way.")
     hops: Number = quantity("1", "Hops that data goes, one after the other.")
-    time: Number = quantity("s", "The larger of the time of hops and the time of bytes.")
+    time: Number = quantity(
+        "s", "The larger of the time of hops and the time of bytes.", headline=True
+    )
     serial_time: Number = quantity("s", "Their sum.")
     latency_time: Number = quantity("s", "Time of the hops: when the first byte is there.")
     bandwidth_time: Number = quantity("s", "Time of the bytes.")

@@ -42,7 +42,7 @@ class Run:
     forward_flops_per_token: Number = quantity("FLOP", "Arithmetic of one token, forward.")
     training_flops_per_token: Number = quantity("FLOP", "Arithmetic of training on one token.")
     training_flops: Number = quantity("FLOP", "Arithmetic of the whole training.")
-    time: Number = quantity("s", "Time of the whole training.")
+    time: Number = quantity("s", "Time of the whole training.", headline=True)
     days: Number = quantity("day", "Days of the whole training.")
     years: Number = quantity("year", "Years of the whole training, of 365 days.")
     total_time: Number = quantity("s", "Accelerators times seconds.")

@@ -78,7 +78,7 @@ class TreeCommunication:
 
     devices: Number = quantity("1", "Accelerators that take part.")
     message: Number = quantity("B", "The array: after a gather, before a scatter.")
-    time: Number = quantity("s", "The longest of the levels' times.")
+    time: Number = quantity("s", "The longest of the levels' times.", headline=True)
     node_time: Number = quantity("s", "Time inside the nodes.")
     leaf_time: Number = quantity("s", "Time between nodes.")
     spine_time: Number = quantity("s", "Time between units.")

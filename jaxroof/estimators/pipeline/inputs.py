@@ -40,10 +40,12 @@ NO_LAW = Law()
 class Plan:
     """How the step is split: replicas, ranks of a layer, stages, and pieces of the batch."""
 
-    data: Number = quantity("1", "Data-parallel degree.", whole=True, symbol="D")
-    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, symbol="H")
-    pipeline: Number = quantity("1", "Pipeline stages.", whole=True, symbol="P")
-    microbatches: Number = quantity("1", "Microbatches of one replica.", whole=True, symbol="M")
+    data: Number = quantity("1", "Data-parallel degree.", whole=True, symbol="D", words="dp")
+    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, symbol="H", words="tp")
+    pipeline: Number = quantity("1", "Pipeline stages.", whole=True, symbol="P", words="pp")
+    microbatches: Number = quantity(
+        "1", "Microbatches of one replica.", whole=True, symbol="M", words="microbatches"
+    )
 
 
 @record

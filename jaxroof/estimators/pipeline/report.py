@@ -12,9 +12,13 @@ class Report:
     ``feasible`` is the conjunction of the verdicts before it.
     """
 
-    step_time: Number = quantity("s", "Time of one step.")
-    throughput: Number = quantity("sample/s", "Samples trained on a second.", better="higher")
-    memory: Number = quantity("B", "Most memory that the fullest device holds at once.")
+    step_time: Number = quantity("s", "Time of one step.", headline=True)
+    throughput: Number = quantity(
+        "sample/s", "Samples trained on a second.", better="higher", headline=True
+    )
+    memory: Number = quantity(
+        "B", "Most memory that the fullest device holds at once.", resource="capacity"
+    )
     communication_overhead: Number = quantity(
         "1", "Share of the busy time of all devices that is communication."
     )

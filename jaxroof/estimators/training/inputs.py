@@ -38,26 +38,57 @@ class Plan:
     is given the others are 1.
     """
 
-    data: Number = quantity("1", "Data-parallel degree.", whole=True)
-    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True)
+    data: Number = quantity("1", "Data-parallel degree.", whole=True, symbol="dp", label="data")
+    tensor: Number = quantity(
+        "1", "Tensor-parallel degree.", whole=True, symbol="tp", label="tensor", headline=True
+    )
     context: Number = quantity(
         "1",
         "Context-parallel degree; of summa, the second side of its grid.",
         whole=True,
         default=1.0,
+        symbol="cp",
+        label="context",
+        headline=True,
     )
-    pipeline: Number = quantity("1", "Pipeline stages.", whole=True)
-    microbatch: Number = quantity("sequence", "Sequences of one microbatch.", whole=True)
+    pipeline: Number = quantity(
+        "1", "Pipeline stages.", whole=True, symbol="pp", label="pipeline", headline=True
+    )
+    microbatch: Number = quantity(
+        "sequence", "Sequences of one microbatch.", whole=True, symbol="mb", words="microbatch"
+    )
     panels: Number = quantity("1", "Panels of a SUMMA product.", whole=True, default=1.0)
-    fast_data: Number = quantity("1", "Data ranks in one fast domain.", whole=True, default=None)
+    fast_data: Number = quantity(
+        "1",
+        "Data ranks in one fast domain.",
+        whole=True,
+        default=None,
+        symbol="fast_dp",
+        words="dp",
+    )
     fast_tensor: Number = quantity(
-        "1", "Tensor ranks in one fast domain.", whole=True, default=None
+        "1",
+        "Tensor ranks in one fast domain.",
+        whole=True,
+        default=None,
+        symbol="fast_tp",
+        words="tp",
     )
     fast_context: Number = quantity(
-        "1", "Context ranks in one fast domain.", whole=True, default=None
+        "1",
+        "Context ranks in one fast domain.",
+        whole=True,
+        default=None,
+        symbol="fast_cp",
+        words="cp",
     )
     fast_pipeline: Number = quantity(
-        "1", "Pipeline stages in one fast domain.", whole=True, default=None
+        "1",
+        "Pipeline stages in one fast domain.",
+        whole=True,
+        default=None,
+        symbol="fast_pp",
+        words="pp",
     )
 
 

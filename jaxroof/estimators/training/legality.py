@@ -5,9 +5,11 @@ Source: fact sheet transformer_model, section 10.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
+from jaxroof.estimator import reads
 from jaxroof.estimators.training.recipe import Split
 
 NARROWEST = 128  # columns, or tokens, of a product that one accelerator must keep (Q22)
@@ -221,3 +223,14 @@ RULES: dict[Split, tuple[Rule, ...]] = {
     ),
 }
 VERDICTS = tuple(dict.fromkeys(rule.name for rules in RULES.values() for rule in rules))
+
+
+@functools.cache
+def lacked(split: str) -> frozenset[str]:
+    """Return the plan fields that a split does not have: its rules say that they are 1.
+
+    >>> sorted(lacked("1d")), sorted(lacked("context")), sorted(lacked("summa"))
+    (['context', 'fast_context', 'panels'], ['panels'], [])
+    """
+    rules = [rule for rule in RULES[Split(split)] if rule.name == "split_allows"]
+    return frozenset(field for rule in rules for field in reads(rule.holds))

@@ -15,24 +15,79 @@ class Report:
     the conjunction of the verdicts before it.
     """
 
-    step_time: Number = quantity("s", "Time of one optimizer step.")
-    throughput: Number = quantity("sequence/s", "Sequences trained on a second.", better="higher")
-    memory: Number = quantity("B", "Memory that the fullest accelerator needs.")
-    memory_weights: Number = quantity("B", "Memory of weights.")
-    memory_gradients: Number = quantity("B", "Memory of weight gradients.")
-    memory_optimizer: Number = quantity("B", "Memory of optimizer state.")
-    memory_activations: Number = quantity("B", "Memory of activations kept for backward.")
-    time_compute: Number = quantity("s", "Time in arithmetic, launches included.")
-    time_memory: Number = quantity("s", "Time in HBM traffic that arithmetic does not hide.")
-    time_tensor: Number = quantity("s", "Time in tensor-parallel communication.")
-    time_data: Number = quantity("s", "Time in data-parallel communication not hidden.")
-    time_pipeline: Number = quantity("s", "Time in sends between pipeline stages.")
-    time_bubble: Number = quantity("s", "Time that a stage idles while the pipeline fills.")
+    step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)
+    throughput: Number = quantity(
+        "sequence/s", "Sequences trained on a second.", better="higher", headline=True
+    )
+    memory: Number = quantity(
+        "B",
+        "Memory that the fullest accelerator needs.",
+        resource="capacity",
+        label="memory of one accelerator",
+    )
+    memory_weights: Number = quantity("B", "Memory of weights.", part_of="memory", words="weights")
+    memory_gradients: Number = quantity(
+        "B", "Memory of weight gradients.", part_of="memory", words="gradients"
+    )
+    memory_optimizer: Number = quantity(
+        "B", "Memory of optimizer state.", part_of="memory", words="optimizer state"
+    )
+    memory_activations: Number = quantity(
+        "B", "Memory of activations kept for backward.", part_of="memory", words="activations"
+    )
+    time_compute: Number = quantity(
+        "s",
+        "Time in arithmetic, launches included.",
+        part_of="step_time",
+        symbol="compute",
+        words="arithmetic and launches",
+        label="compute",
+    )
+    time_memory: Number = quantity(
+        "s",
+        "Time in HBM traffic that arithmetic does not hide.",
+        part_of="step_time",
+        symbol="hbm",
+        words="HBM bandwidth",
+        label="HBM",
+    )
+    time_tensor: Number = quantity(
+        "s",
+        "Time in tensor-parallel communication.",
+        part_of="step_time",
+        symbol="tensor",
+        words="tensor-parallel communication",
+        label="tensor links",
+    )
+    time_data: Number = quantity(
+        "s",
+        "Time in data-parallel communication not hidden.",
+        part_of="step_time",
+        symbol="data",
+        words="data-parallel communication",
+        label="data links",
+    )
+    time_pipeline: Number = quantity(
+        "s",
+        "Time in sends between pipeline stages.",
+        part_of="step_time",
+        symbol="sends",
+        words="sends between stages",
+        label="stage sends",
+    )
+    time_bubble: Number = quantity(
+        "s",
+        "Time that a stage idles while the pipeline fills.",
+        part_of="step_time",
+        symbol="bubble",
+        words="the pipeline bubble",
+        label="bubble",
+    )
     flops: Number = quantity("FLOP", "Arithmetic of one accelerator in one step.")
     mfu: Number = quantity(
         "1", "Model FLOP utilisation: matrix FLOP the model needs over peak.", better="higher"
     )
-    training_days: Number = quantity("day", "Time of the whole training.")
+    training_days: Number = quantity("day", "Time of the whole training.", label="days of training")
     tokens_per_second: Number = quantity(
         "token/s", "Tokens trained on a second by one accelerator.", better="higher"
     )

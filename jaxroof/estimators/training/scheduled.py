@@ -46,7 +46,7 @@ class ScheduledStep:
     gradients, optimizer state and activations to the memory.
     """
 
-    step_time: Number = quantity("s", "Time of one optimizer step.")
+    step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)
     throughput: Number = quantity("sequence/s", "Sequences trained on a second.", better="higher")
     busy_time: Number = quantity("s", "Time in visits, and in sends that keep the device.")
     bubble_time: Number = quantity("s", "Time that the device idles.")

@@ -9,9 +9,9 @@ from jaxroof import named
 from jaxroof.estimator import Estimator, reads
 from jaxroof.estimators.training.block import Block, block
 from jaxroof.estimators.training.inputs import Inputs, Plan
-from jaxroof.estimators.training.legality import RULES, VERDICTS
+from jaxroof.estimators.training.legality import RULES, VERDICTS, lacked
 from jaxroof.estimators.training.operations import operations, stage_send
-from jaxroof.estimators.training.plans import PLACED, placements, plans
+from jaxroof.estimators.training.plans import GROUPS, placements, plans
 from jaxroof.estimators.training.recipe import Recipe, Split
 from jaxroof.estimators.training.report import Report
 from jaxroof.formulas import collectives, schedule
@@ -267,8 +267,9 @@ training = Estimator(
     need="memory",
     limit=memory_limit,
     products={"gpus": ("data", "tensor", "context", "pipeline")},
-    placement=PLACED,
+    placement=tuple(f"fast_{field}" for field in GROUPS),
     placements=placements,
+    unused=lambda recipe: lacked(recipe.split.value),
     names={"model": named.model_with_choices, "system": named.system},
     example=example,
 )

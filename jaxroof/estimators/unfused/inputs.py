@@ -13,9 +13,13 @@ from jaxroof.records import Number, quantity, record
 class Plan:
     """How one layer is split over accelerators; what does not divide is dropped."""
 
-    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, default=1.0)
+    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, default=1.0, symbol="tp")
     sequence: Number = quantity(
-        "1", "Sequence-parallel degree, of the variant that has one.", whole=True, default=1.0
+        "1",
+        "Sequence-parallel degree, of the variant that has one.",
+        whole=True,
+        default=1.0,
+        symbol="sp",
     )
 
 

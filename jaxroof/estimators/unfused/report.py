@@ -92,7 +92,7 @@ class Report:
     attention_links_share: Number = quantity(
         "1", "Attention: share of the forward time in communication."
     )
-    step_time: Number = quantity("s", "Time of all layers, forward and backward.")
+    step_time: Number = quantity("s", "Time of all layers, forward and backward.", headline=True)
     throughput: Number = quantity("sequence/s", "Sequences done in a second.", better="higher")
     flops: Number = quantity("FLOP", "Arithmetic of one accelerator, forward and backward.")
     memory: Number = quantity("B", "Memory of weights, their gradients and what is kept.")

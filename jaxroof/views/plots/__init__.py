@@ -14,7 +14,10 @@ from jaxroof.engine.atomic import replacing
 from jaxroof.engine.locks import Path
 from jaxroof.engine.store import placeable
 from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.views.metadata import objective_of, parts_of
+from jaxroof.views.plans import split_fields
 from jaxroof.views.roofs import is_roofline
+from jaxroof.views.styles import is_parallel
 
 try:
     from matplotlib.figure import Figure
@@ -26,10 +29,11 @@ try:
     from jaxroof.views.plots.collectives import collectives_against_measured
     from jaxroof.views.plots.compare import comparison
     from jaxroof.views.plots.design import design
+    from jaxroof.views.plots.every_plan import every_plan
     from jaxroof.views.plots.frontier import frontier
     from jaxroof.views.plots.isolated import isolated_scaling
     from jaxroof.views.plots.layers import layer_bars
-    from jaxroof.views.plots.maps import machine_map
+    from jaxroof.views.plots.maps import machine_map, mapped
     from jaxroof.views.plots.measured import simulated_real
     from jaxroof.views.plots.memory import memory_throughput
     from jaxroof.views.plots.ratios import speedup
@@ -60,6 +64,7 @@ __all__ = [
     "design",
     "draw",
     "drawable",
+    "every_plan",
     "frontier",
     "isolated_scaling",
     "layer_bars",
@@ -107,6 +112,7 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "binds": binds,
     "design": design,
     "bands": bands,
+    "every_plan": every_plan,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
     ".png": {},
@@ -137,7 +143,7 @@ def _kind(data: xr.Dataset) -> str:
         "event": "timeline",
     }
     if data.attrs.get("answer") == "plans":
-        return "throughput_by_split"
+        return "throughput_by_split" if is_parallel(data) else "every_plan"
     for dim, kind in shown.items():
         if dim in data.sizes:
             return kind
@@ -155,12 +161,13 @@ def _kind(data: xr.Dataset) -> str:
     kept = best(data)
     dims = set(map(str, kept.sizes))
     numbers = dims - {*named(kept), "gpus"}
-    if "time_compute" in data and dims <= set(named(kept)):
+    planned = bool(split_fields(kept)) or bool(parts_of(kept, objective_of(kept)))
+    if planned and dims <= set(named(kept)):
         return "comparison"
-    if "time_compute" in data and (dims == {"gpus"} or (len(dims) == 1 and numbers)):
+    if planned and (dims == {"gpus"} or (len(dims) == 1 and numbers)):
         return "plans_and_time"
-    mapped = len(numbers) == 2 or (len(numbers) == 1 and "gpus" in dims)
-    if mapped and "training_days" in data:
+    over_two = len(numbers) == 2 or (len(numbers) == 1 and "gpus" in dims)
+    if over_two and planned and mapped(kept) in kept:
         return "machine_map"
     if "gpus" in dims and not numbers and "training_days" in data:
         return "training_days"

@@ -9,27 +9,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
 from jaxroof.errors import refusal
+from jaxroof.views.metadata import (
+    head_of,
+    label_of,
+    need_of,
+    objective_of,
+    optional,
+    roles,
+    unit_of,
+    unused,
+    words_of,
+)
 from jaxroof.views.plots import choose, style
 
-DEGREES = {  # of a plan: words, colour
-    "microbatches": ("microbatches", style.GREY),
-    "tensor": ("tensor", style.VERMILION),
-    "context": ("context", style.PURPLE),
-    "data": ("data", style.GREEN),
-    "pipeline": ("pipeline", style.BLUE),
-}
-SHORT = {  # of a configuration's tick
-    "pipeline": "pp",
-    "data": "dp",
-    "tensor": "tp",
-    "context": "cp",
-    "microbatch": "mb",
-    "panels": "panels",
-    "fast_data": "fast dp",
-    "fast_tensor": "fast tp",
-    "fast_context": "fast cp",
-    "fast_pipeline": "fast pp",
-}
+Degrees = dict[str, tuple[str, str, np.ndarray]]  # by field: words, colour, a value a point
 LEAST_SHARE = 1.0  # per cent: smaller shares are not written
 CRAMPED = 2.6  # per cent: smaller shares are written beside their bar
 CLEAR = 4.6  # per cent between a share and the mark of the step time
@@ -48,7 +41,8 @@ def plans_and_time(data: xr.Dataset) -> Figure:
     """
     picture = "plans_and_time"
     kept = choose.best(data)
-    choose.needs(kept, picture, ("step_time", "memory", *style.PARTS))
+    aim, need = objective_of(kept), need_of(kept)
+    choose.needs(kept, picture, [aim, *([need] if need else [])])
     dim = "gpus" if "gpus" in kept.sizes else next(map(str, kept.sizes), "")
     choose.only(kept, picture, (dim,))
     kept = kept if dim else kept.expand_dims("point")
@@ -56,13 +50,13 @@ def plans_and_time(data: xr.Dataset) -> Figure:
     if kept.sizes[dim] > MOST:
         many = f"shows {MOST} points at most; the data have {kept.sizes[dim]:,} along {dim!r}."
         raise refusal(picture, many)
-    kept, below = _trimmed(kept, dim)
+    kept, below = _trimmed(kept, dim, aim)
     degrees = _degrees(kept, picture, dim)
     made = style.figure(choose.title(data, "Plans and where their time goes"), 9.0)
     upper, lower = made.subplots(2, 1, sharex=True, height_ratios=(1.0, 1.15))
     _plans(upper, kept, dim, degrees)
-    _shares(lower, kept, dim)
-    refused = _refused(kept, dim)
+    _shares(lower, kept, dim, aim)
+    refused = _refused(kept, dim, aim)
     _unfit(upper, refused, below, named=True)
     _unfit(lower, refused, below, named=False)
     ticks = [_tick(kept, dim, i) for i in range(kept.sizes[dim])]
@@ -73,62 +67,86 @@ def plans_and_time(data: xr.Dataset) -> Figure:
     return made
 
 
-def _degrees(data: xr.Dataset, picture: str, dim: str) -> dict[str, np.ndarray]:
-    """Return the degrees of every plan along the dimension; context where it is used."""
-    found = {}
-    for name in ("data", "tensor", "context", "pipeline", "microbatch", "global_batch"):
-        value = choose.field(data, name)
-        if value is None:
-            choose.needs(data, picture, () if name == "context" else (name,))
+def _degrees(data: xr.Dataset, picture: str, dim: str) -> Degrees:
+    """Return the split of every plan along the dimension, without degrees that none has.
+
+    A microbatch stands as the number of them, which is a degree as the others are.
+    """
+    known = roles(data)["split"]
+    values = {name: value for name in known if (value := _along(data, name, dim)) is not None}
+    choose.needs(data, picture, () if values else known[:1])
+    batch, replicas = (_along(data, name, dim) for name in ("global_batch", "data"))
+    fits = next(iter(values.values())) > 0
+    found: Degrees = {}
+    for name, colour in zip(known, itertools.cycle(style.DEGREES), strict=False):
+        value, words = values.get(name), label_of(data, name)
+        if value is None or name in unused(data):
             continue
-        found[name] = np.broadcast_to(value.values, data.sizes[dim]).astype(np.float64)
-    fits = found["tensor"] > 0
-    whole = {name: np.where(fits, values, np.nan) for name, values in found.items()}
-    whole["microbatches"] = whole["global_batch"] / (whole["data"] * whole["microbatch"])
-    if "context" in whole and np.nanmax(whole["context"], initial=1.0) <= 1.0:
-        del whole["context"]
-    return {name: whole[name] for name in DEGREES if name in whole}
+        if name == "microbatch" and batch is not None and replicas is not None:
+            value, words = batch / (replicas * value), "microbatches"
+        value = np.where(fits, value, np.nan)
+        if np.nanmax(value, initial=1.0) > 1.0 or not optional(data, name):
+            found[name] = words, colour, value
+    return found
 
 
-def _plans(axes: Axes, data: xr.Dataset, dim: str, degrees: dict[str, np.ndarray]) -> None:
+def _along(data: xr.Dataset, name: str, dim: str) -> np.ndarray | None:
+    """Return a number of the plan or of the inputs along the dimension, None where it is not."""
+    value = choose.field(data, name)
+    if value is None:
+        return None
+    return np.broadcast_to(value.values, data.sizes[dim]).astype(np.float64)
+
+
+def _plans(axes: Axes, data: xr.Dataset, dim: str, degrees: Degrees) -> None:
     places, width = np.arange(data.sizes[dim]), 0.8 / len(degrees)
-    for i, (name, values) in enumerate(degrees.items()):
-        words, colour = DEGREES[name]
+    for i, (words, colour, values) in enumerate(degrees.values()):
         left = places - 0.4 + (i + 0.5) * width
         # a degree of 1 would have no height on this axis
         axes.bar(left, values - 0.5, width, bottom=0.5, color=colour, label=words)
-    most = max(float(np.nanmax(values, initial=2.0)) for values in degrees.values())
+    most = max(float(np.nanmax(values, initial=2.0)) for *_, values in degrees.values())
     style.powers_of_two(axes.yaxis, 1.0, most, labels=9)
-    axes.set(ylim=(0.5, most * 3), xlim=(-0.6, len(places) - 0.4), ylabel="degree, microbatches")
+    counted = "degree, microbatches" if "microbatch" in degrees else "plan"
+    axes.set(ylim=(0.5, most * 3), xlim=(-0.6, len(places) - 0.4), ylabel=counted)
+    style.grid(axes, "y")
+    _legend(axes, _needs(axes, data, places) if need_of(data) else axes)
+
+
+def _needs(axes: Axes, data: xr.Dataset, places: np.ndarray) -> Axes:
+    """Draw what the plans need and what there is of it on an axis of its own; return that."""
+    need, limit = need_of(data), choose.capacity(data)
+    values = np.broadcast_to(data[need].values, places.shape)
+    shown = values if limit is None else limit.values
+    scale, unit = style.human(shown, unit_of(data, need))
     twin = axes.twinx()
-    memory = data.memory.values / 1e9
-    twin.plot(places, memory, "--o", color="black", markersize=4, label="memory")
-    top = float(np.nanmax(memory, initial=1.0))
-    limit = choose.capacity(data)
+    twin.plot(
+        places, values / scale, "--o", color="black", markersize=4, label=words_of(data, need)
+    )
+    top = float(np.nanmax(values / scale, initial=1.0))
     if limit is not None:
-        held = np.broadcast_to(limit.values / 1e9, places.shape)
+        held = np.broadcast_to(limit.values / scale, places.shape)
         edges = np.repeat(np.append(places - 0.5, places[-1] + 0.5), 2)[1:-1]
         twin.plot(edges, np.repeat(held, 2), color=style.BLACK, linewidth=1, label="capacity")
         top = max(top, float(held.max()))
-    twin.set(ylim=(0, 1.2 * top), ylabel="memory of one accelerator [GB]")
-    style.grid(axes, "y")
-    _legend(axes, twin)
+    twin.set(ylim=(0, 1.2 * top), ylabel=style.with_unit(label_of(data, need), unit))
+    return twin
 
 
-def _shares(axes: Axes, data: xr.Dataset, dim: str) -> None:
+def _shares(axes: Axes, data: xr.Dataset, dim: str, aim: str) -> None:
     places = np.arange(data.sizes[dim])
-    step = data.step_time.values
-    axes.set(ylim=(0, TOP), ylabel="share of the step time")
+    step, words_of_aim = data[aim].values, label_of(data, aim)
+    axes.set(ylim=(0, TOP), ylabel=f"share of the {words_of_aim}")
     axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
     twin = axes.twinx()
     twin.plot(places, step, "-D", color="white", markersize=7, linewidth=4)
-    twin.plot(places, step, "-D", color="black", markersize=4, linewidth=1.4, label="step time")
+    twin.plot(places, step, "-D", color="black", markersize=4, linewidth=1.4, label=words_of_aim)
     held = step[np.isfinite(step)] if np.isfinite(step).any() else np.ones(1)
-    _log2_seconds(twin, float(held.min()), float(held.max()))
+    _log2_scale(twin, float(held.min()), float(held.max()))
+    twin.set_ylabel(style.with_unit(words_of_aim, unit_of(data, aim).strip("1")))
     low, high = np.log2(twin.get_ylim())
     marks = TOP * (np.log2(step) - low) / (high - low)
     start, beside = np.zeros(len(places)), np.full(len(places), -np.inf)
-    for name, (words, colour) in style.PARTS.items():
+    for name, (words, colour) in style.parts(data, aim).items():
         share = 100.0 * np.broadcast_to(data[name].values, step.shape) / step
         axes.bar(places, share, 0.6, bottom=start, color=colour, label=words)
         for i in np.flatnonzero(share > LEAST_SHARE):
@@ -153,7 +171,7 @@ def _shares(axes: Axes, data: xr.Dataset, dim: str) -> None:
 def _legend(axes: Axes, twin: Axes) -> None:
     """Put one legend of both axes above them."""
     handles, words = axes.get_legend_handles_labels()
-    more, said = twin.get_legend_handles_labels()
+    more, said = twin.get_legend_handles_labels() if twin is not axes else ([], [])
     above = (0.5, 1.0)
     axes.legend(
         [*handles, *more], [*words, *said], loc="lower center", bbox_to_anchor=above, ncols=7
@@ -171,19 +189,19 @@ def _inside(start: float, share: float, mark: float) -> float | None:
     return moved if start + CRAMPED / 2 <= moved <= start + share - CRAMPED / 2 else None
 
 
-def _log2_seconds(axes: Axes, least: float, most: float) -> None:
+def _log2_scale(axes: Axes, least: float, most: float) -> None:
     low, high = np.floor(np.log2(least)), np.ceil(np.log2(most))
     axes.set_yscale("log", base=2)
-    axes.set(ylim=(2.0**low / 1.2, 2.0**high * 1.2), ylabel="step time [s]")
+    axes.set_ylim(2.0**low / 1.2, 2.0**high * 1.2)
     ticks = 2.0 ** np.arange(low, high + 1)
     axes.yaxis.set_major_locator(FixedLocator(ticks.tolist()))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(style.count))
 
 
-def _trimmed(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, str]:
+def _trimmed(data: xr.Dataset, dim: str, aim: str) -> tuple[xr.Dataset, str]:
     """Return the data without most sizes below the first that fits, and how to name the rest."""
-    fits = np.isfinite(data.step_time.values)
+    fits = np.isfinite(data[aim].values)
     if dim != "gpus" or fits.all() or not fits.any():
         return data, ""
     first = int(fits.argmax())
@@ -191,7 +209,7 @@ def _trimmed(data: xr.Dataset, dim: str) -> tuple[xr.Dataset, str]:
     return data.isel(gpus=slice(max(0, first - KEPT), None)), below
 
 
-def _refused(data: xr.Dataset, dim: str) -> list[str]:
+def _refused(data: xr.Dataset, dim: str, aim: str) -> list[str]:
     """Return why each point has no plan, or one that cannot run; nothing where it can."""
     count = data.sizes[dim]
     if "feasible" not in data:
@@ -200,12 +218,14 @@ def _refused(data: xr.Dataset, dim: str) -> list[str]:
     def each(values: xr.DataArray) -> np.ndarray:
         return np.broadcast_to(values.values, count)
 
-    limit = choose.capacity(data)
-    full = data.memory > (np.inf if limit is None else limit)
-    if "memory_fits" in data:
-        full = ~data.memory_fits.astype(bool)
+    limit, need = choose.capacity(data), need_of(data)
+    full = (
+        data[need] > (np.inf if limit is None else limit) if need else ~data.feasible.astype(bool)
+    )
+    if f"{need}_fits" in data:
+        full = ~data[f"{need}_fits"].astype(bool)
     words = np.where(each(full), "does not fit", "not legal")
-    words = np.where(np.isfinite(each(data.step_time)), words, NOTHING)
+    words = np.where(np.isfinite(each(data[aim])), words, NOTHING)
     return [str(word) for word in np.where(each(data.feasible.astype(bool)), "", words)]
 
 
@@ -234,5 +254,6 @@ def _tick(data: xr.Dataset, dim: str, index: int) -> str:
             choose.amount(float(value), unit) if number and unit not in ("1", "sequence") else ""
         )
         words = words or (style.count(float(value)) if number else str(value))
-        said.append(words if name == dim else f"{SHORT.get(name, name)} {words}")
+        short = head_of(data, name).replace("_", " ")
+        said.append(words if name == dim else f"{short} {words}")
     return "\n".join(said) if said else str(index)

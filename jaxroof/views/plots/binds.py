@@ -13,8 +13,8 @@ from jaxroof.views.plots import choose, style
 from jaxroof.views.plots.fields import readable
 from jaxroof.views.plots.maps import axes_of, frame, mark_systems
 from jaxroof.views.plots.regions import plan_borders
-from jaxroof.views.plots.tornado import COLOURS
-from jaxroof.views.resources import LIMITS, shares
+from jaxroof.views.plots.tornado import colours_of
+from jaxroof.views.resources import resources_of, shares
 
 PICTURE = "binds"
 
@@ -26,13 +26,16 @@ def binds(data: xr.Dataset) -> Figure:
     Real systems are marked. Where nothing fits is hatched.
     Raises: InputError for data that are no such grid.
     """
-    choose.needs(data, PICTURE, ("elasticity", "step_time"), ("parameter",))
+    choose.needs(data, PICTURE, ("elasticity",), ("parameter",))
     if not of_time(data):
         raise refusal(PICTURE, f"of {data.attrs['of']}; expected elasticities of a time")
     kept = choose.best(data)
     grid = kept.drop_dims("parameter")
     x, y, across = axes_of(grid, PICTURE)
-    share = shares(kept.elasticity)
+    known = resources_of(data)
+    if not known.limits:
+        raise refusal(PICTURE, "no parameter stands for a resource; expected a machine's rates")
+    colours, share = colours_of(known), shares(kept.elasticity, known)
     binding = share.fillna(-1.0).argmax("limit").where(share.notnull().all("limit"), -1)
     parts = choose.panels(grid.assign(binding=binding), (across,) if across else ())
     columns = min(2, len(parts))
@@ -41,30 +44,29 @@ def binds(data: xr.Dataset) -> Figure:
     cells = made.subplots(rows, columns, squeeze=False).ravel()
     for axes, (name, part) in zip(cells, parts, strict=False):
         axes.set_title(name, fontsize=10)
-        _map(axes, part, (x, y))
+        _map(axes, part, (x, y), [colours[name] for name in known.limits])
     for spare in cells[len(parts) :]:
         spare.remove()
-    there = [name for i, name in enumerate(LIMITS) if (binding == i).any()]
-    handles = [Patch(color=COLOURS[name], label=LIMITS[name]) for name in there]
+    there = [name for i, name in enumerate(known.limits) if (binding == i).any()]
+    handles = [Patch(color=colours[name], label=known.limits[name]) for name in there]
     title = "takes most of the step (lines: where degrees of the best plan change)"
-    made.legend(handles=handles, loc="outside lower center", ncols=len(LIMITS), title=title)
+    made.legend(handles=handles, loc="outside lower center", ncols=len(known.limits), title=title)
     return made
 
 
-def _map(axes: Axes, part: xr.Dataset, dims: tuple[str, str]) -> None:
+def _map(axes: Axes, part: xr.Dataset, dims: tuple[str, str], shown: list[str]) -> None:
     """Colour one map, and draw where the best plan changes."""
     held = part.binding.transpose(dims[1], dims[0]).values
     frame(axes, part, held < 0, dims)
     (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
-    colours = ListedColormap([COLOURS[name] for name in LIMITS])
     axes.pcolormesh(
         x,
         y,
         np.ma.masked_less(held, 0),
         shading="nearest",
-        cmap=colours,
+        cmap=ListedColormap(shown),
         vmin=-0.5,
-        vmax=len(LIMITS) - 0.5,
+        vmax=len(shown) - 0.5,
         zorder=1,
     )
     axes.set(xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))

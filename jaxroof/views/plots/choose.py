@@ -10,9 +10,10 @@ import xarray as xr
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.named import system
 from jaxroof.units import parse, show
+from jaxroof.views.metadata import filled_paths, need_of, unit_of
 
 REAL = {"A100": "a100-nvs8", "H200": "h200-nvs8", "B200": "b200-nvs8"}  # to compare with
-NAMED = ("model", "split", "system")  # dimensions that may be over names
+NAMED = ("model", "split", "system")  # dimensions over names that come before others
 
 
 def best(data: xr.Dataset) -> xr.Dataset:
@@ -26,11 +27,9 @@ def best(data: xr.Dataset) -> xr.Dataset:
 
 def named(data: xr.Dataset) -> list[str]:
     """Return the dimensions over names; a zipped axis that is called so has no names."""
-    return [
-        dim
-        for dim in NAMED
-        if dim in data.sizes and dim in data.coords and data[dim].dtype.kind not in "if"
-    ]
+    known = [dim for dim in map(str, data.sizes) if dim in data.coords]
+    texts = [dim for dim in known if data[dim].dtype.kind not in "if"]
+    return [*(dim for dim in NAMED if dim in texts), *(dim for dim in texts if dim not in NAMED)]
 
 
 def needs(
@@ -88,23 +87,32 @@ def field(data: xr.Dataset, name: str) -> xr.DataArray | None:
 
 
 def capacity(data: xr.Dataset) -> xr.DataArray | None:
-    """Return the bytes that a plan may fill on the machine of the data, where they tell."""
-    if "memory_limit" in data:
-        return data["memory_limit"]
-    usable = field(data, "hbm_usable")
-    if "system" in data.coords and data.system.ndim == 0:
+    """Return what a plan may need on the machine of the data, where they tell."""
+    need = need_of(data)
+    if f"{need}_limit" in data:
+        return data[f"{need}_limit"]
+    found = [_input(data, path) for path in filled_paths(data)]
+    if not found or found[0] is None:
+        return None
+    limit = xr.DataArray(1.0)
+    for value in found:
+        limit = limit if value is None else limit * value
+    return limit
+
+
+def _input(data: xr.Dataset, path: str) -> xr.DataArray | None:
+    """Return a number of the inputs: on an axis, of a named machine, or as the run was given it."""
+    head, _, leaf = path.rpartition(".")
+    if head in data.coords:
+        if data[head].ndim:
+            return None
         try:
-            machine = system(str(data.system.values))
-        except InputError:
+            return xr.DataArray(float(getattr(system(str(data[head].values)), leaf)))
+        except (InputError, AttributeError):
             return None
-        held = xr.DataArray(float(machine.hbm_capacity))
-        usable = xr.DataArray(float(machine.hbm_usable))
-    else:
-        found = field(data, "hbm_capacity") if "system" not in data.coords else None
-        if found is None:
-            return None
-        held = found
-    return held if usable is None else held * usable
+    if leaf in data.coords and data[leaf].dtype.kind in "if":
+        return data[leaf].astype(np.float64)
+    return xr.DataArray(float(given(data)[path])) if path in given(data) else None
 
 
 def held(data: xr.Dataset, value: xr.DataArray) -> xr.DataArray:
@@ -118,12 +126,13 @@ def reason(point: xr.Dataset) -> str:
     """Return in words why nothing fits at one point."""
     if "reason" in point and int(point.reason) == 2:
         return "no legal plan"
-    least = float(point.memory_least) if "memory_least" in point else np.nan
+    need = need_of(point)
+    least = float(point[f"{need}_least"]) if f"{need}_least" in point else np.nan
     if not np.isfinite(least):
         return "does not fit"
-    limit = capacity(point)
-    of = f" of {amount(float(limit), 'B')}" if limit is not None else ""
-    return f"needs {amount(least, 'B')}{of}"
+    limit, unit = capacity(point), unit_of(point, f"{need}_least")
+    of = f" of {amount(float(limit), unit)}" if limit is not None else ""
+    return f"needs {amount(least, unit)}{of}"
 
 
 def amount(value: float, unit: str) -> str:

@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from jaxroof.views.metadata import headlines, label_of, objective_of, unit_of
 from jaxroof.views.plots import choose, style
 
 MANY = 18  # bars, from which on their numbers stand upright
@@ -21,7 +22,7 @@ def comparison(data: xr.Dataset) -> Figure:
     """
     picture = "comparison"
     kept = choose.best(data)
-    choose.needs(kept, picture, ("step_time", *style.PARTS))
+    choose.needs(kept, picture, (headlines(kept) or [objective_of(kept)])[:1])
     choose.only(kept, picture, choose.named(kept))
     parts = choose.panels(kept, ("model",))
     made = style.figure(choose.title(data, "Step times side by side"), 1.4 + 4.6 * len(parts))
@@ -36,17 +37,19 @@ def comparison(data: xr.Dataset) -> Figure:
 
 def _compare(axes: Axes, part: xr.Dataset) -> None:
     groups = choose.panels(part, ("system",))
+    within = [dim for dim in choose.named(part) if dim not in ("model", "system")]
     rows = [
         (place, words, group, row)
         for place, (group, held) in enumerate(groups)
-        for words, row in choose.panels(held, ("split",))
+        for words, row in choose.panels(held, within)
     ]
     centres = [i + 0.6 * place for i, (place, _, _, _) in enumerate(rows)]
-    times = np.array([float(row.step_time) for _, _, _, row in rows])
+    aim = headlines(part)[0]
+    times = np.array([float(row[aim]) for _, _, _, row in rows])
     fastest = float(np.nanmin(times, initial=np.inf))
     top = float(np.nanmax(times, initial=0.0)) or 1.0
     start = np.zeros(len(rows))
-    for name, (words, colour) in style.PARTS.items():
+    for name, (words, colour) in style.parts(part, aim).items():
         values = np.array([float(row[name]) for _, _, _, row in rows])
         axes.bar(centres, values, 0.8, bottom=start, color=colour, label=words)
         start = start + np.where(np.isfinite(values), values, 0.0)
@@ -63,10 +66,10 @@ def _compare(axes: Axes, part: xr.Dataset) -> None:
         style.note(axes, x, 0.5 * top, choose.reason(row), rotation=90, fontsize=8)
     axes.set(
         ylim=(0, (1.1 if len(rows) <= MANY else 1.18) * top),
-        ylabel="step time [s]",
+        ylabel=style.with_unit(label_of(part, aim), unit_of(part, aim)),
         xlim=(-0.7, centres[-1] + 0.7),
     )
-    plain = "split" not in part.sizes
+    plain = not within
     names = [group if plain else words for _, words, group, _ in rows]
     turned = 0 if len(rows) <= 9 else 60
     axes.set_xticks(centres, names, rotation=turned, ha="right" if turned else "center")

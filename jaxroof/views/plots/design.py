@@ -7,8 +7,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from jaxroof.units import show
-from jaxroof.views.design import amount, dollars, held, leaf, result_of
+from jaxroof.views.design import dollars, held, leaf, result_of
 from jaxroof.views.plots import choose, style
+from jaxroof.views.tables import amount
 
 PICTURE = "design"
 BASE, BEST = style.GREY, style.BLUE

@@ -10,13 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from jaxroof.errors import refusal
+from jaxroof.views.metadata import headlines, label_of, need_of, unit_of
 from jaxroof.views.plots import choose, style, systems
 from jaxroof.views.plots.boxes import Box, extent, shares, touch
 from jaxroof.views.plots.fields import fraction, primary, rank, readable, words_of
 from jaxroof.views.plots.regions import around, plan_borders, white_words
 
 LEVELS = 20  # of the filled contour
-VALUES = {"training_days": "days of training [day]", "step_time": "step time [s]"}
+DAYS = "training_days"  # rather than the time of a step, where both are there
 WIDE = 2.0  # ratio of results from which on the levels are in equal ratios
 DOT = 7.0  # points from the middle of a mark to its edge
 BOLD = 1.1  # how much wider bold letters are
@@ -24,19 +25,21 @@ BOLD = 1.1  # how much wider bold letters are
 
 def machine_map(
     data: xr.Dataset,
-    value: str = "training_days",
+    value: str | None = None,
     at: Mapping[str, Any] | None = None,
     plans: bool = True,
 ) -> Figure:
     """Return a filled contour of a result over two machine axes, real systems marked.
 
+    ``value`` names the result, days of training or the estimator's headline unless said otherwise.
     ``at`` chooses points of further dimensions ({"gpus": 8192}); one that is left makes panels.
-    Where nothing fits is hatched, with the least memory that it takes. ``plans`` draws where the
-    tensor and pipeline degrees of the best plan change.
+    Where nothing fits is hatched, with the least that it takes. ``plans`` draws where the
+    best plan changes.
     Raises: InputError where the data lack the value, or two axes of numbers.
     """
     picture = "machine_map"
     kept = choose.best(choose.pick(data, at, f"{picture}: at"))
+    value = value or mapped(kept)
     choose.needs(kept, picture, (value,))
     x, y, across = axes_of(kept, picture)
     parts = choose.panels(kept, (across,) if across else ())
@@ -52,16 +55,21 @@ def machine_map(
         filled = _map(axes, part, part[value], (x, y), (least, most))
         drawn = filled or drawn
         marks = mark_systems(axes, part, x, y)
-        if filled is not None and plans and {"tensor", "pipeline"} <= set(part.data_vars):
+        if filled is not None and plans:
             plan_borders(axes, part, (x, y), marks)
     for spare in cells[len(parts) :]:
         spare.remove()
     if drawn is not None:
         unit = kept[value].attrs.get("units", "1")
-        words = VALUES.get(value, style.with_unit(value.replace("_", " "), unit.strip("1")))
+        words = style.with_unit(label_of(kept, value), unit.strip("1"))
         bar = made.colorbar(drawn, ax=list(cells[: len(parts)]), label=words, fraction=0.05)
         bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:.3g}")
     return made
+
+
+def mapped(data: xr.Dataset) -> str:
+    """Return the result that a map shows: days of training, or what is printed before others."""
+    return DAYS if DAYS in data else next(iter(headlines(data)), "")
 
 
 def axes_of(data: xr.Dataset, picture: str) -> tuple[str, str, str]:
@@ -161,11 +169,12 @@ def _apart(places: np.ndarray, least: float) -> list[int]:
 def _name_unfit(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]) -> None:
     """Write in the hatched part what the leanest plan there would need."""
     words = "nothing fits"
-    if "memory_least" in part:
+    name = f"{need_of(part)}_least"
+    if name in part:
         none = xr.DataArray(unfit, dims=(dims[1], dims[0]))
-        needs = part.memory_least.where(none).min()
+        needs = part[name].where(none).min()
         if np.isfinite(float(needs)):
-            words += f": needs {choose.amount(float(needs), 'B')}"
+            words += f": needs {choose.amount(float(needs), unit_of(part, name))}"
     columns, rows = np.flatnonzero(unfit.any(axis=0)), np.flatnonzero(unfit.any(axis=1))
     (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
     left, right = fraction(axes, "x", x[columns[[0, -1]]])

@@ -9,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 
+from jaxroof.views.metadata import optional, telling_fields, words_of
+from jaxroof.views.plans import split_fields
 from jaxroof.views.plots.boxes import Box, extent, touch
 from jaxroof.views.plots.fields import fraction, readable
 
-DEGREES = {"tensor": "tp", "context": "cp", "pipeline": "pp"}  # that a plan is told by
 REGION = 0.025  # share of a map that a plan's region must have to be named
 SIZE = 8.0  # points of a name
 EDGE = "#333333"  # around white words
@@ -24,8 +25,11 @@ def plan_borders(axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Seq
     ``marks`` are the boxes of what is drawn already.
     """
     (right, _), (up, _) = readable(part, dims[0]), readable(part, dims[1])
-    names = [name for name in DEGREES if name in part.data_vars]
-    whole = [part[n].broadcast_like(part.step_time).transpose(dims[1], dims[0]) for n in names]
+    names = telling_fields(part, split_fields(part))
+    if not names:
+        return
+    _, *found = xr.broadcast(part[[*dims]], part[names])
+    whole = [found[0][name].transpose(dims[1], dims[0]) for name in names]
     degrees = np.stack([field.values.astype(np.int64) for field in whole], axis=-1)
     plans, inverse = np.unique(degrees.reshape(-1, len(names)), axis=0, return_inverse=True)
     plan = inverse.reshape(degrees.shape[:2])
@@ -43,7 +47,8 @@ def plan_borders(axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Seq
         mine = plan == each
         if (own > 0).all() and mine.sum() >= REGION * plan.size:
             held = zip(names, own, strict=True)
-            words = " ".join(f"{DEGREES[n]} {k}" for n, k in held if n != "context" or k > 1)
+            told = [(n, k) for n, k in held if k > 1 or not optional(part, n)]
+            words = " ".join(f"{words_of(part, n)} {k}" for n, k in told)
             _name(axes, words, mine, (right, up), taken)
 
 

@@ -8,15 +8,16 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from jaxroof.errors import refusal
-from jaxroof.views.plans import DEGREES
+from jaxroof.views.metadata import label_of, objective_of, unit_of
+from jaxroof.views.metadata import words_of as called_of
+from jaxroof.views.plans import split_fields
 from jaxroof.views.plots import choose, style
 from jaxroof.views.plots.fields import words_of
-from jaxroof.views.resources import FACTORS
+from jaxroof.views.resources import CAPACITY, resources_of
 
 PICTURE = "response"
 MOST = 6  # parameters: those that do the most
 ACROSS = 3  # panels of a row
-TOLD = ("data", "tensor", "context", "pipeline")  # that a plan is told by
 LEAST = 1e-3  # of today's time: a parameter that changes less has no panel
 NARROW = 3.0  # times the least that a panel shows: up to there no powers of ten
 HIGH = 6.0  # times today's time that a panel shows
@@ -28,13 +29,14 @@ def response(data: xr.Dataset) -> Figure:
     Dots are where another plan takes over. Raises: InputError for data that are no response.
     """
     choose.needs(data, PICTURE, dims=("parameter", "factor"))
-    name = str(data.attrs.get("objective", "step_time"))
+    name, known = objective_of(data), resources_of(data)
     choose.needs(data, PICTURE, (name, f"{name}_kept", "switch_factor"))
     choose.only(data, PICTURE, ("parameter", "factor", "switch"))
     ratio = data[name] / data[name].sel(factor=1.0)
     moves = (ratio.max("factor") - ratio.min("factor")).values
     # what multiplies a rate says what the rate says
-    own = [str(path) not in FACTORS for path in data.parameter.values]
+    again = {p for p, what in known.of.items() if p not in known.signs and what != CAPACITY}
+    own = [str(path) not in again for path in data.parameter.values]
     shown = [int(i) for i in np.argsort(-moves) if moves[i] > LEAST and own[i]][:MOST]
     if not shown:
         raise refusal(PICTURE, "the data have no parameter that changes anything")
@@ -53,7 +55,7 @@ def response(data: xr.Dataset) -> Figure:
             continue
         _panel(axes, data.isel(parameter=shown[place]), name)
         if place % ACROSS == 0:
-            axes.set_ylabel(f"{words_of(name)}, times today's")
+            axes.set_ylabel(f"{label_of(data, name)}, times today's")
     low, high = panels[0, 0].get_ylim()  # of all panels
     low, high = panels[0, 0].set_ylim(max(low, 1.0 / HIGH), min(high, HIGH))
     axis = panels[0, 0].yaxis
@@ -93,17 +95,20 @@ def _panel(axes: Axes, row: xr.Dataset, name: str) -> None:
     axes.set_title(words_of(str(row.parameter.values).rpartition(".")[2]), fontsize=10)
     axes.set_xlabel("times today's")
     ends = row[name].values[[0, -1]]
-    _name(axes, mine, name, today, bool(ends[0] > ends[1]))
+    _name(axes, row, mine, name, today, bool(ends[0] > ends[1]))
 
 
-def _name(axes: Axes, mine: xr.Dataset, name: str, today: float, falls: bool) -> None:
+def _name(
+    axes: Axes, row: xr.Dataset, mine: xr.Dataset, name: str, today: float, falls: bool
+) -> None:
     """Name the plan that is next in each direction, in the corners that the lines leave free."""
     for more in (True, False):
         side = np.flatnonzero((mine.switch_factor.values > 1.0) == more)
         if not len(side):
             continue
         one = mine.isel(switch=side[np.argmin(mine.switch_order.values[side])])
-        held = {DEGREES[f]: int(one[f"switch_{f}"]) for f in TOLD if f"switch_{f}" in one}
+        fields = [f for f in split_fields(row) if unit_of(row, f) == "1"]
+        held = {called_of(row, f): int(one[f"switch_{f}"]) for f in fields}
         plan = " ".join(f"{short} {n}" for short, n in held.items() if n > 1)
         gain = float(one.switch_gain)
         until = float(one.switch_until)

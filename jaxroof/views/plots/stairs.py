@@ -9,6 +9,17 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from jaxroof.errors import refusal
 from jaxroof.named import system
+from jaxroof.views.metadata import (
+    head_of,
+    label_of,
+    need_of,
+    objective_of,
+    optional,
+    roles,
+    unit_of,
+    words_of,
+)
+from jaxroof.views.plans import split_fields
 from jaxroof.views.plots import choose, style
 from jaxroof.views.plots.boxes import Box, extent, shares, touch
 from jaxroof.views.plots.fields import fraction
@@ -31,8 +42,9 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
     Raises: InputError where the data lack steps or have none, or days are asked for and not there.
     """
     picture = "staircase"
-    choose.needs(data, picture, ("memory", "step_time"), ("step_number",))
-    kept = data.squeeze([d for d, n in data.sizes.items() if n == 1 and d != "step_number"])
+    choose.needs(data, picture, (need_of(data), objective_of(data)), ("step_number",))
+    kept = _readable(data)
+    kept = kept.squeeze([d for d, n in data.sizes.items() if n == 1 and d != "step_number"])
     dims = [str(dim) for dim in kept.sizes if dim != "step_number"]
     if len(dims) > 1:
         choose.only(kept, picture, ("step_number", dims[0]))
@@ -46,7 +58,7 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
         raise refusal(picture, "the data have no stairs: no plan is legal.")
     if len(stairs) > MOST:
         raise refusal(picture, f"shows {MOST} staircases at most; the data have {len(stairs)}.")
-    made = style.figure(choose.title(data, "Step time against memory"), 6.4)
+    made = style.figure(choose.title(data, _title(data)), 6.4)
     axes = made.subplots()
     ends = _limits(kept, axes)
     if days is not None:
@@ -56,7 +68,7 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
         _stairs(axes, points, name, colour, ends[1])
         if len(stairs) <= NAMED:
             _plans(axes, points, taken)
-    axes.set(xlabel="memory of one accelerator [GB]", ylabel="step time [s]")
+    axes.set(xlabel=_axis_words(kept)[0], ylabel=_axis_words(kept)[1])
     style.grid(axes)
     if len(stairs) > 1:
         longest = max(len(name) for name, _ in stairs)
@@ -82,16 +94,46 @@ def _each(part: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
 
 def _points(part: xr.Dataset) -> xr.Dataset:
     """Return the steps of one staircase in the order of their memory."""
-    held = np.isfinite(part.step_time.values) & np.isfinite(part.memory.values)
-    return part.isel(step_number=np.flatnonzero(held)).sortby("memory")
+    need = need_of(part)
+    held = np.isfinite(part[objective_of(part)].values) & np.isfinite(part[need].values)
+    return part.isel(step_number=np.flatnonzero(held)).sortby(need)
+
+
+def _readable(data: xr.Dataset) -> xr.Dataset:
+    """Return the data with what plans need, and what there is of it, in units a person reads."""
+    need, limit = need_of(data), choose.capacity(data)
+    shown = data[need] if limit is None else limit
+    scale, unit = style.human(shown.values, unit_of(data, need))
+    about = {"units": unit or "1"}
+    found = data.assign({need: (data[need] / scale).assign_attrs(data[need].attrs | about)})
+    if limit is None:
+        return found
+    return found.assign({f"{need}_limit": (limit / scale).assign_attrs(about | {"scale": scale})})
+
+
+def _title(data: xr.Dataset) -> str:
+    """Return what the picture is called where the data have no title."""
+    aim, need = words_of(data, objective_of(data)), words_of(data, need_of(data))
+    return f"{aim[0].upper()}{aim[1:]} against {need}"
+
+
+def _axis_words(data: xr.Dataset) -> tuple[str, str]:
+    """Return what stands on the two axes."""
+    need, aim = need_of(data), objective_of(data)
+    unit = unit_of(data, need)
+    across = style.with_unit(label_of(data, need), unit.strip("1"))
+    return across, style.with_unit(label_of(data, aim), unit_of(data, aim).strip("1"))
 
 
 def _limits(data: xr.Dataset, axes: Axes) -> tuple[float, float]:
     """Set the axes to the steps and the machine searched, with room for names; return x's ends."""
-    memory = data.memory.values[np.isfinite(data.memory.values)] / 1e9
-    times = data.step_time.values[np.isfinite(data.step_time.values)]
+    memory, times = data[need_of(data)].values, data[objective_of(data)].values
+    memory, times = memory[np.isfinite(memory)], times[np.isfinite(times)]
     limit = choose.capacity(data)
-    most = [memory.max(initial=1.0), *([] if limit is None else [float(limit.max()) / 1e9])]
+    most = [
+        memory.max(initial=1.0),
+        *([] if limit is None else [float(limit.max())]),
+    ]
     low, high = float(memory.min(initial=most[0])), float(max(most))
     room = 0.06 * (high - low) or 1.0
     ends = (max(0.0, low - room), high + 2.5 * room)
@@ -110,7 +152,7 @@ def _limits(data: xr.Dataset, axes: Axes) -> tuple[float, float]:
 
 
 def _stairs(axes: Axes, points: xr.Dataset, name: str, colour: str, end: float) -> None:
-    memory, times = points.memory.values / 1e9, points.step_time.values
+    memory, times = points[need_of(points)].values, points[objective_of(points)].values
     axes.step(
         np.append(memory, end),
         np.append(times, times[-1]),
@@ -127,7 +169,7 @@ def _plans(axes: Axes, points: xr.Dataset, taken: list[Box]) -> None:
     for i in range(points.sizes["step_number"]):
         point = points.isel(step_number=i)
         words = _plan_words(point)
-        memory, time = float(point.memory) / 1e9, float(point.step_time)
+        memory, time = float(point[need_of(point)]), float(point[objective_of(point)])
         left, low = (
             float(fraction(axes, side, np.array([value]))[0])
             for side, value in (("x", memory), ("y", time))
@@ -156,9 +198,9 @@ def _plans(axes: Axes, points: xr.Dataset, taken: list[Box]) -> None:
 
 def _plan_words(point: xr.Dataset) -> str:
     """Return a plan in a few letters."""
-    names = {"tensor": "tp", "context": "cp", "pipeline": "pp", "data": "dp", "microbatch": "mb"}
-    held = {s: int(point.data_vars[n]) for n, s in names.items() if n in point.data_vars}
-    return " ".join(f"{s} {n}" for s, n in held.items() if s != "cp" or n > 1)
+    held = {name: int(point.data_vars[name]) for name in split_fields(point)}
+    told = [(n, k) for n, k in held.items() if k > 1 or not optional(point, n)]
+    return " ".join(f"{head_of(point, name)} {count}" for name, count in told)
 
 
 def _capacities(
@@ -168,13 +210,15 @@ def _capacities(
 
     Returns: where their names stand.
     """
+    limit, unit = choose.capacity(data), unit_of(data, need_of(data)).strip("1")
     lines: dict[float, list[str]] = {}
-    for words, known in choose.REAL.items():
-        size = float(system(known).hbm_capacity) / 1e9
-        lines.setdefault(size, []).append(f"capacity of the {words}")
-    limit = choose.capacity(data)
+    if limit is not None and "system.hbm_capacity" in roles(data).get("resources", {}):
+        scale = float(limit.attrs["scale"])
+        for words, known in choose.REAL.items():
+            size = float(system(known).hbm_capacity) / scale
+            lines.setdefault(size, []).append(f"capacity of the {words}")
     searched = np.unique(limit.values) if limit is not None else np.array([])
-    own = float(searched[0]) / 1e9 if len(searched) == 1 else None
+    own = float(searched[0]) if len(searched) == 1 else None
     if own is not None:
         real = "" if moved(data) else real_system(machine_of(data))
         shared = [] if real else lines.get(own, [])
@@ -183,7 +227,7 @@ def _capacities(
     for place, said in lines.items():
         if ends[0] < place < ends[1]:
             mine = place == own
-            words = f"{place:.4g} GB ({'; '.join(said)})"
+            words = f"{place:.4g} {unit} ({'; '.join(said)})"
             above = _low(axes, stairs, place)
             axes.axvline(place, color=style.GREY, linestyle="-" if mine else "--", linewidth=1)
             style.note(
@@ -205,7 +249,7 @@ def _capacities(
 
 def _low(axes: Axes, stairs: list[xr.Dataset], place: float) -> bool:
     """Return whether the stairs have come down, at a memory, to the lower half of the picture."""
-    reached = [float(s.step_time.where(s.memory <= 1e9 * place).min()) for s in stairs]
+    reached = [float(s[objective_of(s)].where(s[need_of(s)] <= place).min()) for s in stairs]
     held = [time for time in reached if np.isfinite(time)]
     if not held:
         return False
@@ -216,7 +260,7 @@ def _low(axes: Axes, stairs: list[xr.Dataset], place: float) -> bool:
 def _deadline(axes: Axes, data: xr.Dataset, days: float, picture: str) -> None:
     choose.needs(data, picture, ("training_days",))
     # days are in proportion to step time, whatever the plan
-    ratio = (data.step_time / data.training_days).values
+    ratio = (data[objective_of(data)] / data.training_days).values
     if np.nanmax(ratio) > np.nanmin(ratio) * (1 + ALIKE):
         raise refusal(picture, "days: take another step time on each staircase; draw one of them.")
     step = days * float(np.nanmin(ratio))

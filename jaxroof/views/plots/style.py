@@ -1,11 +1,13 @@
 """What all pictures share: colours, axes in powers of two, units on labels, what does not fit."""
 
 import io
+import itertools
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -13,20 +15,16 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from jaxroof.views.metadata import label_of, parts_of
+
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#7F7F7F"
 # Okabe and Ito 2008: told apart by colour-blind readers
 COLOURS = (VERMILION, GREEN, BLUE, PURPLE, ORANGE, SKY, BLACK, GREY)
 DASHES: tuple[Any, ...] = (":", "--", "-", "-.", (0, (1, 4)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
-PARTS = {  # time parts of a step in the order they are stacked: words, colour
-    "time_compute": ("compute", BLUE),
-    "time_tensor": ("tensor links", VERMILION),
-    "time_bubble": ("bubble", ORANGE),
-    "time_data": ("data links", GREEN),
-    "time_memory": ("HBM", SKY),
-    "time_pipeline": ("stage sends", PURPLE),
-}
+PARTS = (BLUE, SKY, VERMILION, GREEN, PURPLE, ORANGE, GREY)  # of a time, as they are stacked
+DEGREES = (GREEN, VERMILION, PURPLE, BLUE, GREY, ORANGE, SKY)  # fields of a plan, in their order
 UNFIT: dict[str, Any] = {
     "facecolor": "#F2F2F2",
     "edgecolor": "#B0B0B0",
@@ -36,6 +34,13 @@ UNFIT: dict[str, Any] = {
 PREFIXES = {15: "P", 12: "T", 9: "G", 6: "M", 3: "k", 0: ""}
 DOTS = 100  # pixels an inch
 WIDE = 10.0  # inches: 1000 pixels
+
+
+def parts(data: xr.Dataset, whole: str) -> dict[str, tuple[str, str]]:
+    """Return the parts of a result, or where it has none the result itself: words, colour."""
+    names = parts_of(data, whole) or [whole]
+    coloured = zip(names, itertools.cycle(PARTS), strict=False)
+    return {name: (label_of(data, name), colour) for name, colour in coloured}
 
 
 class Picture(Figure):

@@ -9,12 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from jaxroof.errors import refusal
+from jaxroof.views.metadata import label_of, machine_of, objective_of
 from jaxroof.views.plots import choose, style
 from jaxroof.views.plots.fields import words_of
-from jaxroof.views.resources import LIMITS, RESOURCES
+from jaxroof.views.resources import CAPACITY, Resources, resources_of
 
 PICTURE = "tornado"
-COLOURS = {  # of resources, as those of the parts of a step
+COLOURS = {  # of the resources of a system, as those of the parts of a step
     "compute": style.BLUE,
     "hbm": style.SKY,
     "fast_links": style.VERMILION,
@@ -22,7 +23,6 @@ COLOURS = {  # of resources, as those of the parts of a step
     "latency": style.ORANGE,
     "capacity": style.PURPLE,
 }
-WORDS = {**LIMITS, "capacity": "HBM capacity"}
 OTHER = style.GREY  # of what is of none of them
 MOST = 14  # bars
 LEAST = 1e-4  # change below which there is no bar
@@ -63,16 +63,25 @@ def tornado(data: xr.Dataset) -> Figure:
     shown = shown[-MOST:]
     made = style.figure(choose.title(data, "What each parameter does"), 1.9 + 0.36 * len(shown))
     axes = made.subplots()
+    known = resources_of(data)
+    colours = colours_of(known)
     for place, bar in enumerate(shown):
-        _draw(axes, place, bar, shown[-1].longest)
-    _finish(axes, shown)
-    _legend(made, shown, words)
+        _draw(axes, place, bar, shown[-1].longest, colours.get(known.of.get(bar.path, ""), OTHER))
+    _finish(axes, data, shown)
+    _legend(made, shown, words, known)
     return made
+
+
+def colours_of(known: Resources) -> dict[str, str]:
+    """Return the colour of every resource: its own, or the next that none has."""
+    names = [*known.limits, CAPACITY]
+    free = (c for c in style.COLOURS if c not in {COLOURS.get(name) for name in names})
+    return {name: COLOURS.get(name) or next(free, OTHER) for name in names}
 
 
 def _moved(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
     """Return the changes at the ends of a response's span."""
-    name = str(data.attrs.get("objective", "step_time"))
+    name = objective_of(data)
     choose.needs(data, PICTURE, (name, f"{name}_kept"))
     today = data[name].sel(factor=1.0)
     found, kept = (data[n] / today - 1.0 for n in (name, f"{name}_kept"))
@@ -100,8 +109,7 @@ def _slopes(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
     return bars, ("1 % less", "1 % more")
 
 
-def _draw(axes: Axes, place: int, bar: Bar, longest: float) -> None:
-    colour = COLOURS.get(RESOURCES.get(bar.path, ""), OTHER)
+def _draw(axes: Axes, place: int, bar: Bar, longest: float, colour: str) -> None:
     sides = ((bar.less, bar.kept_less, PALE), (bar.more, bar.kept_more, 1.0))
     for change, kept, alpha in sides:
         if np.isfinite(change):
@@ -141,21 +149,26 @@ def _signed(value: float) -> str:
     return f"{value:+,.0f} %" if abs(value) >= 100.0 else f"{value:+.2g} %"
 
 
-def _finish(axes: Axes, shown: list[Bar]) -> None:
-    names = [words_of(bar.path.removeprefix("system.")) for bar in shown]
+def _finish(axes: Axes, data: xr.Dataset, shown: list[Bar]) -> None:
+    names = [words_of(bar.path.removeprefix(f"{machine_of(data)}.")) for bar in shown]
     axes.set_yticks(range(len(shown)), names)
     axes.axvline(0.0, color=style.BLACK, linewidth=0.9, zorder=4)
     axes.margins(x=0.16)
-    axes.set_xlabel("change of the step time [%]: shorter to the left, longer to the right")
+    of = label_of(data, str(data.attrs.get("of") or objective_of(data)))
+    ways = "shorter to the left, longer to the right" if "time" in of else "less to the left"
+    axes.set_xlabel(f"change of the {of} [%]: {ways}")
     style.grid(axes, "x")
 
 
-def _legend(made: Figure, shown: list[Bar], words: tuple[str, str]) -> None:
-    there = {RESOURCES.get(bar.path) for bar in shown}
+def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resources) -> None:
+    there = {known.of.get(bar.path) for bar in shown}
+    every, colours = {**known.limits, CAPACITY: "HBM capacity"}, colours_of(known)
+    if not any(path.endswith("hbm_capacity") for path in known.of):
+        every[CAPACITY] = CAPACITY
     handles = [
-        Patch(color=COLOURS[name], label=said) for name, said in WORDS.items() if name in there
+        Patch(color=colours[name], label=said) for name, said in every.items() if name in there
     ]
-    if not there <= set(WORDS):
+    if not there <= set(every):
         handles.append(Patch(color=OTHER, label="other"))
     handles += [
         Patch(facecolor=style.GREY, label=words[1]),
