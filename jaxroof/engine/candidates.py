@@ -81,7 +81,7 @@ def _listed(estimator: Estimator, recipe: Any, known: Numbers) -> Candidates:
     inputs = known.inputs()
     for path, field, _ in list(leaves(inputs)):
         if not estimator.lists_anew(path):
-            inputs = replace_at(inputs, path, Undeclared(path, field))
+            inputs = replace_at(inputs, path, Undeclared(path, field, type(inputs)))
     found = estimator.candidates(inputs, recipe)
     who = f"{estimator.name or 'estimator'}: candidates"
     if not isinstance(found, Candidates):

@@ -155,11 +155,11 @@ def roles(estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = ()) -
     of the machine each stands for, and the sign of a time's answer to it (0: it multiplies others).
     """
     unused: dict[str, Any] = {"": estimator.unused_fields(recipe)}
-    for axis in (axis for axis in axes if axis.is_choice):
-        unused[axis.name] = {
-            label: estimator.unused_fields(dataclasses.replace(recipe, **{axis.path: member}))
-            for label, member in zip(axis.labels, axis.columns[axis.path], strict=True)
-        }
+    for axis in (axis for axis in axes if axis.choices and axis.labels):
+        for label, *members in zip(axis.labels, *axis.choices.values(), strict=True):
+            chosen = dict(zip(axis.choices, members, strict=True))
+            fields = estimator.unused_fields(dataclasses.replace(recipe, **chosen))
+            unused.setdefault(axis.name, {})[label] = fields
     return {
         "split": [name for name in estimator.plan_fields if name not in estimator.placement],
         "placement": list(estimator.placement),
