@@ -683,6 +683,36 @@ def test_a_damaged_store_of_an_earlier_version_is_mended_or_named(name, old):
         shutil.copytree("sound.zarr", "unfinished.zarr")
 
 
+# ---- A store that is not finished, to others ----------------------------------------------------
+
+
+def test_an_unfinished_store_shows_itself_to_others(jaxroof, monkeypatch):
+    """Plain xarray reads what is missing as missing, and an attribute says that it is."""
+    pathlib.Path("sweep.toml").write_text(SEARCH.replace('["1d", "summa"]', '["1d"]'))
+    stopped(monkeypatch, 1, name="map.zarr", chunk=4)
+    with xr.open_zarr("map.zarr") as elsewhere:
+        assert "run the sweep again" in elsewhere.attrs["unfinished"]
+        missing = elsewhere.isel(hbm_capacity=-1).load()
+    assert not missing.feasible.any()
+    for name in ("step_time", "tensor", "plans_legal", "plans_feasible", "reason"):
+        assert missing[name].isnull().all(), name
+    data = run("map.zarr", chunk=4)
+    assert "unfinished" not in data.attrs
+    assert data.attrs == jr.run("sweep.toml").attrs
+    with xr.open_zarr("map.zarr") as elsewhere:
+        assert "unfinished" not in elsewhere.attrs
+        assert elsewhere.reason.dtype == np.int8
+
+
+def test_a_finished_store_with_a_lost_chunk_shows_itself_until_it_is_mended(ring, monkeypatch):
+    run()
+    (ring / "ring.zarr" / "time" / "3.1").unlink()
+    stopped(monkeypatch, 0)
+    with xr.open_zarr("ring.zarr") as elsewhere:
+        assert "unfinished" in elsewhere.attrs
+        assert elsewhere.time.isnull().sum() == 5
+
+
 # ---- A store from elsewhere ---------------------------------------------------------------------
 
 

@@ -34,6 +34,7 @@ CHUNK = re.compile(r"\d+(\.\d+)*")  # name of a file that holds values
 SUM = "crc32"  # of the plan, or of a line
 # what readers raise for a file that is not theirs (RecursionError is a RuntimeError)
 DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
+UNFINISHED = {"unfinished": "chunks that are missing read as NaN, -1 or false; run the sweep again"}
 ANEW = "use --overwrite to start anew"
 
 
@@ -165,11 +166,16 @@ def settle(
     coordinates: Sequence[str],
     layout: Layout,
     asked: Any,
+    filled: Sequence[str] = (),
 ) -> None:
-    """Say that a store is laid out, with all of its metadata."""
+    """Say that a store is laid out, with all of its metadata.
+
+    ``filled`` are variables that have a fill until the store is finished.
+    """
     root = pathlib.Path(path)
     arrays = [*variables, *coordinates]
     about = [".zgroup", *(f"{name}/{kind}" for name in arrays for kind in ABOUT)]
+    attributes = json.loads((root / ".zattrs").read_bytes())
     files = [file for file in root.rglob("*") if CHUNK.fullmatch(file.name) and file.is_file()]
     found = {
         "format": FORMAT,
@@ -179,7 +185,8 @@ def settle(
         "coordinates": coordinates,
         "files": prints(root, sorted(file.relative_to(root).as_posix() for file in files)),
         "metadata": {name: json.loads((root / name).read_bytes()) for name in about},
-        "attributes": json.loads((root / ".zattrs").read_bytes()),
+        "attributes": {name: text for name, text in attributes.items() if name not in UNFINISHED},
+        "filled": filled,
     }
     with replacing(root / HOME / PLAN, path) as temporary:
         pathlib.Path(temporary).write_text(json.dumps(_summed(found)), encoding="utf-8")

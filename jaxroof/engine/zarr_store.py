@@ -21,6 +21,7 @@ from jaxroof.engine.ledger import (
     ABOUT,
     END,
     HOME,
+    UNFINISHED,
     Layout,
     append,
     held,
@@ -37,6 +38,7 @@ from jaxroof.errors import refusal
 
 PROVEN = 1 << 26  # bytes of a store that is read to the last bit before it is opened
 CONSOLIDATED = ".zmetadata"  # all metadata in one file
+NOTHING = -1  # of a whole number that is not yet there, while a store is unfinished
 
 
 def begin(
@@ -47,17 +49,23 @@ def begin(
 
     chunk = {dim: layout.chunk.get(str(dim), size) for dim, size in first.sizes.items()}
     sizes = {dim: layout.sizes.get(str(dim), size) for dim, size in first.sizes.items()}
+    filled = [
+        str(name)
+        for name, values in first.data_vars.items()
+        if values.dtype.kind == "i" and "_FillValue" not in values.encoding
+    ]
 
     def empty(name: str, variable: xr.Variable) -> xr.Variable:
         shape, cut = ([some[dim] for dim in variable.dims] for some in (sizes, chunk))
         values = da.zeros(shape, dtype=variable.dtype, chunks=cut, name=name)  # named: no hash
-        return xr.Variable(variable.dims, values, variable.attrs, variable.encoding)
+        fill = {"_FillValue": NOTHING} if name in filled else {}
+        return xr.Variable(variable.dims, values, variable.attrs, {**variable.encoding, **fill})
 
     behind = {n: c for n, c in first.coords.items() if not set(c.dims) & set(layout.sizes)}
     whole = xr.Dataset(
         {name: empty(str(name), values.variable) for name, values in first.data_vars.items()},
         {**coordinates.coords, **behind},
-        first.attrs,
+        {**first.attrs, **UNFINISHED},
     )
     fresh = pathlib.Path(path, HOME, "fresh")
     with os_errors(path):
@@ -65,7 +73,7 @@ def begin(
         for made in fresh.iterdir():
             made.rename(pathlib.Path(path, made.name))
         fresh.rmdir()
-        settle(path, *_names(whole), layout, asked)
+        settle(path, *_names(whole), layout, asked, filled)
     reopen(path)
 
 
@@ -134,7 +142,7 @@ def metadata(path: Path) -> dict[str, Any]:
         ".zgroup": {"zarr_format": 2},
         **{name: json.loads(pathlib.Path(path, name).read_bytes()) for name in names},
     }
-    return {**known, ".zattrs": found["attributes"]}
+    return {**known, ".zattrs": {**found["attributes"], **UNFINISHED}}
 
 
 def reopen(path: Path) -> None:
@@ -148,6 +156,8 @@ def end(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> 
     assert found is not None
     kept = {name: text for name, text in found["attributes"].items() if name not in without}
     every[".zattrs"] = {**kept, **attrs}
+    for name in found.get("filled", ()):
+        every[f"{name}/.zarray"] = {**every[f"{name}/.zarray"], "fill_value": None}
     _mend(path, every)
     with os_errors(path):
         files = prints(pathlib.Path(path), [*every, CONSOLIDATED])
