@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import pathlib
+import pickle
 import random
 import re
 import shlex
@@ -17,9 +18,11 @@ import time
 import weakref
 import zipfile
 
+import numcodecs
 import numpy as np
 import pytest
 import xarray as xr
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -714,6 +717,70 @@ def test_a_finished_store_with_a_lost_chunk_shows_itself_until_it_is_mended(ring
 
 
 # ---- A store from elsewhere ---------------------------------------------------------------------
+
+
+class Harm:
+    """What runs code where it is unpickled."""
+
+    def __reduce__(self):
+        return (pathlib.Path("harm").write_text, ("done",))
+
+
+HARMFUL = [  # dtype, filters, compressor, what is said
+    ("|O", [{"id": "vlen-utf8"}, {"id": "pickle"}], None, "dtype '|O' is not accepted"),
+    ("<f8", [{"id": "pickle", "protocol": 5}], None, "codec 'pickle' is not accepted"),
+    ("<f8", [], {"id": "pickle", "protocol": 5}, "codec 'pickle' is not accepted"),
+    ([["a", "<f8"]], [], None, "dtype [['a', '<f8']] is not accepted"),
+    ("|V8", [], None, "dtype '|V8' is not accepted"),
+    ("<f8", [{"id": "json2"}], None, "codec 'json2' is not accepted"),
+]
+
+
+def tampered(root: pathlib.Path, name: str, **changes) -> None:
+    """Change an array so that all of a store agrees with it, sums and all."""
+    about = json.loads((root / name / ".zarray").read_text()) | changes
+    (root / name / "0").write_bytes(pickle.dumps(Harm()))
+    (root / name / ".zarray").write_text(json.dumps(about))
+    whole = json.loads((root / ".zmetadata").read_text())
+    whole["metadata"][f"{name}/.zarray"] = about
+    (root / ".zmetadata").write_text(json.dumps(whole))
+    plan = json.loads((root / ledger.HOME / ledger.PLAN).read_text())
+    plan.pop("crc32", None)
+    plan.get("metadata", {})[f"{name}/.zarray"] = about
+    plan["files"] = ledger.prints(root, plan["files"])
+    (root / ledger.HOME / ledger.PLAN).write_text(json.dumps(plan))
+    files = [*ledger.record(root)[ledger.END]["files"]]
+    ledger.append(root, {"chunk": "end", "files": ledger.prints(root, files), "sums": {}})
+
+
+@pytest.mark.parametrize(("dtype", "filters", "compressor", "said"), HARMFUL)
+def test_an_array_that_could_run_code_is_not_opened(
+    dtype, filters, compressor, said, ring, monkeypatch, jaxroof
+):
+    """As if numcodecs still unpickled whatever a store says."""
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True)
+    monkeypatch.chdir(ring)
+    run()
+    tampered(ring / "ring.zarr", "ranks", dtype=dtype, filters=filters, compressor=compressor)
+    line = f"ring.zarr: ranks/.zarray: {said}"
+    assert outcome(lambda: jr.read("ring.zarr").load()).startswith(line)
+    assert outcome(run).startswith(line)
+    for command in ("plot ring.zarr", f"run sweep.toml -o ring.zarr --chunk {CHUNK}"):
+        code, out, err = jaxroof(command)
+        assert (code, out) == (2, "")
+        assert err.strip().startswith(f"jaxroof: {line}")
+    assert not pathlib.Path("harm").exists()
+    if dtype == "|O":  # it would have done harm
+        with contextlib.suppress(Exception):
+            zarr.open_array("ring.zarr/ranks", mode="r", zarr_format=2)[:]
+        assert pathlib.Path("harm").exists()
+
+
+def test_a_store_of_another_format_beside_ours_is_not_opened(ring, whole):
+    """What zarr finds first is not what was checked."""
+    run()
+    pathlib.Path("ring.zarr", "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    xr.testing.assert_identical(jr.read("ring.zarr"), whole[1])
 
 
 def test_a_store_names_no_file_outside_itself(ring, monkeypatch):

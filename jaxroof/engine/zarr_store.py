@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
@@ -37,6 +38,8 @@ from jaxroof.engine.locks import Path
 from jaxroof.errors import refusal
 
 PROVEN = 1 << 26  # bytes of a store that is read to the last bit before it is opened
+KINDS = re.compile(r"[|<>][biufcSU]\d+")  # of values: flags, numbers and texts of a fixed width
+CODECS = ("crc32", "zstd")
 CONSOLIDATED = ".zmetadata"  # all metadata in one file
 NOTHING = -1  # of a whole number that is not yet there, while a store is unfinished
 
@@ -132,7 +135,10 @@ def put(path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping
 
 
 def metadata(path: Path) -> dict[str, Any]:
-    """Return all metadata of a store that is not finished, by file."""
+    """Return all metadata of a store that is not finished, by file.
+
+    Raises: InputError for arrays of another kind than those that jaxroof writes.
+    """
     found = plan(path)
     assert found is not None
     names = [
@@ -142,6 +148,7 @@ def metadata(path: Path) -> dict[str, Any]:
         ".zgroup": {"zarr_format": 2},
         **{name: json.loads(pathlib.Path(path, name).read_bytes()) for name in names},
     }
+    _accept(path, known)
     return {**known, ".zattrs": {**found["attributes"], **UNFINISHED}}
 
 
@@ -180,6 +187,26 @@ def _mend(path: Path, known: Mapping[str, Any]) -> None:
             pathlib.Path(temporary).write_text(text, encoding="utf-8")
 
 
+def _accept(path: Path, known: Mapping[str, Any]) -> None:
+    """Check, before an array is opened, that it is of a kind that jaxroof writes.
+
+    Others may run code: what a file unpickles is the file's choice.
+    """
+    for name, about in known.items():
+        if not name.endswith(".zarray"):
+            continue
+        kind, where = about.get("dtype"), f"{os.fspath(path)}: {name}"
+        if not (isinstance(kind, str) and KINDS.fullmatch(kind)):
+            what = f"dtype {kind!r} is not accepted; expected numbers, flags or texts of one width"
+            raise refusal(where, what)
+        codecs = [*(about.get("filters") or ()), about.get("compressor")]
+        for codec in filter(None, codecs):
+            identifier = codec.get("id") if isinstance(codec, dict) else codec
+            if identifier not in CODECS:
+                what = f"codec {identifier!r} is not accepted; expected {' or '.join(CODECS)}"
+                raise refusal(where, what)
+
+
 def read(path: Path) -> xr.Dataset:
     """Return a finished store, its variables read when they are used.
 
@@ -202,9 +229,15 @@ def read(path: Path) -> xr.Dataset:
         if wrong is not None:
             said = f"damaged: {wrong} is not as it was written; run the sweep again to mend it"
             raise refusal(os.fspath(path), said)
+    _accept(path, json.loads(pathlib.Path(path, CONSOLIDATED).read_bytes())["metadata"])
     # whole numbers stay whole: -1 is not turned into NaN
     data = xr.open_zarr(
-        os.fspath(path), chunks={}, mask_and_scale=False, decode_times=False, consolidated=True
+        os.fspath(path),
+        chunks={},
+        mask_and_scale=False,
+        decode_times=False,
+        consolidated=True,
+        zarr_format=2,
     )
     for variable in data.variables.values():
         fill = variable.attrs.pop("_FillValue", None)
