@@ -33,6 +33,7 @@ from jaxroof.rows.answer import evaluate_rows
 from jaxroof.rows.cells import Asked, Faults
 from jaxroof.rows.headings import check_complete, columns_of, path_of
 from jaxroof.shell import process
+from jaxroof.views.rows import Verdicts
 
 ROOT = pathlib.Path(__file__).parents[1]
 RING = (ROOT / "docs" / "examples" / "ring.py").read_text(encoding="utf-8")
@@ -174,6 +175,50 @@ def test_a_row_is_what_evaluate_says(tmp_path):
         for name in ("step_time", "memory", "mfu", "feasible", "memory_fits"):
             expected = float(getattr(alone, name))
             np.testing.assert_allclose(float(found[name].iloc[n]), expected, rtol=1e-12, atol=0)
+
+
+REFUSED = """\
+system,system.hbm_capacity [GB],tp,mb
+h200-nvs8,141,8,1
+h200-nvs8,20,8,1
+h200-nvs8,20,7,1
+h200-nvs8,20,8,3
+tpu-v5e,20,8,1
+"""
+
+
+def test_rows_say_how_many_are_feasible_and_what_refused_the_others(jaxroof, tmp_path):
+    """Of those that have an answer: the verdict that refuses most comes first."""
+    (tmp_path / "rows.csv").write_text(REFUSED)
+    shared = {"model": "gpt3", "global_batch": 1024, "dp": 8, "pp": 8}
+    sets = " ".join(f"--set {name}={value}" for name, value in shared.items())
+    said = jaxroof(f"evaluate training rows.csv {sets} --keep-going")
+    assert (said.code, said.err) == (0, "")
+    assert ". 1 of 4 rows is feasible: memory_fits fails at 3, " in said.words
+    assert said.words.endswith(" fails at 1.")
+    found = evaluate_rows("training", pd.read_csv(tmp_path / "rows.csv"), shared, keep_going=True)
+    good = found[found.error == ""]
+    flags = [name for name in good if good[name].map(type).eq(bool).all()]
+    refused = {name: int((~good[name].astype(bool)).sum()) for name in flags if name != "feasible"}
+    assert (found.attrs["answered"], found.attrs["feasible"]) == (4, int(good.feasible.sum()))
+    assert found.attrs["refused"] == {name: count for name, count in refused.items() if count}
+
+
+def test_many_rows_of_which_none_is_feasible_say_what_refused_them(jaxroof, tmp_path):
+    (tmp_path / "rows.csv").write_text("tp,mb\n" + "8,1\n" * 300)
+    line = "evaluate training rows.csv -o out.csv --set model=gpt3 --set system=h200-nvs8"
+    said = jaxroof(f"{line} --set dp=8 --set pp=8 --set system.hbm_capacity='1 GB'")
+    assert said.code == 0
+    assert "0 of 300 rows are feasible: memory_fits fails at 300." in said.words
+
+
+def test_a_flag_that_is_no_verdict_refuses_nothing():
+    verdicts = Verdicts()
+    flags = {"feasible": [True, False], "fits": [True, False], "wall": [False, False]}
+    verdicts.add({name: np.array(flag) for name, flag in flags.items()}, passed=())
+    assert verdicts.attrs == {"answered": 2, "feasible": 1, "refused": {"fits": 1}}
+    assert verdicts.sentence == " 1 of 2 rows is feasible: fits fails at 1."
+    assert Verdicts().sentence == ""
 
 
 @pytest.mark.parametrize("name", ["cluster", "serving", "training_memory"])

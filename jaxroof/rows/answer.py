@@ -24,7 +24,7 @@ from jaxroof.rows.pages import ERROR, Page, apart
 from jaxroof.shell.commands import console, say
 from jaxroof.shell.outputs import tell
 from jaxroof.views.progress import progress_bar
-from jaxroof.views.rows import rows_sentence, rows_table
+from jaxroof.views.rows import Verdicts, rows_sentence, rows_table
 
 Path = str | os.PathLike[str]
 Progress = Callable[[int, int], None]
@@ -38,6 +38,7 @@ class Done:
     rows: int = 0
     passed: int = 0  # over
     first: str = ""  # why the first row was that was passed over
+    verdicts: Verdicts = dataclasses.field(default_factory=Verdicts)
     headings: Sequence[str] = ()
     units: Mapping[str, str] = dataclasses.field(default_factory=dict)
     shown: list[dict[str, Any]] = dataclasses.field(default_factory=list)
@@ -57,6 +58,7 @@ def evaluate_rows(
     Arguments: ``frame``'s columns are dotted paths, names of the catalogue or choices, as in a
     file of rows; ``settings`` and ``more`` are what all rows share; ``keep_going`` tells in a
     column ``error`` which rows have no answer, instead of raising.
+    Returns: the table; ``attrs`` count the ``answered``, the ``feasible`` and the ``refused``.
     Raises: InputError naming the row and the column of what cannot be used.
     """
     here = pathlib.Path.cwd()
@@ -76,19 +78,21 @@ def evaluate_rows(
             yield question.chunk(some, stop - start, faults, (places, faults))
             start = stop
 
-    parts: list[Answers] = []
-    told: list[str] = []
+    parts, told, verdicts = list[Answers](), list[str](), Verdicts()
     for answers in rows_of(asked, _checked(chunks(), keep_going)):
         _refuse(answers, keep_going)
         places, faults = answers.chunk.about
         told += [f"{p}: {faults[n][1]}" if n in faults else "" for n, p in enumerate(places)]
+        verdicts.add(answers.columns, faults)
         parts.append(answers)
     bad = np.array([why != "" for why in told], bool)
     names = next((list(part.columns) for part in parts if part.columns), [])
     found = {apart(name, headings): _joined(name, parts, bad) for name in names}
     if keep_going:
         found[apart(ERROR, headings)] = np.array(told, object)
-    return frame.assign(**found)
+    made = frame.assign(**found)
+    made.attrs |= verdicts.attrs
+    return made
 
 
 def _plain(column: Any) -> Cells:
@@ -104,10 +108,9 @@ def _joined(name: str, parts: Sequence[Answers], bad: np.ndarray) -> np.ndarray:
     column = np.concatenate(
         [part.columns.get(name, np.zeros(part.chunk.size, bool)) for part in parts]
     )
-    if not bad.any():
-        return column
-    column = column if column.dtype.kind == "f" else column.astype(object)
-    column[bad] = np.nan if column.dtype.kind == "f" else None
+    if bad.any():
+        column = column if column.dtype.kind == "f" else column.astype(object)
+        column[bad] = np.nan if column.dtype.kind == "f" else None
     return column
 
 
@@ -247,6 +250,7 @@ def _count(done: Done, answers: Answers) -> None:
     done.rows += answers.chunk.size
     done.passed += len(faults)
     done.units = {**done.units, **answers.units}
+    done.verdicts.add(answers.columns, faults)
     for row in range(min(answers.chunk.size, SHOWN - len(done.shown))):
         done.typed.append([column[row] for column in block.cells])
         values = {name: column[row] for name, column in answers.columns.items()}
@@ -276,7 +280,8 @@ def evaluate_command(
         page.print(table)
         if rest:
             say(page, f"and {len(rest)} more results: {', '.join(rest)}.")
-    say(page, rows_sentence(done.rows, done.passed, done.first, took, len(done.shown), output))
+    about = (done.first, took, len(done.shown), output, done.verdicts)
+    say(page, rows_sentence(done.rows, done.passed, *about))
     tell(output)
     if done.passed == done.rows:
         raise refusal(file, f"no row has an answer; the first: {done.first}")

@@ -1,6 +1,7 @@
 """The first rows of a table with their answers, as a person reads them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,64 @@ from rich.table import Table
 
 from jaxroof.units import show
 from jaxroof.views.tables import plain_table
+from jaxroof.views.words import listing
 
 WIDEST = 24  # characters of a cell as it was typed
 GAP = 3  # characters between two columns
 WHY = 60  # characters kept for what is wrong with rows
 ERROR = "error"
 ELSE = "..."  # in place of the headings that are not shown
+FEASIBLE = "feasible"
+
+
+@dataclasses.dataclass(eq=False)
+class Verdicts:
+    """How many rows have an answer, how many of them are feasible, and what refused the others.
+
+    A flag that is false in a row that is feasible is no verdict: it counts as minus infinity.
+    """
+
+    answered: int = 0
+    feasible: int | None = None  # of an estimator that says what is
+    failed: dict[str, float] = dataclasses.field(default_factory=dict)  # rows, by flag
+
+    def add(self, columns: Mapping[str, np.ndarray], passed: Collection[int]) -> None:
+        """Count rows by their results; those at the positions ``passed`` have none."""
+        good = np.ones(len(next(iter(columns.values()), ())), bool)
+        good[[row for row in passed if row < len(good)]] = False
+        self.answered += int(good.sum())
+        if FEASIBLE not in columns:
+            return
+        feasible = columns[FEASIBLE] & good
+        self.feasible = (self.feasible or 0) + int(feasible.sum())
+        for name, column in columns.items():
+            if column.dtype == bool and name != FEASIBLE:
+                count = -np.inf if np.any(feasible & ~column) else np.sum(good & ~column)
+                self.failed[name] = self.failed.get(name, 0.0) + float(count)
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Return how many rows each verdict refuses, the most first."""
+        order = sorted(self.failed.items(), key=lambda one: -one[1])
+        return {name: int(count) for name, count in order if count > 0}
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Return the counts by name, the answers alone of an estimator without verdicts."""
+        if self.feasible is None:
+            return {"answered": self.answered}
+        counts = {"answered": self.answered, "feasible": self.feasible}
+        return {**counts, "refused": self.refused}
+
+    @property
+    def sentence(self) -> str:
+        """Return how many rows are feasible and what refused the others, or nothing."""
+        if self.feasible is None or not self.answered:
+            return ""
+        are = "is" if self.feasible == 1 else "are"
+        said = f" {self.feasible:,} of {_count(self.answered)} {are} feasible"
+        refused = [f"{name} fails at {count:,}" for name, count in self.refused.items()]
+        return f"{said}: {listing(refused)}." if refused else f"{said}."
 
 
 def rows_table(
@@ -66,9 +119,15 @@ def rows_table(
 
 
 def rows_sentence(
-    rows: int, passed: int, first: str, seconds: float, shown: int, output: str | None
+    rows: int,
+    passed: int,
+    first: str,
+    seconds: float,
+    shown: int,
+    output: str | None,
+    verdicts: Verdicts,
 ) -> str:
-    """Return how many rows there were, how fast, and how many have no answer."""
+    """Return how many rows there were, how fast, how many have no answer, how many are feasible."""
     said = f"{_count(rows)} in {seconds:.2g} s"
     if rows / seconds > 1e3 and seconds > 1:
         said += f" ({float(f'{rows / seconds:.2g}'):,.0f} a second)"
@@ -76,7 +135,7 @@ def rows_sentence(
         said += f"; {passed:,} passed over, the first of them {first}"
     if output is None and rows > shown:
         said += f"; the first {shown} are shown, -o FILE.csv writes them all"
-    return said.rstrip(".") + "."
+    return f"{said.rstrip('.')}.{verdicts.sentence}"
 
 
 def _count(rows: int) -> str:
