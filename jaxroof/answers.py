@@ -5,7 +5,7 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.engine.axes import Asked, paths_of, read_axes
+from jaxroof.engine.axes import Asked, paths_of, read_axes, values_of
 from jaxroof.engine.tabulate import tabulate
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
@@ -53,12 +53,12 @@ def asking(
     known = {*choices, *former_of(recipe)}
     chosen = {key: value for key, value in settings.items() if key in known}
     rest = {key: value for key, value in settings.items() if key not in known}
-    if isinstance(axes, Mapping):
-        for key in estimator.names:
-            values = axes.get(key)
-            there = any(path == key or path.startswith(f"{key}.") for path in rest)
-            if isinstance(values, list | tuple) and len(values) > 0 and not there:
-                rest[key] = values[0]
+    moving = values_of(axes)
+    for key in estimator.names:
+        values = moving.get(key)
+        there = any(path == key or path.startswith(f"{key}.") for path in rest)
+        if isinstance(values, list | tuple) and len(values) > 0 and not there:
+            rest[key] = values[0]
     fields = dict(fields_of(estimator.inputs))
     told = [*choices, *sorted(fields, key=lambda path: path.count("."))]
     for key in rest:

@@ -253,7 +253,7 @@ def _inputs(
     """
     if estimator is training and "inputs" in written:
         raise refusal("inputs", "not of a training step; use [set] for fields")
-    given = dict(flat(table(written, "inputs")))
+    given, moving = dict(flat(table(written, "inputs"))), paths_of(varied)
     for key in RECORDS:
         if key not in estimator.names:
             if key in written:
@@ -261,10 +261,10 @@ def _inputs(
             continue
         if key in written:
             given[key] = beside(folder, text(written, key, ""))
-        elif key not in varied and not any(path.startswith(f"{key}.") for path in given):
+        elif key not in moving and not any(path.startswith(f"{key}.") for path in given):
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
     if "format" in written:
-        if "system" in varied:
+        if "system" in moving:
             raise refusal("format", "not of the systems of an axis; expected one system, or none")
         if "system" not in given:
             raise refusal("format", "without a system; expected it beside the name of one")

@@ -43,11 +43,9 @@ def axes(written: Mapping[str, Any], folder: pathlib.Path) -> dict[str, Any]:
     for key, values in written.items():
         together = isinstance(values, dict) and values and not set(values) & set(SPACING_KEYS)
         if together:
-            read[key] = {path: _values(path, v) for path, v in values.items()}
-        elif isinstance(values, list):
-            read[key] = [beside(folder, value) for value in values]
+            read[key] = {path: _values(path, v, folder) for path, v in values.items()}
         else:
-            read[key] = _values(key, values)
+            read[key] = _values(key, values, folder)
     return read
 
 
@@ -56,9 +54,9 @@ def beside(folder: pathlib.Path, value: Any) -> Any:
     return str(folder / value) if isinstance(value, str) and value.endswith(".toml") else value
 
 
-def _values(path: str, written: Any) -> Values:
+def _values(path: str, written: Any, folder: pathlib.Path) -> Values:
     if isinstance(written, list):
-        return written
+        return [beside(folder, value) for value in written]
     if not isinstance(written, dict):
         raise refusal(f"axes.{path}", "expected a list or a table with from, to and count")
     typed(f"axes.{path}", written, SPACING_KEYS)

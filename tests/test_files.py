@@ -253,6 +253,31 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
         ["both: values that move together differ in number", "has 1", "has 2"],
     ),
     (
+        "uneven names",
+        toml(axes='[axes.case]\nmodel = ["gpt3", "vit-era5"]\nsystem = ["b200-nvs8"]'),
+        ["case: values that move together differ in number: model has 2, system has 1"],
+    ),
+    (
+        "unknown name among others",
+        toml(axes='[axes.case]\nmodel = ["gpt3"]\nsystem = ["b20-nvs8"]'),
+        ["b20-nvs8: no such system. Did you mean 'b200-nvs8'?"],
+    ),
+    (
+        "input among degrees",
+        toml(axes='"plan.global_batch" = [8, 16]'),
+        ["plan.global_batch: no such field of Inputs. Did you mean 'global_batch'?"],
+    ),
+    (
+        "input among degrees of a table",
+        toml(plan="{ gpus = 8, tensor = 8 }", axes='"plan.global_batch" = [8, 16]'),
+        ["plan.global_batch: no such field of Inputs. Did you mean 'global_batch'?"],
+    ),
+    (
+        "choice among degrees",
+        toml(axes='"plan.split" = ["1d"]'),
+        ["plan.split: no such field of Inputs. Did you mean 'split'?"],
+    ),
+    (
         "repeated path",
         toml(axes=f"{CAPACITY} = [1e9]\n[axes.both]\n{CAPACITY} = [1e9]"),
         ["system.hbm_capacity: on two axes; expected each path once"],
@@ -317,6 +342,137 @@ def test_a_missing_file_or_a_folder_is_one_line(tmp_path):
         jr.run(tmp_path / "none.toml")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         jr.run(tmp_path)
+
+
+# ---- Names that move together -------------------------------------------------------------------
+
+CASES = {
+    "model": ["gpt3", "vit-era5", "gpt3"],
+    "system": ["a100-nvs4", "b200-nvs8", "b200-nvs8"],
+    "split": ["1d", "context", "1d"],
+    "gpus": [64, 512, 128],
+}
+ROOM = {"system.hbm_capacity": ["80 GB", "192 GB"]}
+TOGETHER = "[axes.case]\n" + "\n".join(f"{key} = {values}" for key, values in CASES.items())
+ZIPPED = f"[plan]\nglobal_batch = 256\n[axes]\n{CAPACITY} = ['80 GB', '192 GB']\n{TOGETHER}\n"
+
+
+def each_case(act, cases, **more):
+    """Yield each case of the above, under one of the capacities, asked for alone."""
+    for i, j in ((0, 1), (1, 1), (2, 0)):
+        one = {key: values[i] for key, values in cases.items()}
+        capacity = ROOM["system.hbm_capacity"][j]
+        inputs = jr.Inputs(
+            model=jr.model(one["model"]),
+            system=jr.system(one["system"], hbm_capacity=capacity),
+            gpus=one.get("gpus"),
+            global_batch=256.0,
+            **more,
+        )
+        yield {"case": i, "hbm_capacity": j}, act(jr.training, inputs, split=one["split"])
+
+
+def assert_cases(data, act, cases=CASES, **more):
+    assert data.sizes == {**data.sizes, "hbm_capacity": 2, "case": 3}
+    assert data.case.values.tolist() == [0, 1, 2]
+    for name, values in cases.items():
+        assert data[name].dims == ("case",)
+        assert data[name].values.tolist() == values
+        assert data[name].attrs["path"] == name
+    for at, alone in each_case(act, cases, **more):
+        for name, values in alone.data_vars.items():
+            found = data[name].isel({dim: i for dim, i in at.items() if dim in data[name].dims})
+            equal = np.testing.assert_allclose if values.dtype.kind == "f" else np.array_equal
+            same = {"rtol": RTOL} if values.dtype.kind == "f" else {}
+            assert equal(found.values, values.values, **same) is not False, name
+
+
+def test_names_of_a_search_move_together(written):
+    written(ZIPPED)
+    data = jr.run("sweep.toml")
+    assert_cases(data, jr.search)
+    asked = jr.Inputs(model=jr.model("gpt3"), system=jr.system("a100-nvs4"), global_batch=256)
+    same = jr.search(jr.training, asked, axes={**ROOM, "case": CASES})
+    np.testing.assert_array_equal(same.step_time, data.step_time)
+    assert int(data.attrs["combinations"]) == int(data.plans_legal.sum())
+
+
+def test_names_of_a_table_move_together(written):
+    cases = {key: values for key, values in CASES.items() if key != "gpus"}  # the plan says it
+    table = ZIPPED.replace(f"gpus = {CASES['gpus']}\n", "")
+    written(table.replace("256\n", "256\ntensor = 4\npipeline = 8\n", 1))
+    plan = jr.Plan(data=1.0, tensor=4.0, pipeline=8.0, microbatch=1.0)
+    assert_cases(jr.run("sweep.toml"), jr.tabulate, cases, plan=plan)
+
+
+def test_names_of_elasticities_move_together(written):
+    written("answer = 'elasticities'\n" + ZIPPED)
+    data = jr.run("sweep.toml")
+    assert_cases(data, jr.elasticities)
+
+
+def test_names_of_a_long_sweep_move_together(written):
+    pytest.importorskip("zarr")
+    written(ZIPPED)
+    data, once = jr.run("sweep.toml", output="map.zarr", chunk=3), jr.run("sweep.toml")
+    assert data.step_time.chunksizes["case"] == (3,), "each chunk has every choice"
+    assert data.step_time.chunksizes["hbm_capacity"] == (1, 1)
+    assert data.attrs == once.attrs
+    for name in once.variables:
+        np.testing.assert_array_equal(data[name].values, once[name].values)
+    written(ZIPPED.replace("vit-era5", "gpt3-1t"))
+    with pytest.raises(InputError, match=r"axes.model: vit-era5 there, gpt3-1t here"):
+        jr.run("sweep.toml", output="map.zarr", chunk=3)
+    plain = "\n".join(line for line in ZIPPED.splitlines() if "split" not in line)
+    written(plain)
+    data = jr.run("sweep.toml", output="plain.zarr", chunk=2)
+    assert len(data.step_time.chunksizes["case"]) > 1
+    np.testing.assert_array_equal(data.step_time, jr.run("sweep.toml").step_time)
+
+
+def test_names_of_every_plan_move_together(written):
+    text = "\n".join(line for line in ZIPPED.splitlines() if "split" not in line)
+    written("answer = 'plans'\n" + text)
+    data = jr.run("sweep.toml", output="plans.csv")
+    meanings = {name: data[name].attrs["flag_meanings"].split() for name in ("model", "system")}
+    assert meanings == {"model": ["gpt3", "vit-era5"], "system": ["a100-nvs4", "b200-nvs8"]}
+    whole = jr.run("sweep.toml")
+    names = [np.array(meanings[name])[whole[name].values].tolist() for name in ("model", "system")]
+    seen = dict.fromkeys(zip(*names, whole.gpus.values.tolist(), strict=True))
+    assert list(seen) == list(zip(CASES["model"], CASES["system"], CASES["gpus"], strict=True))
+    assert data.sizes == whole.sizes
+    lines = pathlib.Path("plans.csv").read_text().splitlines()
+    assert len(lines) == 1 + whole.sizes["configuration"]
+
+
+def test_an_axis_of_names_alone_needs_no_record_beside_it(written):
+    """A file of one's own is read from beside the sweep; a field may have values of its own."""
+    written('base = "a100-nvs4"\nhbm_capacity = "96 GB"\n', "mine.toml")
+    head = '[plan]\nglobal_batch = 64\n[axes.case]\nmodel = ["gpt3", "gpt3"]\n'
+    written(
+        head + 'system = ["mine.toml", "b200-nvs8"]\ngpus = [64, 64]\n"model.layers" = [96, 48]'
+    )
+    data = jr.run("sweep.toml")
+    assert data.layers.values.tolist() == [96, 48]
+    for i, name in enumerate(("mine.toml", "b200-nvs8")):
+        model = jr.model("gpt3", layers=[96, 48][i])
+        asked = jr.Inputs(model=model, system=jr.system(name), gpus=64, global_batch=64)
+        best = jr.search(jr.training, asked)
+        assert float(data.step_time[i]) == pytest.approx(float(best.step_time), rel=RTOL)
+
+
+def test_cases_are_told_by_all_that_moves(written, capsys):
+    written(ZIPPED)
+    with pytest.raises(SystemExit):
+        cli.main(["run", "sweep.toml"])
+    said = capsys.readouterr().out
+    assert "gpt3 / b200-nvs8 / 1d / 128" in said
+    table = jr.evaluate(
+        "matmul",
+        {"hidden": 64, "feedforward": 64},
+        axes={"case": {"system": ["tpu-v5e", "h100-sxm"], "batch": [8, 16]}},
+    )
+    assert table.system.values.tolist() == ["tpu-v5e", "h100-sxm"]
 
 
 # ---- Spacing ------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.errors import refusal, shown
+from jaxroof import settings
+from jaxroof.errors import refusal, shown, unknown
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
 from jaxroof.settings import (
     Names,
@@ -77,20 +78,26 @@ def between(ends: Sequence[float | str], count: int) -> Between:
 class Axis:
     """One dimension: a name, and for each dotted path that it sets one value a point.
 
-    An axis over whole records, or over choices of the recipe, has a label for each point.
+    Whole records and choices of the recipe have a name at each point; the fields of a record are
+    columns.
     """
 
     name: str
     columns: Mapping[str, np.ndarray]
-    labels: tuple[str, ...] = ()
-    path: str = ""  # of the record or the choice that the labels name
+    labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     # of the recipe, a member a point: points that differ are programs of their own
     choices: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    asked: tuple[str, ...] = ()  # the paths given, records as one; every column where empty
 
     @property
     def values(self) -> dict[str, np.ndarray]:
         """Return every column, of numbers and of choices."""
         return {**self.columns, **self.choices}
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths that the axis was given values for."""
+        return self.asked or tuple(self.values)
 
     def __len__(self) -> int:
         return len(next(iter(self.values.values())))
@@ -103,7 +110,7 @@ class Axis:
         """Return the axis over the points at some places."""
         columns = {path: column[places] for path, column in self.columns.items()}
         choices = {path: column[places] for path, column in self.choices.items()}
-        labels = tuple(self.labels[place] for place in places) if self.labels else ()
+        labels = {p: tuple(names[i] for i in places) for p, names in self.labels.items()}
         return dataclasses.replace(self, columns=columns, choices=choices, labels=labels)
 
 
@@ -121,15 +128,16 @@ def read_axes(
     """Return the checked axes of a grid.
 
     A key is a dotted path with its values, names of records at the path of a record, choices at a
-    field of the recipe; or a name of your own with a mapping of paths to values of equal length,
-    which then move together (zip). Axes cross each other. A field with an axis of its own is left
-    out of the records of another axis, and so are choices that are ``given`` otherwise. Axes that
-    were read come back as they are.
+    field of the recipe; or a name of your own with a mapping of such paths to values of equal
+    length, which then move together (zip). Axes cross each other. A field with an axis of its own
+    is left out of the records of another axis, and so are choices that are ``given`` otherwise.
+    Axes that were read come back as they are.
 
     Raises: InputError for unknown paths, empty axes, wrong units, and uneven or repeated paths.
     """
     if not isinstance(axes, Mapping):
         return list(axes or ())
+    check_paths(inputs, axes, recipe)
     read: list[Axis] = []
     own, made = paths_of(axes), {*paths_of(axes), *given}
     for key, values in axes.items():
@@ -172,7 +180,7 @@ def begun(inputs: Any, axes: Sequence[Axis]) -> Any:
     """
     known = {path for path, _, _ in leaves(inputs)}
     columns = {p: c for a in axes for p, c in a.columns.items()}
-    named = tuple(f"{a.path}." for a in axes if a.labels and a.columns)
+    named = tuple(f"{p}." for a in axes for p in a.labels if p not in a.choices)
     lost = [path for path in known if path.startswith(named) and path not in columns]
     inputs = replace_all(inputs, dict.fromkeys(lost)) if named else inputs
     return replace_all(inputs, {p: c[0] for p, c in columns.items() if p not in known})
@@ -184,6 +192,27 @@ def paths_of(axes: Asked | None) -> set[str]:
         return {path for axis in axes or () for path in axis.values}
     together = (value for value in axes.values() if isinstance(value, Mapping))
     return {*axes, *(path for values in together for path in values)}
+
+
+def check_paths(inputs: Any, axes: Asked | None, recipe: Any = None) -> None:
+    """Check that no axis looks inside a record for what stands beside it (``plan.global_batch``).
+
+    Raises: InputError with the path that is meant.
+    """
+    beside = [*(field.name for field in dataclasses.fields(inputs)), *choices_of(recipe)]
+    known = {path for path, _ in settings.paths_of(type(inputs))}
+    for path in sorted(paths_of(axes)):
+        record, _, name = path.rpartition(".")
+        if record and name in beside and path not in known:
+            raise unknown("", path, f"field of {type(inputs).__name__}", [name])
+
+
+def values_of(axes: Asked | None) -> dict[str, Any]:
+    """Return the values that axes give each path, those that move together among them."""
+    found: dict[str, Any] = {}
+    for key, values in axes.items() if isinstance(axes, Mapping) else ():
+        found |= values if isinstance(values, Mapping) and not _labelled(values) else {key: values}
+    return found
 
 
 def _axis(
@@ -199,30 +228,47 @@ def _axis(
 
     ``own`` are paths of other axes, ``made`` choices that a record does not make.
     """
+    if not isinstance(values, Mapping) or _labelled(values):
+        axis = _one_path(inputs, key, values, recipe, names, own, made)
+        for labels in axis.labels.values():
+            _check_distinct(key, labels)
+        return axis
+    if not values:
+        raise refusal(key, "no path to vary; expected paths with their values")
+    each = [_one_path(inputs, path, v, recipe, names, own, made) for path, v in values.items()]
+    sizes = dict(zip(values, map(len, each), strict=True))
+    if len(set(sizes.values())) > 1:
+        said = ", ".join(f"{path} has {size}" for path, size in sizes.items())
+        raise refusal(key, f"values that move together differ in number: {said}")
+    columns = {path: column for axis in each for path, column in axis.columns.items()}
+    named = {path: some for axis in each for path, some in axis.labels.items()}
+    choices = {path: column for axis in each for path, column in axis.choices.items()}
+    return Axis(key, columns, named, choices, tuple(values))
+
+
+def _one_path(
+    inputs: Any,
+    key: str,
+    values: Any,
+    recipe: Any,
+    names: Names,
+    own: Collection[str],
+    made: Collection[str],
+) -> Axis:
+    """Return an axis over the values of one path: numbers, choices, or records by name."""
     name = key.rpartition(".")[2]
-    if key in choices_of(recipe) and not isinstance(values, Mapping):
+    if key in choices_of(recipe):
         members = [choice(recipe, key, value) for value in _listed(key, values)]
         column = np.empty(len(members), object)
         column[:] = members
         labels = tuple(str(getattr(m, "value", m)) for m in members)
-        return Axis(name, {}, _distinct(key, labels), key, {key: column})
-    if isinstance(values, Mapping) and not _labelled(values):
-        if not values:
-            raise refusal(key, "no path to vary; expected paths with their values")
-        columns = {path: _column(inputs, path, v, names) for path, v in values.items()}
-        sizes = {path: len(column) for path, column in columns.items()}
-        if len(set(sizes.values())) > 1:
-            said = ", ".join(f"{path} has {size}" for path, size in sizes.items())
-            raise refusal(key, f"values that move together differ in number: {said}")
-        return Axis(key, columns)
+        return Axis(name, {}, {key: labels}, {key: column}, (key,))
     if is_quantity(field_at(inputs, key)):
-        return Axis(name, {key: _column(inputs, key, values, names)})
-    records = values if isinstance(values, Mapping) else {}
-    if not records:
-        listed = _listed(key, values)
-        records = dict(zip(_distinct(key, _labels(listed)), listed, strict=True))
+        return Axis(name, {key: _column(inputs, key, values, names)}, asked=(key,))
+    listed = list(values.values()) if isinstance(values, Mapping) else _listed(key, values)
+    labels = tuple(values) if isinstance(values, Mapping) else _labels(listed)
     known = fields_of(inputs, key)
-    pairs = [named_record(key, record, names, known) for record in records.values()]
+    pairs = [named_record(key, record, names, known) for record in listed]
     found = [record for record, _ in pairs]
     brought = [choices_brought(key, recipe, chosen, made) for _, chosen in pairs]
     rows = [{p: v for p, _, v in leaves(record, f"{key}.")} for record in found]
@@ -232,7 +278,7 @@ def _axis(
         path: checked_values([row[path] for row in rows], field, path)
         for path, field in fields.items()
     }
-    return Axis(name, columns, tuple(records), key, _chosen(recipe, brought))
+    return Axis(name, columns, {key: labels}, _chosen(recipe, brought), (key,))
 
 
 def _chosen(recipe: Any, brought: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
@@ -258,11 +304,10 @@ def _labels(values: Sequence[Any]) -> tuple[str, ...]:
     return tuple(v if isinstance(v, str) else str(i) for i, v in enumerate(values))
 
 
-def _distinct(key: str, labels: tuple[str, ...]) -> tuple[str, ...]:
+def _check_distinct(key: str, labels: tuple[str, ...]) -> None:
     for label in labels:
         if labels.count(label) > 1:
             raise refusal(key, f"{label} is there twice; expected each once")
-    return labels
 
 
 def _listed(path: str, values: Any) -> list[Any]:

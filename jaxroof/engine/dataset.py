@@ -72,23 +72,28 @@ def dataset(
 def _coordinates(axes: Sequence[Axis], inputs: Any) -> dict[str, xr.Variable]:
     found = {}
     for axis in axes:
-        if axis.labels:
-            labels = np.array(axis.labels, dtype=np.str_)
-            found[axis.name] = xr.Variable((axis.name,), labels, {"path": axis.path})
-            continue
-        together = len(axis.columns) > 1
+        together = len(axis.paths) > 1
         if together:
             found[axis.name] = xr.Variable((axis.name,), np.arange(len(axis)))
-        for path, values in axis.columns.items():
-            leaf = path.rpartition(".")[2]
-            name = (
-                (leaf if leaf != axis.name else path.replace(".", "_")) if together else axis.name
-            )
-            meaning = field_at(inputs, path).metadata
+        for path in axis.paths:
+            name = _coordinate(axis, path)
+            if path in axis.labels:
+                labels = np.array(axis.labels[path], dtype=np.str_)
+                found[name] = xr.Variable((axis.name,), labels, {"path": path})
+                continue
+            meaning, values = field_at(inputs, path).metadata, axis.columns[path]
             numbers = values.astype(np.int64) if meaning["whole"] else values
             about = {**attributes(meaning), "path": path}
             found[name] = xr.Variable((axis.name,), numbers, about)
     return found
+
+
+def _coordinate(axis: Axis, path: str) -> str:
+    """Return the name of the coordinate that says what a path is along an axis."""
+    leaf = path.rpartition(".")[2]
+    if len(axis.paths) == 1:
+        return axis.name
+    return leaf if leaf != axis.name else path.replace(".", "_")
 
 
 MISSING = {"f": np.nan, "i": -1}  # by the kind of dtype
@@ -131,7 +136,7 @@ def provenance(
 
     What an axis names, a whole record or a choice, is left out: its labels say it.
     """
-    varied = {path for axis in axes if axis.labels for path in axis.values}
+    varied = {p for a in axes for p in a.values if p in a.labels or p not in a.paths}
     numbers = {p: float(v) for p, _, v in leaves(inputs) if np.ndim(v) == 0 and p not in varied}
     choices = vars(recipe) if dataclasses.is_dataclass(recipe) else recipe or {}
     choices = {name: member for name, member in choices.items() if name not in varied}
@@ -156,10 +161,11 @@ def roles(estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = ()) -
     """
     unused: dict[str, Any] = {"": estimator.unused_fields(recipe)}
     for axis in (axis for axis in axes if axis.choices and axis.labels):
-        for label, *members in zip(axis.labels, *axis.choices.values(), strict=True):
+        path = next(iter({*axis.labels} & {*axis.choices}), next(iter(axis.labels)))
+        for label, *members in zip(axis.labels[path], *axis.choices.values(), strict=True):
             chosen = dict(zip(axis.choices, members, strict=True))
             fields = estimator.unused_fields(dataclasses.replace(recipe, **chosen))
-            unused.setdefault(axis.name, {})[label] = fields
+            unused.setdefault(_coordinate(axis, path), {})[label] = fields
     return {
         "split": [name for name in estimator.plan_fields if name not in estimator.placement],
         "placement": list(estimator.placement),

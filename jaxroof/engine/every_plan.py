@@ -82,31 +82,31 @@ def every(
     for axis in read:
         if axis.choices:
             what = f"chooses {', '.join(axis.choices)} of the recipe"
-            raise refusal(axis.path, f"{what}; expected one sweep a choice")
+            raise refusal(axis.name, f"{what}; expected one sweep a choice")
     inputs, rules = begun(inputs, read), constraints_of(estimator, where)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)
         searchable_report(estimator, inputs, recipe)
     columns: dict[str, list[np.ndarray]] = {}
-    numbers: dict[str, list[np.ndarray]] = {axis.name: [] for axis in read if axis.labels}
+    named = {path: (labels, at) for at, a in enumerate(read) for path, labels in a.labels.items()}
+    known = {path: tuple(dict.fromkeys(labels)) for path, (labels, _) in named.items()}
+    numbers: dict[str, list[np.ndarray]] = {path: [] for path in named}
     for index, values in points(read):
         rows = _tried(estimator, replace_all(inputs, values), recipe, rules)
         count = len(next(iter(rows.values())))
         moved = {**values, **{f"plan.{field}": column for field, column in rows.items()}}
         for path, value in moved.items():
             columns.setdefault(path, []).append(np.broadcast_to(np.asarray(value, float), (count,)))
-        for axis, at in zip(read, index, strict=True):
-            if axis.labels:
-                numbers[axis.name].append(np.full(count, at, np.int16))
+        for path, (names, at) in named.items():
+            here = known[path].index(names[index[at]])
+            numbers[path].append(np.full(count, here, np.int16))
     whole = {path: np.concatenate(parts) for path, parts in columns.items()}
     if not whole or not len(next(iter(whole.values()))):
         raise InputError(
             "plans: none to try; expected accelerators, a batch and rules that allow some"
         )
     plan = estimator.plan(**{f: np.float64(whole[f"plan.{f}"][0]) for f in estimator.plan_fields})
-    labels = {
-        axis.name: (axis.labels, np.concatenate(numbers[axis.name])) for axis in read if axis.labels
-    }
+    labels = {path: (known[path], np.concatenate(numbers[path])) for path in named}
     return Every(dataclasses.replace(inputs, plan=plan), Axis(DIMENSION, whole), labels)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from jaxroof.engine.axes import Asked, Axis, apart, begun, paths_of, read_axes
+from jaxroof.engine.axes import Asked, Axis, apart, begun, check_paths, paths_of, read_axes
 from jaxroof.engine.constraints import Constraint, constraints
 from jaxroof.engine.depends import depends
 from jaxroof.engine.points import results
@@ -54,7 +54,7 @@ def ask(estimator: Estimator, inputs: Any, recipe: Any = None, **options: Any) -
     axes, asked = ask_each(estimator, inputs, recipe, **options)
     for axis in axes:
         if axis.choices:
-            raise refusal(axis.path, "a choice, not a number; one search a choice: use search")
+            raise refusal(axis.name, "a choice, not a number; one search a choice: use search")
     return asked[0]
 
 
@@ -78,6 +78,7 @@ def ask_each(
         raise InputError(f"top: expected a whole number of at least 1, given {top}")
     if top > MOST_PLANS:
         raise refusal("top", f"expected at most {MOST_PLANS:,} plans, given more")
+    check_paths(inputs, axes, recipe)
     for path in sorted(paths_of(axes)):
         if path.partition(".")[0] == "plan":
             raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")

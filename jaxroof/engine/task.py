@@ -96,11 +96,10 @@ def identity(asked: Task) -> dict[str, Any]:
         "axes": [axis.name for axis in asked.axes],
     }
     for axis in asked.axes:
-        if axis.labels:
-            found[f"axes.{axis.path}"] = list(axis.labels)
+        found |= {f"axes.{path}": list(labels) for path, labels in axis.labels.items()}
         found |= {f"axes.{path}": _kept(column) for path, column in axis.columns.items()}
-        if axis.columns:
-            found |= {f"axes.{key}": [str(m) for m in some] for key, some in axis.choices.items()}
+        brought = {k: some for k, some in axis.choices.items() if k not in axis.labels}
+        found |= {f"axes.{key}": [str(m) for m in some] for key, some in brought.items()}
     found |= {name: text for name, text in asked.about.items() if name not in SHOWN_AS}
     return json.loads(json.dumps(found, default=str))
 

@@ -246,7 +246,9 @@ def read(path: Path) -> xr.Dataset:
         {name: data.variables[name] for name in found[kind]}
         for kind in ("variables", "coordinates")
     )
-    return xr.Dataset(variables, coordinates, data.attrs)
+    # what moves along an axis with others is short, and not cut as the results are
+    read_now = {name: variable.load() for name, variable in coordinates.items()}
+    return xr.Dataset(variables, read_now, data.attrs)
 
 
 def save(data: xr.Dataset, path: Path) -> None:

@@ -211,8 +211,13 @@ def tick(data: xr.Dataset, dim: Any, index: int) -> str:
         return str(data.coords[dim].values[index])
     together = [c for n, c in data.coords.items() if c.dims == (dim,) and n != dim]
     own = [data.coords[dim]] if dim in data.coords else []
-    named = [c for c in together or own if c.dtype.kind in "if"]
-    said = [_amount(c.values[index], c.attrs.get("units", "1")) for c in named]
+    said = [
+        _amount(c.values[index], c.attrs.get("units", "1"))
+        if c.dtype.kind in "if"
+        else str(c.values[index])
+        for c in together or own
+        if c.dtype.kind in "ifUOT"
+    ]
     return " / ".join(said) if said else str(index)
 
 

@@ -210,7 +210,9 @@ def panels(data: xr.Dataset, dims: Sequence[str]) -> list[tuple[str, xr.Dataset]
 
 def label(data: xr.Dataset, dim: str, index: int) -> str:
     """Return what stands at a point of a dimension, in words."""
-    return worded(data, tied(data, dim), index) or f"{dim} {index}"
+    names = [str(n) for n, c in data.coords.items() if c.dims == (dim,) and c.dtype.kind in "UOT"]
+    named = [name for name in names if name != dim]
+    return worded(data, [*named, *tied(data, dim)], index) or f"{dim} {index}"
 
 
 def worded(data: xr.Dataset, names: Sequence[str], index: int) -> str:
