@@ -63,10 +63,20 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return importlib.import_module(_ROOMS[name])
     if name not in _HOMES:
-        raise AttributeError(f"module 'jaxroof' has no attribute {name!r}")
+        raise _no_attribute(name)
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
+
+
+def _no_attribute(name: str) -> AttributeError:
+    """Return the error for a name that is not public, with the nearest one that is."""
+    from jaxroof.errors import nearest
+
+    near = nearest(name, __dir__())
+    meant = f". Did you mean {near!r}?" if near else ""
+    # named, so that Python does not add a suggestion of its own to the traceback
+    return AttributeError(f"module 'jaxroof' has no attribute {name!r}{meant}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from jaxroof.shell.cli_roofline import roofline
 from jaxroof.shell.cli_rows import evaluate
 from jaxroof.shell.cli_schedule import schedule
 from jaxroof.shell.cli_trace import trace
-from jaxroof.shell.entries import print_entries
+from jaxroof.shell.entries import entry_rows, print_entries
 from jaxroof.shell.process import prepare_streams, silence
 
 EXAMPLES = """\b
@@ -177,11 +177,12 @@ def _what_if(command: Any) -> Any:
 
 
 @cli.command(
+    short_help="Print the best plans of systems and splits side by side.",
     epilog="""\b
 Examples:
   jaxroof compare --model gpt3-1t --gpus 2048 --batch 4096 --system a100-nvs4,h200-nvs4,b200-nvs8
   jaxroof compare --model gpt3-1t --gpus 512,4096 --batch 4096 --system h200-nvs4 -o compare.png
-"""
+""",
 )
 @click.option("--model", "model_names", required=True, metavar="M[,M...]", help="Names or files.")
 @click.option("--system", "system_names", required=True, metavar="S[,S...]", help="Names or files.")
@@ -200,11 +201,12 @@ def compare(**options: Any) -> None:
 
 
 @cli.command(
+    short_help="Print what more memory buys.",
     epilog="""\b
 Examples:
   jaxroof pareto --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 -o stairs.png
   jaxroof pareto --model gpt3-1t --system b200-nvs8 --gpus 512,2048 --batch 4096 --days 30
-"""
+""",
 )
 @click.option("--model", "model_name", required=True, metavar="M", help="Name or file.")
 @click.option("--system", "system_name", required=True, metavar="S", help="Name or file.")
@@ -225,16 +227,16 @@ def pareto(**options: Any) -> None:
     sys.exit(pareto_command(**options))
 
 
-@cli.command(name="list")
-@click.argument("kind", metavar="models|mlps|systems|estimators")
+@cli.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
+@click.argument("kind", metavar="[models|mlps|systems|estimators]", default="")
 def list_command(kind: str) -> None:
-    """List the models, MLPs or systems of the catalogue, or what can be asked."""
+    """List the models, MLPs or systems of the catalogue, or what can be asked; alone, the kinds."""
     from jaxroof import catalog
 
-    if kind == "estimators":
-        from jaxroof.shell.questions import list_estimators
+    if kind in ("", "estimators"):
+        from jaxroof.shell.questions import list_estimators, list_kinds
 
-        list_estimators()
+        list_estimators() if kind else list_kinds()
         return
     if kind == "systems":
         click.echo("\n".join(systems.list_systems()))
@@ -248,24 +250,27 @@ def _summary(kind: str, entry: dict[str, Any]) -> str:
     return ", ".join(f"{field} {entry[field]}" for field in fields)
 
 
-@cli.command()
-@click.argument("name")
+@cli.command(short_help="Show an entry, an estimator, or what a file asks.")
+@click.argument("name", metavar="NAME|FILE.toml")
 def show(name: str) -> None:
-    """Show an entry of the catalogue, with its source, or what an estimator asks and answers."""
+    """Show an entry of the catalogue, with its source, or what an estimator asks and answers.
+
+    A file is shown as the entry that it is, or by what it asks: a sweep, a design or ranges.
+    """
     from jaxroof import catalog
 
+    if name.endswith(".toml"):
+        from jaxroof.shell.questions import show_file
+
+        show_file(name)
+        return
     known = {entry: kind for kind in ("models", "mlps", "systems") for entry in catalog.names(kind)}
     if name not in known:
         from jaxroof.shell.questions import show_estimator
 
         show_estimator(name, known)
         return
-    rows = []
-    for key, value in catalog.describe(known[name], name).items():
-        if isinstance(value, dict):
-            value = ", ".join(f"{k} {v}" for k, v in value.items())
-        rows.append((key, str(value)))
-    print_entries(rows)
+    print_entries(entry_rows(catalog.describe(known[name], name)))
 
 
 cli.add_command(roofline)
@@ -284,6 +289,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except InputError as error:
         _end(str(error), 2)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
     except click.ClickException as error:
         _end(error.format_message(), 2)
     except (KeyboardInterrupt, click.Abort) as error:

@@ -34,11 +34,26 @@ def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
         return _designed(load(path), pathlib.Path(path))
 
 
-def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
+def read_design(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a design file says, its keys checked.
+
+    Raises: InputError, led by the file's name, for a key that is unknown or missing.
+    """
+    with named(path):
+        written = load(path)
+        _check_keys(written)
+        return written
+
+
+def _check_keys(written: Mapping[str, Any]) -> None:
     known("", written, KEYS, WHAT)
     for key in ("model", "system", "price"):
         if key not in written:
             raise refusal(key, "missing; a design file has a model, a system and prices")
+
+
+def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
+    _check_keys(written)
     plan, changes = table(written, "plan"), dict(flat(table(written, "set")))
     typed("plan", plan, PLAN_KEYS, WHAT)
     for key in changes:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 
 import numpy as np
 import pytest
@@ -334,6 +335,69 @@ def test_help_names_every_option(command, option, jaxroof):
             assert {*parameter.opts} & {*said.out.replace(",", " ").split(), parameter.name}
     else:
         assert all(f"  {name}" in said.out for name in COMMANDS)
+
+
+def test_alone_it_prints_its_help_with_a_line_for_each_command(jaxroof):
+    said = jaxroof("")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == jaxroof("--help").out
+    lines = {line.split()[0]: line for line in said.out.splitlines() if line.startswith("  ")}
+    for name in cli.cli.commands:
+        assert len(lines[name].split()) > 3, name
+        assert "..." not in lines[name], "the whole of it fits an ordinary terminal"
+
+
+def test_list_alone_names_the_kinds(jaxroof):
+    said = jaxroof("list")
+    assert (said.code, said.err) == (0, "")
+    kinds = {line.split()[0]: line.split()[1].strip(":") for line in said.out.splitlines()[:-1]}
+    assert kinds == {
+        **{kind: str(len(catalog.names(kind))) for kind in ("models", "mlps", "systems")},
+        "estimators": str(len(estimators.names())),
+    }
+    assert "jaxroof list systems" in said.words
+
+
+QUESTIONS = [  # a file of the tree, what is said of it
+    ("sweeps/gpt3_hbm.toml", "asks training for the best plan at 33 points"),
+    ("sweeps/gpt3_binds.toml", "asks training for what binds the best plan at 1,600 points"),
+    ("sweeps/gpt3_one_plan.toml", "asks training for every result at 12 points"),
+    ("sweeps/mlp_styles.toml", "asks pipeline for every plan at 7 points"),
+    ("sweeps/mlp_stages.toml", "asks pipeline for the stages of one plan at 1 point"),
+    ("sweeps/design/gpt3_1t.toml", "asks which machine has the least training_days for the price"),
+    ("sweeps/uncertain/efficiencies.toml", "Uncertain inputs: 6 distributions"),
+    ("docs/examples/ring.toml", "asks ring for every result at 20 points"),
+]
+
+
+@pytest.mark.parametrize(("file", "words"), QUESTIONS, ids=[file for file, _ in QUESTIONS])
+def test_show_says_what_a_file_asks(file, words, jaxroof):
+    said = jaxroof(f"show {ROOT / file}")
+    assert (said.code, said.err) == (0, "")
+    assert words in said.words
+    assert re.search(rf"jaxroof (run|design|search) .*{re.escape(file)}", said.words)
+    for key in tomllib.loads((ROOT / file).read_text()):
+        assert key in said.words
+
+
+ENTRIES = [  # a file of one's own, what is shown of it
+    ("base = 'b200-nvs8'\nhbm_capacity = '288 GB'", ["hbm_capacity", "288 GB", "over b200-nvs8"]),
+    ("base = 'gpt3'\nlayers = 48", ["layers", "48", "heads", "96"]),
+    ("base = 'mlp-xs'\nlayers = 3", ["layers", "3"]),
+    ("matrix_flops = '1 PFLOP/s'\nhbm_bandwidth = '3 TB/s'", ["matrix_flops", "1 PFLOP/s"]),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), ENTRIES, ids=[text for text, _ in ENTRIES])
+def test_show_prints_an_entry_of_one_s_own(text, shown, jaxroof, tmp_path):
+    (tmp_path / "mine.toml").write_text(text)
+    said = jaxroof("show mine.toml")
+    assert (said.code, said.err) == (0, "")
+    assert all(words in said.out for words in shown)
+    (tmp_path / "mine.toml").write_text(f"{text}\nlayerz = 1")
+    wrong = jaxroof("show mine.toml")
+    assert wrong.code == 2
+    assert "mine.toml: layerz: no such field" in wrong.err
 
 
 def test_version_is_one_line(tmp_path):
@@ -782,9 +846,11 @@ BAD = [  # arguments, a part of the one line
     ("run empty.toml", "empty.toml: model: missing; expected a name of the catalogue"),
     ("run sweep.toml -o map.xlsx", "map.xlsx: cannot tell the kind of file"),
     # the catalogue
-    ("list", "Missing argument"),
     ("list model", "model: no such part of the catalogue. Did you mean 'models'?"),
     ("show b200-nv8", "b200-nv8: no such model, system or estimator. Did you mean 'b200-nvs8'?"),
+    ("show nothing.toml", "nothing.toml: no such file"),
+    ("show empty.toml", "empty.toml: neither an entry (a model, a system, an MLP) nor a question"),
+    ("show damaged.toml", "damaged.toml: not valid TOML"),
     ("show ''", "'': no such model, system or estimator; expected one of gpt3"),
 ]
 

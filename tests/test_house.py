@@ -377,7 +377,7 @@ def test_no_name_is_that_of_a_module():
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="module 'jaxroof' has no attribute 'serach'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'serach'. Did you mean 'search'\?$"):
         jr.serach  # noqa: B018
 
 

@@ -9,6 +9,7 @@ from jaxroof.shell import process
 
 
 @click.command(
+    short_help="Find the machine that a budget should buy.",
     epilog="""\b
 Examples:
   jaxroof design sweeps/design/gpt3_1t.toml
@@ -22,7 +23,7 @@ for each field that money moves, and its [bounds]:
   "system.hbm_bandwidth" = { price = 0.5, per = "1 GB/s", power = 1.0 }
   [bounds]
   "system.hbm_bandwidth" = ["1 TB/s", "20 TB/s"]
-"""
+""",
 )
 @click.argument("file", metavar="FILE.toml")
 @click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc.")

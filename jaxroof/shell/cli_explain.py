@@ -9,6 +9,7 @@ from jaxroof.shell import process, systems
 
 
 @click.command(
+    short_help="Print what binds the best plan, and where that changes.",
     epilog="""\b
 Examples:
   jaxroof explain --model gpt3-1t --system b200-nvs8 --gpus 2048 --batch 4096
@@ -16,7 +17,7 @@ Examples:
       --split context --json
   jaxroof explain --model gpt3-1t --system a100-nvs4 --gpus 2048 --batch 4096 \\
       --split summa -o tornado.png
-"""
+""",
 )
 @click.option("--model", "model_name", required=True, metavar="M", help="Name or file.")
 @click.option("--system", "system_name", required=True, metavar="S", help="Name or file.")

@@ -8,6 +8,7 @@ from jaxroof.shell import process
 
 
 @click.command(
+    short_help="Print what binds an operator, and from which size on.",
     epilog="""\b
 Examples:
   jaxroof roofline --op matmul --shape B=256,D=4096,F=16384 --system tpu-v5e
@@ -17,7 +18,7 @@ Examples:
       --system tpu-v5e,h100-sxm -o roofline.png
   jaxroof roofline --op matmul --shape B=128,D=4096,F=16384 --system tpu-v5e \\
       --set system.hbm_bandwidth='1.6 TB/s'
-"""
+""",
 )
 @click.option("--op", required=True, metavar="NAME", help="Operator, such as matmul.")
 @click.option(

@@ -8,6 +8,7 @@ from jaxroof.shell import process, systems
 
 
 @click.command(
+    short_help="Ask an estimator every row of a CSV file.",
     epilog="""\b
 Examples:
   jaxroof evaluate training rows.csv
@@ -17,7 +18,7 @@ Examples:
 A row is one configuration, a column an input: a path (system.hbm_bandwidth, with a unit in the
 heading or in the cell: system.hbm_bandwidth [GB/s]), a name of the catalogue (model, system), a
 choice (split), a degree (tp) or a letter (B). Columns named id, or with a # first, are notes.
-"""
+""",
 )
 @click.argument("estimator", metavar="ESTIMATOR")
 @click.argument("file", metavar="ROWS.csv")

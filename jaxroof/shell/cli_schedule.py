@@ -9,6 +9,7 @@ from jaxroof.shell import process, systems
 
 
 @click.command(
+    short_help="Compare the pipeline schedules of a plan.",
     epilog="""\b
 Examples:
   jaxroof schedule --model gpt3-1t --system h200-nvs4 \\
@@ -19,7 +20,7 @@ Examples:
   jaxroof schedule --model gpt3 --system a100-nvs4 \\
       --plan dp=8,tp=4,pp=8,microbatch=1 --batch 256 --schedule dualpipe \\
       --trace dualpipe.json
-"""
+""",
 )
 @click.option("--model", "model_name", required=True, metavar="M", help="Name or file.")
 @click.option("--system", "system_name", required=True, metavar="S", help="Name or file.")

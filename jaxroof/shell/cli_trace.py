@@ -8,13 +8,14 @@ from jaxroof.shell import process
 
 
 @click.command(
+    short_help="Write or draw every operation of an MLP's step.",
     epilog="""\b
 Examples:
   jaxroof trace --model mlp-xs --system distir-a --plan dp=2,tp=2,pp=2,m=4 \\
       --batch 256 --profile distir-a -o trace.json
   jaxroof trace --model mlp-small --system h200-nvs8 --plan pp=8,m=8 \\
       --schedule gpipe,1f1b,1f1b-greedy -o orders.png
-"""
+""",
 )
 @click.option("--model", "mlp_name", required=True, metavar="M", help="Name of an MLP.")
 @click.option("--system", "system_name", required=True, metavar="S", help="Name or file.")

@@ -3,7 +3,8 @@
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from jaxroof.units import JOIN, unbroken
 
@@ -24,3 +25,30 @@ def _wrapped(line: str, indent: int) -> str:
     below = " " * min(indent, width // 2)
     lines = textwrap.wrap(unbroken(line), width, subsequent_indent=below, break_on_hyphens=False)
     return "\n".join(lines).replace(JOIN, " ")
+
+
+def entry_rows(written: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return a row a key of an entry or a file; a table of tables has a row for each.
+
+    >>> entry_rows({"title": "A part", "peaks": {"bf16": "2 PFLOP/s", "fp8": "4 PFLOP/s"}})
+    [('title', 'A part'), ('peaks', 'bf16 2 PFLOP/s, fp8 4 PFLOP/s')]
+    >>> entry_rows({"axes": {"gpus": [8, 16], "case": {"system": ["a", "b"]}}})[1]
+    ('axes.case', 'system a, b')
+    """
+    return list(_rows(written))
+
+
+def _rows(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in written.items():
+        if isinstance(value, dict) and any(isinstance(v, dict | list) for v in value.values()):
+            yield from ((f"{key}.{name}", _words(inner)) for name, inner in value.items())
+        else:
+            yield key, _words(value)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_words(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return ", ".join(_words(inner) for inner in value)
+    return str(value).strip()
