@@ -268,7 +268,7 @@ def test_what_is_declared_is_what_a_run_demands(estimator):
         assert set().union(*demanded) == demanded[0]
 
 
-PLAN = jr.Plan(data=2.0, tensor=4.0, pipeline=8.0, microbatch=1.0)
+UNPLACED = jr.Plan(data=2.0, tensor=4.0, pipeline=8.0, microbatch=1.0)
 IN_PYTHON = {
     "search": lambda inputs: jr.search(jr.training, inputs),
     "survey": lambda inputs: jr.survey(jr.training, inputs),
@@ -287,7 +287,7 @@ IN_PYTHON = {
 def test_all_that_a_system_lacks_is_told_in_python(question):
     system = jr.system("rtx-4090", vector_flops="82.58 TFLOP/s")
     inputs = jr.Inputs(
-        model=jr.model("gpt3"), system=system, gpus=64.0, global_batch=64.0, plan=PLAN
+        model=jr.model("gpt3"), system=system, gpus=64.0, global_batch=64.0, plan=UNPLACED
     )
     with pytest.raises(InputError) as caught:
         IN_PYTHON[question](inputs)
@@ -381,10 +381,10 @@ def test_show_says_what_a_file_asks(file, words, jaxroof):
 
 
 ENTRIES = [  # a file of one's own, what is shown of it
-    ("base = 'b200-nvs8'\nhbm_capacity = '288 GB'", ["hbm_capacity", "288 GB", "over b200-nvs8"]),
-    ("base = 'gpt3'\nlayers = 48", ["layers", "48", "heads", "96"]),
-    ("base = 'mlp-xs'\nlayers = 3", ["layers", "3"]),
-    ("matrix_flops = '1 PFLOP/s'\nhbm_bandwidth = '3 TB/s'", ["matrix_flops", "1 PFLOP/s"]),
+    ("base = 'b200-nvs8'\nhbm_capacity = '288 GB'", ["hbm_capacity 288 GB", "over b200-nvs8"]),
+    ("base = 'gpt3'\nlayers = 48", ["layers 48", "heads 96"]),
+    ("base = 'mlp-xs'\nlayers = 3", ["layers 3"]),
+    ("matrix_flops = '1 PFLOP/s'\nhbm_bandwidth = '3 TB/s'", ["matrix_flops 1 PFLOP/s"]),
 ]
 
 
@@ -393,7 +393,7 @@ def test_show_prints_an_entry_of_one_s_own(text, shown, jaxroof, tmp_path):
     (tmp_path / "mine.toml").write_text(text)
     said = jaxroof("show mine.toml")
     assert (said.code, said.err) == (0, "")
-    assert all(words in said.out for words in shown)
+    assert all(words in said.words for words in shown)
     (tmp_path / "mine.toml").write_text(f"{text}\nlayerz = 1")
     wrong = jaxroof("show mine.toml")
     assert wrong.code == 2
