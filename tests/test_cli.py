@@ -359,7 +359,7 @@ def test_list_alone_names_the_kinds(jaxroof):
 
 
 QUESTIONS = [  # a file of the tree, what is said of it
-    ("sweeps/gpt3_hbm.toml", "asks training for the best plan at 33 points"),
+    ("sweeps/gpt3_hbm.toml", "asks training for the best plan at 896 points"),
     ("sweeps/gpt3_binds.toml", "asks training for what binds the best plan at 1,600 points"),
     ("sweeps/gpt3_one_plan.toml", "asks training for every result at 12 points"),
     ("sweeps/mlp_styles.toml", "asks pipeline for every plan at 7 points"),
