@@ -19,7 +19,7 @@ from jaxroof.engine.sensitivity import at_plan, default_parameters
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.step import training
-from jaxroof.records import get_at, is_quantity, leaves, replace_at
+from jaxroof.records import field_at, get_at, leaves, replace_at
 from jaxroof.time_limits import POINTS, limits_of
 from jaxroof.views.resources import Resources, resources
 
@@ -141,15 +141,11 @@ def _task(estimator: Estimator, inputs: Any, recipe: Any, rules: Iterable[Any]) 
     Raises: InputError for what is no search, or is not one for a time that resources make up.
     """
     question = ask(estimator, inputs, recipe, where=rules)
-    units = {
-        f.name: f.metadata["unit"] for f in dataclasses.fields(question.report) if is_quantity(f)
-    }
+    aim = question.objective
+    unit = field_at(question.report, aim).metadata["unit"]
     who = f"explain: {estimator.name or 'estimator'}"
-    if units[question.objective] != "s":
-        unit = units[question.objective]
-        raise refusal(
-            who, f"{question.objective} is in {unit}; expected an objective that is a time"
-        )
+    if unit != "s":
+        raise refusal(who, f"{aim} is in {unit}; expected an objective that is a time")
     known = resources(roles(estimator, question.inputs, recipe)["resources"])
     if not known.signs:
         what = "no rate or latency stands for a resource; expected quantity(..., resource=NAME)"

@@ -336,7 +336,8 @@ def test_run_and_plot_answer_other_questions(answer, sweep, jaxroof):
     said = jaxroof(f"run {path}")
     assert said.code == 0, said.err
     assert "inner" in said.out
-    assert jaxroof(f"plot {path} -o made.png").code in (0, None)
+    if answer == "plans":
+        assert jaxroof(f"plot {path} -o made.png").code in (0, None)
 
 
 def test_a_short_name_may_be_typed():

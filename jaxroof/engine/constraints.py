@@ -58,7 +58,7 @@ def _constraint(text: str, fields: list[str], short: Mapping[str, str]) -> Const
     if match is None:
         raise InputError(
             f"where: {text.strip()!r} is not a constraint; expected FIELD <= NUMBER "
-            f"with one of {' '.join(OPERATORS)}, such as tensor<=8"
+            f"with one of {' '.join(OPERATORS)}, such as {fields[0]}<=8"
         )
     name, comparison, number = match.groups()
     field = short.get(name, name)

@@ -102,9 +102,7 @@ def every(
             numbers[path].append(np.full(count, here, np.int16))
     whole = {path: np.concatenate(parts) for path, parts in columns.items()}
     if not whole or not len(next(iter(whole.values()))):
-        raise InputError(
-            "plans: none to try; expected accelerators, a batch and rules that allow some"
-        )
+        raise InputError("plans: none to try; expected inputs and rules that allow some")
     plan = estimator.plan(**{f: np.float64(whole[f"plan.{f}"][0]) for f in estimator.plan_fields})
     labels = {path: (known[path], np.concatenate(numbers[path])) for path in named}
     return Every(dataclasses.replace(inputs, plan=plan), Axis(DIMENSION, whole), labels)

@@ -1,4 +1,4 @@
-"""The staircase of an objective against what it needs: the plans where more need buys more."""
+"""The staircase of an objective against what it needs: the plans where more of the need buys more."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ def pareto(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return the plans where more memory buys speed, leanest first: a stair each.
+    """Return the plans where more of the need buys more, leanest first: a stair each.
 
     A stair is a legal plan, whether or not the machine holds it, such that no other plan needs at
     most as much and does as well: what a search answers at every capacity. Ties within 1e-12 go to

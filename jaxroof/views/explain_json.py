@@ -29,7 +29,11 @@ def explain_json(found: Explanation) -> str:
         "switches": [
             _switch(row, objective_of(found.response)) for row in _rows(found.response, "switch")
         ],
-        "capacity_steps": [_step(found.steps, row) for row in _rows(found.steps, "step")],
+        "capacity_steps": [
+            _step(found.steps, row)
+            for row in _rows(found.steps, "step")
+            if "parameter" in found.steps.attrs
+        ],
     }
     return json.dumps(plain, indent=2, allow_nan=False)
 

@@ -205,10 +205,10 @@ def _others(data: xr.Dataset, order: np.ndarray) -> str:
     styles = styles_of(data)
     firsts = {str(styles[i]): i for i in order[::-1]}  # the last one kept is the fastest
     own = str(styles[order[0]])
-    rates = data.throughput.values
+    places = {int(i): place for place, i in enumerate(order)}
     said = [
-        f"{style} {_per_cent(rates[order[0]], rates[i])} % ({split_words(data, i)})"
-        for style, i in sorted(firsts.items(), key=lambda item: -rates[item[1]])
+        f"{style} {_behind(data, order[0], i)} % ({split_words(data, i)})"
+        for style, i in sorted(firsts.items(), key=lambda item: places[int(item[1])])
         if style != own
     ]
     return f" Behind {own}, the best of every other style: {'; '.join(said)}." if said else ""
@@ -219,7 +219,7 @@ def _many(found: Sequence[Point]) -> list[str]:
     firsts = [(p, fitting(p.data)[0]) for p in found if len(fitting(p.data))]
     if not firsts:
         return [f"No plan fits at any of {len(found):,} points."]
-    if not is_parallel(found[0].data):
+    if not is_parallel(found[0].data) or "throughput" not in found[0].data:
         return [_best_of(firsts, len(found))]
     rates = [float(p.data.throughput.values[i]) for p, i in firsts]
     point, best = firsts[int(np.argmax(rates))]

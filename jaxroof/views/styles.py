@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.units import show
-from jaxroof.views.metadata import filled_paths, headlines, objective_of, rises
+from jaxroof.views.metadata import filled_paths, headlines, objective_of, rises, roles
 
 ALONG = "configuration"
 DEGREES = {"data": "dp", "tensor": "tp", "context": "cp", "pipeline": "pp"}
@@ -131,8 +131,11 @@ def merit(data: xr.Dataset) -> str:
 
 
 def is_parallel(data: xr.Dataset) -> bool:
-    """Return whether plans split by data, tensor and pipeline, so that they have a style."""
-    return {"data", "tensor", "pipeline"} <= set(map(str, data.variables))
+    """Return whether plans split by data, tensor and pipeline alone, so that they have a style."""
+    known = {*DEGREES, *PIECES, "panels"}
+    return {"data", "tensor", "pipeline"} <= set(map(str, data.variables)) and (
+        known >= {*roles(data)["split"]}
+    )
 
 
 def split_words(data: xr.Dataset, position: int) -> str:

@@ -143,7 +143,8 @@ def _kind(data: xr.Dataset) -> str:
         "event": "timeline",
     }
     if data.attrs.get("answer") == "plans":
-        return "throughput_by_split" if is_parallel(data) else "every_plan"
+        split = is_parallel(data) and "throughput" in data
+        return "throughput_by_split" if split else "every_plan"
     for dim, kind in shown.items():
         if dim in data.sizes:
             return kind
