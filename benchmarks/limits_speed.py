@@ -25,9 +25,9 @@ import jax
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.engine.points import evaluated
-from jaxroof.estimators.limits.study import LimitsInputs, limits
-from jaxroof.estimators.limits.thresholds import thresholds
+from jaxroof.engine.grid.evaluate import evaluated
+from jaxroof.estimators.scaling_limits.limits import LimitsInputs, limits
+from jaxroof.estimators.scaling_limits.thresholds import thresholds
 from jaxroof.settings import begin
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -28,14 +28,14 @@ import jax
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.engine.points import evaluated, results
-from jaxroof.engine.row_files import opened
-from jaxroof.engine.rows import LAST, Chunk, rows_of
+from jaxroof.analyses.rows.cells import Asked, Faults
+from jaxroof.analyses.rows.columns import columns_of, shared_of
+from jaxroof.analyses.rows.evaluate import evaluate_file
+from jaxroof.cli.process import start
+from jaxroof.engine.grid.evaluate import evaluated, results
+from jaxroof.engine.runs.row_stream import LAST, Chunk, rows_of
+from jaxroof.io.csv_blocks import opened
 from jaxroof.records import get_at
-from jaxroof.rows.answer import evaluate_file
-from jaxroof.rows.cells import Asked, Faults
-from jaxroof.rows.headings import columns_of, shared_of
-from jaxroof.shell.process import start
 
 SHARED = {"model": "gpt3-1t", "system": "b200-nvs8"}
 HEADINGS = [

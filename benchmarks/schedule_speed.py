@@ -20,13 +20,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxroof.engine import points
-from jaxroof.engine.points import at_points
+from jaxroof.catalog.lookup import mlp, system
+from jaxroof.engine.grid import evaluate as points
+from jaxroof.engine.grid.evaluate import at_points
 from jaxroof.estimators import estimator
-from jaxroof.estimators.pipeline.inputs import Inputs, Plan
-from jaxroof.estimators.pipeline.plans import tried
-from jaxroof.estimators.pipeline.recipe import Profile, Recipe
-from jaxroof.named import mlp, system
+from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan
+from jaxroof.estimators.mlp_pipeline.plans import tried
+from jaxroof.estimators.mlp_pipeline.recipe import Profile, Recipe
 from jaxroof.records import checked
 
 PIPELINE = estimator("pipeline")

@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import baselines
 
 import jaxroof as jr
-from jaxroof.engine import fold
-from jaxroof.engine.best import Found, best_plans
-from jaxroof.engine.question import ask
-from jaxroof.estimators.training.inputs import Inputs
+from jaxroof.engine.search import fold
+from jaxroof.engine.search.driver import Found, best_plans
+from jaxroof.engine.search.problem import ask
+from jaxroof.estimators.published.inputs import Inputs
 
 SIZES = [2**k for k in range(2, 15)]
 BANDWIDTHS = 32

@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.engine import slopes
-from jaxroof.engine.best import best_plans
-from jaxroof.engine.question import ask
-from jaxroof.engine.search import winning
+from jaxroof.engine.search.driver import best_plans
+from jaxroof.engine.search.problem import ask
+from jaxroof.engine.search.search import winning
+from jaxroof.engine.sensitivity import derivatives as slopes
 from jaxroof.records import get_at, replace_at
 
 SIZES = [2**k for k in range(2, 15)]

@@ -37,8 +37,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import baselines
 
 import jaxroof as jr
-from jaxroof.engine.best import Found, best_plans
-from jaxroof.engine.question import ask
+from jaxroof.engine.search.driver import Found, best_plans
+from jaxroof.engine.search.problem import ask
 
 HERE = Path(__file__).resolve().parent
 SIZES = [2**k for k in range(2, 15)]

@@ -1,7 +1,7 @@
 """What a user is told when an input cannot be used: one line, the remedy last."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _LISTED = 12  # names that an error lists before it says "..."
 _SHOWN = 60  # characters of a wrong value that an error repeats
@@ -93,3 +93,14 @@ def _choice(options: list[str]) -> str:
 
 def _plain(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "")
+
+
+def listing(words: Sequence[str]) -> str:
+    """Return several things as a part of a sentence.
+
+    >>> listing(["a"]), listing(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -188,3 +188,24 @@ def _meaning(unit: str) -> tuple[str, str]:
 def _digits(number: float) -> str:
     mantissa, _, exponent = f"{number:.6g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def size(value: float, unit: str) -> str:
+    """Return an amount with four digits.
+
+    >>> size(169.0322e9, "B")
+    '169 GB'
+    """
+    return show(float(f"{value:.4g}"), unit)
+
+
+def seconds(value: float) -> str:
+    """Return a time with four digits and a unit a person reads.
+
+    >>> seconds(39.9751), seconds(0.01234)
+    ('39.98 s', '12.34 ms')
+    """
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if value >= scale or unit == "us":
+            return f"{value / scale:.4g} {unit}" if value < 1e4 else f"{value:,.0f} s"
+    return ""

@@ -34,7 +34,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 def jaxroof(capsys, monkeypatch, tmp_path):
     """Run a command line inside this process, in a folder of its own."""
     from jaxroof import cli
-    from jaxroof.shell import process  # after the settings above
+    from jaxroof.cli import process
 
     monkeypatch.setattr(process, "start", lambda: None)
     monkeypatch.chdir(tmp_path)

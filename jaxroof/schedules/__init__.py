@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from jaxroof.schedules.table import Schedule
 
 HOMES = {
-    "gpipe": ("jaxroof.schedules.orders", "gpipe"),
-    "1f1b-greedy": ("jaxroof.schedules.orders", "greedy"),
-    "1f1b": ("jaxroof.schedules.orders", "one_forward_one_backward"),
+    "gpipe": ("jaxroof.schedules.gpipe_1f1b", "gpipe"),
+    "1f1b-greedy": ("jaxroof.schedules.gpipe_1f1b", "greedy"),
+    "1f1b": ("jaxroof.schedules.gpipe_1f1b", "one_forward_one_backward"),
     "interleaved": ("jaxroof.schedules.interleaved", "interleaved"),
     "zb-h1": ("jaxroof.schedules.zero_bubble", "zero_bubble"),
     "dualpipe": ("jaxroof.schedules.dualpipe", "dualpipe"),

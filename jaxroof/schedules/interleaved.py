@@ -3,7 +3,7 @@
 import numpy as np
 
 from jaxroof.errors import refusal
-from jaxroof.schedules.orders import chain
+from jaxroof.schedules.gpipe_1f1b import chain
 from jaxroof.schedules.table import BACKWARD, FORWARD, Schedule, Visit, scheduled
 
 

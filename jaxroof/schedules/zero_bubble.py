@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from jaxroof.schedules.orders import chain
+from jaxroof.schedules.gpipe_1f1b import chain
 from jaxroof.schedules.table import BACKWARD, FORWARD, WEIGHT, Schedule, Visit, scheduled
 
 

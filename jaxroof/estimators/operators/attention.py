@@ -3,14 +3,14 @@
 import dataclasses
 import enum
 
-from jaxroof import named
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.operators.dtypes import WIDTHS, Widths
 from jaxroof.estimators.operators.recipe import example_system
 from jaxroof.estimators.operators.report import Roofline, roofline
-from jaxroof.estimators.operators.widths import WIDTHS, Widths
+from jaxroof.formulas import attention_scores as scores
 from jaxroof.formulas import roofline as roof
-from jaxroof.formulas import scores
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 

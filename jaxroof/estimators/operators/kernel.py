@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from jaxroof import named
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.recipe import (
     FEEDS,
@@ -14,7 +15,6 @@ from jaxroof.estimators.operators.recipe import (
 )
 from jaxroof.estimators.operators.report import Roofline, roofline
 from jaxroof.formulas import roofline as roof
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 

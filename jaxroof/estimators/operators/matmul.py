@@ -1,12 +1,12 @@
 """The matrix product of a layer, dense or of experts, and that of weights of each row's own."""
 
-from jaxroof import named
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.operators.dtypes import WIDTHS, Widths
 from jaxroof.estimators.operators.recipe import FEEDS, UNITS, Rates, example_system
 from jaxroof.estimators.operators.report import ProductRoofline, product_roofline
-from jaxroof.estimators.operators.widths import WIDTHS, Widths
-from jaxroof.formulas import products
-from jaxroof.hardware import System
+from jaxroof.formulas import matmul as products
 from jaxroof.records import Number, quantity, record
 
 

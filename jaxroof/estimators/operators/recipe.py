@@ -4,7 +4,7 @@ import dataclasses
 import enum
 from collections.abc import Callable
 
-from jaxroof.hardware import System
+from jaxroof.catalog.system import System
 from jaxroof.records import Number
 
 Rate = Callable[[System], Number]

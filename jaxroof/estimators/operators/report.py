@@ -4,7 +4,7 @@ from typing import Any
 
 from jaxroof.formulas import roofline as roof
 from jaxroof.formulas.arithmetic import larger
-from jaxroof.formulas.products import Product
+from jaxroof.formulas.matmul import Product
 from jaxroof.records import Number, quantity, record
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxroof import named
+from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.recipe import example_system
 from jaxroof.estimators.operators.report import roofline
@@ -23,7 +23,7 @@ from jaxroof.estimators.operators.sharded_inputs import (
 from jaxroof.formulas import roofline as roof
 from jaxroof.formulas import sharding as costs
 from jaxroof.formulas.arithmetic import smaller
-from jaxroof.formulas.products import contraction_flops
+from jaxroof.formulas.matmul import contraction_flops
 from jaxroof.records import Number
 
 

@@ -4,9 +4,9 @@ import dataclasses
 import enum
 from typing import Any
 
+from jaxroof.catalog.system import System
+from jaxroof.estimators.operators.dtypes import WIDTHS, Widths
 from jaxroof.estimators.operators.report import Roofline
-from jaxroof.estimators.operators.widths import WIDTHS, Widths
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 

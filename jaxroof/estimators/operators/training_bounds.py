@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from jaxroof import named
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.given import both_ways, given, machine
+from jaxroof.estimators.operators.defaults import both_ways, given, machine
 from jaxroof.formulas import training_bounds as bounds
-from jaxroof.hardware import System
 from jaxroof.records import Absent, Number, quantity, record
 
 

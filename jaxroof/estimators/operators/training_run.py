@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from jaxroof import named
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.given import counted, given
+from jaxroof.estimators.operators.defaults import counted, given
 from jaxroof.formulas import counting
 from jaxroof.formulas.serving import whole_up
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 DAY = 86400.0  # seconds

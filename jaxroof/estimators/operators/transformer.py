@@ -1,7 +1,7 @@
 """What a transformer counts to: parameters, arithmetic of a token, caches."""
 
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.given import given
+from jaxroof.estimators.operators.defaults import given
 from jaxroof.formulas import counting
 from jaxroof.records import Number, quantity, record
 

@@ -5,13 +5,13 @@ import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxroof import named
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.recipe import example_system
-from jaxroof.formulas import trees as costs
+from jaxroof.formulas import switched_networks as costs
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.formulas.sharding import mesh_devices
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from jaxroof import named
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.given import both_ways, given
+from jaxroof.estimators.operators.defaults import both_ways, given
 from jaxroof.formulas import serving as costs
 from jaxroof.formulas import training_bounds as bounds
-from jaxroof.hardware import System
 from jaxroof.records import Number, quantity, record
 
 

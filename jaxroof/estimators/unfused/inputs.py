@@ -3,9 +3,10 @@
 Source: fact sheet unfused_block_tables, sections 1, 2 and 7.
 """
 
-from jaxroof import named
-from jaxroof.estimators.training.inputs import Model, Precision
-from jaxroof.hardware import System
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.models import Model
+from jaxroof.catalog.system import System
+from jaxroof.estimators.published.inputs import Precision
 from jaxroof.records import Number, quantity, record
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxroof import named
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.unfused.inputs import Inputs, example
 from jaxroof.estimators.unfused.operators import Operation, Sent, operations
@@ -16,7 +17,6 @@ from jaxroof.estimators.unfused.report import SUMMED, Operator, Report
 from jaxroof.formulas import roofline
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.formulas.work import Work
-from jaxroof.hardware import System
 from jaxroof.records import Number, answering
 
 BLOCK_NAMES = ("mlp", "attention")

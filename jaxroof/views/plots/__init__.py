@@ -10,43 +10,43 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.engine.atomic import replacing
-from jaxroof.engine.locks import Path
-from jaxroof.engine.store import placeable
+from jaxroof.analyses.result_metadata import objective_of, parts_of
+from jaxroof.analyses.roofline_reading import is_roofline
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.views.metadata import objective_of, parts_of
-from jaxroof.views.plans import split_fields
-from jaxroof.views.roofs import is_roofline
-from jaxroof.views.styles import is_parallel
+from jaxroof.io.atomic import replacing
+from jaxroof.io.formats import placeable
+from jaxroof.io.locks import Path
+from jaxroof.views.plan_styles import is_parallel
+from jaxroof.views.text.plan import split_fields
 
 try:
     from matplotlib.figure import Figure
 
-    from jaxroof.views.plots.bands import bands
-    from jaxroof.views.plots.bars import plans_and_time
-    from jaxroof.views.plots.binds import binds
-    from jaxroof.views.plots.choose import best, named, over, pick
+    from jaxroof.views.plots.all_plans import throughput_by_split
     from jaxroof.views.plots.collectives import collectives_against_measured
     from jaxroof.views.plots.compare import comparison
     from jaxroof.views.plots.design import design
+    from jaxroof.views.plots.elasticities import binds
     from jaxroof.views.plots.every_plan import every_plan
-    from jaxroof.views.plots.frontier import frontier
-    from jaxroof.views.plots.isolated import isolated_scaling
+    from jaxroof.views.plots.isolated_scaling import isolated_scaling
     from jaxroof.views.plots.layers import layer_bars
-    from jaxroof.views.plots.maps import machine_map, mapped
-    from jaxroof.views.plots.measured import simulated_real
-    from jaxroof.views.plots.memory import memory_throughput
-    from jaxroof.views.plots.ratios import speedup
+    from jaxroof.views.plots.machine_map import machine_map, mapped
+    from jaxroof.views.plots.memory_throughput import memory_throughput
+    from jaxroof.views.plots.pareto import staircase
+    from jaxroof.views.plots.plan_styles import best_by_style
+    from jaxroof.views.plots.plans_and_time import plans_and_time
     from jaxroof.views.plots.response import response
     from jaxroof.views.plots.roofline import roofline
     from jaxroof.views.plots.scaling import normalised_throughput, training_days
-    from jaxroof.views.plots.schedules import schedules
-    from jaxroof.views.plots.splits import throughput_by_split
-    from jaxroof.views.plots.stairs import staircase
-    from jaxroof.views.plots.styles import best_by_style
-    from jaxroof.views.plots.timeline import timeline
+    from jaxroof.views.plots.scaling_limits import frontier
+    from jaxroof.views.plots.schedule import schedules
+    from jaxroof.views.plots.select import best, named, over, pick
+    from jaxroof.views.plots.speedup import speedup
     from jaxroof.views.plots.tornado import tornado
+    from jaxroof.views.plots.trace import timeline
+    from jaxroof.views.plots.uncertain import bands
     from jaxroof.views.plots.unfused import unfused_bars
+    from jaxroof.views.plots.validation import simulated_real
 except ImportError as error:
     if (error.name or "").partition(".")[0] != "matplotlib":
         raise

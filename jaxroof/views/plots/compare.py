@@ -8,8 +8,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from jaxroof.views.metadata import headlines, label_of, objective_of, unit_of
-from jaxroof.views.plots import choose, style
+from jaxroof.analyses.result_metadata import headlines, label_of, objective_of, unit_of
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
 
 MANY = 18  # bars, from which on their numbers stand upright
 

@@ -7,9 +7,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from jaxroof.units import show
-from jaxroof.views.design import dollars, held, leaf, result_of
-from jaxroof.views.plots import choose, style
-from jaxroof.views.tables import amount
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
+from jaxroof.views.text.design import dollars, held, leaf, result_of
+from jaxroof.views.text.tables import amount
 
 PICTURE = "design"
 BASE, BEST = style.GREY, style.BLUE

@@ -4,11 +4,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from jaxroof.analyses.result_metadata import label_of, need_of, objective_of, rises, unit_of
 from jaxroof.errors import refusal
-from jaxroof.views.metadata import label_of, need_of, objective_of, rises, unit_of
-from jaxroof.views.plots import choose, style
-from jaxroof.views.splits import plan_said
-from jaxroof.views.styles import ALONG, capacities, fitting
+from jaxroof.views.plan_styles import ALONG, capacities, fitting
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
+from jaxroof.views.text.all_plans import plan_said
 
 PICTURE = "every_plan"
 NAMED = 3  # plans that are written beside their dots

@@ -5,7 +5,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from jaxroof.views.plots import choose, style
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
 
 KINDS = {  # what an operation waits for: words, colour
     "compute": ("arithmetic and launch", style.BLUE),

@@ -7,13 +7,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from jaxroof.analyses.resources import CAPACITY, resources_of
+from jaxroof.analyses.result_metadata import label_of, objective_of, unit_of
+from jaxroof.analyses.result_metadata import words_of as called_of
 from jaxroof.errors import refusal
-from jaxroof.views.metadata import label_of, objective_of, unit_of
-from jaxroof.views.metadata import words_of as called_of
-from jaxroof.views.plans import split_fields
-from jaxroof.views.plots import choose, style
-from jaxroof.views.plots.fields import words_of
-from jaxroof.views.resources import CAPACITY, resources_of
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
+from jaxroof.views.plots.map_axes import words_of
+from jaxroof.views.text.plan import split_fields
 
 PICTURE = "response"
 MOST = 6  # parameters: those that do the most

@@ -11,9 +11,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
+from jaxroof.analyses.roofline_reading import (
+    at,
+    cases,
+    letter,
+    on_links,
+    swept,
+)
 from jaxroof.units import show
-from jaxroof.views.plots import choose, style
-from jaxroof.views.plots.roofs import (
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
+from jaxroof.views.plots.roofline_points import (
     SHARED,
     Roof,
     alike,
@@ -26,8 +34,7 @@ from jaxroof.views.plots.roofs import (
     roof,
     told_apart,
 )
-from jaxroof.views.roofline import fastest_names
-from jaxroof.views.roofs import at, cases, letter, on_links, swept
+from jaxroof.views.text.roofline import fastest_names
 
 TITLE = 105  # letters in a line above the picture
 ROOM = 1.6  # around what is drawn, as a factor

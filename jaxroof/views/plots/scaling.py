@@ -12,7 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from jaxroof.errors import unknown
-from jaxroof.views.plots import choose, style
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
 
 Line = tuple[str, np.ndarray, np.ndarray]  # its name, cluster sizes, values (NaN: nothing fits)
 ROOM = 4.0  # how far below the first size that fits the axis begins

@@ -8,13 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof.errors import InputError
-from jaxroof.hardware import System
-from jaxroof.named import system
+from jaxroof.catalog.lookup import system
+from jaxroof.catalog.system import System
+from jaxroof.errors import InputError, listing
 from jaxroof.records import leaves
-from jaxroof.views.plots import choose
-from jaxroof.views.plots.fields import primary, rank, words_of
-from jaxroof.views.words import listing
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots.map_axes import primary, rank, words_of
 
 ALIKE = 1e-6  # relative difference between numbers that are the same
 FREE = ("fast_domain",)  # the same accelerator is built into domains of several sizes

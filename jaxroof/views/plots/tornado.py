@@ -8,11 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from jaxroof.analyses.resources import CAPACITY, Resources, resources_of
+from jaxroof.analyses.result_metadata import label_of, machine_of, objective_of
 from jaxroof.errors import refusal
-from jaxroof.views.metadata import label_of, machine_of, objective_of
-from jaxroof.views.plots import choose, style
-from jaxroof.views.plots.fields import words_of
-from jaxroof.views.resources import CAPACITY, Resources, resources_of
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
+from jaxroof.views.plots.map_axes import words_of
 
 PICTURE = "tornado"
 COLOURS = {  # of the resources of a system, as those of the parts of a step

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from jaxroof.views.plots import choose, style
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
 
 PICTURE = "unfused_bars"
 WAYS = ("forward", "backward")

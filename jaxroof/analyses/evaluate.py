@@ -1,0 +1,70 @@
+"""One question to one estimator, by name: settings in, a Dataset out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
+
+from jaxroof.engine.grid.axes import Asked, paths_of, read_axes, values_of
+from jaxroof.engine.grid.tabulate import tabulate
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.estimators import estimator as named
+from jaxroof.settings import begin, choices_of, choose, former_of, read_names
+from jaxroof.settings import paths_of as fields_of
+
+
+def evaluate(
+    estimator: Estimator | str,
+    settings: Mapping[str, Any] | None = None,
+    /,
+    *,
+    axes: Asked | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return what an estimator answers to settings: dotted paths of its inputs, or its choices.
+
+    Arguments: ``estimator`` itself or its name; ``settings`` and ``more`` are values, texts with
+    units, or names of the catalogue; ``axes`` as in ``tabulate``.
+    Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
+    """
+    asked = named(estimator) if isinstance(estimator, str) else estimator
+    chosen = {**(settings or {}), **more}
+    for key, value in chosen.items():
+        if getattr(value, "shape", ()):
+            shape = "x".join(map(str, value.shape))
+            raise refusal(key, f"expected one number, given {shape} of them; several make an axis")
+    inputs, recipe = asking(asked, chosen, axes)
+    read = read_axes(inputs, axes, recipe, asked.names, chosen)
+    return tabulate(asked, inputs, recipe, axes=read)
+
+
+def asking(
+    estimator: Estimator, settings: Mapping[str, Any], axes: Asked | None = None
+) -> tuple[Any, Any]:
+    """Return the inputs and the recipe that settings describe; what an axis gives may be missing.
+
+    A number may be a column of numbers. Choices of the recipe that come with a name count where
+    the settings make none.
+
+    Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
+    """
+    recipe, choices = estimator.recipe, choices_of(estimator.recipe)
+    known = {*choices, *former_of(recipe)}
+    chosen = {key: value for key, value in settings.items() if key in known}
+    rest = {key: value for key, value in settings.items() if key not in known}
+    moving = values_of(axes)
+    for key in estimator.names:
+        values = moving.get(key)
+        there = any(path == key or path.startswith(f"{key}.") for path in rest)
+        if isinstance(values, list | tuple) and len(values) > 0 and not there:
+            rest[key] = values[0]
+    fields = dict(fields_of(estimator.inputs))
+    told = [*choices, *sorted(fields, key=lambda path: path.count("."))]
+    for key in rest:
+        if key not in fields:
+            raise unknown("", key, f"field of {estimator.inputs.__name__}", told)
+    varied = paths_of(axes)
+    rest, recipe = read_names(rest, recipe, estimator.names, chosen, varied)
+    inputs = begin(estimator.inputs, rest, estimator.names, moved=varied)
+    return inputs, choose(recipe, chosen)

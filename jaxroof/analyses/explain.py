@@ -1,0 +1,296 @@
+"""What binds the best plan of an estimator, by how much, and where that changes: one machine."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.resources import Resources, resources
+from jaxroof.analyses.time_limits import POINTS, limits_of
+from jaxroof.engine.grid.dataset import provenance, roles
+from jaxroof.engine.grid.dependencies import depends
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.problem import ask
+from jaxroof.engine.search.search import search
+from jaxroof.engine.sensitivity.elasticities import at_plan, default_parameters
+from jaxroof.engine.sensitivity.response import capacity_steps, response
+from jaxroof.errors import refusal
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.published.step import training
+from jaxroof.records import field_at, get_at, leaves, replace_at
+
+PASSES = 3  # each cuts the cell of the one before into so many
+TURNS: dict[str, tuple[type[Any], str]] = {  # of a parameter: where another limit comes to bind
+    "turn_parameter": (np.str_, "Dotted path of what is moved"),
+    "turn_factor": (float, "Where another limit comes to bind, as a multiple of today's value"),
+    "turn_value": (float, "Where another limit comes to bind"),
+    "turn_limit": (np.str_, "What binds there"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """What binds the best plan, by how much, and where that changes.
+
+    ``best`` is the best plan with its results; ``elasticities`` those of its time over
+    ``parameter``, with the ``value`` of each; ``operations`` the seconds of that time over
+    ``operation`` and ``limit``; ``turns`` where another limit comes to bind as one parameter moves;
+    ``response`` how the best over all plans moves and where another takes over; ``steps`` what more
+    or less memory does. Where nothing fits ``best`` has no plan, and all but ``steps`` no rows.
+    """
+
+    best: xr.Dataset
+    elasticities: xr.Dataset
+    operations: xr.Dataset
+    turns: xr.Dataset
+    response: xr.Dataset
+    steps: xr.Dataset
+
+    @property
+    def feasible(self) -> bool:
+        """Return whether any plan fits."""
+        return bool(self.best.feasible)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Return the seconds of the step by what limits them, the most first."""
+        names = self.operations["limit"].values.tolist()
+        sums = self.operations.seconds.sum("operation").values.tolist()
+        return dict(sorted(zip(names, sums, strict=True), key=lambda item: -item[1]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Task:
+    """One machine to explain: a checked question without a plan, and its resources."""
+
+    estimator: Estimator
+    inputs: Any
+    recipe: Any
+    resources: Resources
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the resources that take time."""
+        return tuple(self.resources.limits)
+
+    def planned(self, plan: Any) -> Any:
+        """Return the inputs with the plan of a mapping of its fields."""
+        assert self.estimator.plan is not None
+        fields = {f: np.asarray(plan[f], float) for f in self.estimator.plan_fields}
+        return dataclasses.replace(self.inputs, plan=self.estimator.plan(**fields))
+
+    @property
+    def any_plan(self) -> Any:
+        """Return the inputs with some plan."""
+        return self.planned(dict.fromkeys(self.estimator.plan_fields, 1.0))
+
+    @property
+    def about(self) -> dict[str, str]:
+        """Return what repeats the run."""
+        return provenance(self.estimator, self.inputs, self.recipe)
+
+
+def explain(
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    estimator: Estimator = training,
+    where: str | Iterable[str | Constraint] = (),
+    span: float = 16.0,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Explanation:
+    """Return what binds the best plan of a machine, by how much, and where that changes.
+
+    Arguments: ``inputs`` with a cluster size (a plan in them is not read: the best is found);
+    ``estimator`` that of a training step, or one of your own that is searched for a time and whose
+    machine says what its rates and latencies stand for (``quantity(resource=...)``);
+    ``where`` constrains plans; parameters are moved from 1/``span`` to ``span`` times what they
+    are today; ``settings`` and ``more`` are fields of the inputs or the recipe.
+    Raises: InputError for anything that is not a search of one machine for a time.
+    """
+    inputs, choices, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
+    rules = [where] if isinstance(where, str) else list(where)
+    task = _task(estimator, inputs, choices, rules)
+    with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side
+        told = workers.submit(_steps, task, rules)
+        workers.submit(_ahead, task)
+        moved = response(estimator, task.inputs, choices, span=span, where=rules)
+        steps = told.result()
+    best = _best(task, steps)
+    there = bool(best.feasible)
+    planned = task.planned(best) if there else task.any_plan
+    operations = _operations(task, planned, there)
+    return Explanation(
+        best=best,
+        elasticities=_elasticities(task, planned, there),
+        operations=operations,
+        turns=_turns(task, planned, moved, operations.seconds.sum("operation").values, there),
+        response=moved,
+        steps=steps,
+    )
+
+
+def _task(estimator: Estimator, inputs: Any, recipe: Any, rules: Iterable[Any]) -> Task:
+    """Return a checked question.
+
+    Raises: InputError for what is no search, or is not one for a time that resources make up.
+    """
+    question = ask(estimator, inputs, recipe, where=rules)
+    aim = question.objective
+    unit = field_at(question.report, aim).metadata["unit"]
+    who = f"explain: {estimator.name or 'estimator'}"
+    if unit != "s":
+        raise refusal(who, f"{aim} is in {unit}; expected an objective that is a time")
+    known = resources(roles(estimator, question.inputs, recipe)["resources"])
+    if not known.signs:
+        what = "no rate or latency stands for a resource; expected quantity(..., resource=NAME)"
+        raise refusal(who, what)
+    return Task(estimator, question.inputs, recipe, known)
+
+
+def _steps(task: Task, rules: Iterable[Any]) -> xr.Dataset:
+    """Return what more and less capacity does; the best plan alone where nothing limits plans."""
+    asked = (task.estimator, task.inputs, task.recipe)
+    if task.estimator.need and task.estimator.limit is not None:
+        return capacity_steps(*asked, where=rules)
+    found = search(*asked, where=rules)
+    steps = found.expand_dims("step") if bool(found.feasible) else found.expand_dims(step=0)
+    return steps.assign(place=("step", np.zeros(steps.sizes["step"], int)))
+
+
+def _best(task: Task, steps: xr.Dataset) -> xr.Dataset:
+    """Return the plan that fits and is the fastest, with its results, and what there is of need."""
+    estimator = task.estimator
+    here = np.flatnonzero(steps.place.values == 0)
+    best = steps.isel(step=int(here[0])) if len(here) else xr.Dataset(attrs=steps.attrs)
+    if estimator.need and estimator.limit is not None:
+        unit = str(steps[estimator.need].attrs["units"])
+        about = {"units": unit, "long_name": "What a plan may need"}
+        best[f"{estimator.need}_limit"] = ((), float(estimator.limit(task.inputs)), about)
+    best["feasible"] = ((), len(here) > 0, {"units": "1", "long_name": "Whether any plan fits"})
+    return best
+
+
+def _ahead(task: Task) -> None:
+    """Compile what is asked of the best plan, beside what finds it."""
+    limits_of(task.any_plan, task.recipe, task.estimator)
+    _elasticities(task, task.any_plan, True)
+
+
+def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
+    """Return the elasticities at the plan of the inputs, beside what each parameter is.
+
+    Of every number of the machine, and of what is whole in model and plan, taken as real; not of
+    what only lists the plans, which a plan says again.
+    """
+    estimator, aim = task.estimator, task.estimator.objective
+    moving = depends(estimator, task.recipe, jax.tree.structure(task.inputs)).results[aim]
+    unused = (f"plan.{field}" for field in estimator.unused_fields(task.recipe))
+    lacks = {*unused, *(path for path in estimator.structural if path not in moving)}
+    whole = [path for path, field, _ in leaves(inputs) if field.metadata["whole"]]
+    machine = default_parameters(estimator, task.inputs)
+    asked = list(dict.fromkeys([*machine, *(path for path in whole if path not in lacks)]))
+    found = at_plan(estimator, inputs, task.recipe, tuple(asked), aim)
+    found.coords["value"] = ("parameter", [float(get_at(inputs, path)) for path in asked])
+    found.attrs |= task.about
+    return found if there else found.isel(parameter=slice(0))
+
+
+# ---- What limits each operation -----------------------------------------------------------------
+
+
+def _operations(task: Task, inputs: Any, there: bool) -> xr.Dataset:
+    """Return the seconds of a step by what adds them and by what limits that."""
+    names, times, seconds = limits_of(inputs, task.recipe, task.estimator)
+    about = {"units": "s", "long_name": "Time of the step"}
+    by = {"units": "s", "long_name": "Time of the step, by what limits it"}
+    found = xr.Dataset(
+        {
+            "time": ("operation", times[0], about),
+            "seconds": (("operation", "limit"), seconds[0], by),
+        },
+        {"operation": names, "limit": list(task.names)},
+        task.about,
+    )
+    return found if there else found.isel(operation=slice(0))
+
+
+# ---- Where another limit comes to bind ----------------------------------------------------------
+
+
+def _turns(
+    task: Task, inputs: Any, moved: xr.Dataset, today: np.ndarray, there: bool
+) -> xr.Dataset:
+    """Return where another limit comes to take most of the step as one parameter moves.
+
+    Looked for on a grid of factors to either side of today and at both ends of every plan's reign,
+    however short, then in the cell where it lies.
+    """
+    span, first, signs = float(moved.factor.max()), int(today.argmax()), task.resources.signs
+    rows = []
+    for path in (str(path) for path in moved.parameter.values if there and str(path) in signs):
+        for end in (span, 1.0 / span):
+            cell, then = (1.0, end), first
+            factors = _factors(moved, path, end)
+            for _ in range(PASSES):
+                tops = _tops(task, inputs, moved, path, factors)
+                other = np.flatnonzero(tops != first)
+                if not len(other):
+                    break
+                at = int(other[0])
+                cell, then = (factors[max(at - 1, 0)], factors[at]), int(tops[at])
+                factors = np.geomspace(*cell, POINTS)
+            if then != first:
+                rows.append(
+                    (path, cell[1], cell[1] * float(get_at(inputs, path)), task.names[then])
+                )
+    rows.sort(key=lambda row: abs(np.log(row[1])))
+    columns = list(zip(*rows, strict=True)) or [()] * len(TURNS)
+    return xr.Dataset(
+        {
+            name: ("turn", np.array(column, dtype=kind), {"long_name": doc})
+            for (name, (kind, doc)), column in zip(TURNS.items(), columns, strict=True)
+        }
+    )
+
+
+def _factors(moved: xr.Dataset, path: str, end: float) -> np.ndarray:
+    """Return factors of a parameter from today's to an end, plans before and behind each switch."""
+    at = moved.switch_factor.values[moved.switch_parameter.values == path]
+    at = at[(at > 1.0) == (end > 1.0)]
+    found = np.concatenate([np.geomspace(1.0, end, POINTS), np.nextafter(at, 1.0), at])
+    return found[np.argsort(np.abs(np.log(found)), kind="stable")]
+
+
+def _tops(task: Task, inputs: Any, moved: xr.Dataset, path: str, factors: np.ndarray) -> np.ndarray:
+    """Return which limit takes most of the step at factors of a parameter, plans chosen anew."""
+    found = []
+    for start in range(0, len(factors), POINTS):
+        some = factors[start : start + POINTS]
+        asked = replace_at(inputs, path, get_at(inputs, path) * some)
+        plans = plans_at(inputs, moved, path, some)
+        asked = dataclasses.replace(asked, plan=type(inputs.plan)(**plans))
+        *_, seconds = limits_of(asked, task.recipe, task.estimator)
+        found.append(seconds.sum(axis=1).argmax(axis=1))
+    return np.concatenate(found)
+
+
+def plans_at(
+    inputs: Any, moved: xr.Dataset, path: str, factors: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the plan fields that are best at factors of a parameter, by a response's switches."""
+    own = moved.isel(switch=np.flatnonzero(moved.switch_parameter.values == path))
+    at = own.switch_factor.values
+    # of the switches on the way to a factor the furthest counts; without any today's plan, put last
+    passed = ((at >= 1.0) & (at <= factors[:, None])) | ((at < 1.0) & (at >= factors[:, None]))
+    order = np.where(passed, own.switch_order.values, 0.0)
+    place = np.hstack([order, np.full((len(factors), 1), 0.5)]).argmax(axis=1)
+    return {
+        field: np.append(own[f"switch_{field}"].values, getattr(inputs.plan, field))[place]
+        for field in (field.name for field in dataclasses.fields(inputs.plan))
+    }

@@ -1,0 +1,44 @@
+"""One layer of a training step, operation by operation."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.grid.dataset import dataset, described, provenance
+from jaxroof.engine.grid.placement import placed
+from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.layer_report import LayerReport, layer_reports
+from jaxroof.estimators.published.step import training
+from jaxroof.missing import naming_all
+from jaxroof.records import checked, units
+
+
+def layers(
+    inputs: Inputs,
+    recipe: Any = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return one row an operation of one layer and one microbatch, under the plan of the inputs.
+
+    A plan without a placement is placed best for its step.
+    Returns: a Dataset over ``operation`` of FLOP, bytes, messages and seconds in both directions
+    and the bytes kept.
+    Raises: InputError for inputs without a plan, or out of range.
+    """
+    inputs, recipe, _ = training.resolve(inputs, recipe, {**(settings or {}), **more})
+    inputs = checked(inputs)
+    with naming_all(training, inputs, recipe):
+        inputs = placed(training, inputs, recipe)
+        reports = jax.jit(layer_reports, static_argnums=1)(inputs, recipe)
+    columns = {
+        name: (("operation",), np.array([float(getattr(r, name)) for r in reports.values()]))
+        for name in units(LayerReport)
+    }
+    attrs = provenance(training, inputs, recipe)
+    result = dataset(columns, (), inputs, described(LayerReport), attrs)
+    return result.assign_coords(operation=list(reports))

@@ -1,0 +1,157 @@
+"""What the names in a Dataset stand for, as the records of its estimator declare it."""
+
+import functools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.grid.dataset import attributes, described
+from jaxroof.engine.grid.dataset import roles as declared_roles
+
+
+def roles(data: xr.Dataset) -> Mapping[str, Any]:
+    """Return what the names of the estimator stand for (see ``engine.dataset.roles``)."""
+    told = data.attrs.get("roles")
+    return _roles(str(told)) if told else _earlier()[0]
+
+
+@functools.lru_cache(maxsize=64)
+def _roles(told: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(told)
+    return found
+
+
+@functools.cache
+def _earlier() -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
+    """Return the roles and the metadata of training, for files that were written without any."""
+    from jaxroof.estimators.published.inputs import Plan
+    from jaxroof.estimators.published.legality import lacked
+    from jaxroof.estimators.published.recipe import Split
+    from jaxroof.estimators.published.report import Report
+    from jaxroof.estimators.published.step import example, training
+
+    splits = {split.value: sorted(lacked(split.value)) for split in Split}
+    known = declared_roles(training, example(), training.recipe)
+    known["unused"] = {**splits, "split": splits}  # the recipe of such a file says its split
+    return known, {n: attributes(about) for n, about in described(Plan, Report).items()}
+
+
+def about(data: xr.Dataset, name: str) -> Mapping[str, Any]:
+    """Return the attributes of one quantity."""
+    own: Mapping[str, Any] = data[name].attrs if name in data.variables else {}
+    return own if "roles" in data.attrs else {**_earlier()[1].get(name, {}), **own}
+
+
+def called(data: xr.Dataset, name: str, *keys: str) -> str:
+    """Return what people call a quantity: the first of some attributes that it has, or its name.
+
+    >>> data = xr.Dataset({"data": ((), 4, {"symbol": "dp"}), "ring_size": 2}, attrs={"roles": "-"})
+    >>> called(data, "data", "words", "symbol"), called(data, "ring_size", "words", "symbol")
+    ('dp', 'ring size')
+    """
+    found = about(data, name)
+    return next((str(found[key]) for key in keys if found.get(key)), name.replace("_", " "))
+
+
+def head_of(data: xr.Dataset, name: str) -> str:
+    """Return a quantity as the head of a column: its shortest name."""
+    return called(data, name, "symbol", "words")
+
+
+def words_of(data: xr.Dataset, name: str) -> str:
+    """Return a quantity as a part of a sentence."""
+    return called(data, name, "words", "symbol")
+
+
+def label_of(data: xr.Dataset, name: str) -> str:
+    """Return a quantity as a label of a picture."""
+    return called(data, name, "label", "words", "symbol")
+
+
+def unit_of(data: xr.Dataset, name: str) -> str:
+    """Return the unit of a quantity."""
+    return str(about(data, name).get("units", "1"))
+
+
+def unused(data: xr.Dataset) -> frozenset[str]:
+    """Return the plan fields that no choice of the recipe in the data has."""
+    known = roles(data)["unused"]
+    lists: list[Iterable[str]] = [
+        by.get(str(label), ())
+        for name, by in known.items()
+        if isinstance(by, Mapping) and name in data.coords
+        for label in np.atleast_1d(data.coords[name].values)
+    ]
+    if not lists and "" in known:
+        lists = [known[""]]
+    if not lists:
+        recipe = json.loads(data.attrs.get("recipe", "{}")) or {}
+        lists = [known.get(str(recipe.get("split")), ())]
+    return frozenset.intersection(*map(frozenset, lists))
+
+
+def objective_of(data: xr.Dataset) -> str:
+    """Return the result that was improved, or that the estimator improves; none where it has no."""
+    return str(data.attrs.get("objective") or roles(data).get("objective") or "")
+
+
+def run_of(data: xr.Dataset) -> str:
+    """Return what the objective is the time of: ``step`` of ``step_time``."""
+    return words_of(data, objective_of(data).removesuffix("_time"))
+
+
+def need_of(data: xr.Dataset) -> str:
+    """Return the result that must not exceed a limit; none where nothing limits the plans."""
+    return str(roles(data).get("need") or "")
+
+
+def headlines(data: xr.Dataset) -> list[str]:
+    """Return the results that are printed before others, the estimator's own objective first."""
+    plan = {*roles(data).get("split", ())}
+    names = [str(name) for name in data.data_vars if str(name) not in plan]
+    found = [name for name in names if about(data, name).get("headline")]
+    own = roles(data).get("objective")
+    aim = objective_of(data)
+    return sorted(found, key=lambda name: name != own) or [aim] * (aim in data.data_vars)
+
+
+def telling_fields(data: xr.Dataset, fields: Iterable[str]) -> list[str]:
+    """Return the plan fields that name a plan where there is little room: by default all."""
+    known = list(fields)
+    return [name for name in known if about(data, name).get("headline")] or known
+
+
+def optional(data: xr.Dataset, name: str) -> bool:
+    """Return whether a field of the plan is 1 unless it is used: then 1 is not worth telling."""
+    return bool(about(data, name).get("default") == 1)
+
+
+def parts_of(data: xr.Dataset, whole: str) -> list[str]:
+    """Return the results that are parts of another one."""
+    names = map(str, data.data_vars)
+    return [name for name in names if about(data, name).get("part_of") == whole]
+
+
+def filled_paths(data: xr.Dataset) -> list[str]:
+    """Return the paths of the inputs whose product is what the need may fill."""
+    filled = about(data, need_of(data)).get("resource") if need_of(data) else None
+    known = roles(data).get("resources", {})
+    return [path for path, (name, _) in known.items() if filled and name == filled]
+
+
+def rises(data: xr.Dataset, name: str) -> bool:
+    """Return whether more of a result is better."""
+    return about(data, name).get("better") == "higher"
+
+
+def machine_of(data: xr.Dataset) -> str:
+    """Return where in the inputs the machine stands."""
+    return str(roles(data).get("machine") or "system")
+
+
+def is_machine(data: xr.Dataset, path: str) -> bool:
+    """Return whether a path of the inputs is one of the machine's."""
+    return path.startswith(f"{machine_of(data)}.")

@@ -1,0 +1,190 @@
+"""What a person reads off an operator's roofline: its cases, what binds, where that turns."""
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.units import size
+
+CASE = "case"  # the dimension of several machines or number formats
+TIMES = {  # what may bind: its time, what takes it, the verdict
+    "compute": ("math_time", "arithmetic", "compute bound"),
+    "memory": ("memory_time", "memory traffic", "memory bound"),
+    "link": ("link_time", "communication", "link bound"),
+}
+VERDICTS = ("compute_bound", "memory_bound", "link_bound", "critical_exists")
+NEEDED = ("math_time", "memory_time", "link_time", "lower", "upper", "intensity", "balance")
+MOST_DIGITS = 1e15  # of a number that is written out
+PHYSICAL = ("B", "B/s", "FLOP", "FLOP/s", "s", "W")
+
+
+def is_roofline(data: xr.Dataset) -> bool:
+    """Return whether the data are the answers of an operator's roofline."""
+    return all(name in data for name in (*NEEDED, *VERDICTS, "critical", "critical_small"))
+
+
+def across(data: xr.Dataset) -> str:
+    """Return the dimension that names machines, number formats or choices, if there is one."""
+    texts = (str(d) for d in data.sizes if d in data.coords and data[d].dtype.kind in "UOT")
+    return next(texts, CASE)
+
+
+def cases(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
+    """Return the name and the data of every machine and number format, one or several."""
+    dim = across(data)
+    if dim not in data.sizes:
+        texts = (c for c in data.coords.values() if not c.dims and c.dtype.kind in "UOT")
+        return [(" ".join(str(text.values) for text in texts), data)]
+    return [(str(name), data.isel({dim: i})) for i, name in enumerate(data[dim].values)]
+
+
+def swept(data: xr.Dataset) -> str | None:
+    """Return the dimension that is swept, if one is."""
+    return next((str(dim) for dim in data.sizes if dim != across(data)), None)
+
+
+def letter(data: xr.Dataset, dim: str) -> str:
+    """Return what people call a dimension: its letter, or its name."""
+    return str(data[dim].attrs.get("symbol") or dim.replace("_", " "))
+
+
+def milestones(values: np.ndarray, most: int = 12) -> list[int]:
+    """Return the positions of at most ``most`` telling values: doublings, and both ends.
+
+    >>> milestones(np.arange(1.0, 101.0))
+    [0, 1, 3, 7, 15, 31, 63, 99]
+    """
+    count = len(values)
+    doublings = math.log2(values[-1] / values[0]) if values[0] > 0 else 0.0
+    if count <= most or doublings < 4:
+        return sorted({round(float(i)) for i in np.linspace(0, count - 1, min(count, most))})
+    every = math.ceil(doublings / (most - 1))
+    steps = np.arange(0.0, doublings, every)
+    near = np.abs(np.log2(values / values[0])[:, None] - steps).argmin(axis=0)
+    return sorted({*map(int, near), count - 1})
+
+
+def binding(point: xr.Dataset) -> str:
+    """Return what binds at one point: compute, memory or link."""
+    return next((name for name in TIMES if bool(point[f"{name}_bound"])), "compute")
+
+
+def is_critical(part: xr.Dataset) -> bool:
+    """Return whether what is swept has a critical value.
+
+    Data that do not say which size that is tell by what binds on both sides of the value.
+    """
+    dim, known = swept(part), part.attrs.get("critical_letter")
+    if dim is None or not has_critical(part) or not _constant(part.critical):
+        return False
+    if known is not None:
+        return letter(part, dim) == known
+    above = part[dim].values >= float(part.critical.max())
+    bound = part.compute_bound.broadcast_like(part[dim]).values
+    return bool(above.any() and not above.all() and np.all(above == bound))
+
+
+def has_critical(part: xr.Dataset) -> bool:
+    """Return whether there is a critical size, everywhere: something that arithmetic outlasts."""
+    idle = against(part) == "link" and not np.any(part.link_time.values)
+    return not idle and bool(np.all(part.critical_exists.values))
+
+
+def _constant(values: xr.DataArray) -> bool:
+    low, high = float(values.min()), float(values.max())
+    return high - low <= 1e-9 * abs(high)
+
+
+def against(data: xr.Dataset) -> str:
+    """Return what arithmetic outlasts from the critical size on: memory or link."""
+    return str(data.attrs.get("critical_against", "memory"))
+
+
+def on_links(data: xr.Dataset) -> bool:
+    """Return whether links bind anywhere, so that the roof of interest is theirs."""
+    return "link_balance" in data and bool(np.any(data.link_bound.values))
+
+
+def sized(value: float, unit: str) -> str:
+    """Return a size of a shape in words.
+
+    >>> sized(16384.0, "token"), sized(0.5, "1"), sized(2e6, "B")
+    ('16,384', '0.5', '2 MB')
+    """
+    if unit in PHYSICAL:
+        return size(value, unit)
+    whole = abs(value - round(value)) <= 1e-9 * abs(value)
+    return f"{value:,.0f}" if whole else f"{value:.6g}"
+
+
+def at(value: xr.DataArray) -> str:
+    """Return a size of a shape: all digits of a count, a unit where it is a physical one."""
+    return sized(float(value), str(value.attrs.get("units", "1")))
+
+
+def critical_words(point: xr.Dataset) -> str:
+    """Return from which size on arithmetic binds, exactly and by the estimate for small sizes."""
+    name, other = str(point.attrs.get("critical_letter", "")), against(point)
+    if not name or (other == "link" and not np.any(point.link_time.values)):
+        return ""
+    alone = other == "memory" and not np.any(point.link_time.values)
+    outlasts = f"arithmetic outlasts {TIMES[other][1]}"
+    if not bool(point.critical_exists):
+        return f"No {name} makes it compute bound." if alone else f"At no {name} {outlasts}."
+    said = "It is compute bound" if alone else f"A{outlasts[1:]}"
+    if float(point.critical) <= 1:
+        return f"{said} at every {name}."
+    start = first_whole(float(point.critical))
+    return f"{said} from {name} = {start} on ({critical_sizes(point, name)})."
+
+
+def critical_sizes(point: xr.Dataset, name: str) -> str:
+    """Return the critical size exactly and by the estimate for small sizes."""
+    exact, small = float(point.critical), float(point.critical_small)
+    guess = f"; small-{name} estimate {number(small)}" if small not in (0.0, exact) else ""
+    return f"{number(exact)} exactly{guess}"
+
+
+def number(value: float) -> str:
+    """Return a plain number in four digits, all of them before the point.
+
+    >>> number(131.3521), number(17511.11), number(20400.0), number(0.5)
+    ('131.4', '17,511.1', '20,400', '0.5')
+    """
+    if abs(value) >= MOST_DIGITS:
+        return f"{value:.4g}"
+    if value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def first_whole(critical: float) -> str:
+    """Return the first whole size that is not below a critical one.
+
+    >>> first_whole(131.35), first_whole(240.0)
+    ('132', '240')
+    """
+    return f"{math.ceil(critical * (1 - 1e-12)):,}"
+
+
+def turn_words(part: xr.Dataset) -> str:
+    """Return what binds over a sweep and where that turns, the critical size where it is known."""
+    dim = swept(part)
+    assert dim is not None
+    name, values = letter(part, dim), part[dim]
+    bounds = [binding(part.isel({dim: i})) for i in range(part.sizes[dim])]
+    turns = [i for i in range(1, len(bounds)) if bounds[i] != bounds[i - 1]]
+    critical = float(np.ravel(part.critical.values)[-1]) if is_critical(part) else -1.0
+    said = TIMES[bounds[0]][2]
+    if not turns:
+        if bounds[-1] != "compute" and critical > float(values[-1]):
+            return f"{said} at every {name} here, compute bound from {first_whole(critical)} on"
+        return f"{said} at every {name}"
+    for i in turns:
+        known = bounds[i] == "compute" and float(values[i - 1]) < critical <= float(values[i])
+        before, start = (at(values.isel({dim: n})) for n in (i - 1, i))
+        said += "" if known else f" up to {name} = {before}"
+        start = first_whole(critical) if known else start
+        said += f", then {TIMES[bounds[i]][2]} from {name} = {start} on"
+    return said

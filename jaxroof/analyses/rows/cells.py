@@ -1,0 +1,274 @@
+"""Cells of a table as an estimator's inputs: numbers, records and choices, and what is wrong."""
+
+import dataclasses
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof.analyses.rows.columns import Column, Kind, suffix_of
+from jaxroof.engine.runs.row_stream import Chunk, Group
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Estimator
+from jaxroof.records import checked_values, leaves, replace_at
+from jaxroof.settings import (
+    begin,
+    choice,
+    choices_brought,
+    choices_of,
+    choose,
+    former_of,
+    named_record,
+    read_names,
+)
+from jaxroof.units import parse
+
+Cells = Sequence[str] | np.ndarray  # of one column: texts, or numbers
+SHOWN = 60  # characters of a wrong cell that an error repeats
+
+
+class Faults(dict[int, tuple[int, str]]):
+    """What is wrong with rows: the first column that is, and why."""
+
+    def note(self, row: int, order: int, why: str) -> None:
+        """Remember a fault, unless an earlier column of the row has one."""
+        if row not in self or order < self[row][0]:
+            self[row] = (order, why)
+
+
+class Asked:
+    """What a table asks: the meaning of its columns, and what all its rows share."""
+
+    def __init__(
+        self, estimator: Estimator, columns: Sequence[Column], shared: Mapping[str, Any], names: Any
+    ) -> None:
+        self.estimator, self.columns = estimator, columns
+        choices = {*choices_of(estimator.recipe), *former_of(estimator.recipe)}
+        self.shared = {path: value for path, value in shared.items() if path not in choices}
+        chosen = {key: value for key, value in shared.items() if key in choices}
+        given = {*chosen, *(column.path for column in columns if column.kind is Kind.CHOICE)}
+        self.shared, recipe = read_names(self.shared, estimator.recipe, names, given)
+        self.recipe = choose(recipe, chosen)
+        self.named = {
+            column.path: _Named(column.heading, self._reader(column.path, names, given))
+            for column in columns
+            if column.kind is Kind.RECORD
+        }
+        self.chosen = {
+            column.path: _Named(column.heading, _chooser(estimator.recipe, column.path))
+            for column in columns
+            if column.kind is Kind.CHOICE
+        }
+
+    def _reader(self, path: str, names: Any, given: Collection[str]) -> Any:
+        """Return what reads a record by name, and the choices that come with it."""
+
+        def read(name: str) -> tuple[Any, Mapping[str, Any]]:
+            record, chosen = named_record(path, name, names, "")
+            return record, choices_brought(path, self.estimator.recipe, chosen, given)
+
+        return read
+
+    def chunk(self, cells: Sequence[Cells], size: int, faults: Faults, about: Any = None) -> Chunk:
+        """Return some rows as what can be asked; ``faults`` gets the rows that cannot."""
+        values: dict[str, np.ndarray] = {}  # of numbers; places of records and choices
+        for order, (column, texts) in enumerate(zip(self.columns, cells, strict=True)):
+            if column.kind is Kind.NUMBER:
+                values[column.path] = _numbers(column, texts, order, faults)
+            elif column.kind is not Kind.NOTE:
+                table = {**self.named, **self.chosen}[column.path]
+                values[column.path] = table.places(texts, order, faults)
+        good = np.ones(size, bool)
+        good[list(faults)] = False
+        rows = np.flatnonzero(good)
+        groups = [self._agreeing(some, values, faults) for some in self._apart(rows, values)]
+        return Chunk(size, [group for group in groups if len(group.rows)], about)
+
+    def _agreeing(
+        self, rows: np.ndarray, values: Mapping[str, np.ndarray], faults: Faults
+    ) -> Group:
+        """Return the group of rows whose plan agrees with what else they say; note the others."""
+        group = self._group(rows, values)
+        wrong = np.broadcast_to(self.estimator.contradictions(group.inputs), len(rows))
+        if not wrong.any():
+            return group
+        for row in rows[wrong].tolist():
+            one = self._group(np.array([row]), values)
+            try:
+                self.estimator.refuse_contradictions(one.inputs)
+            except InputError as error:
+                faults.note(row, len(self.columns), str(error))
+        return self._group(rows[~wrong], values)
+
+    def _apart(self, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
+        """Yield rows that one program answers: the same choices, and records of the same fields."""
+        keys = np.zeros(len(rows), np.int64)
+        for path, table in {**self.named, **self.chosen}.items():
+            if len(table.kinds) > 1:
+                form = np.asarray(table.forms, np.int64)[values[path][rows]]
+                keys = np.unique(keys * len(table.kinds) + form, return_inverse=True)[1]
+        for key in range(int(keys.max(initial=-1)) + 1):
+            some = rows[keys == key]
+            if len(some):
+                yield some
+
+    def _group(self, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> Group:
+        whole = len(rows) == len(next(iter(values.values()), rows))
+        recipe, settings = self.recipe, dict(self.shared)
+        for path, column in values.items():
+            here = column if whole else column[rows]
+            if path in self.chosen:
+                recipe = choose(recipe, {path: self.chosen[path].found[here[0]]})
+            else:
+                if path in self.named:
+                    recipe = choose(recipe, self.named[path].brought[here[0]])
+                settings[path] = self.named[path].stacked(here) if path in self.named else here
+        return Group(rows, begin(self.estimator.inputs, settings, self.estimator.names), recipe)
+
+
+def _chooser(recipe: Any, key: str) -> Any:
+    return lambda text: (choice(recipe, key, text), {})
+
+
+class _Named:
+    """What the texts of a column stand for, each read once."""
+
+    def __init__(self, heading: str, read: Any) -> None:
+        self.heading, self.read = heading, read
+        self.place: dict[str, int] = {}  # text -> where it stands in `found`, -1 where it is wrong
+        self.found: list[Any] = []
+        self.brought: list[Mapping[str, Any]] = []  # choices that come with each
+        self.forms: list[int] = []  # of each that is found: which have the same fields
+        self.kinds: dict[Any, int] = {}
+        self.why: dict[str, str] = {}
+
+    def places(self, texts: Cells, order: int, faults: Faults) -> np.ndarray:
+        """Return where each cell's meaning stands among those found."""
+        texts = texts.astype(str).tolist() if isinstance(texts, np.ndarray) else texts
+        for text in dict.fromkeys(texts):
+            if text not in self.place:
+                self._learn(text)
+        places = np.fromiter(map(self.place.__getitem__, texts), np.int64, len(texts))
+        for row in np.flatnonzero(places < 0).tolist():
+            faults.note(row, order, self.why[texts[row]])
+        return places
+
+    def _learn(self, text: str) -> None:
+        self.place[text] = -1
+        if not text.strip():
+            self.why[text] = f"{self.heading}: an empty cell; expected a name"
+            return
+        try:
+            one, brought = self.read(text.strip())
+        except InputError as error:
+            said = str(error)
+            head = f"{self.heading}: "
+            self.why[text] = said if said.startswith(head) else head + said
+            return
+        record = dataclasses.is_dataclass(one)
+        fields = tuple(path for path, _, _ in leaves(one)) if record else text.strip()
+        form = (fields, *brought.items())
+        self.place[text] = len(self.found)
+        self.found.append(one)
+        self.brought.append(brought)
+        self.forms.append(self.kinds.setdefault(form, len(self.kinds)))
+
+    def stacked(self, places: np.ndarray) -> Any:
+        """Return one record of columns, of records with the same fields."""
+        distinct, place = np.unique(places, return_inverse=True)
+        some = [{p: v for p, _, v in leaves(self.found[n])} for n in distinct]
+        record = self.found[distinct[0]]
+        for path in some[0]:
+            values = np.array([float(one[path]) for one in some])
+            record = replace_at(record, path, values[place])
+        return record
+
+
+def _numbers(column: Column, cells: Cells, order: int, faults: Faults) -> np.ndarray:
+    """Return a column in SI; ``faults`` gets what is no number, or out of range."""
+    wrong: dict[int, str] = {}
+    if isinstance(cells, np.ndarray):
+        values = cells.astype(np.float64) * column.scale
+    else:
+        values, wrong = _read(column, cells)
+    for row, why in wrong.items():
+        faults.note(row, order, why)
+    assert column.field is not None
+    rows = np.setdiff1d(np.arange(len(values)), list(wrong)) if wrong else np.arange(len(values))
+    for row, why in _outside(column, values, rows):
+        text = str(cells[row]).strip()
+        said, given, _ = why.rpartition(", given ")
+        faults.note(row, order, f"{said}{given}{_cut(text)}" if given else why)
+    return values
+
+
+def _read(column: Column, texts: Sequence[str]) -> tuple[np.ndarray, dict[int, str]]:
+    """Return numbers of texts, all at once where they are plain, and the rows that are none."""
+    suffix = suffix_of(column.scale)
+    count = len(texts)
+    try:
+        if suffix == "*":
+            return np.fromiter(map(float, texts), float, count) * column.scale, {}
+        plain = [text + suffix for text in texts] if suffix else texts
+        return np.fromiter(map(float, plain), float, count), {}
+    except ValueError:
+        pass
+    known: dict[str, float] = {}
+    wrong: dict[str, str] = {}
+    scales: dict[str, str] = {}
+    for text in dict.fromkeys(texts):
+        try:
+            known[text] = _one(column, text, suffix, scales)
+        except InputError as error:
+            known[text], wrong[text] = math.nan, str(error)
+    values = np.fromiter(map(known.__getitem__, texts), float, count)
+    rows = [row for row, text in enumerate(texts) if text in wrong] if wrong else []
+    return values, {row: wrong[texts[row]] for row in rows}
+
+
+def _one(column: Column, text: str, suffix: str, scales: dict[str, str]) -> float:
+    """Return the number of a cell: a plain one in the column's unit, or with a unit of its own."""
+    text = text.strip()
+    try:
+        plain = float(text)
+        return (
+            plain * column.scale if suffix == "*" or "e" in text.lower() else float(text + suffix)
+        )
+    except ValueError:
+        pass
+    number, _, unit = text.partition(" ")
+    try:
+        return float(number + scales[unit])
+    except (KeyError, ValueError):
+        pass
+    if not text:
+        raise refusal(column.heading, f"an empty cell; expected a value: {_meaning(column)}")
+    value = parse(text, column.unit, column.heading)
+    if unit:
+        power = suffix_of(parse(f"1 {unit}", column.unit))
+        scales |= {} if power == "*" else {unit: power}
+    return value
+
+
+def _meaning(column: Column) -> str:
+    assert column.field is not None
+    doc = str(column.field.metadata["doc"]).rstrip(".")
+    return doc if column.unit == "1" else f"{doc} [{column.unit}]"
+
+
+def _outside(column: Column, values: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, str]]:
+    """Yield the rows whose number is out of its field's range, and why: halves of halves."""
+    assert column.field is not None
+    try:
+        checked_values(values[rows], column.field, column.heading)
+    except InputError as error:
+        if len(rows) == 1:
+            yield int(rows[0]), str(error)
+            return
+        for half in np.array_split(rows, 2):
+            yield from _outside(column, values, half)
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else text[: SHOWN - 3] + "...")

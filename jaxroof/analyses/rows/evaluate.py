@@ -1,0 +1,252 @@
+"""Rows of a table: each one configuration, its answers beside it."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof.analyses.rows.cells import Asked, Cells, Faults
+from jaxroof.analyses.rows.columns import check_complete, columns_of, shared_of
+from jaxroof.analyses.rows.verdicts import Verdicts
+from jaxroof.analyses.rows.writer import ERROR, Page, apart
+from jaxroof.engine.runs.row_stream import Answers, Chunk, Size, rows_of
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.plugins import estimator_of
+from jaxroof.io.atomic import partial_file
+from jaxroof.io.csv_blocks import RowFile, opened
+from jaxroof.io.formats import placeable
+
+Path = str | os.PathLike[str]
+Progress = Callable[[int, int], None]
+SHOWN = 12  # rows of a table that is printed
+
+
+@dataclasses.dataclass(eq=False)
+class Done:
+    """What became of a file of rows, and the first of them."""
+
+    rows: int = 0
+    passed: int = 0  # over
+    first: str = ""  # why the first row was that was passed over
+    verdicts: Verdicts = dataclasses.field(default_factory=Verdicts)
+    headings: Sequence[str] = ()
+    units: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    shown: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    typed: list[list[str]] = dataclasses.field(default_factory=list)
+
+
+def evaluate_rows(
+    estimator: Estimator | str,
+    frame: Any,
+    settings: Mapping[str, Any] | None = None,
+    /,
+    keep_going: bool = False,
+    **more: Any,
+) -> Any:
+    """Return a table (pandas) with the answers of an estimator to each row as columns beside it.
+
+    Arguments: ``frame``'s columns are dotted paths, names of the catalogue or choices, as in a
+    file of rows; ``settings`` and ``more`` are what all rows share; ``keep_going`` tells in a
+    column ``error`` which rows have no answer, instead of raising.
+    Returns: the table; ``attrs`` count the ``answered``, the ``feasible`` and the ``refused``.
+    Raises: InputError naming the row and the column of what cannot be used.
+    """
+    here = pathlib.Path.cwd()
+    asked = estimator_of(estimator, here) if isinstance(estimator, str) else estimator
+    if not hasattr(frame, "columns"):
+        raise refusal("rows", f"expected a table (pandas), given a {type(frame).__name__}")
+    headings = [str(name).strip() for name in frame.columns]
+    question = _question(asked, headings, {**(settings or {}), **more}, here, "rows", "rows")
+    cells = [_plain(frame.iloc[:, number]) for number in range(len(headings))]
+
+    def chunks() -> Iterator[Chunk]:
+        size, start = Size(), 0
+        while start < len(frame):
+            stop = min(start + size.next(), len(frame))
+            places = [f"row {number}" for number in range(start, stop)]
+            some, faults = [column[start:stop] for column in cells], Faults()
+            yield question.chunk(some, stop - start, faults, (places, faults))
+            start = stop
+
+    parts, told, verdicts = list[Answers](), list[str](), Verdicts()
+    for answers in rows_of(asked, _checked(chunks(), keep_going)):
+        _refuse(answers, keep_going)
+        places, faults = answers.chunk.about
+        told += [f"{p}: {faults[n][1]}" if n in faults else "" for n, p in enumerate(places)]
+        verdicts.add(answers.columns, faults)
+        parts.append(answers)
+    bad = np.array([why != "" for why in told], bool)
+    names = next((list(part.columns) for part in parts if part.columns), [])
+    found = {apart(name, headings): _joined(name, parts, bad) for name in names}
+    if keep_going:
+        found[apart(ERROR, headings)] = np.array(told, object)
+    made = frame.assign(**found)
+    made.attrs |= verdicts.attrs
+    return made
+
+
+def _plain(column: Any) -> Cells:
+    """Return a column of a frame as numbers, or as texts."""
+    if column.dtype.kind in "iuf":
+        return np.asarray(column, np.float64)
+    values = column.tolist()
+    return ["" if v is None or v != v else str(v) for v in values]
+
+
+def _joined(name: str, parts: Sequence[Answers], bad: np.ndarray) -> np.ndarray:
+    """Return a column of all parts, nothing in the rows that are bad: NaN, or None."""
+    column = np.concatenate(
+        [part.columns.get(name, np.zeros(part.chunk.size, bool)) for part in parts]
+    )
+    if bad.any():
+        column = column if column.dtype.kind == "f" else column.astype(object)
+        column[bad] = np.nan if column.dtype.kind == "f" else None
+    return column
+
+
+def _question(
+    estimator: Estimator,
+    headings: Sequence[str],
+    shared: Mapping[str, Any],
+    folder: Path,
+    where: str,
+    head: str,
+) -> Asked:
+    """Return what a table asks, checked before any row is read; ``head`` is where headings are."""
+
+    def beside(read: Callable[[str], Any]) -> Callable[[str], Any]:
+        file = pathlib.Path(folder)
+        return lambda text: read(str(file / text) if text.endswith(".toml") else text)
+
+    if not dataclasses.is_dataclass(estimator.inputs):
+        raise InputError(
+            f"{estimator.name}: its inputs are no record; expected an estimator of one"
+        )
+    with _led(head):
+        columns = columns_of(estimator, headings)
+    with _led("--set"):
+        given = shared_of(estimator, shared, columns)
+    with _led(where):
+        check_complete(estimator, columns, given)
+    names = {path: beside(read) for path, read in estimator.names.items()}
+    return Asked(estimator, columns, given, names)
+
+
+@contextlib.contextmanager
+def _led(where: str) -> Iterator[None]:
+    """Lead every refusal in the block with where it is."""
+    try:
+        yield
+    except InputError as error:
+        raise refusal(where, str(error)) from error
+
+
+def _checked(chunks: Iterator[Chunk], keep_going: bool) -> Iterator[Chunk]:
+    """Yield chunks; refuse the first row that cannot be asked, unless told to keep going."""
+    for chunk in chunks:
+        places, faults = chunk.about[:2]
+        if faults and not keep_going:
+            row = min(faults)
+            raise refusal(places[row], faults[row][1])
+        yield chunk
+
+
+def _refuse(answers: Answers, keep_going: bool) -> None:
+    """Note the rows that the estimator has no answer to, or refuse the first of them."""
+    places, faults = answers.chunk.about[:2]
+    for rows, why in sorted(answers.refused, key=lambda one: int(one[0][0])):
+        if not keep_going:
+            raise refusal(places[int(rows[0])], str(why))
+        for row in rows.tolist():
+            faults.note(row, len(places), str(why))
+
+
+class _Places(Sequence[str]):
+    """Where rows of a file stand, in words."""
+
+    def __init__(self, path: str, lines: Sequence[int]) -> None:
+        self.path, self.lines = path, lines
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, row: Any) -> Any:
+        return f"{self.path}: line {self.lines[row]}"
+
+
+def evaluate_file(
+    estimator: Estimator,
+    path: Path,
+    output: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    keep_going: bool = False,
+    progress: Progress | None = None,
+) -> Done:
+    """Evaluate every row of a CSV file; write them with their answers where ``output`` says.
+
+    ``progress`` is told (done, all) rows, all by the share of the file that was read. What is
+    stopped keeps the rows that are done in a file beside ``output`` (``NAME.partial.csv``).
+    Raises: InputError naming the file, the line and the column of what cannot be used.
+    """
+    if output is not None:
+        _check_output(output, path)
+    with opened(path) as file, contextlib.ExitStack() as stack:
+        folder = pathlib.Path(path).parent
+        where = (file.path, f"{file.path}: line 1")
+        question = _question(estimator, file.headings, settings or {}, folder, *where)
+        write = stack.enter_context(partial_file(output)) if output is not None else None
+        done = Done(headings=file.headings)
+        page = Page(file, keep_going)
+        for answers in rows_of(estimator, _checked(_chunks(file, question), keep_going)):
+            _refuse(answers, keep_going)
+            _count(done, answers)
+            if write is not None:
+                page.write(answers, write)
+            if progress is not None:
+                total = os.fstat(file.stream.fileno()).st_size
+                progress(done.rows, max(done.rows, int(done.rows * total / max(file.read, 1))))
+        if not done.rows:
+            raise refusal(file.path, "no rows; expected a line for each configuration after line 1")
+        if write is not None:
+            page.end(write)
+    return done
+
+
+def _check_output(output: Path, path: Path) -> None:
+    """Check, before any work, that a file of rows can be written."""
+    name = os.fspath(output)
+    if pathlib.Path(output).suffix != ".csv":
+        raise refusal(name, "rows are written as CSV; expected a name that ends in .csv")
+    placeable(output)
+    if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
+        raise refusal(name, "the file of the rows itself; expected another name")
+
+
+def _chunks(file: RowFile, question: Asked) -> Iterator[Chunk]:
+    size = Size()
+    while (block := file.take(size.next())) is not None:
+        faults = Faults()
+        for row, why in block.ragged.items():
+            faults.note(row, -1, why)
+        about = (_Places(file.path, block.lines), faults, block)
+        yield question.chunk(block.cells, len(block.typed), faults, about)
+
+
+def _count(done: Done, answers: Answers) -> None:
+    """Add a chunk to what became of a file."""
+    places, faults, block = answers.chunk.about
+    if faults and not done.first:
+        done.first = f"{places[min(faults)]}: {faults[min(faults)][1]}"
+    done.rows += answers.chunk.size
+    done.passed += len(faults)
+    done.units = {**done.units, **answers.units}
+    done.verdicts.add(answers.columns, faults)
+    for row in range(min(answers.chunk.size, SHOWN - len(done.shown))):
+        done.typed.append([column[row] for column in block.cells])
+        values = {name: column[row] for name, column in answers.columns.items()}
+        done.shown.append({ERROR: faults[row][1]} if row in faults else values)

@@ -1,0 +1,275 @@
+"""Schedules of a pipeline side by side: what a training step takes and needs under each."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from jaxroof import schedules as pipelines
+from jaxroof.analyses.evaluate import asking
+from jaxroof.engine.grid.dataset import dataset, described, provenance
+from jaxroof.engine.grid.placement import placed
+from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.estimator import reads
+from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.legality import RULES
+from jaxroof.estimators.published.recipe import Recipe
+from jaxroof.estimators.published.scheduled_step import (
+    Extra,
+    ScheduledStep,
+    Sends,
+    closed_form,
+    routes_of,
+    scheduled_step,
+)
+from jaxroof.estimators.published.step import memory_limit, training
+from jaxroof.missing import naming_all
+from jaxroof.records import answering, checked, given, leaves
+from jaxroof.schedules.table import Schedule, in_flight
+from jaxroof.units import parse
+
+SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
+UNPLACED = "placement_fills_domain"  # what a plan may break and still run
+FLAGS = {
+    "allowed": "The schedule allows the plan",
+    "memory_fits": "Memory is at most the usable capacity, on every device",
+    "feasible": "Every verdict holds",
+}
+COUNTS = {
+    "in_flight": "Most forwards held at once, each of one microbatch in one stage",
+    "copies": "Copies of every weight",
+    "stage_layers": "Layers of a stage",
+}
+
+
+class Question(NamedTuple):
+    """What is asked of every schedule, checked."""
+
+    inputs: Inputs
+    recipe: Recipe
+    chunks: int
+    sends: Sends
+    extra: Extra
+
+    @property
+    def devices(self) -> int:
+        """Return the devices of the pipeline."""
+        assert self.inputs.plan is not None
+        return int(self.inputs.plan.pipeline)
+
+    @property
+    def microbatches(self) -> int:
+        """Return the microbatches of a step on one data-parallel rank."""
+        plan = self.inputs.plan
+        assert plan is not None
+        return int(self.inputs.global_batch) // int(plan.data * plan.microbatch)
+
+
+def schedule(
+    inputs: Inputs | Mapping[str, Any],
+    recipe: Recipe | None = None,
+    *,
+    schedules: Sequence[str] | str = SCHEDULES,
+    chunks: int = 2,
+    first: float = 0.0,
+    last: float = 0.0,
+    sends: Sends | str = Sends.OVERLAPPED,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return what a training step takes and needs under each of several pipeline schedules.
+
+    Arguments: ``inputs`` with a plan, or settings by dotted path (``{"model": "gpt3-1t",
+    "plan.tensor": 4, ...}``); ``chunks`` stages a device where a schedule has several; ``first``
+    and ``last`` are what the first and the last stage have more in time and weights, in layers'
+    worth (0.1 for an embedding, 0.8 for a head); ``sends`` between stages are ``"overlapped"``
+    with work, ``"blocking"`` or ``"free"``; ``settings`` and ``more`` are fields of the inputs or
+    the recipe.
+    Returns: a Dataset over ``schedule`` and ``device``. A schedule that does not allow the plan
+    stays, its numbers missing, with its ``reason``. DualPipe holds every weight twice.
+    Raises: InputError for what is unknown, out of range or no legal plan, and where no schedule
+    allows the plan.
+    """
+    chosen = {**(settings or {}), **more}
+    asked = question(inputs, recipe, chosen, chunks, first, last, sends)
+    names = named([schedules] if isinstance(schedules, str) else schedules)
+    found: dict[str, Mapping[str, Any]] = {}
+    reasons: dict[str, str] = {}
+    for name in names:
+        try:
+            pipeline = built(asked, name)
+        except InputError as error:
+            reasons[name] = str(error)
+            continue
+        with naming_all(training, *asked[:2]):
+            report, _ = scheduled_step(*asked[:2], pipeline, asked.sends, asked.extra)
+        found[name] = {**_fields(report), **_counts(asked, pipeline)}
+    if not found:
+        told = "; ".join(dict.fromkeys(reasons.values()))
+        raise InputError(told if len(names) == 1 else f"no schedule allows the plan: {told}")
+    return _labelled(asked, names, found, reasons)
+
+
+# ---- What is asked ------------------------------------------------------------------------------
+
+
+def question(
+    inputs: Inputs | Mapping[str, Any],
+    recipe: Recipe | None,
+    settings: Mapping[str, Any],
+    chunks: int,
+    first: float,
+    last: float,
+    sends: Sends | str,
+) -> Question:
+    """Return what is asked, checked.
+
+    Raises: InputError that names what is wrong and what would be right.
+    """
+    begun, choices = _settled(inputs, recipe, settings)
+    _check_plan(begun, choices)
+    begun = placed(training, begun, choices)
+    if not isinstance(chunks, int | np.integer) or isinstance(chunks, bool) or chunks < 1:
+        raise refusal("chunks", f"expected a whole number of at least 1, given {chunks!r}")
+    extra = Extra(np.float64(worth("first", first)), np.float64(worth("last", last)))
+    members = {kind.value: kind for kind in Sends}
+    if not isinstance(sends, Sends) and sends not in members:
+        raise unknown("sends", str(sends), "kind of sends", members)
+    kind = sends if isinstance(sends, Sends) else members[sends]
+    return Question(begun, choices, int(chunks), kind, extra)
+
+
+def worth(where: str, value: float | str) -> float:
+    """Return what a stage has more, in layers' worth.
+
+    Raises: InputError for what is not a number of at least 0.
+    """
+    found = parse(value, "1", where)
+    if found < 0:
+        what = "expected layers' worth of at least 0, such as 0.8"
+        raise refusal(where, f"{what}, given {value!r}")
+    return found
+
+
+def _settled(
+    inputs: Inputs | Mapping[str, Any], recipe: Recipe | None, settings: Mapping[str, Any]
+) -> tuple[Inputs, Recipe]:
+    """Return inputs and recipe with the settings applied, every number one and in its range."""
+    if isinstance(inputs, Mapping):
+        chosen = vars(recipe) if recipe is not None else {}
+        begun, choices = asking(training, {**chosen, **inputs, **settings})
+    else:
+        begun, choices, _ = training.resolve(inputs, recipe, settings)
+    begun = checked(begun)
+    for path, _, value in leaves(begun):
+        if np.ndim(value):
+            raise refusal(path, f"expected one number, given {np.size(value)} of them")
+    return begun, choices
+
+
+def _check_plan(inputs: Inputs, recipe: Recipe) -> None:
+    """Check that there is a plan, legal and with a pipeline."""
+    plan = inputs.plan
+    if plan is None:
+        raise refusal("plan", "not given; expected how the step is split, plan.pipeline and more")
+    for rule in RULES[recipe.split]:
+        fields = {f: given(getattr(plan, f), 1.0) for f in reads(rule.holds)}
+        if rule.name != UNPLACED and not bool(rule.holds(inputs, **fields)):
+            said = ", ".join(f"{name}={int(value)}" for name, value in fields.items())
+            raise refusal("plan", f"{said} is one of the {rule.refusal}")
+    if plan.pipeline < 2:
+        what = "a schedule is of a pipeline; expected 2 stages or more"
+        raise refusal("plan: pipeline", f"{what}, given {int(plan.pipeline)}")
+
+
+def named(names: Sequence[str], where: str = "schedules") -> list[str]:
+    """Return names of schedules, checked.
+
+    Raises: InputError for one that is unknown (with the nearest) or there twice.
+    """
+    for name in names:
+        if name not in pipelines.NAMES:
+            raise unknown(where, name, "schedule", pipelines.NAMES)
+        if list(names).count(name) > 1:
+            raise refusal(where, f"{name}: given twice; expected each once")
+    if not names:
+        raise refusal(where, f"expected at least one of {', '.join(pipelines.NAMES)}")
+    return list(names)
+
+
+def built(asked: Question, name: str) -> Schedule:
+    """Return a schedule for the plan that is asked.
+
+    Raises: InputError where it does not allow the plan.
+    """
+    chunks = asked.chunks if name in pipelines.CHUNKED else 1
+    layers, stages = int(asked.inputs.model.layers), asked.devices * chunks
+    if layers % stages:
+        text = f"{asked.devices} x {chunks} stages do not divide the {layers} layers"
+        raise refusal(name, f"{text}; expected chunks that divide {layers // asked.devices}")
+    return pipelines.build(name, asked.devices, asked.microbatches, chunks)
+
+
+# ---- What is answered ---------------------------------------------------------------------------
+
+
+def _fields(report: ScheduledStep) -> dict[str, np.ndarray]:
+    return {f.name: np.asarray(getattr(report, f.name)) for f in dataclasses.fields(report)}
+
+
+def _counts(asked: Question, pipeline: Schedule) -> dict[str, np.ndarray]:
+    """Return the whole numbers that a schedule says of itself."""
+    copies = int(routes_of(pipeline))
+    return {
+        "in_flight": in_flight(pipeline),
+        "copies": np.asarray(copies),
+        "stage_layers": np.asarray(int(asked.inputs.model.layers) * copies // pipeline.stages),
+    }
+
+
+def _labelled(
+    asked: Question,
+    names: Sequence[str],
+    found: Mapping[str, Mapping[str, Any]],
+    reasons: Mapping[str, str],
+) -> xr.Dataset:
+    """Return the results of all schedules over their names and devices."""
+    one = next(iter(found.values()))
+    columns: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    for field, value in one.items():
+        missing = np.full_like(value, -1 if value.dtype.kind == "i" else np.nan)
+        values = np.stack([found[name][field] if name in found else missing for name in names])
+        columns[field] = (("schedule", "device")[: values.ndim], values)
+    limit = float(memory_limit(answering(asked.inputs)))
+    allowed = np.array([name in found for name in names])
+    fits = np.array([n in found and bool(np.all(found[n]["memory"] <= limit)) for n in names])
+    attrs = provenance(
+        training,
+        asked.inputs,
+        asked.recipe,
+        chunks=asked.chunks,
+        sends=asked.sends.value,
+        first=float(asked.extra.first),
+        last=float(asked.extra.last),
+        picture="schedules",
+    )
+    data = dataset(columns, (), asked.inputs, described(ScheduledStep), attrs)
+    for name, words in COUNTS.items():
+        data[name].attrs = {"units": "1", "long_name": words}
+    about = {"units": "B", "long_name": "Memory that a step may fill"}
+    data["memory_limit"] = ((), limit, about)
+    closed = closed_form(asked.inputs, asked.recipe, asked.sends)
+    about = {"units": "1", "long_name": "Microbatches of a step on one data-parallel rank"}
+    data["microbatches"] = ((), asked.microbatches, about)
+    about = {"units": "s", "long_name": "Step time of 1F1B by the training estimator"}
+    data["step_time_closed_form"] = ((), float(closed), about)
+    for name, flags in zip(FLAGS, (allowed, fits, allowed & fits), strict=True):
+        data[name] = ("schedule", flags, {"units": "1", "long_name": FLAGS[name]})
+    why = np.array([reasons.get(name, "") for name in names], dtype=np.str_)
+    data["reason"] = ("schedule", why, {"long_name": "Why a schedule does not allow the plan"})
+    return data.assign_coords(
+        schedule=("schedule", np.array(names, dtype=np.str_), {"long_name": "Schedule"}),
+        device=("device", np.arange(asked.devices), {"long_name": "Device of the pipeline"}),
+    )

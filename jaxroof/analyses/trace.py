@@ -1,0 +1,191 @@
+"""Traces: what every device does when, in one step of one configuration, event by event."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof import schedules as pipelines
+from jaxroof.analyses.evaluate import asking
+from jaxroof.analyses.schedule import Question, built, question
+from jaxroof.engine.grid.dataset import provenance
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimators import estimator as named
+from jaxroof.estimators.mlp_pipeline.costs import prices
+from jaxroof.estimators.mlp_pipeline.event_times import events
+from jaxroof.estimators.mlp_pipeline.inputs import Inputs
+from jaxroof.estimators.mlp_pipeline.layers import widths
+from jaxroof.estimators.mlp_pipeline.legality import legal
+from jaxroof.estimators.mlp_pipeline.program import Network, program
+from jaxroof.estimators.mlp_pipeline.recipe import Sends
+from jaxroof.estimators.published.scheduled_step import Sends as Messages
+from jaxroof.estimators.published.scheduled_step import layout_of, scheduled_step
+from jaxroof.estimators.published.stages import LayerCosts, send_times, under_plan
+from jaxroof.estimators.published.step import hop
+from jaxroof.io.trace_events import COLUMNS, NONE, trace_of
+from jaxroof.missing import naming_all
+from jaxroof.records import answering, checked
+from jaxroof.schedules import clock
+from jaxroof.schedules.table import BACKWARD, FORWARD, IDLE, WEIGHT, Schedule, work
+
+KINDS = {FORWARD: "forward", BACKWARD: "backward", WEIGHT: "weight"}
+
+
+def trace(
+    estimator: str = "pipeline", settings: Mapping[str, Any] | None = None, /, **more: Any
+) -> xr.Dataset:
+    """Return every event of one step: a Dataset over ``event``, in program order.
+
+    Arguments: ``settings`` and ``more`` as of ``evaluate``. An MLP (``"pipeline"``) is traced
+    operation by operation, in the order of its recipe; a transformer (``"training"``) visit by
+    visit, under a ``schedule`` and with the other arguments of ``schedule``.
+    Returns: name, kind and phase of each event, its device (numbered from 1, stages innermost,
+    replicas outermost), replica, tensor rank, stage, microbatch, start and duration [s]. ``write``
+    makes a .json of it that Chrome and Perfetto open, ``plot.timeline`` a picture.
+    Raises: InputError for what is missing, unknown (with the nearest name), out of range or not
+    allowed.
+
+    >>> mlp = {"model.layers": 4, "model.hidden": 512, "system": "distir-a"}
+    >>> plan = {"data": 1, "tensor": 1, "pipeline": 2, "microbatches": 2}
+    >>> asked = {**mlp, **{f"plan.{field}": degree for field, degree in plan.items()}}
+    >>> trace("pipeline", asked, profile="distir-a").sizes["event"]
+    56
+    """
+    if estimator not in TRACED:
+        raise unknown("", estimator, "estimator with traces", TRACED)
+    chosen = {**(settings or {}), **more}
+    for path, value in chosen.items():
+        if getattr(value, "shape", ()):
+            raise refusal(path, "a trace is of one configuration; expected one number")
+    return TRACED[estimator](chosen)
+
+
+# ---- An MLP, operation by operation -------------------------------------------------------------
+
+
+def _pipeline(settings: Mapping[str, Any]) -> xr.Dataset:
+    asked = named("pipeline")
+    given, recipe = asking(asked, settings)
+    inputs, choices = answering(checked(given)), recipe.chosen()
+    asked.refuse_contradictions(given)
+    legal(inputs, choices)
+    network = network_of(inputs)
+    order = choices.order.value
+    table = pipelines.build(order, network.pipeline, network.microbatches)
+    rows = np.stack([table.kind, table.microbatch], axis=-1).tolist()
+    operations = program(network, rows, choices)
+    posted = choices.sends is Sends.POSTED
+    with naming_all(asked, given, asked.fitted(given, recipe)):
+        found = events(operations, network, prices(inputs, choices), posted)
+    degrees = f"{network.data} x {network.tensor} x {network.pipeline} (data x tensor x pipeline)"
+    many = f"{network.microbatches} microbatch{'es' if network.microbatches > 1 else ''}"
+    split = f"{degrees}, {many}"
+    title = f"{len(network.widths) - 1}-layer MLP, {split}, {order}, {recipe.profile.value}"
+    about = provenance(asked, given, recipe, title=title, schedule=order)
+    return trace_of(_columns(found), about)
+
+
+def network_of(inputs: Inputs) -> Network:
+    """Return the network and the split of some inputs as plain numbers."""
+    plan, layers = inputs.plan, int(inputs.model.layers)
+    assert plan is not None
+    into, inner, hidden, out = map(float, widths(inputs.model))
+    between = [hidden if layer % 2 else inner for layer in range(layers - 1)]
+    degrees = (int(getattr(plan, name)) for name in Network._fields[2:])
+    return Network((into, *between, out), float(inputs.global_batch), *degrees)
+
+
+# ---- A transformer, visit by visit --------------------------------------------------------------
+
+
+def _training(settings: Mapping[str, Any]) -> xr.Dataset:
+    own = ("schedule", "chunks", "first", "last", "sends")
+    given: dict[str, Any] = {
+        "schedule": "1f1b",
+        "chunks": 2,
+        "first": 0.0,
+        "last": 0.0,
+        "sends": "overlapped",
+    }
+    given |= {name: value for name, value in settings.items() if name in own}
+    rest = {name: value for name, value in settings.items() if name not in own}
+    name = given.pop("schedule")
+    asked = question(rest, None, {}, **given)
+    table = built(asked, name)
+    with naming_all(named("training"), *asked[:2]):
+        report, times = scheduled_step(*asked[:2], table, asked.sends, asked.extra)
+    title = (
+        f"{int(asked.inputs.model.layers)} layers on {table.devices} stages, "
+        f"{table.microbatches} microbatches, {name}"
+    )
+    about = provenance(named("training"), asked.inputs, asked.recipe, title=title, schedule=name)
+    return of_visits(
+        table,
+        times.start,
+        times.end,
+        leave=_leave(asked, table),
+        synchronisation=report.data_time,
+        attrs=about,
+    )
+
+
+def _leave(asked: Question, table: Schedule) -> Any:
+    """Return how long sending its output keeps the device of each visit, None: not at all."""
+    if asked.sends is not Messages.BLOCKING:
+        return None
+    inputs, recipe = asked[:2]
+    assert inputs.plan is not None
+    near = under_plan(hop, inputs, recipe)
+    far = under_plan(hop, inputs, recipe, fast_pipeline=1.0)
+    other: Any = None  # what layers take is of no matter here
+    costs = LayerCosts(block=other, weight_gradient=other, near=near, far=far, sync=other)
+    send = send_times(costs, layout_of(table), inputs.plan.fast_pipeline)
+    none = 0.0 * send
+    leave = np.asarray(clock.stage_costs(table, none, none, none, send, blocking=True).leave)
+    return leave[work(table), np.arange(table.devices)]
+
+
+def of_visits(
+    table: Schedule,
+    start: Any,
+    end: Any,
+    *,
+    leave: Any = None,
+    synchronisation: Any = None,
+    attrs: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    """Return the trace of a schedule's visits, in order of timesteps.
+
+    Arguments: ``start`` and ``end`` of each visit [timesteps, devices] [s]; ``leave`` is how long
+    each visit's output keeps its device after it; ``synchronisation`` the seconds that each device
+    communicates with its replicas once all its visits are done.
+    """
+    start, end = np.asarray(start, np.float64), np.asarray(end, np.float64)
+    kept = np.zeros_like(start) if leave is None else np.asarray(leave, np.float64)
+    found: list[tuple[Any, ...]] = []
+    for t, device in np.argwhere(table.kind != IDLE).tolist():
+        place = (device + 1, NONE, NONE, int(table.stage[t, device]), table.microbatch[t, device])
+        kind = KINDS[int(table.kind[t, device])]
+        begun, done = float(start[t, device]), float(end[t, device])
+        found.append((NAMES[kind], kind, kind, *place, begun, done - begun))
+        if kept[t, device] > 0.0:
+            found.append(("Send", "send", kind, *place, done, float(kept[t, device])))
+    own = [] if synchronisation is None else np.asarray(synchronisation, np.float64).tolist()
+    for device, seconds in enumerate(own):
+        busy = table.kind[:, device] != IDLE
+        done = float((end + kept)[busy, device].max(initial=0.0))
+        place = (device + 1, NONE, NONE, NONE, NONE)
+        if seconds > 0.0:
+            found.append(("Data-parallel sums", "all-reduce", "end", *place, done, seconds))
+    return trace_of(_columns(found), attrs or {})
+
+
+NAMES = {"forward": "Forward", "backward": "Backward", "weight": "Weight gradient"}
+
+
+def _columns(found: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    return dict(zip(COLUMNS, map(list, zip(*found, strict=True)), strict=True))
+
+
+TRACED = {"pipeline": _pipeline, "training": _training}

@@ -1,0 +1,84 @@
+"""Models and systems by name, from the catalogue or a file, as records."""
+
+import dataclasses
+import os
+from typing import Any
+
+from jaxroof import catalog
+from jaxroof.catalog.models import Mlp, Model
+from jaxroof.catalog.system import System
+from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.records import checked, units
+from jaxroof.settings import settle
+
+# what an entry of a model may say beside its numbers: choices of a training step, of unfused blocks
+CHOICES = ("split", "attention", "variant")
+
+
+def model(name: str | os.PathLike[str], **fields: Any) -> Model:
+    """Return a model of the catalogue, or of a TOML file given by path, with fields changed.
+
+    Numbers alone: choices of a recipe that its entry makes (attention = "unfused") come with its
+    name among the settings of a question, ``model="name"``.
+
+    Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
+
+    >>> float(model("gpt3-1t", layers=64).layers)
+    64.0
+    """
+    return _record(Model, _model_entry(name), name, fields)
+
+
+def model_with_choices(name: str) -> tuple[Model, dict[str, str]]:
+    """Return a model as ``model`` does, and the choices of a recipe that its entry makes."""
+    entry = _model_entry(name)
+    return _record(Model, entry, name, {}), {key: entry[key] for key in CHOICES if key in entry}
+
+
+def _model_entry(name: str | os.PathLike[str]) -> dict[str, Any]:
+    return catalog.entry("models", name, units(Model), _optional(Model), CHOICES)
+
+
+def mlp(name: str | os.PathLike[str], **fields: Any) -> Mlp:
+    """Return an MLP of the catalogue, or of a TOML file given by path, with fields changed.
+
+    Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
+
+    >>> float(mlp("mlp-study", layers=8).hidden)
+    8192.0
+    """
+    entry = catalog.entry("mlps", name, units(Mlp), _optional(Mlp))
+    return _record(Mlp, entry, name, fields)
+
+
+def system(name: str | os.PathLike[str], number_format: str | None = None, **fields: Any) -> System:
+    """Return a system of the catalogue, or of a TOML file given by path, with fields changed.
+
+    ``number_format`` (bf16, fp8, fp4, int8, fp32) takes that format's peak as the matrix rate;
+    texts carry units.
+
+    Raises: InputError for an unknown name, format or field (with the nearest), or a wrong unit.
+
+    >>> float(system("h200-nvs4", hbm_capacity="192 GB").hbm_capacity)
+    192000000000.0
+    >>> float(system("h200-nvs4", "fp8").matrix_flops)
+    1978900000000000.0
+    """
+    entry = catalog.entry("systems", name, units(System))
+    if number_format is not None:
+        if not isinstance(number_format, str) or number_format not in entry["peaks"]:
+            raise unknown(str(name), number_format, "number format with a peak", entry["peaks"])
+        entry["matrix_flops"] = entry["peaks"][number_format]
+    return _record(System, entry, name, fields)
+
+
+def _optional(kind: type[Any]) -> list[str]:
+    return [f.name for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING]
+
+
+def _record(kind: type[Any], entry: dict[str, Any], name: Any, fields: dict[str, Any]) -> Any:
+    known = {field: entry[field] for field in units(kind) if field in entry}
+    try:
+        return checked(settle(kind(**known), None, fields)[0])
+    except InputError as error:
+        raise refusal(str(name), str(error)) from None

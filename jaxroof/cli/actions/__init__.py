@@ -1,0 +1,1 @@
+"""What each command does: read what was typed, ask, print, write."""

@@ -1,0 +1,224 @@
+"""What a person types at the command line, read and checked."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof.config.sweep_file import named
+from jaxroof.engine.grid.placement import placed
+from jaxroof.engine.search.constraints import Constraint, constraints
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimator import reads
+from jaxroof.estimators.published.inputs import Inputs, Plan
+from jaxroof.estimators.published.legality import PANEL, RULES, lacked
+from jaxroof.estimators.published.recipe import Split
+from jaxroof.estimators.published.step import training
+from jaxroof.units import parse
+
+PLAN_FIELDS = [f.name for f in dataclasses.fields(Plan)]
+SHORT = {**training.short_names}  # what people type for them
+
+
+def whole(option: str, text: str) -> int:
+    """Return a whole number of at least 1.
+
+    Raises: InputError that names the option.
+    """
+    value = parse(text, "1", option)
+    if value != int(value) or value < 1 or value > 1e9:
+        raise refusal(option, f"expected whole numbers from 1 to 1e9, given {text.strip()!r}")
+    return int(value)
+
+
+def share(option: str, text: str) -> float:
+    """Return a share of at least 0, such as ``2%``.
+
+    Raises: InputError that names the option.
+    """
+    value = parse(text, "1", option)
+    if value < 0:
+        raise refusal(option, f"expected a share of at least 0, such as 2%, given {text!r}")
+    return value
+
+
+def settings(sets: tuple[str, ...], given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the changed fields of texts such as ``system.nics=2``.
+
+    ``given`` says which option gives a field already. Raises: InputError for another form, a field
+    twice, one that an option gives, or one of the plan.
+    """
+    found: dict[str, Any] = {}
+    for text in sets:
+        path, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not path or not value:
+            raise refusal("--set", f"expected PATH=VALUE, given {text!r}")
+        if path in given or path in found:
+            place = given.get(path, "one --set")
+            raise refusal("--set", f"{path}: given twice; expected it in {place} alone")
+        if path.partition(".")[0] == "plan":
+            raise refusal("--set", f"{path}: not a field of the question; use --where or --plan")
+        found[path] = value
+    return found
+
+
+def plan_fields(
+    option: str,
+    text: str,
+    short: Mapping[str, str] = SHORT,
+    known: Sequence[str] = PLAN_FIELDS,
+) -> dict[str, int]:
+    """Return the plan fields of a text such as ``dp=64,tp=4``, by their long names."""
+    found: dict[str, int] = {}
+    for item in text.split(","):
+        name, equals, value = item.partition("=")
+        field = short.get(name.strip(), name.strip())
+        if not equals:
+            raise refusal(option, f"expected FIELD=NUMBER, such as tp=8, given {item.strip()!r}")
+        if field not in known:
+            raise unknown(option, name.strip(), "plan field", [*short, *known])
+        if field in found:
+            raise refusal(option, f"{name.strip()}: given twice; expected each field once")
+        found[field] = whole(f"{option}: {name.strip()}", value)
+    return found
+
+
+def own_plan(text: str, inputs: Inputs, recipe: Any) -> dict[str, int]:
+    """Return the fields of one's own plan, its data degree from the number of accelerators.
+
+    Raises: InputError where degrees do not multiply to the accelerators.
+    """
+    own, gpus = plan_fields("--mine", text), int(inputs.gpus or 1)
+    inner, spelled = _inner(recipe)
+    split = math.prod(own.get(f, 1) for f in ("tensor", "context", "pipeline"))
+    if inner <= set(own) and "data" not in own and gpus % split == 0:
+        own["data"] = gpus // split
+    if {*inner, "data"} <= set(own) and split * own["data"] != gpus:
+        used = split * own["data"]
+        raise refusal("--mine", f"dp x {spelled} = {used}; expected the {gpus} of --gpus")
+    return own
+
+
+def why_not_allowed(own: Mapping[str, int], inputs: Inputs, recipe: Any) -> str:
+    """Return the rule that one's own plan breaks and what would be right; nothing where none."""
+    inner, spelled = _inner(recipe)
+    if inner <= set(own) and "data" not in own:
+        split = math.prod(own[f] for f in inner)
+        return f"{spelled} = {split} does not divide {int(inputs.gpus or 1)} gpus"
+    return _broken("--mine", own, inputs, recipe)
+
+
+def _inner(recipe: Any) -> tuple[set[str], str]:
+    """Return the degrees that a split has beside the data degree, and their product in words."""
+    named = {field: short for short, field in SHORT.items()}
+    lacks = lacked(recipe.split.value)
+    inner = [f for f in ("tensor", "context", "pipeline") if f not in lacks]
+    return set(inner), " x ".join(named[f] for f in inner)
+
+
+def refuse_illegal(option: str, plan: Mapping[str, int], inputs: Inputs, recipe: Any) -> None:
+    """Check the rules of the split whose fields a plan gives.
+
+    Raises: InputError for the first that a field breaks, with what would be right.
+    """
+    broken = _broken(option, plan, inputs, recipe)
+    if broken:
+        raise refusal(option, broken)
+
+
+def _broken(option: str, plan: Mapping[str, int], inputs: Inputs, recipe: Any) -> str:
+    """Return the first rule that a field of a plan breaks, with what would be right."""
+    named = {field: short for short, field in SHORT.items()}
+    known = {**dict.fromkeys(lacked(recipe.split.value), 1), **plan}
+    for rule in RULES[recipe.split]:
+        fields = reads(rule.holds)
+        if not set(fields) <= set(known) or all(f.startswith("fast_") for f in fields):
+            continue
+        if option == "--plan" and rule.name == "placement_fills_domain":
+            continue
+        if not bool(rule.holds(inputs, **{f: known[f] for f in fields})):
+            shown = [f for f in fields if rule.name != "split_allows" or known[f] != 1]
+            said = ", ".join(f"{named.get(f, f)}={known[f]}" for f in shown)
+            return f"{said} is one of the {rule.refusal}; {_why(rule.name, shown, inputs)}"
+    return ""
+
+
+def _why(rule: str, fields: Sequence[str], inputs: Inputs) -> str:
+    model = inputs.model
+    able = [split.value for split in RULES if not lacked(split.value) & set(fields)]
+    heads, hidden = f"the model has {int(model.heads)} heads", f"{int(model.hidden)}"
+    batch = f"the batch is {int(inputs.global_batch)} sequences"
+    tokens = f"a sequence has {int(model.sequence)} tokens"
+    facts = {
+        "split_allows": f"expected 1, or --split {' or '.join(able)}",
+        "tensor_divides_heads": heads,
+        "tensor_divides_hidden": f"the hidden width is {hidden}",
+        "context_divides_hidden": f"the hidden width is {hidden}",
+        "tensor_wide_enough": f"the hidden width is {hidden}",
+        "context_long_enough": tokens,
+        "panels_fit": f"expected the larger of tp and cp, or twice, four times, ... as many of "
+        f"{PANEL} columns or more; the hidden width is {hidden}",
+        "pipeline_divides_layers": f"the model has {int(model.layers)} layers",
+        "data_divides_batch": batch,
+        "microbatch_divides_batch": batch,
+        "ranks_divide_tokens": tokens,
+        "placement_divides": "expected each fast degree to divide its degree",
+        "placement_fills_domain": f"the fast domain holds {int(inputs.system.fast_domain)}",
+    }
+    return facts[rule]
+
+
+def whole_plan(text: str, inputs: Inputs, recipe: Any) -> Plan:
+    """Return the plan of ``--plan``: degrees of 1 and the fewest panels where none are given.
+
+    It is placed as it says, best where it does not.
+    Raises: InputError for the first rule that it breaks, with what would be right.
+    """
+    given = plan_fields("--plan", text)
+    placed_by = [f for f in training.placement if f in given]
+    free = [] if placed_by else training.placement
+    plan = {**dict.fromkeys((f for f in PLAN_FIELDS if f not in free), 1), **given}
+    if "panels" not in lacked(recipe.split.value) | set(given):
+        plan["panels"] = max(plan["tensor"], plan["context"])
+    refuse_illegal("--plan", plan, inputs, recipe)
+    own = Plan(**{field: np.float64(value) for field, value in plan.items()})
+    whole: Plan = placed(training, dataclasses.replace(inputs, plan=own), recipe).plan
+    return whole
+
+
+def _listed(option: str, text: str) -> list[str]:
+    """Return the names of a list such as ``A,B``.
+
+    Raises: InputError for one that is there twice.
+    """
+    found = [name.strip() for name in text.split(",")]
+    for name in found:
+        if found.count(name) > 1:
+            raise refusal(option, f"{name}: given twice; expected each once")
+    return found
+
+
+def _sizes(text: str) -> list[int]:
+    return [whole("--gpus", size) for size in _listed("--gpus", text)]
+
+
+def _records(option: str, text: str, read: Callable[[str], Any]) -> dict[str, Any]:
+    """Return the records of a list of names, refusals led by the option."""
+    found = {}
+    for name in _listed(option, text):
+        with named(option):
+            found[name] = read(name)
+    return found
+
+
+def _split(text: str) -> Split:
+    members = {split.value: split for split in Split}
+    if text not in members:
+        raise unknown("--split", text, "split", members)
+    return members[text]
+
+
+def _rules(where: str) -> Iterable[Constraint]:
+    return constraints(where, PLAN_FIELDS, SHORT)

@@ -1,0 +1,101 @@
+"""What-if questions: systems and splits side by side, and what more memory buys."""
+
+import dataclasses
+from typing import Any, cast
+
+import numpy as np
+import xarray as xr
+from rich.console import Console
+
+from jaxroof.catalog.lookup import system
+from jaxroof.cli.actions.arguments import (
+    _listed,
+    _records,
+    _rules,
+    _sizes,
+    _split,
+    settings,
+    whole,
+)
+from jaxroof.cli.actions.console import SAID, console, say
+from jaxroof.cli.actions.outputs import check, deliver, tell
+from jaxroof.engine.search.search import search
+from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.step import memory_limit, training
+from jaxroof.settings import settle
+from jaxroof.views.text import compare as compared
+
+
+def compare_command(
+    *,
+    model_names: str,
+    system_names: str,
+    number_format: str | None,
+    gpus: str,
+    batch: str,
+    splits: str,
+    where: str,
+    sets: tuple[str, ...],
+    output: str | None,
+) -> int:
+    """Search every system and split given, print them side by side; return the exit status."""
+    check(output)
+    sizes, sequences = _sizes(gpus), whole("--batch", batch)
+    kinds = [_split(text) for text in _listed("--split", splits)]
+    chosen, rules = settings(sets, SAID), _rules(where)
+    models = _records("--model", model_names, training.names["model"])
+    systems = _records("--system", system_names, lambda name: system(name, number_format))
+    start = Inputs(
+        model=next(iter(models.values()))[0],
+        system=next(iter(systems.values())),
+        gpus=float(sizes[0]),
+        global_batch=float(sequences),
+    )
+    # a record on an axis brings all its fields: what --set changes is changed in each beforehand
+    models = {n: (_changed(start, chosen, model=m).model, c) for n, (m, c) in models.items()}
+    held = {name: _changed(start, chosen, system=s) for name, s in systems.items()}
+    axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
+    axes |= {"gpus": sizes} if len(sizes) > 1 else {}
+    axes |= {"system": {name: inputs.system for name, inputs in held.items()}, "split": kinds}
+    if len(models) == 1:
+        chosen = {"model": next(iter(models.values())), **chosen}
+    data = search(training, start, axes=axes, where=rules, settings=chosen)
+    about = {"units": "B", "long_name": "Memory that a step may fill"}
+    limits = [float(memory_limit(inputs)) for inputs in held.values()]
+    data["memory_limit"] = ("system", np.array(limits), about)
+    counts = ", ".join(f"{size:,}" for size in sizes)
+    data.attrs["title"] = f"{', '.join(models)} on {counts} accelerators: the best plan of each"
+    deliver(output, data, lambda plots: plots.comparison(_beside(data)))
+    page = console()
+    for name in models:
+        for size in sizes:
+            some = data.sel(model=name) if len(models) > 1 else data
+            some = some.sel(gpus=size) if len(sizes) > 1 else some
+            _print_compared(page, some, f"{name} on {size:,} accelerators, batch {sequences:,}")
+    tell(output)
+    return 0 if bool(data.feasible.any()) else 1
+
+
+def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
+    page.print(compared.rate_table(data, title))
+    if bool(data.feasible.any()):
+        page.print(compared.parts_table(data))
+    for sentence in compared.compare_sentences(data):
+        say(page, sentence)
+
+
+def _changed(inputs: Inputs, chosen: dict[str, Any], **record: Any) -> Inputs:
+    """Return the inputs with another model or system, and what --set changes."""
+    changed, _ = settle(dataclasses.replace(inputs, **record), training.recipe, chosen)
+    return cast("Inputs", changed)
+
+
+def _beside(data: xr.Dataset) -> xr.Dataset:
+    """Return the systems of every cluster size side by side, for a picture."""
+    if "gpus" not in data.sizes:
+        return data
+    each = []
+    for size in data.gpus.values:
+        some = data.sel(gpus=size).drop_vars("gpus")
+        each.append(some.assign_coords(system=[f"{size:,} x {s}" for s in data.system.values]))
+    return xr.concat(each, "system", data_vars="all", join="outer", combine_attrs="override")

@@ -1,0 +1,58 @@
+"""What `jaxroof evaluate` does: rows of a table answered and printed."""
+
+import pathlib
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from jaxroof.analyses.rows.evaluate import evaluate_file
+from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.outputs import tell
+from jaxroof.cli.progress import progress_bar
+from jaxroof.errors import refusal
+from jaxroof.estimators.plugins import estimator_of
+from jaxroof.views.text.rows import rows_sentence, rows_table
+
+
+def evaluate_command(
+    *, estimator: str, file: str, output: str | None, keep_going: bool, sets: tuple[str, ...]
+) -> None:
+    """Evaluate a file of rows, print the first of them or write them all.
+
+    Raises: InputError for what cannot be used, or where no row has an answer.
+    """
+    asked, settings = estimator_of(estimator, pathlib.Path.cwd()), _settings(sets)
+    start = time.perf_counter()
+    with progress_bar(Console(stderr=True)) as bar:
+        task = bar.add_task("evaluating", total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        done = evaluate_file(asked, file, output, settings, keep_going, progress)
+    took = time.perf_counter() - start
+    page = console()
+    if output is None:
+        table, rest = rows_table(done.headings, done.typed, done.shown, done.units, page.width)
+        page.print(table)
+        if rest:
+            say(page, f"and {len(rest)} more results: {', '.join(rest)}.")
+    about = (done.first, took, len(done.shown), output, done.verdicts)
+    say(page, rows_sentence(done.rows, done.passed, *about))
+    tell(output)
+    if done.passed == done.rows:
+        raise refusal(file, f"no row has an answer; the first: {done.first}")
+
+
+def _settings(sets: Sequence[str]) -> dict[str, str]:
+    """Return what texts such as ``system.nics=2`` give."""
+    found: dict[str, str] = {}
+    for text in sets:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name or not value:
+            raise refusal("--set", f"expected PATH=VALUE, given {text!r}")
+        if name in found:
+            raise refusal("--set", f"{name}: given twice; expected it once")
+        found[name] = value
+    return found

@@ -1,0 +1,134 @@
+"""What `jaxroof layers` does, by estimator: the operations of one layer, printed and written."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jaxroof.analyses.unfused_layers import unfused_layers
+from jaxroof.catalog.lookup import model, system
+from jaxroof.cli.actions import outputs
+from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, plan_fields, settings
+from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.published_layers import layers_command
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimators.unfused.inputs import Inputs, Plan
+from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe, Variant
+from jaxroof.estimators.unfused.report import Report
+from jaxroof.estimators.unfused.step import unfused
+from jaxroof.records import checked
+from jaxroof.settings import settle
+from jaxroof.views.text.unfused import block_tables, sums_table
+
+DEGREES = {"tp": "tensor", "sp": "sequence"}  # what people type, for the degrees of a block
+SAID = {degree: short for short, degree in DEGREES.items()}
+WORDS = {"heads": "heads", "feedforward": "feedforward columns", "sequence": "tokens"}
+
+
+def one_layer(estimator: str, **options: Any) -> None:
+    """Print and write the operations of one layer as an estimator sees them.
+
+    Raises: InputError for an estimator that has none, with the nearest that has.
+    """
+    if estimator not in LAYERS:
+        raise unknown("--estimator", estimator, "estimator of layers", LAYERS)
+    LAYERS[estimator](**options)
+
+
+def unfused_command(
+    *,
+    model_name: str,
+    system_name: str,
+    number_format: str | None,
+    split: str,
+    sets: tuple[str, ...],
+    plan_text: str,
+    output: str | None,
+) -> None:
+    """Print the two tables of the unfused blocks and their sums over all layers."""
+    outputs.check(output)
+    if split != "1d":
+        ways = " or ".join(variant.value for variant in Variant)
+        text = f"the unfused blocks have no split, given {split!r}; expected --set variant={ways}"
+        raise refusal("--split", text)
+    plan = _plan(plan_text)
+    inputs = Inputs(model=model(model_name), system=system(system_name, number_format), plan=plan)
+    chosen = {"model": model_name}
+    chosen |= settings(sets, {"model": "--model", "system": "--system"})
+    inputs, recipe = settle(inputs, unfused.recipe, chosen, unfused.names)
+    inputs = checked(inputs)
+    if recipe.variant is Variant.TENSOR and float(plan.sequence) != 1.0:
+        text = "the ends of a block are split by tp; expected --set variant=sequence_parallel"
+        raise refusal("--plan", f"sp={int(plan.sequence)}: {text}, or no sp")
+    _check_degrees(inputs, recipe)
+    data = unfused_layers(inputs, recipe)
+    outputs.deliver(output, data, lambda plots: plots.draw(data))
+    page = console()
+    for table in block_tables(data, page.width):
+        page.print(table)
+    report = unfused.evaluate(inputs, recipe)
+    page.print(sums_table(report, int(inputs.model.layers)))
+    for sentence in (_shares(report), _dropped(inputs, recipe)):
+        if sentence:
+            say(page, sentence)
+    outputs.tell(output)
+
+
+def _plan(text: str) -> Plan:
+    """Return the degrees of a text such as ``tp=4,sp=2``.
+
+    Raises: InputError for a degree that the blocks do not have.
+    """
+    elsewhere = {*SHORT, *PLAN_FIELDS} - {*DEGREES, *DEGREES.values()}
+    for item in text.split(","):
+        name = item.partition("=")[0].strip()
+        if name in elsewhere:
+            what = "the unfused blocks have no such degree"
+            raise refusal("--plan", f"{name}: {what}; expected tp or sp")
+    given = plan_fields("--plan", text, DEGREES, [*DEGREES.values()])
+    return Plan(**{field: np.float64(degree) for field, degree in given.items()})
+
+
+def _shares(report: Report) -> str:
+    """Return the communication fraction of each block, and the time of all layers."""
+    shares = [
+        f"{float(share):.15g} in {name}"
+        for name, share in (
+            ("mlp", report.mlp_links_share),
+            ("attention", report.attention_links_share),
+        )
+    ]
+    return (
+        f"Communication fraction, forward: {', '.join(shares)}. "
+        f"All layers: {float(report.step_time) * 1e3:.6f} ms forward and backward."
+    )
+
+
+def _check_degrees(inputs: Inputs, recipe: Recipe) -> None:
+    """Check that no degree is larger than what it divides: nothing would be left of the block."""
+    for name, fields in DIVIDED[recipe.variant].items():
+        degree, short = float(getattr(inputs.plan, name)), SAID[name]
+        for field in fields:
+            held = float(getattr(inputs.model, field))
+            if degree > held:
+                what = f"expected at most the {held:.0f} {WORDS[field]} that it divides"
+                raise refusal("--plan", f"{short}: {what}, given {degree:.0f}")
+
+
+def _dropped(inputs: Inputs, recipe: Recipe) -> str:
+    """Return what a degree does not divide, which the blocks leave out without a word."""
+    model, plan = inputs.model, inputs.plan
+    said = [
+        f"{SAID[name]}={int(degree)} does not divide {int(getattr(model, field))} {WORDS[field]}"
+        for name, fields in DIVIDED[recipe.variant].items()
+        for degree in [getattr(plan, name)]
+        for field in fields
+        if float(getattr(model, field)) % float(degree)
+    ]
+    return f"{'; '.join(said)}: what is left over is in no table." if said else ""
+
+
+LAYERS: dict[str, Callable[..., None]] = {
+    "training": layers_command,
+    "unfused": unfused_command,
+}

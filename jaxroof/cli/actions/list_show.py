@@ -1,0 +1,131 @@
+"""What can be asked: the estimators by name, their inputs and their answers, and files."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from jaxroof import catalog, estimators
+from jaxroof.catalog.lookup import mlp, model, system
+from jaxroof.catalog.models import Mlp, Model
+from jaxroof.catalog.system import System
+from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.entries import entry_rows, print_entries
+from jaxroof.config import design_file as designs
+from jaxroof.config.sweep_file import Sweep, named, read_sweep
+from jaxroof.config.toml_reader import load
+from jaxroof.config.uncertainty_file import read_uncertain
+from jaxroof.engine.grid.axes import read_axes
+from jaxroof.errors import refusal, unknown
+from jaxroof.records import units
+from jaxroof.views.text.estimators import inputs_table, results_table
+
+RECORDS: dict[str, type[Any]] = {"models": Model, "systems": System, "mlps": Mlp}
+READ: dict[str, Callable[[str], Any]] = {"models": model, "systems": system, "mlps": mlp}
+# keys that a file of each kind has and the kinds before it have not
+KEYS = {
+    "uncertain": {"distributions"},
+    "design": {"price", "bounds", "budget", "minimise"},
+    "sweep": {"model", "system", "estimator", "plan", "axes", "inputs", "search", "answer"},
+}
+EXAMPLES = 4  # names of a kind that a list of all kinds shows
+
+
+def list_kinds() -> None:
+    """Print what can be listed: how many there are of each kind, and the first of them."""
+    kinds = {kind: catalog.names(kind) for kind in ("models", "mlps", "systems")}
+    kinds["estimators"] = estimators.names()
+    print_entries(
+        [(kind, f"{len(some)}: {', '.join(some[:EXAMPLES])}, ...") for kind, some in kinds.items()]
+    )
+    say(console(), "All of a kind: jaxroof list systems. One of them: jaxroof show b200-nvs8.")
+
+
+def list_estimators() -> None:
+    """Print every estimator and the question that it answers."""
+    print_entries([(name, estimators.estimator(name).about) for name in estimators.names()])
+
+
+def show_estimator(name: str, entries: Iterable[str]) -> None:
+    """Print what an estimator asks and what it answers.
+
+    Raises: InputError with the nearest name among the estimators and the catalogue's ``entries``.
+    """
+    if name not in estimators.names():
+        raise unknown("", name, "model, system or estimator", [*entries, *estimators.names()])
+    estimator = estimators.estimator(name)
+    page = console()
+    say(page, f"{name}: {estimator.about}")
+    page.print(inputs_table(estimator))
+    page.print(results_table(estimator))
+    say(page, f"Ask it with: jaxroof evaluate {name} ROWS.csv, jr.evaluate({name!r}, {{...}}).")
+
+
+def show_file(path: str) -> None:
+    """Print a file of the user's: the entry of the catalogue that it makes, or what it asks.
+
+    Raises: InputError, led by the file's name, for whatever is wrong with it.
+    """
+    with named(path):
+        written = load(path)
+    kind = next((kind for kind, keys in KEYS.items() if keys & set(written)), "")
+    if kind:
+        asks, use = {"sweep": _sweep, "design": _design, "uncertain": _uncertain}[kind](path)
+        page = console()
+        say(page, asks)
+        print_entries(entry_rows(written))
+        say(page, use)
+        return
+    kind = _kind_of_entry(path, written)
+    READ[kind](path)  # refuses what it cannot be
+    print_entries(entry_rows(catalog.describe(kind, path)))
+
+
+def _kind_of_entry(path: str, written: Mapping[str, Any]) -> str:
+    """Return which part of the catalogue a file belongs to: by its base, or by most of its keys."""
+    for kind in RECORDS:
+        if written.get("base") in catalog.names(kind):
+            return kind
+    shared = {kind: len(set(units(record)) & set(written)) for kind, record in RECORDS.items()}
+    if not any(shared.values()):
+        what = "neither an entry (a model, a system, an MLP) nor a question"
+        raise refusal(path, f"{what}; expected a field of one, or a key such as {_some_keys()}")
+    return max(shared, key=lambda kind: shared[kind])
+
+
+def _some_keys() -> str:
+    return ", ".join(sorted(KEYS["sweep"])[:3])
+
+
+def _sweep(path: str) -> tuple[str, str]:
+    sweep = read_sweep(path)
+    axes = read_axes(sweep.inputs, sweep.axes, sweep.recipe, sweep.estimator.names)
+    points = math.prod(len(axis) for axis in axes)
+    where = "1 point" if points == 1 else f"{points:,} points"
+    asked = sweep.estimator.name or "its own estimator"
+    use = f"Run it with: jaxroof run {path}. Draw it with: jaxroof plot {path}."
+    return f"A sweep: asks {asked} for {_wanted(sweep)} at {where}.", use
+
+
+def _wanted(sweep: Sweep) -> str:
+    """Return what a sweep asks for, in words."""
+    top = sweep.options.get("top", 1)
+    best = "the best plan" if top == 1 else f"the best {top} plans"
+    if sweep.answer == "step":
+        return best if sweep.searched else "every result"
+    if sweep.answer == "elasticities":
+        return f"what binds {best}" if sweep.searched else "what binds"
+    return "every plan" if sweep.answer == "plans" else f"the {sweep.answer} of one plan"
+
+
+def _design(path: str) -> tuple[str, str]:
+    asked = designs.read_design(path)
+    budget = asked.get("budget", f"the price of {asked['system']}")
+    aim = asked.get("minimise", "training_days")
+    said = f"A design: asks which machine has the least {aim} for {budget}."
+    return said, f"Answer it with: jaxroof design {path}."
+
+
+def _uncertain(path: str) -> tuple[str, str]:
+    count = len(read_uncertain(path)["distributions"])
+    said = f"Uncertain inputs: {count} {'distribution' if count == 1 else 'distributions'}."
+    return said, f"Use it with: jaxroof search ... --uncertain {path}."

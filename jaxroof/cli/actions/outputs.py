@@ -1,0 +1,55 @@
+"""Where results go: a file of results, or a picture of them, by the ending of its name."""
+
+import importlib
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import xarray as xr
+
+from jaxroof.errors import InputError
+from jaxroof.io.formats import WRITERS, writable, write
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def is_picture(output: str | None) -> bool:
+    """Return whether a name is that of a picture."""
+    return output is not None and pathlib.Path(output).suffix in PICTURES
+
+
+def check(output: str | None) -> None:
+    """Check, before any work, that a picture or a file of results can be written.
+
+    Raises: InputError that says why it cannot.
+    """
+    if output is None:
+        return
+    kind = pathlib.Path(output).suffix
+    if kind in PICTURES:
+        importlib.import_module("jaxroof.views.plots").drawable(output)  # it says what it lacks
+    elif kind not in WRITERS:
+        known = ", ".join([*PICTURES, *WRITERS])
+        what = f"cannot tell the kind of file from {kind!r}; expected a name that ends in {known}"
+        raise InputError(f"{output}: {what}")
+    else:
+        writable(output)
+
+
+def deliver(output: str | None, data: xr.Dataset, draw: Callable[[Any], Any]) -> None:
+    """Write the results to a file, or draw them where its name is that of a picture."""
+    if output is None:
+        return
+    if not is_picture(output):
+        write(data, output)
+        return
+    from jaxroof.views import plots
+
+    plots.save(draw(plots), output)
+
+
+def tell(output: str | None) -> None:
+    """Say that a file was written, where one was asked for."""
+    if output is not None:
+        print(f"wrote {output}", file=sys.stderr)

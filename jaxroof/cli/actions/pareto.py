@@ -1,0 +1,98 @@
+"""What `jaxroof pareto` does: what more memory buys, printed, written and drawn."""
+
+import numpy as np
+import xarray as xr
+from rich.console import Console
+
+from jaxroof import catalog
+from jaxroof.catalog.lookup import model, system
+from jaxroof.cli.actions.arguments import _rules, _sizes, _split, settings, share, whole
+from jaxroof.cli.actions.console import SAID, console, say
+from jaxroof.cli.actions.outputs import check, deliver, is_picture, tell
+from jaxroof.engine.search.pareto import pareto
+from jaxroof.errors import refusal
+from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.step import training
+from jaxroof.units import parse
+from jaxroof.views.text import pareto as stairs_views
+
+
+def pareto_command(
+    *,
+    model_name: str,
+    system_name: str,
+    number_format: str | None,
+    gpus: str,
+    batch: str,
+    split: str,
+    days: str | None,
+    gain: str,
+    where: str,
+    sets: tuple[str, ...],
+    output: str | None,
+) -> int:
+    """Print the staircase of step time against memory of each size; return the exit status."""
+    check(output)
+    sizes, sequences = _sizes(gpus), whole("--batch", batch)
+    most_days, worth = None if days is None else _days(days), share("--gain", gain)
+    chosen, rules = settings(sets, SAID), _rules(where)
+    inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
+    data = pareto(
+        training, inputs, axes={"gpus": sizes}, where=rules,
+        settings={
+            "model": model_name, "global_batch": sequences, "split": _split(split), **chosen
+        },
+    )  # fmt: skip
+    joined = ", ".join(f"{n:,}" for n in sizes)
+    data.attrs["title"] = (
+        f"{model_name} on {joined} x {system_name}, {split}: what more memory buys"
+    )
+    there = data.sizes["step_number"] > 0
+    if not there and is_picture(output):
+        output = None  # nothing to draw
+    deliver(output, data, lambda plots: plots.staircase(data, most_days))
+    page = console()
+    each = {n: data.isel(step_number=np.flatnonzero(data.gpus.values == n)) for n in sizes}
+    capacities = _capacities()
+    if len(sizes) == 1:
+        _print_stairs(page, data, worth, capacities)
+    else:
+        page.print(stairs_views.sizes_table(each, worth, most_days, capacities))
+        for sentence in stairs_views.sizes_sentences(each, None if most_days else worth):
+            say(page, sentence)
+    if most_days is not None:
+        for sentence in stairs_views.days_sentences(each, most_days, capacities):
+            say(page, sentence)
+    tell(output)
+    if most_days is not None:
+        return 0 if there and bool((data.training_days <= most_days).any()) else 1
+    return 0 if there and bool(data.fits.any()) else 1
+
+
+def _print_stairs(
+    page: Console, stairs: xr.Dataset, gain: float, capacities: stairs_views.Capacities
+) -> None:
+    if not stairs.sizes["step_number"]:
+        say(page, "No legal plan.")
+        return
+    chosen = stairs_views.told(stairs, gain)
+    page.print(stairs_views.stairs_table(stairs, chosen, capacities))
+    for sentence in stairs_views.stairs_sentences(stairs, len(chosen), gain):
+        say(page, sentence)
+
+
+def _capacities() -> dict[str, float]:
+    """Return the memory of each accelerator that the catalogue can train on, least first."""
+    found: dict[str, float] = {}
+    for name in catalog.names("systems"):
+        entry = catalog.describe("systems", name)
+        if {"vector_flops", "hbm_capacity", "fast_domain", "slow_bandwidth"} <= set(entry):
+            found.setdefault(name.partition("-nvs")[0], parse(entry["hbm_capacity"], "B"))
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def _days(text: str) -> float:
+    value = parse(text, "day", "--days")
+    if value <= 0:
+        raise refusal("--days", f"expected days above 0, such as 30, given {text.strip()!r}")
+    return value

@@ -1,0 +1,36 @@
+"""The plot command: a file of results, or a sweep file, drawn."""
+
+import importlib
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from jaxroof.config.run_sweep import run
+from jaxroof.errors import refusal, unknown
+from jaxroof.io.formats import load, read
+
+
+def plot_command(
+    *, file: str, output: str | None, kind: str | None, points: tuple[str, ...]
+) -> None:
+    """Draw a file of results, or of a sweep that is run first, into a picture."""
+    plots = importlib.import_module("jaxroof.views.plots")  # matplotlib is an extra
+    target = output or f"{pathlib.Path(file).stem}.png"
+    plots.drawable(target)
+    if kind is not None and kind not in plots.KINDS:
+        raise unknown("--kind", kind, "kind of picture", plots.KINDS)
+    data = run(file) if file.endswith(".toml") else read(file)
+    data = load(plots.pick(data, _points(points), "--at"), file)
+    plots.save(plots.draw(data, kind), target)
+    print(f"wrote {target}", file=sys.stderr)
+
+
+def _points(texts: Sequence[str]) -> dict[str, str]:
+    """Return the values of texts such as ``gpus=8192``, by dimension."""
+    found = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not value:
+            raise refusal("--at", f"expected DIM=VALUE, such as gpus=8192, given {text!r}")
+        found[name] = value
+    return found

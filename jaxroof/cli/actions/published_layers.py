@@ -1,0 +1,66 @@
+"""What `jaxroof layers` does for a training step: its operations, printed and written."""
+
+import dataclasses
+
+from jaxroof.analyses.layers import layers as layers_of
+from jaxroof.catalog.lookup import model, system
+from jaxroof.cli.actions import outputs
+from jaxroof.cli.actions.arguments import plan_fields, settings, whole_plan
+from jaxroof.cli.actions.console import SAID, console, say
+from jaxroof.estimators.published.inputs import Inputs, Plan
+from jaxroof.estimators.published.step import training
+from jaxroof.settings import settle
+from jaxroof.views.text.layers import layer_table
+
+
+def layers_command(
+    *,
+    model_name: str,
+    system_name: str,
+    number_format: str | None,
+    split: str,
+    sets: tuple[str, ...],
+    plan_text: str,
+    output: str | None,
+) -> None:
+    """Print one layer's operations under a plan."""
+    outputs.check(output)
+    inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
+    fixed = {name: option for name, option in SAID.items() if name != "global_batch"}
+    chosen = settings(sets, {**fixed, "gpus": "--plan"})
+    batch = _batch(inputs, plan_fields("--plan", plan_text))
+    asked = {"model": model_name, "global_batch": batch, "split": split, **chosen}
+    inputs, recipe = settle(inputs, training.recipe, asked, training.names)
+    plan = whole_plan(plan_text, inputs, recipe)
+    data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
+    outputs.deliver(output, data, lambda plots: plots.draw(data))
+    page = console()
+    page.print(layer_table(data))
+    parts = (f"{part}_backward" for part in ("compute", "memory", "tensor"))
+    again = float((data.time_backward - sum(data[part] for part in parts)).sum())
+    say(
+        page,
+        f"{float(data.time_forward.sum()) * 1e3:.4g} ms forward, "
+        f"{float(data.time_backward.sum()) * 1e3:.4g} ms backward; "
+        f"{float(data.weights.sum()) / 1e6:.4g} MB of weights, "
+        f"{float(data.kept.sum()) / 1e6:.4g} MB kept a microbatch; {_shared(plan)}.",
+    )
+    if again > 1e-12 * float(data.time_backward.sum()):
+        extra = f"{again * 1e6:.4g} us of forward work done again"
+        say(page, f"The backward total holds {extra}, which the parts beside it leave out.")
+    outputs.tell(output)
+
+
+def _batch(inputs: Inputs, plan: dict[str, int]) -> float:
+    """Return a batch that a plan divides: a layer's costs do not depend on it."""
+    least = float(plan.get("data", 1) * plan.get("microbatch", 1))
+    return float(inputs.global_batch) if inputs.global_batch % least == 0 else least
+
+
+def _shared(plan: Plan) -> str:
+    """Return how many ranks of a layer share a fast domain, and in how many panels it works."""
+    said = f"{plan.fast_tensor:.0f} of the {plan.tensor:.0f} tensor ranks"
+    if plan.context > 1:
+        said += f" and {plan.fast_context:.0f} of the {plan.context:.0f} context ranks"
+    panels = f"; {plan.panels:.0f} panels" if plan.panels > 1 else ""
+    return f"{said} share a fast domain{panels}"

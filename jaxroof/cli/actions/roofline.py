@@ -1,0 +1,78 @@
+"""The roofline command: what binds an operator, printed, written and drawn."""
+
+import importlib.util
+import os
+
+import xarray as xr
+
+from jaxroof.analyses import roofline_reading as roofs
+from jaxroof.analyses.roofline import roofline
+from jaxroof.cli.actions import outputs
+from jaxroof.cli.actions.arguments import settings
+from jaxroof.cli.actions.console import console, say
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimators.operators.dtypes import DTYPES
+from jaxroof.views.text import roofline as views
+
+
+def roofline_command(
+    *,
+    op: str,
+    shape: str,
+    dtypes: tuple[str, ...],
+    system_names: str | None,
+    number_format: str | None,
+    sets: tuple[str, ...],
+    sweep: str | None,
+    output: str | None,
+) -> None:
+    """Ask an operator at a shape or over a sweep, print what binds, write or draw it."""
+    outputs.check(output)
+    data = roofline(
+        op,
+        shape,
+        dtypes=dtypes,
+        system=system_names,
+        number_format=number_format,
+        sweep=sweep,
+        settings=settings(sets, {"system": "--system"}),
+    )
+    if outputs.is_picture(output) and not roofs.is_roofline(data):
+        raise refusal(
+            "-o", f"{op} has no roof to draw; expected a name that ends in .csv, .json or .nc"
+        )
+    outputs.deliver(output, data, lambda plots: plots.roofline(data))
+    drawn = output if output or sweep is None else _drawn(op, data)
+    _print(data, sweep is not None, drawn)
+    outputs.tell(drawn)
+
+
+def _drawn(op: str, data: xr.Dataset) -> str | None:
+    """Draw a sweep in the folder one is in, where that can be done; return the file's name."""
+    able = importlib.util.find_spec("matplotlib") is not None and os.access(os.curdir, os.W_OK)
+    if not able or not roofs.is_roofline(data):
+        return None
+    name = f"{op}_roofline.png"
+    try:
+        outputs.deliver(name, data, lambda plots: plots.roofline(data))
+    except InputError:  # it has no such picture; the table says it all
+        return None
+    return name
+
+
+def _print(data: xr.Dataset, is_sweep: bool, output: str | None) -> None:
+    page, roof = console(), roofs.is_roofline(data)
+    names = [name for name, _ in roofs.cases(data) if name]
+    on = f", {len(names)} cases" if names else ""
+    if len(names) == 1:
+        on = f" {'in' if names[0].partition(',')[0] in DTYPES else 'on'} {names[0]}"
+    say(page, f"{data.attrs['title']}{on}", style="bold")
+    if not roof:
+        say(page, data.attrs["about"])
+        page.print(views.plain_sweep_table(data) if is_sweep else views.result_table(data))
+        return
+    for sentence in views.sweep_sentences(data) if is_sweep else views.shape_sentences(data):
+        say(page, sentence)
+    page.print(views.sweep_table(data) if is_sweep else views.result_table(data))
+    if is_sweep and output is None:
+        say(page, "Draw it with -o roofline.png (.svg, .pdf); -o FILE.nc, .csv or .json keeps it.")

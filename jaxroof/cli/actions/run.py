@@ -1,0 +1,78 @@
+"""What `jaxroof run` does: a sweep file run, written, and printed as a table and in sentences."""
+
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+
+from jaxroof.analyses import roofline_reading as roofs
+from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.progress import progress_bar
+from jaxroof.config.run_sweep import run as run_file
+from jaxroof.views.text import (
+    all_plans as splits,
+)
+from jaxroof.views.text import (
+    elasticities,
+    roofline,
+    stages,
+    tables,
+)
+from jaxroof.views.text import (
+    search as words,
+)
+from jaxroof.views.text.layers import layer_table
+from jaxroof.views.text.unfused import block_tables
+
+
+def run_command(file: str, output: str | None, chunk: int | None, overwrite: bool) -> int:
+    """Run a sweep file, print what it found and write it; return the exit status."""
+    start = time.perf_counter()
+    with progress_bar(Console(stderr=True)) as bar:
+        task = bar.add_task("evaluating", total=None)
+
+        def progress(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        data = run_file(file, progress, output=output, chunk=chunk, overwrite=overwrite)
+    took = time.perf_counter() - start
+    page = console()
+    say(page, data.attrs["title"], style="bold")
+    if "operation" in data.sizes:
+        blocks = "block" in data.coords
+        for each in block_tables(data, page.width) if blocks else [layer_table(data)]:
+            page.print(each)
+    elif "stage" in data.sizes:
+        page.print(stages.stage_table(data))
+        say(page, stages.stage_sentence(data))
+    elif data.attrs.get("answer") == "plans":
+        page.print(splits.plan_table(data))
+        for sentence in splits.plan_sentences(data):
+            say(page, sentence)
+    elif "parameter" in data.sizes:
+        page.print(elasticities.binding_table(data))
+        say(page, elasticities.binding_sentence(data))
+        _say(page, data.drop_dims("parameter"))
+    else:
+        _print_grid(page, data)
+    print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
+    return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
+
+
+def _print_grid(page: Console, data: Any) -> None:
+    """Print a grid by its telling result, or one point with all of its results; then sentences."""
+    if data.sizes or ("step_time" in data and "feasible" in data):
+        grid = tables.grid_table(data)
+        if grid is not None:
+            page.print(grid)
+    else:
+        for sentence in roofline.shape_sentences(data) if roofs.is_roofline(data) else ():
+            say(page, sentence)
+        page.print(roofline.result_table(data))
+    _say(page, data)
+
+
+def _say(page: Console, data: Any) -> None:
+    for sentence in words.sweep_sentences(data):
+        say(page, sentence)

@@ -1,0 +1,128 @@
+"""The schedule command: pipeline schedules of one plan, printed, written and drawn."""
+
+import dataclasses
+from typing import Any
+
+import xarray as xr
+
+from jaxroof.analyses.schedule import named, schedule, worth
+from jaxroof.catalog.lookup import model, system
+from jaxroof.cli.actions import outputs
+from jaxroof.cli.actions.arguments import settings, whole, whole_plan
+from jaxroof.cli.actions.console import SAID, console, say
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimators.published.inputs import Inputs, Plan
+from jaxroof.estimators.published.recipe import Recipe
+from jaxroof.estimators.published.scheduled_step import Sends
+from jaxroof.estimators.published.step import training
+from jaxroof.schedules import CHUNKED
+from jaxroof.settings import settle
+from jaxroof.units import seconds
+from jaxroof.views.text import schedule as views
+
+ENDS = ("first", "last")
+
+
+def schedule_command(
+    *,
+    model_name: str,
+    system_name: str,
+    number_format: str | None,
+    plan_text: str,
+    names: str,
+    batch: str,
+    chunks: str | None,
+    first: str,
+    last: str,
+    sends: str,
+    split: str,
+    sets: tuple[str, ...],
+    output: str | None,
+    trace: str | None,
+) -> int:
+    """Print, write and draw the schedules of one plan; return the exit status."""
+    outputs.check(output)
+    outputs.check(trace)
+    listed = named([name.strip() for name in names.split(",")], "--schedule")
+    asked: dict[str, Any] = {
+        "chunks": _chunks(chunks, listed),
+        "first": worth("--first", first),
+        "last": worth("--last", last),
+        "sends": _sends(sends),
+    }
+    machine = system(system_name, number_format)
+    inputs = Inputs(model=model(model_name), system=machine)
+    chosen = {"model": model_name, **settings(sets, {**SAID, "gpus": "--plan"})}
+    chosen |= {"global_batch": whole("--batch", batch), "split": split}
+    inputs, recipe = settle(inputs, training.recipe, chosen, training.names)
+    plan = whole_plan(plan_text, inputs, recipe)
+    if plan.pipeline < 2:
+        raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
+    inputs = dataclasses.replace(inputs, plan=plan)
+    data = schedule(inputs, recipe, schedules=listed, **asked)
+    data.attrs["title"] = _title(model_name, system_name, plan, asked, data)
+    outputs.deliver(output, data, lambda plots: plots.draw(data))
+    _print(data)
+    outputs.tell(output)
+    if trace is not None:
+        _trace(trace, inputs, recipe, {"schedule": _traced(data), **asked})
+    return 0 if views.best_of(data) is not None else 1
+
+
+def _print(data: xr.Dataset) -> None:
+    page = console()
+    say(page, data.attrs["title"], style="bold")
+    page.print(views.schedules_table(data))
+    for sentence in views.schedule_sentences(data):
+        say(page, sentence)
+
+
+def _title(
+    model_name: str, system_name: str, plan: Plan, asked: dict[str, Any], data: xr.Dataset
+) -> str:
+    """Return what was asked, and what the closed form says to it."""
+    words = {f.name: f.metadata["words"] or f.metadata["symbol"] for f in dataclasses.fields(Plan)}
+    degrees = {f: int(getattr(plan, f)) for f in words if f not in training.placement}
+    shown = [f for f, many in degrees.items() if many > 1 or f == "microbatch"]
+    said = " ".join(f"{words[f] or f} {degrees[f]}" for f in shown)
+    said += f": {int(data.microbatches):,} microbatches"
+    heavier = [f"{end} stage {asked[end]:g} layers heavier" for end in ENDS if asked[end]]
+    if asked["sends"] is not Sends.OVERLAPPED:
+        heavier.append(f"{asked['sends'].value} sends")
+    told = f"{model_name} on {system_name}, {', '.join([said, *heavier])}"
+    return f"{told}; {seconds(float(data.step_time_closed_form))} by the closed form of 1F1B"
+
+
+def _chunks(text: str | None, names: list[str]) -> int:
+    """Return the stages of a device.
+
+    Raises: InputError where no schedule that is asked has a choice.
+    """
+    if text is None:
+        return 2
+    if not set(names) & set(CHUNKED):
+        what = f"none of {', '.join(names)} has a choice of it"
+        raise refusal("--chunks", f"{what}; expected it with {' or '.join(CHUNKED)}")
+    return whole("--chunks", text)
+
+
+def _sends(text: str) -> Sends:
+    members = {kind.value: kind for kind in Sends}
+    if text not in members:
+        raise unknown("--sends", text, "kind of sends", members)
+    return members[text]
+
+
+def _traced(data: xr.Dataset) -> str:
+    """Return the first schedule that was named and allows the plan."""
+    return str(data.schedule.values[data.allowed.values][0])
+
+
+def _trace(path: str, inputs: Inputs, recipe: Recipe, asked: dict[str, Any]) -> None:
+    """Write or draw every visit of one schedule."""
+    from jaxroof.analyses.trace import trace
+
+    fields = ("model", "system", "precision", "global_batch", "plan")
+    events = trace("training", {f: getattr(inputs, f) for f in fields}, **vars(recipe), **asked)
+    outputs.deliver(path, events, lambda plots: plots.draw(events))
+    outputs.tell(path)

@@ -1,0 +1,234 @@
+"""What the commands do: read what was typed, ask the engine, print."""
+
+import dataclasses
+import sys
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich.console import Console
+
+from jaxroof.catalog.lookup import model, system
+from jaxroof.cli.actions.arguments import (
+    PLAN_FIELDS,
+    SHORT,
+    own_plan,
+    settings,
+    share,
+    whole,
+    why_not_allowed,
+)
+from jaxroof.cli.actions.console import SAID, console, say
+from jaxroof.engine.search.constraints import constraints
+from jaxroof.engine.search.problem import Question, ask
+from jaxroof.engine.search.ranking import first_of_each, ranked
+from jaxroof.engine.search.search import survey
+from jaxroof.errors import InputError
+from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.legality import RULES
+from jaxroof.estimators.published.step import memory_limit, training
+from jaxroof.io.formats import writable, write
+from jaxroof.views.text import search as words
+from jaxroof.views.text import tables
+from jaxroof.views.text.plan import plan_fields as fields_of
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Answer:
+    """What a search of one cluster size found."""
+
+    question: Question
+    data: xr.Dataset  # every legal plan
+    order: np.ndarray  # of those that fit, best first
+    shown: np.ndarray  # of those printed
+    own: int | None  # where the user's own plan stands in the data
+    refused: str = ""  # why it is not allowed
+
+    @property
+    def gpus(self) -> int:
+        """Return the cluster's size."""
+        return int(self.question.inputs.gpus)
+
+    @property
+    def limit(self) -> float:
+        """Return the memory that a step may fill [B]."""
+        return float(memory_limit(self.question.inputs))
+
+    @property
+    def best(self) -> xr.Dataset | None:
+        """Return the best plan, None where nothing fits."""
+        return self.data.isel(plan=int(self.order[0])) if len(self.order) else None
+
+    @property
+    def about_own(self) -> str:
+        """Return the sentences about the user's own plan, nothing where there is none."""
+        if self.own is None:
+            return f"Yours is not allowed: {self.refused}." if self.refused else ""
+        aim = self.question.objective
+        return words.mine_sentences(self.data, self.own, self.order, aim, self.limit)
+
+
+def search_command(*, uncertain: str | None, **options: Any) -> int:
+    """Search one or several cluster sizes, print and write; return the exit status.
+
+    Where ``uncertain`` names a table of uncertain inputs, in every draw of them.
+    """
+    if uncertain is None:
+        return _search(**options)
+    from jaxroof.cli.actions.search_uncertain import uncertain_command
+
+    return uncertain_command(uncertain, **options)
+
+
+def _search(
+    *,
+    model_name: str,
+    system_name: str,
+    number_format: str | None,
+    gpus: str,
+    batch: str,
+    split: str,
+    top: int,
+    placements: bool,
+    where: str,
+    mine: str | None,
+    within: str,
+    objective: str | None,
+    everything: bool,
+    sets: tuple[str, ...],
+    output: str | None,
+) -> int:
+    if everything and output is None:
+        raise InputError("--all: writes every plan to a file; expected -o FILE.csv, .json or .nc")
+    if output is not None:
+        writable(output)
+    sizes = [whole("--gpus", text) for text in gpus.split(",")]
+    close = share("--within", within)
+    inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
+    chosen = {"model": model_name, "global_batch": whole("--batch", batch), "split": split}
+    chosen |= settings(sets, SAID)
+    rules = constraints(where, PLAN_FIELDS, SHORT)
+    answers = []
+    for size in sizes:
+        question = ask(
+            training,
+            inputs,
+            where=rules,
+            objective=objective,
+            top=top,
+            settings={"gpus": size, **chosen},
+        )
+        answers.append(_answer(question, placements, mine))
+    if output is not None:
+        write(_written(answers, everything), output)
+    page = console()
+    if len(answers) == 1:
+        _print_one(page, answers[0], close)
+    else:
+        _print_sizes(page, answers)
+    if output is not None:
+        print(f"wrote {output}", file=sys.stderr)
+    return 0 if any(answer.best is not None for answer in answers) else 1
+
+
+def _answer(question: Question, placements: bool, mine: str | None) -> Answer:
+    own = {} if mine is None else own_plan(mine, question.inputs, question.recipe)
+    data = survey(training, question.inputs, question.recipe, where=question.where)
+    order = ranked(training, data, question.objective, question.sign, data.feasible.values)
+    shown = order if placements else first_of_each(training, data, order)
+    place = _position(data, own, order) if own else None
+    refused = "" if place is not None or not own else _refused(own, question, data.sizes["plan"])
+    return Answer(question, data, order, shown[: question.top], place, refused)
+
+
+def _refused(own: dict[str, int], question: Question, legal: int) -> str:
+    """Return why one's own plan is none of the legal plans."""
+    why = why_not_allowed(own, question.inputs, question.recipe)
+    if why:
+        return why
+    said = ", ".join(f"{field}={value}" for field, value in own.items())
+    left = " that --where leaves" if question.where else ""
+    return f"{said}: none of the {legal:,} legal plans{left} has these fields"
+
+
+def _print_one(page: Console, answer: Answer, close: float) -> None:
+    question, data, best = answer.question, answer.data, answer.best
+    refusals = {rule.name: rule.refusal for rule in RULES[question.recipe.split]}
+    rules = [str(c) for c in question.where]
+    if best is not None:
+        page.print(tables.plans_table(data, answer.shown, answer.limit))
+        say(page, words.best_sentence(best, answer.limit))
+    elif data.sizes["plan"]:
+        sentence = words.nothing_fits(data, answer.limit)
+        say(page, sentence[0].upper() + sentence[1:])
+    say(page, words.counts_sentence(data, answer.limit, refusals, rules))
+    if not data.sizes["plan"] and (unfilled := _unfilled_domains(question.inputs)):
+        say(page, unfilled)
+    if best is not None:
+        say(page, words.close_sentence(data, answer.order, question.objective, close))
+    if answer.about_own:
+        say(page, answer.about_own)
+
+
+def _unfilled_domains(inputs: Inputs) -> str:
+    """Return why no plan can be legal where whole fast domains do not make up the accelerators."""
+    gpus, domain = int(inputs.gpus or 0), int(inputs.system.fast_domain)
+    if gpus <= domain or gpus % domain == 0:
+        return ""
+    share = max(part for part in range(1, domain) if gpus % part == 0)
+    return (
+        f"Fast domains of {domain} do not make up {gpus:,} accelerators; to use {share} of each, "
+        f"add --set system.fast_domain={share}."
+    )
+
+
+def _print_sizes(page: Console, answers: list[Answer]) -> None:
+    rows = [
+        {
+            "gpus": answer.gpus,
+            "legal": answer.data.sizes["plan"],
+            "feasible": len(answer.order),
+            "best": answer.best,
+            "limit": answer.limit,
+        }
+        for answer in answers
+    ]
+    page.print(tables.sizes_table(rows, fields_of(answers[0].data)))
+    for answer in answers:
+        if answer.best is None:
+            say(page, f"{answer.gpus:,} gpus: {words.nothing_fits(answer.data, answer.limit)}")
+        if answer.about_own:
+            say(page, f"{answer.gpus:,} gpus: {answer.about_own}")
+    fits = [answer.gpus for answer in answers if answer.best is not None]
+    if fits:
+        first = f"{fits[0]:,}, the first that fits"
+        say(page, f"Scaling: throughput per accelerator relative to {first}.")
+
+
+def _written(answers: list[Answer], everything: bool) -> xr.Dataset:
+    """Return every plan, or the plans printed, of all sizes, with a column of sizes."""
+    parts = []
+    for answer in answers:
+        some = answer.data if everything else answer.data.isel(plan=answer.shown)
+        about = {"units": "1", "long_name": "Accelerators"}
+        sizes = np.full(some.sizes["plan"], answer.gpus)
+        count = xr.Variable("plan", sizes, about, {"_FillValue": -1})
+        parts.append(xr.Dataset({"gpus": count, **some.data_vars}, attrs=some.attrs))
+    joined = xr.concat(parts, "plan", combine_attrs="override") if len(parts) > 1 else parts[0]
+    return joined[["gpus", *[n for n in joined.data_vars if n != "gpus"]]]
+
+
+def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray) -> int | None:
+    """Return the position of the plan that has the fields given, in its best placement.
+
+    Of several splits the best that fits, else the leanest; None where no plan has the fields.
+    """
+    rows = np.flatnonzero(np.all([data[field].values == own[field] for field in own], axis=0))
+    if not len(rows):
+        return None
+    first = order[np.isin(order, rows)]
+    split = first[0] if len(first) else rows[np.argmin(data.memory.values[rows])]
+    alike = np.isin(np.arange(data.sizes["plan"]), rows)
+    for field in set(PLAN_FIELDS) - set(training.placement):
+        alike &= data[field].values == data[field].values[split]
+    return int(ranked(training, data, training.objective, 1.0, alike)[0])

@@ -1,0 +1,70 @@
+"""The trace command: one MLP's step, event by event, into a file or a picture."""
+
+import dataclasses
+from typing import Any
+
+from jaxroof.analyses.trace import trace
+from jaxroof.cli.actions import outputs
+from jaxroof.cli.actions.arguments import plan_fields, settings, whole
+from jaxroof.cli.actions.console import console, say
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimators.mlp_pipeline.inputs import Plan
+from jaxroof.estimators.mlp_pipeline.recipe import Order
+from jaxroof.io.trace_events import side_by_side
+from jaxroof.views.trace_blocks import told, workers
+
+FIELDS = [field.name for field in dataclasses.fields(Plan)]
+SHORT = {"dp": "data", "tp": "tensor", "pp": "pipeline", "m": "microbatches"}
+GIVEN = {
+    "model": "--model",
+    "system": "--system",
+    "global_batch": "--batch",
+    "profile": "--profile",
+    "order": "--schedule",
+}
+
+
+def trace_command(
+    *,
+    mlp_name: str,
+    system_name: str,
+    plan_text: str,
+    batch: str | None,
+    profile: str | None,
+    names: str | None,
+    sets: tuple[str, ...],
+    output: str,
+) -> None:
+    """Trace one configuration under one schedule or several; write or draw it, and say its times.
+
+    Raises: InputError for what is unknown, out of range or not allowed.
+    """
+    outputs.check(output)
+    degrees = dict.fromkeys(FIELDS, 1) | plan_fields("--plan", plan_text, SHORT, FIELDS)
+    asked: dict[str, Any] = {"model": mlp_name, "system": system_name}
+    asked |= {f"plan.{field}": degree for field, degree in degrees.items()}
+    asked |= {"global_batch": whole("--batch", batch)} if batch is not None else {}
+    asked |= {"profile": profile} if profile is not None else {}
+    asked |= settings(sets, GIVEN)
+    orders = [{"order": name} for name in _orders(names)] if names is not None else [{}]
+    found = [trace("pipeline", {**asked, **order}) for order in orders]
+    data = found[0] if len(found) == 1 else side_by_side(found)
+    outputs.deliver(output, data, lambda plots: plots.draw(data))
+    page = console()
+    for one in found:
+        devices = len(workers(one))
+        say(page, one.attrs["title"], style="bold")
+        say(page, f"{one.sizes['event']:,} events on {devices:,} devices; {told(one)}.")
+    outputs.tell(output)
+
+
+def _orders(names: str) -> list[str]:
+    """Return the schedules of a text such as ``gpipe,1f1b``, each once."""
+    known = [order.value for order in Order]
+    listed = [name.strip() for name in names.split(",")]
+    for name in listed:
+        if name not in known:
+            raise unknown("--schedule", name, "schedule of an MLP", known)
+        if listed.count(name) > 1:
+            raise refusal("--schedule", f"{name}: given twice; expected each once")
+    return listed

@@ -1,0 +1,37 @@
+"""The command `jaxroof design`: what it takes."""
+
+import sys
+from typing import Any
+
+import click
+
+from jaxroof.cli import process
+
+
+@click.command(
+    name="design",
+    short_help="Find the machine that a budget should buy.",
+    epilog="""\b
+Examples:
+  jaxroof design sweeps/design/gpt3_1t.toml
+  jaxroof design sweeps/design/vit_era5.toml -o design.png
+\b
+FILE.toml holds a model, a system (the base), a [plan] with gpus, what to
+minimise (training_days or cost_days), a budget in dollars a part (what the
+base costs unless given), fixed dollars of it that are spent anyway, a [price]
+for each field that money moves, and its [bounds]:
+  [price]
+  "system.hbm_bandwidth" = { price = 0.5, per = "1 GB/s", power = 1.0 }
+  [bounds]
+  "system.hbm_bandwidth" = ["1 TB/s", "20 TB/s"]
+""",
+)
+@click.argument("file", metavar="FILE.toml")
+@click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+def command(**options: Any) -> None:
+    """Print the machine that a budget should buy, its plan and what more money would save."""
+    from jaxroof.cli.actions.design import design_command
+
+    process.start()
+    sys.exit(design_command(**options))

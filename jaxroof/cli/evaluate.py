@@ -1,0 +1,40 @@
+"""The command `jaxroof evaluate`: what it takes."""
+
+from typing import Any
+
+import click
+
+from jaxroof.cli import process, systems
+
+
+@click.command(
+    name="evaluate",
+    short_help="Ask an estimator every row of a CSV file.",
+    epilog="""\b
+Examples:
+  jaxroof evaluate training rows.csv
+  jaxroof evaluate training rows.csv -o answers.csv --keep-going
+  jaxroof evaluate training rows.csv --set system=h200-nvs4 --set system.hbm_bandwidth='6 TB/s'
+\b
+A row is one configuration, a column an input: a path (system.hbm_bandwidth, with a unit in the
+heading or in the cell: system.hbm_bandwidth [GB/s]), a name of the catalogue (model, system), a
+choice (split), a degree (tp) or a letter (B). Columns named id, or with a # first, are notes.
+""",
+)
+@click.argument("estimator", metavar="ESTIMATOR")
+@click.argument("file", metavar="ROWS.csv")
+@click.option("-o", "--output", metavar="OUT.csv", help="Write all rows, answers beside them.")
+@click.option(
+    "--keep-going", is_flag=True, help="Pass over bad rows; a column 'error' says what is wrong."
+)
+@click.option(
+    "--set", "sets", multiple=True, metavar="PATH=VALUE", help="Give a value that all rows share."
+)
+def command(**options: Any) -> None:
+    """Ask an estimator every row of a table: results are columns beside it."""
+    if not options["keep_going"]:
+        systems.check_rows(**options)
+    from jaxroof.cli.actions.evaluate import evaluate_command
+
+    process.start()
+    evaluate_command(**options)

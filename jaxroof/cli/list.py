@@ -1,0 +1,31 @@
+"""The command `jaxroof list`: what it takes."""
+
+from typing import Any
+
+import click
+
+from jaxroof.cli import systems
+from jaxroof.cli.entries import print_entries
+
+
+@click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
+@click.argument("kind", metavar="[models|mlps|systems|estimators]", default="")
+def command(kind: str) -> None:
+    """List the models, MLPs or systems of the catalogue, or what can be asked; alone, the kinds."""
+    from jaxroof import catalog
+
+    if kind in ("", "estimators"):
+        from jaxroof.cli.actions.list_show import list_estimators, list_kinds
+
+        list_estimators() if kind else list_kinds()
+        return
+    if kind == "systems":
+        click.echo("\n".join(systems.list_systems()))
+        return
+    rows = [(name, catalog.describe(kind, name)) for name in catalog.names(kind)]
+    print_entries([(name, f"{entry['title']}: {_summary(kind, entry)}") for name, entry in rows])
+
+
+def _summary(kind: str, entry: dict[str, Any]) -> str:
+    fields = ("layers", "hidden", "heads", "sequence") if kind == "models" else ("layers", "hidden")
+    return ", ".join(f"{field} {entry[field]}" for field in fields)

@@ -1,0 +1,102 @@
+"""The command line: a group whose commands load when they are called."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from jaxroof import __version__
+from jaxroof.cli.process import prepare_streams, silence
+from jaxroof.errors import InputError, nearest
+
+EXAMPLES = """\b
+Examples:
+  jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 --split 1d
+  jaxroof layers --model gpt3-1t --system h200-nvs4 --plan dp=64,tp=4,pp=8,microbatch=1
+  jaxroof run sweeps/gpt3_hbm.toml -o map.nc
+  jaxroof show b200-nvs8
+"""
+COMMANDS = {  # the module of that name in this room, and what help says of it
+    "search": "Print the fastest plans of a cluster, and what binds them.",
+    "compare": "Print the best plans of systems and splits side by side.",
+    "explain": "Print what binds the best plan, and where that changes.",
+    "pareto": "Print what more memory buys.",
+    "design": "Find the machine that a budget should buy.",
+    "layers": "Print what every operation of one layer costs.",
+    "schedule": "Compare the pipeline schedules of a plan.",
+    "trace": "Write or draw every operation of an MLP's step.",
+    "roofline": "Print what binds an operator, and from which size on.",
+    "evaluate": "Ask an estimator every row of a CSV file.",
+    "run": "Run a sweep file and print what it found.",
+    "plot": "Draw a file of results, or a sweep file.",
+    "list": "List what the catalogue holds, and what can be asked.",
+    "show": "Show an entry, an estimator, or what a file asks.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules, each imported when it is called (click's own pattern)."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by name, None where there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"jaxroof.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that was typed.
+
+        Raises: UsageError with the nearest name.
+        """
+        near = None if args[0] in COMMANDS else nearest(args[0], COMMANDS)
+        if near is not None:
+            raise click.UsageError(f"{args[0]}: no such command. Did you mean {near!r}?", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a line a command, none of them imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, prog_name="jaxroof")
+def cli() -> None:
+    """Find the fastest way to split a transformer's training over accelerators."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line: exit 0 done, 1 no plan fits, 2 bad input, 130 interrupted."""
+    prepare_streams()
+    try:
+        cli.main(args=arguments, prog_name="jaxroof", standalone_mode=False)
+        sys.stdout.flush()
+    except InputError as error:
+        _end(str(error), 2)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+    except click.ClickException as error:
+        _end(error.format_message(), 2)
+    except (KeyboardInterrupt, click.Abort) as error:
+        what = str(error.__cause__ or error) or "nothing half-written was left behind"
+        _end(f"interrupted: {what}", 130)
+    except OSError as error:
+        silence(sys.stdout)
+        _end(f"cannot write the output: {error.strerror or error}", 2)
+    sys.exit(0)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    click.echo(f"jaxroof: {' '.join(message.split())}", err=True)
+    sys.exit(code)

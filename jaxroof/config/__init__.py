@@ -1,0 +1,1 @@
+"""TOML: sweep, design and uncertainty files, read, checked and run."""

@@ -1,0 +1,114 @@
+"""Design files: a budget, prices and bounds in TOML -> the machine that they should buy."""
+
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import xarray as xr
+
+from jaxroof.catalog.lookup import model, system
+from jaxroof.config.sweep_file import named
+from jaxroof.config.toml_reader import (
+    beside,
+    flat,
+    known,
+    load,
+    table,
+    text,
+    typed,
+)
+from jaxroof.engine.codesign.design import design
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.step import training
+from jaxroof.settings import settle
+
+KEYS = (
+    "title", "model", "system", "format", "plan", "set", "minimise", "budget", "fixed", "starts",
+    "where", "price", "bounds",
+)  # fmt: skip
+PLAN_KEYS = {"gpus": int, "global_batch": int, "split": str}
+AIMS = {"training_days": False, "cost_days": True}  # whether times the cost
+WHAT = "key of a design file"
+
+
+def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Return the machine that a design file's budget should buy for a training step.
+
+    Raises: InputError, led by the file's name, for whatever is wrong with it.
+    """
+    with named(path):
+        return _designed(load(path), pathlib.Path(path))
+
+
+def read_design(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a design file says, its keys checked.
+
+    Raises: InputError, led by the file's name, for a key that is unknown or missing.
+    """
+    with named(path):
+        written = load(path)
+        _check_keys(written)
+        return written
+
+
+def _check_keys(written: Mapping[str, Any]) -> None:
+    known("", written, KEYS, WHAT)
+    for key in ("model", "system", "price"):
+        if key not in written:
+            raise refusal(key, "missing; a design file has a model, a system and prices")
+
+
+def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
+    _check_keys(written)
+    plan, changes = table(written, "plan"), dict(flat(table(written, "set")))
+    typed("plan", plan, PLAN_KEYS, WHAT)
+    for key in changes:
+        if key in PLAN_KEYS or key.partition(".")[0] == "plan":
+            what = "of the plan; expected it in plan, or the search chooses it"
+            raise refusal(f"set.{key}", what)
+        if key in KEYS:
+            raise refusal(f"set.{key}", f"a key of its own; expected it as {key} = ...")
+    if "gpus" not in plan:
+        raise refusal("plan.gpus", "missing; expected the number of accelerators to split over")
+    aim = text(written, "minimise", "training_days")
+    if aim not in AIMS:
+        raise unknown("minimise", aim, "aim", AIMS)
+    formats = [text(written, "format", "")] if "format" in written else []
+    name = beside(path.parent, text(written, "model", ""))
+    base = Inputs(
+        model=model(name),
+        system=system(beside(path.parent, text(written, "system", "")), *formats),
+    )
+    inputs, recipe = settle(
+        base,
+        training.recipe,
+        {"model": name, **plan, **changes},
+        training.names,
+    )
+    data = design(
+        training,
+        inputs,
+        recipe,
+        prices=dict(_paths(table(written, "price"))),
+        bounds=dict(_paths(table(written, "bounds"))),
+        minimise="training_days",
+        times_cost=AIMS[aim],
+        where=text(written, "where", ""),
+        **{key: written[key] for key in ("budget", "fixed", "starts") if key in written},
+    )
+    return data.assign_attrs(title=text(written, "title", path.stem))
+
+
+def _paths(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every entry under its dotted path, which may be written without quotes."""
+    for key, value in written.items():
+        if (
+            isinstance(value, dict)
+            and value
+            and all(isinstance(v, dict | list) for v in value.values())
+        ):
+            yield from _paths(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

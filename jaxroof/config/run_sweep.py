@@ -1,0 +1,78 @@
+"""Run a sweep file: its search, its table or the parts of its plan."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from functools import partial
+
+import xarray as xr
+
+from jaxroof.config.sweep_file import PARTS, Sweep, _axes, named, read_sweep
+from jaxroof.engine.grid.chunks import Progress
+from jaxroof.engine.runs.chunked_sweep import evaluated
+from jaxroof.engine.runs.chunked_sweep import sweep as long_sweep
+from jaxroof.engine.runs.job import Task, task
+from jaxroof.engine.runs.plan_table import appended
+from jaxroof.engine.sensitivity.elasticities import elasticities
+from jaxroof.errors import InputError
+from jaxroof.io.formats import CSV, ZARR, writable, write
+
+
+def run(
+    path: str | os.PathLike[str],
+    progress: Progress | None = None,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    chunk: int | None = None,
+    overwrite: bool = False,
+) -> xr.Dataset:
+    """Return the Dataset of a sweep file: a search, or a table where it gives a plan.
+
+    Arguments: ``progress`` is told (done, all) points; ``output`` is a file to write. A ``.zarr``
+    file is written chunk by chunk (of at most ``chunk`` points): a run that was stopped and is
+    started again finishes what is missing, unless told to ``overwrite``. So is a ``.csv`` file
+    of every plan, which several sweeps may share: each adds the rows that it lacks.
+    Raises: InputError, led by the file's name, for whatever is wrong with it.
+    """
+    if output is not None:
+        writable(output)
+    sweep = read_sweep(path)
+    kind = "" if output is None else pathlib.Path(output).suffix
+    grows = kind == ZARR or (kind == CSV and sweep.answer == "plans")
+    if (chunk is not None or overwrite) and not grows:
+        what = 'of a .zarr file alone, or of a .csv file where answer = "plans"'
+        raise InputError(f"chunk and overwrite: {what}; expected one as the output")
+    about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
+    about |= {"answer": sweep.answer} if sweep.answer in ("plans", "elasticities") else {}
+    with named(path):
+        asked = _task(sweep, about) if sweep.answer in ("step", "plans") else None
+    if grows and asked is not None and output is not None:
+        go_on = long_sweep if kind == ZARR else partial(appended, records=sweep.records)
+        return go_on(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
+    with named(path):
+        data = evaluated(asked, progress) if asked else _whole(sweep).assign_attrs(about)
+    if output is not None:
+        write(data, output)
+    return data
+
+
+def _whole(sweep: Sweep) -> xr.Dataset:
+    """Return an answer that is found at one go."""
+    if sweep.answer == "elasticities":
+        options = {"axes": _axes(sweep), **sweep.options}
+        return elasticities(sweep.estimator, sweep.inputs, sweep.recipe, **options)
+    return PARTS[sweep.answer][sweep.estimator](sweep.inputs, sweep.recipe)
+
+
+def _task(sweep: Sweep, about: Mapping[str, str]) -> Task:
+    """Return the grid that a sweep file asks for, checked."""
+    return task(
+        sweep.estimator,
+        sweep.inputs,
+        sweep.recipe,
+        axes=_axes(sweep),
+        searched=sweep.searched,
+        plans=sweep.answer == "plans",
+        about=about,
+        **sweep.options,
+    )

@@ -1,0 +1,234 @@
+"""Sweep files: a question in TOML, checked line by line and run."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.evaluate import asking
+from jaxroof.analyses.layers import layers
+from jaxroof.analyses.stages import stages_of
+from jaxroof.analyses.unfused_layers import unfused_layers
+from jaxroof.catalog.lookup import system
+from jaxroof.config.toml_reader import (
+    axes,
+    beside,
+    flat,
+    known,
+    load,
+    table,
+    text,
+    typed,
+)
+from jaxroof.engine.grid.axes import Axis, paths_of, read_axes
+from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.mlp_pipeline.step import pipeline
+from jaxroof.estimators.plugins import estimator_of
+from jaxroof.estimators.published.step import training
+from jaxroof.estimators.unfused.step import unfused
+from jaxroof.settings import paths_of as fields_of
+from jaxroof.settings import settle
+from jaxroof.units import parse
+
+KEYS = (
+    "title", "picture", "answer", "estimator", "model", "system", "format", "plan", "set", "inputs",
+    "search", "axes", "elasticities",
+)  # fmt: skip
+RECORDS = ("model", "system")  # that a name stands for
+PARTS: dict[str, dict[Estimator, Callable[..., xr.Dataset]]] = {  # of one plan
+    "layers": {training: layers, unfused: unfused_layers},  # one layer by operation
+    "stages": {pipeline: stages_of},  # a pipeline stage by stage
+}
+# the results, those of a plan's parts, of every plan, or what they answer to
+ANSWERS = ("step", *PARTS, "plans", "elasticities")
+SEARCH_KEYS: dict[str, dict[str, Any]] = {
+    "step": {"top": int, "where": str, "objective": str, "placements": bool},
+    "plans": {"where": str},
+    "elasticities": {"where": str, "objective": str},
+}
+ELASTICITY_KEYS = {"parameters": list, "of": str}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sweep:
+    """A sweep file, read and checked."""
+
+    title: str
+    estimator: Estimator
+    inputs: Any
+    recipe: Any
+    chosen: frozenset[str]  # the choices of the recipe that the file makes itself
+    axes: dict[str, Any]
+    options: dict[str, Any]
+    searched: bool
+    picture: str  # that `plot` draws unless told otherwise
+    answer: str
+    records: Mapping[str, str]  # what the file calls them
+
+
+def _axes(sweep: Sweep) -> list[Axis]:
+    """Return the axes of a sweep; what the file chooses itself wins over what records choose."""
+    names = sweep.estimator.names
+    return read_axes(sweep.inputs, sweep.axes, sweep.recipe, names, sweep.chosen)
+
+
+@contextlib.contextmanager
+def named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Lead every refusal in the block with the file's name."""
+    try:
+        yield
+    except InputError as error:
+        raise refusal(os.fspath(path), str(error)) from error
+
+
+def read_sweep(path: str | os.PathLike[str]) -> Sweep:
+    """Return the checked contents of a sweep file.
+
+    Raises: InputError, led by the file's name, for a missing or damaged file, an unknown key
+    (with the nearest), a wrong type or unit, or a name that is not in the catalogue.
+    """
+    with named(path):
+        return _sweep(load(path), pathlib.Path(path))
+
+
+def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
+    known("", written, KEYS)
+    estimator = _estimator(written, path.parent)
+    varied = axes(table(written, "axes"), folder=path.parent)
+    inputs, recipe = _inputs(written, path.parent, estimator, varied)
+    settings = _settings(written, estimator)
+    placement = text(settings, "placement", "") if "placement" in settings else None
+    settings.pop("placement", None)
+    given = set(estimator.plan_fields) & set(settings)
+    moved = any(name.startswith("plan.") for name in paths_of(varied))
+    own = bool(given) or (moved and placement is not None)
+    if estimator.plan is not None and own:
+        inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
+    rest = {k: v for k, v in settings.items() if k not in given}
+    inputs, recipe = settle(inputs, recipe, rest, estimator.names, (), paths_of(varied))
+    searched = estimator.candidates is not None and not own
+    answer = _answer(written, inputs, estimator)
+    options = table(written, "search")
+    if options and not searched:
+        why = "a plan of your own is given" if own else "this estimator has no plans to choose"
+        raise refusal("search", f"nothing to search: {why}; expected no [search]")
+    typed("search", options, SEARCH_KEYS.get(answer, {}) if searched else {})
+    slopes = table(written, "elasticities")
+    if slopes and answer != "elasticities":
+        raise refusal("elasticities", 'not asked for; expected answer = "elasticities" beside')
+    typed("elasticities", slopes, ELASTICITY_KEYS)
+    if answer == "plans" and not searched:
+        raise refusal("answer", "plans are listed; expected an estimator with plans, and no plan")
+    if searched and placement is not None:
+        raise refusal(
+            "plan.placement", "the search chooses it; expected degrees of your own beside"
+        )
+    if placement is not None:
+        options = {"placement": placement}
+    options = {**options, **slopes}
+    return Sweep(
+        title=text(written, "title", path.stem),
+        estimator=estimator,
+        inputs=inputs,
+        recipe=recipe,
+        chosen=frozenset(rest),
+        axes=varied,
+        options=options,
+        searched=searched,
+        picture=text(written, "picture", ""),
+        answer=answer,
+        records={key: text(written, key, "") for key in RECORDS},
+    )
+
+
+def _answer(written: Mapping[str, Any], inputs: Any, estimator: Estimator) -> str:
+    """Return what is asked for: the step, or the operations of one layer."""
+    answer = text(written, "answer", "step")
+    if answer not in ANSWERS:
+        raise unknown("answer", answer, "answer", ANSWERS)
+    if answer in PARTS and (getattr(inputs, "plan", None) is None or table(written, "axes")):
+        what = f"{answer} are of one plan; expected its degrees in plan and no axes"
+        raise refusal("answer", what)
+    if answer in PARTS and estimator not in PARTS[answer]:
+        others = " or ".join(other.name for other in PARTS[answer])
+        raise refusal("answer", f"{estimator.name} has no {answer}; expected {others}")
+    return answer
+
+
+def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any]:
+    """Return what [plan] and [set] change together, each field once.
+
+    Degrees of an estimator that has a plan among its inputs alone are paths of those.
+    """
+    plan, changes = table(written, "plan"), table(written, "set")
+    inside = dict(fields_of(estimator.inputs)) if estimator.plan is None else {}
+    plan = {f"plan.{key}" if f"plan.{key}" in inside else key: plan[key] for key in plan}
+    for name, given in (("plan", plan), ("inputs", dict(flat(table(written, "inputs"))))):
+        for key in changes:
+            if key in given:
+                raise refusal(f"set.{key}", f"given in {name} too; expected it once")
+    return {**plan, **changes}
+
+
+def _estimator(written: Mapping[str, Any], folder: pathlib.Path) -> Estimator:
+    spelled = text(written, "estimator", "training")
+    with named("estimator"):
+        return estimator_of(spelled, folder)
+
+
+def _inputs(
+    written: Mapping[str, Any],
+    folder: pathlib.Path,
+    estimator: Estimator,
+    varied: Mapping[str, Any],
+) -> tuple[Any, Any]:
+    """Return the inputs that a file describes: records by name, and fields by path in [inputs].
+
+    What an axis gives may be missing. Beside them is the recipe, as the records choose.
+    """
+    if estimator is training and "inputs" in written:
+        raise refusal("inputs", "not of a training step; use [set] for fields")
+    given, moving = dict(flat(table(written, "inputs"))), paths_of(varied)
+    for key in RECORDS:
+        if key not in estimator.names:
+            if key in written:
+                raise refusal(key, "not of this estimator; expected its fields in [inputs]")
+            continue
+        if key in written:
+            given[key] = beside(folder, text(written, key, ""))
+        elif key not in moving and not any(path.startswith(f"{key}.") for path in given):
+            raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
+    if "format" in written:
+        if "system" in moving:
+            raise refusal("format", "not of the systems of an axis; expected one system, or none")
+        if "system" not in given:
+            raise refusal("format", "without a system; expected it beside the name of one")
+        given["system"] = system(given["system"], text(written, "format", ""))
+    fields = dict(fields_of(estimator.inputs))
+    known("inputs", table(written, "inputs") and given, fields, _fields(estimator))
+    try:
+        return asking(estimator, given, varied)
+    except InputError as error:
+        path = str(error).partition(":")[0]
+        place = f"inputs.{error}" if path in fields and path not in RECORDS else str(error)
+        raise InputError(place) from error
+
+
+def _fields(estimator: Estimator) -> str:
+    return f"field of {estimator.inputs.__name__}"
+
+
+def _plan(kind: type[Any], settings: Mapping[str, Any], given: set[str]) -> Any:
+    """Return a plan with the fields given, every other degree 1; not placed unless it says how."""
+    fields = dataclasses.fields(kind)
+    units = {f.name: f.metadata["unit"] for f in fields}
+    values = {f.name: None if f.default is None else np.float64(1.0) for f in fields}
+    for key in given:
+        values[key] = np.float64(parse(settings[key], units[key], f"plan.{key}"))
+    return kind(**values)

@@ -1,0 +1,143 @@
+"""What stands in a sweep file, read key by key: known keys, right types, axes."""
+
+import os
+import pathlib
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jaxroof.engine.grid.axes import Between, Spacing, Values
+from jaxroof.errors import InputError, refusal, shown, unknown
+
+SPACING_KEYS = {
+    "from": (int, float, str), "to": (int, float, str), "count": int, "spacing": str,
+    "between": list,
+}  # fmt: skip
+SPACINGS = ("linear", "log")
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return what a TOML file holds.
+
+    Raises: InputError where it cannot be read.
+    """
+    try:
+        return tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError("no such file") from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}") from error
+    except RecursionError:
+        raise InputError("not valid TOML: nested too deeply") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not valid TOML: {error}") from None
+    except ValueError:  # of Python, which reads no integer of more digits
+        most = sys.get_int_max_str_digits()
+        raise InputError(f"a whole number of more than {most:,} digits; expected fewer") from None
+
+
+def axes(written: Mapping[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+    """Return the axes; a table that spaces no values moves several paths together."""
+    read: dict[str, Any] = {}
+    for key, values in written.items():
+        together = isinstance(values, dict) and values and not set(values) & set(SPACING_KEYS)
+        if together:
+            read[key] = {path: _values(path, v, folder) for path, v in values.items()}
+        else:
+            read[key] = _values(key, values, folder)
+    return read
+
+
+def beside(folder: pathlib.Path, value: Any) -> Any:
+    """Return a value, which as the path of a TOML file is seen from the file it stands in."""
+    return str(folder / value) if isinstance(value, str) and value.endswith(".toml") else value
+
+
+def _values(path: str, written: Any, folder: pathlib.Path) -> Values:
+    if isinstance(written, list):
+        return [beside(folder, value) for value in written]
+    if not isinstance(written, dict):
+        raise refusal(f"axes.{path}", "expected a list or a table with from, to and count")
+    typed(f"axes.{path}", written, SPACING_KEYS)
+    needed = ("between", "count") if "between" in written else ("from", "to", "count")
+    for key in needed:
+        if key not in written:
+            listed = f"{', '.join(needed[:-1])} and {needed[-1]}"
+            raise refusal(f"axes.{path}", f"{key} is missing; expected {listed}")
+    if "between" in written:
+        for key in written:
+            if key not in needed:
+                raise refusal(f"axes.{path}", f"{key} beside between; expected between and count")
+        return Between(tuple(written["between"]), written["count"])
+    spacing = written.get("spacing", "linear")
+    if spacing not in SPACINGS:
+        raise unknown(f"axes.{path}.spacing", spacing, "spacing", SPACINGS)
+    return Spacing(written["from"], written["to"], written["count"], log=spacing == "log")
+
+
+def table(written: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return the table of a key, empty where there is none.
+
+    Raises: InputError where it is no table.
+    """
+    found = written.get(key, {})
+    if not isinstance(found, dict):
+        raise refusal(key, f"expected a table, given {shown(found)}")
+    return found
+
+
+def text(written: Mapping[str, Any], key: str, default: str) -> str:
+    """Return the text of a key.
+
+    Raises: InputError where it is no text.
+    """
+    found = written.get(key, default)
+    if not isinstance(found, str):
+        raise refusal(key, f"expected a text, given {shown(found)}")
+    return found
+
+
+def flat(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every value of nested tables under its dotted path."""
+    for key, value in written.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def known(
+    table: str, written: Mapping[str, Any], keys: Any, what: str = "key of a sweep file"
+) -> None:
+    """Check that every key is one of those known.
+
+    Raises: InputError with the nearest name.
+    """
+    for key in written:
+        if key not in keys:
+            raise unknown("", f"{table}.{key}" if table else key, what, keys)
+
+
+def typed(
+    table: str,
+    written: Mapping[str, Any],
+    kinds: Mapping[str, Any],
+    what: str = "key of a sweep file",
+) -> None:
+    """Check that every key is known and its value of the right type.
+
+    Raises: InputError for the first that is not.
+    """
+    known(table, written, kinds, what)
+    for key, value in written.items():
+        kind = kinds[key]
+        flag = isinstance(value, bool) and kind is not bool
+        if flag or not isinstance(value, kind):
+            where = f"{table}.{key}" if table else key
+            raise refusal(where, f"expected {_kind_words(kind)}, given {shown(value)}")
+
+
+def _kind_words(kind: Any) -> str:
+    words = {int: "a whole number", str: "a text", bool: "true or false", list: "a list"}
+    return words.get(kind, "a number or a text with a unit")

@@ -1,0 +1,1 @@
+"""Machines for a budget: prices, bounds and the proof of the best."""

@@ -1,0 +1,186 @@
+"""The best machine for one plan: cuts from below, a convex program, and a bound that proves it.
+
+The time of a plan is a non-decreasing, convex, piecewise linear function of ``exp(-z)``, each
+field's reciprocal over the base's (``prices.Market``). Its tangents are therefore cuts that hold
+everywhere; since optima lie on its kinks, cuts are added where the program of those so far is
+least, until it meets the time itself. With prices that are powers everything is a geometric
+program, convex in z: what is found is the best of all machines, and the multipliers prove it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import Bounds, OptimizeResult, minimize
+
+from jaxroof.engine.codesign.cost_model import Market
+
+MOST_CUTS = 100
+CLOSE = 1e-10  # a gap, relative, that closes the search for cuts
+VIOLATED = 1e-9  # a time that lies lower than a cut by more is not convex
+ROUNDS = 64  # of halving the bracket of a multiplier
+TINY = 1e-300
+
+Time = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # z -> value, d value / dz
+
+
+class Cut(NamedTuple):
+    """A lower bound of a result: rest + sum over fields of share * exp(-z)."""
+
+    rest: np.ndarray  # [...]
+    share: np.ndarray  # [..., fields]
+
+    def at(self, z: np.ndarray) -> np.ndarray:
+        """Return the bound at z."""
+        return self.rest + (self.share * np.exp(-z)).sum(axis=-1)
+
+
+def tangent(value: np.ndarray, slope: np.ndarray, z: np.ndarray) -> Cut:
+    """Return the cut that touches a result where its value and slope d value / dz are given.
+
+    >>> cut = tangent(np.array(3.0), np.array([-2.0]), np.array([0.0]))
+    >>> float(cut.at(np.array([0.0]))), float(cut.at(np.log(np.array([2.0]))))
+    (3.0, 2.0)
+    """
+    return Cut(value + slope.sum(axis=-1), -slope * np.exp(z))
+
+
+def mixed(cuts: Cut, weights: np.ndarray) -> Cut:
+    """Return the weighted mean of cuts [cut, ...], itself a cut."""
+    return Cut(np.tensordot(weights, cuts.rest, axes=1), np.tensordot(weights, cuts.share, axes=1))
+
+
+def least(cut: Cut, low: np.ndarray, market: Market) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least objective that each of many cuts allows within bounds and budget, and where.
+
+    At a price w of a unit of cost, each field stands alone: the least of c exp(-z) + w p exp(k z)
+    lies where c exp(-z) = w k p exp(k z), or at a bound. The right w is found by halving; an
+    objective that no machine reaches is inf.
+
+    Arguments: a cut [points] with shares [points, fields]; the least z of each [points, fields].
+    Returns: objectives [points], z [points, fields].
+    """
+    grow = 1.0 + market.power
+    with np.errstate(divide="ignore"):
+        pull = np.log(np.maximum(cut.share, 0.0)) - np.log(market.cost * market.power)
+    bottom = np.min(np.where(np.isfinite(pull), pull - grow * market.high, np.inf), axis=-1) - 1.0
+    top = np.max(pull - grow * low, axis=-1) + 1.0
+    bottom, top = (np.where(np.isfinite(end), end, 0.0) for end in (bottom, top))
+
+    def at(weight: np.ndarray) -> np.ndarray:
+        return np.clip((pull - weight[..., None]) / grow, low, market.high)
+
+    for _ in range(ROUNDS):
+        middle = 0.5 * (bottom + top)
+        z = at(middle)
+        spent = market.spent(z)
+        dearer = spent > market.budget
+        if market.times_cost:
+            dearer |= middle < np.log(np.maximum(cut.at(z), TINY)) - np.log(spent)
+        bottom, top = np.where(dearer, middle, bottom), np.where(dearer, top, middle)
+    z = at(top)
+    held = (market.spent(z) <= market.budget * (1.0 + CLOSE)) & (low <= market.high).all(axis=-1)
+    return np.where(held, market.objective(cut.at(z), z), np.inf), z
+
+
+class Optimum(NamedTuple):
+    """The best machine of one plan."""
+
+    z: np.ndarray
+    value: np.ndarray  # the result there
+    objective: float
+    bound: float  # that no machine goes below
+    mean: Cut  # of the cuts that are active, by their multipliers
+    points: np.ndarray  # where those touch [cut, fields]
+    weights: np.ndarray  # of those, their sum 1
+    worth: float  # of the budget: share of the objective saved per share of budget added
+    convex: bool  # whether no time lay below a cut
+
+
+def optimum(time: Time, low: np.ndarray, market: Market, start: np.ndarray) -> Optimum:
+    """Return the best machine for one plan within bounds and budget, from a machine to start at."""
+    z, best, convex = np.clip(start, low, market.high), None, True
+    points, cuts = [z], [tangent(*time(z), z)]
+    z = _least(cuts[0], low, market)[1]
+    while len(points) < MOST_CUTS:
+        value, slope = time(z)
+        convex &= bool(value >= max(cut.at(z) for cut in cuts) * (1.0 - VIOLATED))
+        points.append(z)
+        cuts.append(tangent(value, slope, z))
+        every = Cut(*(np.array(part) for part in zip(*cuts, strict=True)))
+        found = _program(every, low, market, z)
+        weights, worth = _multipliers(found, every)
+        mean = mixed(every, weights)
+        here, bound = float(market.objective(value, z)), _least(mean, low, market)[0]
+        held = (z, value, here) if best is None or here < best.objective else best[:3]
+        bound = bound if best is None else max(bound, best.bound)
+        best = Optimum(*held, bound, mean, np.array(points), weights, worth, convex)
+        ahead = _affordable(found.x[:-1], low, market)
+        if best.objective <= bound * (1.0 + CLOSE) or any((ahead == z).all() for z in points):
+            break
+        z = ahead
+    assert best is not None
+    kept = best.weights > 1e-9
+    return best._replace(points=best.points[kept], weights=best.weights[kept])
+
+
+def _least(cut: Cut, low: np.ndarray, market: Market) -> tuple[float, np.ndarray]:
+    """Return the least objective that one cut allows, and where."""
+    objective, z = least(Cut(cut.rest[None], cut.share[None]), low[None], market)
+    return float(objective[0]), z[0]
+
+
+def _program(cuts: Cut, low: np.ndarray, market: Market, start: np.ndarray) -> OptimizeResult:
+    """Return the least of the larger of some cuts: SLSQP in z and the logarithm of the result."""
+    count = len(low)
+
+    def lines(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        parts = cuts.share * np.exp(-x[:-1])
+        return np.maximum(cuts.rest + parts.sum(axis=-1), TINY), parts
+
+    def paid(x: np.ndarray) -> tuple[float, np.ndarray]:
+        spent = float(market.spent(x[:-1]))
+        return np.log(spent), market.power * market.costs(x[:-1]) / spent
+
+    def aim(x: np.ndarray) -> tuple[float, np.ndarray]:
+        slope = np.append(np.zeros(count), 1.0)
+        if not market.times_cost:
+            return x[-1], slope
+        spent, along = paid(x)
+        return x[-1] + spent, slope + np.append(along, 0.0)
+
+    def room(x: np.ndarray) -> np.ndarray:
+        return np.append(x[-1] - np.log(lines(x)[0]), np.log(market.budget) - paid(x)[0])
+
+    def room_slope(x: np.ndarray) -> np.ndarray:
+        totals, parts = lines(x)
+        each = np.column_stack([parts / totals[:, None], np.ones(len(totals))])
+        return np.vstack([each, np.append(-paid(x)[1], 0.0)])
+
+    first = np.append(start, np.log(np.max(lines(np.append(start, 0.0))[0])))
+    return minimize(
+        aim,
+        first,
+        jac=True,
+        method="SLSQP",
+        bounds=Bounds(np.append(low, -np.inf), np.append(market.high, np.inf)),
+        constraints=[{"type": "ineq", "fun": room, "jac": room_slope}],
+        options={"ftol": 1e-15, "maxiter": 300},
+    )
+
+
+def _multipliers(found: OptimizeResult, cuts: Cut) -> tuple[np.ndarray, float]:
+    """Return the weights of the cuts, their sum 1, and the multiplier of the budget."""
+    active, worth = np.maximum(found.multipliers[:-1], 0.0), float(found.multipliers[-1])
+    weights = active / np.maximum(cuts.at(found.x[:-1]), TINY)  # of the cuts, not their logarithms
+    if not weights.sum() > 0:
+        weights = (cuts.at(found.x[:-1]) >= np.max(cuts.at(found.x[:-1]))).astype(float)
+    return weights / weights.sum(), max(worth, 0.0)
+
+
+def _affordable(z: np.ndarray, low: np.ndarray, market: Market) -> np.ndarray:
+    """Return a machine that rounding put beyond its bounds or budget back within them."""
+    z = np.clip(z, low, market.high)
+    over = max(0.0, float(market.spent(z) - market.budget))
+    slope = float((market.power * market.costs(z))[z > low].sum())
+    return np.maximum(z - 2.0 * over / max(slope, TINY), low)

@@ -1,0 +1,244 @@
+"""Co-design: the machine that a budget should buy, its plan chosen as it goes."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.codesign.cost_model import market
+from jaxroof.engine.codesign.descent import Best, best_machine
+from jaxroof.engine.codesign.machines import (
+    Book,
+    Task,
+    book,
+    columns,
+    measured,
+    question,
+)
+from jaxroof.engine.grid.axes import Axis
+from jaxroof.engine.grid.dataset import dataset, described, provenance
+from jaxroof.engine.grid.evaluate import at_points, results
+from jaxroof.engine.grid.placement import placed
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.problem import constraints_of
+from jaxroof.engine.search.search import best_of_each, search_dataset
+from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.records import checked, field_at, get_at
+
+MACHINES = ("base", "best")
+HELD = ("inside", "least", "most", "need")  # of the flags 0 to 3
+MOST_STARTS = 1 << 12
+EDGE = 1e-9  # in z: nearer to a bound than this lies on it
+
+
+def design(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    prices: Mapping[str, Mapping[str, Any]],
+    bounds: Mapping[str, Sequence[Any]],
+    budget: float | None = None,
+    fixed: float = 0.0,
+    minimise: str | None = None,
+    times_cost: bool = False,
+    starts: int = 16,
+    where: str | Iterable[str | Constraint] = (),
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return the machine that a budget should buy, with the plan that is best on it.
+
+    The machine of the inputs is the base. Plans are searched where the inputs hold none: the best
+    plan of a machine, then the best machine of that plan, from many starts; then every plan is
+    held against the best that was found, by a bound or by its own best machine.
+
+    Arguments: ``prices`` give each path ``{"price": dollars, "per": "1 GB/s", "power": 1.0,
+    "with": [paths that move in proportion]}``, which costs ``price * (value / per) ** power``
+    (a power below 0 where less costs more); ``bounds`` its least and most; ``budget`` the dollars
+    of a machine (those of the base unless given), ``fixed`` of them spent anyway; ``minimise``
+    names a result, or with ``times_cost`` its product with the cost; ``starts`` machines to
+    descend from; ``where`` and ``settings`` as in ``search``.
+    Returns: over ``machine`` (base, best) what a search says of both; over ``machine`` and
+    ``field`` each field's ``value``, its cost (``spent``), its ``elasticity`` (share of the result
+    saved per share of the field) and ``saved_per_dollar``, on a kink those of the active cuts by
+    their multipliers; over ``field`` its bounds, which of them hold it (``held``) and the
+    ``multiplier``; ``budget_value`` (result saved per dollar added), the ``bound`` that nothing
+    goes below, and what proves it.
+    Raises: InputError for a price, a bound or a budget that makes no sense, and where no machine
+    within them holds a plan.
+    """
+    task = _task(
+        estimator, inputs, recipe, minimise, where, starts, {**(settings or {}), **more},
+        prices=prices, bounds=bounds, budget=budget, fixed=fixed, times_cost=times_cost,
+    )  # fmt: skip
+    plans = book(task)
+    best = best_machine(task, plans)
+    z = np.array([np.zeros(len(task.market.way)), best.optimum.z])
+    data = _results(task, z)
+    data["cost"] = ("machine", task.market.spent(z), _about("dollar", "Cost of one machine"))
+    _fields(data, task, plans, best, z)
+    _proof(data, task, plans, best)
+    data.attrs |= {
+        "objective": task.name,
+        "times_cost": str(times_cost).lower(),
+        "prices": json.dumps(prices, default=str),
+        "bounds": json.dumps(bounds, default=str),
+        "where": json.dumps([str(one) for one in task.where]),
+    }
+    return data
+
+
+def _task(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    minimise: str | None,
+    where: str | Iterable[str | Constraint],
+    starts: int,
+    settings: Mapping[str, Any],
+    **priced: Any,
+) -> Task:
+    """Return what is asked, checked."""
+    inputs, recipe, _ = estimator.resolve(inputs, recipe, settings)
+    inputs = placed(estimator, checked(inputs), recipe)
+    if isinstance(starts, bool) or not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
+        said = f"expected a whole number from 1 to {MOST_STARTS:,}, given {starts!r}"
+        raise refusal("starts", said)
+    if estimator.plan and estimator.candidates is None and inputs.plan is None:
+        raise InputError(f"{estimator.name or 'estimator'}: lists no plans; expected one's own")
+    task = Task(
+        estimator=estimator,
+        inputs=inputs,
+        recipe=recipe,
+        name=minimise or estimator.objective,
+        market=market(estimator, inputs, **priced),
+        where=constraints_of(estimator, where),
+        starts=starts,
+    )
+    _minimised(task)
+    return task
+
+
+def _minimised(task: Task) -> None:
+    """Check that what is to be least is a result of which less is better."""
+    known = described(task.report)
+    lower = [n for n, value in results(task.report).items() if value.dtype != bool]
+    lower = [n for n in lower if n not in known or known[n]["better"] == "lower"]
+    if task.name not in lower:
+        raise unknown("minimise", task.name, "result of which less is better", lower)
+
+
+def _results(task: Task, z: np.ndarray) -> xr.Dataset:
+    """Return every result of the base and of the best machine."""
+    if task.searched:
+        asked = question(task, z)
+        data = search_dataset(asked.axes, best_of_each([asked])).isel(machine=slice(2))
+    else:
+        axis = Axis("machine", columns(task, z))
+        found = at_points(task.estimator, task.recipe, task.market.moved(task.inputs, z))
+        meanings = described(task.report)
+        named = {name: (("machine",), values) for name, values in found.items()}
+        data = dataset(named, [axis], task.inputs, meanings, {})
+    data.attrs |= provenance(task.estimator, task.inputs, task.recipe)
+    labels = xr.Variable("machine", list(MACHINES), {"long_name": "Machine"})
+    return data.assign_coords(machine=labels)
+
+
+def _fields(data: xr.Dataset, task: Task, plans: Book, best: Best, z: np.ndarray) -> None:
+    """Add what each field is, costs and saves, and what holds it."""
+    market, optimum = task.market, best.optimum
+    units = [field_at(task.inputs, path).metadata["unit"] for path in market.paths]
+    base = np.array([float(get_at(task.inputs, path)) for path in market.paths])
+    data.coords["field"] = ("field", list(market.paths), {"long_name": "Field that money moves"})
+    others = [" ".join(some[1:]) for some in market.together]
+    data.coords["field_with"] = ("field", others, {"long_name": "Fields that move in proportion"})
+    data.coords["field_units"] = ("field", units, {"long_name": "Unit of the field"})
+    own = optimum.mean.share * np.exp(-optimum.z) / optimum.value
+    elasticity = np.array([_elasticity(task, data.isel(machine=0)), own])
+    dollars = market.power * market.costs(z)  # per share of a field
+    result = np.array([float(data[task.name][0]), optimum.value])
+    share = dollars[1] / market.spent(optimum.z) * (optimum.worth + market.times_cost)
+    low, unit = plans.low[best.row], data[task.name].attrs.get("units", "1")
+    needed = low > market.low
+    held = np.where(optimum.z <= low + EDGE, np.where(needed, 3, 1), 0)
+    most = (optimum.z >= market.high - EDGE) & ((held == 0) | (own >= share))
+    held = np.where(most, 2, held)
+    both = ("machine", "field")
+    ends = base * np.exp(market.way * np.array([market.low, market.high]))
+    found: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+        "value": (both, base * market.factors(z), _about("", "Value, in the unit of the field")),
+        "spent": (both, market.costs(z), _about("dollar", "What the field costs")),
+        "elasticity": (both, elasticity, _about("1", "Share of the result that a share saves")),
+        "saved_per_dollar": (
+            both,
+            elasticity * result[:, None] / dollars,
+            _about(f"{unit}/dollar", "What a dollar more in the field saves"),
+        ),
+        "lower": ("field", ends.min(axis=0), _about("", "Least allowed")),
+        "upper": ("field", ends.max(axis=0), _about("", "Most allowed")),
+        "held": (
+            "field",
+            held.astype(np.int8),
+            {
+                **_about("1", "What holds the field of the best machine"),
+                "flag_values": list(range(len(HELD))),
+                "flag_meanings": " ".join(HELD),
+            },
+        ),
+        "multiplier": (
+            "field",
+            np.where(held == 2, own - share, np.where(held > 0, share - own, 0.0)),
+            _about("1", "Share of the objective saved per share that the bound gives way"),
+        ),
+    }
+    for name, variable in found.items():
+        data[name] = variable
+
+
+def _elasticity(task: Task, base: xr.Dataset) -> np.ndarray:
+    """Return the elasticities at the base machine, NaN where nothing fits it."""
+    if task.searched and not bool(base.feasible):
+        return np.full(len(task.market.way), np.nan)
+    fields = task.estimator.plan_fields
+    own = base if task.searched else task.inputs.plan if fields else None
+    degrees = {field: np.atleast_1d(np.asarray(getattr(own, field), float)) for field in fields}
+    value, slope = measured(task, degrees, np.zeros((1, len(task.market.way))))
+    return np.asarray(0.0 - slope[0] / value[0])
+
+
+def _proof(data: xr.Dataset, task: Task, plans: Book, best: Best) -> None:
+    """Add the budget, what more of it saves, and what shows that nothing is better."""
+    market, optimum = task.market, best.optimum
+    unit = data[task.name].attrs.get("units", "1")
+    times = f"dollar {unit}" if market.times_cost else unit
+    spent = float(market.spent(optimum.z))
+    agree = "Objective where each start came to rest, NaN where nothing fits it"
+    scalars: dict[str, tuple[Any, str, str]] = {
+        "budget": (market.budget, "dollar", "Most that a machine may cost"),
+        "fixed": (market.fixed, "dollar", "What every machine costs anyway"),
+        "budget_active": (optimum.worth > EDGE, "1", "Whether more budget would be spent"),
+        "budget_elasticity": (optimum.worth, "1", "Share of the objective that a share saves"),
+        "budget_value": (
+            optimum.worth * optimum.objective / spent,
+            f"{times}/dollar",
+            "What a dollar more of budget saves",
+        ),
+        "least_objective": (optimum.objective, times, "Objective of the best machine"),
+        "bound": (best.bound, times, "Least that any machine and plan could reach"),
+        "gap": (optimum.objective / best.bound - 1.0, "1", "Distance to that bound, relative"),
+        "convex": (best.convex, "1", "Whether no cut was violated: the bound holds"),
+        "cuts": (len(optimum.weights), "1", "Active cuts; more than one is a kink"),
+        "plans_held": (len(plans.low), "1", "Plans that a machine within bounds and budget holds"),
+        "plans_solved": (best.solved, "1", "Plans whose best machine was found"),
+    }
+    for name, (value, of, words) in scalars.items():
+        data[name] = ((), value, _about(of, words))
+    data["start_objective"] = ("start", best.ends, _about(times, agree))
+
+
+def _about(unit: str, words: str) -> dict[str, Any]:
+    return {"units": unit, "long_name": words} if unit else {"long_name": words}

@@ -1,0 +1,197 @@
+"""Machines that a market sells: the plans they hold, what a search and the slopes say of them."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxroof.engine.codesign.cost_model import Market
+from jaxroof.engine.grid.dataset import described
+from jaxroof.engine.grid.dependencies import depends
+from jaxroof.engine.grid.evaluate import at_points
+from jaxroof.engine.search.candidates import Numbers, prepared, read_paths
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.driver import best_plans
+from jaxroof.engine.search.problem import Question, ask
+from jaxroof.engine.sensitivity.derivatives import scaled, slopes
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Estimator
+from jaxroof.records import field_at, get_at
+from jaxroof.units import show
+
+CLOSE = 1e-9  # objectives that differ by less, relative, are the same
+ROUNDING = 1e-13  # that a least capacity is raised by, so that the plan fits as the search sees it
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Task:
+    """What is asked: the least of a result over machines that a market sells, and over plans."""
+
+    estimator: Estimator
+    inputs: Any  # of the base, without a plan where plans are searched
+    recipe: Any
+    name: str  # of the result
+    market: Market
+    where: tuple[Constraint, ...]
+    starts: int
+
+    @property
+    def report(self) -> Any:
+        """Return the results of the estimator, as shapes."""
+        return depends(self.estimator, self.recipe, jax.tree.structure(self.inputs)).report
+
+    @property
+    def searched(self) -> bool:
+        """Return whether plans are to be chosen."""
+        return self.estimator.candidates is not None and getattr(self.inputs, "plan", None) is None
+
+    @property
+    def lanes(self) -> int:
+        """Return how many machines a search takes: always as many, so that one compile serves."""
+        return max(self.starts, 2)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Book:
+    """Every plan that some machine within bounds and budget holds, and the least z it takes."""
+
+    plans: Mapping[str, np.ndarray]  # no columns where there is nothing to choose
+    low: np.ndarray  # [plans, fields]
+    needy: int | None  # the field that the need of a plan raises
+    legal: int  # plans, held or not
+
+    def row(self, plan: Mapping[str, Any]) -> int:
+        """Return the row of a plan, -1 where no machine holds it."""
+        same = np.ones(len(self.low), bool)
+        for field, column in self.plans.items():
+            same &= column == plan[field]
+        return int(np.argmax(same)) if same.any() else -1
+
+
+def measured(task: Task, plans: Mapping[str, np.ndarray], z: np.ndarray) -> tuple[Any, Any]:
+    """Return the result [points] and its slopes d value / dz [points, fields], row by row."""
+    market, inputs = task.market, task.market.moved(task.inputs, z)
+    if plans:
+        degrees = {field: column.astype(np.float64) for field, column in plans.items()}
+        assert task.estimator.plan is not None
+        inputs = dataclasses.replace(inputs, plan=task.estimator.plan(**degrees))
+    value, along = slopes(task.estimator, task.recipe, inputs, task.market.every, task.name)
+    starts = np.cumsum([0, *map(len, market.together)])[:-1]
+    slope = market.way * np.add.reduceat(along, starts, axis=1)
+    worse = np.flatnonzero((slope > CLOSE * np.abs(value)[:, None]).any(axis=0))
+    if len(worse):
+        what = "what costs more makes it worse; expected a price whose power has the other sign"
+        raise refusal(market.paths[worse[0]], what)
+    return value, slope
+
+
+def book(task: Task) -> Book:
+    """Return the plans that some machine within bounds and budget holds.
+
+    Raises: InputError where there is none, or where the need depends on what is for sale.
+    """
+    market = task.market
+    plans, need = _plans(task)
+    low = np.tile(market.low, (len(need), 1))
+    needy, power, limit = _limit(task)
+    if needy is not None:
+        low[:, needy] = np.maximum(low[:, needy], np.log(need / limit) / power + ROUNDING)
+    elif limit is not None:
+        low[need > limit] = np.inf
+    fits = (low <= market.high).all(axis=1) & (market.spent(low) <= market.budget)
+    if not fits.any():
+        raise _nothing(task, need.min(), needy, low[np.argmin(need)])
+    return Book({f: c[fits] for f, c in plans.items()}, low[fits], needy, len(need))
+
+
+def _plans(task: Task) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
+    """Return every legal plan, or the one that is given, and what each needs."""
+    estimator, recipe, inputs = task.estimator, task.recipe, task.inputs
+    read = read_paths(estimator, recipe, inputs)
+    for path in task.market.every:
+        if path in read:
+            raise refusal(path, "what a plan needs depends on it; expected a field of the machine")
+    if task.searched:
+        held = prepared(estimator, recipe, task.where, (Numbers.of(inputs, read),)).plans[0]
+        if not len(held):
+            raise InputError("no plan is legal; expected other constraints, gpus or batch")
+        return held.plans, held.need
+    given = {f: np.atleast_1d(get_at(inputs, f"plan.{f}")) for f in estimator.plan_fields}
+    if not estimator.need:
+        return given, np.zeros(1)
+    return given, at_points(estimator, recipe, inputs, estimator.need)[estimator.need]
+
+
+def _limit(task: Task) -> tuple[int | None, float, float | None]:
+    """Return which field the limit is a power of, the power, and the base's limit."""
+    limit, market = task.estimator.limit, task.market
+    if limit is None:
+        return None, 1.0, None
+
+    def logarithm(z: jax.Array) -> jax.Array:
+        inputs = scaled(task.inputs, market.every, jnp.exp(market.way * z)[market.field])
+        return jnp.log(jnp.asarray(limit(inputs)))
+
+    value, power = jax.value_and_grad(logarithm)(jnp.zeros(len(market.way)))
+    moving = np.flatnonzero(np.asarray(power))
+    if len(moving) > 1:
+        both = " and ".join(market.paths[i] for i in moving)
+        raise refusal(both, "both move what plans may need; expected a price of one of them")
+    if not len(moving):
+        return None, 1.0, float(np.exp(value))
+    return int(moving[0]), float(power[moving[0]]), float(np.exp(value))
+
+
+def _nothing(task: Task, need: float, needy: int | None, low: np.ndarray) -> InputError:
+    """Return why no plan fits within bounds and budget: the leanest plan says it."""
+    market = task.market
+    if needy is None:
+        name, limit = str(task.estimator.need), float(_limit(task)[2] or 0.0)
+        unit = str(described(task.report).get(name, {"unit": "1"})["unit"])
+        least, there = (show(float(f"{amount:.4g}"), unit) for amount in (need, limit))
+        what = f"the leanest needs {least} of {name}, there is {there}"
+        return InputError(f"no plan fits: {what}; expected more of it, or a price of it")
+    path, unit = market.paths[needy], field_at(task.inputs, market.paths[needy]).metadata["unit"]
+    least, most = (
+        show(float(f"{float(get_at(task.inputs, path)) * np.exp(z):.4g}"), unit)
+        for z in (low[needy], market.high[needy])
+    )
+    if low[needy] <= market.high[needy]:
+        what = f"expected at least ${market.spent(low):,.6g}"
+        return InputError(
+            f"budget: ${market.budget:,.6g} buys no machine that holds a plan; {what}"
+        )
+    what = f"the leanest needs {least}, the most allowed is {most}"
+    return refusal(f"bounds.{path}", f"exclude every plan: {what}")
+
+
+def winners(task: Task, plans: Book, z: np.ndarray) -> np.ndarray:
+    """Return the row of the best plan of each machine, -1 where nothing fits: one search."""
+    if not task.searched:
+        return np.zeros(len(z), np.int64)
+    rows: list[int] = []
+    for start in range(0, len(z), task.lanes):
+        some = z[start : start + task.lanes]
+        found = best_plans(question(task, some)).plans
+        rows += [
+            plans.row({f: column[i, 0] for f, column in found.items()}) for i in range(len(some))
+        ]
+    return np.array(rows)
+
+
+def question(task: Task, z: np.ndarray) -> Question:
+    """Return the search over some machines, the last repeated up to the lanes of a search."""
+    lanes = np.concatenate([z, np.repeat(z[-1:], task.lanes - len(z), axis=0)])
+    return ask(
+        task.estimator, task.inputs, task.recipe, axes={"machine": columns(task, lanes)},
+        where=task.where, objective=task.name,
+    )  # fmt: skip
+
+
+def columns(task: Task, z: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the values of every path that money moves, over some machines."""
+    moved = task.market.moved(task.inputs, z)
+    return {path: get_at(moved, path) for path in task.market.every}

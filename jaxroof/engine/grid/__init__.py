@@ -1,0 +1,1 @@
+"""Grids: axes, evaluation of points, tables and datasets."""

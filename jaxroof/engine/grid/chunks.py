@@ -1,0 +1,52 @@
+"""Chunks of a grid: how large, where they lie, how their progress adds up."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from jaxroof.engine.grid.axes import Axis
+
+Progress = Callable[[int, int], None]  # (combinations done, combinations in all)
+
+
+Place = tuple[slice, ...]  # over the limits, then the machine dimensions
+
+
+def share(progress: Progress | None, number: int, searches: int) -> Progress | None:
+    """Return what tells the progress of one of several searches, taken as equally long."""
+    if progress is None or searches == 1:
+        return progress
+    return lambda done, total: progress(number * total + done, searches * total)
+
+
+def chunk_shape(sizes: list[int], budget: int) -> list[int]:
+    """Return a chunk's size on each dimension, the last filled first."""
+    shape = []
+    for size in reversed(sizes):
+        shape.append(max(1, min(size, budget)))
+        budget //= shape[-1]
+    return shape[::-1]
+
+
+def places(axes: Sequence[Axis], shape: Sequence[int]) -> Iterator[Place]:
+    """Yield the part of the axes that each chunk covers."""
+    counts = [-(-len(axis) // size) for axis, size in zip(axes, shape, strict=True)]
+    for index in np.ndindex(*counts):
+        yield tuple(
+            slice(i * size, min((i + 1) * size, len(axis)))
+            for i, size, axis in zip(index, shape, axes, strict=True)
+        )
+
+
+def cut(axes: Sequence[Axis], place: Place, shape: Sequence[int]) -> list[Axis]:
+    """Return the axes cut to a chunk, each lengthened by its last value to the chunk's shape."""
+    return [
+        Axis(
+            axis.name,
+            {
+                path: np.pad(column[some], (0, size - (some.stop - some.start)), mode="edge")
+                for path, column in axis.columns.items()
+            },
+        )
+        for axis, some, size in zip(axes, place, shape, strict=True)
+    ]

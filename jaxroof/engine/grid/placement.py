@@ -1,0 +1,74 @@
+"""Plans without a placement, each placed best."""
+
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxroof.engine.grid.axes import Asked, paths_of
+from jaxroof.engine.grid.evaluate import padded
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Estimator, first_best
+
+FEW, MANY = 64, 1024  # points of one call: two programs serve lists of any length
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _first(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
+    return first_best(estimator, recipe, inputs)
+
+
+def _compiled(estimator: Estimator, recipe: Any, inputs: Any) -> np.ndarray:
+    return np.asarray(_first(estimator, recipe, inputs))
+
+
+def placed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
+    """Return inputs whose plan has a placement at every point: its own, or the best.
+
+    Leaves are numbers, or arrays of one rank that broadcast; so are the fields of the placement.
+    Raises: InputError for a number that placing needs and the inputs lack, or that the plan
+    contradicts.
+    """
+    estimator.refuse_contradictions(inputs)
+    return estimator.placed(inputs, recipe, _compiled)
+
+
+def unplaced(estimator: Estimator, inputs: Any, axes: Asked | None = None) -> Any:
+    """Return inputs whose plan is to be placed best, whatever its placement was.
+
+    Raises: InputError for an estimator or inputs without plans, or where an axis places the plan.
+    """
+    if estimator.placements is None or getattr(inputs, "plan", None) is None:
+        raise InputError("placement: nothing to place; expected a plan with degrees of its own")
+    for field in estimator.placement:
+        if f"plan.{field}" in paths_of(axes):
+            what = f"an axis gives plan.{field}; expected either of them"
+            raise refusal("placement", what)
+    return estimator.with_placement(inputs, dict.fromkeys(estimator.placement))
+
+
+def anywhere(estimator: Estimator, inputs: Any) -> Any:
+    """Return inputs whose plan has some placement: what it is does not matter to shapes."""
+    if estimator.is_placed(inputs):
+        return inputs
+    return estimator.with_placement(inputs, dict.fromkeys(estimator.placement, np.float64(1.0)))
+
+
+def placed_rows(estimator: Estimator, inputs: Any, recipe: Any, count: int) -> Any:
+    """Return ``count`` points whose plans are placed; leaves are numbers, or columns."""
+    if estimator.is_placed(inputs):
+        return placed(estimator, inputs, recipe)
+    size = FEW if count <= MANY else MANY
+    found: dict[str, list[np.ndarray]] = {field: [] for field in estimator.placement}
+    for start in range(0, count, size):
+
+        def piece(leaf: Any, start: int = start) -> Any:
+            some = np.broadcast_to(leaf, (count,))[start : start + size]
+            return padded(np.asarray(some, np.float64), size)
+
+        plan = placed(estimator, jax.tree.map(piece, inputs), recipe).plan
+        for field, columns in found.items():
+            columns.append(np.broadcast_to(getattr(plan, field), (size,)))
+    whole = {field: np.concatenate(columns)[:count] for field, columns in found.items()}
+    return estimator.with_placement(inputs, whole)

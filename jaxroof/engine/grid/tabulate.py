@@ -1,0 +1,197 @@
+"""Tabulate: every point of a grid, each term computed once for what it depends on."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.grid.axes import (
+    Asked,
+    Axis,
+    apart,
+    begun,
+    paths_of,
+    read_axes,
+    spread,
+)
+from jaxroof.engine.grid.chunks import Progress, chunk_shape, cut, places, share
+from jaxroof.engine.grid.dataset import (
+    Columns,
+    dataset,
+    described,
+    provenance,
+    stacked,
+)
+from jaxroof.engine.grid.dependencies import touched
+from jaxroof.engine.grid.evaluate import at_points, evaluated, in_a_row, results
+from jaxroof.engine.grid.placement import anywhere, placed, unplaced
+from jaxroof.engine.grid.programs import programs
+from jaxroof.errors import unknown
+from jaxroof.estimator import Estimator
+from jaxroof.records import checked
+from jaxroof.settings import choices_of
+
+CHUNK = 1 << 18  # points of one call
+PLACED = 1 << 13  # the same where each point has many placements
+PLACEMENTS = ("given", "best")
+
+
+def tabulate(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    axes: Asked | None = None,
+    placement: str = "given",
+    progress: Progress | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return every result at every point of a grid, legal or not.
+
+    A plan whose placement is not given is placed best at every point, fitting or not.
+
+    Arguments: ``axes`` as in ``search``, plan fields included (``"plan.tensor"``); ``placement``
+    is that of the plan, ``"given"``, or the ``"best"`` in place of it; ``settings`` and ``more``
+    are fields of the inputs or of the recipe.
+    Returns: a Dataset over the axes of every result and of the plan's fields; what an axis does not
+    touch lacks its dimension.
+    Raises: InputError for anything that is not a grid of this estimator's inputs.
+    """
+    chosen = {**(settings or {}), **more}
+    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
+    inputs = checked(inputs)
+    if placement not in PLACEMENTS:
+        raise unknown("placement", str(placement), "placement", PLACEMENTS)
+    if placement == "best":
+        inputs = unplaced(estimator, inputs, axes)
+    inputs, every, shapes = table_axes(estimator, inputs, recipe, axes, given)
+    answered = programs(every, recipe)
+    parts = []
+    for number, (one, grid) in enumerate(answered):
+        told = share(progress, number, len(answered))
+        columns = _columns(estimator, inputs, one, grid, told)
+        parts.append({**_plan_columns(estimator, inputs, grid), **columns})
+    attrs = provenance(estimator, inputs, recipe, every)
+    meanings = described(estimator.plan, shapes)
+    return dataset(stacked(every, parts), every, inputs, meanings, attrs)
+
+
+def table_axes(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    axes: Asked | None,
+    given: Collection[str] | None = None,
+) -> tuple[Any, list[Axis], Any]:
+    """Return the inputs, the checked axes and the shapes of one point's results of a table.
+
+    Choices ``given``, all of the recipe unless said otherwise, do not come with records of an axis.
+    Raises: InputError for what is not a grid, and for a plan that contradicts the inputs.
+    """
+    given = choices_of(recipe) if given is None else given
+    read = read_axes(inputs, axes, recipe, estimator.names, given)
+    inputs = begun(inputs, read)
+    estimator.refuse_contradictions(spread(inputs, [axis for axis in read if axis.columns]))
+    if estimator.is_placed(inputs):
+        inputs = estimator.placed(inputs)
+    shapes = jax.eval_shape(lambda i: estimator.evaluate(i, recipe), anywhere(estimator, inputs))
+    return inputs, apart(read, results(shapes)), shapes
+
+
+def _plan_columns(estimator: Estimator, inputs: Any, grid: Sequence[Axis]) -> Columns:
+    """Return the fields of the plan that no axis moves: those are coordinates."""
+    plan = getattr(inputs, "plan", None)
+    moved = {path for axis in grid for path in axis.columns}
+    moved |= set() if estimator.is_placed(inputs) else {f"plan.{f}" for f in estimator.placement}
+    still = [field for field in estimator.plan_fields if f"plan.{field}" not in moved]
+    return {f: ((), np.asarray(getattr(plan, f), np.int64)) for f in still if plan is not None}
+
+
+def _columns(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    grid: Sequence[Axis],
+    progress: Progress | None,
+) -> Columns:
+    """Return every result over a grid of numbers, each with the dimensions that touch it."""
+    sizes = [len(axis) for axis in grid]
+    shape = chunk_shape(sizes, CHUNK if estimator.is_placed(inputs) else PLACED)
+    answer = _pointwise if estimator.sizing is not None else _compiled
+    moved = _moved(estimator, inputs, recipe, grid)
+    found: dict[str, np.ndarray] = {}
+    done, total = 0, math.prod(sizes)
+    for place in places(grid, shape):
+        wide = placed(estimator, spread(inputs, cut(grid, place, shape)), recipe)
+        chosen = _chosen(estimator, inputs, wide, moved, shape)
+        wide = estimator.with_placement(wide, chosen) if chosen else wide
+        counts = {field: column.astype(np.int64) for field, column in chosen.items()}
+        values = {**counts, **answer(estimator, recipe, wide, shape)}
+        for name, value in values.items():
+            dims = sorted(moved[name])
+            still = tuple(slice(None) if d in dims else slice(0, 1) for d in range(len(shape)))
+            part = value[still if value.ndim else ()].reshape([shape[d] for d in dims])
+            here = tuple(slice(0, place[d].stop - place[d].start) for d in dims)
+            full = np.empty([sizes[d] for d in dims], part.dtype)
+            found.setdefault(name, full)[tuple(place[d] for d in dims)] = part[here]
+        done += math.prod(s.stop - s.start for s in place)
+        if progress is not None:
+            progress(done, total)
+    return {
+        name: (tuple(grid[d].name for d in sorted(moved[name])), values)
+        for name, values in found.items()
+    }
+
+
+def _moved(
+    estimator: Estimator, inputs: Any, recipe: Any, grid: Sequence[Axis]
+) -> dict[str, set[int]]:
+    """Return the axes that each result depends on, and those that a placement to be chosen does.
+
+    That is what moves the objective, or the plan and its fast domains.
+    """
+
+    def report(asked: Any) -> dict[str, Any]:
+        return results(estimator.evaluate(asked, recipe))
+
+    paths, known = [tuple(axis.columns) for axis in grid], anywhere(estimator, inputs)
+    moved: dict[str, set[int]] = touched(report, known, paths)[1]
+    if estimator.is_placed(inputs):
+        return moved
+    listed = {d for d, some in enumerate(paths) if any(p.startswith("plan.") for p in some)} | {
+        d for d, some in enumerate(paths) if any(map(estimator.lists_anew, some))
+    }
+    choose = moved[estimator.objective] | listed
+    fields = tuple(f"plan.{field}" for field in estimator.placement)
+    paths = [(*some, *fields) if d in choose else some for d, some in enumerate(paths)]
+    moved = touched(report, known, paths)[1]
+    return {**moved, **dict.fromkeys(estimator.placement, choose)}
+
+
+def _chosen(
+    estimator: Estimator, inputs: Any, wide: Any, moved: Mapping[str, set[int]], shape: Any
+) -> dict[str, np.ndarray]:
+    """Return the placement that was chosen, over the axes that move it."""
+    fields = () if estimator.is_placed(inputs) else estimator.placement
+    return {
+        field: np.broadcast_to(
+            getattr(wide.plan, field),
+            [size if d in moved[field] else 1 for d, size in enumerate(shape)],
+        )
+        for field in fields
+    }
+
+
+def _compiled(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
+    found = results(evaluated(estimator, recipe, wide))
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+def _pointwise(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
+    """Return results where points need programs of different sizes, each with all dimensions."""
+    found = at_points(estimator, recipe, in_a_row(wide, shape))
+    return {name: values.reshape(shape) for name, values in found.items()}

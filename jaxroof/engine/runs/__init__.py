@@ -1,0 +1,1 @@
+"""Long runs: sweeps in chunks, tables of plans that grow, rows in a stream."""

@@ -1,0 +1,194 @@
+"""Long sweeps: a grid cut into chunks, each kept once it is finished, gone on with after a kill."""
+
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import xarray as xr
+
+from jaxroof.engine.grid.chunks import Progress
+from jaxroof.engine.grid.dataset import dataset
+from jaxroof.engine.grid.tabulate import tabulate
+from jaxroof.engine.runs.job import (
+    SHOWN_AS,
+    Task,
+    identity,
+    other,
+    same,
+)
+from jaxroof.engine.search import all_plans as every_plan
+from jaxroof.engine.search.problem import ask_each, kinds
+from jaxroof.engine.search.search import best_of_each, search, search_dataset
+from jaxroof.errors import InputError, refusal
+from jaxroof.io import chunk_manifest as ledger
+from jaxroof.io import zarr_store
+from jaxroof.io.chunk_manifest import Layout
+from jaxroof.io.locks import Path
+
+SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a chunk: about a second each
+Sums = Mapping[str, Any]  # attributes that are sums over the chunks
+
+
+def sweep(
+    asked: Task,
+    path: Path,
+    *,
+    chunk: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> xr.Dataset:
+    """Return the results of a sweep, written to a Zarr store chunk by chunk.
+
+    A store that holds some of them is finished, one that holds them all is left as it is. What
+    ends before it is done keeps every finished chunk.
+    Arguments: ``chunk`` is the most points of a chunk; ``overwrite`` starts anew whatever is there;
+    ``progress`` is told (done, all) points.
+    Raises: InputError where the store holds another sweep, another run writes it, or the disk is
+    full.
+    """
+    if chunk is not None and chunk < 1:
+        raise InputError(f"chunk: expected a whole number of at least 1, given {chunk}")
+    with ledger.held(path):
+        about = identity(asked)
+        known = None if overwrite else ledger.plan(path)
+        if known is None:
+            ledger.clear(path)
+            layout = laid_out(asked, chunk)
+        else:
+            layout = Layout(**known["layout"])
+            same(path, asked, known["asked"], about)
+            if chunk is not None and laid_out(asked, chunk) != layout:
+                most = math.prod(layout.chunk.values())
+                raise other(f"chunk: {most:,} points there, {chunk:,} here", path)
+            wrong = ledger.misfit(path, known["files"], thorough=True)
+            if wrong is not None:
+                said = f"damaged: {wrong} is not as it was written; {ledger.ANEW}"
+                raise refusal(os.fspath(path), said)
+        _finish(asked, path, layout, about, progress)
+    return zarr_store.read(path)
+
+
+def _finish(asked: Task, path: Path, layout: Layout, about: Any, progress: Progress | None) -> None:
+    """Evaluate and write the chunks that are not there."""
+    lines, begun = ledger.sound(path), ledger.plan(path) is not None
+    done = {number for number in range(len(layout)) if number in lines}
+    points = sum(layout.points(number) for number in done)
+    if begun and len(done) < len(layout):
+        zarr_store.reopen(path)
+    if begun:
+        ledger.tidy(path, lines)
+    try:
+        for number in sorted(set(range(len(layout))) - done):
+            told = _within(progress, points, layout.points(number), asked.points)
+            data, sums = _evaluated(asked, layout.part(number), told)
+            if not begun:
+                coordinates = dataset({}, asked.axes, asked.inputs, {}, {})
+                zarr_store.begin(path, data, coordinates, layout, about)
+                begun = True
+            zarr_store.put(path, number, layout, data, sums)
+            done.add(number)
+            points += layout.points(number)
+        sums = _whole([line["sums"] for line in ledger.record(path).values()])
+        zarr_store.end(path, {**sums, **asked.about}, without=SHOWN_AS)
+    except KeyboardInterrupt:
+        said = f"{len(done)} of {len(layout)} chunks are finished; run again to continue"
+        raise KeyboardInterrupt(said) from None
+
+
+def _within(progress: Progress | None, before: int, here: int, total: int) -> Progress | None:
+    """Return what tells the progress of one chunk in points of the whole sweep."""
+    if progress is None:
+        return None
+    progress(before, total)
+    return lambda done, most: progress(before + here * done // max(most, 1), total)
+
+
+def _evaluated(
+    asked: Task, part: Mapping[str, slice], progress: Progress | None
+) -> tuple[xr.Dataset, Sums]:
+    """Return the results of one chunk, and its share of the attributes that are sums."""
+    axes = [axis.part(part[axis.name]) for axis in asked.axes]
+    arguments = (asked.estimator, asked.inputs, asked.recipe)
+    if asked.every is not None:
+        data = every_plan.evaluated(
+            asked.estimator,
+            asked.every,
+            asked.recipe,
+            axes[0],
+            part[every_plan.DIMENSION],
+            progress=progress,
+        )
+        return data.assign_attrs(asked.about), {}
+    if not asked.searched:
+        data = tabulate(*arguments, axes=axes, progress=progress, **asked.options)
+        return data.assign_attrs(asked.about), {}
+    every, questions = ask_each(*arguments, axes=axes, **asked.options)
+    found = best_of_each(questions, progress)
+    refused: Counter[str] = Counter()
+    for question, best in found:
+        kind = kinds(question)
+        lists = {question.axes[d].name for d in kind.outer + kind.structural}
+        # plans are listed once in the whole sweep, but in each chunk along the other axes
+        if all(part[axis.name].start == 0 for axis in question.axes if axis.name not in lists):
+            refused.update(best.refused)
+    data = search_dataset(every, found).assign_attrs(asked.about)
+    return data, {"combinations": sum(one.combinations for _, one in found), "refused": refused}
+
+
+def _whole(sums: Sequence[Sums]) -> dict[str, str]:
+    """Return the attributes of the whole sweep that are sums over its chunks."""
+    searched = [some for some in sums if some]
+    if not searched:
+        return {}
+    refused: Counter[str] = Counter()
+    for some in searched:
+        refused.update(some["refused"])
+    combinations = sum(some["combinations"] for some in searched)
+    return {"refused": json.dumps(refused), "combinations": str(combinations)}
+
+
+def evaluated(asked: Task, progress: Progress | None = None) -> xr.Dataset:
+    """Return the results of a sweep, all at once; ``progress`` is told (done, all) points."""
+    if asked.every is not None:
+        whole = {axis.name: slice(0, len(axis)) for axis in asked.axes}
+        return _evaluated(asked, whole, _within(progress, 0, asked.points, asked.points))[0]
+    act = search if asked.searched else tabulate
+    data = act(
+        asked.estimator,
+        asked.inputs,
+        asked.recipe,
+        axes=asked.axes,
+        progress=_within(progress, 0, asked.points, asked.points),
+        **asked.options,
+    )
+    return data.assign_attrs(asked.about)
+
+
+def laid_out(asked: Task, chunk: int | None = None) -> Layout:
+    """Return how a sweep is cut: the last axes stay whole, and so do choices of the recipe.
+
+    What depends on an axis may differ from choice to choice, so that each chunk has them all.
+    """
+    left = chunk or (SEARCHED if asked.searched else TABULATED)
+    sizes = {axis.name: len(axis) for axis in asked.axes}
+    cut = {axis.name: len(axis) for axis in asked.axes if axis.choices}
+    left //= math.prod(cut.values())
+    for name, size in reversed(sizes.items()):
+        if name not in cut:
+            cut[name] = even(size, left)
+            left //= cut[name]
+    return Layout(sizes, {name: cut[name] for name in sizes})
+
+
+def even(size: int, most: int) -> int:
+    """Return the length of a dimension's parts: equal parts where that costs less than half.
+
+    >>> even(28, 10), even(31, 10), even(31, 40)
+    (7, 8, 31)
+    """
+    most = max(1, min(size, most))
+    divisor = next((d for d in range(most, most // 2, -1) if size % d == 0), None)
+    return divisor or -(-size // -(-size // most))

@@ -1,0 +1,169 @@
+"""A sweep, checked, and what tells it from another."""
+
+import contextlib
+import dataclasses
+import hashlib
+import inspect
+import json
+import math
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jaxroof.engine.grid.axes import Asked, Axis
+from jaxroof.engine.grid.dataset import provenance
+from jaxroof.engine.grid.tabulate import table_axes
+from jaxroof.engine.search.all_plans import Every
+from jaxroof.engine.search.all_plans import every as every_plan
+from jaxroof.engine.search.problem import ask_each
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Estimator
+from jaxroof.io.locks import Path
+from jaxroof.records import checked, field_at
+from jaxroof.settings import former_of
+from jaxroof.units import show
+
+LISTED = 1000  # values of an axis that are kept to be compared one by one
+SHOWN = 3  # differences that are told
+CODE = "code"  # of an estimator of the user's own
+SHOWN_AS = ("title", "picture")  # how a result is shown, whatever it is
+EXACT = ("jaxroof", "jax", "jaxlib", "numpy")  # versions that the last bit depends on
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Task:
+    """A checked sweep."""
+
+    estimator: Estimator
+    inputs: Any
+    recipe: Any
+    axes: tuple[Axis, ...]
+    options: Mapping[str, Any]
+    searched: bool
+    about: Mapping[str, str]  # attributes of the result: its title, its picture
+    every: Every | None = None  # where every plan is asked for, legal or not
+
+    @property
+    def points(self) -> int:
+        """Return how many points the grid has."""
+        return math.prod(len(axis) for axis in self.axes)
+
+
+def task(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    axes: Asked | None = None,
+    searched: bool = True,
+    plans: bool = False,
+    about: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Task:
+    """Return a checked sweep: a search, a table, or every plan of each point (``plans``).
+
+    Arguments as in ``search``, ``tabulate`` or ``every``.
+    """
+    recipe = estimator.recipe if recipe is None else recipe
+    inputs = checked(inputs)
+    listed = every_plan(estimator, inputs, recipe, axes=axes, **options) if plans else None
+    if listed is not None:
+        inputs, read, _ = table_axes(estimator, listed.inputs, recipe, [listed.axis])
+        every, searched, options = tuple(read), False, {}
+    elif searched:
+        every, questions = ask_each(estimator, inputs, recipe, axes=axes, **options)
+        inputs = questions[0].inputs
+    else:
+        inputs, read, _ = table_axes(estimator, inputs, recipe, axes)
+        every = tuple(read)
+    return Task(estimator, inputs, recipe, every, options, searched, about or {}, listed)
+
+
+def identity(asked: Task) -> dict[str, Any]:
+    """Return everything that the results follow from, by the path that a user knows it under."""
+    about = provenance(asked.estimator, asked.inputs, asked.recipe, asked.axes)
+    versions = json.loads(about["versions"])
+    found = {
+        "estimator": about["estimator"],
+        CODE: _code(asked.estimator),
+        **{f"versions.{name}": versions[name] for name in EXACT},
+        **(json.loads(about["recipe"]) or {}),
+        **json.loads(about["inputs"]),
+        **{f"search.{name}": option for name, option in asked.options.items()},
+        "axes": [axis.name for axis in asked.axes],
+    }
+    for axis in asked.axes:
+        found |= {f"axes.{path}": list(labels) for path, labels in axis.labels.items()}
+        found |= {f"axes.{path}": _kept(column) for path, column in axis.columns.items()}
+        brought = {k: some for k, some in axis.choices.items() if k not in axis.labels}
+        found |= {f"axes.{key}": [str(m) for m in some] for key, some in brought.items()}
+    found |= {name: text for name, text in asked.about.items() if name not in SHOWN_AS}
+    return json.loads(json.dumps(found, default=str))
+
+
+def _kept(column: np.ndarray) -> Any:
+    values = np.asarray(column, np.float64)
+    if len(values) <= LISTED:
+        return values.tolist()
+    return f"{len(values):,} values of SHA-256 {hashlib.sha256(values.tobytes()).hexdigest()[:16]}"
+
+
+def _code(estimator: Estimator) -> str:
+    """Return what tells a user's own estimator from itself before it was changed."""
+    step = inspect.unwrap(estimator.step)
+    if step.__module__.partition(".")[0] == "jaxroof":
+        return ""  # the version tells
+    try:
+        source = inspect.getsourcefile(step)
+        content = pathlib.Path(source).read_bytes() if source else b""
+    except (OSError, TypeError):
+        return ""
+    return hashlib.sha256(content).hexdigest()
+
+
+def same(path: Path, asked: Task, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Check that a store holds results of the same sweep; how it is shown may differ.
+
+    Raises: InputError with the first differences.
+    """
+    former = former_of(asked.recipe).items()
+    there = {k: v for k, v in (there or {}).items() if k not in SHOWN_AS and (k, v) not in former}
+    if there == here:
+        return
+    keys = [key for key in {**there, **here} if there.get(key) != here.get(key)]
+    said = [_difference(asked, key, there.get(key), here.get(key)) for key in keys]
+    more = [f"and {len(said) - SHOWN} more"] if len(said) > SHOWN else []
+    raise other("; ".join([*said[:SHOWN], *more]) if there else "a result written whole", path)
+
+
+def other(what: str, path: Path) -> InputError:
+    """Return the refusal of a store that holds another sweep."""
+    return refusal(os.fspath(path), f"holds another sweep: {what}; use --overwrite to start anew")
+
+
+def _difference(asked: Task, key: str, there: Any, here: Any) -> str:
+    """Return one difference in words."""
+    if key == CODE:
+        return f"the code of the estimator {asked.estimator.name} has changed"
+    if isinstance(there, list) and isinstance(here, list) and key != "axes":
+        if len(there) != len(here):
+            return f"{key}: {len(there):,} values there, {len(here):,} here"
+        at = next(i for i, pair in enumerate(zip(there, here, strict=True)) if pair[0] != pair[1])
+        there, here = there[at], here[at]
+    words = [_words(asked, key, value) for value in (there, here)]
+    if words[0] == words[1]:
+        words = [repr(there), repr(here)]
+    return f"{key}: {words[0]} there, {words[1]} here"
+
+
+def _words(asked: Task, key: str, value: Any) -> str:
+    if isinstance(value, float):
+        with contextlib.suppress(InputError, KeyError):
+            field = field_at(asked.inputs, key.removeprefix("axes."))
+            return show(value, field.metadata["unit"])
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "nothing" if value is None else str(value)

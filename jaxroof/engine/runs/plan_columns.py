@@ -1,0 +1,188 @@
+"""The columns of a file of configurations: which there are, how they are spelled and read."""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof.engine.grid.evaluate import results
+from jaxroof.engine.runs.job import CODE, Task, identity
+from jaxroof.records import is_quantity, leaves
+from jaxroof.settings import choices_of, former_of, paths_of
+
+LEGAL, REASON, MADE = "legal", "reason", "made_by"
+Parse = Callable[[str], Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Column:
+    """A column: how a value is spelled and read, and of a key what the configurations have."""
+
+    name: str
+    spell: Callable[[Any], str]
+    parse: Parse
+    expected: str  # where a cell cannot be read
+    key: Any = None  # an array, one value for all, or of a result nothing
+    is_key: bool = False
+    dtype: str = ""  # of a result that is read back
+    former: bool = False  # of files of earlier versions alone
+
+    def values(self, some: np.ndarray) -> Sequence[Any]:
+        """Return a key's values of some configurations."""
+        held = self.key
+        return held[some].tolist() if isinstance(held, np.ndarray) else [held] * len(some)
+
+    def read(self, cells: Sequence[str]) -> list[Any]:
+        """Return cells as values.
+
+        Raises: ValueError or KeyError for one that is none.
+        """
+        if cells.count(cells[0]) == len(cells):  # most columns
+            return [self.parse(cells[0])] * len(cells)
+        if self.dtype == "float64":
+            return [self.parse(cell) for cell in cells]
+        known = {cell: self.parse(cell) for cell in {*cells}}  # few differ
+        return [known[cell] for cell in cells]
+
+    def cells(self, values: Iterable[Any]) -> list[str]:
+        """Return values as they are written."""
+        known: dict[Any, str] = {}
+        if not self.is_key:
+            return [self.spell(value) for value in values]
+        return [known.get(v) or known.setdefault(v, self.spell(v)) for v in values]
+
+
+def columns_of(asked: Task, shapes: Any, records: Mapping[str, str]) -> list[Column]:
+    """Return the columns of a sweep's configurations, those that a reader needs first.
+
+    Which there are follows from the estimator alone, so that grids of all kinds share a file: the
+    names of the records, every number of the inputs, every choice of the recipe, the results, and
+    what made them. Arguments: ``shapes`` are those of a point's results; ``records`` what the
+    question calls its records.
+    """
+    found = results(shapes)
+    verdicts = [n for n, shape in found.items() if np.dtype(shape.dtype).kind == "b"]
+    named = [_label(asked, name, records.get(name, "")) for name in asked.estimator.names]
+    taken = {*found, *asked.estimator.names, LEGAL, REASON, MADE}
+    numbers, plan, numbers_behind = _numbers(asked, taken)
+    chosen, open_choices = _choices(asked.recipe)
+    told = identity(asked)
+    made = " ".join(filter(None, (told["estimator"], told[CODE][:12])))
+    made += f" (jaxroof {told['versions.jaxroof']})"
+    return [
+        *named,
+        *numbers,
+        *plan,
+        *chosen,
+        *(
+            _result(n, np.dtype(shape.dtype).kind)
+            for n, shape in found.items()
+            if n not in verdicts
+        ),
+        Column(LEGAL, str, _flag, "True or False"),
+        Column(REASON, str, str, "a reason"),
+        *numbers_behind,
+        *open_choices,
+        *(_result(name, "b") for name in verdicts),
+        _text(MADE, made),
+        *(
+            dataclasses.replace(_text(f"recipe.{name}", value), former=True)
+            for name, value in former_of(asked.recipe).items()
+        ),
+    ]
+
+
+def _text(name: str, key: Any) -> Column:
+    return Column(name, str, str, "a text", key, is_key=True)
+
+
+def _label(asked: Task, name: str, given: str) -> Column:
+    """Return what a question calls a record, or each of an axis over records."""
+    assert asked.every is not None
+    labels, numbers = asked.every.labels.get(name, ((given,), None))
+    plain = np.array([" ".join(label.split()) for label in labels], object)
+    return _text(name, plain[0] if numbers is None else plain[numbers])
+
+
+def _numbers(asked: Task, taken: set[str]) -> tuple[list[Column], list[Column], list[Column]]:
+    """Return a column for every number of the inputs: told first, of the plan, and the rest.
+
+    First are those of no record, and those that an axis of their own varies.
+    """
+    every, estimator = asked.every, asked.estimator
+    assert every is not None
+    fixed = {path: float(value) for path, _, value in leaves(every.inputs)}
+    named = tuple(f"{name}." for name in every.labels)
+    own = {path for path in every.axis.columns if not path.startswith(named)}
+    paths = {p: field for p, field in paths_of(estimator.inputs) if is_quantity(field)}
+    first: list[Column] = []
+    plan: list[Column] = []
+    rest: list[Column] = []
+    for path, field in paths.items():
+        of_plan = path.startswith("plan.")
+        short = path.removeprefix("plan.")
+        if short in taken or (of_plan and short in paths):
+            short = path if of_plan else f"input_{path}"
+        whole = bool(field.metadata["whole"])
+        value = every.axis.columns.get(path, fixed.get(path))
+        column = Column(short, _whole if whole else _plain, _number, "a number", value, True)
+        (plan if of_plan else first if "." not in path or path in own else rest).append(column)
+    return first, plan, rest
+
+
+def _choices(recipe: Any) -> tuple[list[Column], list[Column]]:
+    """Return a column for every choice of a recipe: those that are made, and those left open."""
+    made: list[Column] = []
+    left: list[Column] = []
+    for name in choices_of(recipe):
+        held = getattr(recipe, name)
+        text = "" if held is None else str(getattr(held, "value", held))
+        column = _text(f"recipe.{name}", text)
+        (made if isinstance(held, enum.Enum) else left).append(column)
+    return made, left
+
+
+def _result(name: str, kind: str) -> Column:
+    spell, parse, expected, dtype = KINDS[kind]
+    return Column(name, spell, parse, expected, dtype=dtype)
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else repr(value)
+
+
+def _whole(value: float | None) -> str:
+    return "" if value is None else str(int(value))
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def _measure(value: float) -> str:
+    return repr(value) if value == value else ""
+
+
+def _measured(text: str) -> float:
+    return float(text) if text else np.nan
+
+
+def _count(text: str) -> int:
+    return int(text) if text else -1
+
+
+def _flag(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+def _spelled(value: int) -> str:
+    return "" if value == -1 else str(value)
+
+
+KINDS: dict[str, tuple[Callable[[Any], str], Parse, str, str]] = {  # by the kind of dtype
+    "b": (str, _flag, "True or False", "bool"),
+    "i": (_spelled, _count, "a whole number", "int64"),
+    "f": (_measure, _measured, "a number", "float64"),
+}

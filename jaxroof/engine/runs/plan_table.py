@@ -1,0 +1,256 @@
+"""Every plan of a grid in a CSV file that grows: many grids share it, nothing is computed twice."""
+
+import csv
+import dataclasses
+import io
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.grid.chunks import Progress
+from jaxroof.engine.grid.dataset import dataset, described, provenance
+from jaxroof.engine.grid.evaluate import results
+from jaxroof.engine.grid.tabulate import table_axes
+from jaxroof.engine.runs.chunked_sweep import evaluated
+from jaxroof.engine.runs.job import Task
+from jaxroof.engine.runs.plan_columns import REASON, Column, columns_of
+from jaxroof.engine.search.all_plans import DIMENSION, judged, labelled
+from jaxroof.errors import InputError, refusal
+from jaxroof.io.atomic import LockedAppend, locked_append
+from jaxroof.io.chunk_manifest import ANEW
+from jaxroof.io.locks import Path
+
+CHUNK = 1 << 16  # configurations that are written at once: about a second's
+BLOCK = 1 << 12  # lines that are read at once
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows that a sweep asks for, each once, and what is known of them."""
+
+    columns: Sequence[Column]  # as the file has them
+    first: np.ndarray  # of each row: the first configuration that it is
+    row_of: np.ndarray  # of each configuration
+    places: Mapping[tuple[Any, ...], int]  # rows by their key
+    found: Mapping[str, np.ndarray]  # results
+    there: np.ndarray  # whether a row's results are known
+
+    @property
+    def done(self) -> int:
+        """Return how many configurations are known."""
+        return int(np.count_nonzero(self.there[self.row_of]))
+
+
+def appended(
+    asked: Task,
+    path: Path,
+    *,
+    records: Mapping[str, str] | None = None,
+    chunk: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> xr.Dataset:
+    """Return every plan of a sweep; those that the file lacks are evaluated and added to it.
+
+    Rows are told apart by every number and choice that they follow from, and by what made them;
+    the rows of other sweeps of the same estimator stay. What ends before it is done keeps every
+    row written.
+    Arguments: ``records`` is what the question calls its model and its system; ``chunk`` is the
+    most configurations that are written at once; ``overwrite`` starts anew whatever is there;
+    ``progress`` is told (done, all) configurations.
+    Raises: InputError where the file is another kind of table or damaged, another run writes it,
+    or the disk is full.
+    """
+    if chunk is not None and chunk < 1:
+        raise InputError(f"chunk: expected a whole number of at least 1, given {chunk}")
+    _, _, shapes = table_axes(asked.estimator, asked.inputs, asked.recipe, asked.axes)
+    own = columns_of(asked, shapes, records or {})
+    with locked_append(path) as file:
+        lines = csv.reader(() if overwrite else file.lines(), strict=True)
+        columns = _headed(file, lines, own)
+        rows = _asked(columns, asked.points)
+        _read(file, lines, rows)
+        file.cut()
+        _add(asked, file, rows, chunk or CHUNK, progress)
+    return _dataset(asked, rows, shapes)
+
+
+def _headed(file: LockedAppend, lines: Any, columns: Sequence[Column]) -> Sequence[Column]:
+    """Return the columns in the order of a file's first line, or as they are where there is none.
+
+    Raises: InputError for columns that are not those of the sweep.
+    """
+    names = {column.name: column for column in columns}
+    anew = [column for column in columns if not column.former]
+    where, head = f"{file.path}: line 1", _next(file, lines)
+    if head is None:
+        *whole, last = file.rest.decode("utf-8", "replace").split(",")
+        if {*whole} <= {*names} and any(name.startswith(last) for name in names):
+            return anew  # nothing, or a first line that was cut short
+        raise refusal(where, f"not the names of columns; expected rows of this sweep; {ANEW}")
+    for name in head:
+        if name not in names or head.count(name) > 1:
+            what = "there twice" if name in names else "no column of this sweep's rows"
+            raise refusal(where, f"{name!r} is {what}; expected another file, or {ANEW}")
+    for name in (column.name for column in anew):
+        if name not in head:
+            raise refusal(where, f"no column {name!r}; expected rows of such a sweep, or {ANEW}")
+    return [names[name] for name in head]
+
+
+def _next(file: LockedAppend, lines: Any) -> list[str] | None:
+    """Return the cells of a file's next line, None at the end."""
+    try:
+        return next(lines, None)
+    except csv.Error as error:
+        raise _damaged(file, lines.line_num, str(error)) from error
+
+
+def _damaged(file: LockedAppend, line: int, what: str) -> InputError:
+    said = f"{what}; mend the line or take it away, or {ANEW}"
+    return refusal(f"{file.path}: line {line}", said)
+
+
+def _asked(columns: Sequence[Column], points: int) -> Rows:
+    """Return the rows that configurations ask for, none of them known."""
+    every = np.arange(points)
+    places: dict[tuple[Any, ...], int] = {}
+    keys = zip(*(column.values(every) for column in columns if column.is_key), strict=True)
+    row_of = np.array([places.setdefault(key, len(places)) for key in keys])
+    first = np.zeros(len(places), int)
+    first[row_of[::-1]] = every[::-1]
+    found = {c.name: np.zeros(len(places), c.dtype) for c in columns if c.dtype}
+    return Rows(columns, first, row_of, places, found, np.zeros(len(places), bool))
+
+
+def _read(file: LockedAppend, lines: Any, rows: Rows) -> None:
+    """Take what a file knows of the rows asked for; every line of it is checked.
+
+    Raises: InputError that names the line, and its column, that cannot be read.
+    """
+    while block := list(itertools.islice(_numbered(file, lines), BLOCK)):
+        cells = [cells for _, cells in block]
+        try:
+            columns = zip(rows.columns, zip(*cells, strict=True), strict=True)
+            values = [column.read(some) for column, some in columns]
+        except (ValueError, KeyError):
+            raise _unread(file, rows.columns, block) from None
+        told = zip(rows.columns, values, strict=True)
+        keys = zip(*(known for column, known in told if column.is_key), strict=True)
+        found = {rows.places[key]: at for at, key in enumerate(keys) if key in rows.places}
+        row, at = (np.array(list(some), int) for some in (found, found.values()))
+        for column, known in zip(rows.columns, values, strict=True):
+            if column.dtype:
+                rows.found[column.name][row] = np.array(known, column.dtype)[at]
+        rows.there[row] = True
+
+
+def _numbered(file: LockedAppend, lines: Any) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of every line that is not blank."""
+    while (cells := _next(file, lines)) is not None:
+        if cells:
+            yield lines.line_num, cells
+
+
+def _unread(
+    file: LockedAppend, columns: Sequence[Column], block: Sequence[tuple[int, Sequence[str]]]
+) -> InputError:
+    """Return what is wrong with the first line that cannot be read."""
+    for number, cells in block:
+        if len(cells) != len(columns):
+            what = f"{len(cells)} cells; expected the {len(columns)} of line 1"
+            return _damaged(file, number, what)
+        for column, cell in zip(columns, cells, strict=True):
+            try:
+                column.parse(cell)
+            except (ValueError, KeyError):
+                what = f"{column.name}: {cell!r}; expected {column.expected}"
+                return _damaged(file, number, what)
+    raise AssertionError(file.path)  # one of them could not be read
+
+
+def _add(
+    asked: Task, file: LockedAppend, rows: Rows, chunk: int, progress: Progress | None
+) -> None:
+    """Evaluate and write the rows that are not there, some at a time."""
+    missing = np.flatnonzero(~rows.there)
+    try:
+        for start in range(0, len(missing), chunk):
+            some = missing[start : start + chunk]
+            told = _within(progress, rows.done, asked.points)
+            data = evaluated(_part(asked, rows.first[some]), told)
+            _write(file, rows, _text(rows.columns, data, rows.first[some], file.size == 0))
+            for name, column in rows.found.items():
+                column[some] = data[name].values
+            rows.there[some] = True
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_left(rows)) from None
+
+
+def _write(file: LockedAppend, rows: Rows, text: str) -> None:
+    """Add lines to a file.
+
+    Raises: InputError that says how many configurations are there without them.
+    """
+    try:
+        file.add(text)
+    except OSError as error:
+        said = f"cannot be written: {error.strerror or error}; {_left(rows)}"
+        raise refusal(file.path, said) from error
+
+
+def _left(rows: Rows) -> str:
+    many = f"{rows.done:,} of {len(rows.row_of):,} configurations"
+    return f"{many} are finished; run again to continue"
+
+
+def _within(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Return what tells the progress of some configurations in those of the whole sweep."""
+    if progress is None:
+        return None
+    return lambda done, _: progress(before + done, total)
+
+
+def _part(asked: Task, some: np.ndarray) -> Task:
+    """Return a sweep of some configurations."""
+    assert asked.every is not None
+    columns = {path: column[some] for path, column in asked.axes[0].columns.items()}
+    axis = dataclasses.replace(asked.axes[0], columns=columns)
+    labels = {name: (known, at[some]) for name, (known, at) in asked.every.labels.items()}
+    every = dataclasses.replace(asked.every, axis=axis, labels=labels)
+    return dataclasses.replace(asked, axes=(axis,), every=every)
+
+
+def _text(columns: Sequence[Column], data: xr.Dataset, some: np.ndarray, headed: bool) -> str:
+    """Return configurations as lines of a file, under the names of the columns where it begins."""
+    page = io.StringIO()
+    lines = csv.writer(page, lineterminator="\n")
+    if headed:
+        lines.writerow(column.name for column in columns)
+    reasons = data[REASON].attrs["flag_meanings"].split()
+    cells = []
+    for column in columns:
+        if column.is_key:
+            values = column.values(some)
+        else:
+            held = np.broadcast_to(data[column.name].values, (len(some),)).tolist()
+            values = [reasons[v] for v in held] if column.name == REASON else held
+        cells.append(column.cells(values))
+    lines.writerows(zip(*cells, strict=True))
+    return page.getvalue()
+
+
+def _dataset(asked: Task, rows: Rows, shapes: Any) -> xr.Dataset:
+    """Return the configurations of a sweep in their own order, as if just evaluated."""
+    assert asked.every is not None
+    columns = {name: ((DIMENSION,), rows.found[name][rows.row_of]) for name in results(shapes)}
+    about = provenance(asked.estimator, asked.inputs, asked.recipe, asked.axes)
+    meanings = described(asked.estimator.plan, shapes)
+    data = dataset(columns, asked.axes, asked.inputs, meanings, about)
+    whole = slice(0, asked.points)
+    judgement = judged(asked.estimator, data, asked.every.inputs, asked.axes[0])
+    found = labelled(asked.every, judgement, whole)
+    return found.assign_attrs(asked.about)

@@ -1,0 +1,1 @@
+"""Searches: problems, candidates, the fold over plans, winners and rankings."""

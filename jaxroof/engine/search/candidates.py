@@ -1,0 +1,262 @@
+"""The plans of a question: listed, constrained, sorted by need, and their distinct rows."""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxroof.engine.grid.dependencies import depends
+from jaxroof.engine.grid.evaluate import at_points, padded
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.fold import Distinct, Plans, everywhere
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Candidates, Estimator, reads
+from jaxroof.records import Absent, get_at, leaves, replace_at
+
+
+def listed(
+    estimator: Estimator, inputs: Any, recipe: Any, where: Sequence[Constraint] = ()
+) -> Candidates:
+    """Return the legal plans that the constraints allow, and what was refused by which rule.
+
+    Raises: InputError where the estimator has no plans to list.
+    """
+    if estimator.candidates is None:
+        raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
+    known = frozenset(path for path, _, _ in leaves(inputs) if estimator.lists_anew(path))
+    plans, refused = _listed(estimator, recipe, Numbers.of(inputs, known))
+    mask = np.ones(len(next(iter(plans.values()))), bool)
+    for constraint in where:
+        mask &= constraint.holds(plans)
+    if where:
+        plans = {field: column[mask] for field, column in plans.items()}
+        refused = {**refused, "where": int(np.sum(~mask))}
+    return Candidates(plans, refused)
+
+
+class Numbers(NamedTuple):
+    """Inputs whose leaves are all numbers, as something that can be a key."""
+
+    structure: Any
+    paths: tuple[str, ...]
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, inputs: Any, known: frozenset[str]) -> "Numbers":
+        """Return the key of what some inputs hold at the paths known, 1 elsewhere."""
+        found = {path: value if path in known else 1.0 for path, _, value in leaves(inputs)}
+        return cls(jax.tree.structure(inputs), tuple(found), floats(found.values()))
+
+    def at(self, values: Mapping[str, Any], known: frozenset[str]) -> "Numbers":
+        """Return the key with other values at those of their paths that are known."""
+        pairs = zip(self.paths, self.values, strict=True)
+        new = (values[path] if path in known and path in values else old for path, old in pairs)
+        return self._replace(values=floats(new))
+
+    def inputs(self) -> Any:
+        """Return the inputs again."""
+        return jax.tree.unflatten(self.structure, self.values)
+
+
+def floats(values: Iterable[Any]) -> tuple[float, ...]:
+    """Return numbers, arrays of one number among them, as floats."""
+    return tuple(float(value) for value in values)
+
+
+class Undeclared(Absent):
+    """What stands, where plans are listed, for a number that the estimator does not declare."""
+
+    def refuse(self, *_: Any) -> Any:
+        """Raise the InputError that says what to declare."""
+        what = "the candidates read it, and the estimator does not say so"
+        raise refusal(self.path, f"{what}; expected it among structural")
+
+
+@functools.lru_cache(maxsize=256)
+def _listed(estimator: Estimator, recipe: Any, known: Numbers) -> Candidates:
+    assert estimator.candidates is not None
+    inputs = known.inputs()
+    for path, field, _ in list(leaves(inputs)):
+        if not estimator.lists_anew(path):
+            inputs = replace_at(inputs, path, Undeclared(path, field, type(inputs)))
+    found = estimator.candidates(inputs, recipe)
+    who = f"{estimator.name or 'estimator'}: candidates"
+    if not isinstance(found, Candidates):
+        raise refusal(who, f"a {type(found).__name__}; expected jaxroof.Candidates(plans, refused)")
+    if set(found.plans) != set(estimator.plan_fields):
+        fields, given = (", ".join(some) for some in (estimator.plan_fields, found.plans))
+        raise refusal(who, f"columns {given or 'missing'}; expected one a plan field: {fields}")
+    whole = {field: np.asarray(found.plans[field]) for field in estimator.plan_fields}
+    if len({column.shape for column in whole.values()}) > 1 or next(iter(whole.values())).ndim != 1:
+        raise refusal(who, "columns differ in length; expected a number a plan in each")
+    plans = {field: column.astype(np.int32) for field, column in whole.items()}
+    for column in plans.values():
+        column.setflags(write=False)
+    return Candidates(plans, found.refused)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sorted:
+    """The plans of one question, leanest first, ties in the order of the plan's fields."""
+
+    plans: Mapping[str, np.ndarray]
+    need: np.ndarray
+    split: np.ndarray  # number of the split, plans that differ in placement alone share it
+
+    def __len__(self) -> int:
+        return len(self.need)
+
+
+def sort_by_need(
+    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Mapping[str, Any]]
+) -> list[Sorted]:
+    """Return the plans of several questions, each sorted by what it needs.
+
+    ``asked`` are the inputs of each question, all leaves numbers.
+    """
+    needs = _needs(estimator, recipe, asked, plans)
+    return [_sort(estimator, p, need) for p, need in zip(plans, needs, strict=True)]
+
+
+def _sort(estimator: Estimator, plans: Mapping[str, np.ndarray], need: np.ndarray) -> Sorted:
+    fields = [plans[field] for field in plans]
+    order = np.lexsort([*reversed(fields), need])
+    ordered = {field: column[order] for field, column in plans.items()}
+    kinds = [ordered[field] for field in ordered if field not in estimator.placement]
+    return Sorted(ordered, need[order], distinct_rows(kinds)[1])
+
+
+def _needs(
+    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Mapping[str, Any]]
+) -> list[np.ndarray]:
+    """Return what each plan needs: all questions in one list of points."""
+    counts = [len(next(iter(p.values()))) for p in plans]
+    if not estimator.need or sum(counts) == 0:
+        return [np.zeros(count) for count in counts]
+    inputs = asked[0]
+    for path, _, _ in list(leaves(inputs)):
+        values = np.array([float(get_at(a, path)) for a in asked])
+        if np.any(values != values[0]):
+            inputs = replace_at(inputs, path, np.repeat(values, counts))
+    columns = {f: np.concatenate([p[f] for p in plans]).astype(np.float64) for f in plans[0]}
+    assert estimator.plan is not None
+    inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
+    need = at_points(estimator, recipe, inputs, estimator.need)[estimator.need]
+    return np.split(need, np.cumsum(counts)[:-1])
+
+
+def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return (indices of the first of each distinct row, number of the distinct row of each row).
+
+    >>> first, number = distinct_rows([np.array([4, 2, 4]), np.array([1, 1, 1])])
+    >>> first.tolist(), number.tolist()
+    ([1, 0], [1, 0, 1])
+    """
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, index = np.unique(column, return_inverse=True)
+        # numbered anew after each column, so that products of counts stay small
+        number = np.unique(number * len(values) + index, return_inverse=True)[1]
+    return np.unique(number, return_index=True)[1], number
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prepared:
+    """The plans of several questions: listed, constrained and sorted by need."""
+
+    plans: list[Sorted]
+    refused: list[Mapping[str, int]]
+
+
+@functools.lru_cache(maxsize=64)
+def prepared(
+    estimator: Estimator, recipe: Any, where: tuple[Constraint, ...], asked: tuple[Numbers, ...]
+) -> Prepared:
+    """Return the plans of several questions, of which ``asked`` holds what listing and need read.
+
+    What they do not read is 1 there, so that machines that differ in rates alone share the answer.
+    """
+    questions = [numbers.inputs() for numbers in asked]
+    found = [listed(estimator, inputs, recipe, where) for inputs in questions]
+    plans = sort_by_need(estimator, recipe, questions, [f.plans for f in found])
+    return Prepared(plans, [f.refused for f in found])
+
+
+def read_paths(estimator: Estimator, recipe: Any, inputs: Any) -> frozenset[str]:
+    """Return the paths of the inputs that listing the plans or their need reads."""
+    found = depends(estimator, recipe, jax.tree.structure(inputs)).results
+    lists = (path for path, _, _ in leaves(inputs) if estimator.lists_anew(path))
+    return frozenset(lists) | found.get(estimator.need, frozenset())
+
+
+class Sizes(NamedTuple):
+    """The padded sizes of packed plans: calls of equal sizes share one compiled program."""
+
+    questions: int
+    plans: int
+    rows: tuple[int, ...]  # of each part
+
+    def __or__(self, other: "Sizes") -> "Sizes":
+        rows = tuple(map(max, zip(self.rows, other.rows, strict=True)))
+        return Sizes(max(self.questions, other.questions), max(self.plans, other.plans), rows)
+
+
+class Rows(NamedTuple):
+    """The distinct rows of the fields that a part reads, and which of them each plan has."""
+
+    first: np.ndarray
+    number: np.ndarray
+
+
+@functools.lru_cache(maxsize=64)
+def rows_of(estimator: Estimator, ready: Prepared) -> tuple[dict[str, Rows], Sizes]:
+    """Return the distinct rows of each part over several questions, and the sizes to pad to."""
+    together = _together(ready)
+    rows = {
+        name: Rows(*distinct_rows([together[f] for f in reads(part)]))
+        for name, part in estimator.parts.items()
+    }
+    longest = max(max(len(q) for q in ready.plans), 1)
+    counts = tuple(_padding(max(len(r.first), 1), 16) for r in rows.values())
+    return rows, Sizes(_padding(len(ready.plans), 1), _padding(longest, 256), counts)
+
+
+def _together(ready: Prepared) -> dict[str, np.ndarray]:
+    return {f: np.concatenate([q.plans[f] for q in ready.plans]) for f in ready.plans[0].plans}
+
+
+@functools.lru_cache(maxsize=2)
+def packed(estimator: Estimator, ready: Prepared, sizes: Sizes) -> tuple[Distinct, Plans]:
+    """Return the distinct rows of each part, and the plans of several questions, padded."""
+    count = np.array([len(q) for q in ready.plans])
+    together = _together(ready)
+
+    def square(values: np.ndarray, kind: Any) -> Any:
+        rows = np.ones((sizes.questions, sizes.plans), kind)
+        for row, column in zip(rows, np.split(values, np.cumsum(count)[:-1]), strict=False):
+            row[: len(column)] = column
+            row[len(column) :] = column[-1] if len(column) else 0
+        return rows
+
+    distinct: Distinct = {}
+    numbers = {}
+    found, _ = rows_of(estimator, ready)
+    for (name, (first, number)), size in zip(found.items(), sizes.rows, strict=True):
+        fields = reads(estimator.parts[name])
+        distinct[name] = {f: padded(together[f][first].astype(np.float64), size) for f in fields}
+        numbers[name] = square(number, np.uint32)
+    plans = Plans(
+        fields={f: square(column, np.uint32) for f, column in together.items()},
+        rows=numbers,
+        split=square(np.concatenate([q.split for q in ready.plans]), np.int32),
+        counts=np.pad(count, (0, sizes.questions - len(count))),
+    )
+    return everywhere(distinct), everywhere(plans)
+
+
+def _padding(size: int, least: int) -> int:
+    """Return the next power of two: few shapes, few compiles."""
+    return max(least, 1 << (size - 1).bit_length())

@@ -1,0 +1,244 @@
+"""The best plans of every point of a grid: questions grouped, machines cut into chunks, folded."""
+
+import dataclasses
+import functools
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof.engine.grid.axes import Axis, points, replace_all, spread
+from jaxroof.engine.grid.chunks import Place, Progress, chunk_shape, cut, places
+from jaxroof.engine.search import fold as folding
+from jaxroof.engine.search.candidates import (
+    Numbers,
+    Prepared,
+    Sizes,
+    Sorted,
+    packed,
+    prepared,
+    read_paths,
+    rows_of,
+)
+from jaxroof.engine.search.per_plan import fill
+from jaxroof.engine.search.problem import Kinds, Question, kinds
+from jaxroof.estimator import Estimator
+
+LANES = 1024  # machines and limits a device holds in one call
+CELLS = 1 << 23  # block minima, or plans looked at again, that a device holds in one call
+QUESTIONS = 64  # questions of one call, so that their padded plans stay small
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Found:
+    """The winners of a search over the whole grid."""
+
+    plans: dict[str, np.ndarray]  # [*axes, rank], -1 where fewer plans fit
+    objective: np.ndarray  # [*axes, rank]
+    legal: np.ndarray  # plans, [*axes]
+    feasible: np.ndarray  # plans that fit the limit, [*axes]
+    least_need: np.ndarray  # [*axes], NaN without a plan
+    refused: dict[str, int]  # plans or choices refused by each rule, over all questions
+    combinations: int  # of plans and points, weighed
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """Questions that share one call: the same parts, the same need."""
+
+    index: list[tuple[int, ...]]  # of each question, over the outer then the structural axes
+    inputs: Any
+    varied: dict[str, np.ndarray]
+    ready: Prepared
+
+
+def best_plans(question: Question, progress: Progress | None = None) -> Found:
+    """Return the best plans at every point of a search's grid."""
+    found = _nothing_yet(question)
+    if question.estimator.sizing is not None:
+        return dataclasses.replace(found, combinations=fill(question, found, progress))
+    kind, axes = kinds(question), question.axes
+    groups = list(_groups(question, kind))
+    first = {id(group.ready): place for place, group in reversed(list(enumerate(groups)))}
+    groups.sort(key=lambda group: first[id(group.ready)])  # those that share plans together
+    machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
+    # of all groups, so that they share one compiled program
+    sizes = functools.reduce(
+        operator.or_, (rows_of(question.estimator, g.ready)[1] for g in groups)
+    )
+    total = sum(len(s) for g in groups for s in g.ready.plans) * machines
+    done = 0
+    for group in groups:
+        for reason in group.ready.refused:
+            for name, count in reason.items():
+                found.refused[name] = found.refused.get(name, 0) + count
+        for chunk in _chunks(question, kind, group, sizes):
+            for q in range(len(group.index)):
+                _fill(kind, group, q, chunk, found)
+            done += sum(map(len, group.ready.plans)) * math.prod(
+                s.stop - s.start for s in chunk.place
+            )
+            if progress is not None:
+                progress(done, total)
+    return dataclasses.replace(found, combinations=total)
+
+
+def _nothing_yet(question: Question) -> Found:
+    shape = tuple(len(axis) for axis in question.axes)
+    ranked = (*shape, question.top)
+    return Found(
+        plans={f: np.full(ranked, -1, np.int64) for f in question.estimator.plan_fields},
+        objective=np.full(ranked, np.nan),
+        legal=np.zeros(shape, np.int64),
+        feasible=np.zeros(shape, np.int64),
+        least_need=np.full(shape, np.nan),
+        refused={},
+        combinations=0,
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chunk:
+    """The winners of a group's questions on a part of the grid."""
+
+    place: Place
+    position: np.ndarray  # [question, rank, *limits, *machine]
+    objective: np.ndarray
+    fits: np.ndarray  # [question, *limits, *machine]
+
+
+def _groups(question: Question, kind: Kinds) -> Iterator[Group]:
+    axes, estimator, recipe = question.axes, question.estimator, question.recipe
+    inner = list(points([axes[d] for d in kind.structural]))
+    known = read_paths(estimator, recipe, question.inputs)
+    for index, values in points([axes[d] for d in kind.outer]):
+        inputs = replace_all(question.inputs, values)
+        base = Numbers.of(inputs, known)
+        for start in range(0, len(inner), QUESTIONS):
+            some = inner[start : start + QUESTIONS]
+            numbers = tuple(base.at(v, known) for _, v in some)
+            yield Group(
+                index=[index + i for i, _ in some],
+                inputs=inputs,
+                varied={p: np.array([v[p] for _, v in some]) for p in some[0][1]},
+                ready=prepared(estimator, recipe, question.where, numbers),
+            )
+
+
+def _chunks(question: Question, kind: Kinds, group: Group, sizes: Sizes) -> Iterator[Chunk]:
+    """Fold a group's plans over one chunk of limits and machines after another."""
+    limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
+    axes, first = [*limits, *machine], len(limits)
+    distinct, plans = packed(question.estimator, group.ready, sizes)
+    lead, size = plans.split.shape
+    fold = _fold(question, kind, group, size)
+    cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)  # a lane's minima and looks
+    shape, shard = _chunk_shape(axes, first, min(LANES, CELLS // cells))
+    varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
+    varied = folding.everywhere(varied)
+    waiting: list[tuple[Place, np.ndarray, Any]] = []
+    for place in places(axes, shape):
+        here = cut(axes, place, shape)
+        lanes = spread(group.inputs, here[first:])
+        fits = _fits(question.estimator, group, here)
+        # plans beyond the largest limit of the call cannot win: they are not folded
+        reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))
+        rows = np.zeros((lead, *fits.shape[1:]), np.int64)
+        rows[: len(fits)] = fits
+        found = folding.best(
+            fold,
+            shard,
+            lanes,
+            varied,
+            distinct,
+            plans._replace(counts=reach),
+            rows.reshape(lead, -1, *shape[first:]),
+        )
+        waiting.append((place, fits, found))
+        if len(waiting) > 1:  # the devices work on one chunk while the last is read
+            yield _read(question, shape, *waiting.pop(0))
+    for held in waiting:
+        yield _read(question, shape, *held)
+
+
+def _read(
+    question: Question, shape: list[int], place: Place, fits: np.ndarray, found: Any
+) -> Chunk:
+    """Return what a call found, without padding."""
+    used = tuple(slice(0, s.stop - s.start) for s in place)
+    inside = (slice(0, len(fits)), slice(None), *used)
+    position, objective = (np.asarray(a).reshape(-1, question.top, *shape)[inside] for a in found)
+    return Chunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+
+
+def _chunk_shape(axes: Sequence[Axis], first: int, lanes: int) -> tuple[list[int], int]:
+    """Return a chunk's shape and which of its machine dimensions the devices divide."""
+    devices = folding.mesh().size
+    sizes = [len(axis) for axis in axes]
+    most = chunk_shape(sizes, max(1, lanes) * devices)
+    # as even as can be: the last chunk is as long as the others
+    shape = [-(-size // -(-size // part)) for size, part in zip(sizes, most, strict=True)]
+    if first == len(axes):
+        return shape, 0
+    shard = int(np.argmax(shape[first:]))
+    shape[first + shard] = -(-shape[first + shard] // devices) * devices  # equal shares
+    return shape, shard
+
+
+def _fold(question: Question, kind: Kinds, group: Group, size: int) -> folding.Fold:
+    block = 16 if size <= 1 << 16 else 64
+    per_split = not question.placements and question.top > 1
+    largest = max(_largest_split(plans) for plans in group.ready.plans)
+    # the plans of one split stand together, but may run over several blocks
+    straddle = 1 + -(-(largest - 1) // block) if per_split else 1
+    return folding.Fold(
+        estimator=question.estimator,
+        recipe=question.recipe,
+        objective=question.objective,
+        sign=question.sign,
+        top=question.top,
+        per_split=per_split,
+        looks=min(question.top * straddle, -(-size // block)),
+        block=block,
+        rank=len(kind.machine),
+    )
+
+
+def _largest_split(plans: Sorted) -> int:
+    return int(np.bincount(plans.split).max()) if len(plans) else 1
+
+
+def _fits(estimator: Estimator, group: Group, axes: Sequence[Axis]) -> np.ndarray:
+    """Return how many plans of each question fit, [question, *axes]."""
+    plans = group.ready.plans
+    fits = np.empty((len(plans), *(len(axis) for axis in axes)), np.int64)
+    if estimator.limit is None:
+        fits.T[...] = [len(some) for some in plans]
+        return fits
+    questions = [Axis("question", group.varied)] if group.varied else []
+    limit = np.asarray(estimator.limit(spread(group.inputs, [*questions, *axes])))
+    for q, (some, most) in enumerate(zip(plans, np.broadcast_to(limit, fits.shape), strict=True)):
+        fits[q] = np.searchsorted(some.need, most, side="right")
+    return fits
+
+
+def _fill(kind: Kinds, group: Group, q: int, chunk: Chunk, found: Found) -> None:
+    """Write one question's chunk into the arrays of the whole grid."""
+    order = kind.limits + kind.machine  # of the chunk's dimensions
+    place = dict(zip(kind.outer + kind.structural, group.index[q], strict=True))
+    steps: dict[int, Any] = {**place, **dict(zip(order, chunk.place, strict=True))}
+    at = tuple(steps[d] for d in sorted(steps))
+    turn = [int(i) for i in np.argsort(order)] if order else []
+    position = np.moveaxis(chunk.position[q], 0, -1).transpose(*turn, len(order))
+    objective = np.moveaxis(chunk.objective[q], 0, -1).transpose(*turn, len(order))
+    plans, held = group.ready.plans[q], position >= 0
+    found.legal[at] = len(plans)
+    if not len(plans):
+        return
+    for field, column in plans.plans.items():
+        found.plans[field][at] = np.where(held, column[position], -1)
+    found.objective[at] = np.where(held, objective, np.nan)
+    found.feasible[at] = chunk.fits[q].transpose(turn)
+    found.least_need[at] = plans.need[0]

@@ -1,0 +1,265 @@
+"""The hot path: the best plans of every machine, plans folded one by one, machines in the lanes.
+
+Plans come sorted by what they need, so that the plans that fit a limit are a prefix. The
+fold keeps the minimum of each block of plans and nothing else; the winners are found by a second
+look (look.py) inside the blocks that can hold them.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from jaxroof.engine.search.second_pass import FAR, Look, Objective, winners
+from jaxroof.estimator import Estimator
+from jaxroof.records import replace_at
+
+SHORT = 16  # lanes of a dimension under which it is not worth a loop of its own
+UNROLL = 4  # plans a fused loop body; more make longer programs, 16 split the fusion
+COPIED = PartitionSpec()  # whole on every device
+
+Array = Any  # of numpy or of JAX: what the host packs, the devices hold
+
+
+class Plans(NamedTuple):
+    """The plans of several questions, each sorted by need, padded to one shape [question, plan]."""
+
+    fields: dict[str, Array]  # plan fields, whole numbers
+    rows: dict[str, Array]  # part -> the plan's row of its table
+    split: Array  # number of the plan's split
+    counts: Array  # plans, without padding [question]
+
+
+Distinct = dict[str, dict[str, Array]]  # part -> plan field -> distinct rows [row]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fold:
+    """What a compiled fold depends on besides shapes."""
+
+    estimator: Estimator
+    recipe: Any
+    objective: str
+    sign: float  # +1 where less is better, -1 where more is
+    top: int
+    per_split: bool  # the best plan of each split only
+    looks: int  # full blocks that can hold the winners
+    block: int
+    rank: int  # dimensions of the machine grid
+
+
+@functools.cache
+def mesh() -> Mesh:
+    """Return all devices that this process has, in a row."""
+    return Mesh(np.array(jax.devices()), ("machines",))
+
+
+def everywhere(tree: Any) -> Any:
+    """Return arrays placed whole on every device."""
+    return jax.device_put(tree, NamedSharding(mesh(), PartitionSpec()))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def best(
+    fold: Fold,
+    shard: int,
+    inputs: Any,
+    varied: dict[str, jax.Array],
+    distinct: Distinct,
+    plans: Plans,
+    fits: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Return the sorted positions and objectives of the best plans of every question and machine.
+
+    ``inputs`` carries machine axes as dimensions; ``varied`` the values [question] at paths that
+    differ by question and that no part reads; ``fits`` how many plans fit, [question, limit,
+    *machine dims]. ``shard`` is the machine dimension that devices divide. Returns two arrays
+    [question, top, limit, *machine dims]; position -1 where fewer plans fit.
+    """
+    (name,) = mesh().axis_names
+
+    def spec(leaf: jax.Array) -> PartitionSpec:
+        divided = leaf.ndim == fold.rank and leaf.ndim > 0 and leaf.shape[shard] > 1
+        return PartitionSpec(*(name if divided and d == shard else None for d in range(leaf.ndim)))
+
+    def copied(tree: Any) -> Any:
+        return jax.tree.map(lambda _: PartitionSpec(), tree)
+
+    dims = [name if d == shard else None for d in range(fold.rank)]
+    out = PartitionSpec(None, None, None, *dims)
+    divide = jax.shard_map(
+        functools.partial(_questions, fold),
+        mesh=mesh(),
+        in_specs=(
+            jax.tree.map(spec, inputs),
+            *(copied(tree) for tree in (varied, distinct, plans)),
+            PartitionSpec(None, None, *dims),
+        ),
+        out_specs=(out, out),
+        check_vma=False,
+    )
+    return divide(inputs, varied, distinct, plans, fits)
+
+
+def _questions(
+    fold: Fold,
+    inputs: Any,
+    varied: dict[str, jax.Array],
+    distinct: Distinct,
+    plans: Plans,
+    fits: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Evaluate the parts once, then fold the plans of one question after another."""
+    dims = fits.shape[2:]
+    bare = dataclasses.replace(inputs, plan=None)
+    tables = _tables(fold, dims, bare, distinct)
+    lanes = jax.tree.map(lambda leaf: _lanes(leaf, dims, lead=0), bare)
+
+    def question(one: tuple[dict[str, jax.Array], Plans, jax.Array]) -> tuple[Any, Any]:
+        values, table, fit = one
+        asked = lanes
+        for path, value in values.items():
+            asked = replace_at(asked, path, value)
+        position, objective = _question(fold, dims, asked, tables, table, fit.reshape(len(fit), -1))
+        shape = (fold.top, len(fit), *dims)
+        return position.reshape(shape), objective.reshape(shape)
+
+    return lax.map(question, (varied, plans, fits))
+
+
+def _tables(fold: Fold, dims: tuple[int, ...], bare: Any, distinct: Distinct) -> dict[str, Any]:
+    """Return every part on its distinct rows: [row, lane], or [row] where no machine touches."""
+    across = jax.tree.map(lambda leaf: leaf[None] if jnp.ndim(leaf) else leaf, bare)
+
+    def table(name: str, part: Any) -> Any:
+        fields = {f: c.reshape(-1, *(1,) * fold.rank) for f, c in distinct[name].items()}
+        leaves = part(across, fold.recipe, **fields)
+        return jax.tree.map(lambda leaf: _lanes(leaf, dims, lead=1), leaves)
+
+    return {name: table(name, part) for name, part in fold.estimator.parts.items()}
+
+
+def _question(
+    fold: Fold,
+    dims: tuple[int, ...],
+    inputs: Any,
+    tables: dict[str, Any],
+    plans: Plans,
+    fits: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Return the best plans of one question, [top, limit, lane]."""
+    width = fits.shape[-1]
+    dims = dims if dims and dims[-1] >= SHORT else (width,)
+    objective = _objective(fold, dims, inputs, tables, plans)
+    minima = _block_minima(fold, objective, plans.counts, len(plans.split), dims)
+    split = plans.split if fold.per_split and fold.top > 1 else None
+    look = Look(fold.top, fold.looks, fold.block)
+    return winners(look, lambda index: objective(index).reshape(width), minima, split, fits)
+
+
+def _objective(
+    fold: Fold, dims: tuple[int, ...], inputs: Any, tables: dict[str, Any], plans: Plans
+) -> Objective:
+    """Return the function from a plan's position to its objective in every lane."""
+    estimator, plan_type = fold.estimator, fold.estimator.plan
+    assert plan_type is not None
+
+    def objective(index: jax.Array) -> jax.Array:
+        plan = {f: _row(c, index).astype(jnp.float64) for f, c in plans.fields.items()}
+        rows = {
+            name: jax.tree.map(functools.partial(_row, index=_row(plans.rows[name], index)), table)
+            for name, table in tables.items()
+        }
+        asked = dataclasses.replace(inputs, plan=plan_type(**plan))
+        report = estimator.step(asked, fold.recipe, **rows)
+        return jnp.broadcast_to(fold.sign * getattr(report, fold.objective), dims)
+
+    return objective
+
+
+def divided(columns: dict[str, np.ndarray]) -> dict[str, jax.Array]:
+    """Return columns over lanes, lengthened by their last value so that devices divide them."""
+    (name,) = mesh().axis_names
+    room = {path: (0, -len(column) % mesh().size) for path, column in columns.items()}
+    whole = {path: np.pad(column, room[path], mode="edge") for path, column in columns.items()}
+    return jax.device_put(whole, NamedSharding(mesh(), PartitionSpec(name)))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def tables(fold: Fold, inputs: Any, distinct: Distinct) -> dict[str, Any]:
+    """Return every part on its distinct rows, for inputs of one dimension of lanes."""
+    (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
+    return _tables(fold, dims, inputs, distinct)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def objectives(
+    fold: Fold, inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array
+) -> jax.Array:
+    """Return the objectives of one question's plans at some positions, [position, lane]."""
+    (name,) = mesh().axis_names
+
+    def part(inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array) -> jax.Array:
+        (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
+        one = jax.tree.map(lambda leaf: leaf[0], plans)
+        return lax.map(_objective(fold, dims, inputs, tables, one), positions)
+
+    last = {0: COPIED, 1: PartitionSpec(name)}
+    lanes = jax.tree.map(lambda leaf: last[jnp.ndim(leaf)], inputs)
+    wide = jax.tree.map(lambda leaf: PartitionSpec(None, name) if leaf.ndim > 1 else COPIED, tables)
+    divide = jax.shard_map(
+        part,
+        mesh=mesh(),
+        in_specs=(lanes, wide, COPIED, COPIED),
+        out_specs=PartitionSpec(None, name),
+        check_vma=False,
+    )
+    found: jax.Array = divide(inputs, tables, plans, positions)
+    return found
+
+
+def _row(column: jax.Array, index: jax.Array) -> jax.Array:
+    """Return one row; without the check for negative indices, so that the loop stays vectorised."""
+    return lax.dynamic_index_in_dim(column, index, keepdims=False, allow_negative_indices=False)
+
+
+def _lanes(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
+    """Return a leaf with its machine dimensions, each of size 1 where it does not touch.
+
+    Without them where none does; as one dimension where the last is too short for vectors.
+    """
+    leaf = jnp.asarray(leaf)
+    head, machine = leaf.shape[:lead], leaf.shape[lead:]
+    if all(size == 1 for size in machine):
+        return leaf.reshape(head)
+    if dims[-1] < SHORT:
+        return jnp.broadcast_to(leaf, head + dims).reshape(*head, -1)
+    return leaf
+
+
+def _block_minima(
+    fold: Fold, objective: Any, count: jax.Array, size: int, dims: tuple[int, ...]
+) -> jax.Array:
+    """Return the least objective of each block of plans, [block, lane]."""
+    blocks = -(-size // fold.block)
+
+    def one_block(block: jax.Array, minima: jax.Array) -> jax.Array:
+        def one_plan(least: jax.Array, offset: jax.Array) -> tuple[jax.Array, None]:
+            index = block * fold.block + offset
+            value = objective(index)
+            return jnp.where(value < least, value, least), None
+
+        start = jnp.full(dims, FAR)
+        offsets = jnp.arange(fold.block)
+        least, _ = lax.scan(one_plan, start, offsets, unroll=min(UNROLL, fold.block))
+        return lax.dynamic_update_index_in_dim(minima, least.reshape(-1), block, 0)
+
+    start = jnp.full((blocks, math.prod(dims)), FAR)
+    used = (count + fold.block - 1) // fold.block
+    return lax.fori_loop(0, used, one_block, start)

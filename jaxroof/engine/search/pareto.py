@@ -1,0 +1,132 @@
+"""The staircase of an objective against what it needs: the plans where more of the need buys more."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.grid.axes import Asked, Axis, points, replace_all
+from jaxroof.engine.grid.dataset import dataset, provenance
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.problem import Question, ask_each
+from jaxroof.engine.search.search import survey
+from jaxroof.errors import InputError
+from jaxroof.estimator import TIE, Estimator
+
+
+def pareto(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    axes: Asked | None = None,
+    where: str | Iterable[str | Constraint] = (),
+    objective: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return the plans where more of the need buys more, leanest first: a stair each.
+
+    A stair is a legal plan, whether or not the machine holds it, such that no other plan needs at
+    most as much and does as well: what a search answers at every capacity. Ties within 1e-12 go to
+    the leaner plan, then to the smaller tuple, as there.
+
+    Arguments: as in ``search``; ``axes`` give one staircase a point (such as gpus, system, split).
+    Returns: a Dataset over ``step_number``, the staircases of all points one after another, with a
+    coordinate for each axis, of plan fields and results, whether the machine holds the plan
+    (``fits``), its limit and how many legal plans were weighed.
+    Raises: InputError for anything that is not a grid of an estimator whose plans need something.
+    """
+    every, asked = ask_each(
+        estimator,
+        inputs,
+        recipe,
+        axes=axes,
+        where=where,
+        objective=objective,
+        settings={**(settings or {}), **more},
+    )
+    if not estimator.need:
+        raise InputError(f"{estimator.name or 'estimator'}: its plans need nothing; use search")
+    labels = dataset({}, every, asked[0].inputs, {}, {}).coords
+    pieces = [
+        _staircase(asked[0], values, {axis.name: i for axis, i in zip(every, index, strict=True)})
+        for index, values in points(every)
+    ]
+    joined = xr.concat([stairs for stairs, _ in pieces], "step_number", combine_attrs="override")
+    where_each = {
+        axis.name: np.concatenate(
+            [np.full(s.sizes["step_number"], at[axis.name]) for s, at in pieces]
+        )
+        for axis in every
+    }
+    for name, values in labels.items():
+        (dim,) = values.dims
+        found = xr.Variable("step_number", values.values[where_each[str(dim)]], values.attrs)
+        joined = joined.assign_coords({name: found})
+    joined.attrs = _about(asked[0], every)
+    return joined
+
+
+def _about(question: Question, axes: tuple[Axis, ...]) -> dict[str, str]:
+    return provenance(
+        question.estimator,
+        question.inputs,
+        question.recipe,
+        axes,
+        objective=question.objective,
+        need=question.estimator.need,
+        where=[str(c) for c in question.where],
+    )
+
+
+def _staircase(
+    question: Question, values: Mapping[str, Any], at: dict[str, int]
+) -> tuple[xr.Dataset, dict[str, int]]:
+    """Return the stairs at one point of the axes, and the point."""
+    estimator, choices = question.estimator, vars(question.recipe) if question.recipe else {}
+    chosen = {path: value for path, value in values.items() if path in choices}
+    recipe = dataclasses.replace(question.recipe, **chosen) if chosen else question.recipe
+    moved = {path: value for path, value in values.items() if path not in chosen}
+    inputs = replace_all(question.inputs, moved)
+    data = survey(estimator, inputs, recipe, where=question.where)
+    need, value = data[estimator.need].values, question.sign * data[question.objective].values
+    stairs = data.isel(plan=stairs_of(need, value)).rename(plan="step_number")
+    kept = [n for n in stairs.data_vars if stairs[n].dtype != bool]
+    found = stairs[kept]
+    held = stairs.get("feasible", xr.ones_like(stairs[estimator.need], bool))
+    about = {"units": "1", "long_name": "Whether the machine holds the plan"}
+    found["fits"] = held.astype(bool).assign_attrs(about)
+    if estimator.limit is not None:
+        limit = float(np.asarray(estimator.limit(inputs)))
+        about = {**stairs[estimator.need].attrs, "long_name": "What a plan may need on the machine"}
+        found[f"{estimator.need}_limit"] = (
+            "step_number",
+            np.full(found.sizes["step_number"], limit),
+            about,
+        )
+    about = {"units": "1", "long_name": "Plans that every rule of the split allows"}
+    legal = np.full(found.sizes["step_number"], data.sizes["plan"])
+    found["plans_legal"] = ("step_number", legal, about)
+    return found, at
+
+
+def stairs_of(need: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Return the positions of the points that win at some limit of the need, leanest first.
+
+    Less of either is better. Values within 1e-12 of the least are tied: the leanest of them wins,
+    then the first.
+
+    >>> stairs_of(np.array([3.0, 1.0, 2.0, 2.0]), np.array([5.0, 9.0, 9.0, 7.0]))
+    array([1, 3, 0])
+    """
+    order = np.lexsort((np.arange(len(need)), need))
+    if not len(order):
+        return order
+    least = np.minimum.accumulate(value[order])
+    last = np.append(np.diff(need[order]) > 0, True)  # of those that need the same
+    bound = least[last] + TIE * np.abs(least[last])
+    first = np.searchsorted(-least, -bound, side="left")  # where the least comes within a tie
+    return order[np.unique(first)]

@@ -1,0 +1,217 @@
+"""A search, checked, and what kind of dimension each of its axes is."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+
+from jaxroof.engine.grid.axes import (
+    Asked,
+    Axis,
+    apart,
+    begun,
+    check_paths,
+    paths_of,
+    read_axes,
+)
+from jaxroof.engine.grid.dependencies import depends
+from jaxroof.engine.grid.evaluate import results
+from jaxroof.engine.grid.programs import programs
+from jaxroof.engine.search.constraints import Constraint, constraints
+from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.estimator import Estimator, reads
+from jaxroof.missing import check_listed, naming_all
+from jaxroof.records import answering, checked, is_quantity
+
+MOST_PLANS = 1_000_000  # that one search lists, best first
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Question:
+    """A checked search."""
+
+    estimator: Estimator
+    inputs: Any
+    recipe: Any
+    axes: tuple[Axis, ...]
+    where: tuple[Constraint, ...]
+    objective: str
+    sign: float
+    top: int
+    placements: bool
+    report: Any  # the shapes of one plan's results
+
+
+@dataclasses.dataclass(frozen=True)
+class Kinds:
+    """Which dimensions of a grid are which, told by the shapes of what they touch."""
+
+    outer: tuple[int, ...]  # structural, and a part or the need depends on it: a call each
+    structural: tuple[int, ...]  # lists plans anew
+    machine: tuple[int, ...]  # moves the objective: lanes
+    limits: tuple[int, ...]  # moves the limit alone: thresholds
+
+
+def ask(estimator: Estimator, inputs: Any, recipe: Any = None, **options: Any) -> Question:
+    """Return a checked search, ready for ``best_plans``; arguments as in ``search``.
+
+    Raises: InputError for axes over choices of the recipe, which are a search each, and for
+    whatever else is not a search.
+    """
+    axes, asked = ask_each(estimator, inputs, recipe, **options)
+    for axis in axes:
+        if axis.choices:
+            raise refusal(axis.name, "a choice, not a number; one search a choice: use search")
+    return asked[0]
+
+
+def ask_each(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    axes: Asked | None = None,
+    where: str | Iterable[str | Constraint] = (),
+    objective: str | None = None,
+    top: int = 1,
+    placements: bool = False,
+    settings: Mapping[str, Any] | None = None,
+) -> tuple[tuple[Axis, ...], list[Question]]:
+    """Return the axes of a search, and a checked search for each choice of the recipe on them."""
+    inputs, recipe, given = estimator.resolve(inputs, recipe, settings or {}, paths_of(axes))
+    check_searchable(estimator)
+    inputs = dataclasses.replace(checked(inputs), plan=None)
+    if top < 1:
+        raise InputError(f"top: expected a whole number of at least 1, given {top}")
+    if top > MOST_PLANS:
+        raise refusal("top", f"expected at most {MOST_PLANS:,} plans, given more")
+    check_paths(inputs, axes, recipe)
+    for path in sorted(paths_of(axes)):
+        if path.partition(".")[0] == "plan":
+            raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
+    read = read_axes(inputs, axes, recipe, estimator.names, given)
+    inputs = begun(inputs, read)
+    with naming_all(estimator, inputs, recipe, searched=True):
+        check_listed(estimator, inputs)
+        if estimator.limit is not None:
+            estimator.limit(answering(inputs))
+        report = searchable_report(estimator, inputs, recipe)
+    name, sign = _objective(estimator, report, objective)
+    fields = {*results(report), *estimator.plan_fields}
+    read = apart(read, {*fields, *COUNTS, *_needs(estimator)})
+    questions = [
+        Question(
+            estimator=estimator,
+            inputs=inputs,
+            recipe=program.recipe,
+            axes=program.axes,
+            where=constraints_of(estimator, where),
+            objective=name,
+            sign=sign,
+            top=top,
+            placements=placements,
+            report=report,
+        )
+        for program in programs(read, recipe)
+    ]
+    return tuple(read), questions
+
+
+def check_searchable(estimator: Estimator) -> None:
+    """Check that an estimator has plans, and that its own fields speak of them.
+
+    Raises: InputError that names the first field of the estimator that does not.
+    """
+    who = estimator.name or "estimator"
+    if estimator.plan is None or estimator.candidates is None:
+        raise InputError(f"{who}: has no plans to search; use tabulate")
+    if "plan" not in {field.name for field in dataclasses.fields(estimator.inputs)}:
+        kind = f"{estimator.inputs.__name__} has no field 'plan'"
+        raise refusal(who, f"{kind}; expected plan: {estimator.plan.__name__} | None = None")
+    read = {f"part {name}": reads(part) for name, part in estimator.parts.items()}
+    for where, fields in {"placement": estimator.placement, **read}.items():
+        for field in fields:
+            if field not in estimator.plan_fields:
+                raise unknown(f"{who}: {where}", field, "plan field", estimator.plan_fields)
+
+
+def searchable_report(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
+    """Return the shapes of one plan's results.
+
+    Raises: InputError where they lack what the plans need.
+    """
+    who = estimator.name or "estimator"
+    report = depends(estimator, recipe, jax.tree.structure(inputs)).report
+    if estimator.need and estimator.need not in results(report):
+        raise unknown(f"{who}: need", estimator.need, "result", results(report))
+    return report
+
+
+def constraints_of(
+    estimator: Estimator, where: str | Iterable[str | Constraint]
+) -> tuple[Constraint, ...]:
+    """Return the constraints on an estimator's plan, read where they are texts."""
+    texts = [where] if isinstance(where, str) else list(where)
+    fields = estimator.plan_fields
+    read: list[Constraint] = []
+    for text in texts:
+        read += (
+            [text]
+            if isinstance(text, Constraint)
+            else constraints(text, fields, estimator.short_names)
+        )
+    return tuple(read)
+
+
+NO_LEGAL_PLAN = "no_legal_plan"
+
+
+def fit_flags(estimator: Estimator) -> tuple[str, str]:
+    """Return the first flags of ``reason``: a plan fits, or it needs too much (of what)."""
+    return "fits", estimator.need or "limit"
+
+
+COUNTS = ("plans_legal", "plans_feasible", "reason")  # of a search, beside its winners
+
+
+def _needs(estimator: Estimator) -> tuple[str, ...]:
+    return (f"{estimator.need}_least", f"{estimator.need}_missing") if estimator.need else ()
+
+
+def _objective(estimator: Estimator, report: Any, objective: str | None) -> tuple[str, float]:
+    name = objective or estimator.objective
+    if not dataclasses.is_dataclass(report):
+        what = f"its step returns a {type(report).__name__}; expected a record (jaxroof.record)"
+        raise refusal(estimator.name or "estimator", what)
+    fields = {f.name: f for f in dataclasses.fields(report) if is_quantity(f)}
+    numbers = [f for f in fields if getattr(report, f).dtype != bool]
+    if not name:
+        raise refusal("objective", f"none given; expected a result: {', '.join(numbers)}")
+    if name not in numbers:
+        raise unknown("objective", name, "result", numbers)
+    return name, -1.0 if fields[name].metadata["better"] == "higher" else 1.0
+
+
+def kinds(question: Question) -> Kinds:
+    """Return which axes are structural, which are machines and which only move the limit.
+
+    No list of fields says so: an axis that a part, the need or the objective depends on shows in
+    the shape of that result.
+    """
+    estimator, axes = question.estimator, question.axes
+    found = depends(estimator, question.recipe, jax.tree.structure(question.inputs))
+    needed = found.results.get(estimator.need, frozenset())
+    moving = {d: set(axis.columns) for d, axis in enumerate(axes)}
+    lists = {d for d, paths in moving.items() if any(map(estimator.lists_anew, paths))}
+    part = {d for d, paths in moving.items() if paths & found.parts}
+    need = {d for d, paths in moving.items() if paths & needed}
+    aim = {d for d, paths in moving.items() if paths & found.results[question.objective]}
+    outer = (lists & part) | need
+    machine = (set(moving) - lists - outer) & aim
+    return Kinds(
+        outer=tuple(sorted(outer)),
+        structural=tuple(sorted(lists - outer)),
+        machine=tuple(sorted(machine, key=lambda d: (len(axes[d]), d))),  # the longest last
+        limits=tuple(sorted(set(moving) - lists - outer - machine)),
+    )

@@ -1,0 +1,43 @@
+"""The order of surveyed plans: by objective, ties to the leaner plan, then to the smaller one."""
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.search.candidates import distinct_rows
+from jaxroof.estimator import TIE, Estimator
+
+
+def ranked(
+    estimator: Estimator, data: xr.Dataset, objective: str, sign: float, mask: np.ndarray
+) -> np.ndarray:
+    """Return the positions of the plans of a survey that the mask allows, best first."""
+    value = sign * data[objective].values
+    need = data[estimator.need].values if estimator.need else np.zeros(len(value))
+    return in_order(value, need, mask)
+
+
+def in_order(value: np.ndarray, need: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the positions that the mask allows, least value first, ties to the leaner."""
+    allowed = np.flatnonzero(mask)
+    order = allowed[np.lexsort((allowed, need[allowed], value[allowed]))]
+    start = 0
+    for stop in range(1, len(order) + 1):
+        least = value[order[start]]
+        if stop < len(order) and value[order[stop]] <= least + TIE * abs(least):
+            continue
+        if stop - start > 1:  # a run of ties
+            run = order[start:stop]
+            order[start:stop] = run[np.lexsort((run, need[run]))]
+        start = stop
+    return order
+
+
+def first_of_each(estimator: Estimator, data: xr.Dataset, order: np.ndarray) -> np.ndarray:
+    """Return the positions that come first for each split: its best placement."""
+    assert estimator.plan is not None
+    fields = [f for f in data.data_vars if f in estimator.plan.__dataclass_fields__]
+    kinds = [data[f].values[order] for f in fields if f not in estimator.placement]
+    if not len(order):
+        return order
+    first, _ = distinct_rows(kinds)
+    return order[np.sort(first)]

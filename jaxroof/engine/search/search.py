@@ -1,0 +1,228 @@
+"""Search: the best plans of every machine of a grid, and every plan of one machine."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.grid.axes import Asked, Axis, spread
+from jaxroof.engine.grid.chunks import Progress, share
+from jaxroof.engine.grid.dataset import dataset, described, provenance, stacked
+from jaxroof.engine.grid.evaluate import ahead, at_points, in_a_row
+from jaxroof.engine.search.candidates import listed
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.driver import Found, best_plans
+from jaxroof.engine.search.problem import (
+    NO_LEGAL_PLAN,
+    Question,
+    ask_each,
+    check_searchable,
+    constraints_of,
+    fit_flags,
+    searchable_report,
+)
+from jaxroof.estimator import Estimator
+from jaxroof.missing import check_listed, naming_all
+from jaxroof.records import checked
+
+FEASIBLE = {"feasible": {"unit": "1", "doc": "The plan fits the limit"}}  # where no result says it
+
+
+def search(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    axes: Asked | None = None,
+    where: str | Iterable[str | Constraint] = (),
+    objective: str | None = None,
+    top: int = 1,
+    placements: bool = False,
+    progress: Progress | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return the best plans at every point of a grid of machines.
+
+    Arguments: ``axes`` maps dotted paths to values, paths of records to names, fields of the recipe
+    to choices (or a name to several paths that move together); ``where`` constrains plan fields
+    (``"tensor<=8,pipeline=4"``); ``objective`` names a result, improved in its own direction;
+    ``top`` keeps the best k splits, each with its best placement, or the best k plans with
+    ``placements``; ``progress`` is told (done, all) combinations; ``settings`` and
+    ``more`` are fields of the inputs or of the recipe.
+    Ties within 1e-12 go to the leaner plan, then to the smaller tuple: an objective that no
+    placement moves does not choose the faster one.
+    Returns: a Dataset over the axes (and ``rank`` where top > 1) of the winners' plan fields and
+    results, ``plans_legal``, ``plans_feasible``, the least need and what of it is missing. Where
+    nothing fits ``feasible`` is false, ``reason`` says why, floats are NaN and whole numbers -1.
+    Raises: InputError for anything that is not a grid of this estimator.
+    """
+    every, asked = ask_each(
+        estimator,
+        inputs,
+        recipe,
+        axes=axes,
+        where=where,
+        objective=objective,
+        top=top,
+        placements=placements,
+        settings={**(settings or {}), **more},
+    )
+    return search_dataset(every, best_of_each(asked, progress))
+
+
+def best_of_each(
+    asked: Sequence[Question], progress: Progress | None = None
+) -> list[tuple[Question, Found]]:
+    """Return the best plans of several searches, each beside its question."""
+    found = []
+    for number, question in enumerate(asked):
+        # the winners are evaluated whole afterwards
+        with ahead(question.estimator, question.recipe, question.inputs):
+            best = best_plans(question, share(progress, number, len(asked)))
+        found.append((question, best))
+    return found
+
+
+def search_dataset(axes: Sequence[Axis], found: Sequence[tuple[Question, Found]]) -> xr.Dataset:
+    """Return the winners of a search for each choice of the recipe, with all their results."""
+    question = found[0][0]
+    estimator = question.estimator
+    columns = stacked(axes, [_columns(*one) for one in found])
+    meanings = {
+        **FEASIBLE,
+        **described(estimator.plan, question.report),
+        "plans_legal": {"unit": "1", "doc": "Plans that every rule of the split allows"},
+        "plans_feasible": {"unit": "1", "doc": "Legal plans that fit the limit"},
+        "reason": {
+            "unit": "1",
+            "doc": "Why no plan is there",
+            "flags": (*fit_flags(estimator), NO_LEGAL_PLAN),
+        },
+    }
+    if estimator.need:
+        need = dict(meanings[estimator.need])
+        least, missing = f"{estimator.need}_least", f"{estimator.need}_missing"
+        meanings[least] = {**need, "doc": "Least that any legal plan needs"}
+        meanings[missing] = {**need, "doc": "What the leanest plan needs beyond the limit"}
+    refused: dict[str, int] = {}
+    for _, one in found:
+        for name, count in one.refused.items():
+            refused[name] = refused.get(name, 0) + count
+    attrs = provenance(
+        estimator,
+        question.inputs,
+        question.recipe,
+        axes,
+        objective=question.objective,
+        top=str(question.top),
+        placements=str(question.placements).lower(),
+        where=[str(c) for c in question.where],
+        refused=refused,
+        combinations=str(sum(one.combinations for _, one in found)),
+    )
+    result = dataset(columns, axes, question.inputs, meanings, attrs)
+    if question.top == 1:
+        return result.isel(rank=0, drop=True)
+    rank = xr.Variable("rank", np.arange(1, question.top + 1), {"long_name": "Place, best first"})
+    return result.assign_coords(rank=rank)
+
+
+def _columns(question: Question, found: Found) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Return the winners and the counts of one search, a column of the grid each."""
+    estimator = question.estimator
+    dims = tuple(axis.name for axis in question.axes)
+    ranked = (*dims, "rank")
+    columns: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+        field: (ranked, values) for field, values in found.plans.items()
+    }
+    held = next(iter(found.plans.values())) >= 0
+    verdicts = {}
+    for name, values in winners(question, found).items():
+        if values.dtype == bool:
+            verdicts[name] = values & held
+        else:
+            columns[name] = (ranked, np.where(held, values, np.nan))
+    columns["feasible"] = (ranked, verdicts.get("feasible", held))
+    columns["plans_legal"] = (dims, found.legal)
+    columns["plans_feasible"] = (dims, found.feasible)
+    if estimator.need:
+        columns[f"{estimator.need}_least"] = (dims, found.least_need)
+    if estimator.need and estimator.limit is not None:
+        limit = np.asarray(estimator.limit(spread(question.inputs, question.axes)))
+        missing = np.where(found.feasible > 0, 0.0, found.least_need - limit)
+        columns[f"{estimator.need}_missing"] = (dims, missing)
+    reason = np.where(found.feasible > 0, 0, np.where(found.legal > 0, 1, 2))
+    columns["reason"] = (dims, reason.astype(np.int8))
+    return columns
+
+
+def winners(question: Question, found: Found) -> dict[str, np.ndarray]:
+    """Return every result of the winning plans, exactly re-evaluated, [*axes, rank]."""
+    shape = next(iter(found.plans.values())).shape
+    found_at = at_points(question.estimator, question.recipe, winning(question, found))
+    return {name: values.reshape(shape) for name, values in found_at.items()}
+
+
+def winning(question: Question, found: Found) -> Any:
+    """Return the inputs with the winning plan of every point and rank, a column each."""
+    shape = next(iter(found.plans.values())).shape
+    wide = in_a_row(spread(question.inputs, question.axes, extra=1), shape)
+    plans = {f: np.maximum(v, 1).astype(np.float64).reshape(-1) for f, v in found.plans.items()}
+    return dataclasses.replace(wide, plan=question.estimator.plan(**plans))  # type: ignore[misc]
+
+
+def survey(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    where: str | Iterable[str | Constraint] = (),
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return every legal plan of one machine, feasible or not, in the order of the plan's fields.
+
+    Arguments as in ``search``. Returns: a Dataset over ``plan``; how many choices each rule
+    refused is in its ``refused`` attribute.
+    Raises: InputError for anything that is not a point of this estimator.
+    """
+    inputs, recipe, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
+    check_searchable(estimator)
+    inputs = dataclasses.replace(checked(inputs), plan=None)
+    report = searchable_report(estimator, inputs, recipe)
+    chosen = constraints_of(estimator, where)
+    with naming_all(estimator, inputs, recipe, searched=True):
+        check_listed(estimator, inputs)
+    legal, refused = listed(estimator, inputs, recipe, chosen)
+    plans = {field: column.astype(np.int64) for field, column in legal.items()}
+    columns = {field: column.astype(np.float64) for field, column in plans.items()}
+    asked = dataclasses.replace(inputs, plan=estimator.plan(**columns))  # type: ignore[misc]
+    found = at_points(estimator, recipe, asked)
+    if "feasible" not in found:
+        found["feasible"] = _within(estimator, inputs, found, len(next(iter(plans.values()))))
+    return dataset(
+        {name: (("plan",), values) for name, values in {**plans, **found}.items()},
+        (),
+        inputs,
+        {**FEASIBLE, **described(estimator.plan, report)},
+        provenance(
+            estimator,
+            inputs,
+            recipe,
+            where=[str(c) for c in chosen],
+            refused=dict(refused),
+        ),
+    )
+
+
+def _within(
+    estimator: Estimator, inputs: Any, found: Mapping[str, np.ndarray], count: int
+) -> np.ndarray:
+    """Return which legal plans need no more than there is, where the results do not say so."""
+    if estimator.limit is None or not estimator.need:
+        return np.ones(count, bool)
+    limit = np.asarray(estimator.limit(inputs))
+    return np.broadcast_to(found[estimator.need] <= limit, (count,))

@@ -1,0 +1,1 @@
+"""Derivatives, elasticities, and the envelope of all plans."""

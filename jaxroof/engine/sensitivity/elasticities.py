@@ -1,0 +1,222 @@
+"""What matters: how a result answers to every parameter, exactly, over whole grids."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.grid.axes import Asked, read_axes, spread
+from jaxroof.engine.grid.axes import paths_of as paths_on
+from jaxroof.engine.grid.dataset import Columns, attributes, stacked
+from jaxroof.engine.grid.evaluate import in_a_row, results
+from jaxroof.engine.grid.placement import placed_rows
+from jaxroof.engine.grid.programs import programs
+from jaxroof.engine.grid.tabulate import table_axes, tabulate
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.problem import ask_each
+from jaxroof.engine.search.search import best_of_each, search_dataset, winning
+from jaxroof.engine.sensitivity.derivatives import sided
+from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.records import checked, is_quantity, leaves
+from jaxroof.settings import paths_of
+
+MEANINGS = {
+    "elasticity": "Share that the result changes by for an increase of the parameter by one",
+    "elasticity_below": "The same for a decrease, which differs on a ridge",
+    "tie": "The point lies on a ridge: two terms tie, and the two sides have different slopes",
+}
+
+
+def elasticities(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    parameters: Sequence[str] | None = None,
+    of: str | None = None,
+    axes: Asked | None = None,
+    where: str | Iterable[str | Constraint] = (),
+    objective: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return the elasticities of a result at every point of a grid, exact by derivative.
+
+    e = d ln(result) / d ln(parameter), at a fixed plan
+
+    Where the inputs hold no plan, the best one of each point is found first (as ``search`` finds
+    it, by ``objective`` under ``where``), gathered and then differentiated: +1 % of a parameter
+    changes the result by e %. Whole numbers (layers, hidden, a degree) are taken as real: their
+    quotients have the slope of the quotient (``relaxed``).
+
+    Arguments: ``parameters`` are dotted paths of the inputs, every number of the machine unless
+    said otherwise; ``of`` names a result, the objective unless said otherwise; ``axes`` and
+    ``settings`` as in ``search`` and ``tabulate``.
+    Returns: what ``search`` or ``tabulate`` returns, with ``elasticity`` over the axes and
+    ``parameter``. On a ridge, where two terms tie, ``elasticity`` is that of an increase,
+    ``elasticity_below`` that of a decrease and ``tie`` is true. NaN where nothing fits.
+    Raises: InputError for an unknown parameter or result (with the nearest), and for what is not a
+    grid of this estimator.
+    """
+    chosen = {**(settings or {}), **more}
+    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_on(axes))
+    axes = read_axes(inputs, axes, recipe, estimator.names, given)
+    if estimator.candidates is None or getattr(inputs, "plan", None) is not None:
+        if objective is not None or where:
+            raise InputError("objective, where: of a search; expected inputs without a plan")
+        return _of_table(estimator, inputs, recipe, parameters, of, axes)
+    options = {"axes": axes, "where": where, "objective": objective}
+    every, asked = ask_each(estimator, inputs, recipe, **options)  # type: ignore[arg-type]
+    name = _result(estimator, asked[0].report, of or objective)
+    paths = known_parameters(estimator, asked[0].inputs, parameters)
+    pairs = best_of_each(asked)
+    data = search_dataset(every, pairs)
+    columns = []
+    for question, found in pairs:
+        dims = tuple(axis.name for axis in question.axes)
+        held = next(iter(found.plans.values())) >= 0
+        points = winning(question, found)
+        columns.append(
+            _columns(estimator, question.recipe, points, paths, name, held[..., 0], dims)
+        )
+    return _joined(data, stacked(every, columns), paths, asked[0].inputs, name)
+
+
+def default_parameters(estimator: Estimator, inputs: Any) -> tuple[str, ...]:
+    """Return every number of the machine that some inputs hold; every real one without a machine.
+
+    >>> from jaxroof.estimators.published.step import example, training
+    >>> default_parameters(training, example())[:3]
+    ('system.matrix_flops', 'system.vector_flops', 'system.matrix_efficiency')
+    """
+    held = [(path, field) for path, field, _ in leaves(inputs)]
+    machine = tuple(path for path, _ in held if path.startswith(f"{estimator.machine}."))
+    return machine or tuple(path for path, field in held if not field.metadata["whole"])
+
+
+def known_parameters(
+    estimator: Estimator, inputs: Any, asked: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return dotted paths that are numbers of the inputs; the default ones where none are asked.
+
+    Raises: InputError for one that is not, with the nearest name.
+    """
+    asked = default_parameters(estimator, inputs) if asked is None else asked
+    paths = [asked] if isinstance(asked, str) else asked
+    held = [path for path, _, _ in leaves(inputs)]
+    plan = [f"plan.{name}" for name in estimator.plan_fields]
+    for path in paths:
+        if not isinstance(path, str):
+            raise refusal("parameters", f"expected dotted paths, given {path!r}")
+        if path in held or path in plan:
+            continue
+        what = f"parameter of {estimator.name or 'the estimator'}"
+        known = dict.fromkeys([*held, *plan])
+        near = [name for name in known if name.rpartition(".")[2] == path.rpartition(".")[2]]
+        if not near and path in {name.rpartition(".")[0] for name in held}:
+            raise refusal(path, f"a record, not a number; expected {path}.FIELD")
+        raise unknown("", path, what, near or known)
+    if not paths:
+        raise refusal(
+            "parameters", f"none given; expected dotted paths, such as {estimator.machine}.FIELD"
+        )
+    for path in paths:
+        if list(paths).count(path) > 1:
+            raise refusal("parameters", f"{path}: given twice; expected each once")
+    return tuple(paths)
+
+
+def _result(estimator: Estimator, report: Any, asked: str | None) -> str:
+    """Return the result that is differentiated: the objective, or the first time.
+
+    Raises: InputError for one that the estimator has not, with the nearest name.
+    """
+    numbers = {n: v for n, v in results(report).items() if v.dtype != bool}
+    if asked is None and not estimator.objective:
+        units = {f.name: f.metadata["unit"] for f in dataclasses.fields(report) if is_quantity(f)}
+        times = [name for name in numbers if units.get(name) == "s"]
+        if len(numbers) > 1 and not times:
+            raise refusal("of", f"expected a result, one of {', '.join(numbers)}")
+        return (times or list(numbers))[0]
+    name = asked or estimator.objective
+    if name not in numbers:
+        raise unknown("of", name, "result", numbers)
+    return name
+
+
+def _of_table(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    parameters: Sequence[str] | None,
+    of: str | None,
+    axes: Asked | None,
+) -> xr.Dataset:
+    """Return a table of results at fixed plans, with their elasticities."""
+    inputs, every, shapes = table_axes(estimator, checked(inputs), recipe, axes)
+    name = _result(estimator, shapes, of)
+    paths = known_parameters(estimator, inputs, parameters)
+    data = tabulate(estimator, inputs, recipe, axes=every)
+    columns = []
+    for chosen, grid in programs(every, recipe):
+        dims, shape = tuple(axis.name for axis in grid), tuple(len(axis) for axis in grid)
+        points = in_a_row(spread(inputs, grid), shape)
+        points = placed_rows(estimator, points, chosen, math.prod(shape))
+        there = np.ones(shape, bool)
+        columns.append(_columns(estimator, chosen, points, paths, name, there, dims))
+    return _joined(data, stacked(every, columns), paths, inputs, name)
+
+
+def at_plan(
+    estimator: Estimator, inputs: Any, recipe: Any, paths: tuple[str, ...], name: str
+) -> xr.Dataset:
+    """Return the elasticities of a result at one point, whose plan is given, and nothing else."""
+    columns = _columns(estimator, recipe, inputs, paths, name, np.ones((), bool), ())
+    return _joined(xr.Dataset(), columns, paths, inputs, name)
+
+
+def _columns(
+    estimator: Estimator,
+    recipe: Any,
+    points: Any,
+    paths: tuple[str, ...],
+    name: str,
+    held: np.ndarray,
+    dims: tuple[str, ...],
+) -> Columns:
+    """Return the elasticities at the points that hold a plan, NaN at the others."""
+    rows, count = np.flatnonzero(held), held.size
+    some = jax.tree.map(lambda leaf: leaf[rows] if np.ndim(leaf) else leaf, points)
+    shape = (*held.shape, len(paths))
+    above, below = np.full((count, len(paths)), np.nan), np.full((count, len(paths)), np.nan)
+    tie = np.zeros((count, len(paths)), bool)
+    if len(rows):
+        found = sided(estimator, recipe, some, paths, name)
+        scale = np.where(found.value == 0.0, 1.0, found.value)[:, None]
+        above[rows], below[rows], tie[rows] = found.above / scale, found.below / scale, found.tie
+    values = {"elasticity": above, "elasticity_below": below, "tie": tie}
+    return {key: ((*dims, "parameter"), v.reshape(shape)) for key, v in values.items()}
+
+
+def _joined(
+    data: xr.Dataset, columns: Columns, paths: tuple[str, ...], inputs: Any, name: str
+) -> xr.Dataset:
+    """Return the data with the elasticities, and what is known of each parameter."""
+    for key, (dims, values) in columns.items():
+        about = attributes({"unit": "1", "doc": MEANINGS[key]})
+        data[key] = xr.Variable(dims, values, about)
+    declared = dict(paths_of(type(inputs)))
+    fields = [declared[path].metadata for path in paths]
+    relaxed = {"long_name": "A whole number, taken as real: a continuous relaxation"}
+    data = data.assign_coords(
+        parameter=xr.Variable("parameter", list(paths), {"long_name": "Dotted path"}),
+        parameter_units=xr.Variable("parameter", [field["unit"] for field in fields]),
+        relaxed=xr.Variable("parameter", [bool(f["whole"]) for f in fields], relaxed),
+    )
+    data.attrs["of"] = name
+    return data

@@ -1,0 +1,161 @@
+"""One machine, moved: what plans that fit it cost where one parameter differs, in lanes."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof.engine.grid.axes import replace_all
+from jaxroof.engine.search import fold as folding
+from jaxroof.engine.search.candidates import (
+    Numbers,
+    Prepared,
+    Sorted,
+    packed,
+    prepared,
+    read_paths,
+    rows_of,
+)
+from jaxroof.engine.search.problem import Question
+from jaxroof.engine.sensitivity.derivatives import ROOMS, slopes
+from jaxroof.errors import refusal
+from jaxroof.records import get_at
+
+BLOCK = 16
+LOOK = 1024  # plans looked at in one call: whole blocks
+
+
+def fitting(question: Question) -> Prepared:
+    """Return the plans that fit the machine of a question, leanest first."""
+    estimator, inputs = question.estimator, question.inputs
+    known = read_paths(estimator, question.recipe, inputs)
+    ready = prepared(estimator, question.recipe, question.where, (Numbers.of(inputs, known),))
+    limit = np.inf if estimator.limit is None else float(estimator.limit(inputs))
+    return _first(ready, int(np.searchsorted(ready.plans[0].need, limit, side="right")))
+
+
+@functools.lru_cache(maxsize=8)
+def _first(ready: Prepared, count: int) -> Prepared:
+    """Return the leanest plans of one question."""
+    (plans,) = ready.plans
+    some = {field: column[:count] for field, column in plans.plans.items()}
+    return Prepared([Sorted(some, plans.need[:count], plans.split[:count])], ready.refused)
+
+
+def cost_of(question: Question, objective: Any) -> Any:
+    """Return what is to be least, above 0: the objective, or its reciprocal where more is better.
+
+    A throughput is no convex function of what a machine takes; the time of one of them is.
+    """
+    return objective if question.sign > 0 else 1.0 / objective
+
+
+def saved(cost: np.ndarray, kept: np.ndarray | float) -> np.ndarray:
+    """Return the share of a cost that is kept which another one saves.
+
+    >>> saved(np.array([3.0, 5.0]), 4.0).tolist()
+    [0.25, -0.25]
+    """
+    return (kept - cost) / np.where(kept == 0.0, 1.0, kept)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Moved:
+    """A machine of which one parameter after another is moved by factors: a lane each."""
+
+    question: Question
+    paths: tuple[str, ...]
+    factors: np.ndarray
+    plans: Mapping[str, np.ndarray]  # those that fit, leanest first
+    fold: folding.Fold
+    folded: tuple[Any, dict[str, Any], folding.Plans]  # inputs and parts by lane, packed plans
+
+    def __len__(self) -> int:
+        return len(next(iter(self.plans.values())))
+
+
+def moved(question: Question, ready: Prepared, paths: Sequence[str], factors: np.ndarray) -> Moved:
+    """Return the lanes of a question's machine, for plans that fit it (see ``fitting``)."""
+    shape = (len(paths), len(factors))
+    columns = {}
+    for row, path in enumerate(paths):
+        column = np.full(shape, float(get_at(question.inputs, path)))
+        column[row] *= factors
+        columns[path] = column.reshape(-1)
+    fold = folding.Fold(
+        estimator=question.estimator,
+        recipe=question.recipe,
+        objective=question.objective,
+        sign=question.sign,
+        top=1,
+        per_split=False,
+        looks=1,
+        block=BLOCK,
+        rank=1,
+    )
+    distinct, plans = packed(question.estimator, ready, rows_of(question.estimator, ready)[1])
+    inputs = replace_all(question.inputs, folding.divided(columns))
+    tables = folding.tables(fold, inputs, distinct)
+    return Moved(
+        question, tuple(paths), factors, ready.plans[0].plans, fold, (inputs, tables, plans)
+    )
+
+
+def minima(lanes: Moved) -> np.ndarray:
+    """Return the least cost of each block of plans, [block, parameter, factor]."""
+    every = looked(lanes, np.arange(-(-len(lanes) // BLOCK)))
+    return np.concatenate(
+        [np.minimum.reduceat(cost, np.arange(0, len(cost), BLOCK)) for _, cost in every]
+    )
+
+
+def looked(lanes: Moved, blocks: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the plans of some blocks, some at a time, with [plan, parameter, factor] costs.
+
+    Raises: InputError where a plan has no cost.
+    """
+    plans = (blocks[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
+    plans = plans[plans < len(lanes)]
+    rows, count = len(lanes.paths), len(lanes.factors)
+    for start in range(0, len(plans), LOOK):
+        some = plans[start : start + LOOK]
+        asked = folding.everywhere(np.pad(some, (0, LOOK - len(some)), mode="edge"))
+        found = np.asarray(folding.objectives(lanes.fold, *lanes.folded, asked))
+        values = found[: len(some), : rows * count].reshape(-1, rows, count)
+        rising = lanes.question.sign > 0  # folded is the objective times its sign
+        if not np.all(np.isfinite(values) & (rising | (values != 0.0))):
+            text = "not finite, or none, for a plan that fits; expected a number above 0 for each"
+            raise refusal(lanes.question.objective, text)
+        yield some, values if rising else -1.0 / values
+
+
+def _batches(row: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield points of one parameter, few enough for the smaller program of ``slopes``."""
+    for number in np.unique(row):
+        which = np.flatnonzero(row == number)
+        for start in range(0, len(which), ROOMS[0]):
+            yield number, which[start : start + ROOMS[0]]
+
+
+def costs(
+    lanes: Moved, plan: np.ndarray, row: np.ndarray, factor: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what plans cost where parameters are moved by factors, and d cost / d ln factor."""
+    question, paths = lanes.question, lanes.paths
+    estimator = question.estimator
+    assert estimator.plan is not None
+    cost, slope = np.empty(len(plan)), np.empty(len(plan))
+    for number, which in _batches(row):
+        fields = {f: column[plan[which]].astype(float) for f, column in lanes.plans.items()}
+        # each parameter is a column, so that one program serves them all
+        columns = {p: np.full(len(which), float(get_at(question.inputs, p))) for p in paths}
+        columns[paths[number]] *= factor[which]
+        asked = replace_all(question.inputs, columns)
+        asked = dataclasses.replace(asked, plan=estimator.plan(**fields))
+        way = np.eye(len(paths))[[number]]
+        value, along = slopes(estimator, question.recipe, asked, paths, question.objective, way)
+        cost[which] = cost_of(question, value)
+        slope[which] = along[:, 0] if question.sign > 0 else -along[:, 0] / value**2
+    return cost, slope

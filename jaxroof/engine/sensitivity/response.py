@@ -1,0 +1,261 @@
+"""How the best over all plans answers to each parameter, and where another plan takes over."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.grid.dataset import attributes, dataset, described, provenance
+from jaxroof.engine.grid.dependencies import depends, touched
+from jaxroof.engine.search.candidates import read_paths
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.pareto import pareto
+from jaxroof.engine.search.problem import Question, ask
+from jaxroof.engine.sensitivity.elasticities import known_parameters
+from jaxroof.engine.sensitivity.parameter_lanes import cost_of, fitting, moved, saved
+from jaxroof.engine.sensitivity.switches import (
+    NOTHING,
+    Best,
+    Switches,
+    most_factor,
+    swept,
+    switches,
+)
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Estimator
+from jaxroof.records import field_at, get_at, leaves, replace_at
+
+HALF = 16  # factors on either side of today
+MEANINGS = {
+    "parameter": ("1", "Dotted path of what is moved"),
+    "factor": ("1", "Value as a multiple of today's"),
+    "switch_parameter": ("1", "Dotted path of what is moved"),
+    "switch_factor": ("1", "Where another plan takes over, as a multiple of today's value"),
+    "switch_value": ("SI", "Where another plan takes over"),
+    "switch_order": ("1", "Number of the switch, counted from today on its side"),
+    "switch_until": ("1", "Where the next plan takes over or the span ends, as a multiple"),
+    "switch_gain": ("1", "Share of the cost of today's plan that the new one saves at the end"),
+}
+
+
+def response(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    parameters: Sequence[str] | None = None,
+    span: float = 16.0,
+    where: str | Iterable[str | Constraint] = (),
+    objective: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return how the best over all plans moves with each parameter, and every switch of plans.
+
+    Each parameter is moved by itself, from 1/span to span times today's value, plans chosen anew.
+    Switches are exact: where the envelope of all plans that fit passes from one to the next.
+    Assumes: what is to be least (of a result where more is better, its reciprocal) is convex and
+    does not fall in each parameter or in its reciprocal, as times are; told where it is not.
+
+    Arguments: ``parameters`` are dotted paths, every number of the machine unless said otherwise;
+    those that list plans, move what they need or may take, or move nothing are left out;
+    ``where``, ``objective`` and ``settings`` as in ``search``.
+    Returns: a Dataset over (parameter, factor) of the objective with the best plan and with
+    today's plan ``_kept``, and of the best plan's fields; over ``switch`` where another plan takes
+    over (``switch_factor``, ``switch_value``), which, until where, and the share of today's plan's
+    cost that it saves there (``switch_gain``: 0 where both tie, and the leaner is named as in a
+    search). NaN and -1 where nothing fits, or a parameter has no such value.
+    Raises: InputError for what is no search, an unknown parameter or a span of 1 or less.
+    """
+    if estimator.sizing is not None:
+        raise InputError(f"{estimator.name}: its plans are programs of their own; use search")
+    chosen = {**(settings or {}), **more}
+    question = ask(estimator, inputs, recipe, where=where, objective=objective, settings=chosen)
+    if not 1.0 < span <= 1e6:
+        raise refusal("span", f"expected a factor above 1 and at most 1e6, given {span!r}")
+    paths = _paths(question, parameters)
+    factors = span ** (np.arange(-HALF - 1, HALF + 2) / HALF)
+    ready = fitting(question)
+    plans = ready.plans[0].plans
+    if not len(ready.plans[0]):
+        return _dataset(question, paths, factors[1:-1], plans, None, NOTHING)
+    lanes = moved(question, ready, paths, factors)
+    best, won = swept(lanes)
+    found = switches(lanes, best, won)
+    return _dataset(question, paths, factors[1:-1], plans, best, found)
+
+
+def _paths(question: Question, asked: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the parameters that move the objective and nothing that chooses or limits plans."""
+    estimator, inputs = question.estimator, question.inputs
+    given = known_parameters(estimator, inputs, asked)
+    found = depends(estimator, question.recipe, jax.tree.structure(inputs)).results
+    moving = found[question.objective] - read_paths(estimator, question.recipe, inputs)
+    if estimator.limit is not None:
+        moving -= set(_limiting(estimator, inputs))
+    paths = tuple(p for p in given if p in moving and float(get_at(inputs, p)) > 0.0)
+    if not paths:
+        text = f"none of {', '.join(given)} moves {question.objective} at the plans that there are"
+        raise refusal("parameters", f"{text}; expected a rate or a latency")
+    return paths
+
+
+def _dataset(
+    question: Question,
+    paths: Sequence[str],
+    factors: np.ndarray,
+    plans: Mapping[str, np.ndarray],
+    best: Best | None,
+    found: Switches,
+) -> xr.Dataset:
+    """Return the response with what is known of its parameters and plans."""
+    name, inputs = question.objective, question.inputs
+    shape = (len(paths), len(factors))
+    cost, kept, plan = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, -1)
+    if best is not None:
+        held = factors <= most_factor(question, paths)[:, None]
+        cost, kept = (np.where(held, best.by_factor(c), np.nan) for c in (best.cost, best.kept))
+        plan = np.where(held, best.by_factor(best.plan), -1)
+    value = np.array([float(get_at(inputs, path)) for path in paths])
+    fields = {f: column.astype(np.int64) for f, column in plans.items()}
+    grid, row = ("parameter", "factor"), found.row
+    columns = {
+        name: (grid, cost_of(question, cost)),
+        f"{name}_kept": (grid, cost_of(question, kept)),
+        **{f: (grid, np.append(column, -1)[plan]) for f, column in fields.items()},
+        "switch_parameter": np.array(paths)[row],
+        "switch_factor": found.factor,
+        "switch_value": value[row] * found.factor,
+        "switch_order": found.order(),
+        "switch_until": found.until,
+        "switch_gain": found.gain,
+        f"switch_{name}": cost_of(question, found.cost),
+        **{f"switch_{f}": column[found.plan] for f, column in fields.items()},
+    }
+    columns = {n: c if isinstance(c, tuple) else (("switch",), c) for n, c in columns.items()}
+    today = {f: int(c[best.today]) for f, c in fields.items()} if best is not None else None
+    attrs = provenance(
+        question.estimator,
+        inputs,
+        question.recipe,
+        objective=name,
+        where=[str(c) for c in question.where],
+        plan=today,
+    )
+    known = described(question.estimator.plan, question.report)
+    meanings: dict[str, Mapping[str, Any]] = {**known}
+    meanings |= {n: {"unit": unit, "doc": doc} for n, (unit, doc) in MEANINGS.items()}
+    meanings |= {f"switch_{n}": meaning for n, meaning in known.items()}
+    meanings[f"{name}_kept"] = {
+        **known[name],
+        "doc": f"{known[name]['doc'].rstrip('.')}, today's plan kept",
+    }
+    data = dataset(columns, (), inputs, meanings, attrs)
+    over = {"parameter": list(paths), "factor": factors}
+    return data.assign_coords(
+        {n: xr.Variable(n, column, attributes(meanings[n])) for n, column in over.items()}
+    )
+
+
+ULPS = 4  # floats that a quotient may be off by
+STEPS = {
+    "place": ("1", "Place on the staircase: 0 is today's plan, 1 the next step up"),
+    "limit": ("", "What the step needs"),
+    "value": ("", "Least value of the parameter that holds the step"),
+    "change": ("", "That value less today's"),
+    "gain": ("1", "Share of the cost of today's plan that the step saves, or costs where negative"),
+}
+
+
+def capacity_steps(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    where: str | Iterable[str | Constraint] = (),
+    objective: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return what more capacity buys and less costs, seen from the machine that is there.
+
+    Each step is a plan of the staircase that ``pareto`` gives: what a search answers from its
+    ``value`` of the capacity up to that of the next step.
+
+    Arguments: as in ``search``.
+    Returns: a Dataset over ``step`` (``place`` 0 today's, 1 the next up, -1 the next down) of the
+    plan and its results, the ``limit`` it needs, the least ``value`` at which it fits of the
+    ``parameter`` that the limit is proportional to (in attrs), the ``change`` from today's value
+    and the ``gain``.
+    Where nothing fits today, step 1 is the first that would and gains are NaN.
+    Raises: InputError for what is no search, and for plans that nothing limits.
+    """
+    chosen = {**(settings or {}), **more}
+    question = ask(estimator, inputs, recipe, where=where, objective=objective, settings=chosen)
+    path = _capacity(question)
+    data = pareto(estimator, inputs, recipe, where=where, objective=objective, settings=chosen)
+    need = data[estimator.need].values
+    value = _holding(question, path, need)
+    today = float(get_at(question.inputs, path))
+    cost = cost_of(question, data[question.objective].values)
+    here = int(np.sum(need <= data[f"{estimator.need}_limit"].values)) - 1
+    gain = saved(cost, cost[here] if here >= 0 else np.nan)
+    place = np.arange(len(cost)) - max(here, -1)
+    found = {"place": place, "limit": need, "value": value, "change": value - today, "gain": gain}
+    unit = field_at(question.inputs, path).metadata["unit"]
+    meanings = {n: {"unit": u or unit, "doc": doc} for n, (u, doc) in STEPS.items()}
+    columns = {name: (("step",), column) for name, column in found.items()}
+    steps = dataset(columns, (), question.inputs, meanings, data.attrs)
+    rest = data.drop_vars(["fits", f"{estimator.need}_limit", "plans_legal"])
+    return steps.merge(rest.rename(step_number="step")).assign_attrs(data.attrs, parameter=path)
+
+
+def _limiting(estimator: Estimator, inputs: Any) -> list[str]:
+    """Return the paths of the inputs that the limit of plans depends on."""
+    assert estimator.limit is not None
+    paths = [path for path, _, _ in leaves(inputs)]
+    return [paths[d] for d in sorted(touched(estimator.limit, inputs, [(p,) for p in paths])[1])]
+
+
+def _capacity(question: Question) -> str:
+    """Return the path of the inputs that the limit of plans is proportional to.
+
+    Of several it is the one in the unit of the limit: a capacity, not the share of it in use.
+    """
+    estimator, inputs = question.estimator, question.inputs
+    if estimator.limit is None:
+        raise InputError(f"{estimator.name or 'estimator'}: nothing limits its plans")
+    bound = estimator.limit
+    limit, found = float(bound(inputs)), {}
+    for path in _limiting(estimator, inputs):
+        value = float(get_at(inputs, path))
+        slope = float(jax.grad(lambda v, path=path: bound(replace_at(inputs, path, v)))(value))
+        if value > 0.0 and abs(slope * value - limit) <= 1e-9 * abs(limit):
+            found[path] = field_at(inputs, path).metadata["unit"]
+    if not found:
+        raise InputError(f"{estimator.name or 'estimator'}: its limit is no capacity of the inputs")
+    unit = described(question.report)[estimator.need]["unit"]
+    return next((path for path, one in found.items() if one == unit), next(iter(found)))
+
+
+def _holding(question: Question, path: str, need: np.ndarray) -> np.ndarray:
+    """Return the least values of a parameter at which plans that need so much fit, to the bit."""
+    inputs = question.inputs
+
+    def limit(value: Any) -> np.ndarray:
+        assert question.estimator.limit is not None
+        return np.asarray(question.estimator.limit(replace_at(inputs, path, value)))
+
+    def fits(value: np.ndarray) -> np.ndarray:
+        return need <= limit(value)
+
+    today = get_at(inputs, path)
+    value = need / (limit(today) / today)
+    for _ in range(ULPS):
+        value = np.where(fits(value), value, np.nextafter(value, np.inf))
+    for _ in range(ULPS):
+        below = np.nextafter(value, 0.0)
+        value = np.where(fits(below), below, value)
+    return value

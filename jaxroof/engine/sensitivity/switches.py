@@ -1,0 +1,187 @@
+"""Where another plan takes over: one machine swept along each parameter, every switch found.
+
+Every parameter is moved by factors, a lane each. A plan's cost goes one way along a parameter, so
+that none costs less between two lanes than at the cheaper one, and the best never more than at the
+dearer one: only blocks whose minimum comes that low can hold a plan that wins in between. Of their
+plans those that the envelope cannot rule out are followed exactly.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxroof.engine.search.problem import Question
+from jaxroof.engine.sensitivity.envelope import (
+    Cells,
+    Reign,
+    Won,
+    changes,
+    envelope,
+    first_look,
+    reigns,
+)
+from jaxroof.engine.sensitivity.parameter_lanes import (
+    Moved,
+    costs,
+    looked,
+    minima,
+    saved,
+)
+from jaxroof.errors import refusal
+from jaxroof.estimator import TIE
+from jaxroof.records import field_at, get_at
+
+SLACK = 1e-12  # of a cost: rounding
+
+
+class Best(NamedTuple):
+    """The best plan of every lane, over (parameter, place): places go from cheap to dear."""
+
+    way: np.ndarray  # of each parameter: a place is its factor to this power, 1 or -1
+    plan: np.ndarray  # position among those that fit
+    cost: np.ndarray
+    kept: np.ndarray  # cost of today's plan
+    today: int  # position of today's plan
+
+    def by_factor(self, column: np.ndarray) -> np.ndarray:
+        """Return a column over (parameter, place) over (parameter, factor), without its margin."""
+        return _turned(self.way, column)[:, 1:-1]
+
+
+class Switches(NamedTuple):
+    """Changes of the best plan, by parameter and by distance from today."""
+
+    row: np.ndarray  # of the parameter
+    factor: np.ndarray
+    plan: np.ndarray  # that takes over, seen from today
+    until: np.ndarray  # factor where the next one does
+    cost: np.ndarray  # of the plan where it takes over
+    gain: np.ndarray  # share of the cost of today's plan that it saves at `until`
+
+    def order(self) -> np.ndarray:
+        """Return the number of each switch among those of its parameter on its side of today."""
+        side = 2 * self.row + (self.factor > 1.0)
+        return np.tril(side[:, None] == side).sum(axis=1)
+
+
+NOTHING = Switches(*(np.zeros(0, kind) for kind in (int, float, int, float, float, float)))
+
+
+def swept(lanes: Moved) -> tuple[Best, Won]:
+    """Return the best plans of all lanes, and where which plan reigns between them."""
+    blocks = minima(lanes)
+    falls = blocks[..., -1].sum(axis=0) <= blocks[..., 0].sum(axis=0)
+    way = np.where(falls, -1, 1)
+    blocks = _turned(way, blocks)
+    least = blocks.min(axis=0)
+    winning = np.any(blocks <= least + TIE * np.abs(least), axis=(1, 2))
+    plan, cost = map(np.concatenate, zip(*_look(lanes, way, winning), strict=True))
+    least = cost.min(axis=0)
+    first = np.argmax(cost <= least + TIE * np.abs(least), axis=0)
+    rows, count = first.shape
+    row, today = np.arange(rows)[:, None], first[0, count // 2]
+    best = Best(way, plan[first], cost[first, row, np.arange(count)], cost[today], plan[today])
+
+    a, b = np.arange(1, count - 2), np.arange(2, count - 1)  # the ends of the cells
+    known = (cost[first[:, won], row, at] for won in (a, b) for at in (a, b))
+    reign = Reign(plan[first[:, a]], plan[first[:, b]], *known)
+    low = np.minimum(blocks[..., a], blocks[..., b])
+    high = np.maximum(least[:, a], least[:, b]) * (1.0 + TIE)
+    contending = np.any(low <= high, axis=(1, 2))
+    pairs = []
+    for some, cost in _look(lanes, way, contending):
+        which, rows, cell = np.nonzero(first_look(lanes.factors, some, cost, reign))
+        pairs.append(np.stack([rows * len(a) + cell, some[which]]))
+    return best, _settled(lanes, way, reign, *np.concatenate(pairs, axis=1))
+
+
+def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Return costs over (..., parameter, factor) by place, or those by place by factor."""
+    return np.where(way[:, None] < 0, cost[..., ::-1], cost)
+
+
+def _look(
+    lanes: Moved, way: np.ndarray, blocks: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the plans of the blocks for which a mask is true, with costs by place, checked."""
+    for plan, cost in looked(lanes, np.flatnonzero(blocks)):
+        _check(lanes, _turned(way, cost))
+        yield plan, _turned(way, cost)
+
+
+def _check(lanes: Moved, cost: np.ndarray) -> None:
+    """Check that costs [plan, parameter, place] go one way, and are convex.
+
+    Raises: InputError that names a parameter along which one is not.
+    """
+    length = np.diff(lanes.factors)
+    slack = SLACK * cost.max(axis=-1, keepdims=True)
+    rise = np.diff(cost, axis=-1)
+    steeper = np.diff(rise / length, axis=-1) * np.minimum(length[1:], length[:-1])
+    one_way = np.all(rise >= -slack, axis=-1) | np.all(rise <= slack, axis=-1)
+    good = np.all(one_way & np.all(steeper >= -slack, axis=-1), axis=0)
+    if not np.all(good):
+        path = lanes.paths[int(np.argmin(good))]
+        text = f"no convex function of {path} or its reciprocal; expected a whole time, or a rate"
+        raise refusal(lanes.question.objective, text)
+
+
+def _settled(
+    lanes: Moved, way: np.ndarray, reign: Reign, pair: np.ndarray, plan: np.ndarray
+) -> Won:
+    """Return where which plan reigns, from the plans that may win in each cell."""
+    places = lanes.factors
+    rows, count = reign.first.shape
+    cells = Cells(
+        np.repeat(np.arange(rows), count),
+        np.tile(places[1:-2], rows),
+        np.tile(places[2:-1], rows),
+    )
+    order = np.lexsort((plan, pair))
+    pair, plan = pair[order], plan[order]
+    alone = np.bincount(pair, minlength=rows * count) == 1
+
+    def evaluate(
+        plan: np.ndarray, row: np.ndarray, place: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        cost, slope = costs(lanes, plan, row, place ** way[row])
+        return cost, way[row] * slope / place
+
+    flat = Reign(*(column.reshape(-1) for column in reign))
+    certain = reigns(cells.some(alone), Reign(*(column[alone] for column in flat)))
+    number = np.cumsum(~alone) - 1
+    left = ~alone[pair]
+    others = envelope(cells.some(~alone), number[pair[left]], plan[left], evaluate)
+    return changes([certain, *others])
+
+
+def switches(lanes: Moved, best: Best, won: Won) -> Switches:
+    """Return every change of the reigning plan, seen from today."""
+    last_place = lanes.factors[-2]
+    at = np.flatnonzero(np.diff(won.row, prepend=-1) == 0)
+    dearer = won.start[at] >= 1.0
+    last = np.append(np.diff(won.row) != 0, True)[at]
+    behind = np.where(last, last_place, np.append(won.place, last_place)[at + 1])
+    until = np.where(dearer, behind, won.place[at - 1])
+    plan = np.where(dearer, won.plan[at], won.plan[at - 1])
+    way, most = best.way[won.row[at]], most_factor(lanes.question, lanes.paths)[won.row[at]]
+    # today itself is on this side of a switch
+    factor, above, below = won.place[at] ** way, np.nextafter(1, 2), np.nextafter(1, 0)
+    factor = np.where(dearer == (way > 0), np.maximum(factor, above), np.minimum(factor, below))
+    until = np.minimum(until**way, most)
+    order = np.lexsort((np.abs(np.log(factor)), won.row[at]))
+    order = order[factor[order] <= most[order]]
+    row, factor, until, plan = won.row[at][order], factor[order], until[order], plan[order]
+    today = np.full(len(row), best.today)
+    plans, factors = np.concatenate([plan, plan, today]), np.concatenate([factor, until, until])
+    there, later, kept = np.split(costs(lanes, plans, np.tile(row, 3), factors)[0], 3)
+    return Switches(row, factor, plan, until, cost=there, gain=saved(later, kept))
+
+
+def most_factor(question: Question, paths: Sequence[str]) -> np.ndarray:
+    """Return the factor that takes each parameter to the largest value that it may have."""
+    inputs = question.inputs
+    largest = [field_at(inputs, path).metadata["most"] for path in paths]
+    with np.errstate(over="ignore"):  # of one next to nothing
+        return np.array(largest) / np.array([float(get_at(inputs, path)) for path in paths])

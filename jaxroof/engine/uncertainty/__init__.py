@@ -1,0 +1,1 @@
+"""Uncertain inputs: distributions, Sobol sequences, the plan to commit to."""

@@ -1,0 +1,299 @@
+"""Uncertain inputs: bands of the best, the plan to commit to before they are known, what matters.
+
+All draws are lanes of one search: an axis along which the uncertain fields move together.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.engine.grid.axes import Axis, paths_of, read_axes
+from jaxroof.engine.grid.dataset import (
+    Columns,
+    dataset,
+    described,
+    provenance,
+    stacked,
+)
+from jaxroof.engine.grid.evaluate import results
+from jaxroof.engine.grid.tabulate import table_axes, tabulate
+from jaxroof.engine.search.candidates import read_paths
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.driver import best_plans
+from jaxroof.engine.search.problem import Question, ask_each
+from jaxroof.engine.uncertainty.commitment import WORST, weighed
+from jaxroof.engine.uncertainty.distributions import Distribution, distribution
+from jaxroof.engine.uncertainty.sobol import indices, points
+from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.records import checked, field_at, get_at
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+SAMPLE = "sample"  # the axis of the draws
+LISTED = 5  # best plans of each draw that are weighed as commitments
+
+
+class Draws(NamedTuple):
+    """What is drawn: a column of values a path, today's first, then those of the draws."""
+
+    spread: dict[str, Distribution]
+    columns: dict[str, np.ndarray]
+    number: int  # of draws; crossings of them, for the indices, stand behind
+    seed: int
+
+
+def uncertain(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any = None,
+    *,
+    distributions: Mapping[str, Any],
+    samples: int = 1024,
+    seed: int = 0,
+    axes: Mapping[str, Any] | None = None,
+    where: str | Iterable[str | Constraint] = (),
+    objective: str | None = None,
+    top: int = 10,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return how far a result is spread by uncertain inputs, and what to do about it.
+
+    Arguments: ``distributions`` maps dotted paths to what ``distribution`` reads, such as
+    ``("70 %", "90 %")`` or ``{"around": "50 %"}``; ``samples`` is the number of draws, a power of
+    two; ``top`` the number of plans told; the rest as in ``search``.
+    Returns: a Dataset over the axes. Over ``quantile`` the objective of each draw's best plan and,
+    as ``_kept``, of the plan that is best today; over ``candidate`` the plans that are best, how
+    probably, and what it costs to commit to each before anything is known (share of the best, on
+    average and in the worst 5 % of the draws; every plan among a draw's best five is weighed);
+    over ``parameter`` the Sobol indices and what knowing that input alone before the plan is
+    chosen saves, NaN where some draw fits no plan; over ``draw`` what was drawn and found. Inputs
+    with a plan, and estimators without plans, have bands and indices alone.
+    Raises: InputError for what is no distribution, for inputs that decide which plans there are or
+    what they need, and for anything that is not a search of this estimator.
+    """
+    chosen = {**(settings or {}), **more}
+    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
+    inputs = checked(inputs)
+    draws = _draws(inputs, distributions, samples, seed)
+    if SAMPLE in (axes or {}):
+        raise refusal(SAMPLE, "the name of the draws; expected another name of the axis")
+    every = {**(axes or {}), SAMPLE: draws.columns}
+    asked = read_axes(inputs, every, recipe, estimator.names, given)
+    if estimator.candidates is None or getattr(inputs, "plan", None) is not None:
+        if where:
+            raise refusal("where", "no plan is chosen here; expected no constraints")
+        return _tabled(estimator, inputs, recipe, asked, objective, draws)
+    read, questions = ask_each(
+        estimator,
+        inputs,
+        recipe,
+        axes=asked,
+        where=where,
+        objective=objective,
+        top=LISTED,
+        placements=True,
+    )
+    parts = []
+    for question in questions:
+        _drawable(question, draws)
+        parts.append(_searched(question, draws, top))
+    grid = [axis for axis in read if axis.name != SAMPLE]
+    rules = [str(c) for c in questions[0].where]
+    return _told(questions[0], grid, stacked(grid, parts), draws, where=rules)
+
+
+def _draws(inputs: Any, distributions: Mapping[str, Any], count: int, seed: int) -> Draws:
+    """Return what is drawn of every uncertain field.
+
+    Raises: InputError where nothing is uncertain, or a distribution is none.
+    """
+    if not distributions:
+        raise InputError("distributions: nothing is uncertain; expected paths with their ranges")
+    spread = {path: distribution(inputs, path, w) for path, w in distributions.items()}
+    shares = points(len(spread), count, seed)
+    columns = {}
+    for (path, one), share in zip(spread.items(), shares, strict=True):
+        held = get_at(inputs, path)
+        today = float(one.at(np.array(0.5)) if held is None else held)
+        columns[path] = np.concatenate([[today], one.at(share)])
+    return Draws(spread, columns, count, seed)
+
+
+def _drawable(question: Question, draws: Draws) -> None:
+    """Check that one list of plans, sorted by one need, serves all draws.
+
+    Raises: InputError that names the first input for which it does not.
+    """
+    fixed = read_paths(question.estimator, question.recipe, question.inputs)
+    for path in draws.spread:
+        if path in fixed:
+            what = "decides which plans there are or what they need"
+            remedy = "expected it on an axis, or a plan of your own"
+            raise refusal(path, f"{what}, so that it cannot be drawn; {remedy}")
+
+
+def _searched(question: Question, draws: Draws, top: int) -> Columns:
+    """Return the columns of one search: bands, plans and indices."""
+    found = best_plans(question)
+    dims = tuple(axis.name for axis in question.axes[:-1])
+    told, aim = weighed(question, found, draws.number, top), question.objective
+    plans = {**told.plans, "probability": told.probability, "fits": told.fits}
+    plans |= {"regret_mean": told.regret_mean, "regret_worst": told.regret_worst}
+    if question.estimator.need:
+        plans[question.estimator.need] = told.need
+    there = told.need >= 0  # NaN where there are fewer plans
+    one = {name: _number(c) for name, c in (("today", told.today), ("committed", told.committed))}
+    return {
+        **_bands(dims, aim, told.best),
+        **_bands(dims, f"{aim}_kept", told.kept),
+        f"{aim}_today": (dims, found.objective[..., 0, 0]),
+        "feasible_share": (dims, np.isfinite(told.best).mean(-1)),
+        "plans_best": (dims, told.winners),
+        **{f"candidate_{name}": (dims, column) for name, column in one.items()},
+        **{
+            name: ((*dims, "candidate"), c if c.dtype == np.int64 else np.where(there, c, np.nan))
+            for name, c in plans.items()
+        },
+        **_indices(dims, found.objective[..., 1:, 0], draws),
+        "saved_if_known": ((*dims, "parameter"), told.known),
+        "candidate_drawn": ((*dims, "draw"), _number(told.drawn)),
+    }
+
+
+def _number(position: np.ndarray) -> np.ndarray:
+    """Return what candidates are called, 1 for the first, -1 for none."""
+    return np.where(position < 0, -1, position + 1)
+
+
+def _tabled(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    axes: Sequence[Axis],
+    objective: str | None,
+    draws: Draws,
+) -> xr.Dataset:
+    """Return the bands and the indices of one result, where there is no plan to choose."""
+    inputs, every, report = table_axes(estimator, inputs, recipe, axes)
+    data = tabulate(estimator, inputs, recipe, axes=every)
+    numbers = [name for name in results(report) if data[name].dtype.kind == "f"]
+    aim = objective or estimator.objective or numbers[0]
+    if aim not in numbers:
+        raise unknown("objective", aim, "result", numbers)
+    whole = xr.DataArray(np.empty([len(a) for a in every]), dims=[a.name for a in every])
+    names = ("feasible", aim) if "feasible" in data else (aim,)
+    *held, values = (data[n].broadcast_like(whole).transpose(*whole.dims).values for n in names)
+    values = np.where(held[0], values, np.nan) if held else values
+    dims = tuple(map(str, whole.dims[:-1]))
+    drawn = values[..., 1 : 1 + draws.number]
+    columns: Columns = {
+        **_bands(dims, aim, drawn),
+        f"{aim}_today": (dims, values[..., 0]),
+        "feasible_share": (dims, np.isfinite(drawn).mean(-1)),
+        **_indices(dims, values[..., 1:], draws),
+    }
+    question = Question(estimator, inputs, recipe, tuple(every), (), aim, 1.0, 1, True, report)
+    return _told(question, every[:-1], columns, draws)
+
+
+def _bands(dims: tuple[str, ...], name: str, drawn: np.ndarray) -> Columns:
+    """Return the quantiles, the mean and the deviation of what is there of some draws, and it."""
+    found = np.apply_along_axis(_summary, -1, drawn)
+    return {
+        name: ((*dims, "quantile"), found[..., 2:]),
+        f"{name}_mean": (dims, found[..., 0]),
+        f"{name}_deviation": (dims, found[..., 1]),
+        f"{name}_drawn": ((*dims, "draw"), drawn),
+    }
+
+
+def _summary(row: np.ndarray) -> np.ndarray:
+    held = row[np.isfinite(row)]
+    if not len(held):
+        return np.full(2 + len(QUANTILES), np.nan)
+    return np.array([held.mean(), held.std(), *np.quantile(held, QUANTILES)])
+
+
+def _indices(dims: tuple[str, ...], values: np.ndarray, draws: Draws) -> Columns:
+    found = indices(values, len(draws.spread))._asdict()
+    return {f"sobol_{name}": ((*dims, "parameter"), column) for name, column in found.items()}
+
+
+def _told(
+    question: Question, axes: Sequence[Axis], columns: Columns, draws: Draws, **about: Any
+) -> xr.Dataset:
+    """Return the columns as a Dataset, with what was drawn."""
+    attrs = provenance(
+        question.estimator,
+        question.inputs,
+        question.recipe,
+        axes,
+        objective=question.objective,
+        samples=draws.number,
+        seed=draws.seed,
+        distributions={path: one.words for path, one in draws.spread.items()},
+        **about,
+    )
+    meanings = _meanings(question, searched="probability" in columns)
+    data = dataset(columns, axes, question.inputs, meanings, attrs)
+    paths = list(draws.spread)
+    fields = [field_at(question.inputs, path) for path in paths]
+    data = data.assign_coords(
+        quantile=("quantile", list(QUANTILES), _words("Share of the draws below")),
+        parameter=("parameter", np.array(paths, np.str_)),
+        units=("parameter", np.array([f.metadata["unit"] for f in fields], np.str_)),
+        drawn_from=("parameter", np.array([d.words for d in draws.spread.values()], np.str_)),
+        parameter_today=("parameter", [float(column[0]) for column in draws.columns.values()]),
+    )
+    drawn = [column[1 : 1 + draws.number] for column in draws.columns.values()]
+    data["parameter_drawn"] = (("parameter", "draw"), np.array(drawn), _words("What was drawn"))
+    if "candidate" not in data.sizes:
+        return data
+    others = [str(d) for d in data.probability.dims if d != "candidate"]
+    there = data.probability.notnull().any(others)
+    data = data.isel(candidate=slice(0, max(1, int(there.sum()))))
+    number = np.arange(1, data.sizes["candidate"] + 1)
+    return data.assign_coords(candidate=("candidate", number, _words("Place, most probable first")))
+
+
+def _words(text: str, unit: str = "1") -> dict[str, str]:
+    return {"units": unit, "long_name": text}
+
+
+def _meanings(question: Question, searched: bool) -> dict[str, Mapping[str, Any]]:
+    """Return the unit and the meaning of every column."""
+    estimator, aim = question.estimator, question.objective
+    known = described(estimator.plan, question.report)
+    own = known.get(aim, {"unit": "1", "doc": aim})
+    doc = own["doc"].rstrip(".")
+    kinds = {"": ", the best plan of each draw", "_kept": ", the plan that is best today"}
+    found: dict[str, Mapping[str, Any]] = {}
+    for kind, plan in kinds.items():
+        whose = plan if searched else ""
+        for tail, what in (("", ""), ("_mean", ", mean"), ("_deviation", ", standard deviation")):
+            found[f"{aim}{kind}{tail}"] = {**own, "doc": f"{doc}{whose}{what}"}
+        found[f"{aim}{kind}_drawn"] = {**own, "doc": f"{doc}{whose}, draw by draw"}
+    found[f"{aim}_today"] = {**own, "doc": f"{doc}, as the inputs are today"}
+    beyond = "What it takes beyond the best of a draw, as a share of that"
+    shares = {
+        "feasible_share": "Share of the draws that can be answered",
+        "plans_best": "Plans that are best in some draw",
+        "candidate_today": "Plan that is best today",
+        "candidate_committed": "Plan that costs least on average, of those that fit most often",
+        "candidate_drawn": "Plan that is best, draw by draw",
+        "probability": "Share of the draws in which the plan is the best",
+        "fits": "Share of the draws in which the plan fits",
+        "regret_mean": f"{beyond}, on average",
+        "regret_worst": f"{beyond}, on average over the worst {100 * WORST:g} % of the draws",
+        "saved_if_known": "What choosing the plan by this input alone saves, of the best",
+        "sobol_first": "Share of the variance that the input explains by itself",
+        "sobol_total": "Share of the variance that the input has a part in",
+        "sobol_first_error": "Half width of the 95 % interval of sobol_first",
+        "sobol_total_error": "Half width of the 95 % interval of sobol_total",
+    }
+    plain = {name: {"unit": "1", "doc": words} for name, words in shares.items()}
+    fields = {name: known[name] for name in (*estimator.plan_fields, estimator.need) if name}
+    return {**{n: m for n, m in fields.items() if n in known}, **found, **plain}

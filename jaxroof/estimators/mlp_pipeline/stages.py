@@ -1,0 +1,169 @@
+"""What the visits of every stage cost: sums over its layers.
+
+Source: fact sheet distir_model, section 6 (profile A) and 8 (profile B).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from jaxroof.estimators.mlp_pipeline.costs import (
+    Prices,
+    all_reduce,
+    elementwise,
+    gather,
+    product,
+    send,
+)
+from jaxroof.estimators.mlp_pipeline.inputs import Plan
+from jaxroof.estimators.mlp_pipeline.layers import (
+    Layer,
+    Layers,
+    boundary,
+    highest,
+    total,
+)
+from jaxroof.estimators.mlp_pipeline.recipe import (
+    Choices,
+    Gathers,
+    Gradients,
+    InputGradient,
+    Optimizer,
+    Sync,
+)
+from jaxroof.formulas.schedule import exposed_sync
+
+
+class Stages(NamedTuple):
+    """Seconds of one rank of every stage, [stages, ..] each."""
+
+    forward: Any  # a visit, its sums over ranks and the loss included
+    backward: Any
+    again: Any  # adding a later microbatch's weight gradients to those before
+    joined_forward: Any  # joining a later microbatch's loss ...
+    joined_backward: Any  # ... and input gradient to those before
+    loss: Any  # the part of a forward visit that is the loss and its gradient
+    tensor: Any  # the sums over ranks, forward and backward
+    send: Any  # a message to the next stage (0 from the last)
+    sync: Any  # the sums over replicas
+    exposed: Any  # the part of them that no computation hides
+    gathers: Any
+    optimizer: Any
+
+
+def stages(asked: Prices, choices: Choices, plan: Plan, held: Layers) -> Stages:
+    """Return what the visits of every stage cost."""
+    batch = held.batch
+
+    def forward(layer: Layer) -> Any:
+        return layer_forward(asked, plan, held, layer)
+
+    def sums(layer: Layer, needed: float = 1.0) -> Any:
+        onward, back = layer_sums(asked, plan, held, layer)
+        return onward + needed * back
+
+    def backward(layer: Layer, needed: float = 1.0) -> Any:
+        times = elementwise(asked, batch * layer.columns, 2.0)
+        times = times + needed * product(asked, batch, layer.columns, layer.rows)
+        times = times + product(asked, layer.rows, batch, layer.columns)
+        return times + needed * layer_sums(asked, plan, held, layer)[1]
+
+    needed = INPUT_GRADIENT[choices.input_gradient]
+    spared = held.first.count * (backward(held.first) - backward(held.first, needed))
+    spared_sums = held.first.count * (sums(held.first) - sums(held.first, needed))
+    loss = 2.0 * elementwise(asked, batch * boundary(held), asked.loss_operands)
+    loss = jnp.where(held.ends, loss, 0.0)
+    backwards = total(held, backward) - spared
+    sync, exposed = _sync(asked, choices, plan, held, backwards)
+    return Stages(
+        forward=total(held, forward) + loss,
+        backward=backwards,
+        again=total(held, lambda layer: _update(asked, layer)),
+        joined_forward=jnp.where(held.ends, asked.join, 0.0),
+        joined_backward=jnp.where(held.begins, asked.join * needed, 0.0),
+        loss=loss,
+        tensor=total(held, sums) - spared_sums,
+        send=jnp.where(
+            held.there & jnp.logical_not(held.ends), send(asked, batch * boundary(held)), 0.0
+        ),
+        sync=sync,
+        exposed=exposed,
+        gathers=GATHERS[choices.gathers](asked, plan, held),
+        optimizer=jnp.where(held.there, OPTIMIZER[choices.optimizer](asked, held), 0.0),
+    )
+
+
+def layer_forward(asked: Prices, plan: Plan, held: Layers, layer: Layer) -> Any:
+    """Return the time of one layer's product, its sum over ranks and its ReLU."""
+    times = product(asked, held.batch, layer.rows, layer.columns)
+    times = times + elementwise(asked, held.batch * layer.columns)
+    return times + layer_sums(asked, plan, held, layer)[0]
+
+
+def layer_sums(asked: Prices, plan: Plan, held: Layers, layer: Layer) -> tuple[Any, Any]:
+    """Return the time of a layer's sums over ranks, forward of odd layers and backward of even."""
+    onward, back = (
+        all_reduce(asked, held.batch * width, plan.tensor, True)
+        for width in (layer.columns, layer.rows)
+    )
+    return jnp.where(layer.even, 0.0, onward), jnp.where(layer.even, back, 0.0)
+
+
+def _sync(
+    asked: Prices, choices: Choices, plan: Plan, held: Layers, backward: Any
+) -> tuple[Any, Any]:
+    """Return the time of the sums of weight gradients, and what of it is exposed."""
+    group, tensor = GROUPS[choices.gradients](plan)
+
+    def summed(layer: Layer) -> Any:
+        elements = layer.rows * layer.columns
+        return jnp.where(plan.data > 1.0, all_reduce(asked, elements, group, tensor), 0.0)
+
+    sync = total(held, summed)
+    return sync, EXPOSED[choices.sync](sync, backward, held.high - held.low)
+
+
+def _behind(sync: Any, backward: Any, count: Any) -> Any:
+    """Return what is left when each layer's sum hides behind the backward of those below it.
+
+    Assumes: the layers of a stage are alike.
+    """
+    return exposed_sync(sync / count, backward / count, count)
+
+
+def _replicas(plan: Plan) -> tuple[Any, bool]:
+    return plan.data, False
+
+
+def _tensor_first(plan: Plan) -> tuple[Any, bool]:
+    return jnp.where(plan.tensor > 1.0, plan.tensor, plan.data), False
+
+
+def _outputs(asked: Prices, plan: Plan, held: Layers) -> Any:
+    """Return the time to gather the loss and, at the first stage, the input's gradient."""
+    samples = held.batch * plan.microbatches
+    loss = gather(asked, samples * held.last.columns, plan.data)
+    gradient = gather(asked, samples * held.first.rows, plan.data)
+    return jnp.where(held.ends, loss, 0.0) + jnp.where(held.begins, gradient, 0.0)
+
+
+def _update(asked: Prices, layer: Layer) -> Any:
+    return elementwise(asked, layer.rows * layer.columns, 2.0)
+
+
+GROUPS = {Gradients.TENSOR: _tensor_first, Gradients.REPLICAS: _replicas}
+EXPOSED: dict[Sync, Callable[[Any, Any, Any], Any]] = {
+    Sync.AFTER: lambda sync, backward, count: sync,
+    Sync.BEHIND: _behind,
+}
+INPUT_GRADIENT = {InputGradient.COMPUTED: 1.0, InputGradient.SKIPPED: 0.0}
+GATHERS: dict[Gathers, Callable[[Prices, Plan, Layers], Any]] = {
+    Gathers.NONE: lambda asked, plan, held: jnp.zeros_like(held.low),
+    Gathers.OUTPUTS: _outputs,
+}
+OPTIMIZER: dict[Optimizer, Callable[[Prices, Layers], Any]] = {
+    Optimizer.NONE: lambda asked, held: jnp.zeros_like(held.low),
+    Optimizer.HIGHEST: lambda asked, held: highest(held, lambda layer: _update(asked, layer)),
+    Optimizer.ALL: lambda asked, held: total(held, lambda layer: _update(asked, layer)),
+}

@@ -1,0 +1,104 @@
+"""The attention core of a layer: fused, or operation by operation.
+
+Source: fact sheet transformer_model, sections 5.8 and 5.9.
+"""
+
+from collections.abc import Callable
+
+from jaxroof.estimators.published.layer import Layer, LayerOperation, Operations
+from jaxroof.estimators.published.recipe import Attention
+from jaxroof.formulas import attention, collectives
+from jaxroof.formulas.arithmetic import whole
+from jaxroof.records import Number
+
+
+def _fused(layer: Layer) -> Operations:
+    shape, key = _core(layer)
+    work = attention.fused(*shape, layer.vector_cost, layer.precision.activation)
+    gather = layer.ranks.over_context(collectives.all_gather, 2.0 * key)
+    scatter = layer.ranks.over_context(collectives.reduce_scatter, 2.0 * key)
+    return {"fusedla": LayerOperation(work, 2.0 * _product(layer), (gather,), (gather, scatter))}
+
+
+def _unfused(layer: Layer) -> Operations:
+    shape, key = _core(layer)
+    sequences, queries, keys, _ = shape
+    width = layer.precision.activation
+    gather = layer.ranks.over_context(collectives.all_gather, key)
+    scatter = layer.ranks.over_context(collectives.reduce_scatter, key)
+    ring = ((gather,), (gather, scatter))
+    softmax = attention.softmax(sequences, queries, keys, width)
+    return {
+        "logits": LayerOperation(attention.logits(*shape, width), _product(layer), *ring),
+        "softmax": LayerOperation(softmax, None),
+        "dpr_at": layer.dropout(sequences * queries * keys),
+        "attend": LayerOperation(attention.attend(*shape, width), _product(layer), *ring),
+    }
+
+
+def _product(layer: Layer) -> Number:
+    """Return the FLOP of one product of dense attention, all heads of a sequence."""
+    return layer.product_flops(layer.model.hidden, layer.model.sequence)
+
+
+def _core(layer: Layer) -> tuple[tuple[Number, Number, Number, Number], Number]:
+    """Return (sequences, queries, keys, head size) of a rank's attention, and its keys' bytes."""
+    model, ranks = layer.model, layer.ranks
+    sequences = ranks.microbatch * whole(model.heads, ranks.tensor)
+    queries = whole(model.sequence, ranks.context)
+    head_size = whole(model.hidden, model.heads)
+    key = sequences * model.sequence * head_size * layer.precision.activation
+    return (sequences, queries, model.sequence, head_size), key
+
+
+def _recompute(layer: Layer) -> Operations:
+    core = _unfused(layer)
+    kept = {
+        "logits": core["logits"].work.kept,
+        "softmax": 0.0 * core["softmax"].work.kept,
+        "dpr_at": 0.0 * core["dpr_at"].work.kept,
+        "attend": core["attend"].work.kept - core["softmax"].work.kept,  # the values' part alone
+    }
+    return {
+        name: operation._replace(
+            work=operation.work._replace(kept=kept[name]), recomputed=name != "attend"
+        )
+        for name, operation in core.items()
+    }
+
+
+def _panels(layer: Layer) -> Operations:
+    model, ranks, width = layer.model, layer.ranks, layer.precision.activation
+    sequences = ranks.microbatch * model.heads  # every head on every rank
+    queries, keys = whole(model.sequence, ranks.context), model.sequence
+    head_shard = whole(whole(model.hidden, model.heads), ranks.tensor)
+    own_keys = whole(model.sequence, ranks.tensor)
+    shape = (sequences, queries, keys)
+    x = sequences * queries * keys * width
+    y = sequences * keys * head_shard * width
+    rows = ranks.over_tensor(collectives.all_reduce, sequences * queries * width)
+    tensor, context = ranks.over_tensor, ranks.over_context
+    send_x, send_y = tensor(collectives.broadcast, x), context(collectives.broadcast, y)
+    sum_x, sum_y = tensor(collectives.reduce, x), context(collectives.reduce, y)
+    logits = attention.logits_summa(*shape, head_shard, ranks.panels, width)
+    attend = attention.attend_summa(*shape, own_keys, head_shard, ranks.panels, width)
+    softmax = attention.softmax(sequences, queries, own_keys, width)
+    flops = _product(layer)
+    return {
+        "logits": LayerOperation(
+            logits, flops, (send_y, sum_x), (send_x, send_y, send_x, sum_y), panels=ranks.panels
+        ),
+        "softmax": LayerOperation(softmax, None, (rows,), (rows,)),
+        "dpr_at": layer.dropout(sequences * queries * own_keys),
+        "attend": LayerOperation(
+            attend, flops, (send_x, send_y), (send_y, sum_x, send_x, sum_y), panels=ranks.panels
+        ),
+    }
+
+
+ATTENTION: dict[Attention, Callable[[Layer], Operations]] = {
+    Attention.FUSED: _fused,
+    Attention.UNFUSED: _unfused,
+    Attention.RECOMPUTE: _recompute,
+    Attention.PANELS: _panels,
+}

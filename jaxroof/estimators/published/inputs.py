@@ -1,0 +1,99 @@
+"""What a training step is computed from."""
+
+from jaxroof.catalog.models import Model
+from jaxroof.catalog.system import System
+from jaxroof.records import Number, quantity, record
+
+
+@record
+class Precision:
+    """Bytes that one element takes, by what it is."""
+
+    weight: Number = quantity("B", "Bytes of one weight.", default=2.0)
+    activation: Number = quantity("B", "Bytes of one activation, stored or sent.", default=2.0)
+    gradient: Number = quantity("B", "Bytes of one weight gradient, stored or sent.", default=2.0)
+    optimizer: Number = quantity(
+        "B", "Bytes of optimizer state for one weight: a master copy and two moments.", default=12.0
+    )
+    mask: Number = quantity("B", "Bytes of one element of a dropout mask.", default=1.0)
+
+
+@record
+class Plan:
+    """How the work is split over accelerators, and how each group lies in the fast domains.
+
+    The degrees multiply to the accelerators in use; a fast degree is the part of a group that
+    shares one fast domain. Where no fast degree is given, the plan is placed best; beside one that
+    is given the others are 1.
+    """
+
+    data: Number = quantity("1", "Data-parallel degree.", whole=True, symbol="dp", label="data")
+    tensor: Number = quantity(
+        "1", "Tensor-parallel degree.", whole=True, symbol="tp", label="tensor", headline=True
+    )
+    context: Number = quantity(
+        "1",
+        "Context-parallel degree; of summa, the second side of its grid.",
+        whole=True,
+        default=1.0,
+        symbol="cp",
+        label="context",
+        headline=True,
+    )
+    pipeline: Number = quantity(
+        "1", "Pipeline stages.", whole=True, symbol="pp", label="pipeline", headline=True
+    )
+    microbatch: Number = quantity(
+        "sequence", "Sequences of one microbatch.", whole=True, symbol="mb", words="microbatch"
+    )
+    panels: Number = quantity("1", "Panels of a SUMMA product.", whole=True, default=1.0)
+    fast_data: Number = quantity(
+        "1",
+        "Data ranks in one fast domain.",
+        whole=True,
+        default=None,
+        symbol="fast_dp",
+        words="dp",
+    )
+    fast_tensor: Number = quantity(
+        "1",
+        "Tensor ranks in one fast domain.",
+        whole=True,
+        default=None,
+        symbol="fast_tp",
+        words="tp",
+    )
+    fast_context: Number = quantity(
+        "1",
+        "Context ranks in one fast domain.",
+        whole=True,
+        default=None,
+        symbol="fast_cp",
+        words="cp",
+    )
+    fast_pipeline: Number = quantity(
+        "1",
+        "Pipeline stages in one fast domain.",
+        whole=True,
+        default=None,
+        symbol="fast_pp",
+        words="pp",
+    )
+
+
+@record
+class Inputs:
+    """A training step: the model, the machine, how many of them, the batch and the plan.
+
+    ``gpus`` says how many accelerators a search may split over; a plan's own number is the product
+    of its degrees.
+    """
+
+    model: Model
+    system: System
+    precision: Precision = Precision()
+    gpus: Number | None = quantity("1", "Accelerators to split over.", whole=True, default=None)
+    global_batch: Number = quantity(
+        "sequence", "Sequences of one optimizer step.", whole=True, default=4096.0
+    )
+    plan: Plan | None = None

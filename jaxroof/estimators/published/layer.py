@@ -1,0 +1,104 @@
+"""What a layer is made of: operations, their messages, and what they are split over."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from jaxroof.catalog.models import Model
+from jaxroof.estimators.published.inputs import Precision
+from jaxroof.formulas import collectives, elementwise
+from jaxroof.formulas.work import Operation
+from jaxroof.records import Number
+
+
+class Message(NamedTuple):
+    """One collective of an operation."""
+
+    collective: collectives.Collective
+    volume: Number  # full buffer [B]
+    group: Number
+    fast: Number
+
+
+Messages = tuple[Message, ...]
+
+
+class LayerOperation(NamedTuple):
+    """One named operation of a layer: what a rank does, and what the model needs of it."""
+
+    work: Operation
+    model_flops: Number | None  # of the whole, a sequence forward [FLOP]; None at the vector rate
+    forward: Messages = ()
+    backward: Messages = ()
+    recomputed: bool = False  # its forward runs once more on the way back
+    panels: Number | None = None  # its messages go panel by panel, behind its work
+
+    @property
+    def matrix(self) -> bool:
+        """Return whether it runs at the matrix rate, else at the vector rate."""
+        return self.model_flops is not None
+
+
+Operations = dict[str, LayerOperation]
+
+
+class Ranks(NamedTuple):
+    """What a layer is split over: the plan fields that it reads."""
+
+    tensor: Number
+    context: Number
+    microbatch: Number
+    panels: Number
+    fast_tensor: Number
+    fast_context: Number
+
+    def over_tensor(self, collective: collectives.Collective, volume: Number) -> Message:
+        """Return a message among the tensor ranks, empty where there is one alone."""
+        return _among(collective, volume, self.tensor, self.fast_tensor)
+
+    def over_context(self, collective: collectives.Collective, volume: Number) -> Message:
+        """Return a message among the context ranks, empty where there is one alone."""
+        return _among(collective, volume, self.context, self.fast_context)
+
+
+def _among(
+    collective: collectives.Collective, volume: Number, group: Number, fast: Number
+) -> Message:
+    return Message(collective, jnp.where(group > 1.0, volume, 0.0), group, fast)
+
+
+class Layer(NamedTuple):
+    """What every layer function is given."""
+
+    model: Model
+    precision: Precision
+    vector_cost: Number  # matrix over vector rate
+    ranks: Ranks
+
+    @property
+    def widths(self) -> tuple[Number, Number, Number]:
+        """Return the bytes of a weight, an activation and a gradient."""
+        return self.precision.weight, self.precision.activation, self.precision.gradient
+
+    def product_flops(self, inputs: Number, outputs: Number) -> Number:
+        """Return the FLOP of multiplying the tokens of a sequence by a whole matrix.
+
+        F = 2 D i o
+
+        Units: inputs, outputs [1] -> [FLOP].
+        Source: Chowdhery et al. 2022 (arXiv 2204.02311), appendix B: 2 FLOP a weight and token.
+        """
+        return 2.0 * self.model.sequence * inputs * outputs
+
+    def bias(self, rows: Number, width: Number) -> LayerOperation:
+        """Return the addition of a bias."""
+        return LayerOperation(elementwise.bias(rows, width, *self.widths), None)
+
+    def dropout(self, elements: Number) -> LayerOperation:
+        """Return a dropout."""
+        work = elementwise.dropout(elements, self.precision.activation, self.precision.mask)
+        return LayerOperation(work, None)
+
+    def gelu(self, elements: Number) -> LayerOperation:
+        """Return a GeLU."""
+        return LayerOperation(elementwise.gelu(elements, self.precision.activation), None)

@@ -1,0 +1,236 @@
+"""Which plans are legal: each rule once, for the enumerator (numpy) and the verdicts (jax.numpy).
+
+Every rule takes the inputs and plan fields by name and uses only %, //, comparisons, & and |.
+Source: fact sheet transformer_model, section 10.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from jaxroof.estimator import reads
+from jaxroof.estimators.published.recipe import Split
+
+NARROWEST = 128  # columns, or tokens, of a product that one accelerator must keep (Q22)
+PANEL = 512  # columns of a SUMMA panel, at least, where a panel can be cut at all
+POWER_OF_TWO = 2.0**40  # what a power of two divides, of any size met here
+
+
+def no_context(inputs: Any, *, context: Any, panels: Any, fast_context: Any) -> Any:
+    """Return whether the degrees that a 1D split lacks are 1."""
+    return (context == 1) & (panels == 1) & (fast_context == 1)
+
+
+def no_panels(inputs: Any, *, panels: Any) -> Any:
+    """Return whether products are whole."""
+    return panels == 1
+
+
+def tensor_divides_heads(inputs: Any, *, tensor: Any) -> Any:
+    """Return whether every accelerator gets whole heads."""
+    return inputs.model.heads % tensor == 0
+
+
+def tensor_divides_hidden(inputs: Any, *, tensor: Any) -> Any:
+    """Return whether every accelerator gets whole columns."""
+    return inputs.model.hidden % tensor == 0
+
+
+def context_divides_hidden(inputs: Any, *, context: Any) -> Any:
+    """Return whether every row of a SUMMA grid gets whole rows of a weight."""
+    return inputs.model.hidden % context == 0
+
+
+def queries_wide_enough(inputs: Any, *, tensor: Any) -> Any:
+    """Return whether a shard of the query, key and value product is wide enough (Q22)."""
+    return 3 * inputs.model.hidden // tensor >= NARROWEST
+
+
+def hidden_wide_enough(inputs: Any, *, tensor: Any) -> Any:
+    """Return whether a shard of the hidden width is wide enough (Q22)."""
+    return inputs.model.hidden // tensor >= NARROWEST
+
+
+def context_long_enough(inputs: Any, *, context: Any) -> Any:
+    """Return whether a shard of the sequence is long enough (Q22)."""
+    return inputs.model.sequence // context >= NARROWEST
+
+
+def panels_fit(inputs: Any, *, tensor: Any, context: Any, panels: Any) -> Any:
+    """Return whether panels are a power of two of the grid's longer side, and wide enough (Q20)."""
+    hidden = inputs.model.hidden
+
+    def of(side: Any) -> Any:
+        whole = (hidden < PANEL * side) & (panels == side)  # too narrow to cut further
+        doubled = (panels % side == 0) & ((POWER_OF_TWO * side) % panels == 0)
+        wide = (hidden % panels == 0) & (hidden >= PANEL * panels)
+        return whole | ((hidden >= PANEL * side) & doubled & wide)
+
+    return ((tensor >= context) & of(tensor)) | ((tensor < context) & of(context))
+
+
+def pipeline_divides_layers(inputs: Any, *, pipeline: Any) -> Any:
+    """Return whether every stage gets the same whole number of layers (M3)."""
+    return inputs.model.layers % pipeline == 0
+
+
+def data_divides_batch(inputs: Any, *, data: Any) -> Any:
+    """Return whether every data rank gets the same whole number of sequences."""
+    return inputs.global_batch % data == 0
+
+
+def microbatch_divides_batch(inputs: Any, *, data: Any, microbatch: Any) -> Any:
+    """Return whether a data rank's sequences make whole microbatches."""
+    return (inputs.global_batch // data) % microbatch == 0
+
+
+def tensor_divides_tokens(inputs: Any, *, tensor: Any, microbatch: Any) -> Any:
+    """Return whether a microbatch's tokens divide over the tensor group (Q21: not the sequence)."""
+    return (microbatch * inputs.model.sequence) % tensor == 0
+
+
+def context_divides_tokens(inputs: Any, *, context: Any, microbatch: Any) -> Any:
+    """Return whether a microbatch's tokens divide over the context group (Q21)."""
+    return (microbatch * inputs.model.sequence) % context == 0
+
+
+def both_divide_tokens(inputs: Any, *, tensor: Any, context: Any, microbatch: Any) -> Any:
+    """Return whether a microbatch's tokens divide over all ranks of a layer (Q21)."""
+    return (microbatch * inputs.model.sequence) % (tensor * context) == 0
+
+
+def placement_divides(
+    inputs: Any,
+    *,
+    data: Any,
+    tensor: Any,
+    context: Any,
+    pipeline: Any,
+    fast_data: Any,
+    fast_tensor: Any,
+    fast_context: Any,
+    fast_pipeline: Any,
+) -> Any:
+    """Return whether each group is spread evenly over its fast domains."""
+    outer = (data % fast_data == 0) & (pipeline % fast_pipeline == 0)
+    return outer & (tensor % fast_tensor == 0) & (context % fast_context == 0)
+
+
+def placement_fills_domain(
+    inputs: Any,
+    *,
+    data: Any,
+    tensor: Any,
+    context: Any,
+    pipeline: Any,
+    fast_data: Any,
+    fast_tensor: Any,
+    fast_context: Any,
+    fast_pipeline: Any,
+) -> Any:
+    """Return whether the fast degrees fill a fast domain, or hold every accelerator (Q25, Q26)."""
+    used = data * tensor * context * pipeline
+    placed = fast_data * fast_tensor * fast_context * fast_pipeline
+    domain = inputs.system.fast_domain
+    return ((used <= domain) & (placed == used)) | ((used > domain) & (placed == domain))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """One reason to refuse a plan: its verdict in the report, its predicate and its words."""
+
+    name: str
+    holds: Callable[..., Any]
+    refusal: str
+
+
+_GROUPS = (
+    Rule(
+        "tensor_divides_heads", tensor_divides_heads, "tensor degrees that do not divide the heads"
+    ),
+    Rule(
+        "tensor_divides_hidden",
+        tensor_divides_hidden,
+        "tensor degrees that do not divide the hidden width",
+    ),
+)
+_NARROW = f"tensor degrees that leave a shard under {NARROWEST} columns"
+_SHARDS_2D = (
+    Rule("tensor_wide_enough", hidden_wide_enough, _NARROW),
+    Rule(
+        "context_long_enough",
+        context_long_enough,
+        f"context degrees that leave a shard under {NARROWEST} tokens",
+    ),
+)
+_COURSE = (
+    Rule(
+        "pipeline_divides_layers",
+        pipeline_divides_layers,
+        "pipeline degrees that do not divide the layers",
+    ),
+    Rule("data_divides_batch", data_divides_batch, "data degrees that do not divide the batch"),
+    Rule(
+        "microbatch_divides_batch",
+        microbatch_divides_batch,
+        "microbatches that do not divide a data rank's batch",
+    ),
+)
+_PLACEMENT = (
+    Rule("placement_divides", placement_divides, "placements that do not divide their groups"),
+    Rule(
+        "placement_fills_domain",
+        placement_fills_domain,
+        "splits that no placement fits into whole fast domains",
+    ),
+)
+
+
+def _tokens(holds: Callable[..., Any], ranks: str) -> Rule:
+    return Rule("ranks_divide_tokens", holds, f"microbatches whose tokens {ranks} not divide")
+
+
+RULES: dict[Split, tuple[Rule, ...]] = {
+    Split.ONE_D: (
+        Rule("split_allows", no_context, "context, panels and fast context degrees other than 1"),
+        *_GROUPS,
+        Rule("tensor_wide_enough", queries_wide_enough, _NARROW),
+        *_COURSE,
+        _tokens(tensor_divides_tokens, "the tensor degree does"),
+        *_PLACEMENT,
+    ),
+    Split.SUMMA: (
+        *_GROUPS,
+        Rule(
+            "context_divides_hidden",
+            context_divides_hidden,
+            "context degrees that do not divide the hidden width",
+        ),
+        *_SHARDS_2D,
+        Rule("panels_fit", panels_fit, "panel counts that do not fit the grid"),
+        *_COURSE,
+        _tokens(context_divides_tokens, "the context degree does"),
+        *_PLACEMENT,
+    ),
+    Split.CONTEXT: (
+        Rule("split_allows", no_panels, "panel counts other than 1"),
+        *_GROUPS,
+        *_SHARDS_2D,
+        *_COURSE,
+        _tokens(both_divide_tokens, "the tensor and context degrees do"),
+        *_PLACEMENT,
+    ),
+}
+VERDICTS = tuple(dict.fromkeys(rule.name for rules in RULES.values() for rule in rules))
+
+
+@functools.cache
+def lacked(split: str) -> frozenset[str]:
+    """Return the plan fields that a split does not have: its rules say that they are 1.
+
+    >>> sorted(lacked("1d")), sorted(lacked("context")), sorted(lacked("summa"))
+    (['context', 'fast_context', 'panels'], ['panels'], [])
+    """
+    rules = [rule for rule in RULES[Split(split)] if rule.name == "split_allows"]
+    return frozenset(field for rule in rules for field in reads(rule.holds))

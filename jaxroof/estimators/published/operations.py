@@ -1,0 +1,215 @@
+"""The operations of one transformer layer in order: their work and their messages, by split.
+
+Source: fact sheet transformer_model, sections 5 and 6.
+"""
+
+from collections.abc import Callable
+
+from jaxroof.errors import InputError
+from jaxroof.estimators.published.attention_core import ATTENTION
+from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.layer import Layer, LayerOperation, Operations, Ranks
+from jaxroof.estimators.published.recipe import Attention, Recipe, Split
+from jaxroof.formulas import collectives, linear, normalisation
+from jaxroof.formulas.arithmetic import whole
+from jaxroof.records import Number
+
+
+def layer_1d(layer: Layer, core: Operations) -> Operations:
+    """Return the operations of a layer whose matrices are split over one tensor group."""
+    hidden, tokens = layer.model.hidden, layer.ranks.microbatch * layer.model.sequence
+    # Q10: on every token, though the sum is scattered
+    return _columns_then_rows(layer, core, (tokens, hidden), (tokens, hidden))
+
+
+def layer_context(layer: Layer, core: Operations) -> Operations:
+    """Return the operations of a layer as in 1D, on one context rank's tokens of each sequence."""
+    hidden, ranks = layer.model.hidden, layer.ranks
+    own = whole(layer.model.sequence, ranks.context)
+    # Q10: the one on a tensor rank's rows, the other on a tensor rank's columns
+    mlp = (ranks.microbatch * whole(own, ranks.tensor), hidden)
+    attended = (ranks.microbatch * own, whole(hidden, ranks.tensor))
+    return _columns_then_rows(layer, core, mlp, attended)
+
+
+Shape = tuple[Number, Number]  # rows, width
+
+
+def _columns_then_rows(
+    layer: Layer, core: Operations, mlp_bias: Shape, attention_bias: Shape
+) -> Operations:
+    """Return a layer whose first products are split by columns and whose second ones by rows."""
+    model, ranks = layer.model, layer.ranks
+    hidden = model.hidden
+    tokens = ranks.microbatch * whole(model.sequence, ranks.context)  # Q6: the rest is dropped
+    feedforward = whole(model.feedforward, ranks.tensor)
+    volume = tokens * hidden * layer.precision.activation
+    gather = (ranks.over_tensor(collectives.all_gather, volume),)
+    scatter = (ranks.over_tensor(collectives.reduce_scatter, volume),)
+
+    def columns(outputs: Number) -> LayerOperation:
+        work = linear.linear(tokens, hidden, whole(outputs, ranks.tensor), *layer.widths)
+        return LayerOperation(work, layer.product_flops(hidden, outputs), (), scatter)
+
+    def across_rows(inputs: Number) -> LayerOperation:
+        work = linear.linear(tokens, whole(inputs, ranks.tensor), hidden, *layer.widths)
+        return LayerOperation(work, layer.product_flops(inputs, hidden), scatter, ())
+
+    rows, width = _rows_of_tokens(layer)
+    # Q18: both ways are counted, the way back as one more reduce-scatter
+    norm = LayerOperation(
+        normalisation.layer_norm(rows, width, *layer.widths), None, gather, scatter
+    )
+    inner, outer = tokens * feedforward, rows * width
+    return {
+        "fc1": columns(model.feedforward),  # Q17: its whole input is kept on every rank
+        "fc1-bias": layer.bias(tokens, feedforward),
+        "act1": layer.gelu(inner),
+        "dpr1": layer.dropout(inner),
+        "fc2": across_rows(model.feedforward),
+        "fc2-bias": layer.bias(*mlp_bias),
+        "dpr2": layer.dropout(outer),
+        "ln1": norm,
+        "qkv": columns(3.0 * hidden),
+        **core,
+        "vproj": across_rows(hidden),
+        "vproj-bias": layer.bias(*attention_bias),
+        "dpr_v": layer.dropout(outer),
+        "ln2": norm,
+    }
+
+
+def _rows_of_tokens(layer: Layer) -> Shape:
+    """Return a rank's share of the activations between operations: whole rows of some tokens."""
+    model, ranks = layer.model, layer.ranks
+    own = whole(model.sequence, ranks.context)  # Q6: what does not divide is dropped
+    return ranks.microbatch * whole(own, ranks.tensor), model.hidden
+
+
+def layer_summa(layer: Layer, core: Operations) -> Operations:
+    """Return the operations of a layer whose products run on a grid of tensor x context ranks."""
+    model, ranks = layer.model, layer.ranks
+    hidden, width = model.hidden, layer.precision.activation
+    tokens = ranks.microbatch * whole(model.sequence, ranks.context)
+    hidden_shard = whole(hidden, ranks.tensor)
+    feedforward = whole(model.feedforward, ranks.tensor)
+
+    def product(inputs: Number, outputs: Number) -> LayerOperation:
+        shard = whole(outputs, ranks.tensor)
+        held = (whole(inputs, ranks.tensor), whole(inputs, ranks.context))
+        work = linear.summa(tokens, inputs, shard, *held, ranks.panels, *layer.widths)
+        x = tokens * inputs * width
+        y = inputs * shard * layer.precision.weight
+        dy = inputs * shard * layer.precision.gradient
+        forward = (
+            ranks.over_tensor(collectives.broadcast, x),
+            ranks.over_context(collectives.broadcast, y),
+        )
+        backward = (
+            ranks.over_context(collectives.broadcast, y),
+            ranks.over_tensor(collectives.reduce, x),
+            ranks.over_tensor(collectives.broadcast, x),
+            ranks.over_context(collectives.reduce, dy),
+        )
+        flops = layer.product_flops(inputs, outputs)
+        return LayerOperation(work, flops, forward, backward, panels=ranks.panels)
+
+    norm = _norm_2d(layer)
+    inner, outer = tokens * feedforward, tokens * hidden_shard
+    return {
+        "fc1": product(hidden, model.feedforward),
+        "fc1-bias": layer.bias(tokens, feedforward),
+        "act1": layer.gelu(inner),
+        "dpr1": layer.dropout(inner),
+        "fc2": product(model.feedforward, hidden),
+        "fc2-bias": layer.bias(tokens, hidden_shard),
+        "dpr2": layer.dropout(outer),
+        "ln1": norm,
+        "qkv": product(hidden, 3.0 * hidden),
+        **core,
+        "vproj": product(hidden, hidden),
+        "vproj-bias": layer.bias(tokens, hidden_shard),
+        "dpr_v": layer.dropout(outer),
+        "ln2": norm,
+    }
+
+
+def _columns_of_tokens(layer: Layer) -> Shape:
+    """Return a rank's share of the activations between operations: rows across tensor ranks."""
+    model, ranks = layer.model, layer.ranks
+    tokens = ranks.microbatch * whole(model.sequence, ranks.context)
+    return tokens, whole(model.sequence, ranks.tensor)  # Q1: not the hidden width's
+
+
+def _norm_2d(layer: Layer) -> LayerOperation:
+    """Return a normalisation whose rows lie across the tensor ranks."""
+    model, ranks = layer.model, layer.ranks
+    tokens, shard = _columns_of_tokens(layer)
+    statistics = 2.0 * tokens * layer.precision.activation
+    # Q8: gains over the wrong group; tokens rounded down after the microbatch
+    gains = whole(2.0 * model.hidden, ranks.tensor) * layer.precision.gradient
+    back = whole(2.0 * ranks.microbatch * model.sequence, ranks.context)
+    return LayerOperation(
+        normalisation.layer_norm(tokens, shard, *layer.widths),
+        None,
+        (ranks.over_tensor(collectives.all_reduce, statistics),),
+        (ranks.over_tensor(collectives.all_reduce, gains + back * layer.precision.activation),),
+    )
+
+
+def operations(
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    tensor: Number,
+    context: Number = 1.0,
+    microbatch: Number,
+    panels: Number = 1.0,
+    fast_tensor: Number = 1.0,
+    fast_context: Number = 1.0,
+) -> Operations:
+    """Return the operations of one layer under the recipe's split, in order.
+
+    Raises: InputError for an attention core that the split does not have.
+    """
+    if recipe.attention is Attention.PANELS and recipe.split is not Split.SUMMA:
+        raise InputError(
+            f"attention: 'panels' is of split 'summa' alone, given split {recipe.split.value!r}; "
+            "expected fused, unfused or recompute"
+        )
+    ranks = Ranks(tensor, context, microbatch, panels, fast_tensor, fast_context)
+    layer = _layer(inputs, ranks)
+    return LAYER[recipe.split](layer, ATTENTION[recipe.attention](layer))
+
+
+def stage_send(
+    inputs: Inputs, recipe: Recipe, *, tensor: Number, context: Number, microbatch: Number
+) -> Number:
+    """Return what a rank sends to the next stage: its share of the activations between layers.
+
+    M = w r c of the r rows and c columns that it has of them
+
+    Assumes: one tensor passes from layer to layer, as large as between the operations of one.
+    Units: degrees [1], microbatch [sequence] -> [B].
+    Source: fact sheet transformer_model, section 8.
+    """
+    layer = _layer(inputs, Ranks(tensor, context, microbatch, 1.0, 1.0, 1.0))
+    rows, width = BETWEEN[recipe.split](layer)
+    return inputs.precision.activation * (rows * width)
+
+
+def _layer(inputs: Inputs, ranks: Ranks) -> Layer:
+    system = inputs.system
+    return Layer(inputs.model, inputs.precision, system.matrix_flops / system.vector_flops, ranks)
+
+
+LAYER: dict[Split, Callable[[Layer, Operations], Operations]] = {
+    Split.ONE_D: layer_1d,
+    Split.SUMMA: layer_summa,
+    Split.CONTEXT: layer_context,
+}
+BETWEEN: dict[Split, Callable[[Layer], Shape]] = {  # a rank's activations between operations
+    Split.ONE_D: _rows_of_tokens,
+    Split.SUMMA: _columns_of_tokens,
+    Split.CONTEXT: _rows_of_tokens,
+}

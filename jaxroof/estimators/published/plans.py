@@ -1,0 +1,170 @@
+"""The legal plans of a cluster, enumerated as columns of whole numbers by vectorised numpy.
+
+Source: fact sheet transformer_model, section 10.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from jaxroof.errors import InputError
+from jaxroof.estimator import Candidates, reads
+from jaxroof.estimators.published.inputs import Inputs, Plan
+from jaxroof.estimators.published.legality import RULES
+from jaxroof.estimators.published.recipe import Recipe, Split
+
+Columns = Mapping[str, np.ndarray]
+GROUPS = ("tensor", "context", "data", "pipeline")  # a fast domain is filled in this order
+PLACED = ("fast_data", "fast_tensor", "fast_context", "fast_pipeline")  # as in Plan
+ONE = np.array([1])
+
+
+def divisors(number: int) -> np.ndarray:
+    """Return the positive divisors of a whole number, ascending.
+
+    >>> divisors(12).tolist()
+    [1, 2, 3, 4, 6, 12]
+    """
+    low = np.arange(1, int(number**0.5) + 1)
+    low = low[number % low == 0]
+    return np.unique(np.concatenate([low, number // low]))
+
+
+def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
+    """Return every legal plan of ``inputs.gpus`` accelerators, ordered by the plan's fields.
+
+    Assumes: model, batch, gpus and fast domain are single numbers.
+    Returns: a column per field of Plan, and how many choices each rule refused at the stage
+    that drops it (degrees at the first stages, splits at the last).
+    Raises: InputError where the number of accelerators is missing.
+    Source: fact sheet transformer_model, section 10.
+    """
+    if inputs.gpus is None:
+        raise InputError("gpus: not given; expected the number of accelerators to split over")
+    gpus, domain = int(inputs.gpus), int(inputs.system.fast_domain)
+    batch = int(inputs.global_batch)
+    degrees = divisors(gpus)
+    rules = list(RULES[recipe.split])
+    refused = {rule.name: 0 for rule in rules}
+
+    def keep(columns: Columns) -> Columns:
+        """Return the rows that every rule whose fields are known allows; count the others."""
+        known = [rule for rule in rules if set(reads(rule.holds)) <= set(columns)]
+        for rule in known:
+            rules.remove(rule)
+            allowed = rule.holds(inputs, **{f: columns[f] for f in reads(rule.holds)})
+            refused[rule.name] += int(np.sum(~allowed))
+            columns = _where(columns, allowed)
+        return columns
+
+    def take(columns: Columns, field: str, values: np.ndarray) -> Columns:
+        """Return the rows with a degree more, whose product divides the accelerators."""
+        rows = _cross(columns, field, values)
+        return _where(rows, gpus % _ranks(rows) == 0)
+
+    has = VARIES[recipe.split]
+    rows = keep({"tensor": degrees})
+    rows = keep(take(rows, "context", degrees if "context" in has else ONE))
+    rows = keep(
+        _cross(rows, "panels", divisors(int(inputs.model.hidden)) if "panels" in has else ONE)
+    )
+    rows = keep(take(rows, "pipeline", degrees))
+    rows = keep({**rows, "data": gpus // _ranks(rows)})
+    rows = _cross(rows, "microbatch", divisors(batch))
+    rows = keep(_where(rows, (batch // rows["data"]) % rows["microbatch"] == 0))
+
+    splits = len(rows["tensor"])
+    rows = _place({**rows, "split": np.arange(splits)}, gpus, domain)
+    refused["placement_fills_domain"] = splits - len(np.unique(rows["split"]))
+    return Candidates(_ordered(rows), refused)
+
+
+def _ranks(rows: Columns) -> np.ndarray:
+    """Return the product of the degrees that the rows have so far."""
+    return np.prod([rows[field] for field in GROUPS if field in rows], axis=0)
+
+
+def _place(rows: Columns, gpus: int, domain: int) -> Columns:
+    """Return every way to fill a fast domain: factors of it that divide the degrees."""
+    if gpus <= domain:  # Q26: everything in one domain
+        return {**rows, **{f"fast_{field}": rows[field] for field in GROUPS}}
+    rows = _shares(rows, domain)
+    return _where(rows, rows["left"] == 1)
+
+
+def _shares(rows: Columns, domain: int) -> Columns:
+    """Return every way to lay degrees into a fast domain; ``left`` is the part that stays free."""
+    left = np.full(len(rows["tensor"]), domain)
+    for field in GROUPS[:-1]:
+        rows = _cross({**rows, "left": left}, f"fast_{field}", divisors(domain))
+        factor = rows[f"fast_{field}"]
+        rows = _where(rows, (rows[field] % factor == 0) & (rows["left"] % factor == 0))
+        left = rows["left"] // rows[f"fast_{field}"]
+    share = np.gcd(rows[GROUPS[-1]], left)
+    return {**rows, f"fast_{GROUPS[-1]}": share, "left": left // share}
+
+
+def placements(inputs: Inputs, recipe: Recipe) -> Columns:
+    """Return every way to place the degrees of one plan, or of each of many, in the fast domains.
+
+    Where no placement fills the fast domain, those that leave the least of it free.
+    Returns: a column a placement field, [*plans, placements], in the order of the fields; a plan
+    with fewer placements repeats its last.
+    """
+    plan = inputs.plan
+    assert plan is not None
+    given = [getattr(plan, field) for field in GROUPS] + [1.0 * inputs.system.fast_domain]
+    arrays = np.broadcast_arrays(*map(np.asarray, given))
+    table = np.stack([array.ravel() for array in arrays], axis=-1).astype(np.int64)
+    distinct, number = np.unique(table, axis=0, return_inverse=True)
+    rows = _placements(distinct)
+    count = np.bincount(rows["plan"])
+    start = np.cumsum(count) - count
+    at = start[:, None] + np.minimum(np.arange(count.max()), count[:, None] - 1)
+    at = at[number.ravel()].reshape(*arrays[0].shape, -1)
+    return {field: rows[field][at] for field in PLACED}
+
+
+def _placements(distinct: np.ndarray) -> Columns:
+    """Return the placements of distinct rows (degrees, domain), in the order of rows and fields."""
+    domains = distinct[:, -1]
+    inside = np.prod(distinct[:, :-1], axis=1) <= domains  # Q26: everything in one domain
+    known = {field: distinct[:, i] for i, field in enumerate(GROUPS)}
+    known |= {"plan": np.arange(len(distinct)), **{f"fast_{f}": known[f] for f in GROUPS}}
+    parts = [_where(known, inside)]
+    for domain in np.unique(domains[~inside]).tolist():
+        rows = _shares(_where(known, ~inside & (domains == domain)), domain)
+        least = np.full(len(distinct), domain)
+        np.minimum.at(least, rows["plan"], rows["left"])
+        parts.append(_where(rows, rows["left"] == least[rows["plan"]]))
+    fields = ("plan", *PLACED)
+    found = {field: np.concatenate([part[field] for part in parts]) for field in fields}
+    return _where(found, np.lexsort([found[field] for field in reversed(fields)]))
+
+
+def _cross(rows: Columns, name: str, values: np.ndarray) -> Columns:
+    """Return every row with every value of a new column."""
+    count = len(next(iter(rows.values())))
+    crossed = {field: np.repeat(column, len(values)) for field, column in rows.items()}
+    return {**crossed, name: np.tile(values, count)}
+
+
+def _where(rows: Columns, mask: np.ndarray) -> Columns:
+    return {field: column[mask] for field, column in rows.items()}
+
+
+def _ordered(rows: Columns) -> Columns:
+    """Return the columns of Plan, missing degrees 1, rows in lexicographic order."""
+    fields = [f.name for f in dataclasses.fields(Plan)]
+    ones = np.ones_like(rows["tensor"])
+    columns = {field: rows.get(field, ones) for field in fields}
+    order = np.lexsort([columns[field] for field in reversed(fields)])
+    return _where(columns, order)
+
+
+VARIES: dict[Split, tuple[str, ...]] = {  # what a split has beside tensor, pipeline and data
+    Split.ONE_D: (),
+    Split.SUMMA: ("context", "panels"),
+    Split.CONTEXT: ("context",),
+}

@@ -1,0 +1,186 @@
+"""A training step under a pipeline schedule: every visit timed, every device's memory followed."""
+
+import enum
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.recipe import Recipe
+from jaxroof.estimators.published.stages import (
+    LayerCosts,
+    Layout,
+    Stages,
+    data_time,
+    layer_costs,
+    stages,
+    under_plan,
+)
+from jaxroof.estimators.published.step import course, step
+from jaxroof.formulas.arithmetic import largest
+from jaxroof.records import Number, answering, quantity, record
+from jaxroof.schedules import clock, overlap, table
+
+
+class Sends(enum.Enum):
+    """What a device does while what it made travels to the next one."""
+
+    OVERLAPPED = "overlapped"  # it goes on; the next stage waits
+    BLOCKING = "blocking"  # it waits until all is sent
+    FREE = "free"  # sends take no time
+
+
+class Extra(NamedTuple):
+    """What the first and the last stage have beside their layers, in layers' worth."""
+
+    first: Number = 0.0
+    last: Number = 0.0
+
+
+@record
+class ScheduledStep:
+    """One optimizer step under a schedule; what differs by device is an array over devices.
+
+    On each device busy, bubble and data-parallel time sum to the step time, and weights,
+    gradients, optimizer state and activations to the memory.
+    """
+
+    step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)
+    throughput: Number = quantity("sequence/s", "Sequences trained on a second.", better="higher")
+    busy_time: Number = quantity("s", "Time in visits, and in sends that keep the device.")
+    bubble_time: Number = quantity("s", "Time that the device idles.")
+    bubble: Number = quantity("1", "Share of the step that the device idles.")
+    data_time: Number = quantity("s", "Time in data-parallel communication not hidden.")
+    memory: Number = quantity("B", "Memory that the device needs at most.")
+    memory_weights: Number = quantity("B", "Memory of weights, all copies of them.")
+    memory_gradients: Number = quantity("B", "Memory of weight gradients, all copies of them.")
+    memory_optimizer: Number = quantity("B", "Memory of optimizer state.")
+    memory_activations: Number = quantity("B", "Most memory of activations kept for backward.")
+
+
+NOTHING = Extra()
+
+
+def routes_of(pipeline: table.Schedule) -> float:
+    """Return how many routes lead through all layers, each with weights of its own."""
+    return float((pipeline.after < 0).sum())
+
+
+def layout_of(pipeline: table.Schedule) -> Layout:
+    """Return where a schedule's stages lie."""
+    ends = pipeline.after < 0
+    taker = jnp.where(ends, pipeline.device, pipeline.device[pipeline.after])
+    every = (pipeline.device, taker, pipeline.before < 0, ends)
+    device, taker, first, last = (jnp.asarray(one, jnp.float64) for one in every)
+    return Layout(device, taker, first, last, routes_of(pipeline))
+
+
+def course_of(pipeline: table.Schedule, held: Stages, blocking: bool) -> clock.Course:
+    """Return when each visit of a schedule runs."""
+    backward = held.input_gradient if pipeline.split else held.backward
+    visits = (held.forward, backward, held.weight_gradient)
+    costs = clock.stage_costs(pipeline, *visits, held.send, blocking)
+    return clock.course(table.work(pipeline), overlap.source(pipeline), costs)
+
+
+def activations(pipeline: table.Schedule, kept: Any) -> Any:
+    """Return the most bytes of activations that each device keeps.
+
+    Assumes: a stage's activations come whole with its forward and go whole with its backward, or
+    with its weight gradient where that is a visit of its own.
+    """
+    nothing = 0.0 * kept
+    going = (nothing, -kept) if pipeline.split else (-kept, nothing)
+    rise = clock.by_class(pipeline, jnp.stack([kept, nothing, nothing]))
+    net = clock.by_class(pipeline, jnp.stack([kept, *going]))
+    return clock.peaks(table.work(pipeline), rise, net)
+
+
+def step_of(
+    inputs: Inputs,
+    recipe: Recipe,
+    costs: LayerCosts,
+    pipeline: table.Schedule,
+    blocking: bool,
+    extra: Extra,
+) -> tuple[ScheduledStep, clock.Course]:
+    """Return a step under a schedule, and when each of its visits runs."""
+    held = stages(inputs, recipe, costs, layout_of(pipeline), *extra)
+    times = course_of(pipeline, held, blocking)
+
+    def on_devices(values: Any) -> Any:
+        return jnp.zeros(pipeline.devices).at[pipeline.device].add(values)
+
+    data = data_time(costs, on_devices(held.layers))
+    step_time = largest(times.clock + data)
+    idle = step_time - times.busy - data
+    fixed = [on_devices(amount) for amount in (held.weights, held.gradients, held.optimizer)]
+    kept = activations(pipeline, held.kept)
+    report = ScheduledStep(
+        step_time=step_time,
+        throughput=inputs.global_batch / step_time,
+        busy_time=times.busy,
+        bubble_time=idle,
+        bubble=idle / step_time,
+        data_time=data,
+        memory=fixed[0] + fixed[1] + fixed[2] + kept,
+        memory_weights=fixed[0],
+        memory_gradients=fixed[1],
+        memory_optimizer=fixed[2],
+        memory_activations=kept,
+    )
+    return report, times
+
+
+# two programs, so that schedules differ in the short one alone
+_layer_costs = jax.jit(layer_costs, static_argnames="recipe")
+_step_of = jax.jit(step_of, static_argnames=("recipe", "pipeline", "blocking"))
+
+
+def scheduled_step(
+    inputs: Inputs,
+    recipe: Recipe,
+    pipeline: table.Schedule,
+    sends: Sends = Sends.OVERLAPPED,
+    extra: Extra = NOTHING,
+) -> tuple[ScheduledStep, clock.Course]:
+    """Return a step under a schedule, for the plan of the inputs, and when each visit runs.
+
+    t = max over devices of (clock + t_data)
+
+    Assumes: the plan's stages and microbatches are those of the schedule; messages between stages
+    never wait for each other.
+    Units: see ScheduledStep; the times of visits in [s] from the end of the gathers on.
+    Source: fact sheet transformer_model, section 9, with clocks for its closed form.
+    """
+    costs = costs_under(inputs, recipe, routes_of(pipeline), sends)
+    return _step_of(inputs, recipe, costs, pipeline, sends is Sends.BLOCKING, extra)
+
+
+def costs_under(inputs: Inputs, recipe: Recipe, routes: float, sends: Sends) -> LayerCosts:
+    """Return what all stages are made of, where sends may be free."""
+    costs: LayerCosts = _layer_costs(inputs, recipe, routes)
+    if sends is not Sends.FREE:
+        return costs
+    return costs._replace(near=0.0 * costs.near, far=0.0 * costs.far)
+
+
+def closed_form(inputs: Inputs, recipe: Recipe, sends: Sends = Sends.OVERLAPPED) -> Number:
+    """Return the step time that the training estimator has, with no sends where those are free.
+
+    Assumes: as the training step: 1F1B, equal stages, blocking sends of which Q2 drops some.
+    Units: -> [s].
+    Source: fact sheet transformer_model, section 9.
+    """
+    found: Number = _closed_form(inputs, recipe, costs_under(inputs, recipe, 1.0, sends))
+    return found
+
+
+def _closed(inputs: Inputs, recipe: Recipe, costs: LayerCosts) -> Number:
+    counts = under_plan(course, inputs, recipe)
+    parts = {"block": costs.block, "sync": costs.sync, "hop": costs.near, "course": counts}
+    return step(answering(inputs), recipe, **parts).step_time
+
+
+_closed_form = jax.jit(_closed, static_argnames="recipe")

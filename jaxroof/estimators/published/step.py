@@ -1,0 +1,275 @@
+"""A training step: a layer, its synchronisation and its sends make a step's time and memory.
+
+Source: fact sheet transformer_model, sections 7 to 9.
+"""
+
+from typing import Any, NamedTuple
+
+from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import links
+from jaxroof.estimator import Estimator, reads
+from jaxroof.estimators.published.inputs import Inputs, Plan
+from jaxroof.estimators.published.layer_time import Block, block
+from jaxroof.estimators.published.legality import RULES, VERDICTS, lacked
+from jaxroof.estimators.published.operations import operations, stage_send
+from jaxroof.estimators.published.plans import GROUPS, placements, plans
+from jaxroof.estimators.published.recipe import Recipe, Split
+from jaxroof.estimators.published.report import Report
+from jaxroof.formulas import collectives, schedule
+from jaxroof.formulas.arithmetic import larger, whole
+from jaxroof.records import Number
+
+DAY = 86400.0  # [s]
+
+
+class Schedule(NamedTuple):
+    """What the plan alone decides about a step's course."""
+
+    layers: Number  # of one stage
+    runs: Number  # layer passes of one accelerator: microbatches times layers
+    sends: Number  # sends at full cost, both directions
+    idle: Number  # bubble, as a share of the busy time
+    held: Number  # layer activations in memory at once
+
+
+def course(
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    data: Number,
+    pipeline: Number,
+    microbatch: Number,
+    fast_pipeline: Number,
+) -> Schedule:
+    """Return the counts of a 1F1B schedule.
+
+    Assumes: M3, equal stages; sends are never overlapped, forward and backward.
+    Units: degrees [1], microbatch [sequence] -> Schedule [1].
+    Source: fact sheet transformer_model, sections 8 and 9.
+    """
+    layers = larger(1.0, whole(inputs.model.layers, pipeline))  # finite for any plan
+    microbatches = schedule.microbatches(inputs.global_batch, data, microbatch)
+    return Schedule(
+        layers=layers,
+        runs=microbatches * layers,
+        sends=2.0 * microbatches * schedule.send_share(pipeline, fast_pipeline),
+        idle=schedule.bubble_1f1b(1.0, pipeline, microbatches),
+        held=layers * schedule.in_flight_1f1b(pipeline, microbatches),
+    )
+
+
+class Sync(NamedTuple):
+    """Data-parallel collectives of one layer."""
+
+    gather: Number  # weights, forward [s]
+    scatter: Number  # gradients, backward [s]
+
+
+def sync(
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    data: Number,
+    tensor: Number,
+    context: Number,
+    fast_data: Number,
+    fast_context: Number,
+) -> Sync:
+    """Return the time to gather one layer's weights and to scatter its gradients.
+
+    Assumes: optimizer state sharded over the replicas (M13); Q9, replicated parameters are never
+    synchronised; Q28, one flat ring over data and context ranks.
+    Units: degrees [1] -> Sync [s].
+    Source: fact sheet transformer_model, section 7.
+    """
+    layer = operations(inputs, recipe, tensor=tensor, context=context, microbatch=1.0)
+    parameters = sum(operation.work.parameters for operation in layer.values())
+    replicas = REPLICAS[recipe.split]
+    ring = (replicas(data, context), replicas(fast_data, fast_context), *links(inputs.system))
+    precision = inputs.precision
+    return Sync(
+        collectives.all_gather(parameters * precision.weight, *ring),
+        collectives.reduce_scatter(parameters * precision.gradient, *ring),
+    )
+
+
+def hop(
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    tensor: Number,
+    context: Number,
+    microbatch: Number,
+    fast_pipeline: Number,
+) -> Number:
+    """Return the time to send one microbatch's activations to the next stage.
+
+    Assumes: a fast link wherever any two stages share a domain (Q2 corrects for the others).
+    Units: degrees [1], microbatch [sequence] -> [s].
+    Source: fact sheet transformer_model, section 8.
+    """
+    message = stage_send(inputs, recipe, tensor=tensor, context=context, microbatch=microbatch)
+    return collectives.point_to_point(message, 2.0, fast_pipeline, *links(inputs.system))
+
+
+def exposed(block: Block, sync: Sync, layers: Number) -> Sync:
+    """Return the data-parallel time that a stage of so many layers does not hide.
+
+    Units: Block, Sync, layers [1] -> Sync [s].
+    Source: fact sheet transformer_model, section 7.
+    """
+    forward = block.work_forward + block.links_forward
+    backward = block.work_backward + block.links_backward
+    return Sync(
+        schedule.exposed_sync(sync.gather, forward, layers),
+        schedule.exposed_sync(sync.scatter, backward, layers),
+    )
+
+
+def memory_limit(inputs: Inputs) -> Number:
+    """Return the memory that a step may fill [B] (Q31: no headroom unless hbm_usable says so)."""
+    return inputs.system.hbm_capacity * inputs.system.hbm_usable
+
+
+def model_flops(inputs: Inputs, recipe: Recipe) -> Number:
+    """Return the matrix FLOP that one step needs, whatever the plan: the numerator of the MFU.
+
+    F = 3 G L (sum of what the model needs of each operation of a layer)
+
+    Assumes: backward costs twice forward; dense attention; nothing computed again counts.
+    Units: -> [FLOP].
+    Source: Chowdhery et al. 2022 (arXiv 2204.02311), appendix B: 6 N + 12 D E L FLOP a token.
+    """
+    layer = operations(inputs, recipe, tensor=1.0, microbatch=1.0)
+    needed = (o.model_flops for o in layer.values() if o.model_flops is not None)
+    return 3.0 * inputs.global_batch * inputs.model.layers * sum(needed)
+
+
+def step(
+    inputs: Inputs, recipe: Recipe, *, block: Block, sync: Sync, hop: Number, course: Schedule
+) -> Report:
+    """Return time, memory and verdicts of one optimizer step.
+
+    t0 = (t_f + t_b) M K + 2 M p;  t = t0 + (P - 1) t0 / M + t_data
+
+    Assumes: M3, equal stages; Q15, the bubble grows with the sends; Q30, activations of the first
+    stage and nothing else.
+    Units: see Report.
+    Source: fact sheet transformer_model, section 9.
+    """
+    model, system, plan = inputs.model, inputs.system, inputs.plan
+    assert plan is not None
+    time_pipeline = hop * course.sends
+    forward = block.work_forward + block.links_forward
+    backward = block.work_backward + block.links_backward
+    busy = (forward + backward) * course.runs + time_pipeline
+    time_bubble = busy * course.idle
+    shown = exposed(block, sync, course.layers)
+    time_data = shown.gather + shown.scatter
+    step_time = busy + time_bubble + time_data
+
+    stage = block.parameters * course.layers
+    memory_weights = stage * inputs.precision.weight
+    memory_gradients = stage * inputs.precision.gradient  # Q23: not sharded
+    replicas = REPLICAS[recipe.split](plan.data, plan.context)
+    memory_optimizer = stage * inputs.precision.optimizer / replicas
+    memory_activations = block.kept * course.held
+    memory = memory_weights + memory_gradients + memory_optimizer + memory_activations
+
+    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
+    verdicts = _verdicts(inputs, recipe, memory)
+    return Report(
+        step_time=step_time,
+        throughput=inputs.global_batch / step_time,
+        memory=memory,
+        memory_weights=memory_weights,
+        memory_gradients=memory_gradients,
+        memory_optimizer=memory_optimizer,
+        memory_activations=memory_activations,
+        time_compute=block.compute * course.runs,
+        time_memory=block.memory * course.runs,
+        time_tensor=(block.links_forward + block.links_backward) * course.runs,
+        time_data=time_data,
+        time_pipeline=time_pipeline,
+        time_bubble=time_bubble,
+        flops=block.flops * course.runs,  # Q11: vector FLOP of the fused kernel inflated
+        mfu=model_flops(inputs, recipe) / (step_time * gpus * system.matrix_flops),
+        training_days=model.training_tokens
+        / model.sequence
+        * step_time
+        / inputs.global_batch
+        / DAY,
+        tokens_per_second=inputs.global_batch * model.sequence / (step_time * gpus),
+        **verdicts,
+        feasible=_all(verdicts),
+    )
+
+
+def _verdicts(inputs: Inputs, recipe: Recipe, memory: Number) -> dict[str, Any]:
+    """Return whether each rule holds; what a split does not ask holds."""
+    verdicts: dict[str, Any] = dict.fromkeys(VERDICTS, True)
+    for rule in RULES[recipe.split]:
+        fields = {f: getattr(inputs.plan, f) for f in reads(rule.holds)}
+        verdicts[rule.name] = rule.holds(inputs, **fields)
+    return {**verdicts, "memory_fits": memory <= memory_limit(inputs)}
+
+
+def _all(verdicts: dict[str, Any]) -> Any:
+    held: Any = True
+    for verdict in verdicts.values():
+        held = held & verdict
+    return held
+
+
+def _data(data: Number, context: Number) -> Number:
+    return data
+
+
+def _data_and_context(data: Number, context: Number) -> Number:
+    return data * context
+
+
+REPLICAS = {  # ranks that hold the same weights, and share their gradients and optimizer state
+    Split.ONE_D: _data,
+    Split.SUMMA: _data,
+    Split.CONTEXT: _data_and_context,
+}
+
+
+def example() -> Inputs:
+    """Return GPT-3 1T on 2048 H200, split as the search would."""
+    return Inputs(
+        model=named.model("gpt3-1t"),
+        system=named.system("h200-nvs4"),
+        gpus=2048.0,
+        plan=Plan(
+            data=16.0,
+            tensor=4.0,
+            pipeline=32.0,
+            microbatch=1.0,
+            fast_data=1.0,
+            fast_tensor=4.0,
+        ),
+    )
+
+
+training = Estimator(
+    name="training",
+    about="How long does a training step take, and what does it need?",
+    inputs=Inputs,
+    plan=Plan,
+    recipe=Recipe(),
+    parts={"block": block, "sync": sync, "hop": hop, "course": course},
+    step=step,
+    candidates=plans,
+    structural=("gpus", "global_batch", "model", "system.fast_domain"),
+    objective="step_time",
+    need="memory",
+    limit=memory_limit,
+    products={"gpus": ("data", "tensor", "context", "pipeline")},
+    placement=tuple(f"fast_{field}" for field in GROUPS),
+    placements=placements,
+    unused=lambda recipe: lacked(recipe.split.value),
+    names={"model": named.model_with_choices, "system": named.system},
+    example=example,
+)

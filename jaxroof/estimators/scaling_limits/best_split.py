@@ -1,0 +1,190 @@
+"""The best split of a run: all degrees and microbatch counts in one array program.
+
+Two facts make it small, and both are exact. The time of a batch depends on the two tensor degrees
+through their product p and through q = h (p_r - 1) + (p_h - 1) alone, and rises with q: of all
+pairs with one product, the one with the least q wins. And the data-parallel degree needs no list:
+the time is convex and piecewise linear in u = 1 / p_d, its ratio to u never rises, so that the
+largest u that meets the limit is best, and Newton's method from u = 1 finds it exactly.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxroof.estimators.scaling_limits.problem import (
+    Outcome,
+    Problem,
+    batch_limit,
+    outcome,
+    phases_sum,
+    sizes,
+)
+from jaxroof.formulas.arithmetic import larger
+from jaxroof.formulas.data_movement import Degrees
+from jaxroof.formulas.training_scale import latency_floor
+from jaxroof.records import Number
+
+TENSOR = 14  # each tensor degree goes up to 2^14
+MICROBATCHES = 22  # so does M up to 2^22, and pp with it
+NEWTON = 7  # the time has at most 6 kinks in u
+TIE = 1e-12  # the solution lies on the limit, but for rounding
+PAIRS = tuple((i, j) for i in range(MICROBATCHES + 1) for j in range(i, MICROBATCHES + 1))
+
+
+class Best(NamedTuple):
+    """The best split of a run, and its share of the sustained rate (0: nothing is feasible)."""
+
+    split: Degrees
+    utilisation: Number
+    feasible: Number
+
+
+class _Lanes(NamedTuple):
+    """The grid of splits: pipelines and microbatch counts on one side, tensor degrees on one."""
+
+    pipeline: jax.Array
+    microbatches: jax.Array
+    product: jax.Array
+    hidden: jax.Array  # of the pair with this product that sends least
+    residual: jax.Array
+    sent: jax.Array  # q
+
+
+def _lanes(hidden_factor: Number) -> _Lanes:
+    first, second = zip(*PAIRS, strict=True)
+    powers = jnp.arange(2.0 * TENSOR + 1.0)[:, None]
+    residual = jnp.arange(TENSOR + 1.0)[None, :]
+    legal = (powers >= residual) & (powers - residual <= TENSOR)
+    sent = hidden_factor * (2.0**residual - 1.0) + 2.0 ** (powers - residual) - 1.0
+    sent = jnp.where(legal, sent, jnp.inf)
+    chosen = jnp.argmin(sent, axis=1).astype(jnp.float64)[:, None]
+    return _Lanes(
+        pipeline=2.0 ** jnp.asarray(first, jnp.float64)[None, :],
+        microbatches=2.0 ** jnp.asarray(second, jnp.float64)[None, :],
+        product=2.0**powers,
+        hidden=2.0 ** (powers - chosen),
+        residual=2.0**chosen,
+        sent=jnp.min(sent, axis=1)[:, None],
+    )
+
+
+def best_split(problem: Problem) -> Best:
+    """Return the best split of one point; every number of the problem is a scalar.
+
+    The winner of ties is the first: fewest stages, fewest microbatches, smallest tensor degrees.
+    """
+    lanes, found = _lanes(problem.scaling.hidden_factor), sizes(problem)
+    limit = batch_limit(problem)
+    floor = latency_floor(found.layers, problem.latency)
+    u, time = _largest(problem, lanes)
+    within = limit * (1.0 + TIE)
+    legal = (lanes.pipeline <= found.layers) & (lanes.microbatches <= found.batch)
+    enough = u * found.batch >= lanes.microbatches * (1.0 - TIE)
+    feasible = legal & enough & (time <= within) & (floor <= within)
+    train_time = found.tokens / found.batch * larger(time, floor)
+    devices = lanes.pipeline * lanes.product * train_time * problem.rates.arithmetic
+    share = jnp.where(feasible, u * problem.training_flops * problem.width / devices, 0.0)
+    most = jnp.max(share)
+    winner = jnp.argmax((share >= most * (1.0 - TIE)).T.reshape(-1))
+    row, column = winner % lanes.product.shape[0], winner // lanes.product.shape[0]
+    some = most > 0.0
+    split = Degrees(
+        pipeline=lanes.pipeline[0, column],
+        data=1.0 / jnp.where(some, u[row, column], 1.0),
+        hidden_tensor=lanes.hidden[row, 0],
+        residual_tensor=lanes.residual[row, 0],
+        microbatches=lanes.microbatches[0, column],
+    )
+    return Best(split, most, some)
+
+
+def _largest(problem: Problem, lanes: _Lanes) -> tuple[jax.Array, jax.Array]:
+    """Return the largest u in (0, 1] whose batch meets the limit, and that batch's time.
+
+    Where there is none, u is 0 or less. Times of a lane are multiplied by its tensor product.
+    """
+    found, scaling, rates = sizes(problem), problem.scaling, problem.rates
+    square = scaling.hidden_factor * found.hidden**2.0 * problem.width
+    arithmetic = 6.0 * square * found.batch / rates.arithmetic
+    memory = 4.0 * square / rates.memory
+    sends = problem.coefficient * found.batch * found.hidden * problem.width / rates.network
+    sends = sends * lanes.sent
+    sums = problem.coefficient * square
+    sum_memory, sum_network = sums / rates.memory, sums / rates.network
+    microbatches, limit = lanes.microbatches, batch_limit(problem) * lanes.product
+    stage = 2.0 * found.layers / lanes.pipeline - 1.0
+    rest = microbatches - 1.0 + 2.0 * (lanes.pipeline - 1.0)
+    math_each, sends_each = arithmetic / microbatches, sends / microbatches
+
+    def phases(u: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return the time of a batch and its slope in u."""
+        apart = 1.0 - u
+        gradient, moved = sum_network * apart, memory + sum_memory * apart
+        boundary = _longest(
+            (math_each * u, math_each),
+            (moved, -sum_memory),
+            (sends_each * u + gradient, sends_each - sum_network),
+        )
+        reducing = _longest(
+            (arithmetic * u, arithmetic),
+            (microbatches * memory + sum_memory * apart, -sum_memory),
+            (sends * u + gradient, sends - sum_network),
+        )
+        sustained = _longest(
+            (math_each * u, math_each), (memory, 0.0), (sends_each * u, sends_each)
+        )
+        parts = zip(boundary, reducing, sustained, strict=True)
+        time, slope = (first + stage * second + rest * third for first, second, third in parts)
+        return time, slope
+
+    def newton(_: int, u: jax.Array) -> jax.Array:
+        time, slope = phases(u)
+        nearer = jnp.where(
+            slope > 0.0, u - (time - limit) / jnp.where(slope > 0.0, slope, 1.0), 0.0
+        )
+        return jnp.where(time > limit, nearer, u)
+
+    u = jax.lax.fori_loop(0, NEWTON, newton, jnp.ones((len(lanes.product), len(PAIRS))))
+    return u, phases(u)[0] / lanes.product
+
+
+def _longest(*lines: tuple[Number, Number]) -> tuple[Number, Number]:
+    """Return value and slope of the longest of (value, slope)."""
+    most, slope = lines[0]
+    for value, other in lines[1:]:
+        slope = jnp.where(value > most, other, slope)
+        most = jnp.where(value > most, value, most)
+    return most, slope
+
+
+def refined(problem: Problem, best: Best) -> tuple[Degrees, Outcome]:
+    """Return a split that was found and what it makes of the run, with their slopes."""
+    moved = best.split._replace(data=_data(problem, best))
+    return moved, outcome(problem, moved)
+
+
+@jax.custom_jvp
+def _data(problem: Problem, best: Best) -> Number:
+    """Return the data-parallel degree of a split that was found.
+
+    Its slope is that of one more step of Newton's method: u = 1 / p_d follows the limit where it
+    lies on it, and stays where u = 1 meets it.
+    """
+    return best.split.data
+
+
+@_data.defjvp
+def _data_jvp(primals: Any, tangents: Any) -> tuple[Number, Number]:
+    problem, best = primals
+    u = 1.0 / best.split.data
+
+    def over(u: Number, problem: Problem) -> Number:
+        time = phases_sum(problem, best.split._replace(data=1.0 / u))
+        return time - batch_limit(problem)
+
+    _, slope = jax.jvp(lambda u: over(u, problem), (u,), (jnp.ones_like(u),))
+    _, change = jax.jvp(lambda problem: over(u, problem), (problem,), (tangents[0],))
+    on_limit = best.feasible & (u < 1.0) & (slope > 0.0)
+    step = jnp.where(on_limit, change / jnp.where(on_limit, slope, 1.0), 0.0)
+    return _data(problem, best), step / u**2.0  # of p_d = 1 / u, as u moves by -step

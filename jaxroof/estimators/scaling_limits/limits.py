@@ -1,0 +1,158 @@
+"""The limits of a training run: slack, latency wall and the best utilisation there is."""
+
+import dataclasses
+import enum
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxroof.catalog import lookup as named
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.scaling_limits.best_split import best_split, refined
+from jaxroof.estimators.scaling_limits.inputs import LARGEST_RUN, TimedInputs, wall_of
+from jaxroof.estimators.scaling_limits.problem import Problem, point_by_point, problem_of, sizes
+from jaxroof.estimators.scaling_limits.threshold_search import (
+    Crossing,
+    crossings,
+    first_tenth,
+    with_slope,
+)
+from jaxroof.formulas.training_scale import step_slack
+from jaxroof.records import Number, quantity, record
+
+SHARES = (0.5, 0.8)  # of the sustained rate, whose largest runs are told
+
+
+class Detail(enum.Enum):
+    """What is asked of a run."""
+
+    POINT = "point"
+    THRESHOLDS = "thresholds"  # beside it, how large runs may be: some 200 searches more
+
+
+@dataclasses.dataclass(frozen=True)
+class LimitsRecipe:
+    """The structural choices of the study."""
+
+    detail: Detail = Detail.POINT
+
+
+@record
+class LimitsInputs(TimedInputs):
+    """A training run, how long it may take, and the machine."""
+
+    training_flops: Number = quantity(
+        "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
+    )
+
+
+@record
+class LimitsReport:
+    """What limits a run, and the best split of it (where nothing is feasible, all are 0)."""
+
+    slack: Number = quantity(
+        "s", "Time that the longest run leaves for a step of communication.", better="higher"
+    )
+    wall: Number = quantity(
+        "FLOP", "Largest run that latency alone allows; 0 without a limit.", better="higher"
+    )
+    wall_exists: Any = quantity("1", "There is a run that latency makes too long.")
+    relative_utilisation: Number = quantity(
+        "1", "Share of the sustained rate in use.", better="higher", headline=True
+    )
+    utilisation: Number = quantity("1", "Share of the peak rate in use.", better="higher")
+    feasible: Any = quantity("1", "Some split ends in time.")
+    pipeline: Number = quantity("1", "Pipeline stages of the best split.")
+    data: Number = quantity("1", "Data-parallel degree of the best split.")
+    hidden_tensor: Number = quantity("1", "Devices that share the hidden width.")
+    residual_tensor: Number = quantity("1", "Devices that share the residual width.")
+    microbatches: Number = quantity("1", "Microbatches of a batch of the best split.")
+    devices: Number = quantity("1", "Devices of the best split.")
+    batch_time: Number = quantity("s", "Time of a batch.")
+    train_time: Number = quantity("s", "Time of the training run.")
+
+
+@record
+class MarkedReport(LimitsReport):
+    """The same, and the largest runs that use 80 % and 50 % of the sustained rate (0: none)."""
+
+    threshold_80: Number = quantity(
+        "FLOP", "Largest run that uses 80 % of its machines: near linear scaling.", better="higher"
+    )
+    threshold_50: Number = quantity(
+        "FLOP", "Largest run that uses half of its machines.", better="higher"
+    )
+
+
+def step(inputs: LimitsInputs, recipe: LimitsRecipe) -> LimitsReport:
+    """Return slack, wall and the best split, and what else is asked for."""
+    return REPORTS[recipe.detail](inputs)
+
+
+def _point(inputs: LimitsInputs) -> LimitsReport:
+    return LimitsReport(**_fields(inputs))
+
+
+def _marked(inputs: LimitsInputs) -> MarkedReport:
+    """Return the report with its thresholds, which do not depend on the run: the walk is shared."""
+    problem = problem_of(inputs, 1.0)
+    start = first_tenth(*wall_of(inputs))
+    found = point_by_point(_both, (problem, start))
+    slopes = jax.vmap(with_slope, (None, 0, -1))
+    half, most = jnp.unstack(slopes(problem, jnp.asarray(SHARES), found))
+    return MarkedReport(
+        **_fields(inputs),
+        threshold_80=most,
+        threshold_50=half,
+    )
+
+
+def _both(asked: tuple[Problem, Number]) -> Crossing:
+    problem, start = asked
+    return crossings(problem, SHARES, start)
+
+
+def _fields(inputs: LimitsInputs) -> dict[str, Any]:
+    """Return the fields of a report; the best split is searched point by point."""
+    problem = problem_of(inputs, inputs.training_flops)
+    best = point_by_point(best_split, problem)
+    split, found = refined(problem, best)
+    wall, exists = wall_of(inputs)
+
+    def where_feasible(value: Number) -> Number:
+        return jnp.where(best.feasible, value, 0.0)
+
+    share = where_feasible(found.utilisation)
+    return {
+        "slack": step_slack(sizes(problem), inputs.longest_run),
+        "wall": wall,
+        "wall_exists": exists,
+        "relative_utilisation": share,
+        "utilisation": share * inputs.system.matrix_efficiency,
+        "feasible": best.feasible,
+        **{name: where_feasible(degree) for name, degree in split._asdict().items()},
+        "devices": where_feasible(found.devices),
+        "batch_time": where_feasible(found.batch_time),
+        "train_time": where_feasible(found.train_time),
+    }
+
+
+def example() -> LimitsInputs:
+    """Return a run of 3e25 FLOP over a slow network, with a latency of 1 us a step."""
+    return LimitsInputs(
+        system=named.system("h100-sxm5-10gb"), training_flops=3e25, step_latency=1e-6
+    )
+
+
+REPORTS = {Detail.POINT: _point, Detail.THRESHOLDS: _marked}
+
+limits = Estimator(
+    step=step,
+    inputs=LimitsInputs,
+    recipe=LimitsRecipe(),
+    name="limits",
+    names={"system": named.system},
+    example=example,
+    about="How well can a training run of so many FLOP use its machines, and when is it too long?",
+)

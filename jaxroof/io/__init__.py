@@ -1,0 +1,1 @@
+"""Files: results, Zarr chunks and their manifest, traces, safe writing and locks."""

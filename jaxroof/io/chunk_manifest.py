@@ -1,0 +1,276 @@
+"""The ledger of a Zarr store: who writes it, what was asked, which chunks are finished.
+
+It is the folder ``.jaxroof`` inside the store: ``lock``; ``plan.json``, what was asked and how the
+grid is cut, there once the store is laid out; ``finished.jsonl``, a line for each finished chunk
+with the size and the CRC-32 of its files. A chunk without a line that fits its files is not there.
+The plan and every line carry a CRC-32 of their own, which earlier stores lack.
+"""
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof.errors import InputError, refusal
+from jaxroof.io.atomic import os_errors, replacing
+from jaxroof.io.locks import Path, acquired
+
+Files = dict[str, list[int]]  # [size, CRC-32] of each file, by its name inside the store
+HOME = ".jaxroof"
+PLAN, RECORD = "plan.json", "finished.jsonl"
+FORMAT = 1
+END = "end"  # the last line: the attributes are those of the whole
+ABOUT = (".zarray", ".zattrs")  # of an array
+CHUNK = re.compile(r"\d+(\.\d+)*")  # name of a file that holds values
+SUM = "crc32"  # of the plan, or of a line
+# what readers raise for a file that is not theirs (RecursionError is a RuntimeError)
+DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
+UNFINISHED = {"unfinished": "chunks that are missing read as NaN, -1 or false; run the sweep again"}
+ANEW = "use --overwrite to start anew"
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How a grid is cut into chunks, numbered with the last dimension fastest."""
+
+    sizes: Mapping[str, int]
+    chunk: Mapping[str, int]
+
+    def __len__(self) -> int:
+        return math.prod(self._counts())
+
+    def _counts(self) -> list[int]:
+        return [-(-size // self.chunk[dim]) for dim, size in self.sizes.items()]
+
+    def place(self, number: int) -> dict[str, int]:
+        """Return a chunk's place among the chunks of each dimension."""
+        index = np.unravel_index(number, self._counts() or (1,))
+        return dict(zip(self.sizes, map(int, index), strict=False))
+
+    def part(self, number: int) -> dict[str, slice]:
+        """Return the part of each dimension that a chunk covers."""
+        return {
+            dim: slice(i * self.chunk[dim], min((i + 1) * self.chunk[dim], self.sizes[dim]))
+            for dim, i in self.place(number).items()
+        }
+
+    def points(self, number: int) -> int:
+        """Return how many points a chunk has."""
+        return math.prod(some.stop - some.start for some in self.part(number).values())
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keep other writers out of a store during the block.
+
+    Raises: InputError where another run holds it, or where it cannot be written.
+    """
+    ours(path)
+    home = pathlib.Path(path, HOME)
+    with os_errors(path):
+        home.mkdir(parents=True, exist_ok=True)
+        lock = acquired(home / "lock", path)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def ours(path: Path) -> None:
+    """Check that a store may be written: nothing is there, or what jaxroof wrote.
+
+    Raises: InputError where something else is there.
+    """
+    folder = pathlib.Path(path)
+    if folder.exists() and not folder.is_dir():
+        raise refusal(os.fspath(path), "a file, not a Zarr store; expected another name")
+    with os_errors(path, "read"):
+        strange = folder.is_dir() and any(folder.iterdir()) and not (folder / HOME).is_dir()
+    if strange:
+        raise refusal(
+            os.fspath(path), "a directory that jaxroof did not write; expected another name"
+        )
+
+
+def clear(path: Path) -> None:
+    """Empty a store that is held."""
+    home = pathlib.Path(path, HOME)
+    with os_errors(path):
+        (home / PLAN).unlink(missing_ok=True)  # first: without it nothing else counts
+        for kept in [*pathlib.Path(path).iterdir(), *home.iterdir()]:
+            if kept.is_dir() and kept != home:
+                shutil.rmtree(kept)
+            elif kept != home and kept.name != "lock":
+                kept.unlink()
+
+
+def plan(path: Path) -> dict[str, Any] | None:
+    """Return what a store was asked and how it is cut; None where it is not laid out.
+
+    Raises: InputError where that is lost though chunks are finished.
+    """
+    with contextlib.suppress(OSError, *DAMAGE):
+        found = _proven(pathlib.Path(path, HOME, PLAN).read_bytes())
+        if found["format"] == FORMAT and _inside([*found["files"], *found.get("metadata", ())]):
+            return found
+    if record(path):
+        raise _lost(path, PLAN)
+    return None
+
+
+def _lost(path: Path, name: str) -> InputError:
+    what = f"damaged: {HOME}/{name} is not as it was written, though chunks are finished"
+    return refusal(os.fspath(path), f"{what}; put back a copy of it, or {ANEW}")
+
+
+def _summed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is kept in the ledger with a CRC-32 beside it."""
+    return {**content, SUM: zlib.crc32(json.dumps(content).encode())}
+
+
+def _proven(text: bytes) -> dict[str, Any]:
+    """Return what was kept with a CRC-32.
+
+    Raises: one of DAMAGE where it is not as it was written.
+    """
+    found = json.loads(text)
+    known = found.pop(SUM, None)
+    if known is not None and known != _summed(found)[SUM]:
+        raise ValueError(SUM)
+    return found
+
+
+def _inside(names: Iterable[str]) -> bool:
+    """Return whether all names are of files that a store has: those of arrays, inside it."""
+    parts = [pathlib.PurePath(name).parts for name in names]
+    return all(
+        ".." not in some
+        and not pathlib.PurePath(*some).is_absolute()
+        and (CHUNK.fullmatch(some[-1]) or some[-1].startswith(".z"))
+        for some in parts
+    )
+
+
+def settle(
+    path: Path,
+    variables: Sequence[str],
+    coordinates: Sequence[str],
+    layout: Layout,
+    asked: Any,
+    filled: Sequence[str] = (),
+) -> None:
+    """Say that a store is laid out, with all of its metadata.
+
+    ``filled`` are variables that have a fill until the store is finished.
+    """
+    root = pathlib.Path(path)
+    arrays = [*variables, *coordinates]
+    about = [".zgroup", *(f"{name}/{kind}" for name in arrays for kind in ABOUT)]
+    attributes = json.loads((root / ".zattrs").read_bytes())
+    files = [file for file in root.rglob("*") if CHUNK.fullmatch(file.name) and file.is_file()]
+    found = {
+        "format": FORMAT,
+        "asked": asked,
+        "layout": dataclasses.asdict(layout),
+        "variables": variables,
+        "coordinates": coordinates,
+        "files": prints(root, sorted(file.relative_to(root).as_posix() for file in files)),
+        "metadata": {name: json.loads((root / name).read_bytes()) for name in about},
+        "attributes": {name: text for name, text in attributes.items() if name not in UNFINISHED},
+        "filled": filled,
+    }
+    with replacing(root / HOME / PLAN, path) as temporary:
+        pathlib.Path(temporary).write_text(json.dumps(_summed(found)), encoding="utf-8")
+
+
+def prints(root: pathlib.Path, names: Iterable[str]) -> Files:
+    """Return what tells each file of a store from a damaged one."""
+    found: Files = {}
+    for name in names:
+        content = (root / name).read_bytes()
+        found[name] = [len(content), zlib.crc32(content)]
+    return found
+
+
+def misfit(path: Path, files: Files, thorough: bool) -> str | None:
+    """Return the first file that is not as it was written: by its size, or by every bit."""
+    root = pathlib.Path(path)
+    for name, known in files.items():
+        try:
+            if (root / name).stat().st_size != known[0]:
+                return name
+            if thorough and prints(root, [name])[name] != known:
+                return name
+        except OSError:
+            return name
+    return None
+
+
+def append(path: Path, line: Mapping[str, Any]) -> None:
+    """Add a line to the record; one that a kill has torn stays apart from it."""
+    with open(pathlib.Path(path, HOME, RECORD), "ab+") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        stream.seek(max(end - 1, 0))
+        torn = stream.read(1) not in (b"", b"\n")
+        stream.write((b"\n" if torn else b"") + json.dumps(_summed(line)).encode() + b"\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def record(path: Path) -> dict[int | str, dict[str, Any]]:
+    """Return the last line of each chunk in the record; a torn or damaged line is none.
+
+    Raises: InputError where there is none though chunks are finished, or where it cannot be read.
+    """
+    found: dict[int | str, dict[str, Any]] = {}
+    file = pathlib.Path(path, HOME, RECORD)
+    with os_errors(file, "read"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for line in file.read_bytes().splitlines():
+            with contextlib.suppress(*DAMAGE):
+                entry = _proven(line)
+                if _inside(entry["files"]):
+                    found[entry["chunk"]] = {"files": entry["files"], "sums": entry["sums"]}
+    if not found and _written(path):
+        raise _lost(path, RECORD)
+    return found
+
+
+def _written(path: Path) -> bool:
+    """Return whether there are chunks behind the first: those were written after a line."""
+    names = (file.name for file in pathlib.Path(path).glob("*/*"))
+    return any(CHUNK.fullmatch(name) and name.strip("0.") for name in names)
+
+
+def sound(path: Path) -> dict[int | str, dict[str, Any]]:
+    """Return the lines of the record whose files are as they were written, to the last bit."""
+    lines = record(path)
+    return {n: line for n, line in lines.items() if misfit(path, line["files"], True) is None}
+
+
+def tidy(path: Path, intact: Collection[int | str]) -> None:
+    """Remove what a killed writer left half-written, and damaged files of chunks not ``intact``."""
+    root = pathlib.Path(path)
+    for left in root.rglob("*.partial"):
+        remove(left)
+    for number, line in record(path).items():
+        for name, known in line["files"].items() if number not in {*intact, END} else ():
+            if misfit(path, {name: known}, True) is not None:
+                remove(root / name)
+
+
+def remove(file: pathlib.Path) -> None:
+    """Make room for a file that is written anew.
+
+    Raises: InputError where it cannot be: a directory in its place is not ours to remove.
+    """
+    with os_errors(file):
+        file.unlink(missing_ok=True)

@@ -1,0 +1,241 @@
+"""Files of results: NetCDF, CSV, JSON and Zarr, written whole or not at all, and read back."""
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from jaxroof.errors import InputError
+from jaxroof.io import trace_files, zarr_store
+from jaxroof.io.atomic import replacing
+from jaxroof.io.chunk_manifest import DAMAGE, ours
+from jaxroof.io.locks import Path
+from jaxroof.io.trace_events import is_trace
+
+ZARR = ".zarr"  # a directory, written chunk by chunk
+CSV = ".csv"
+
+
+def write(data: xr.Dataset, path: Path) -> None:
+    """Write a Dataset to a file; the name's ending says how (.nc, .csv, .json, .zarr).
+
+    A trace becomes a .json that Chrome and Perfetto open, and a .csv with a row an event.
+    The file appears whole or not at all: it is written under another name, then renamed.
+    Raises: InputError for another ending, or where the file cannot be written.
+    """
+    kind = _kind(path, WRITERS)
+    whole = contextlib.nullcontext(os.fspath(path)) if kind == ZARR else replacing(path)
+    with whole as temporary:
+        try:
+            WRITERS[kind](data, temporary)
+        except InputError:
+            raise
+        except (ValueError, TypeError, RuntimeError) as error:
+            reason = f"{kind} cannot hold this result: {error}"
+            raise InputError(f"{os.fspath(path)}: cannot be written: {reason}") from error
+
+
+def read(path: Path) -> xr.Dataset:
+    """Return the Dataset of a file written by ``write``.
+
+    A CSV file carries no units and no grid: its rows come back over a dimension ``row``, those of
+    a trace over ``event``. The variables of a Zarr store are read when they are used (dask).
+    Raises: InputError for a missing, unreadable or corrupt file.
+    """
+    kind = _kind(path, READERS)
+    if not os.path.exists(path):
+        raise InputError(f"{os.fspath(path)}: no such file")
+    try:
+        return READERS[kind](os.fspath(path))
+    except InputError:
+        raise
+    except OSError as error:
+        reason = error.strerror or "not a file of this kind, or a damaged one"
+        raise InputError(f"{os.fspath(path)}: cannot be read: {reason}") from error
+    except DAMAGE as error:
+        raise InputError(
+            f"{os.fspath(path)}: not a {kind} file that jaxroof wrote, or a damaged one"
+        ) from error
+
+
+def load(data: xr.Dataset, path: Path) -> xr.Dataset:
+    """Return a Dataset that was read from a file with all of its values in memory.
+
+    Raises: InputError where a chunk is damaged.
+    """
+    try:
+        return data.load()
+    except RuntimeError as error:
+        said = f"damaged: {error}; run the sweep again to mend it"
+        raise InputError(f"{os.fspath(path)}: {said}") from error
+
+
+def writable(path: Path) -> None:
+    """Check, before any work, that a result can be written to a path.
+
+    Raises: InputError that says why it cannot.
+    """
+    if _kind(path, WRITERS) == ZARR:
+        ours(path)
+        placeable(path, directory=True)
+    else:
+        placeable(path)
+
+
+def placeable(path: Path, directory: bool = False) -> None:
+    """Check that a file, or a directory, can be made at a path.
+
+    Raises: InputError that says why it cannot.
+    """
+    folder = pathlib.Path(path).parent
+    if not folder.is_dir():
+        raise InputError(f"{os.fspath(path)}: no such directory, given {os.fspath(folder)!r}")
+    if not directory and os.path.isdir(path):
+        raise InputError(f"{os.fspath(path)}: is a directory; expected the name of a file")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{os.fspath(path)}: cannot be written: Permission denied")
+
+
+def _kind(path: Path, kinds: dict[str, Any]) -> str:
+    kind = pathlib.Path(path).suffix
+    if kind not in kinds:
+        raise InputError(
+            f"{os.fspath(path)}: cannot tell the kind of file from {kind!r}; "
+            f"expected a name that ends in {', '.join(kinds)}"
+        )
+    return kind
+
+
+def _write_netcdf(data: xr.Dataset, path: str) -> None:
+    # made in memory: HDF5 does not survive a disk that fills up under it
+    content = data.to_netcdf(None, engine="h5netcdf")
+    pathlib.Path(path).write_bytes(content)
+
+
+def _read_netcdf(path: str) -> xr.Dataset:
+    # whole numbers stay whole: -1 is not turned into NaN
+    data = xr.load_dataset(path, engine="h5netcdf", mask_and_scale=False)
+    for name in data.variables:
+        variable = data[name]
+        fill = variable.attrs.pop("_FillValue", None)
+        if fill is not None and variable.dtype.kind == "i":
+            variable.encoding["_FillValue"] = int(np.asarray(fill).ravel()[0])
+    return data
+
+
+def frame(data: xr.Dataset) -> pd.DataFrame:
+    """Return a Dataset as a table: coordinates first, a column per variable, a row per point."""
+    single = data.expand_dims("row") if not data.sizes else data
+    dims = list(single.sizes)
+    grid = xr.DataArray(np.empty(tuple(single.sizes.values())), dims=dims)
+    columns: dict[str, Any] = {}
+    for name in [*single.coords, *single.data_vars]:
+        if name == "row":
+            continue
+        full = single[name].broadcast_like(grid)
+        values = full.transpose(*dims).values.reshape(-1)
+        flags = single[name].attrs.get("flag_meanings", "").split()
+        columns[str(name)] = np.array(flags)[values] if flags else values
+    return pd.DataFrame(columns)
+
+
+def _write_csv(data: xr.Dataset, path: str) -> None:
+    if is_trace(data):
+        trace_files.write_table(data, path)
+        return
+    table = frame(data)
+    for name in table.columns:
+        if str(table[name].dtype).startswith("int"):
+            table[name] = table[name].astype("Int64").mask(table[name] == -1)
+    table.to_csv(path, index=False)
+
+
+def _read_csv(path: str) -> xr.Dataset:
+    table = pd.read_csv(path)
+    if not len(table.columns):
+        raise ValueError("no columns")
+    if trace_files.is_table(table.columns):
+        return trace_files.read_table(path)
+    return xr.Dataset({name: ("row", table[name].to_numpy()) for name in table.columns})
+
+
+def _write_json(data: xr.Dataset, path: str) -> None:
+    if is_trace(data):
+        trace_files.write_chrome(data, path)
+        return
+
+    def variable(array: xr.DataArray) -> dict[str, Any]:
+        if array.dtype.kind == "f" and np.isinf(array.values).any():
+            raise ValueError(f"{array.name} is infinite at some points")
+        return {
+            "dims": list(array.dims),
+            "dtype": str(array.dtype),
+            "attrs": dict(array.attrs),
+            "data": _plain(array.values, array.encoding.get("_FillValue")),
+        }
+
+    whole = {
+        "attrs": dict(data.attrs),
+        "coords": {str(name): variable(data.coords[name]) for name in data.coords},
+        "data_vars": {str(name): variable(data[name]) for name in data.data_vars},
+    }
+    with open(path, "w", encoding="utf-8") as stream:
+        json.dump(whole, stream, allow_nan=False)
+        stream.write("\n")
+
+
+def _plain(values: np.ndarray, fill: Any) -> Any:
+    """Return nested lists in which what is missing is None."""
+    if values.ndim:
+        return [_plain(value, fill) for value in values]
+    value = values.item() if hasattr(values, "item") else values
+    missing = value == fill if fill is not None else isinstance(value, float) and math.isnan(value)
+    return None if missing else value
+
+
+def _read_json(path: str) -> xr.Dataset:
+    with open(path, encoding="utf-8") as stream:
+        text = stream.read()
+    whole = json.loads(text)
+    if trace_files.is_chrome(whole):
+        return trace_files.read_chrome(text)
+
+    def variable(written: dict[str, Any]) -> xr.Variable:
+        kind = np.dtype(written["dtype"])
+        missing = -1 if kind.kind == "i" else math.nan
+        values = np.asarray(_filled(written["data"], missing), dtype=kind)
+        encoding = {"_FillValue": -1} if kind.kind == "i" else {}
+        return xr.Variable(written["dims"], values, written["attrs"], encoding)
+
+    return xr.Dataset(
+        {name: variable(v) for name, v in whole["data_vars"].items()},
+        {name: variable(v) for name, v in whole["coords"].items()},
+        whole["attrs"],
+    )
+
+
+def _filled(data: Any, missing: Any) -> Any:
+    if isinstance(data, list):
+        return [_filled(value, missing) for value in data]
+    return missing if data is None else data
+
+
+WRITERS: dict[str, Callable[[xr.Dataset, str], None]] = {
+    ".nc": _write_netcdf,
+    CSV: _write_csv,
+    ".json": _write_json,
+    ZARR: zarr_store.save,
+}
+READERS: dict[str, Callable[[str], xr.Dataset]] = {
+    ".nc": _read_netcdf,
+    CSV: _read_csv,
+    ".json": _read_json,
+    ZARR: zarr_store.read,
+}

@@ -1,0 +1,229 @@
+"""Files of traces: Chrome's Trace Event Format, which Perfetto opens, and CSV.
+
+Times are exact in both: microseconds are written as the decimal digits of the seconds, shifted.
+"""
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import xarray as xr
+
+from jaxroof.io.trace_events import (
+    LABEL,
+    NONE,
+    PLACES,
+    columns_of,
+    trace_of,
+)
+
+HEADER = {  # of a CSV file, and the columns that it names
+    "name": "name",
+    "device": "device",
+    "start_s": "start",
+    "dur_s": "duration",
+    "kind": "kind",
+    "phase": "phase",
+    "stage": "stage",
+    "microbatch": "microbatch",
+    "replica": "replica",
+    "tensor": "tensor",
+    LABEL: LABEL,
+}
+LEAD = ("seq", "name", "device", "start_s", "dur_s")  # columns that tell a trace
+COLOURS = {  # reserved names of the format: blue, orange, green, yellow, red ...
+    "forward": "rail_response",
+    "backward": "rail_idle",
+    "weight": "rail_load",
+    "send": "startup",
+    "all-reduce": "rail_animation",
+    "all-gather": "rail_animation",
+    "optimizer": "black",
+    "other": "grey",
+}
+MICRO = 6  # digits from a second to a microsecond
+
+
+def write_chrome(data: xr.Dataset, path: str) -> None:
+    """Write a trace as complete events, a track a device, in the Trace Event Format.
+
+    Source: Google 2016, Trace Event Format, sections "Complete Events" and "Metadata Events".
+    """
+    columns = columns_of(data)
+    labels = list(dict.fromkeys(columns.get(LABEL, [])))
+    processes = {label: number for number, label in enumerate(labels)}
+    held = columns.get(LABEL, [None] * data.sizes["event"])
+    whose = [processes.get(label, 0) for label in held]
+    names = labels or [str(data.attrs.get("title", "jaxroof"))]
+    lines = [_metadata("process_name", number, 0, name=n) for number, n in enumerate(names)]
+    lines += _tracks(columns, whose)
+    lines += [
+        _complete({name: column[row] for name, column in columns.items()}, process)
+        for row, process in enumerate(whose)
+    ]
+    about = {"displayTimeUnit": "ns", "otherData": {**data.attrs, "traces": labels}}
+    head = json.dumps(about, allow_nan=False).removesuffix("}")
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(f'{head}, "traceEvents": [\n')
+        stream.write(",\n".join(lines))
+        stream.write("\n]}\n")
+
+
+def _metadata(what: str, process: int, track: int, **told: Any) -> str:
+    return json.dumps({"ph": "M", "name": what, "pid": process, "tid": track, "args": told})
+
+
+def _tracks(columns: Mapping[str, Sequence[Any]], whose: Sequence[int]) -> list[str]:
+    """Return what names and orders the track of every device."""
+    places: dict[tuple[int, int], dict[str, set[int]]] = {}
+    rows = zip(whose, columns["device"], *(columns[name] for name in PLACED), strict=True)
+    for process, device, *numbers in rows:
+        own = places.setdefault((process, device), {name: set() for name in PLACED})
+        for name, number in zip(PLACED, numbers, strict=True):
+            own[name] |= {number} - {NONE}
+    lines = []
+    for (process, device), own in sorted(places.items()):
+        lines.append(_metadata("thread_name", process, device, name=track_name(device, own)))
+        lines.append(_metadata("thread_sort_index", process, device, sort_index=device))
+    return lines
+
+
+PLACED = ("replica", "tensor", "stage")
+
+
+def track_name(device: int, places: Mapping[str, set[int]]) -> str:
+    """Return what a track is called: the device, and what is known of its place.
+
+    >>> track_name(1, {"replica": {0}, "tensor": {0}, "stage": {0, 4}})
+    'device 1 (replica 0, tensor 0, stages 0, 4)'
+    """
+    said = [
+        f"{name}{'s' if len(places[name]) > 1 else ''} {', '.join(map(str, sorted(places[name])))}"
+        for name in PLACED
+        if places.get(name)
+    ]
+    return f"device {device}" + (f" ({', '.join(said)})" if said else "")
+
+
+def _complete(event: Mapping[str, Any], process: int) -> str:
+    """Return one event; its times are spliced in, for they hold more digits than a float."""
+    places = {n: event[n] for n in PLACES if n != "device" and event[n] != NONE}
+    told = {**places, "kind": event["kind"], "phase": event["phase"]}
+    head = {"ph": "X", "name": event["name"], "cat": event["kind"]}
+    head |= {"cname": COLOURS.get(event["kind"], "grey"), "pid": process, "tid": event["device"]}
+    times = f'"ts": {_microseconds(event["start"])}, "dur": {_microseconds(event["duration"])}'
+    return f'{json.dumps(head)[:-1]}, {times}, "args": {json.dumps(told)}}}'
+
+
+def _microseconds(seconds: float) -> str:
+    """Return the digits of a time in microseconds.
+
+    >>> _microseconds(6.6322432e-07), _microseconds(0.0), _microseconds(2.5)
+    ('0.66322432', '0', '2500000')
+    """
+    if not seconds:
+        return "0"
+    moved = Decimal(repr(seconds)).scaleb(MICRO)
+    return str(int(moved)) if moved == moved.to_integral_value() else str(moved)
+
+
+def is_chrome(whole: Any) -> bool:
+    """Return whether what a JSON file holds are events in the Trace Event Format."""
+    if isinstance(whole, list):
+        return bool(whole) and all(isinstance(one, dict) and "ph" in one for one in whole)
+    return isinstance(whole, dict) and isinstance(whole.get("traceEvents"), list)
+
+
+def read_chrome(text: str) -> xr.Dataset:
+    """Return the trace of a JSON text: its complete events, in their order.
+
+    Raises: ValueError, TypeError or LookupError for events that are damaged, or where none is
+    complete.
+    """
+    whole = json.loads(text, parse_float=Decimal)
+    events = whole if isinstance(whole, list) else whole["traceEvents"]
+    found = [one for one in events if one["ph"] == "X"]
+    if not found:
+        raise ValueError("no complete events")
+    about = whole.get("otherData", {}) if isinstance(whole, dict) else {}
+    attrs = {key: _plain(value) for key, value in about.items() if key != "traces"}
+    columns: dict[str, list[Any]] = {
+        "name": [str(one["name"]) for one in found],
+        "device": [one["tid"] for one in found],
+        "start": [_seconds(one["ts"]) for one in found],
+        "duration": [_seconds(one["dur"]) for one in found],
+    }
+    told = [one.get("args", {}) for one in found]
+    for name in PLACES:
+        columns.setdefault(name, [own.get(name, NONE) for own in told])
+    for name in ("kind", "phase"):
+        if all(name in own for own in told):
+            columns[name] = [str(own[name]) for own in told]
+    processes = list(dict.fromkeys(one.get("pid", 0) for one in found))
+    if about.get("traces") or len(processes) > 1:
+        named = {
+            one.get("pid", 0): str(one["args"]["name"])
+            for one in events
+            if one["ph"] == "M" and one["name"] == "process_name"
+        }
+        labels = {number: named.get(number, f"process {number}") for number in processes}
+        columns[LABEL] = [labels[one.get("pid", 0)] for one in found]
+    return trace_of(columns, attrs)
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _seconds(microseconds: Any) -> float:
+    """Return a time in seconds from the digits of one in microseconds."""
+    seconds = float(Decimal(microseconds).scaleb(-MICRO))
+    if not math.isfinite(seconds):
+        raise ValueError(f"not a time: {microseconds}")
+    return seconds
+
+
+def write_table(data: xr.Dataset, path: str) -> None:
+    """Write a trace as CSV: sequence, name, device, start and duration, then the rest."""
+    columns = columns_of(data)
+    header = [head for head, name in HEADER.items() if name in columns]
+    cells = [columns[HEADER[head]] for head in header]
+    for head, column in zip(header, cells, strict=True):
+        if head in PLACES:
+            column[:] = ["" if number == NONE else number for number in column]
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        table = csv.writer(stream, lineterminator="\n")
+        table.writerow(["seq", *header])
+        table.writerows([n, *row] for n, row in enumerate(zip(*cells, strict=True)))
+
+
+def is_table(columns: Iterable[Any]) -> bool:
+    """Return whether the columns of a table are those of a trace."""
+    return tuple(columns)[: len(LEAD)] == LEAD
+
+
+def read_table(path: str) -> xr.Dataset:
+    """Return the trace of a CSV file.
+
+    Raises: ValueError for cells that are no numbers, or rows that do not fit the header.
+    """
+    with open(path, encoding="utf-8", newline="") as stream:
+        try:
+            header, *rows = csv.reader(stream)
+        except csv.Error as error:
+            raise ValueError(str(error)) from error
+    cells = zip(*rows, strict=True) if rows else ([] for _ in header)
+    texts = {head: list(column) for head, column in zip(header, cells, strict=True)}
+    columns: dict[str, list[Any]] = {}
+    for head, name in HEADER.items():
+        if head not in texts:
+            continue
+        column = texts[head]
+        if name in PLACES:
+            columns[name] = [int(cell) if cell else NONE for cell in column]
+        else:
+            columns[name] = [float(c) for c in column] if head in LEAD[3:] else column
+    return trace_of(columns, {})

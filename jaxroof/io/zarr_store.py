@@ -1,0 +1,278 @@
+"""A Zarr store, laid out whole and written chunk by chunk, read when its values are used.
+
+Zarr format 2, the one that has texts; every chunk carries a CRC-32, and the ledger beside them
+says which are finished.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.errors import refusal
+from jaxroof.io.atomic import os_errors, replacing
+from jaxroof.io.chunk_manifest import (
+    ABOUT,
+    END,
+    HOME,
+    UNFINISHED,
+    Layout,
+    append,
+    held,
+    misfit,
+    ours,
+    plan,
+    prints,
+    record,
+    remove,
+    settle,
+)
+from jaxroof.io.locks import Path
+
+PROVEN = 1 << 26  # bytes of a store that is read to the last bit before it is opened
+KINDS = re.compile(r"[|<>][biufcSU]\d+")  # of values: flags, numbers and texts of a fixed width
+CODECS = ("crc32", "zstd")
+CONSOLIDATED = ".zmetadata"  # all metadata in one file
+NOTHING = -1  # of a whole number that is not yet there, while a store is unfinished
+
+
+def begin(
+    path: Path, first: xr.Dataset, coordinates: xr.Dataset, layout: Layout, asked: Any
+) -> None:
+    """Lay out an empty store for a whole grid, given the results of its first chunk."""
+    import dask.array as da
+
+    chunk = {dim: layout.chunk.get(str(dim), size) for dim, size in first.sizes.items()}
+    sizes = {dim: layout.sizes.get(str(dim), size) for dim, size in first.sizes.items()}
+    filled = [
+        str(name)
+        for name, values in first.data_vars.items()
+        if values.dtype.kind == "i" and "_FillValue" not in values.encoding
+    ]
+
+    def empty(name: str, variable: xr.Variable) -> xr.Variable:
+        shape, cut = ([some[dim] for dim in variable.dims] for some in (sizes, chunk))
+        values = da.zeros(shape, dtype=variable.dtype, chunks=cut, name=name)  # named: no hash
+        fill = {"_FillValue": NOTHING} if name in filled else {}
+        return xr.Variable(variable.dims, values, variable.attrs, {**variable.encoding, **fill})
+
+    behind = {n: c for n, c in first.coords.items() if not set(c.dims) & set(layout.sizes)}
+    whole = xr.Dataset(
+        {name: empty(str(name), values.variable) for name, values in first.data_vars.items()},
+        {**coordinates.coords, **behind},
+        {**first.attrs, **UNFINISHED},
+    )
+    fresh = pathlib.Path(path, HOME, "fresh")
+    with os_errors(path):
+        _lay_out(whole, fresh, compute=False)
+        for made in fresh.iterdir():
+            made.rename(pathlib.Path(path, made.name))
+        fresh.rmdir()
+        settle(path, *_names(whole), layout, asked, filled)
+    reopen(path)
+
+
+def _names(data: xr.Dataset) -> tuple[list[str], list[str]]:
+    """Return the names of a Dataset's variables and of its coordinates."""
+    return list(map(str, data.data_vars)), list(map(str, data.coords))
+
+
+def _lay_out(data: xr.Dataset, folder: pathlib.Path, *, compute: bool) -> None:
+    """Write a Dataset as Zarr; what dask holds is written with ``compute`` alone."""
+    import numcodecs
+
+    def encoding(variable: xr.Variable) -> dict[str, Any]:
+        fill = variable.encoding.get("_FillValue")
+        whole = not compute and variable.chunks is None and variable.ndim > 0
+        return {
+            "filters": (numcodecs.CRC32(location="end"),),
+            "compressors": (numcodecs.Zstd(level=1),),
+            **({"chunks": variable.shape} if whole else {}),  # of a coordinate: one file
+            **({} if fill is None else {"_FillValue": fill}),
+        }
+
+    lay_out: Any = data.to_zarr  # one overload for each kind of `compute`
+    lay_out(
+        folder,
+        mode="w",
+        compute=compute,
+        encoding={name: encoding(v) for name, v in data.variables.items()},
+        zarr_format=2,
+        consolidated=False,
+        write_empty_chunks=True,  # so that a file that is lost is told from one of zeros
+    )
+
+
+def put(path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping[str, Any]) -> None:
+    """Write the results of one chunk to its region, then its line of the record.
+
+    A variable that lacks a dimension is written by the first chunk along it.
+    """
+    import zarr
+
+    place, part = layout.place(number), layout.part(number)
+    names = []
+    with os_errors(path), zarr.config.set({"array.write_empty_chunks": True}):
+        group = zarr.open_group(os.fspath(path), mode="r+", zarr_format=2, use_consolidated=False)
+        for name, values in data.data_vars.items():
+            dims = list(map(str, values.dims))
+            if any(index for dim, index in place.items() if dim not in dims):
+                continue
+            array = group[str(name)]
+            array[tuple(part.get(dim, slice(None)) for dim in dims)] = values.values  # type: ignore[index]
+            key = ".".join(str(place.get(dim, 0)) for dim in dims) or "0"
+            names.append(f"{name}/{key}")
+        files = prints(pathlib.Path(path), names)
+        append(path, {"chunk": number, "files": files, "sums": sums})
+
+
+def metadata(path: Path) -> dict[str, Any]:
+    """Return all metadata of a store that is not finished, by file.
+
+    Raises: InputError for arrays of another kind than those that jaxroof writes.
+    """
+    found = plan(path)
+    assert found is not None
+    names = [
+        f"{name}/{kind}" for name in found["variables"] + found["coordinates"] for kind in ABOUT
+    ]
+    known = found.get("metadata") or {  # earlier stores: in files alone, which the plan proves
+        ".zgroup": {"zarr_format": 2},
+        **{name: json.loads(pathlib.Path(path, name).read_bytes()) for name in names},
+    }
+    _accept(path, known)
+    return {**known, ".zattrs": {**found["attributes"], **UNFINISHED}}
+
+
+def reopen(path: Path) -> None:
+    """Make a store that is laid out one that is not finished, with all of its metadata."""
+    _mend(path, metadata(path))
+
+
+def end(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> None:
+    """Finish a store: the attributes of the whole, less those of the first chunk in ``without``."""
+    found, every = plan(path), metadata(path)
+    assert found is not None
+    kept = {name: text for name, text in found["attributes"].items() if name not in without}
+    every[".zattrs"] = {**kept, **attrs}
+    for name in found.get("filled", ()):
+        every[f"{name}/.zarray"] = {**every[f"{name}/.zarray"], "fill_value": None}
+    _mend(path, every)
+    with os_errors(path):
+        files = prints(pathlib.Path(path), [*every, CONSOLIDATED])
+        if record(path).get(END, {}).get("files") != files:
+            append(path, {"chunk": END, "files": files, "sums": {}})
+
+
+def _mend(path: Path, known: Mapping[str, Any]) -> None:
+    """Write all metadata, in files and in one, where it is not as it should be."""
+    one = {CONSOLIDATED: {"metadata": known, "zarr_consolidated_format": 1}}
+    for name, content in {**one, **known}.items():  # first what others read
+        file, text = pathlib.Path(path, name), json.dumps(content, indent=2)
+        with contextlib.suppress(OSError):
+            if file.read_bytes() == text.encode():
+                continue
+        remove(file)
+        with os_errors(path):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(file, path) as temporary:
+            pathlib.Path(temporary).write_text(text, encoding="utf-8")
+
+
+def _accept(path: Path, known: Mapping[str, Any]) -> None:
+    """Check, before an array is opened, that it is of a kind that jaxroof writes.
+
+    Others may run code: what a file unpickles is the file's choice.
+    """
+    for name, about in known.items():
+        if not name.endswith(".zarray"):
+            continue
+        kind, where = about.get("dtype"), f"{os.fspath(path)}: {name}"
+        if not (isinstance(kind, str) and KINDS.fullmatch(kind)):
+            what = f"dtype {kind!r} is not accepted; expected numbers, flags or texts of one width"
+            raise refusal(where, what)
+        codecs = [*(about.get("filters") or ()), about.get("compressor")]
+        for codec in filter(None, codecs):
+            identifier = codec.get("id") if isinstance(codec, dict) else codec
+            if identifier not in CODECS:
+                what = f"codec {identifier!r} is not accepted; expected {' or '.join(CODECS)}"
+                raise refusal(where, what)
+
+
+def read(path: Path) -> xr.Dataset:
+    """Return a finished store, its variables read when they are used.
+
+    A large store is known to have every file at its full size; what else is wrong with a chunk
+    its CRC-32 tells when it is read.
+    Raises: InputError for a store that is not finished, or damaged.
+    """
+    found = plan(path)
+    if found is None:
+        raise refusal(os.fspath(path), "not a .zarr file that jaxroof wrote, or one hardly begun")
+    layout, lines = Layout(**found["layout"]), record(path)
+    done = sum(number in lines for number in range(len(layout)))
+    if done < len(layout) or END not in lines:
+        said = f"{done} of {len(layout)} chunks are finished; run the sweep again to continue"
+        raise refusal(os.fspath(path), said)
+    files = [found["files"], *(line["files"] for line in lines.values())]
+    thorough = sum(size for some in files for size, _ in some.values()) < PROVEN
+    for some in files:
+        wrong = misfit(path, some, thorough)
+        if wrong is not None:
+            said = f"damaged: {wrong} is not as it was written; run the sweep again to mend it"
+            raise refusal(os.fspath(path), said)
+    _accept(path, json.loads(pathlib.Path(path, CONSOLIDATED).read_bytes())["metadata"])
+    # whole numbers stay whole: -1 is not turned into NaN
+    data = xr.open_zarr(
+        os.fspath(path),
+        chunks={},
+        mask_and_scale=False,
+        decode_times=False,
+        consolidated=True,
+        zarr_format=2,
+    )
+    for variable in data.variables.values():
+        fill = variable.attrs.pop("_FillValue", None)
+        variable.encoding = {"_FillValue": int(fill)} if variable.dtype == np.int64 and fill else {}
+    variables, coordinates = (
+        {name: data.variables[name] for name in found[kind]}
+        for kind in ("variables", "coordinates")
+    )
+    # what moves along an axis with others is short, and not cut as the results are
+    read_now = {name: variable.load() for name, variable in coordinates.items()}
+    return xr.Dataset(variables, read_now, data.attrs)
+
+
+def save(data: xr.Dataset, path: Path) -> None:
+    """Write a whole Dataset as a finished store, beside what is there, which it then replaces."""
+    target = pathlib.Path(path)
+    ours(target)
+    with os_errors(path):
+        temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            new = temporary / "new"
+            _lay_out(_even(data), new, compute=True)
+            (new / HOME).mkdir()
+            settle(new, *_names(data), Layout({}, {}), None)
+            append(new, {"chunk": 0, "files": {}, "sums": {}})
+            end(new, {})
+            with held(path) if target.exists() else contextlib.nullcontext():
+                if target.exists():
+                    target.rename(temporary / "old")
+                new.rename(target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _even(data: xr.Dataset) -> xr.Dataset:
+    """Return a Dataset whose chunks are equal along a dimension, but for the last."""
+    chunks = data.unify_chunks().chunksizes
+    return data.chunk({dim: max(sizes) for dim, sizes in chunks.items()}) if chunks else data

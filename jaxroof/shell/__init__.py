@@ -1,1 +1,0 @@
-"""The command line behind its options: what was typed, what is done, where results go."""

@@ -1,0 +1,75 @@
+"""A map over two fields of a machine: which resource binds where, and which plan is best."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from jaxroof.analyses.resources import resources_of, shares
+from jaxroof.errors import refusal
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
+from jaxroof.views.plots.machine_map import axes_of, frame, mark_systems
+from jaxroof.views.plots.map_axes import readable
+from jaxroof.views.plots.map_regions import plan_borders
+from jaxroof.views.plots.tornado import colours_of
+from jaxroof.views.text.elasticities import of_time
+
+PICTURE = "binds"
+
+
+def binds(data: xr.Dataset) -> Figure:
+    """Return a map of the resource that takes most of the step, the bounds of plans drawn in it.
+
+    ``data`` are elasticities over two axes of a machine; one further dimension makes panels.
+    Real systems are marked. Where nothing fits is hatched.
+    Raises: InputError for data that are no such grid.
+    """
+    choose.needs(data, PICTURE, ("elasticity",), ("parameter",))
+    if not of_time(data):
+        raise refusal(PICTURE, f"of {data.attrs['of']}; expected elasticities of a time")
+    kept = choose.best(data)
+    grid = kept.drop_dims("parameter")
+    x, y, across = axes_of(grid, PICTURE)
+    known = resources_of(data)
+    if not known.limits:
+        raise refusal(PICTURE, "no parameter stands for a resource; expected a machine's rates")
+    colours, share = colours_of(known), shares(kept.elasticity, known)
+    binding = share.fillna(-1.0).argmax("limit").where(share.notnull().all("limit"), -1)
+    parts = choose.panels(grid.assign(binding=binding), (across,) if across else ())
+    columns = min(2, len(parts))
+    rows = -(-len(parts) // columns)
+    made = style.figure(choose.title(data, "Which resource binds"), 1.4 + 5.2 * rows)
+    cells = made.subplots(rows, columns, squeeze=False).ravel()
+    for axes, (name, part) in zip(cells, parts, strict=False):
+        axes.set_title(name, fontsize=10)
+        _map(axes, part, (x, y), [colours[name] for name in known.limits])
+    for spare in cells[len(parts) :]:
+        spare.remove()
+    there = [name for i, name in enumerate(known.limits) if (binding == i).any()]
+    handles = [Patch(color=colours[name], label=known.limits[name]) for name in there]
+    title = "takes most of the step (lines: where degrees of the best plan change)"
+    made.legend(handles=handles, loc="outside lower center", ncols=len(known.limits), title=title)
+    return made
+
+
+def _map(axes: Axes, part: xr.Dataset, dims: tuple[str, str], shown: list[str]) -> None:
+    """Colour one map, and draw where the best plan changes."""
+    held = part.binding.transpose(dims[1], dims[0]).values
+    frame(axes, part, held < 0, dims)
+    (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
+    axes.pcolormesh(
+        x,
+        y,
+        np.ma.masked_less(held, 0),
+        shading="nearest",
+        cmap=ListedColormap(shown),
+        vmin=-0.5,
+        vmax=len(shown) - 0.5,
+        zorder=1,
+    )
+    axes.set(xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+    marks = mark_systems(axes, part, *dims)
+    plan_borders(axes, part, dims, marks)

@@ -1,0 +1,229 @@
+"""Maps over two fields of a machine: what the best plan reaches, and where nothing fits."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from jaxroof.analyses.result_metadata import headlines, label_of, need_of, unit_of
+from jaxroof.errors import refusal
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style, systems
+from jaxroof.views.plots.label_boxes import Box, extent, shares, touch
+from jaxroof.views.plots.map_axes import (
+    fraction,
+    primary,
+    rank,
+    readable,
+    words_of,
+)
+from jaxroof.views.plots.map_regions import around, plan_borders, white_words
+
+LEVELS = 20  # of the filled contour
+DAYS = "training_days"  # rather than the time of a step, where both are there
+WIDE = 2.0  # ratio of results from which on the levels are in equal ratios
+DOT = 7.0  # points from the middle of a mark to its edge
+BOLD = 1.1  # how much wider bold letters are
+
+
+def machine_map(
+    data: xr.Dataset,
+    value: str | None = None,
+    at: Mapping[str, Any] | None = None,
+    plans: bool = True,
+) -> Figure:
+    """Return a filled contour of a result over two machine axes, real systems marked.
+
+    ``value`` names the result, days of training or the estimator's headline unless said otherwise.
+    ``at`` chooses points of further dimensions ({"gpus": 8192}); one that is left makes panels.
+    Where nothing fits is hatched, with the least that it takes. ``plans`` draws where the
+    best plan changes.
+    Raises: InputError where the data lack the value, or two axes of numbers.
+    """
+    picture = "machine_map"
+    kept = choose.best(choose.pick(data, at, f"{picture}: at"))
+    value = value or mapped(kept)
+    choose.needs(kept, picture, (value,))
+    x, y, across = axes_of(kept, picture)
+    parts = choose.panels(kept, (across,) if across else ())
+    held = choose.held(kept, kept[value])
+    least, most = float(held.min()), float(held.max())
+    columns = min(2, len(parts))
+    rows = -(-len(parts) // columns)
+    made = style.figure(choose.title(data, "What a machine's fields buy"), 1.4 + 5.2 * rows)
+    cells = made.subplots(rows, columns, squeeze=False).ravel()
+    drawn = None
+    for axes, (name, part) in zip(cells, parts, strict=False):
+        axes.set_title(name, fontsize=10)
+        filled = _map(axes, part, part[value], (x, y), (least, most))
+        drawn = filled or drawn
+        marks = mark_systems(axes, part, x, y)
+        if filled is not None and plans:
+            plan_borders(axes, part, (x, y), marks)
+    for spare in cells[len(parts) :]:
+        spare.remove()
+    if drawn is not None:
+        unit = kept[value].attrs.get("units", "1")
+        words = style.with_unit(label_of(kept, value), unit.strip("1"))
+        bar = made.colorbar(drawn, ax=list(cells[: len(parts)]), label=words, fraction=0.05)
+        bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:.3g}")
+    return made
+
+
+def mapped(data: xr.Dataset) -> str:
+    """Return the result that a map shows: days of training, or what is printed before others."""
+    return DAYS if DAYS in data else next(iter(headlines(data)), "")
+
+
+def axes_of(data: xr.Dataset, picture: str) -> tuple[str, str, str]:
+    """Return the dimensions of the x and the y axis, and the one that makes panels, if any."""
+    numbers = [
+        str(dim)
+        for dim in data.sizes
+        if dim not in (*choose.named(data), "gpus") and choose.tied(data, dim)
+        if all(data[name].dtype.kind in "if" for name in choose.tied(data, dim))
+    ]
+    rest = [str(dim) for dim in data.sizes if dim not in numbers]
+    if len(numbers) == 1 and "gpus" in rest:
+        numbers, rest = [*numbers, "gpus"], [dim for dim in rest if dim != "gpus"]
+    if len(numbers) != 2:
+        has = f"the data have {choose.over(data)}"
+        raise refusal(
+            picture, f"needs two axes of numbers; {has}. Choose with at={{dimension: value}}."
+        )
+    if len(rest) > 1:
+        raise refusal(picture, f"too many dimensions: {', '.join(rest)}; choose with at=.")
+    numbers.sort(key=lambda dim: rank(primary(data, dim)))
+    return numbers[0], numbers[1], rest[0] if rest else ""
+
+
+def _map(
+    axes: Axes,
+    part: xr.Dataset,
+    value: xr.DataArray,
+    dims: tuple[str, str],
+    limits: tuple[float, float],
+) -> Any:
+    """Fill one map and set its axes; return what a colour bar belongs to, None if all is empty."""
+    (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
+    held = choose.held(part, value).transpose(dims[1], dims[0]).values
+    frame(axes, part, ~np.isfinite(held), dims)
+    if not np.isfinite(held).any() or min(held.shape) < 2:
+        return None
+    least, most = limits
+    space = np.geomspace if most / least > WIDE else np.linspace
+    levels = space(least, most if most > least else least * 1.01, LEVELS + 1)
+    return axes.contourf(
+        x, y, np.ma.masked_invalid(held), levels=levels, cmap="viridis_r", zorder=1
+    )
+
+
+def frame(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]) -> None:
+    """Set the axes of a map over two fields, hatched where nothing fits (``unfit`` [y, x])."""
+    (x, across), (y, up) = readable(part, dims[0]), readable(part, dims[1])
+    axes.set(xlabel=across, ylabel=up, xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+    for axis, numbers in ((axes.xaxis, x), (axes.yaxis, y)):
+        if _geometric(numbers):
+            style.powers_of_two(axis, float(numbers.min()), float(numbers.max()), labels=9)
+    axes.set(xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+    _tied_axes(axes, part, dims)
+    axes.add_patch(style.unfit_ground(axes))
+    if unfit.any():
+        _name_unfit(axes, part, unfit, dims)
+
+
+def _geometric(values: np.ndarray) -> bool:
+    """Return whether an axis is spaced in equal ratios rather than in equal steps."""
+    if len(values) < 3 or values.min() <= 0 or values.max() / values.min() < 4:
+        return False
+    return bool(np.ptp(np.diff(np.log(values))) < np.ptp(np.diff(values)) / np.ptp(values) * 0.5)
+
+
+def _tied_axes(axes: Axes, part: xr.Dataset, dims: tuple[str, str]) -> None:
+    """Write what moves together with the x axis above it; name what moves with the y axis."""
+    for dim, side in zip(dims, "xy", strict=True):
+        shown = primary(part, dim)
+        others = [name for name in choose.tied(part, dim) if name != shown]
+        if not others:
+            continue
+        if side == "y":
+            words = " and ".join(words_of(name) for name in others)
+            axes.set_ylabel(f"{axes.get_ylabel()}, {words} with it")
+            continue
+        place, _ = readable(part, dim)
+        unit = str(part[others[0]].attrs.get("units", "1"))
+        scale, unit = style.human(part[others[0]].values, unit)
+        chosen = _apart(place, 0.09 * float(np.ptp(place)))
+        labels = [f"{part[others[0]].values[i] / scale:.3g}" for i in chosen]
+        twin = axes.secondary_xaxis("top")
+        twin.set_xticks([float(place[i]) for i in chosen], labels)
+        twin.set_xlabel(style.with_unit(f"{words_of(others[0])} that goes with it", unit))
+
+
+def _apart(places: np.ndarray, least: float) -> list[int]:
+    """Return points of an axis that lie so far apart that their labels do not touch."""
+    chosen: list[int] = []
+    for i in np.argsort(places).tolist():
+        if not chosen or places[i] - places[chosen[-1]] >= least:
+            chosen.append(i)
+    return chosen
+
+
+def _name_unfit(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]) -> None:
+    """Write in the hatched part what the leanest plan there would need."""
+    words = "nothing fits"
+    name = f"{need_of(part)}_least"
+    if name in part:
+        none = xr.DataArray(unfit, dims=(dims[1], dims[0]))
+        needs = part[name].where(none).min()
+        if np.isfinite(float(needs)):
+            words += f": needs {choose.amount(float(needs), unit_of(part, name))}"
+    columns, rows = np.flatnonzero(unfit.any(axis=0)), np.flatnonzero(unfit.any(axis=1))
+    (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
+    left, right = fraction(axes, "x", x[columns[[0, -1]]])
+    low, high = fraction(axes, "y", y[rows[[0, -1]]])
+    turned = 90 if right - left < 0.35 and high - low > 0.5 else 0
+    middle = (max((left + right) / 2, 0.03), (low + high) / 2)
+    style.note(axes, *middle, words, rotation=turned, transform=axes.transAxes)
+
+
+def mark_systems(axes: Axes, part: xr.Dataset, x: str, y: str) -> list[Box]:
+    """Mark the real systems on the map, a star where all of one was computed; return the boxes."""
+    across, up = (
+        float((readable(part, dim)[0] / part[primary(part, dim)].values)[-1]) for dim in (x, y)
+    )
+    marks = systems.marks(part, x, y)
+    drawn = [((mark.place[0] * across, mark.place[1] * up), mark) for mark in marks]
+    taken = [around(axes, *point, shares(axes, DOT, DOT)) for point, _ in drawn]
+    for point, mark in drawn:
+        shape, size = ("*", 14) if mark.whole else ("o", 8)
+        axes.plot(*point, shape, color="white", mec="black", ms=size, clip_on=False, zorder=5)
+        taken.append(_beside(axes, point, mark, taken))
+    return taken
+
+
+def _beside(
+    axes: Axes, point: tuple[float, float], mark: systems.Mark, taken: Sequence[Box]
+) -> Box:
+    """Write the name of a mark on a side where there is room for it; return its box."""
+    size = 10.0 if mark.whole else 8.0
+    wide, high = extent(axes, mark.words, size * BOLD)
+    free = []
+    for side, raised in itertools.product((1, -1), (7, -9, 16, -18)):
+        across, up = shares(axes, 9.0 * side, float(raised))
+        left, low, _, _ = around(axes, *point, (0.0, 0.0))
+        start = left + across - (wide if side < 0 else 0.0)
+        box = (start, low + up - high / 2, start + wide, low + up + high / 2)
+        inside = min(box) >= 0 and max(box) <= 1
+        touched = sum(touch(box, other) for other in taken)
+        free.append((touched + 2 * (not inside), (side, raised), box))
+    _, (side, raised), box = min(free, key=lambda each: each[0])
+    white_words(
+        axes, *point, mark.words, xytext=(9 * side, raised), ha="left" if side > 0 else "right",
+        fontsize=size, weight="bold", zorder=6,
+    )  # fmt: skip
+    return box

@@ -1,0 +1,49 @@
+"""The axes of a map: which field each shows, in units that a person reads."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
+
+FIRST = ("hbm_capacity", "matrix_flops", "fast_bandwidth", "slow_bandwidth", "hbm_bandwidth")
+WORDS = {
+    "hbm_capacity": "HBM capacity",
+    "hbm_bandwidth": "HBM bandwidth",
+    "matrix_flops": "matrix rate",
+    "vector_flops": "vector rate",
+}
+
+
+def primary(data: xr.Dataset, dim: str) -> str:
+    """Return the coordinate that an axis shows: of those that move together, the best known."""
+    return min(choose.tied(data, dim), key=rank)
+
+
+def readable(data: xr.Dataset, dim: str) -> tuple[np.ndarray, str]:
+    """Return what stands on an axis in units a person reads, and its label."""
+    name = primary(data, dim)
+    unit = str(data[name].attrs.get("units", "1"))
+    scale, shown = style.human(data[name].values, unit)
+    return data[name].values / scale, style.with_unit(words_of(name), shown)
+
+
+def rank(name: str) -> int:
+    """Return how late a field is chosen to stand for those that move with it."""
+    return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
+def words_of(name: str) -> str:
+    """Return a field in words."""
+    return "accelerators" if name == "gpus" else WORDS.get(name, name.replace("_", " "))
+
+
+def fraction(axes: Axes, side: str, values: np.ndarray) -> np.ndarray:
+    """Return where values lie on an axis, between 0 and 1."""
+    log = (axes.get_xscale() if side == "x" else axes.get_yscale()) == "log"
+    low, high = axes.get_xlim() if side == "x" else axes.get_ylim()
+    ends = np.array([low, high])
+    if log:
+        values, ends = np.log(values), np.log(ends)
+    return (values - ends[0]) / (ends[1] - ends[0])

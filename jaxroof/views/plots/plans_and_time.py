@@ -1,0 +1,260 @@
+"""Bars: the plans of a sweep along one dimension, with their memory and time."""
+
+import itertools
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+
+from jaxroof.analyses.result_metadata import (
+    head_of,
+    label_of,
+    need_of,
+    objective_of,
+    optional,
+    roles,
+    unit_of,
+    unused,
+    words_of,
+)
+from jaxroof.errors import refusal
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
+
+Degrees = dict[str, tuple[str, str, np.ndarray]]  # by field: words, colour, a value a point
+LEAST_SHARE = 1.0  # per cent: smaller shares are not written
+CRAMPED = 2.6  # per cent: smaller shares are written beside their bar
+CLEAR = 4.6  # per cent between a share and the mark of the step time
+TOP = 104.0  # per cent
+DARK = (style.BLUE, style.VERMILION, style.GREEN)  # white reads on these
+MOST = 40  # points of one picture
+NOTHING = "nothing fits"
+KEPT = 2  # cluster sizes drawn below the first that fits
+
+
+def plans_and_time(data: xr.Dataset) -> Figure:
+    """Return, along one dimension, the plan and its memory above, the shares of its time below.
+
+    Degrees, and the step time below, are on axes in powers of two; memory is in GB.
+    Raises: InputError where the data have not one dimension, or lack time parts or plan fields.
+    """
+    picture = "plans_and_time"
+    kept = choose.best(data)
+    aim, need = objective_of(kept), need_of(kept)
+    choose.needs(kept, picture, [aim, *([need] if need else [])])
+    dim = "gpus" if "gpus" in kept.sizes else next(map(str, kept.sizes), "")
+    choose.only(kept, picture, (dim,))
+    kept = kept if dim else kept.expand_dims("point")
+    dim = dim or "point"
+    if kept.sizes[dim] > MOST:
+        many = f"shows {MOST} points at most; the data have {kept.sizes[dim]:,} along {dim!r}."
+        raise refusal(picture, many)
+    kept, below = _trimmed(kept, dim, aim)
+    degrees = _degrees(kept, picture, dim)
+    made = style.figure(choose.title(data, "Plans and where their time goes"), 9.0)
+    upper, lower = made.subplots(2, 1, sharex=True, height_ratios=(1.0, 1.15))
+    _plans(upper, kept, dim, degrees)
+    _shares(lower, kept, dim, aim)
+    refused = _refused(kept, dim, aim)
+    _unfit(upper, refused, below, named=True)
+    _unfit(lower, refused, below, named=False)
+    ticks = [_tick(kept, dim, i) for i in range(kept.sizes[dim])]
+    lower.set_xticks(range(len(ticks)), ticks, fontsize=9 if len(ticks) < 14 else 7)
+    tied = choose.tied(kept, dim)
+    words = kept[dim].attrs.get("long_name", dim) if tied == [dim] else dim
+    lower.set_xlabel("accelerators" if dim == "gpus" else str(words).replace("_", " "))
+    return made
+
+
+def _degrees(data: xr.Dataset, picture: str, dim: str) -> Degrees:
+    """Return the split of every plan along the dimension, without degrees that none has.
+
+    A microbatch stands as the number of them, which is a degree as the others are.
+    """
+    known = roles(data)["split"]
+    values = {name: value for name in known if (value := _along(data, name, dim)) is not None}
+    choose.needs(data, picture, () if values else known[:1])
+    batch, replicas = (_along(data, name, dim) for name in ("global_batch", "data"))
+    fits = next(iter(values.values())) > 0
+    found: Degrees = {}
+    for name, colour in zip(known, itertools.cycle(style.DEGREES), strict=False):
+        value, words = values.get(name), label_of(data, name)
+        if value is None or name in unused(data):
+            continue
+        if name == "microbatch" and batch is not None and replicas is not None:
+            value, words = batch / (replicas * value), "microbatches"
+        value = np.where(fits, value, np.nan)
+        if np.nanmax(value, initial=1.0) > 1.0 or not optional(data, name):
+            found[name] = words, colour, value
+    return found
+
+
+def _along(data: xr.Dataset, name: str, dim: str) -> np.ndarray | None:
+    """Return a number of the plan or of the inputs along the dimension, None where it is not."""
+    value = choose.field(data, name)
+    if value is None:
+        return None
+    return np.broadcast_to(value.values, data.sizes[dim]).astype(np.float64)
+
+
+def _plans(axes: Axes, data: xr.Dataset, dim: str, degrees: Degrees) -> None:
+    places, width = np.arange(data.sizes[dim]), 0.8 / len(degrees)
+    for i, (words, colour, values) in enumerate(degrees.values()):
+        left = places - 0.4 + (i + 0.5) * width
+        # a degree of 1 would have no height on this axis
+        axes.bar(left, values - 0.5, width, bottom=0.5, color=colour, label=words)
+    most = max(float(np.nanmax(values, initial=2.0)) for *_, values in degrees.values())
+    style.powers_of_two(axes.yaxis, 1.0, most, labels=9)
+    counted = "degree, microbatches" if "microbatch" in degrees else "plan"
+    axes.set(ylim=(0.5, most * 3), xlim=(-0.6, len(places) - 0.4), ylabel=counted)
+    style.grid(axes, "y")
+    _legend(axes, _needs(axes, data, places) if need_of(data) else axes)
+
+
+def _needs(axes: Axes, data: xr.Dataset, places: np.ndarray) -> Axes:
+    """Draw what the plans need and what there is of it on an axis of its own; return that."""
+    need, limit = need_of(data), choose.capacity(data)
+    values = np.broadcast_to(data[need].values, places.shape)
+    shown = values if limit is None else limit.values
+    scale, unit = style.human(shown, unit_of(data, need))
+    twin = axes.twinx()
+    twin.plot(
+        places, values / scale, "--o", color="black", markersize=4, label=words_of(data, need)
+    )
+    top = float(np.nanmax(values / scale, initial=1.0))
+    if limit is not None:
+        held = np.broadcast_to(limit.values / scale, places.shape)
+        edges = np.repeat(np.append(places - 0.5, places[-1] + 0.5), 2)[1:-1]
+        twin.plot(edges, np.repeat(held, 2), color=style.BLACK, linewidth=1, label="capacity")
+        top = max(top, float(held.max()))
+    twin.set(ylim=(0, 1.2 * top), ylabel=style.with_unit(label_of(data, need), unit))
+    return twin
+
+
+def _shares(axes: Axes, data: xr.Dataset, dim: str, aim: str) -> None:
+    places = np.arange(data.sizes[dim])
+    step, words_of_aim = data[aim].values, label_of(data, aim)
+    axes.set(ylim=(0, TOP), ylabel=f"share of the {words_of_aim}")
+    axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    twin = axes.twinx()
+    twin.plot(places, step, "-D", color="white", markersize=7, linewidth=4)
+    twin.plot(places, step, "-D", color="black", markersize=4, linewidth=1.4, label=words_of_aim)
+    held = step[np.isfinite(step)] if np.isfinite(step).any() else np.ones(1)
+    _log2_scale(twin, float(held.min()), float(held.max()))
+    twin.set_ylabel(style.with_unit(words_of_aim, unit_of(data, aim).strip("1")))
+    low, high = np.log2(twin.get_ylim())
+    marks = TOP * (np.log2(step) - low) / (high - low)
+    start, beside = np.zeros(len(places)), np.full(len(places), -np.inf)
+    for name, (words, colour) in style.parts(data, aim).items():
+        share = 100.0 * np.broadcast_to(data[name].values, step.shape) / step
+        axes.bar(places, share, 0.6, bottom=start, color=colour, label=words)
+        for i in np.flatnonzero(share > LEAST_SHARE):
+            inside = _inside(start[i], share[i], marks[i])
+            if inside is None:
+                beside[i] = max(start[i] + share[i] / 2, beside[i] + CRAMPED)
+            ink = "white" if inside is not None and colour in DARK else "black"
+            twin.text(
+                float(i) + (0.31 if inside is None else 0.0),
+                float(beside[i]) if inside is None else inside,
+                f"{share[i]:.1f}",
+                transform=axes.transData,
+                color=ink,
+                fontsize=6.5 if inside is None else 7.5,
+                ha="left" if inside is None else "center",
+                va="center",
+            )
+        start = start + share
+    _legend(axes, twin)
+
+
+def _legend(axes: Axes, twin: Axes) -> None:
+    """Put one legend of both axes above them."""
+    handles, words = axes.get_legend_handles_labels()
+    more, said = twin.get_legend_handles_labels() if twin is not axes else ([], [])
+    above = (0.5, 1.0)
+    axes.legend(
+        [*handles, *more], [*words, *said], loc="lower center", bbox_to_anchor=above, ncols=7
+    )
+
+
+def _inside(start: float, share: float, mark: float) -> float | None:
+    """Return where in a bar its share is written, clear of the mark on it; None: beside it."""
+    if share < CRAMPED:
+        return None
+    middle = start + share / 2
+    if abs(middle - mark) >= CLEAR:
+        return middle
+    moved = mark + CLEAR if middle >= mark else mark - CLEAR
+    return moved if start + CRAMPED / 2 <= moved <= start + share - CRAMPED / 2 else None
+
+
+def _log2_scale(axes: Axes, least: float, most: float) -> None:
+    low, high = np.floor(np.log2(least)), np.ceil(np.log2(most))
+    axes.set_yscale("log", base=2)
+    axes.set_ylim(2.0**low / 1.2, 2.0**high * 1.2)
+    ticks = 2.0 ** np.arange(low, high + 1)
+    axes.yaxis.set_major_locator(FixedLocator(ticks.tolist()))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(style.count))
+
+
+def _trimmed(data: xr.Dataset, dim: str, aim: str) -> tuple[xr.Dataset, str]:
+    """Return the data without most sizes below the first that fits, and how to name the rest."""
+    fits = np.isfinite(data[aim].values)
+    if dim != "gpus" or fits.all() or not fits.any():
+        return data, ""
+    first = int(fits.argmax())
+    below = f"nothing fits below {style.count(float(data.gpus[first]))}" if first else ""
+    return data.isel(gpus=slice(max(0, first - KEPT), None)), below
+
+
+def _refused(data: xr.Dataset, dim: str, aim: str) -> list[str]:
+    """Return why each point has no plan, or one that cannot run; nothing where it can."""
+    count = data.sizes[dim]
+    if "feasible" not in data:
+        return [""] * count
+
+    def each(values: xr.DataArray) -> np.ndarray:
+        return np.broadcast_to(values.values, count)
+
+    limit, need = choose.capacity(data), need_of(data)
+    full = (
+        data[need] > (np.inf if limit is None else limit) if need else ~data.feasible.astype(bool)
+    )
+    if f"{need}_fits" in data:
+        full = ~data[f"{need}_fits"].astype(bool)
+    words = np.where(each(full), "does not fit", "not legal")
+    words = np.where(np.isfinite(each(data[aim])), words, NOTHING)
+    return [str(word) for word in np.where(each(data.feasible.astype(bool)), "", words)]
+
+
+def _unfit(axes: Axes, refused: list[str], below: str, *, named: bool) -> None:
+    """Hatch the places where the plan, or every plan, is refused; write why where it is named."""
+    start = 0
+    for why, run in itertools.groupby(refused):
+        end = start + len(list(run))
+        nothing = why == NOTHING
+        if why:
+            words = (below if start == 0 and below else why) if nothing else ""
+            style.band(axes, start - 0.5, end - 0.5, words)
+        if why and named and not nothing:
+            middle, where = (start + end - 1) / 2, axes.get_xaxis_transform()
+            style.note(axes, middle, 0.97, why, va="top", transform=where)
+        start = end
+
+
+def _tick(data: xr.Dataset, dim: str, index: int) -> str:
+    """Return what a configuration is: the fields that move, one a line."""
+    said = []
+    for name in choose.tied(data, dim):
+        value, unit = data[name].values[index], data[name].attrs.get("units", "1")
+        number = data[name].dtype.kind in "if"
+        words = (
+            choose.amount(float(value), unit) if number and unit not in ("1", "sequence") else ""
+        )
+        words = words or (style.count(float(value)) if number else str(value))
+        short = head_of(data, name).replace("_", " ")
+        said.append(words if name == dim else f"{short} {words}")
+    return "\n".join(said) if said else str(index)

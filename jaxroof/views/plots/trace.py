@@ -1,0 +1,230 @@
+"""Traces as pictures: stages by time, what each of them does, and where it idles."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from jaxroof.errors import refusal
+from jaxroof.io.trace_events import (
+    COLUMNS,
+    NONE,
+    VISITS,
+    is_trace,
+    parts_of,
+    side_by_side,
+)
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
+from jaxroof.views.trace_blocks import (
+    WORDS,
+    Block,
+    Row,
+    percent,
+    rows,
+    shares,
+    span,
+    told,
+)
+
+PICTURE = "timeline"
+LOOKS = {  # of each kind of event
+    "forward": style.BLUE,
+    "backward": style.ORANGE,
+    "weight": style.GREEN,
+    "send": style.PURPLE,
+    "all-reduce": "#262626",
+    "all-gather": "#595959",
+    "optimizer": style.VERMILION,
+    "other": style.GREY,
+    "idle": "#E4E4E4",
+}
+DARK = (style.BLUE, style.GREEN)  # visits that white reads on
+PALER = 0.5  # share of white in the colours of a device's later stages
+HIGH = 0.84  # of a row
+ACROSS = 0.82 * style.DOTS  # pixels of the time axis, of an inch of the picture
+WIDE = (style.WIDE, 16.0)  # inches
+VISIT = 0.19  # inches of the picture for a visit
+SIZES = (9.0, 8.0, 7.0, 6.0, 5.5)  # of numbers, points
+DIGIT = 0.64  # width of a digit over its size
+THIN = 1.5  # pixels: collectives of a visit that are narrower are drawn together at its end
+EDGED = 3.0  # pixels: blocks that are wider are set apart by a line
+MOST_NUMBERS = 4000
+MOST_ROWS = 64
+
+
+class Shape(NamedTuple):
+    """A rectangle: from left to right in a row."""
+
+    left: float
+    right: float
+    row: float
+    colour: str
+    edged: bool
+
+
+def timeline(data: xr.Dataset | Mapping[str, xr.Dataset] | Iterable[xr.Dataset]) -> Figure:
+    """Return what every stage does over time; several traces one below the other.
+
+    The operations of a visit are one block with the number of its microbatch; devices that do the
+    same at the same time share a row. Idle is what is left of devices times step time.
+    Raises: InputError for data that are no trace, or have more rows than can be read.
+    """
+    whole = data if isinstance(data, xr.Dataset) else side_by_side(data)
+    if not is_trace(whole):
+        choose.needs(whole, PICTURE, COLUMNS, ("event",))
+    traces = {name: part for name, part in parts_of(whole).items() if span(part) > 0.0}
+    if not traces:
+        raise refusal(PICTURE, "no event of the data takes any time")
+    drawn = {name: rows(part) for name, part in traces.items()}
+    most = max(map(len, drawn.values()))
+    if most > MOST_ROWS:
+        raise refusal(PICTURE, f"shows {MOST_ROWS} different devices at most; the data have {most}")
+    longest = max(map(span, traces.values()))
+    scale, unit = style.human(np.array([longest]), "s")
+    heights = [0.5 + 0.42 * len(some) for some in drawn.values()]
+    visits = max(
+        sum(b.kind in VISITS for b in row.blocks) for some in drawn.values() for row in some
+    )
+    wide = float(np.clip(VISIT * visits, *WIDE))
+    made = style.figure(_title(whole, traces), 1.6 + sum(heights), wide)
+    cells = made.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights).ravel()
+    notes: dict[str, None] = {}
+    for axes, (name, part) in zip(cells, traces.items(), strict=True):
+        pixels = ACROSS * wide / (longest / scale)  # of a unit of time
+        notes |= dict.fromkeys(_panel(axes, drawn[name], span(part) / scale, scale, pixels))
+        axes.set_xlim(0, longest / scale)
+        lead = f"{name}: " if len(traces) > 1 else ""
+        axes.set_title(lead + told(part), fontsize=10, loc="left")
+    cells[-1].set_xlabel(style.with_unit("time", unit))
+    _legend(made, traces.values(), list(notes))
+    return made
+
+
+def _title(data: xr.Dataset, traces: Mapping[str, xr.Dataset]) -> str:
+    if len(traces) > 1:
+        return choose.title(data, "Schedules side by side")
+    return choose.title(data, "One step, device by device")
+
+
+def _panel(axes: Axes, held: Sequence[Row], end: float, scale: float, pixels: float) -> list[str]:
+    """Draw the rows of one trace; return what is to be said of it."""
+    shapes: list[Shape] = []
+    numbers: list[tuple[Shape, str]] = []
+    gathered = False
+    for place, row in enumerate(held):
+        shapes.append(Shape(0.0, end, place, LOOKS["idle"], False))
+        for block in row.blocks:
+            left, right = block.start / scale, block.end / scale
+            wide = pixels * (right - left) > EDGED
+            shapes.append(Shape(left, right, place, _colour(block, row), wide))
+            inside, thin = _inside(block, scale, pixels)
+            gathered |= thin
+            if block.kind in VISITS and block.microbatch != NONE:
+                free = _widest(left, right, inside)
+                held_by = shapes[-1]._replace(left=free[0], right=free[1])
+                numbers.append((held_by, str(block.microbatch)))
+            shapes += [Shape(a, b, place, _look(kind), False) for kind, a, b in inside]
+        idle = f"{percent(row.idle)} idle"
+        beside = axes.get_yaxis_transform()
+        axes.text(1.008, place, idle, transform=beside, va="center", fontsize=8)
+    _rectangles(axes, shapes)
+    written = _numbers(axes, numbers, pixels)
+    axes.set_ylim(len(held) - 0.5, -0.5)
+    axes.set_yticks(range(len(held)), [row.label for row in held], fontsize=8)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    told = {
+        "numbers: microbatches": written,
+        "paler: a device's later stages": any(len(row.stages) > 1 for row in held),
+        "collectives of a visit: together at its end": gathered,
+    }
+    return [words for words, true in told.items() if true]
+
+
+def _look(kind: str) -> str:
+    return LOOKS.get(kind, LOOKS["other"])
+
+
+def _colour(block: Block, row: Row) -> str:
+    """Return the colour of a block, paler for the later stages of a device that holds several."""
+    colour = _look(block.kind)
+    if block.kind not in VISITS or block.stage not in row.stages[1:]:
+        return colour
+    red, green, blue = (PALER + (1.0 - PALER) * part for part in to_rgb(colour))
+    return to_hex((red, green, blue))
+
+
+def _inside(
+    block: Block, scale: float, pixels: float
+) -> tuple[list[tuple[str, float, float]], bool]:
+    """Return the collectives of a visit where they are, or together at its end if too thin."""
+    parts = [(kind, start / scale, end / scale) for kind, start, end in block.inside]
+    if all(pixels * (end - start) >= THIN for _, start, end in parts):
+        return parts, False
+    right, found = block.end / scale, []
+    for name in dict.fromkeys(kind for kind, _, _ in parts):
+        wide = sum(end - start for kind, start, end in parts if kind == name)
+        found.append((name, right - wide, right))
+        right -= wide
+    return found, True
+
+
+def _widest(
+    left: float, right: float, inside: Sequence[tuple[str, float, float]]
+) -> tuple[float, float]:
+    """Return the longest part of a visit that no collective takes."""
+    taken = sorted((start, end) for _, start, end in inside)
+    starts = [left, *(end for _, end in taken)]
+    ends = [*(start for start, _ in taken), right]
+    return max(zip(starts, ends, strict=True), key=lambda part: part[1] - part[0])
+
+
+def _rectangles(axes: Axes, shapes: Sequence[Shape]) -> None:
+    half = HIGH / 2
+    corners = [
+        [(a, y - half), (b, y - half), (b, y + half), (a, y + half)] for a, b, y, _, _ in shapes
+    ]
+    drawn = PolyCollection(
+        corners,
+        facecolors=[shape.colour for shape in shapes],
+        edgecolors=["white" if shape.edged else "none" for shape in shapes],
+        linewidths=0.5,
+        snap=False,  # else some of many thin blocks would stand out
+    )
+    axes.add_collection(drawn, autolim=False)
+
+
+def _numbers(axes: Axes, numbers: Sequence[tuple[Shape, str]], pixels: float) -> bool:
+    """Write microbatches into the blocks that hold them, as large as most of them allow."""
+    room = [pixels * (shape.right - shape.left) / len(words) for shape, words in numbers]
+
+    def wide(size: float) -> float:
+        return DIGIT * size * style.DOTS / 72.0 + 0.7
+
+    most = 0.9 * len(room)
+    fits = [size for size in SIZES if sum(one >= wide(size) for one in room) >= most]
+    size = fits[0] if fits else SIZES[-1]
+    shown = [number for number, one in zip(numbers, room, strict=True) if one >= wide(size)]
+    centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": size}
+    for shape, words in shown[:MOST_NUMBERS]:
+        middle, ink = (shape.left + shape.right) / 2, "white" if shape.colour in DARK else "black"
+        axes.text(middle, shape.row, words, color=ink, **centred).set_in_layout(False)
+    return bool(shown)
+
+
+def _legend(made: Figure, traces: Iterable[xr.Dataset], notes: Sequence[str]) -> None:
+    """Say what the colours are, of those that are there."""
+    kinds = {kind for trace in traces for kind in shares(trace)}
+    entries = {WORDS[kind]: Patch(color=look) for kind, look in LOOKS.items() if kind in kinds}
+    handles, names = list(entries.values()), list(entries)
+    made.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
+    below: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+    said = made.axes[-1].annotate("; ".join(notes), (1, 0), (0, -30), **below)
+    said.set(ha="right", va="top", fontsize=8)

@@ -1,0 +1,252 @@
+"""A machine that a budget should buy: beside the base, what holds it and what proves it."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich.table import Table
+
+from jaxroof.errors import listing
+from jaxroof.units import show
+from jaxroof.views.text.plan import placed_words, placement_title, plan_fields
+from jaxroof.views.text.tables import amount, plain_table
+
+SAME = 1e-3  # a change of a field that is not told
+HELD = {"least": "its least", "most": "its most", "need": "what the plan needs", "inside": ""}
+WORTH = {"least": "1 % below it", "most": "1 % above it", "need": "1 % less need"}
+HOLDS = {"least": "its least", "most": "its most", "need": "the plan", "inside": ""}  # in a table
+HEADS = ("base", "best", "times", "base\n$", "best\n$")
+SOON = (0, 0, 4, 3, 2, 6, 5)  # how soon these columns may go, and those of what a dollar saves
+
+
+def leaf(path: str) -> str:
+    """Return what a field is called at the end of its path.
+
+    >>> leaf("system.hbm_bandwidth")
+    'hbm_bandwidth'
+    """
+    return path.rpartition(".")[2]
+
+
+def dollars(value: float) -> str:
+    """Return an amount of money.
+
+    >>> dollars(34880.0), dollars(1.5)
+    ('$34,880', '$1.5')
+    """
+    return f"${value:,.0f}" if value >= 100 else f"${value:.4g}"
+
+
+def held(data: xr.Dataset) -> list[str]:
+    """Return what holds each field: inside, least, most or need."""
+    flags = str(data.held.attrs["flag_meanings"]).split()
+    return [flags[int(flag)] for flag in data.held.values]
+
+
+def result_of(data: xr.Dataset) -> tuple[np.ndarray, str]:
+    """Return the result that was to be least, of the base and of the best, and its unit."""
+    result = data[str(data.attrs["objective"])]
+    return result.values, str(result.attrs.get("units", "1"))
+
+
+def design_table(data: xr.Dataset) -> Table:
+    """Return a row a field: the base, the best, what each costs and what a dollar more saves."""
+    table, unit = plain_table(), result_of(data)[1]
+    table.add_column("field", no_wrap=True)
+    head = f"{'days' if unit == 'day' else unit}\nsaved by\n$1,000,\n"
+    saves = [head + machine for machine in ("base", "best")]
+    for header, optional in zip((*HEADS, *saves), SOON, strict=True):
+        table.add_numbers(header, optional=optional)
+    table.add_column("held by", no_wrap=True, optional=1)
+    units = data.field_units.values
+    for number, (path, how) in enumerate(zip(data.field.values, held(data), strict=True)):
+        one = data.isel(field=number)
+        values = [show(float(f"{v:.4g}"), str(units[number])) for v in one.value.values]
+        ratio = f"{float(one.value[1] / one.value[0]):.3g}"
+        spent = [f"{cost:,.0f}" for cost in one.spent.values]
+        saved = [_number(1e3 * float(v)) for v in one.saved_per_dollar.values]
+        others = listing([leaf(other) for other in str(one.field_with.values).split()])
+        words = leaf(str(path)) + (f",\n{others}" if others else "")
+        table.add_row(words, *values, ratio, *spent, *saved, HOLDS[how])
+    if float(data.fixed) > 0:
+        fixed = f"{float(data.fixed):,.0f}"
+        table.add_row("anyway", "", "", "", fixed, fixed, "", "", "")
+    total = [f"{float(cost):,.0f}" for cost in data.cost.values]
+    budget = "budget" if bool(data.budget_active) else ""
+    # what it saves of a product with the cost stands in the sentences: its unit is another
+    worth = "" if data.attrs["times_cost"] == "true" else _number(1e3 * _worth(data))
+    table.add_row("all of it", "", "", "", *total, "", worth, budget)
+    return table
+
+
+def _worth(data: xr.Dataset) -> float:
+    return float(data.budget_value)
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value + 0.0:.3g}"
+
+
+def design_sentences(data: xr.Dataset) -> list[str]:
+    """Return what the budget buys better, with which plan, what holds it and what proves it."""
+    said = [_bought(data), *_plans(data), _holding(data), _proof(data)]
+    if not bool(data.convex):
+        what = "the result is not convex in the reciprocals of the fields: some cut was violated"
+        said.append(f"Warning: {what}; the best found may not be the best there is.")
+    return said
+
+
+def _bought(data: xr.Dataset) -> str:
+    """Return the change against the base, what comes and what goes."""
+    (before, after), unit = result_of(data)
+    cost, spent = (float(value) for value in data.cost.values)
+    price = f"the same {dollars(cost)}" if abs(spent / cost - 1) < SAME else dollars(spent)
+    price = price[:1].upper() + price[1:]
+    if not np.isfinite(before):
+        return f"{price} a part takes {amount(after, unit)}; no plan fits the base at all."
+    up, down = _moves(data)
+    if not up and not down:
+        return f"{price} a part buys nothing better than the base: {amount(after, unit)}."
+    noun = "days" if unit == "day" else str(data.attrs["objective"]).replace("_", " ")
+    less = f"% {'fewer' if unit == 'day' else 'less'} {noun}"
+    change = f"buys {100 * (1 - after / before):.3g} {less}"
+    if after > before:
+        change = f"takes {100 * (after / before - 1):.3g} % more {noun}"
+    said = f"{price} a part {change}: {amount(after, unit)} instead of {amount(before, unit)}"
+    if price.startswith("$"):
+        said += f" for {dollars(cost)}"
+    if data.attrs["times_cost"] == "true":
+        share = 1 - after * spent / (before * cost)
+        said += f", {100 * abs(share):.3g} % {'less' if share > 0 else 'more'} cost x {noun}"
+    moves = [f"{listing(up)} come{'s' if len(up) == 1 else ''}"] if up else []
+    moves += [f"{listing(down)} go{'es' if len(down) == 1 else ''}"] if down else []
+    return f"{said}, if {' and '.join(moves)}."
+
+
+def _moves(data: xr.Dataset) -> tuple[list[str], list[str]]:
+    """Return how much of each field comes, and how much goes, by the money it moves."""
+    moved = data.spent.values[1] - data.spent.values[0]
+    found: tuple[list[str], list[str]] = ([], [])
+    for number in np.argsort(-np.abs(moved), kind="stable"):
+        before, after = data.value.values[:, number]
+        if abs(after / before - 1) < SAME:
+            continue
+        change = float(f"{abs(after - before):.3g}")
+        words = show(change, str(data.field_units.values[number]))
+        found[int(after < before)].append(f"{words} of {leaf(str(data.field.values[number]))}")
+    return found
+
+
+def _plans(data: xr.Dataset) -> list[str]:
+    """Return the plan of the best machine, and of the base."""
+    if "tensor" not in data.data_vars:
+        return []
+    fields = plan_fields(data)
+    each = [
+        placed_words(one, fields, placement_title(one))
+        for one in (data.isel(machine=i) for i in (1, 0))
+        if bool(one.feasible)
+    ]
+    if len(each) == 1 or each[0] == each[1]:
+        return [f"Its plan: {each[0]}{', as on the base' if len(each) > 1 else ''}."]
+    return [f"Its plan: {each[0]}; on the base: {each[1]}."]
+
+
+def _holding(data: xr.Dataset) -> str:
+    """Return what more budget saves, and which bounds hold the machine."""
+    unit = result_of(data)[1]
+    said = []
+    if bool(data.budget_active):
+        worth = amount(1e3 * _worth(data), unit)
+        if data.attrs["times_cost"] == "true":
+            worth = f"{1e3 * _worth(data):.4g} dollar days"
+        share = f"{float(data.budget_elasticity):.3g} % for 1 %"
+        said.append(f"the budget holds it: $1,000 more a part saves {worth} ({share})")
+    else:
+        said.append(f"it leaves {dollars(float(data.budget - data.cost[1]))} of the budget")
+    every = zip(data.field.values, held(data), data.multiplier.values, strict=True)
+    bound = [(leaf(str(p)), how, float(m)) for p, how, m in every if how != "inside"]
+    said += [
+        f"{name} is at {HELD[how]} ({WORTH[how]} is worth {_share(m)})" for name, how, m in bound
+    ]
+    text = "; ".join(said)
+    free = [leaf(str(p)) for p, how in zip(data.field.values, held(data), strict=True)
+            if how == "inside"]  # fmt: skip
+    if len(free) > 1:
+        text += f"; a dollar more saves as much in {listing(free)}"
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _share(value: float) -> str:
+    return "nothing" if abs(value) < 1e-6 else f"{value:.2g} %"
+
+
+def _proof(data: xr.Dataset) -> str:
+    """Return what shows that nothing is better, and where the starts came to rest."""
+    ends, best = data.start_objective.values, float(data.least_objective)
+    agree, came = int(np.sum(ends <= best * (1 + 1e-9))), ends[np.isfinite(ends)]
+    said = f"No machine within the bounds and the budget does better, to {_gap(data)}"
+    if int(data.plans_held) > 1:
+        said += f", under any of the {int(data.plans_held):,} plans that one of them holds"
+        said += f" ({int(data.plans_solved):,} solved, the others bounded)"
+    rest = f"{agree or 'none'} of {len(ends)} descents ended there"
+    if len(came) and agree < len(came):
+        others = came[came > best * (1 + 1e-9)]
+        ends_of = (100 * (end / best - 1) for end in (others.min(), others.max()))
+        behind = " to ".join(dict.fromkeys(f"{share:.3g}" for share in ends_of))
+        rest += f", the other{'s' * (len(others) > 1)} {behind} % behind"
+    if len(came) < len(ends):
+        rest += f", {len(ends) - len(came)} began where no plan fits"
+    return f"{said}; {rest}."
+
+
+def _gap(data: xr.Dataset) -> str:
+    return f"{max(100 * float(data.gap), 1e-8):.1g} %"
+
+
+def design_record(data: xr.Dataset) -> dict[str, Any]:
+    """Return a design as a record for machines, its numbers by dotted path, units SI."""
+    paths = [str(path) for path in data.field.values]
+
+    def by_path(values: Iterable[Any]) -> dict[str, Any]:
+        return dict(zip(paths, map(_plain, values), strict=True))
+
+    machines = {}
+    for number, name in enumerate(("base", "best")):
+        one = data.isel(machine=number)
+        named = ("value", "spent", "elasticity", "saved_per_dollar")
+        machines[name] = {
+            "fields": by_path(one.value.values),
+            **{key: by_path(one[key].values) for key in named[1:]},
+            "cost": _plain(one.cost),
+            "results": {
+                str(key): _plain(values)
+                for key, values in one.data_vars.items()
+                if values.ndim == 0 and "machine" in data[key].dims and key != "cost"
+            },
+        }
+    scalars = [str(name) for name, values in data.data_vars.items() if not values.dims]
+    return {
+        **{key: str(data.attrs.get(key, "")) for key in ("title", "objective")},
+        "times_cost": data.attrs["times_cost"] == "true",
+        **machines,
+        "units": dict(zip(paths, map(str, data.field_units.values), strict=True)),
+        "held": dict(zip(paths, held(data), strict=True)),
+        "multipliers": by_path(data.multiplier.values),
+        **{name: _plain(data[name]) for name in scalars},
+        "start_objective": [_plain(value) for value in data.start_objective.values],
+    }
+
+
+def design_json(data: xr.Dataset) -> str:
+    """Return a design as one JSON object; what is not there is null."""
+    return json.dumps(design_record(data), indent=2)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of an array as JSON holds it, None where there is nothing."""
+    number = np.asarray(value).item()
+    absent = isinstance(number, int) and number == -1  # as plan fields are where nothing fits
+    return None if absent or not np.isfinite(number) else number

@@ -1,0 +1,123 @@
+"""Elasticities over a grid: what binds at every point, by how much, and where that changes."""
+
+import numpy as np
+import xarray as xr
+from rich.table import Table
+
+from jaxroof.analyses.resources import resources_of, shares
+from jaxroof.views.text.layout import evenly
+from jaxroof.views.text.tables import plain_table, thinned, tick
+
+MOST = 8  # columns of a grid
+LEAST = 1e-12  # of an elasticity: what is less is rounding
+
+
+def strengths(data: xr.Dataset) -> tuple[xr.DataArray, dict[str, str]]:
+    """Return how strongly each of several things binds, over ``limit``, and what they are called.
+
+    Resources by their share of the time where the parameters are a machine's; else the parameters
+    themselves, by the size of their elasticity.
+    """
+    paths = [str(path) for path in data.parameter.values]
+    if binds(data):
+        known = resources_of(data)
+        return shares(data.elasticity, known), dict(known.limits)
+    bare = data.elasticity.drop_vars(["parameter_units", "relaxed"], errors="ignore")
+    return abs(bare.rename(parameter="limit")), {path: path for path in paths}
+
+
+def binds(data: xr.Dataset) -> bool:
+    """Return whether elasticities are a time's to what a machine has: its resources share it."""
+    signs = resources_of(data).signs
+    return of_time(data) and any(str(path) in signs for path in data.parameter.values)
+
+
+def of_time(data: xr.Dataset) -> bool:
+    """Return whether elasticities are those of a time, which resources share among them."""
+    of = data.attrs.get("of")
+    return of not in data or data[of].attrs.get("units") in ("s", "day")
+
+
+def binding_table(data: xr.Dataset) -> Table:
+    """Return what binds over a grid of at most two axes, thinned; one row a parameter without."""
+    strong, names = strengths(data)
+    dims = [str(dim) for dim in data.elasticity.dims if dim != "parameter"]
+    of = data.attrs.get("of", "result")
+    if not dims or len(dims) > 2:
+        at = ", ".join(f"{dim} {tick(data, dim, 0)}" for dim in dims)
+        return _parameters(data.isel(dict.fromkeys(dims, 0)), of, f"; at {at}" if at else "")
+    if len(dims) == 1:
+        title = f"Share of {of} by what binds it [%]" if binds(data) else f"Elasticity of {of}"
+        return _rows(data, strong, names, dims[0], title)
+    down, across = dims
+    table = plain_table(f"What binds {of} most, and its share of it [%]")
+    table.add_column(f"{down} \\ {across}", justify="right", no_wrap=True)
+    columns = thinned(data.sizes[across], MOST)
+    for j, optional in zip(columns, evenly(len(columns)), strict=True):
+        table.add_numbers(tick(data, across, j), optional=optional)
+    for i in thinned(data.sizes[down], 2 * MOST):
+        cells = [_most(strong.isel({down: i, across: j}), names) for j in columns]
+        table.add_row(tick(data, down, i), *cells)
+    return table
+
+
+def _parameters(data: xr.Dataset, of: str, at: str) -> Table:
+    table = plain_table(f"Elasticity of {of}: change for +1 % of the parameter [%]{at}")
+    table.add_column("parameter", no_wrap=True)
+    table.add_numbers("elasticity")
+    table.add_column("for a decrease, where that differs", justify="right")
+    for path in data.parameter.values:
+        one = data.sel(parameter=path)
+        below = f"{float(one.elasticity_below):+.4f}" if bool(one.tie) else ""
+        real = " (taken as real)" if bool(one.relaxed) else ""
+        table.add_row(f"{path}{real}", f"{float(one.elasticity):+.4f}", below)
+    return table
+
+
+def _rows(
+    data: xr.Dataset, strong: xr.DataArray, names: dict[str, str], dim: str, title: str
+) -> Table:
+    """Return a row a point: the shares of the resources, or the elasticities themselves."""
+    table, resources = plain_table(title), binds(data)
+    if not resources:  # the strongest, in the order of the parameters
+        most = strong.max([d for d in strong.dims if d != "limit"]).fillna(0.0).values
+        kept = sorted(np.argsort(-most, kind="stable")[:MOST])
+        keys = [str(strong.limit.values[i]) for i in kept]
+        names = {key: key.replace(".", ".\n").replace("_", "_\n") for key in keys}
+    table.add_numbers(dim, *names.values())
+    shown = strong if resources else data.elasticity.rename(parameter="limit")
+    for i in thinned(data.sizes[dim], 4 * MOST):
+        values = [float(shown.isel({dim: i}).sel(limit=key)) for key in names]
+        cells = [
+            "-" if np.isnan(v) else f"{100 * v:.1f}" if resources else f"{v:+.4f}" for v in values
+        ]
+        table.add_row(tick(data, dim, i), *cells)
+    return table
+
+
+def _most(one: xr.DataArray, names: dict[str, str]) -> str:
+    if not bool(np.isfinite(one).all()):
+        return "-"
+    key = str(one.limit.values[int(one.argmax("limit"))])
+    return f"{names[key].replace(' bandwidth', '')} {100 * float(one.max()):.0f}"
+
+
+def binding_sentence(data: xr.Dataset) -> str:
+    """Return how often each resource, or parameter, matters most, and how much it does."""
+    strong, names = strengths(data)
+    shared = binds(data)
+    values = strong.transpose(..., "limit").values.reshape(-1, strong.sizes["limit"])
+    held = values[np.isfinite(values).all(axis=1)]
+    if not len(held):
+        return "Nothing fits anywhere: nothing binds."
+    if held.max() < LEAST:
+        return f"Nothing asked about moves {data.attrs.get('of', 'the result')}."
+    most = held.argmax(axis=1)
+    most_of = {i: held[most == i, i].max() for i in np.unique(most)}
+    said = [
+        f"{names[str(strong.limit.values[i])]} at {np.mean(most == i):.0%} of the points "
+        + (f"(up to {most_of[i]:.0%} of the time)" if shared else f"(by {most_of[i]:.3g} at most)")
+        for i in np.argsort(-np.bincount(most, minlength=values.shape[1]))
+        if i in most_of
+    ]
+    return f"What {'binds' if shared else 'matters'} most: {'; '.join(said)}."

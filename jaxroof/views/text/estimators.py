@@ -1,0 +1,102 @@
+"""What an estimator is asked and what it answers, as tables."""
+
+import dataclasses
+import enum
+from typing import Any
+
+import jax
+from rich.table import Table
+
+from jaxroof.engine.grid.dependencies import completed, depends
+from jaxroof.engine.grid.evaluate import results
+from jaxroof.errors import InputError
+from jaxroof.estimator import Estimator
+from jaxroof.records import get_at, is_quantity, leaves
+from jaxroof.settings import kind_of_choice, least, paths_of, variants
+from jaxroof.units import show
+from jaxroof.views.text.tables import plain_table
+
+
+def inputs_table(estimator: Estimator) -> Table:
+    """Return every input by its path: its letter, an example, its meaning."""
+    table = plain_table("inputs")
+    table.add_column("path", no_wrap=True)
+    table.add_column("letter", no_wrap=True, optional=2)
+    table.add_column("example", no_wrap=True, optional=1)
+    table.add_column("meaning")
+    example = estimator.example() if estimator.example else None
+    for path, field in listed(estimator):
+        if not is_quantity(field):
+            if path in estimator.names:
+                table.add_row(path, "", "a name", "Record of the catalogue, or its fields below.")
+            continue
+        table.add_row(path, field.metadata["symbol"], _example(example, path, field), _doc(field))
+    for field in dataclasses.fields(estimator.recipe) if estimator.recipe is not None else ():
+        held = getattr(estimator.recipe, field.name)
+        kind = kind_of_choice(estimator.recipe, field.name)
+        if not issubclass(kind, enum.Enum):
+            table.add_row(field.name, "", str(held), "Size of the program, found by itself.")
+            continue
+        about = f"A choice: {', '.join(str(member.value) for member in kind)}."
+        if held is None:
+            about = f"Left to the {next(iter(vars(estimator.recipe)))}, or {about[2:]}"
+        table.add_row(field.name, "", "" if held is None else str(held.value), about)
+    return table
+
+
+def results_table(estimator: Estimator) -> Table:
+    """Return every result: its name, unit and meaning."""
+    table = plain_table("results")
+    for header in ("name", "unit"):
+        table.add_column(header, no_wrap=True)
+    table.add_column("meaning")
+    if estimator.example is None:
+        return table
+    inputs = estimator.example()
+    report: Any = jax.eval_shape(lambda i: estimator.evaluate(i, estimator.recipe), inputs)
+    fields = {f.name: f for f in dataclasses.fields(report) if is_quantity(f)}
+    for name, value in results(report).items():
+        truth = value.dtype == bool
+        unit = fields[name].metadata["unit"]
+        table.add_row(name, "true or false" if truth else unit, _doc(fields[name]))
+    return table
+
+
+def listed(estimator: Estimator) -> list[tuple[str, "dataclasses.Field[Any]"]]:
+    """Return the inputs of an estimator by path; of a machine, those that some answer needs.
+
+    Needed is what a result of the example depends on, under any one choice of the recipe, and what
+    is asked for where the inputs give the least.
+    """
+    bare = least(estimator.inputs)
+    full, needed = bare, set[str]()
+    for recipe in variants(estimator.recipe):
+        try:
+            full = completed(estimator, full, recipe)
+            needed |= _used(estimator, estimator.example() if estimator.example else full, recipe)
+        except InputError:  # no such combination of choices
+            continue
+    asked = {path for path, _, _ in leaves(full)} - {path for path, _, _ in leaves(bare)}
+    if not asked <= needed:
+        needed |= asked | _used(estimator, full, estimator.recipe)
+    every = paths_of(estimator.inputs)
+    return [(path, f) for path, f in every if not path.startswith("system.") or path in needed]
+
+
+def _used(estimator: Estimator, inputs: Any, recipe: Any) -> set[str]:
+    """Return the paths that some result depends on."""
+    found = depends(estimator, recipe, jax.tree.structure(inputs))
+    return set().union(*found.results.values())
+
+
+def _example(example: Any, path: str, field: "dataclasses.Field[Any]") -> str:
+    value = None
+    try:
+        value = get_at(example, path) if example is not None else None
+    except ValueError:  # a record that the example does without
+        return ""
+    return "" if value is None else show(float(value), field.metadata["unit"])
+
+
+def _doc(field: "dataclasses.Field[Any]") -> str:
+    return str(field.metadata["doc"])

@@ -1,0 +1,177 @@
+"""What binds a step, by how much and where that changes: the sentences."""
+
+import xarray as xr
+
+from jaxroof.analyses.explain import Explanation
+from jaxroof.analyses.resources import Resources, resources_of
+from jaxroof.analyses.result_metadata import machine_of, need_of, objective_of, run_of, unit_of
+from jaxroof.errors import listing
+from jaxroof.units import seconds, show, size
+from jaxroof.views.text.explain import (
+    next_switches,
+    percent,
+    plan_said,
+    reign,
+    words,
+)
+from jaxroof.views.text.plan import placed_words, placement_title
+from jaxroof.views.text.search import per_run
+from jaxroof.views.text.tables import amount
+
+MOST = 3  # turns that are told
+LITTLE = 5e-5  # share of the step that is told as none
+
+
+def explain_sentences(found: Explanation) -> list[str]:
+    """Return which resource binds, by how much, and where that changes."""
+    if not found.feasible:
+        return [_nothing(found)]
+    known, capacity = resources_of(found.operations), found.steps.attrs.get("parameter")
+    said = [_binds(found, known), _turns(found, known)]
+    return [*said, *([_capacity(found)] if capacity else []), _nearest(found, known)]
+
+
+def best_sentence(found: Explanation) -> str:
+    """Return the best plan, how fast it is and how full the machine."""
+    best, need, aim = found.best, need_of(found.best), objective_of(found.best)
+    domain = "in a fast domain" if placement_title(best) == "fast" else placement_title(best)
+    said = f"Best plan: {placed_words(best, behind=domain)}, {per_run(best, aim, float(best[aim]))}"
+    if f"{need}_limit" not in best:
+        return f"{said}."
+    taken, limit = (amount(float(best[n]), unit_of(best, n)) for n in (need, f"{need}_limit"))
+    return f"{said}, {taken} of {limit}."
+
+
+def _binds(found: Explanation, known: Resources) -> str:
+    """Return the resource that takes most of the step, and what one percent of it buys."""
+    step, words_of = float(found.best[objective_of(found.best)]), known.limits
+    run, (first, *behind) = run_of(found.best), found.limits
+    (binds, most), *others = [(words_of[n], value / step) for n, value in found.limits.items()]
+    rest = listing([f"{name} {percent(share)}" for name, share in others if share > 0.0])
+    less = _grows(first, known)
+    what = f"bandwidth of the {binds}" if binds.endswith(" links") else binds
+    change = f"{'less' if less else 'more'} {what}"
+    second = (
+        f" (of {words_of[behind[0]]}, the next: {_buys(found, known, behind[0])})" if rest else ""
+    )
+    return (
+        f"What binds: {binds}, {percent(most)} of the {seconds(step)} {run}"
+        f"{f'; then {rest}' if rest else ''}. "
+        f"1 % {change} makes the {run} {_buys(found, known, first)} shorter{second}."
+    )
+
+
+def _grows(limit: str, known: Resources) -> bool:
+    """Return whether a time grows with a resource, as with latency, rather than falls."""
+    return all(sign > 0 for path, sign in known.signs.items() if known.of[path] == limit)
+
+
+def _buys(found: Explanation, known: Resources, limit: str) -> str:
+    """Return what one percent more of a resource saves, of latency one percent less."""
+    told = found.elasticities["elasticity_below" if _grows(limit, known) else "elasticity"]
+    signs = {
+        path: known.signs[path] for path in told.parameter.values.tolist() if path in known.signs
+    }
+    own = [s * float(told.sel(parameter=p)) for p, s in signs.items() if known.of[p] == limit]
+    return percent(sum(own) / 100)
+
+
+def _turns(found: Explanation, known: Resources) -> str:
+    """Return where another resource comes to bind: how far, moving what."""
+    first, turns = next(iter(found.limits)), found.turns
+    if not turns.sizes["turn"]:
+        span = float(found.response.factor.max())
+        return (
+            f"Where that changes: nowhere; {known.limits[first]} binds with any rate or latency up "
+            f"to {span:.3g} times today's or down to 1/{span:.3g} of it."
+        )
+    ways: dict[str, list[str]] = {}
+    for i in range(min(MOST, turns.sizes["turn"])):
+        turn = turns.isel(turn=i)
+        path, factor = str(turn.turn_parameter.values), float(turn.turn_factor)
+        unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
+        side = "above" if factor > 1.0 else "below"
+        way = f"{words(path, machine_of(found.operations))} {side} {factor:.3g} times today's"
+        way += f" ({size(float(turn.turn_value), unit)})"
+        ways.setdefault(known.limits[str(turn.turn_limit.values)], []).append(way)
+    told = [
+        f"{n} bind{'' if n.endswith('s') else 's'} with {' or '.join(w)}" for n, w in ways.items()
+    ]
+    return f"Where that changes: {'; '.join(told)}."
+
+
+def _capacity(found: Explanation) -> str:
+    """Return what more memory buys, and what less costs."""
+    steps, aim = found.steps, objective_of(found.steps)
+    today, unit = float(found.best[aim]), unit_of(steps, "value")
+    at = {int(place): steps.isel(step=i) for i, place in enumerate(steps.place.values)}
+    what = words(str(steps.attrs["parameter"]), machine_of(steps))
+    if 1 not in at:
+        said = f"More {what} is worth nothing, however much"
+    else:
+        up = at[1]
+        said = (
+            f"More {what} is worth nothing until {_apart(up, unit)} "
+            f"(+{_size(up.change, unit)}), where {plan_said(up, steps)} saves "
+            f"{percent(float(up.gain))}"
+        )
+    own = at[0]
+    spare, least = _size(-own.change, unit), _apart(own, unit)
+    if -1 not in at:
+        return f"{said}; with {spare} less ({least}) the plan still fits, and none with less."
+    cost = percent(float(at[-1][aim]) / today - 1.0)
+    lost = f"more than {spare} (to less than {least})" if own.change else "any"
+    return f"{said}; it costs {cost} to lose {lost}."
+
+
+def _nearest(found: Explanation, known: Resources) -> str:
+    """Return how far today's plan stays the best, and what comes after it."""
+    rows = [
+        row
+        for row in next_switches(found.response)
+        if str(row.switch_parameter.values) in known.signs
+    ]
+    if not rows:
+        span = f"{float(found.response.factor.max()):.3g} times"
+        return f"No rate or latency brings another plan, up to {span} more or less."
+    row = rows[0]
+    (factor, until), gain = reign(row), float(row.switch_gain)
+    then = f", and at {until} times saves {percent(gain)} against it"
+    if gain < LITTLE:
+        way = "up" if float(row.switch_factor) > 1.0 else "down"
+        then = f", {way} to {until} times, where both are as fast"
+    what = words(str(row.switch_parameter.values), machine_of(found.response))
+    return (
+        f"The plan is the best until {what} is {factor} times today's: then "
+        f"{plan_said(row, found.response)} takes over{then}. "
+        "No other rate or latency changes it with a smaller move."
+    )
+
+
+def _nothing(found: Explanation) -> str:
+    """Return why no plan fits, and what would make one fit."""
+    best, steps = found.best, found.steps
+    if not steps.sizes["step"]:
+        return "No legal plan: nothing to explain."
+    first = steps.isel(step=0)
+    need, aim = need_of(steps), objective_of(steps)
+    least, limit = float(first["limit"]), float(best[f"{need}_limit"])
+    what, unit = words(str(steps.attrs["parameter"]), machine_of(steps)), unit_of(steps, "limit")
+    starts = unit_of(steps, "value")
+    return (
+        f"No plan fits: the leanest needs {size(least, unit)} where there are {size(limit, unit)}: "
+        f"{size(least - limit, unit)} are missing. "
+        f"From {what} {_size(first['value'], starts)} on {plan_said(first, steps)} fits, "
+        f"{per_run(steps, aim, float(first[aim]))}."
+    )
+
+
+def _apart(step: xr.Dataset, unit: str) -> str:
+    """Return the capacity of a step in three digits, in more where today's would read the same."""
+    value, today = float(step["value"]), float(step["value"] - step.change)
+    digits = next((n for n in range(3, 9) if f"{value:.{n}g}" != f"{today:.{n}g}"), 3)
+    return show(float(f"{value:.{digits}g}"), unit)
+
+
+def _size(value: xr.DataArray, unit: str) -> str:
+    return size(float(f"{float(value):.3g}"), unit)

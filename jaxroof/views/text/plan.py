@@ -1,0 +1,98 @@
+"""What a plan is called: its split and its placement, as its estimator names them."""
+
+from collections.abc import Iterable, Sequence
+
+import xarray as xr
+
+from jaxroof.analyses.result_metadata import roles, unused, words_of
+
+LONG = 8  # letters of a head from which on it is broken
+
+
+def plan_fields(data: xr.Dataset) -> list[str]:
+    """Return the plan fields of some results, the split before its placement.
+
+    What no choice of the recipe has is left out.
+    """
+    known, none = roles(data), unused(data)
+    fields = [*known.get("split", ()), *known.get("placement", ())]
+    return [name for name in fields if name in data.data_vars and name not in none]
+
+
+def split_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> list[str]:
+    """Return those of some plan fields, by default of all, that make a split."""
+    placed = roles(data).get("placement", ())
+    return [f for f in (plan_fields(data) if fields is None else fields) if f not in placed]
+
+
+def placement_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> list[str]:
+    """Return those of some plan fields, by default of all, that place a split."""
+    placed = roles(data).get("placement", ())
+    return [f for f in (plan_fields(data) if fields is None else fields) if f in placed]
+
+
+def plan_words(plan: xr.Dataset) -> str:
+    """Return a split in the field's short forms, such as ``dp 16 tp 4 pp 32 microbatch 1``."""
+    return " ".join(f"{words_of(plan, f)} {int(plan.data_vars[f])}" for f in split_fields(plan))
+
+
+def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> str:
+    """Return how a split is placed, its factors in order; nothing where a plan has no placement.
+
+    ``fields`` are those to show, by default those that the plan's split has.
+    """
+    return "x".join(str(int(plan.data_vars[f])) for f in placement_fields(plan, fields))
+
+
+def placed_words(
+    plan: xr.Dataset, fields: Iterable[str] | None = None, before: str = "", behind: str = ""
+) -> str:
+    """Return a plan in words: its split, and where it has one its placement in brackets.
+
+    ``before`` and ``behind`` are words about the placement.
+    """
+    placement = placement_words(plan, fields)
+    said = " ".join(filter(None, (before, placement, behind)))
+    return f"{plan_words(plan)} ({said})" if placement else plan_words(plan)
+
+
+def placement_head(data: xr.Dataset, fields: Iterable[str]) -> str:
+    """Return what ``placement_words`` lists, as the head of a column."""
+    return " x ".join(words_of(data, field) for field in placement_fields(data, fields))
+
+
+def placement_title(data: xr.Dataset) -> str:
+    """Return what all placement fields have in front of their names, such as ``fast``."""
+    heads = {name.partition("_")[0] for name in roles(data).get("placement", ())}
+    return heads.pop() if len(heads) == 1 else "placed"
+
+
+def split_heads(data: xr.Dataset, fields: Sequence[str]) -> list[str]:
+    """Return the heads of the columns that ``split_cells`` fills."""
+    heads = [_broken(words_of(data, field)) for field in split_fields(data, fields)]
+    placed = placement_fields(data, fields)
+    if not placed:
+        return heads
+    places = f"{placement_title(data)}\n{placement_head(data, fields)}"
+    if len(placed) > 3:  # four do not stand on one line without making a table wide
+        places = places.replace("\n", " ", 1).replace(" x ", " x\n", 1)
+    return [*heads, places]
+
+
+def _broken(head: str) -> str:
+    """Return the head of a narrow column on several lines.
+
+    >>> _broken("microbatch"), _broken("ring size"), _broken("tp")
+    ('micro-\\nbatch', 'ring\\nsize', 'tp')
+    """
+    if head.startswith("micro") and len(head) > LONG:
+        return head.replace("micro", "micro-\n", 1)
+    return head.replace(" ", "\n")
+
+
+def split_cells(row: xr.Dataset, fields: Sequence[str]) -> list[str]:
+    """Return a plan's split and its placement, a cell each; a dash for what its split lacks."""
+    own = plan_fields(row)
+    cells = [str(int(row.data_vars[f])) if f in own else "-" for f in split_fields(row, fields)]
+    placed = placement_fields(row, fields)
+    return [*cells, placement_words(row, fields)] if placed else cells

@@ -1,0 +1,155 @@
+"""Schedules side by side: how fast each is, how long its devices idle, how full they are."""
+
+import numpy as np
+import xarray as xr
+from rich.table import Table
+
+from jaxroof.errors import listing
+from jaxroof.units import seconds, size
+from jaxroof.views.text.tables import plain_table
+
+TIE = 1e-9  # step times that differ by less are the same
+TELLING = 0.02  # of a difference: a part that makes less of it is not named
+TWICE = 2  # copies of the weights of a schedule with two routes
+SPENT = {"bubble_time": "idle", "data_time": "in data-parallel links", "busy_time": "at work"}
+HEADS = ("step\ntime", "against\nbest", "bubble\n%", "data\n%")
+ENDS = ("first\nGB", "last\nGB", "held x\nlayers")
+SOON = (0, 1, 2, 4, 3, 5, 5, 6)  # how soon a column of these may go
+GB = 1e9
+
+
+def rows(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
+    """Return the name and the results of every schedule that allows the plan, fastest first."""
+    order = np.argsort(data.step_time.values, kind="stable")  # NaN comes last
+    found = [(str(data.schedule.values[i]), data.isel(schedule=i)) for i in order]
+    return [(name, row) for name, row in found if bool(row.allowed)]
+
+
+def best_of(data: xr.Dataset) -> str | None:
+    """Return the fastest schedule that fits, None where none does."""
+    return next((name for name, row in rows(data) if bool(row.feasible)), None)
+
+
+def schedules_table(data: xr.Dataset) -> Table:
+    """Return a row a schedule, fastest first: time, how far behind, how idle, how full.
+
+    The gap is that to the best that fits; shares are means over devices; held are the most
+    forwards that a device holds, by the layers of each.
+    """
+    table, limit = plain_table(), float(data.memory_limit)
+    table.add_column("schedule", no_wrap=True)
+    heads = dict(zip((*HEADS, f"fullest GB\nof {limit / GB:.4g}", *ENDS), SOON, strict=True))
+    for header, optional in heads.items():
+        table.add_numbers(header, optional=optional)
+    found = rows(data)
+    best = float(data.sel(schedule=best_of(data) or found[0][0]).step_time)
+    for name, row in found:
+        table.add_row(
+            name,
+            seconds(float(row.step_time)),
+            gap(float(row.step_time), best),
+            f"{100 * float(row.bubble.mean()):.1f}",
+            f"{100 * float(row.data_time.mean() / row.step_time):.1f}",
+            f"{_gigabytes(row.memory.max())} {float(row.memory.max()) / limit:4.0%}",
+            *[_gigabytes(row.memory[at]) for at in (0, -1)],
+            f"{int(row.in_flight.max())} x {int(row.stage_layers)}",
+        )
+    for name in data.schedule.values[~data.allowed.values]:
+        table.add_row(str(name), "refused", *["-"] * (len(table.columns) - 2))
+    return table
+
+
+def _gigabytes(memory: xr.DataArray) -> str:
+    return f"{float(memory) / GB:.4g}"
+
+
+def gap(value: float, best: float) -> str:
+    """Return how far a time lies from the best.
+
+    >>> gap(42.0, 40.0), gap(39.9, 40.0), gap(40.0, 40.0)
+    ('+5 %', '-0.25 %', 'best')
+    """
+    share = value / best - 1.0
+    return "best" if abs(share) <= TIE else f"{100 * share:+.3g} %"
+
+
+def schedule_sentences(data: xr.Dataset) -> list[str]:
+    """Return what was refused, which schedule is best, by how much and why, and what it needs."""
+    name = best_of(data)
+    said = [f"Refused: {data.reason.values[i]}." for i in np.flatnonzero(~data.allowed.values)]
+    if name is None:
+        return [*said, _nothing(data)]
+    return [*said, _best(data, name), _memory(data, name)]
+
+
+def _best(data: xr.Dataset, name: str) -> str:
+    """Return how fast the best schedule is, and what it saves against the first that was named."""
+    row = data.sel(schedule=name)
+    lead = f"{seconds(float(row.step_time))} a step, {_idle(row)} of it idle"
+    known = [str(n) for n in data.schedule.values if bool(data.sel(schedule=n).allowed)]
+    if len(known) == 1:
+        return f"{name}: {lead}."
+    fitting = [n for n in known if n != name and bool(data.sel(schedule=n).feasible)]
+    if not fitting:
+        return f"Best: {name}, {lead}; no other schedule fits."
+    other = data.sel(schedule=fitting[0])
+    share = float(other.step_time) / float(row.step_time) - 1.0
+    if share <= TIE:
+        return f"Best: {name}, {lead}; {fitting[0]} takes as long."
+    longer = f"{fitting[0]} takes {100 * share:.3g} % longer"
+    return f"Best: {name}, {lead}; {longer}, with {_why(row, other)}."
+
+
+def _idle(row: xr.Dataset) -> str:
+    """Return the share of the step that devices idle, least and most where these differ."""
+    low, high = (f"{100 * float(one):.1f}" for one in (row.bubble.min(), row.bubble.max()))
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
+def _why(row: xr.Dataset, other: xr.Dataset) -> str:
+    """Return what a slower schedule spends more in, and less, on the mean of its devices."""
+    more = {part: float(other[part].mean() - row[part].mean()) for part in SPENT}
+    most = max(map(abs, more.values()))
+    order = sorted(more, key=lambda part: -more[part])
+    said = [
+        f"{seconds(abs(more[part]))} {'more' if more[part] > 0 else 'less'} {SPENT[part]}"
+        for part in order
+        if abs(more[part]) > TELLING * most
+    ]
+    return listing(said)
+
+
+def _memory(data: xr.Dataset, name: str) -> str:
+    """Return how full the best schedule makes its devices, and what others would need."""
+    row, limit = data.sel(schedule=name), size(float(data.memory_limit), "B")
+    needs = row.memory.values
+    least, most = (size(float(value), "B") for value in (needs.min(), needs.max()))
+    if least == most:
+        said = f"Every device needs {most} of {limit}"
+    else:
+        said = f"Its fullest device, {needs.argmax()}, needs {most} of {limit}"
+        said += f", its emptiest, {needs.argmin()}, {least}"
+    unfit = [_unfit(n, one, row) for n, one in rows(data) if not bool(one.feasible)]
+    if not unfit:
+        return f"{said}."
+    return f"{said}; {listing(unfit)} {'does' if len(unfit) == 1 else 'do'} not fit."
+
+
+def _unfit(name: str, row: xr.Dataset, best: xr.Dataset) -> str:
+    """Return what a schedule that does not fit would need, and whether that would pay."""
+    said = [size(float(row.memory.max()), "B")]
+    said += ["every weight twice"] if int(row.copies) == TWICE else []
+    share = 1.0 - float(row.step_time) / float(best.step_time)
+    said += [f"{100 * share:.3g} % faster"] if share > TIE else []
+    return f"{name} ({', '.join(said)})"
+
+
+def _nothing(data: xr.Dataset) -> str:
+    """Return which schedule needs least where none fits, and how much is missing."""
+    needs = {name: float(row.memory.max()) for name, row in rows(data)}
+    name, limit = min(needs, key=lambda one: needs[one]), float(data.memory_limit)
+    over = size(needs[name] - limit, "B")
+    return (
+        f"None fits: {name} needs least, {size(needs[name], 'B')} on its fullest device, "
+        f"{over} more than the {size(limit, 'B')} there is."
+    )

@@ -1,0 +1,261 @@
+"""Sentences about a search: what there was, what fits, what binds, what comes close."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.result_metadata import (
+    headlines,
+    need_of,
+    objective_of,
+    parts_of,
+    rises,
+    unit_of,
+    words_of,
+)
+from jaxroof.errors import listing
+from jaxroof.units import seconds, size
+from jaxroof.views.text.plan import placed_words, plan_fields, plan_words
+from jaxroof.views.text.scaling_limits import limits_sentences
+from jaxroof.views.text.tables import amount, tick
+
+TOO_LARGE, NO_LEGAL_PLAN = 1, 2  # of the flag `reason`
+
+
+def counts_sentence(
+    data: xr.Dataset, limit: float, refusals: Mapping[str, str], where: Sequence[str]
+) -> str:
+    """Return how many plans there were, how many fit, and what refused the rest."""
+    legal, fits = data.sizes["plan"], int(data.feasible.sum())
+    refused = json.loads(data.attrs["refused"])
+    asked = f" with {' and '.join(where)}" if where else ""
+    said = [
+        f"{refusals[name]} ({count:,})"
+        for name, count in refused.items()
+        if count and name in refusals
+    ]
+    rules = f" The rules of the split dropped {listing(said)}." if said else ""
+    if refused.get("where"):
+        rules += f" Your constraints dropped {refused['where']:,} plans."
+    if legal == 0:
+        return f"No legal plan{asked}.{rules}"
+    over = legal - fits
+    need, unit = data[need_of(data)].values, unit_of(data, need_of(data))
+    kept = f"{_plans(legal)}{asked}; {fits:,} fit in {size(limit, unit)}"
+    if over:
+        least, most = size(need.min(), unit), size(need.max(), unit)
+        kept += f", {over:,} need more (plans need {least} to {most})"
+    return f"{kept}.{rules}"
+
+
+def best_sentence(best: xr.Dataset, limit: float) -> str:
+    """Return how fast the best plan is and what binds it."""
+    shares = {
+        name: float(best[name]) / float(best.step_time) for name in parts_of(best, "step_time")
+    }
+    first, second = sorted(shares, key=lambda name: -shares[name])[:2]
+    return (
+        f"Best: {plan_words(best)}, {seconds(float(best.step_time))} a step, "
+        f"{float(best.throughput):.5g} samples/s. Bound by {words_of(best, first)} "
+        f"({shares[first]:.0%} of the time), then {words_of(best, second)} ({shares[second]:.0%}); "
+        f"{words_of(best, need_of(best))} {float(best[need_of(best)]) / limit:.0%} full."
+    )
+
+
+def close_sentence(data: xr.Dataset, order: np.ndarray, objective: str, within: float) -> str:
+    """Return how many plans come close to the best and the leanest of those."""
+    value = data[objective].values[order]
+    close = order[np.abs(value - value[0]) <= within * np.abs(value[0])]
+    if len(close) == 1:
+        return f"No other plan that fits comes within {100 * within:.3g} % of it."
+    need = data[need_of(data)].values[close]
+    lean = data.isel(plan=int(close[np.argmin(need)]))
+    gap = _behind(float(lean[objective]), float(value[0]))
+    leanest = (
+        "the best is also the leanest of them"
+        if float(lean[objective]) == value[0]
+        else f"the leanest is {placed_words(lean)} with "
+        f"{size(float(need.min()), unit_of(data, need_of(data)))}, {gap} behind"
+    )
+    more = "1 more comes" if len(close) == 2 else f"{len(close) - 1:,} more come"
+    return f"{more} within {100 * within:.3g} % of it; {leanest}."
+
+
+def nothing_fits(data: xr.Dataset, limit: float) -> str:
+    """Return which memory term is too large, by how much, and the least that any plan needs."""
+    if data.sizes["plan"] == 0:
+        return "no legal plan."
+    need = need_of(data)
+    unit = unit_of(data, need)
+    lean = data.isel(plan=int(np.argmin(data[need].values)))
+    parts = {words_of(data, name): float(lean[name]) for name in parts_of(data, need)}
+    over = float(lean[need]) - limit
+    said = (
+        f"nothing fits: the leanest plan ({plan_words(lean)}) needs {size(limit + over, unit)} "
+        f"of the {size(limit, unit)} there is, {size(over, unit)} too much."
+    )
+    if not parts:
+        return said
+    order = sorted(parts.items(), key=lambda item: -item[1])
+    terms = ", ".join(f"{words} {size(value, unit)}" for words, value in order)
+    return f"{said} Largest term: {order[0][0]} ({terms})."
+
+
+def mine_sentences(
+    data: xr.Dataset, mine: int, order: np.ndarray, objective: str, limit: float
+) -> str:
+    """Return the place of one's own plan, its gap to the best, and what differs."""
+    row = data.isel(plan=mine)
+    said = f"Yours: {placed_words(row)}, {seconds(float(row.step_time))} a step"
+    if not bool(row.feasible):
+        need, unit = float(row[need_of(data)]), unit_of(data, need_of(data))
+        return (
+            f"{said}, but it does not fit: it needs {size(need, unit)}, "
+            f"{size(need - limit, unit)} more than there is."
+        )
+    best = data.isel(plan=int(order[0]))
+    place = int(np.flatnonzero(order == mine)[0]) + 1
+    if place == 1:
+        return f"{said}: it is the best of the {len(order):,} plans that fit."
+    gap = _behind(float(row[objective]), float(best[objective]))
+    differences = {n: float(row[n]) - float(best[n]) for n in parts_of(data, "step_time")}
+    worst = sorted(differences, key=lambda n: -differences[n])[:2]
+    more = [
+        f"{seconds(differences[n])} more in {words_of(data, n)}"
+        for n in worst
+        if differences[n] > 0
+    ]
+    other = [
+        f"{name} {int(row.data_vars[name])} instead of {int(best.data_vars[name])}"
+        for name in plan_fields(data)
+        if int(row.data_vars[name]) != int(best.data_vars[name])
+    ]
+    return (
+        f"{said}: place {place:,} of the {len(order):,} plans that fit, {gap} behind "
+        f"the best in {objective}. It has {listing(other)}, and spends {listing(more)}."
+    )
+
+
+def _behind(value: float, best: float) -> str:
+    """Return how far a value lies from the best in per cent, or as it is where the best is 0."""
+    return f"{100 * abs(value / best - 1.0):.3g} %" if best else f"{abs(value):.3g}"
+
+
+def _plans(count: int) -> str:
+    return "1 legal plan" if count == 1 else f"{count:,} legal plans"
+
+
+def sweep_sentences(data: xr.Dataset) -> list[str]:
+    """Return how large a grid was, its range, and where nothing fits and why."""
+    best = data.isel(rank=0) if "rank" in data.sizes else data
+    points = int(np.prod(list(best.sizes.values()), initial=1))
+    aim = next(iter(headlines(best)), "")
+    if not objective_of(best) or not aim or "feasible" not in best:
+        return [f"{_points(points)}.", *limits_sentences(best)]
+    searched = "plans_legal" in best
+    counted = (
+        f", {int(data.attrs['combinations']):,} combinations of plan and point weighed"
+        if searched
+        else ""
+    )
+    said = [f"{_points(points)}{counted}."]
+    value, feasible = xr.broadcast(best[aim], best.feasible)
+    if feasible.values.any():
+        said.append(_range(best, aim, value.where(feasible)))
+    if not feasible.values.all():
+        said.append(_unfit(best, feasible.values) if searched else _refused(best, feasible.values))
+    return said
+
+
+def _range(best: xr.Dataset, aim: str, value: xr.DataArray) -> str:
+    """Return the best of a grid, its plan and where it stands, and how far the worst is from it."""
+    more = rises(best, aim)
+    values = -value.values if more else value.values
+    index = map(int, np.unravel_index(np.nanargmin(values), values.shape))
+    at = dict(zip(value.dims, index, strict=True))
+    first, last = float(value[at]), -float(np.nanmin(-values))
+    fields = plan_fields(best)
+    plan = f", {plan_words(best.isel(at))}" if fields else ""
+    where = ", ".join(f"{dim} {tick(best, dim, i)}" for dim, i in at.items())
+    told = f"{per_run(best, aim, first)}{plan}{f' at {where}' if where else ''}"
+    if unit_of(best, aim) == "s":
+        return (
+            f"Fastest: {told}; the slowest feasible point takes {last / first:.3g} times as long."
+        )
+    far = f"{abs(last) / first:.3g} times as much" if first else f"{abs(last):.3g}"
+    return f"{'Most' if more else 'Least'}: {told}; the worst feasible point has {far}."
+
+
+def per_run(data: xr.Dataset, name: str, value: float) -> str:
+    """Return a result with its unit; the time of something by what it is the time of.
+
+    >>> data = xr.Dataset({"step_time": ((), 2.0, {"units": "s"})}, attrs={"roles": "-"})
+    >>> per_run(data, "step_time", 2.0)
+    '2 s a step'
+    """
+    run = name.removesuffix("_time").replace("_", " ")
+    said = amount(value, unit_of(data, name))
+    return f"{said} a {run}" if name.endswith("_time") else said
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count:,} points"
+
+
+def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:
+    """Return at how many points of a search nothing fits, the least that it takes, what misses."""
+    need = need_of(best)
+    known = [name for name in (f"{need}_least", f"{need}_missing") if name in best]
+    _, reason, *amounts = xr.broadcast(best.feasible, best.reason, *(best[name] for name in known))
+    least = missing = ""
+    if amounts and np.isfinite(amounts[0].values[~feasible]).any():
+        smallest = float(np.nanmin(amounts[0].values[~feasible]))
+        least = f"; the smallest needs {_needed(best, smallest)}"
+    if len(amounts) > 1:
+        missing = _missing(best, amounts[1], (reason == TOO_LARGE).values & ~feasible)
+    empty = int(np.sum(reason.values[~feasible] == NO_LEGAL_PLAN))
+    none = f"; at {empty:,} of them no plan is legal" if empty else ""
+    said = f"No plan fits at {int((~feasible).sum()):,} of {feasible.size:,} points{least}{none}."
+    return f"{said}{missing}"
+
+
+def _needed(data: xr.Dataset, value: float) -> str:
+    """Return an amount of what plans need, and what a mere number of it counts."""
+    need = need_of(data)
+    unit = unit_of(data, f"{need}_least")
+    return f"{amount(value, unit)} {words_of(data, need)}" if unit == "1" else amount(value, unit)
+
+
+def _missing(best: xr.Dataset, missing: xr.DataArray, unfit: np.ndarray) -> str:
+    """Return how much of the need is missing where some is, the least and the most of it."""
+    if not unfit.any():
+        return ""
+    lacks = np.where(unfit, missing.values, np.nan)
+    unit = unit_of(best, f"{need_of(best)}_missing")
+
+    def said(position: int) -> str:
+        index = map(int, np.unravel_index(position, lacks.shape))
+        at = ", ".join(f"{d} {tick(best, d, i)}" for d, i in zip(missing.dims, index, strict=True))
+        amounts = amount(float(lacks.flat[position]), unit)
+        return f"{amounts} at {at}" if at else amounts
+
+    least, most = int(np.nanargmin(lacks)), int(np.nanargmax(lacks))
+    if least == most:
+        return f" Missing there: {said(least)}."
+    return f" Missing: {said(least)}, to {said(most)}."
+
+
+def _refused(best: xr.Dataset, feasible: np.ndarray) -> str:
+    """Return how many points of a table each verdict refuses."""
+    verdicts = [n for n in best.data_vars if best[n].dtype == bool and n != "feasible"]
+    counts = {
+        best[n].attrs.get("long_name", n): int(
+            np.sum(~xr.broadcast(best.feasible, best[n])[1].values)
+        )
+        for n in verdicts
+    }
+    broken = [f'"{words}" fails at {count:,}' for words, count in counts.items() if count]
+    unfit = f"{int((~feasible).sum()):,} of {feasible.size:,} points"
+    return f"{unfit} are not feasible: {listing(broken)}."

@@ -1,0 +1,227 @@
+"""Tables of plans that a person reads at a glance."""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich.console import JustifyMethod
+from rich.table import Table
+
+from jaxroof.analyses.result_metadata import head_of, headlines, need_of, parts_of, unit_of
+from jaxroof.units import seconds, size
+from jaxroof.views.text.layout import PlainTable, evenly
+from jaxroof.views.text.plan import (
+    placement_head,
+    placement_title,
+    placement_words,
+    plan_fields,
+    plan_words,
+    split_cells,
+    split_heads,
+)
+
+
+def plain_table(title: str | None = None) -> PlainTable:
+    """Return an empty table in the house's style."""
+    return PlainTable(title)
+
+
+def plans_table(data: xr.Dataset, order: Iterable[int], limit: float) -> Table:
+    """Return plans in the order given: the split, how fast, how full, and where the time goes."""
+    table, fields = plain_table(), plan_fields(data)
+    *degrees, placement = split_heads(data, fields)
+    table.add_numbers("#", *degrees)
+    table.add_numbers(placement, optional=4)
+    table.add_numbers("step\ntime")
+    table.add_numbers("samples\n/s", optional=3)
+    table.add_numbers("MFU\n%", optional=2)
+    table.add_numbers(f"memory of\n{size(limit, 'B')}", optional=1)
+    parts = parts_of(data, "step_time")
+    table.add_numbers(*(f"{head_of(data, part)}\n%" for part in parts), optional=5)
+    for place, position in enumerate(order, 1):
+        row = data.isel(plan=position)
+        cells = split_cells(row, fields)
+        table.add_row(str(place), *cells, *_result_cells(row, limit), *_shares(row))
+    return table
+
+
+def _result_cells(row: xr.Dataset, limit: float) -> list[str]:
+    return [
+        seconds(float(row.step_time)),
+        f"{float(row.throughput):.5g}",
+        f"{100 * float(row.mfu):.1f}",
+        filled(float(row.memory), limit),
+    ]
+
+
+def filled(memory: float, limit: float) -> str:
+    """Return how much memory something takes, and of how much that is.
+
+    >>> filled(124.6e9, 141e9)
+    '124.6 GB  88%'
+    """
+    return f"{size(memory, 'B')} {memory / limit:4.0%}"
+
+
+def _shares(row: xr.Dataset) -> list[str]:
+    return [_share(float(row[name]) / float(row.step_time)) for name in parts_of(row, "step_time")]
+
+
+def _share(part: float) -> str:
+    return "-" if part == 0 else "<0.1" if part < 0.0005 else f"{100 * part:.1f}"
+
+
+def amount(value: float, unit: str) -> str:
+    """Return a result with four digits and its unit.
+
+    >>> amount(5.29144, "day"), amount(3.83512, "s")
+    ('5.291 days', '3.835 s')
+    """
+    if unit == "day":
+        return f"{value:.4g} days"
+    return seconds(value) if unit == "s" else size(value, unit)
+
+
+def sizes_table(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> Table:
+    """Return one line a cluster size: its best plan and how well the cluster scales."""
+    some = next((row["best"] for row in rows if row["best"] is not None), xr.Dataset())
+    table, split = plain_table(), split_heads(some, fields)
+    table.add_numbers("gpus")
+    table.add_numbers("plans", "fit", optional=6)
+    table.add_numbers(*split[:-1])
+    table.add_numbers(split[-1], optional=5)
+    table.add_numbers("step\ntime")
+    for number, header in ((4, "samples\n/s"), (3, "MFU\n%"), (2, "memory"), (1, "scaling\n%")):
+        table.add_numbers(header, optional=number)
+    first = next((r for r in rows if r["best"] is not None), None)
+    for row in rows:
+        counts = [f"{row['gpus']:,}", f"{row['legal']:,}", f"{row['feasible']:,}"]
+        if row["best"] is None or first is None:
+            table.add_row(*counts, *["-"] * len(split), "nothing fits", *["-"] * 4)
+            continue
+        best, limit = row["best"], row["limit"]
+        each = float(best.throughput) / row["gpus"]
+        base = float(first["best"].throughput) / first["gpus"]
+        cells = [*split_cells(best, fields), *_result_cells(best, limit)]
+        table.add_row(*counts, *cells, f"{100 * each / base:.1f}")
+    return table
+
+
+def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
+    """Return the headline (or the first result) over a grid of one or two axes, thinned."""
+    best = data.isel(rank=0) if "rank" in data.sizes else data
+    dims = list(best.sizes)
+    name = next(iter([*headlines(best), *map(str, best.data_vars)]), "")
+    if not 1 <= len(dims) <= 2 or name not in best:
+        return None
+    value = best[name]
+    title = f"{value.attrs.get('long_name', name)} [{value.attrs.get('units', '1')}]"
+    brackets = "feasible" in best and "plans_legal" not in best
+    table = plain_table(title + ("; in brackets: not feasible" if brackets else ""))
+    if len(dims) == 1:
+        table.add_column(str(dims[0]), justify=_side(best, dims[0]), no_wrap=True)
+        _one_axis(table, best, dims[0], value, thinned(best.sizes[dims[0]], 4 * most))
+        return table
+    down, across = dims
+    columns = thinned(best.sizes[across], most)
+    table.add_column(f"{down} \\ {across}", justify=_side(best, down), no_wrap=True)
+    for j, optional in zip(columns, evenly(len(columns)), strict=True):
+        table.add_numbers(tick(best, across, j), optional=optional)
+    for i in thinned(best.sizes[down], 2 * most):
+        cells = [_cell(best, value, {down: i, across: j}) for j in columns]
+        table.add_row(tick(best, down, i), *cells)
+    return table
+
+
+def _one_axis(
+    table: PlainTable, best: xr.Dataset, dim: Any, value: xr.DataArray, rows: Sequence[int]
+) -> None:
+    table.add_numbers(str(value.name))
+    columns = _plan_columns(best, str(value.name)) if "plans_feasible" in best else {}
+    for place, header in enumerate(columns, 1):
+        table.add_numbers(header, optional=0 if header == "plan" else place)
+    for i in rows:
+        point = best.isel({dim: i})
+        if columns and not bool(point.feasible):
+            unfit = ["nothing fits" if header == "plan" else "-" for header in columns]
+            told = [*unfit[:-1], "0"]
+        else:
+            told = [cell(point) for cell in columns.values()]
+        table.add_row(tick(best, dim, i), _cell(best, value, {dim: i}), *told)
+
+
+def _plan_columns(best: xr.Dataset, shown: str) -> dict[str, Callable[[xr.Dataset], str]]:
+    """Return what is told of each best plan beside the result that is shown: head, cell."""
+    fields, need = plan_fields(best), need_of(best)
+    columns: dict[str, Callable[[xr.Dataset], str]] = {
+        name: functools.partial(_number, name) for name in headlines(best) if name != shown
+    }
+    columns["plan"] = plan_words
+    if placement_head(best, fields):
+        head = f"{placement_title(best)} {placement_head(best, fields)}"
+        columns[head] = lambda point: placement_words(point, fields)
+    if need in best.data_vars and need != shown:
+        unit = unit_of(best, need)
+        columns[need] = lambda point: size(float(point[need]), unit)
+    columns["plans that fit"] = lambda point: f"{int(point.plans_feasible):,}"
+    return columns
+
+
+def _number(name: str, point: xr.Dataset) -> str:
+    return f"{float(point[name]):.5g}"
+
+
+def thinned(size: int, most: int) -> list[int]:
+    """Return at most so many positions of an axis, the first and the last among them.
+
+    >>> thinned(9, 3)
+    [0, 4, 8]
+    """
+    if size <= most:
+        return list(range(size))
+    return sorted({round(float(i)) for i in np.linspace(0, size - 1, most)})
+
+
+def tick(data: xr.Dataset, dim: Any, index: int) -> str:
+    """Return what stands at a point of an axis: its value, or those that move together there."""
+    if _named(data, dim):
+        return str(data.coords[dim].values[index])
+    together = [c for n, c in data.coords.items() if c.dims == (dim,) and n != dim]
+    own = [data.coords[dim]] if dim in data.coords else []
+    said = [
+        _amount(c.values[index], c.attrs.get("units", "1"))
+        if c.dtype.kind in "if"
+        else str(c.values[index])
+        for c in together or own
+        if c.dtype.kind in "ifUOT"
+    ]
+    return " / ".join(said) if said else str(index)
+
+
+def _named(data: xr.Dataset, dim: Any) -> bool:
+    """Return whether the points of an axis have names rather than values."""
+    return dim in data.coords and data.coords[dim].dtype.kind in "UOT"
+
+
+def _side(data: xr.Dataset, dim: Any) -> JustifyMethod:
+    return "left" if _named(data, dim) else "right"
+
+
+def _amount(value: Any, unit: str) -> str:
+    """Return a value of an axis; counts keep all their digits."""
+    if np.asarray(value).dtype.kind == "i":
+        return f"{int(value)}" if unit == "1" else f"{int(value)} {unit}"
+    return size(float(value), unit)
+
+
+def _cell(best: xr.Dataset, value: xr.DataArray, at: dict[Any, int]) -> str:
+    """Return one value, in brackets where the point is not feasible, a dash where nothing is."""
+    number = float(value.isel({d: i for d, i in at.items() if d in value.dims}))
+    if np.isnan(number):
+        return "-"
+    held = "feasible" not in best or bool(
+        best.feasible.isel({d: i for d, i in at.items() if d in best.feasible.dims})
+    )
+    return f"{number:.4g}" if held else f"({number:.4g})"

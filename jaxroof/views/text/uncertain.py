@@ -1,0 +1,302 @@
+"""What uncertain inputs mean: bands, the plan to commit to, and what to measure first."""
+
+import numpy as np
+import xarray as xr
+from rich.table import Table
+
+from jaxroof.analyses.result_metadata import need_of, unit_of
+from jaxroof.errors import listing
+from jaxroof.units import seconds, size
+from jaxroof.views.text.plan import placed_words, plan_fields, split_cells, split_heads
+from jaxroof.views.text.tables import amount, plain_table
+
+COSTS = ("cost %,\naverage", "worst\n5 %")  # of committing to a plan
+BAR = 16  # letters of a share of 1
+WORTH = 1e-4  # share of the time that is worth a measurement
+ROUNDING = 1e-9  # of a result
+SHOWN = (0.05, 0.5, 0.95)  # quantiles that a narrow table shows too
+LITTLE = 0.01  # share of the variance below which an input does not matter
+
+
+def inputs_table(data: xr.Dataset) -> Table:
+    """Return a row an uncertain input, what has most part in the spread first.
+
+    One point has a bar for each; several cluster sizes a column for each.
+    """
+    table, sizes = plain_table(), "gpus" in data.sizes
+    table.add_column("uncertain\ninput", no_wrap=True)
+    table.add_column("drawn from")
+    parts = data.sobol_total if sizes else xr.concat([data.sobol_first, data.sobol_total], "gpus")
+    heads = (
+        [f"% on\n{int(n):,}" for n in data.gpus.values] if sizes else ["by itself\n%", "in all\n%"]
+    )
+    table.add_numbers("today", optional=1)
+    table.add_numbers(*heads)
+    if not sizes:
+        table.add_column("share of\nthe variance", no_wrap=True, optional=2)
+    names = short_names([str(path) for path in data.parameter.values])
+    for i in first_to_last(data):
+        row, shares = data.isel(parameter=i), parts.isel(parameter=i).values
+        full = min(max(float(shares[-1]), 0.0), 1.0) if np.isfinite(shares[-1]) else 0.0
+        bar = [] if sizes else ["█" * round(BAR * full)]
+        today = size(float(row.parameter_today), str(row.units.values))
+        cells = [names[i], str(row.drawn_from.values), today]
+        table.add_row(*cells, *(_digits(float(share)) for share in shares), *bar)
+    return table
+
+
+def short_names(paths: list[str]) -> list[str]:
+    """Return what paths are called at their ends, whole where two ends are the same.
+
+    >>> short_names(["system.nics", "system.fast_latency"]), short_names(["a.x", "b.x", "a.y"])
+    (['nics', 'fast_latency'], ['a.x', 'b.x', 'y'])
+    """
+    ends = [path.rpartition(".")[2] for path in paths]
+    return [end if ends.count(end) == 1 else path for path, end in zip(paths, ends, strict=True)]
+
+
+def first_to_last(data: xr.Dataset) -> list[int]:
+    """Return the inputs by their part in the variance, over all points of a grid."""
+    total = data.sobol_total
+    mean = total.mean([d for d in total.dims if d != "parameter"]).values
+    return [int(i) for i in np.argsort(-mean, kind="stable")]
+
+
+def bands_table(data: xr.Dataset) -> Table:
+    """Return the quantiles of the best of each draw, and of the plan that is best today."""
+    table, aim = plain_table(), str(data.attrs["objective"])
+    table.add_column(_named(aim), no_wrap=True)
+    for share in data["quantile"].values:
+        table.add_numbers(f"{100 * share:g} %", optional=0 if share in SHOWN else 2)
+    for head, optional in {"mean": 1, "deviation": 3, "today": 0}.items():
+        table.add_numbers(head, optional=optional)
+    rows = {aim: "best of each draw", f"{aim}_kept": "today's best, kept"}
+    for name, words in rows.items():
+        if name in data:
+            share = _share_kept(data)
+            if name != aim and share < 1:
+                words = f"{words},\nwhere it fits ({_percent(share)})"
+            values = [*data[name].values, data[f"{name}_mean"], data[f"{name}_deviation"]]
+            cells = [_amount(data, float(value)) for value in (*values, data[f"{aim}_today"])]
+            table.add_row(words, *cells)
+    return table
+
+
+def _share_kept(data: xr.Dataset) -> float:
+    """Return the share of the draws that can be answered in which today's best plan fits."""
+    place = int(data.candidate_today) if "candidate_today" in data else -1
+    return float(data.fits.sel(candidate=place)) if place > 0 else 1.0
+
+
+def plans_table(data: xr.Dataset, most: int) -> Table:
+    """Return the plans that are best in some draw, and what it costs to commit to each."""
+    table, fields = plain_table(), plan_fields(data)
+    told, need = _told(data), need_of(data)
+    sometimes = bool((data.fits.values[told] < 1).any())
+    *degrees, placement = split_heads(data, fields)
+    table.add_numbers("#", *degrees)
+    table.add_numbers(placement, optional=4)
+    table.add_numbers("best in %\nof draws")
+    table.add_numbers(*(["fits\nin %"] if sometimes else []), optional=2)
+    table.add_numbers(*COSTS)
+    table.add_numbers(*filter(None, [need_of(data)]), optional=3)
+    table.add_column("", no_wrap=True, optional=1)
+    marks = {int(data.candidate_today): ["best today"]}
+    marks.setdefault(int(data.candidate_committed), []).insert(0, "commit to it")
+    for i in told:
+        row = data.isel(candidate=i)
+        if i >= most and int(row.candidate) not in marks:
+            continue
+        number = str(int(row.candidate))
+        cells = [number, *split_cells(row, fields), _digits(float(row.probability))]
+        cells += [_digits(float(row.fits))] if sometimes else []
+        cells += [_digits(float(row.regret_mean)), _digits(float(row.regret_worst))]
+        mark = ",\n".join(marks.get(int(row.candidate), []))
+        cells += [amount(float(row[need]), unit_of(data, need))] if need else []
+        table.add_row(*cells, mark)
+    return table
+
+
+def sizes_table(data: xr.Dataset) -> Table:
+    """Return a row a cluster size: its bands, the plan to commit to, and what that costs."""
+    table, fields, aim = plain_table(), plan_fields(data), str(data.attrs["objective"])
+    *degrees, placement = split_heads(data, fields)
+    heads = {"gpus": 0, "5 %": 4, "median": 0, "95 %": 4, "today": 4, **dict.fromkeys(degrees, 0)}
+    heads |= {placement: 3, "best\nin %": 2, **dict.fromkeys(COSTS, 1)}
+    for head, optional in heads.items():
+        table.add_numbers(head, optional=optional)
+    for point in _sizes(data):
+        counted = f"{int(point.gpus):,}"
+        if float(point.feasible_share) == 0:
+            table.add_row(counted, "-", "nothing fits", *["-"] * (len(table.columns) - 3))
+            continue
+        band = point[aim].sel(quantile=[0.05, 0.5, 0.95]).values
+        today = float(point[f"{aim}_today"])
+        cells = [_amount(data, float(v)) for v in band]
+        cells += [_amount(data, today) if np.isfinite(today) else "-"]
+        plan = committed(point)
+        shares = ("probability", "regret_mean", "regret_worst")
+        told = [_digits(float(plan[name])) for name in shares]
+        table.add_row(counted, *cells, *split_cells(plan, fields), *told)
+    return table
+
+
+def _sizes(data: xr.Dataset) -> list[xr.Dataset]:
+    return [data.isel(gpus=i) for i in range(data.sizes["gpus"])]
+
+
+def committed(point: xr.Dataset) -> xr.Dataset:
+    """Return the plan that costs least on average, of those that fit most often."""
+    return point.sel(candidate=int(point.candidate_committed))
+
+
+def sentences(data: xr.Dataset) -> list[str]:
+    """Return the band, the plan to commit to and what that costs, and what to measure first."""
+    said = [_unanswered(data)] if float(data.feasible_share) < 1 else []
+    if float(data.feasible_share) == 0:
+        return said
+    return [_band(data), *said, *_commitment(data), *_first_measured(data)]
+
+
+def sizes_sentences(data: xr.Dataset) -> list[str]:
+    """Return where nothing fits, where the plan is open, and what to measure first."""
+    said = []
+    for point in _sizes(data):
+        if float(point.feasible_share) < 1:
+            said.append(f"{int(point.gpus):,} gpus: {_unanswered(point)}")
+    answered = [point for point in _sizes(data) if float(point.feasible_share) > 0]
+    if answered:
+        worst = max(answered, key=lambda point: float(committed(point).regret_mean))
+        cost = _cost(committed(worst))
+        said.append(f"To commit to a plan now costs most on {int(worst.gpus):,} gpus: {cost}.")
+    return [*said, *_first_measured(data)]
+
+
+def _band(data: xr.Dataset) -> str:
+    aim = str(data.attrs["objective"])
+    low, middle, high = map(float, data[aim].sel(quantile=[0.05, 0.5, 0.95]).values)
+    today = float(data[f"{aim}_today"])
+    now = f"{_amount(data, today)} today" if np.isfinite(today) else "nothing fits today"
+    wide = (high - low) / abs(middle) if middle else 0.0
+    if wide < ROUNDING:
+        return f"The {_named(aim)} is {_amount(data, middle)} in 90 % of the draws ({now})."
+    return (
+        f"In 90 % of the {int(data.attrs['samples']):,} draws the {_named(aim)} lies between "
+        f"{_amount(data, low)} and {_amount(data, high)}, {_percent(wide)} of the median "
+        f"{_amount(data, middle)} apart ({now})."
+    )
+
+
+def _unanswered(data: xr.Dataset) -> str:
+    if float(data.feasible_share) == 0:
+        return "No plan fits in any draw."
+    share = _percent(1.0 - float(data.feasible_share))
+    return f"No plan fits in {share} of the draws; the rest is about the others."
+
+
+def _commitment(data: xr.Dataset) -> list[str]:
+    """Return which plan to commit to, what that costs, and what else there is to choose."""
+    plan, today = committed(data), int(data.candidate_today)
+    words = placed_words(plan)
+    own = int(plan.candidate) == today
+    if int(data.plans_best) == 1 and float(plan.probability) == 1:
+        return [f"One plan is the best in every draw: {words}. What is uncertain does not move it."]
+    chance = f"best in {_percent(float(plan.probability))} of the draws"
+    if float(plan.fits) == 1 and bool((data.fits < 1).any()):
+        chance = f"it fits in every draw that can be answered; {chance}"
+    said = [
+        f"Commit to plan {int(plan.candidate)}, {words}: {chance}"
+        f"{', and today' if own else ''}; {_cost(plan)}. "
+        f"No measurement can save more than that by a better choice of plan."
+    ]
+    if not own and today > 0:
+        said.append(f"Today's best, plan {today}: {_cost(data.sel(candidate=today))}.")
+    told = [i for i in _told(data) if float(data.fits[i]) == float(plan.fits)]
+    safe = data.isel(candidate=min(told, key=lambda i: float(data.regret_worst[i])))
+    if float(safe.regret_worst) < 0.95 * float(plan.regret_worst):
+        said.append(f"Safer is plan {int(safe.candidate)}: {_cost(safe)}.")
+    return said
+
+
+def _cost(plan: xr.Dataset) -> str:
+    mean, worst = _percent(float(plan.regret_mean)), _percent(float(plan.regret_worst))
+    share = float(plan.fits)
+    there = f"where it fits, in {_percent(share)} of the draws, " if share < 1 else ""
+    return f"{there}it costs {mean} on average and {worst} in the worst 5 % of the draws"
+
+
+def _first_measured(data: xr.Dataset) -> list[str]:
+    """Return which input to measure first, and which do not matter."""
+    others = [d for d in data.sobol_total.dims if d != "parameter"]
+    total, alone = (data[f"sobol_{n}"].mean(others).values for n in ("total", "first"))
+    names, order = [str(name) for name in data.parameter.values], first_to_last(data)
+    if not np.isfinite(total).any():
+        return ["Shares of the variance need an answer to every draw: there are none here."]
+    if total[order[0]] <= 0:
+        return ["Nothing that is uncertain moves it."]
+    first = order[0]
+    total, alone = np.clip([total, alone], 0.0, 1.0)  # few draws may say more than all
+    part = f"it has a part in {_percent(total[first])} of the variance"
+    said = f"Measure {names[first]} first: {part}, {_percent(alone[first])} by itself"
+    then = [f"{names[i]} ({_percent(total[i])})" for i in order[1:3] if total[i] >= LITTLE]
+    small = [names[i] for i in order if total[i] < LITTLE]
+    found = [f"{said}{f'; then {listing(then)}' if then else ''}."]
+    if small:
+        found.append(f"Below 1 % each: {listing(small)}.")
+    return [*found, *_first_chosen_by(data)]
+
+
+def _first_chosen_by(data: xr.Dataset) -> list[str]:
+    """Return which input to measure before the plan is chosen, where that saves anything."""
+    if "saved_if_known" not in data:
+        return []
+    others = [d for d in data.saved_if_known.dims if d != "parameter"]
+    saved = data.saved_if_known.mean(others).values
+    most = int(np.argmax(np.where(np.isfinite(saved), saved, -1.0)))
+    if not saved[most] >= WORTH:
+        return []
+    name = str(data.parameter.values[most])
+    return [f"To choose the plan, measure {name}: that saves {_percent(saved[most])} on average."]
+
+
+def columns(data: xr.Dataset) -> xr.Dataset:
+    """Return the results with a row a plan, as a CSV holds them: no draws, a column a quantile.
+
+    The indices of each input are columns too.
+    """
+    flat = data.drop_dims("draw").drop_vars(["units", "drawn_from", "parameter_today"])
+    for dim, spell in (("quantile", lambda share: f"{100 * share:g}"), ("parameter", str)):
+        for name in [n for n in flat.data_vars if dim in flat[n].dims]:
+            for label in flat[dim].values:
+                flat[f"{name}_{spell(label)}"] = flat[name].sel({dim: label}, drop=True)
+        flat = flat.drop_dims(dim)
+    return flat
+
+
+def _told(data: xr.Dataset) -> list[int]:
+    return [int(i) for i in np.flatnonzero(np.isfinite(data.probability.values))]
+
+
+def _named(objective: str) -> str:
+    return objective.replace("_", " ")
+
+
+def _amount(data: xr.Dataset, value: float) -> str:
+    unit = str(data[str(data.attrs["objective"])].attrs.get("units", "1"))
+    return seconds(value) if unit == "s" else size(value, unit)
+
+
+def _digits(share: float) -> str:
+    """Return a share in per cent, without the sign.
+
+    >>> _digits(0.68262), _digits(0.00041), _digits(0.0), _digits(-1e-9), _digits(float("nan"))
+    ('68.3', '0.041', '0', '0', '-')
+    """
+    if not np.isfinite(share):
+        return "-"
+    digits = 3 if share >= 0.01 else 2
+    return "0" if abs(share) < 5e-6 else f"{100 * share:.{digits}g}"
+
+
+def _percent(share: float) -> str:
+    return f"{_digits(share)} %"

@@ -1,0 +1,107 @@
+"""The operators of the unfused blocks: as a Dataset, and as the tables and sums people compare."""
+
+import math
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich.table import Table
+from rich.text import Text
+
+from jaxroof.analyses.unfused_layers import GIGA, MILLI, SHEET, TERA
+from jaxroof.estimators.unfused.report import Report
+from jaxroof.estimators.unfused.step import BLOCK_NAMES
+from jaxroof.views.text.tables import plain_table
+
+SUMS = {  # line of the published summary: ours, the SI size of its unit, and the unit
+    "activation_buffer": ("kept", GIGA, "GB"),
+    "weights_mem": ("weights", GIGA, "GB"),
+    "weights_grad_mem": ("weight_gradients", GIGA, "GB"),
+    "flops_fwd": ("flops_forward", TERA, "TFLOP"),
+    "flops_bwd": ("flops_backward", TERA, "TFLOP"),
+    "t_total_fwd": ("time_forward", MILLI, "ms"),
+    "t_total_bwd": ("time_backward", MILLI, "ms"),
+    "t_comm_fwd": ("links_forward", MILLI, "ms"),
+    "t_comm_bwd": ("links_backward", MILLI, "ms"),
+}
+STARTS = {  # first column of each piece of a table: what the piece is about
+    "flops_fwd": "forward [TFLOP, GB]",
+    "flops_bwd": "backward, and messages [TFLOP, GB]",
+    "t_comp_fwd": "times of the work [ms]",
+    "comm_topology": "communication and totals [ms]",
+}
+
+
+def shown(value: Any) -> str:
+    """Return a cell as the published tables show it: a name, or a number at six decimals.
+
+    >>> shown(1.23679958), shown(2.5165824e-05), shown(4), shown(float("nan")), shown("ib")
+    ('1.2368', '2.5e-05', '4.0', '', 'ib')
+    """
+    if isinstance(value, str):
+        return value
+    return "" if math.isnan(value) else repr(round(float(value), 6))
+
+
+def cells(data: xr.Dataset) -> dict[str, list[str]]:
+    """Return the columns of the published tables of some operators, as they are shown."""
+    found = {"layer": [str(name) for name in data.operation.values]}
+    for column, (name, size) in SHEET.items():
+        values = data[name].values
+        if size is None:
+            found[column] = [str(value) for value in values]
+            continue
+        if values.dtype == np.int64:
+            values = np.where(values < 0, np.nan, values)
+        found[column] = [shown(float(value) / size) for value in values]
+    return found
+
+
+def block_tables(data: xr.Dataset, width: int) -> list[Table]:
+    """Return the table of each block in pieces no wider than a page, their columns in order."""
+    tables: list[Table] = []
+    for block, title in (("mlp", "MLP block"), ("attention", "Self-attention block")):
+        columns = cells(data.isel(operation=data.block.values == block))
+        names = columns.pop("layer")
+        about = ""
+        for piece in _pieces(columns, width - _width("layer", names)):
+            about = STARTS.get(piece[0], about)
+            table = plain_table(f"{title}, one layer: {about}")
+            table.add_column("layer", no_wrap=True)
+            for column in piece:
+                side: Any = "left" if SHEET[column][1] is None else "right"
+                table.add_column(column, no_wrap=True, justify=side)
+            for name, *row in zip(names, *(columns[c] for c in piece), strict=True):
+                table.add_row(name, *row)
+            tables.append(table)
+    return tables
+
+
+def _width(column: str, found: list[str]) -> int:
+    return max(len(column), *map(len, found)) + 2
+
+
+def _pieces(columns: dict[str, list[str]], width: int) -> list[list[str]]:
+    """Return the columns in order, cut where a piece starts and where no more fit."""
+    pieces: list[list[str]] = []
+    left = 0
+    for column, found in columns.items():
+        needed = _width(column, found)
+        if column in STARTS or needed > left:
+            pieces.append([])
+            left = width
+        pieces[-1].append(column)
+        left -= needed
+    return pieces
+
+
+def sums_table(report: Report, layers: int) -> Table:
+    """Return the sums over the operators of each block times the layers, at six decimals."""
+    table = plain_table()
+    table.add_column(f"sum x {layers} layers")
+    for block in BLOCK_NAMES:
+        table.add_column(block, justify="right")
+    for line, (name, size, unit) in SUMS.items():
+        values = (float(getattr(report, f"{block}_{name}")) / size for block in BLOCK_NAMES)
+        table.add_row(Text(f"{line} [{unit}]"), *(f"{value:.6f}" for value in values))
+    return table

@@ -1,0 +1,1099 @@
+"""The command line as a person meets it: what it prints, what it writes, how it ends."""
+
+import contextlib
+import csv
+import dataclasses
+import inspect
+import io
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import numpy as np
+import pytest
+from command_line import Said
+from places import ROOT
+
+import jaxroof as jr
+from jaxroof import catalog, cli, estimators
+from jaxroof.catalog import needs
+from jaxroof.cli.actions import run as runs
+from jaxroof.cli.actions import search as commands
+from jaxroof.errors import InputError
+from jaxroof.io import formats as store
+from jaxroof.missing import lacking
+from jaxroof.records import units
+from jaxroof.settings import variants
+
+MACHINE = "--model gpt3-1t --system h200-nvs4"
+HUGE = "9" * 400  # more than a float holds
+QUESTION = f"{MACHINE} --gpus 2048 --batch 4096"
+HEADLINE = f"search {QUESTION} --split 1d"
+PLAN = [
+    "data",
+    "tensor",
+    "context",
+    "pipeline",
+    "microbatch",
+    "panels",
+    "fast_data",
+    "fast_tensor",
+    "fast_context",
+    "fast_pipeline",
+]
+COMMANDS = (
+    "search",
+    "compare",
+    "pareto",
+    "layers",
+    "roofline",
+    "evaluate",
+    "run",
+    "plot",
+    "list",
+    "show",
+)
+INTERRUPT = 130
+
+SWEEP = """
+model = "gpt3-1t"
+system = "h200-nvs4"
+plan = {{ gpus = {gpus}, global_batch = 4096 }}
+[axes]
+"system.hbm_capacity" = ["{capacity}", "141 GB"]
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160", **more}
+
+
+def clean(line: str, folder: pathlib.Path, **more: str) -> Said:
+    """Run a command line in a process of its own, warnings errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "jaxroof", *shlex.split(line)],
+        cwd=folder,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def rows(said: Said) -> list[list[str]]:
+    """Return the cells of the lines below a table's rule, to the first empty line."""
+    lines = said.out.splitlines()
+    rule = next(i for i, line in enumerate(lines) if set(line.strip()) == {"─"})
+    below = [line.split() for line in lines[rule + 1 :]]
+    ends = next(i for i, cells in enumerate(below) if not cells or not cells[0][0].isdigit())
+    return below[:ends]
+
+
+def table(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
+    with open(path, encoding="utf-8", newline="") as stream:
+        header, *lines = csv.reader(stream)
+    return header, lines
+
+
+def question(**changes):
+    given = {"gpus": 2048, "global_batch": 4096, **changes}
+    return jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("h200-nvs4"), **given)
+
+
+@pytest.fixture(scope="module")
+def surveyed():
+    return jr.survey(jr.training, question())
+
+
+# ---- Each command, from a clean process ---------------------------------------------------------
+
+
+def test_headline_of_the_readme_is_what_a_clean_process_prints(tmp_path):
+    said = clean(HEADLINE, tmp_path)
+    assert (said.code, said.err) == (0, "")
+    assert "1,810 legal plans; 184 fit in 141 GB" in said.words
+    assert "Best: dp 16 tp 4 pp 32 microbatch 1, 39.98 s a step, 102.46 samples/s." in said.words
+    assert len(rows(said)) == 5
+    assert rows(said)[0][:7] == ["1", "16", "4", "32", "1", "4x1x1", "39.98"]
+
+
+def test_output_that_the_readme_shows_is_what_the_search_prints(jaxroof):
+    shown = (ROOT / "README.md").read_text(encoding="utf-8").split("```\n")[2]
+    said = jaxroof(HEADLINE)
+    assert [w for w in shown.split() if set(w) != {"─"}] == [
+        w for w in said.out.split() if set(w) != {"─"}
+    ]
+
+
+def test_layers_from_a_clean_process(tmp_path):
+    said = clean(f"layers {MACHINE} --plan dp=64,tp=4,pp=8,microbatch=1", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    assert "4 of the 4 tensor ranks share a fast domain" in said.words
+
+
+def test_sweep_from_a_clean_process(tmp_path):
+    said = clean(f"run {ROOT / 'sweeps' / 'gpt3_one_plan.toml'} -o plan.nc", tmp_path)
+    assert said.code == 0
+    assert re.fullmatch(r"[\d.]+ s, wrote plan.nc\n", said.err)
+    assert "12 points. Fastest: 39.98 s a step" in said.words
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.nc"]
+    assert jr.read(tmp_path / "plan.nc").sizes == {"microbatch": 4, "split": 3}
+
+
+@pytest.mark.parametrize("kind", ["models", "mlps"])
+def test_list_has_a_line_for_every_entry(kind, tmp_path):
+    said = clean(f"list {kind}", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    assert [line.split()[0] for line in said.out.splitlines()] == list(catalog.names(kind))
+
+
+def test_list_says_what_each_system_can_answer(tmp_path):
+    said = clean("list systems", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+    head, *rows = said.out.partition("\n\n")[0].splitlines()
+    assert head.split()[-1] == "answers"
+    told = {row.split()[0]: row[head.index("answers") :].split(", ") for row in rows}
+    assert list(told) == list(catalog.names("systems"))
+    assert told["h100-sxm5"] == ["training", "roofline", "limits"]
+    assert told["tpu-v5p"] == ["roofline", "torus"]
+    assert told["rtx-4090"] == ["roofline", "limits"]
+    for name, answers in told.items():
+        lacks = needs.lacking("training", name, ())
+        assert ("training" in answers) == (lacks == []), name
+
+
+LACKING = (
+    "vector_flops, hbm_capacity, fast_domain, fast_bandwidth, fast_latency, slow_bandwidth and "
+)
+LACKING += (
+    "slow_latency, which this system lacks; give them with --set system.vector_flops='78 TFLOP"
+)
+OF_ALL = "--model gpt3-1t --system rtx-4090 --gpus 2048 --batch 4096"
+LACK = [  # command line: what is said, the system's name in front
+    (f"search {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
+    (f"pareto {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
+    (f"compare {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
+    (f"explain {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
+    (
+        f"search {OF_ALL.replace('rtx-4090', 'own.toml')}",
+        f"own.toml: a training step needs {LACKING}",
+    ),
+    (
+        "layers --model gpt3 --system rtx-4090 --plan tp=4",
+        f"rtx-4090: a training step needs {LACKING}",
+    ),
+    (
+        "schedule --model gpt3 --system rtx-4090 --plan pp=4",
+        f"rtx-4090: a training step needs {LACKING}",
+    ),
+    (
+        "layers --estimator unfused --model gpt3 --system tpu-v4p --plan tp=4",
+        "tpu-v4p: a layer of unfused blocks needs vector_flops, fast_domain and fast_bandwidth, "
+        "which this system lacks; give them with --set system.vector_flops=",
+    ),
+    (
+        "compare --model gpt3 --system tpu-v5p,h200-nvs4,rtx-4090 --gpus 64 --batch 64 "
+        "--set system.slow_latency='5 us' --set system.fast_domain=8",
+        "--system: a training step needs more of some systems: tpu-v5p lacks fast_bandwidth and "
+        "fast_latency; rtx-4090 lacks vector_flops, hbm_capacity, fast_bandwidth, fast_latency and "
+        'slow_bandwidth; expected a file with base = "',
+    ),
+    (
+        "run sweep.toml",
+        "sweep.toml: tpu-v5p: a training step needs fast_domain, fast_bandwidth and fast_latency, "
+        'which this system lacks; give them with "system.fast_domain" = 4 in [set], or a file with',
+    ),
+    (
+        "plot sweep.toml",
+        "sweep.toml: tpu-v5p: a training step needs fast_domain, fast_bandwidth and fast_latency, "
+        'which this system lacks; give them with "system.fast_domain" = 4 in [set], or a file with',
+    ),
+    (
+        "evaluate training rows.csv --set model=gpt3",
+        "rows.csv: line 2: tpu-v5p: a training step needs fast_bandwidth, fast_latency and slow_",
+    ),
+    (
+        "evaluate limits rows.csv --set system=h200-nvs8",
+        "--set: h200-nvs8: a limit of scaling needs network_bandwidth, which this system lacks; "
+        "give it with --set system.network_bandwidth='900 GB/s', or a file with base = ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), LACK, ids=[line for line, _ in LACK])
+def test_all_that_a_system_lacks_is_told_before_jax_starts(line, said, tmp_path):
+    rate = 'matrix_flops = "1 PFLOP/s"\nhbm_bandwidth = "1 TB/s"\n'
+    (tmp_path / "own.toml").write_text(rate, encoding="utf-8")
+    sweep = SWEEP.format(gpus=2048, capacity="80 GB").replace("h200-nvs4", "tpu-v5p")
+    (tmp_path / "sweep.toml").write_text(sweep + '"system.slow_latency" = [1e-6, 5e-6]\n')
+    (tmp_path / "rows.csv").write_text("system,system.fast_domain,dp\ntpu-v5p,8,1\n")
+    code = f"""
+import sys
+from jaxroof import cli
+try:
+    cli.main({shlex.split(line)!r})
+except SystemExit as ended:
+    print(ended.code, "jax" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == "2 False\n"
+    assert done.stderr.startswith(f"jaxroof: {said}"), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("estimator", needs.NEEDS)
+def test_what_is_declared_is_what_a_run_demands(estimator):
+    asked = estimators.estimator(estimator)
+    bare = jr.System(matrix_flops=1e15, hbm_bandwidth=1e12)
+    inputs = dataclasses.replace(asked.example(), system=bare)
+    searched = asked.candidates is not None
+    demanded = [
+        {number.path.removeprefix("system.") for number in lacking(asked, inputs, recipe, searched)}
+        for recipe in variants(asked.recipe)
+    ]
+    assert demanded[0] == set(needs.NEEDS[estimator])
+    if estimator != "matmul":  # which asks more where its operands or its unit are elsewhere
+        assert set().union(*demanded) == demanded[0]
+
+
+UNPLACED = jr.Plan(data=2.0, tensor=4.0, pipeline=8.0, microbatch=1.0)
+IN_PYTHON = {
+    "search": lambda inputs: jr.search(jr.training, inputs),
+    "survey": lambda inputs: jr.survey(jr.training, inputs),
+    "plans": lambda inputs: jr.plans(jr.training, inputs),
+    "pareto": lambda inputs: jr.pareto(jr.training, inputs),
+    "elasticities": lambda inputs: jr.elasticities(jr.training, inputs),
+    "explain": jr.explain,
+    "tabulate": lambda inputs: jr.tabulate(jr.training, inputs),
+    "layers": jr.layers,
+    "schedule": jr.schedule,
+    "evaluate": lambda inputs: jr.evaluate("training", dict(vars(inputs))),
+}
+
+
+@pytest.mark.parametrize("question", IN_PYTHON)
+def test_all_that_a_system_lacks_is_told_in_python(question):
+    system = jr.system("rtx-4090", vector_flops="82.58 TFLOP/s")
+    inputs = jr.Inputs(
+        model=jr.model("gpt3"), system=system, gpus=64.0, global_batch=64.0, plan=UNPLACED
+    )
+    with pytest.raises(InputError) as caught:
+        IN_PYTHON[question](inputs)
+    said = str(caught.value)
+    for field in (
+        "fast_domain",
+        "fast_bandwidth",
+        "fast_latency",
+        "slow_bandwidth",
+        "hbm_capacity",
+    ):
+        assert f"system.{field}" in said, said
+    assert "system.vector_flops" not in said
+    assert "not given, and training needs them; expected a value each, or a system that" in said
+    assert said.endswith("gives them, such as 'a100-nvs4'")
+
+
+def test_fast_domains_that_no_split_fills_are_told_with_the_remedy(jaxroof):
+    line = "search --model gpt3-1t --system gb200-nvl72 --gpus 2048 --batch 4096"
+    said = jaxroof(line)
+    assert (said.code, said.err) == (1, "")
+    remedy = "--set system.fast_domain=64"
+    assert "Fast domains of 72 do not make up 2,048 accelerators" in said.words
+    assert f"add {remedy}." in said.words
+    assert jaxroof(f"{line} {remedy}").code == 0
+
+
+def test_show_prints_the_entry_and_its_source(tmp_path):
+    said = clean("show h200-nvs8", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    for key, value in catalog.describe("systems", "h200-nvs8").items():
+        assert key in said.words
+        if isinstance(value, str):
+            assert " ".join(value.split()) in said.words
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_names_every_option(command, option, jaxroof):
+    said = jaxroof(f"{command} {option}")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"Usage: jaxroof {command}".rstrip())
+    if command:
+        for parameter in cli.cli.commands[command].params:
+            assert {*parameter.opts} & {*said.out.replace(",", " ").split(), parameter.name}
+    else:
+        assert all(f"  {name}" in said.out for name in COMMANDS)
+
+
+def test_alone_it_prints_its_help_with_a_line_for_each_command(jaxroof):
+    said = jaxroof("")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == jaxroof("--help").out
+    lines = {line.split()[0]: line for line in said.out.splitlines() if line.startswith("  ")}
+    for name in cli.cli.commands:
+        assert len(lines[name].split()) > 3, name
+        assert "..." not in lines[name], "the whole of it fits an ordinary terminal"
+
+
+def test_list_alone_names_the_kinds(jaxroof):
+    said = jaxroof("list")
+    assert (said.code, said.err) == (0, "")
+    kinds = {line.split()[0]: line.split()[1].strip(":") for line in said.out.splitlines()[:-1]}
+    assert kinds == {
+        **{kind: str(len(catalog.names(kind))) for kind in ("models", "mlps", "systems")},
+        "estimators": str(len(estimators.names())),
+    }
+    assert "jaxroof list systems" in said.words
+
+
+QUESTIONS = [  # a file of the tree, what is said of it
+    ("sweeps/gpt3_hbm.toml", "asks training for the best plan at 896 points"),
+    ("sweeps/gpt3_binds.toml", "asks training for what binds the best plan at 1,600 points"),
+    ("sweeps/gpt3_one_plan.toml", "asks training for every result at 12 points"),
+    ("sweeps/mlp_styles.toml", "asks pipeline for every plan at 7 points"),
+    ("sweeps/mlp_stages.toml", "asks pipeline for the stages of one plan at 1 point"),
+    ("sweeps/design/gpt3_1t.toml", "asks which machine has the least training_days for the price"),
+    ("sweeps/uncertain/efficiencies.toml", "Uncertain inputs: 6 distributions"),
+    ("docs/examples/ring.toml", "asks ring for every result at 20 points"),
+]
+
+
+@pytest.mark.parametrize(("file", "words"), QUESTIONS, ids=[file for file, _ in QUESTIONS])
+def test_show_says_what_a_file_asks(file, words, jaxroof):
+    said = jaxroof(f"show {ROOT / file}")
+    assert (said.code, said.err) == (0, "")
+    assert words in said.words
+    assert re.search(rf"jaxroof (run|design|search) .*{re.escape(file)}", said.words)
+    for key in tomllib.loads((ROOT / file).read_text()):
+        assert key in said.words
+
+
+ENTRIES = [  # a file of one's own, what is shown of it
+    ("base = 'b200-nvs8'\nhbm_capacity = '288 GB'", ["hbm_capacity 288 GB", "over b200-nvs8"]),
+    ("base = 'gpt3'\nlayers = 48", ["layers 48", "heads 96"]),
+    ("base = 'mlp-xs'\nlayers = 3", ["layers 3"]),
+    ("matrix_flops = '1 PFLOP/s'\nhbm_bandwidth = '3 TB/s'", ["matrix_flops 1 PFLOP/s"]),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), ENTRIES, ids=[text for text, _ in ENTRIES])
+def test_show_prints_an_entry_of_one_s_own(text, shown, jaxroof, tmp_path):
+    (tmp_path / "mine.toml").write_text(text)
+    said = jaxroof("show mine.toml")
+    assert (said.code, said.err) == (0, "")
+    assert all(words in said.words for words in shown)
+    (tmp_path / "mine.toml").write_text(f"{text}\nlayerz = 1")
+    wrong = jaxroof("show mine.toml")
+    assert wrong.code == 2
+    assert "mine.toml: layerz: no such field" in wrong.err
+
+
+def test_version_is_one_line(tmp_path):
+    said = clean("--version", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    assert re.fullmatch(r"jaxroof, version \S+\n", said.out)
+
+
+LIGHT = ["--help", "search --help", "run --help", "list models", "show gpt3", "list nothing"]
+
+
+def test_help_and_list_import_no_arrays():
+    """Help, lists, entries and their refusals come before jax or numpy could be imported."""
+    code = f"""
+import contextlib, io, sys
+from jaxroof import cli
+for line in {LIGHT!r}:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            cli.main(line.split())
+        except SystemExit:
+            pass
+print(sorted({{"jax", "numpy", "xarray", "pandas", "h5py", "rich"}} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+# ---- Search -------------------------------------------------------------------------------------
+
+
+def test_several_sizes_print_a_line_each_and_how_they_scale(jaxroof):
+    said = jaxroof(f"search {MACHINE} --gpus 1024,2048,4096 --batch 4096")
+    assert (said.code, said.err) == (0, "")
+    found = rows(said)
+    assert [row[0] for row in found] == ["1,024", "2,048", "4,096"]
+    rates = [float(row[10]) / float(row[0].replace(",", "")) for row in found]
+    assert [float(row[-1]) for row in found] == pytest.approx(
+        [100 * rate / rates[0] for rate in rates], abs=0.06
+    )
+    assert "relative to 1,024, the first that fits" in said.words
+
+
+def test_sizes_where_nothing_fits_say_so_between_the_others(jaxroof):
+    said = jaxroof(f"search {MACHINE} --gpus 8,2048 --batch 4096")
+    assert said.code == 0
+    first, second = rows(said)
+    assert " ".join(first).startswith("8 216 0 - - - - - nothing fits")
+    assert second[0] == "2,048"
+    assert second[-1] == "100.0"
+    assert "8 gpus: nothing fits: the leanest plan" in said.words
+
+
+NOTHING = [  # question, what is said, by hand: 12 bytes of optimizer state for 1 T parameters
+    ("--gpus 8 --batch 4096", "Nothing fits: the leanest plan"),
+    ("--gpus 8,16 --batch 4096", "16 gpus: nothing fits"),
+    ("--gpus 7 --batch 4096", "No legal plan."),
+    ("--gpus 2048 --batch 4096 --where tensor=3", "No legal plan with tensor=3."),
+    ("--gpus 2048 --batch 4096 --set system.hbm_capacity='1 GB'", "Nothing fits"),
+    ("--gpus 1e9 --batch 1", "No legal plan."),
+]
+
+
+@pytest.mark.parametrize(("asked", "sentence"), NOTHING)
+def test_no_plan_ends_with_status_one(asked, sentence, jaxroof):
+    said = jaxroof(f"search {MACHINE} {asked}")
+    assert (said.code, said.err) == (1, "")
+    assert sentence in said.words
+
+
+EVERY = [  # gpus, status, rows: legal plans of each size
+    ("2048", 0, [(2048, 1810)]),
+    ("8", 1, [(8, 216)]),
+    ("7", 1, []),
+    ("7,8,2048", 0, [(8, 216), (2048, 1810)]),
+]
+
+
+@pytest.mark.parametrize(("gpus", "status", "sizes"), EVERY)
+def test_all_plans_are_written_under_bare_names(gpus, status, sizes, jaxroof, tmp_path):
+    said = jaxroof(f"search {MACHINE} --gpus {gpus} --batch 4096 --all -o plans.csv")
+    assert (said.code, said.err) == (status, "wrote plans.csv\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["plans.csv"]
+    line = (tmp_path / "plans.csv").read_text(encoding="utf-8").splitlines()[0]
+    report = list(units(type(jr.training.evaluate(one_plan()))))
+    assert line == ",".join(["gpus", *PLAN, *report])
+    header, lines = table(tmp_path / "plans.csv")
+    assert header == line.split(",")
+    count = [row[0] for row in lines]
+    assert [(size, count.count(str(size))) for size, _ in sizes] == sizes
+    assert len(lines) == sum(plans for _, plans in sizes)
+
+
+def one_plan():
+    plan = jr.Plan(data=16.0, tensor=4.0, pipeline=32.0, microbatch=1.0, fast_tensor=4.0)
+    return question(plan=plan)
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "nc"])
+def test_all_plans_in_a_file_are_those_of_a_survey(ending, jaxroof, tmp_path, surveyed):
+    assert jaxroof(f"search {QUESTION} --all -o plans.{ending}").code == 0
+    data = jr.read(tmp_path / f"plans.{ending}")
+    assert set(data.gpus.values) == {2048}
+    for name in surveyed.data_vars:
+        np.testing.assert_array_equal(data[name].values, surveyed[name].values, err_msg=name)
+        if ending != "csv":
+            assert data[name].attrs == surveyed[name].attrs
+
+
+def test_without_all_the_plans_printed_are_written(jaxroof, tmp_path):
+    said = jaxroof(f"search {QUESTION} --top 3 -o best.csv")
+    header, lines = table(tmp_path / "best.csv")
+    written = [[row[header.index(f)] for f in ("data", "tensor", "pipeline")] for row in lines]
+    assert written == [row[1:4] for row in rows(said)]
+    assert len(written) == 3
+
+
+MINE = [  # plan, what is said of it
+    ("tp=4,pp=32,dp=16,microbatch=1", "Yours: dp 16 tp 4 pp 32", "the best of the 184 plans"),
+    ("tp=4", "Yours: dp 16 tp 4 pp 32", "the best of the 184 plans"),
+    ("tp=8,pp=8", "Yours: dp 32 tp 8 pp 8", "place 12 of the 184 plans that fit, 20 % behind"),
+    ("tensor=8,pipeline=8", "Yours: dp 32 tp 8 pp 8", "place 12 of the 184 plans that fit"),
+    ("tp=1,pp=1", "Yours: dp 2048 tp 1 pp 1", "it does not fit: it needs"),
+    ("tp=4,pp=32,mb=2", "Yours: dp 16 tp 4 pp 32 microbatch 2", "more than there is"),
+]
+
+
+@pytest.mark.parametrize(("plan", "who", "place"), MINE)
+def test_own_plan_is_placed_among_all(plan, who, place, jaxroof):
+    said = jaxroof(f"search {QUESTION} --mine {plan}")
+    assert (said.code, said.err) == (0, "")
+    assert who in said.words
+    assert place in said.words
+
+
+NOT_ALLOWED = [  # plan, why
+    ("tp=7", "tp=7 is one of the tensor degrees that do not divide the heads; the model has 160"),
+    ("tp=64", "tp=64 is one of the tensor degrees that do not divide the heads; the model has 160"),
+    ("pp=256", "pp=256 is one of the pipeline degrees that do not divide the layers; the model"),
+    ("dp=3", "dp=3 is one of the data degrees that do not divide the batch; the batch is 4096"),
+    ("tp=7,pp=8", "tp x pp = 56 does not divide 2048 gpus"),
+    ("tp=8,pp=8,microbatch=3", "the batch is 4096 sequences"),
+    ("tp=8,pp=8,fast_tp=3", "none of the 1,810 legal plans has these fields"),
+]
+
+
+@pytest.mark.parametrize(("plan", "why"), NOT_ALLOWED)
+def test_own_plan_that_is_not_allowed_is_told_why_behind_the_best(plan, why, jaxroof):
+    best = jaxroof(f"search {QUESTION}")
+    said = jaxroof(f"search {QUESTION} --mine {plan}")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(best.out)
+    assert said.words.rpartition("Yours is not allowed: ")[2].count(why) == 1
+
+
+def test_own_plan_that_does_not_fit_is_placed_best(jaxroof):
+    line = "search --model gpt3 --system h200-nvs8 --gpus 512 --batch 1024 --mine tp=8,pp=8,mb=1"
+    for capacity in ("141 GB", "25 GB"):
+        said = jaxroof(f"{line} --set system.hbm_capacity='{capacity}'")
+        assert "Yours: dp 8 tp 8 pp 8 microbatch 1 (8x1x1), 9.107 s a step" in said.words
+    assert "but it does not fit" in said.words
+
+
+def test_own_plan_that_does_not_divide_one_of_the_sizes_is_told_there(jaxroof):
+    said = jaxroof(f"search {MACHINE} --gpus 2048,96 --batch 4096 --mine tp=8,pp=8")
+    assert (said.code, said.err) == (0, "")
+    assert "2,048 gpus: Yours: dp 32 tp 8 pp 8" in said.words
+    assert "96 gpus: Yours is not allowed: tp x pp = 64 does not divide 96 gpus." in said.words
+    said = jaxroof(f"search {MACHINE} --gpus 1024,2048 --batch 4096 --mine tp=8,pp=8")
+    assert said.code == 0
+    assert "1,024 gpus: Yours: dp 16 tp 8 pp 8" in said.words
+    assert "2,048 gpus: Yours: dp 32 tp 8 pp 8" in said.words
+
+
+WHERE = [  # constraints, the same on the columns of the survey
+    ("tensor<=8", lambda d: d.tensor <= 8),
+    ("tp<=8,pp=4", lambda d: (d.tensor <= 8) & (d.pipeline == 4)),
+    ("fast_tp=1", lambda d: d.fast_tensor == 1),
+    (" microbatch != 1 , data > 64", lambda d: (d.microbatch != 1) & (d["data"] > 64)),
+]
+
+
+@pytest.mark.parametrize(("where", "same"), WHERE, ids=[w for w, _ in WHERE])
+def test_constraints_keep_the_plans_they_describe(where, same, jaxroof, surveyed, tmp_path):
+    said = jaxroof(f"search {QUESTION} --where '{where}' --all -o some.csv")
+    kept = surveyed.isel(plan=np.flatnonzero(same(surveyed).values))
+    assert said.code == (0 if kept.feasible.any() else 1)
+    assert f"{kept.sizes['plan']:,} legal plans with" in said.words
+    assert f"Your constraints dropped {1810 - kept.sizes['plan']:,} plans." in said.words
+    header, lines = table(tmp_path / "some.csv")
+    times = [float(row[header.index("step_time")]) for row in lines]
+    np.testing.assert_array_equal(times, kept.step_time.values)
+
+
+def test_placements_show_every_way_to_place_a_split(jaxroof):
+    splits = [row[1:5] for row in rows(jaxroof(f"search {QUESTION} --top 20"))]
+    placed = [row[1:6] for row in rows(jaxroof(f"search {QUESTION} --top 20 --placements"))]
+    assert len({tuple(row) for row in splits}) == 20
+    assert len({tuple(row) for row in placed}) == 20
+    assert len({tuple(row[:4]) for row in placed}) < 20
+
+
+OBJECTIVES = [("step_time", "min"), ("memory", "min"), ("throughput", "max"), ("mfu", "max")]
+
+
+@pytest.mark.parametrize(("objective", "best"), OBJECTIVES)
+def test_objective_is_improved_in_its_own_direction(objective, best, jaxroof, surveyed, tmp_path):
+    assert jaxroof(f"search {QUESTION} --objective {objective} -o best.json").code == 0
+    found = jr.read(tmp_path / "best.json")[objective].values
+    every = surveyed[objective].values[surveyed.feasible.values]
+    assert found[0] == getattr(every, best)()
+    assert list(found) == sorted(found, reverse=best == "max")
+
+
+WITHIN = [  # share, plans within it besides the best, by hand from the survey
+    ("0%", "No other plan that fits comes within 0 % of it."),
+    ("2%", "1 more comes within 2 % of it; the leanest is dp 8 tp 4 pp 64"),
+    ("0.02", "1 more comes within 2 % of it"),
+    ("1000%", "183 more come within 1e+03 % of it"),
+]
+
+
+@pytest.mark.parametrize(("share", "sentence"), WITHIN)
+def test_within_says_what_counts_as_close(share, sentence, jaxroof):
+    assert sentence in jaxroof(f"search {QUESTION} --within {share}").words
+
+
+SETS = [  # options, what changes
+    ("--set system.hbm_capacity='282 GB'", "fit in 282 GB"),
+    ("--set system.hbm_capacity=1e12", "fit in 1 TB"),
+    ("--set system.hbm_usable='50 %'", "fit in 70.5 GB"),
+    ("--set model.layers=64", "Best: dp 16 tp 4 pp 32 microbatch 1, 20.22 s"),
+    ("--set system.nics=2 --set attention=unfused", "Best: dp "),
+    ("--set precision.optimizer=4", "memory 86% full"),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), SETS)
+def test_set_changes_a_field(options, sentence, jaxroof):
+    said = jaxroof(f"search {QUESTION} {options}")
+    assert (said.code, said.err) == (0, "")
+    assert sentence in said.words
+
+
+def test_a_format_brings_its_own_peak(jaxroof, tmp_path):
+    assert jaxroof(f"search {QUESTION} --format fp8 --top 1 -o fp8.json").code == 0
+    faster = jr.search(
+        jr.training, jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("h200-nvs4", "fp8")),
+        gpus=2048, global_batch=4096,
+    )  # fmt: skip
+    found = jr.read(tmp_path / "fp8.json")
+    assert float(found.step_time[0]) == pytest.approx(float(faster.step_time), rel=1e-12)
+    assert float(found.step_time[0]) < 30
+
+
+# ---- Layers and sweeps --------------------------------------------------------------------------
+
+
+def test_the_total_of_a_layer_is_the_sum_of_its_rows(jaxroof, tmp_path):
+    said = jaxroof(f"layers {MACHINE} --plan dp=16,tp=4,pp=32,microbatch=1 -o layer.json")
+    assert (said.code, said.err) == (0, "wrote layer.json\n")
+    data = jr.read(tmp_path / "layer.json")
+    total = next(line for line in said.out.splitlines() if line.split()[:1] == ["total"])
+    numbers = [float(n.replace(",", "")) for n in re.findall(r"[\d.,]+(?:e[+-]?\d+)?", total)]
+    pairs = [("flops", 1e9), ("traffic", 1e6), ("message", 1e6), ("compute", 1e-6)]
+    pairs += [("memory", 1e-6), ("tensor", 1e-6), ("time", 1e-6)]
+    expected = [
+        float(data[f"{field}_{way}"].sum()) / scale
+        for field, scale in pairs
+        for way in ("forward", "backward")
+    ]
+    assert numbers == pytest.approx([*expected, float(data.kept.sum()) / 1e6], rel=2e-3)
+    for way in ("forward", "backward"):
+        assert f"{float(data[f'time_{way}'].sum()) * 1e3:.4g} ms {way}" in said.words
+
+
+def test_layers_in_a_csv_file_have_a_row_an_operation(jaxroof, tmp_path):
+    said = jaxroof(f"layers {MACHINE} --plan tp=4 -o layer.csv")
+    header, lines = table(tmp_path / "layer.csv")
+    assert header[0] == "operation"
+    assert all(f" {row[0]} " in said.out for row in lines)
+
+
+RUNS = [  # gpus, capacity, status, what is said
+    (2048, "80 GB", 0, "2 points, 3,620 combinations of plan and point weighed"),
+    (2048, "1 GB", 0, "No plan fits at 1 of 2 points; the smallest needs 42.27 GB."),
+    (8, "80 GB", 1, "No plan fits at 2 of 2 points"),
+    (7, "80 GB", 1, "at 2 of them no plan is legal"),
+]
+
+
+@pytest.mark.parametrize(("gpus", "capacity", "status", "sentence"), RUNS)
+def test_a_run_ends_with_one_where_no_point_has_a_plan(
+    gpus, capacity, status, sentence, jaxroof, tmp_path
+):
+    (tmp_path / "sweep.toml").write_text(SWEEP.format(gpus=gpus, capacity=capacity))
+    said = jaxroof("run sweep.toml")
+    assert said.code == status
+    assert sentence in said.words
+    assert re.fullmatch(r"[\d.]+ s\n", said.err)
+
+
+def test_a_table_over_a_grid_names_its_unit(jaxroof, tmp_path):
+    (tmp_path / "sweep.toml").write_text(SWEEP.format(gpus=2048, capacity="80 GB"))
+    assert "Time of one optimizer step [s]" in jaxroof("run sweep.toml").words
+
+
+def test_a_whole_number_on_an_axis_is_printed_to_its_last_digit(jaxroof, tmp_path):
+    text = SWEEP.format(gpus=2048, capacity="80 GB").partition("[axes]")[0]
+    (tmp_path / "sweep.toml").write_text(f"{text}[axes]\ngpus = [16384, 98304]\n")
+    said = jaxroof("run sweep.toml").words.replace(",", "")
+    assert "16384" in said
+    assert "98304" in said
+
+
+def test_a_title_is_printed_as_written(jaxroof, tmp_path):
+    title = "[bold] GPT-3 [/nothing] at 2 [TB/s]"
+    text = f'title = "{title}"\n' + SWEEP.format(gpus=2048, capacity="80 GB")
+    (tmp_path / "sweep.toml").write_text(text)
+    assert title in jaxroof("run sweep.toml").words
+
+
+# ---- Bad input ----------------------------------------------------------------------------------
+
+BAD = [  # arguments, a part of the one line
+    # commands and options
+    ("searhc", "No such command 'searhc'. Did you mean 'search'?"),
+    ("bogus", "No such command 'bogus'"),
+    ("--bogus", "No such option '--bogus'"),
+    ("search", "Missing option '--model'"),
+    ("search --model gpt3-1t", "Missing option '--system'"),
+    (f"search {QUESTION} --gpu 1", "No such option '--gpu'"),
+    (f"search {QUESTION} --tpo 1", "'--top'"),
+    (f"search {QUESTION} extra", "unexpected extra argument (extra)"),
+    # model, system, format
+    (
+        "search --model gpt3-1 --system h200-nvs4 --gpus 8 --batch 8",
+        "gpt3-1: no such model. Did you mean 'gpt3-1t'?",
+    ),
+    (
+        "search --model gpt3 --system h200 --gpus 8 --batch 8",
+        "h200: no such system; expected one of h200-nvs4, h200-nvs8, h200-nvs64",
+    ),
+    ("search --model '' --system h200-nvs4 --gpus 8 --batch 8", "'': no such model"),
+    (
+        "search --model my.toml --system h200-nvs4 --gpus 8 --batch 8",
+        "my.toml: no such file; expected a TOML file of one model",
+    ),
+    (
+        "search --model damaged.toml --system h200-nvs4 --gpus 8 --batch 8",
+        "damaged.toml: not UTF-8 text",
+    ),
+    ("search --model . --system h200-nvs4 --gpus 8 --batch 8", ".: no such model"),
+    ("search --model ./ --system h200-nvs4 --gpus 8 --batch 8", "./: a directory"),
+    (
+        "search --model empty.toml --system h200-nvs4 --gpus 8 --batch 8",
+        "empty.toml: layers, hidden, feedforward, heads, sequence: missing",
+    ),
+    (f"search {QUESTION} --format fp9", "fp9: no such number format with a peak. Did you mean"),
+    (f"search {QUESTION} --format fp4", "fp4: no such number format with a peak"),
+    (f"search {QUESTION} --split 2d", "split: 2d: no such Split; expected one of 1d"),
+    # numbers
+    (f"search {MACHINE} --gpus 0 --batch 8", "--gpus: expected whole numbers from 1 to 1e9"),
+    (f"search {MACHINE} --gpus -8 --batch 8", "given '-8'"),
+    (f"search {MACHINE} --gpus 2.5 --batch 8", "--gpus: expected whole numbers"),
+    (f"search {MACHINE} --gpus 2e9 --batch 8", "from 1 to 1e9, given '2e9'"),
+    (f"search {MACHINE} --gpus many --batch 8", "--gpus: not a finite number, given 'many'"),
+    (f"search {MACHINE} --gpus nan --batch 8", "--gpus: not a finite number, given 'nan'"),
+    (f"search {MACHINE} --gpus 1e400 --batch 8", "--gpus: not a finite number"),
+    (f"search {MACHINE} --gpus '' --batch 8", "--gpus: not a finite number, given ''"),
+    (f"search {MACHINE} --gpus 8,,16 --batch 8", "--gpus: not a finite number, given ''"),
+    (f"search {MACHINE} --gpus 8,x --batch 8", "--gpus: not a finite number, given 'x'"),
+    (f"search {MACHINE} --gpus '8 GB' --batch 8", "--gpus: 'GB' is not a plain number"),
+    (f"search {MACHINE} --gpus 8 --batch 0", "--batch: expected whole numbers from 1"),
+    (f"search {MACHINE} --gpus 8 --batch x", "--batch: not a finite number, given 'x'"),
+    (f"search {QUESTION} --top 0", "top: expected a whole number of at least 1, given 0"),
+    (f"search {QUESTION} --top x", "Invalid value for '--top': 'x' is not a valid integer"),
+    (f"search {QUESTION} --within x", "--within: not a finite number, given 'x'"),
+    (f"search {QUESTION} --within -1%", "--within: expected a share of at least 0"),
+    (f"search {QUESTION} --within '2 GB'", "--within: 'GB' is not a plain number"),
+    (f"search {MACHINE} --gpus {HUGE} --batch 8", "--gpus: not a finite number, given '999"),
+    (f"search {MACHINE} --gpus 8 --batch {HUGE}", "--batch: not a finite number, given '999"),
+    (f"search {QUESTION} --top {HUGE}", "top: expected at most 1,000,000 plans"),
+    (f"search {QUESTION} --mine tp={HUGE}", "--mine: tp: not a finite number, given '999"),
+    (f"search {QUESTION} --set model.layers={HUGE}", "model.layers: not a finite number"),
+    (f"search {QUESTION} --where tensor={HUGE * 11}", "tensor: expected a whole number of at most"),
+    (f"layers {MACHINE} --plan tp={HUGE}", "--plan: tp: not a finite number, given '999"),
+    # constraints, objectives
+    (f"search {QUESTION} --where tensr=8", "where: tensr: no such plan field. Did you mean"),
+    (f"search {QUESTION} --where tensor", "where: 'tensor' is not a constraint; expected FIELD"),
+    (f"search {QUESTION} --where 'tensor<=x'", "where: tensor: 'x' is not a whole number"),
+    (f"search {QUESTION} --where 'tensor<=8.5'", "'8.5' is not a whole number"),
+    (f"search {QUESTION} --where 'tensor<=-1'", "'-1' is not a whole number"),
+    (f"search {QUESTION} --where 'tensor<=\u00b2'", "tensor"),
+    (f"search {QUESTION} --objective stp_time", "Did you mean 'step_time'?"),
+    (f"search {QUESTION} --objective feasible", "objective: feasible: no such result"),
+    # one's own plan
+    (f"search {QUESTION} --mine tp", "--mine: expected FIELD=NUMBER, such as tp=8, given 'tp'"),
+    (f"search {QUESTION} --mine ''", "--mine: expected FIELD=NUMBER"),
+    (f"search {QUESTION} --mine tpp=8", "--mine: tpp: no such plan field. Did you mean 'tp'?"),
+    (f"search {QUESTION} --mine tp=", "--mine: tp: not a finite number, given ''"),
+    (f"search {QUESTION} --mine tp=0", "--mine: tp: expected whole numbers from 1"),
+    (f"search {QUESTION} --mine tp=8,pp=8,dp=8", "dp x tp x pp = 512; expected the 2048"),
+    # settings
+    (f"search {QUESTION} --set nope", "--set: expected PATH=VALUE, given 'nope'"),
+    (f"search {QUESTION} --set =4", "--set: expected PATH=VALUE, given '=4'"),
+    (f"search {QUESTION} --set hbm_capacity=1", "Did you mean 'system.hbm_capacity'?"),
+    (f"search {QUESTION} --set system.hbm_capacty=1", "no such field of System. Did you mean"),
+    (f"search {QUESTION} --set system.hbm_capacity=big", "expected B under any prefix"),
+    (
+        f"search {QUESTION} --set system.hbm_capacity='1 TB/s'",
+        "system.hbm_capacity: 'TB/s' is not an amount of memory, given '1 TB/s'; expected B",
+    ),
+    (f"search {QUESTION} --set system.hbm_capacity=-1", "expected a finite number above 0 [B]"),
+    (f"search {QUESTION} --set system.matrix_efficiency=2", "at most 1, given 2"),
+    (f"search {QUESTION} --set system=5", "system: given twice; expected it in --system alone"),
+    (f"search {QUESTION} --set model.layers=2.5", "model.layers: expected a whole number"),
+    (f"search {QUESTION} --set model.layers.x=2", "model.layers.x"),
+    (f"search {QUESTION} --set plan.tensor=2", "plan"),
+    (f"search {QUESTION} --set gpus=8", "gpus"),
+    (f"search {QUESTION} --set global_batch=8", "global_batch"),
+    (f"search {QUESTION} --set attention=fuse", "no such Attention. Did you mean 'fused'?"),
+    # files
+    (f"search {QUESTION} --all", "--all: writes every plan to a file; expected -o FILE.csv"),
+    (f"search {QUESTION} -o plans.xlsx", "plans.xlsx: cannot tell the kind of file from '.xlsx'"),
+    (f"search {QUESTION} -o plans", "expected a name that ends in .nc, .csv, .json"),
+    (f"search {QUESTION} -o no/plans.csv", "no/plans.csv: no such directory, given 'no'"),
+    (f"search {QUESTION} -o folder.csv", "folder.csv: is a directory; expected the name of a file"),
+    # layers
+    (f"layers {MACHINE}", "Missing option '--plan'"),
+    (f"layers {MACHINE} --plan x", "--plan: expected FIELD=NUMBER, such as tp=8, given 'x'"),
+    (f"layers {MACHINE} --plan tp=7", "--plan: tp=7 is one of the tensor degrees that do not"),
+    (f"layers {MACHINE} --plan pp=3", "--plan: pp=3 is one of the pipeline degrees"),
+    (f"layers {MACHINE} --plan dp=0", "--plan: dp: expected whole numbers from 1"),
+    (f"layers {MACHINE} --plan tp=4,fast_tp=3", "placements that do not divide their groups"),
+    (f"layers {MACHINE} --plan tp=4,cp=2", "cp=2"),
+    (f"layers {MACHINE} --plan tp=4 --set plan.tensor=7", "plan.tensor"),
+    (f"layers {MACHINE} --plan tp=4 -o layer.txt", "cannot tell the kind of file from '.txt'"),
+    # sweeps
+    ("run", "Missing argument 'FILE.toml'"),
+    ("run nothing.toml", "nothing.toml: no such file"),
+    ("run .", ".: cannot be read: Is a directory"),
+    ("run damaged.toml", "damaged.toml: not valid TOML"),
+    ("run empty.toml", "empty.toml: model: missing; expected a name of the catalogue"),
+    ("run sweep.toml -o map.xlsx", "map.xlsx: cannot tell the kind of file"),
+    # the catalogue
+    ("list model", "model: no such part of the catalogue. Did you mean 'models'?"),
+    ("show b200-nv8", "b200-nv8: no such model, system or estimator. Did you mean 'b200-nvs8'?"),
+    ("show nothing.toml", "nothing.toml: no such file"),
+    ("show empty.toml", "empty.toml: neither an entry (a model, a system, an MLP) nor a question"),
+    ("show damaged.toml", "damaged.toml: not valid TOML"),
+    ("show ''", "'': no such model, system or estimator; expected one of gpt3"),
+]
+
+
+@pytest.mark.parametrize(("line", "fragment"), BAD, ids=[line for line, _ in BAD])
+def test_bad_input_is_one_line_and_status_two(line, fragment, jaxroof, tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "empty.toml").write_text("")
+    (tmp_path / "damaged.toml").write_bytes(b"\xff\xfe\x00 = ")
+    (tmp_path / "sweep.toml").write_text(SWEEP.format(gpus=2048, capacity="80 GB"))
+    before = sorted(tmp_path.iterdir())
+    said = jaxroof(line)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("jaxroof: ")
+    assert said.err.count("\n") == 1
+    assert fragment in said.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+ARGUMENTS = sorted(  # of every public function, none of which is a field of the inputs
+    {
+        name
+        for function in map(jr.__getattr__, jr.__all__)
+        if inspect.isfunction(function)
+        for name in inspect.signature(function).parameters
+    }
+    - {*PLAN}
+)
+SETTING = {  # commands that take settings, none of which is an argument of the function behind
+    "search": f"search {QUESTION}",
+    "uncertain": f"search {QUESTION} --uncertain ranges.toml",
+    "compare": f"compare {QUESTION}",
+    "pareto": f"pareto {QUESTION}",
+    "explain": f"explain {QUESTION}",
+    "schedule": f"schedule {MACHINE} --batch 4096 --plan dp=64,tp=4,pp=8",
+    "layers": f"layers {MACHINE} --plan tp=4",
+    "trace": "trace --model mlp-xs --system distir-a --plan pp=2 -o trace.json",
+    "evaluate": "evaluate training rows.csv",
+    "roofline": "roofline --op matmul --shape B=1,D=8,F=8 --system tpu-v5e",
+}
+
+
+@pytest.mark.parametrize("command", [*SETTING, "run"])
+def test_no_setting_is_taken_for_an_argument(command, jaxroof, tmp_path):
+    """What --set or [set] names is a field or a choice, whatever the arguments of functions are."""
+    columns = "model,system,gpus,global_batch,dp,tp,pp,microbatch"
+    row = "gpt3-1t,h200-nvs4,2048,4096,64,4,8,1"
+    (tmp_path / "rows.csv").write_text(f"{columns}\n{row}\n")
+    ranges = '[distributions]\n"system.matrix_efficiency" = ["70 %", "90 %"]\n'
+    (tmp_path / "ranges.toml").write_text(ranges)
+    sweep = SWEEP.format(gpus=2048, capacity="80 GB")
+    assert {"top", "where", "objective", "axes", "inputs", "recipe", "estimator", "span"} <= {
+        *ARGUMENTS
+    }
+    for name in ARGUMENTS:
+        (tmp_path / "sweep.toml").write_text(f"{sweep}[set]\n{name} = 1\n")
+        said = jaxroof(
+            "run sweep.toml" if command == "run" else f"{SETTING[command]} --set {name}=1"
+        )
+        assert (said.code, said.out) == (2, ""), name
+        assert said.err.startswith("jaxroof: "), said.err
+        assert said.err.count("\n") == 1, said.err
+        assert name in said.err
+
+
+def test_bad_input_from_a_clean_process_shows_no_traceback(tmp_path):
+    said = clean("search --model gpt4 --system h200-nvs4 --gpus 8 --batch 8", tmp_path)
+    assert said == Said(2, "", "jaxroof: gpt4: no such model. Did you mean 'gpt3'?\n")
+
+
+UNTOUCHED = [  # what goes wrong before a result is there
+    f"search {QUESTION} --where x -o old.csv",
+    f"search {QUESTION} --mine tpp=8 -o old.csv",
+    f"search {QUESTION} --mine tp=8,pp=8,dp=8 -o old.csv",
+    f"layers {MACHINE} --plan tp=7 -o old.csv",
+    "run empty.toml -o old.csv",
+]
+
+
+@pytest.mark.parametrize("line", UNTOUCHED)
+def test_an_older_result_outlives_bad_input(line, jaxroof, tmp_path):
+    (tmp_path / "old.csv").write_text("old\n")
+    (tmp_path / "empty.toml").write_text("")
+    assert jaxroof(line).code == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.toml", "old.csv"]
+    assert (tmp_path / "old.csv").read_text() == "old\n"
+
+
+# ---- Interruptions ------------------------------------------------------------------------------
+
+INTERRUPTED = [  # where Ctrl-C comes, in what
+    (commands, "survey", f"search {QUESTION} --all -o out.csv"),
+    (commands, "layers_of", f"layers {MACHINE} --plan tp=4 -o out.csv"),
+    (runs, "run_file", "run sweep.toml -o out.csv"),
+    (store.pd.DataFrame, "to_csv", f"search {QUESTION} --all -o out.csv"),
+    (catalog, "describe", "list models"),
+]
+
+
+@pytest.mark.parametrize(("home", "name", "line"), INTERRUPTED, ids=lambda v: str(v)[:30])
+def test_an_interrupt_says_one_line_and_leaves_nothing(
+    home, name, line, jaxroof, monkeypatch, tmp_path
+):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    (tmp_path / "sweep.toml").write_text(SWEEP.format(gpus=2048, capacity="80 GB"))
+    monkeypatch.setattr(home, name, interrupted)
+    said = jaxroof(line)
+    assert (said.code, said.out) == (INTERRUPT, "")
+    # the first line ends the one on which the terminal shows ^C
+    assert said.err.strip() == INTERRUPTED_LINE
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.toml"]
+
+
+LONG = """
+estimator = "started:training"
+model = "gpt3-1t"
+system = "b200-nvs8"
+plan = { gpus = 16384, global_batch = 4096, split = "1d" }
+[axes]
+"system.hbm_bandwidth" = { from = "500 GB/s", to = "16 TB/s", count = 1500 }
+"system.slow_bandwidth" = { from = "10 GB/s", to = "1000 GB/s", count = 1500 }
+"""
+STARTED = "import pathlib\nfrom jaxroof import training\npathlib.Path('started').touch()\n"
+
+
+LATE = """
+import gc, signal
+from jaxroof import training
+
+def collected(phase, info):
+    gc.callbacks.remove(collected)
+    signal.raise_signal(signal.SIGINT)
+
+gc.callbacks.append(collected)
+"""
+INTERRUPTED_LINE = "jaxroof: interrupted: nothing half-written was left behind"
+
+
+@contextlib.contextmanager
+def long_run(folder: pathlib.Path, started: str):
+    """Run two million points, and end them if nothing else does."""
+    (folder / "long.toml").write_text(LONG)
+    (folder / "started.py").write_text(started)
+    asked = [sys.executable, "-B", "-m", "jaxroof", "run", "long.toml", "-o", "map.nc"]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(asked, cwd=folder, env=environment(), **piped) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
+@pytest.mark.parametrize("wait", [0.0, 0.7], ids=["at once", "in the middle"])
+def test_ctrl_c_ends_a_large_run(wait, tmp_path):
+    with long_run(tmp_path, STARTED) as running:
+        limit = time.monotonic() + 60
+        while not (tmp_path / "started").exists() and time.monotonic() < limit:
+            time.sleep(0.02)
+        time.sleep(wait)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=20)
+    assert (running.returncode, out) == (INTERRUPT, "")
+    assert err.strip() == INTERRUPTED_LINE
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["long.toml", "started", "started.py"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
+def test_ctrl_c_during_a_collection_of_garbage_is_not_lost(tmp_path):
+    """JAX runs a callback there; what is raised in one is printed and forgotten by Python."""
+    with long_run(tmp_path, LATE) as running:
+        out, err = running.communicate(timeout=15)
+    assert (running.returncode, out) == (INTERRUPT, "")
+    assert err.strip() == INTERRUPTED_LINE
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["long.toml", "started.py"]
+
+
+# ---- What is on the other side of the pipe ------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell's pipe")
+@pytest.mark.parametrize("line", ["list systems", f"layers {MACHINE} --plan tp=4"])
+def test_a_reader_that_leaves_is_no_error(line, tmp_path):
+    asked = [sys.executable, "-m", "jaxroof", *shlex.split(line)]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(asked, cwd=tmp_path, env=environment(), **piped) as running:
+        running.stdout.close()
+        said = running.stderr.read()
+    # as other tools do: done in time, or ended by the closed pipe without a word
+    assert running.returncode in (0, -signal.SIGPIPE)
+    assert said == b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
+def test_a_full_output_is_one_line(tmp_path):
+    asked = [sys.executable, "-m", "jaxroof", "list", "systems"]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            asked, cwd=tmp_path, env=environment(), check=False,
+            stdout=full, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_terminal_without_unicode_gets_what_it_can_print(jaxroof, monkeypatch, tmp_path):
+    text = 'title = "Größe"\n' + SWEEP.format(gpus=2048, capacity="80 GB")
+    (tmp_path / "sweep.toml").write_text(text, encoding="utf-8")
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, "ascii", write_through=True))
+    said = jaxroof("run sweep.toml")
+    assert (said.code, "Traceback" in said.err) == (0, False)
+    assert b"2 points" in printed.getvalue()
+
+
+# ---- One's own plan where little or nothing fits ------------------------------------------------
+
+
+def test_own_plan_is_told_how_much_it_lacks_where_nothing_fits(jaxroof):
+    said = jaxroof("search --model gpt3 --system a100-nvs8 --gpus 8 --batch 8 --mine tp=8,pp=1")
+    assert (said.code, said.err) == (1, "")
+    assert "Yours: dp 1 tp 8 pp 1 microbatch 1 (8x1x1)" in said.words
+    assert "but it does not fit: it needs 368.6 GB, 288.6 GB more than there is." in said.words
+
+
+def test_own_plan_that_the_constraints_drop_is_told_so(jaxroof):
+    line = "search --model gpt3 --system b200-nvs8 --gpus 256 --batch 256"
+    said = jaxroof(f"{line} --where tp<=4 --mine tp=8,pp=4")
+    assert (said.code, said.err) == (0, "")
+    assert "none of the 464 legal plans that --where leaves has these fields" in said.words
+
+
+def test_work_done_again_is_said_beside_the_total(jaxroof):
+    line = "layers --model gpt3 --system b200-nvs8 --plan tp=8 --set attention="
+    assert "83.04 us of forward work done again" in jaxroof(line + "recompute").words
+    assert "done again" not in jaxroof(line + "unfused").words
+
+
+def test_no_legal_plan_is_said_once(jaxroof):
+    said = jaxroof("search --model gpt3 --system b200-nvs8 --gpus 7 --batch 4096")
+    assert said.code == 1
+    assert said.words.count("No legal plan") == 1

@@ -1,0 +1,861 @@
+"""Sweep files: each one of the tree runs, each mistake is named, and a user's own run the same."""
+
+import dataclasses
+import importlib
+import itertools
+import pathlib
+import re
+import shlex
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import ROOT
+
+import jaxroof as jr
+from jaxroof import cli
+from jaxroof.cli import process
+from jaxroof.config.sweep_file import read_sweep
+from jaxroof.engine.grid.axes import Between, Spacing, read_axes
+from jaxroof.engine.grid.tabulate import tabulate
+from jaxroof.engine.runs import chunked_sweep as sweep
+from jaxroof.engine.runs.job import identity
+from jaxroof.engine.search.search import search
+from jaxroof.errors import InputError
+
+SWEEPS = sorted((ROOT / "sweeps").glob("*.toml"))
+NUMBERS = itertools.count()  # of modules that tests write
+RTOL = 1e-12  # the same numbers by another way
+
+HUGE = "9" * 400  # more than a float holds
+GOOD = {
+    "model": '"gpt3-1t"',
+    "system": '"b200-nvs8"',
+    "plan": "{ gpus = 512, global_batch = 4096 }",
+}
+
+
+def toml(**changes: str) -> str:
+    """Return a sound sweep file with some keys changed, tables last; an empty text drops a key."""
+    keys = {key: text for key, text in {**GOOD, **changes}.items() if text and key != "axes"}
+    lines = [f"{key} = {text}" for key, text in keys.items()]
+    return "\n".join([*lines, "[axes]", changes["axes"]] if "axes" in changes else lines)
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Write a file into a folder of the test's own, in which it then runs."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text: str, name: str = "sweep.toml") -> pathlib.Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+# ---- The sweeps of the tree ---------------------------------------------------------------------
+
+
+def thin(values):
+    """Return the first and the last value of an axis, or of each path that moves with others."""
+    if isinstance(values, dict):
+        return {path: thin(column) for path, column in values.items()}
+    if isinstance(values, Spacing):
+        return dataclasses.replace(values, count=min(values.count, 2))
+    if isinstance(values, Between):
+        return Between((values.ends[0], values.ends[-1]), 2)
+    return [values[0], values[-1]] if len(values) > 1 else list(values)
+
+
+def test_there_are_sweeps():
+    assert SWEEPS
+
+
+def test_every_sweep_says_what_it_asks():
+    for path in SWEEPS:
+        assert read_sweep(path).title != path.stem, path
+
+
+# those of the published studies are held to golden rows by test_study.py and test_pipeline.py
+STUDY = re.compile(r"p\d|mlp_(dhp_physical|isolated|memory|styles)")
+RUN = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if STUDY.match(path.stem) else [])
+    for path in SWEEPS
+]
+
+
+@pytest.mark.parametrize("path", RUN)
+def test_every_sweep_runs_on_a_thinned_grid(path):
+    sweep = read_sweep(path)
+    if sweep.answer == "layers":
+        assert jr.run(path).sizes["operation"] > 10
+        return
+    axes = {key: thin(values) for key, values in sweep.axes.items()}
+    act = search if sweep.searched else tabulate
+    data = act(sweep.estimator, sweep.inputs, sweep.recipe, axes=axes, **sweep.options)
+    points = {dim: size for dim, size in data.sizes.items() if dim != "rank"}
+    assert len(points) == len(axes)
+    assert set(points.values()) <= {1, 2}
+    assert all(data[name].attrs["units"] for name in data.variables if name not in points)
+    assert data.feasible.any(), "a sweep asks where something fits"
+    time = data["step_time" if "step_time" in data else "train_time"]
+    times = np.broadcast_arrays(time.values, data.feasible.values)[0]
+    assert np.all(times[data.feasible.values] > 0)
+
+
+def test_a_thinned_axis_has_the_ends_of_the_whole():
+    """What the test above leaves out lies between what it runs."""
+    for path in SWEEPS:
+        sweep = read_sweep(path)
+        about = (sweep.recipe, sweep.estimator.names)
+        whole = read_axes(sweep.inputs, sweep.axes, *about)
+        ends = read_axes(sweep.inputs, {key: thin(v) for key, v in sweep.axes.items()}, *about)
+        for axis, short in zip(whole, ends, strict=True):
+            for name, column in axis.columns.items():
+                assert short.columns[name][[0, -1]].tolist() == column[[0, -1]].tolist()
+
+
+# ---- What is said of a mistake ------------------------------------------------------------------
+
+CAPACITY = '"system.hbm_capacity"'
+SPACED = 'from = "80 GB", to = "192 GB", count = 3'
+
+MISTAKES = [  # what is wrong, the file, parts of the one line
+    # keys and their types
+    ("unknown key", toml(sistem='"x"'), ["sistem: no such key", "Did you mean 'system'?"]),
+    ("title no text", toml(title="3"), ["title: expected a text, given 3"]),
+    ("no model", toml(model=""), ["model: missing; expected a name of the catalogue"]),
+    ("no system", toml(system=""), ["system: missing; expected a name of the catalogue"]),
+    ("model no text", toml(model="3"), ["model: expected a text, given 3"]),
+    ("unknown model", toml(model='"gpt4"'), ["gpt4: no such model. Did you mean 'gpt3'?"]),
+    ("model file", toml(model='"no.toml"'), ["no.toml: no such file; expected a TOML file"]),
+    ("bare system", toml(system='"b200"'), ["b200: no such system; expected one of b200-nvs4"]),
+    ("unknown format", toml(format='"fp9"'), ["fp9: no such number format", "Did you mean"]),
+    ("format no text", toml(format="8"), ["format: expected a text, given 8"]),
+    ("plan no table", toml(plan='"dp"'), ["plan: expected a table, given 'dp'"]),
+    ("set no table", toml(set="3"), ["set: expected a table, given 3"]),
+    ("axes no table", "axes = [1]\n" + toml(), ["axes: expected a table, given [1]"]),
+    ("inputs", toml(inputs="{ x = 1 }"), ["inputs: not of a training step; use [set]"]),
+    # fields
+    ("unknown field", toml(plan="{ gpu = 8 }"), ["gpu: no such field", "Did you mean 'gpus'?"]),
+    (
+        "misspelt path",
+        toml(set='{ "system.hbm_bandwith" = 1 }'),
+        ["system.hbm_bandwith: no such field of System. Did you mean 'hbm_bandwidth'?"],
+    ),
+    (
+        "wrong unit",
+        toml(set='{ "system.hbm_bandwidth" = "2 GB" }'),
+        ["system.hbm_bandwidth: 'GB' is not a bandwidth, given '2 GB'; expected B/s"],
+    ),
+    ("below zero", toml(set='{ "system.nics" = -1 }'), ["system.nics: expected", "given -1"]),
+    ("no number", toml(set='{ "system.nics" = 2020-01-01 }'), ["system.nics:", "not a number"]),
+    ("a flag", toml(set='{ "system.nics" = true }'), ["system.nics", "true"]),
+    ("flagged gpus", toml(plan="{ gpus = true }"), ["gpus", "true"]),
+    ("a list", toml(set='{ "system.nics" = [1, 2] }'), ["system.nics"]),
+    ("a record", toml(set="{ system = 1 }"), ["system: a record, not a number, given 1"]),
+    ("below a number", toml(set='{ "gpus.x" = 1 }'), ["gpus.x"]),
+    ("huge gpus", toml(plan=f"{{ gpus = {HUGE} }}"), ["gpus: expected a whole number above 0"]),
+    ("huge rank", toml(plan=f"{{ tensor = {HUGE} }}"), ["plan.tensor: not a finite number"]),
+    ("huge field", toml(set=f'{{ "model.layers" = -{HUGE} }}'), ["model.layers: expected a whole"]),
+    ("huge value", toml(axes=f"gpus = [{HUGE}]"), ["gpus: not a finite number, given 999"]),
+    ("huge count", toml(axes=f"gpus = {{ from = 1, to = 8, count = {HUGE} }}"), ["at most 10,000"]),
+    ("huge top", toml(search=f"{{ top = {HUGE} }}"), ["top: expected at most 1,000,000 plans"]),
+    ("huge rule", toml(search=f'{{ where = "tensor<={HUGE}" }}'), ["tensor: expected a", "digits"]),
+    ("huge title", toml(title=HUGE), ["title: expected a text, given 999"]),
+    ("larger than Python reads", toml(title=HUGE * 11), ["more than 4,300 digits"]),
+    ("placement no text", toml(plan="{ tensor = 8, placement = 3 }"), ["placement: expected"]),
+    ("huge", toml(set=f'{{ "system.nics" = {"9" * 400} }}'), ["system.nics: expected", "999..."]),
+    ("hex", toml(set=f'{{ "system.nics" = 0x{"f" * 5000} }}'), ["an integer of thousands of"]),
+    ("half a rank", toml(plan="{ tensor = 1.5 }"), ["plan.tensor: expected a whole number"]),
+    ("no rank", toml(plan="{ tensor = 0 }"), ["plan.tensor: expected a whole number above 0"]),
+    ("rank a list", toml(plan="{ tensor = [1] }"), ["plan.tensor: not a finite number"]),
+    ("path of a plan", toml(set='{ "plan.tensor" = 2 }'), ["plan"]),
+    ("no gpus", toml(plan="{ global_batch = 8 }"), ["gpus: not given; expected a value"]),
+    ("unknown split", toml(plan='{ gpus = 8, split = "2d" }'), ["split: 2d: no such Split"]),
+    ("split a list", toml(plan="{ gpus = 8, split = [1] }"), ["split"]),
+    ("attention", toml(set='{ attention = "fusd" }'), ["attention: fusd", "Did you mean 'fused'?"]),
+    # the search
+    ("search no table", toml(search='"x"'), ["search: expected a table, given 'x'"]),
+    ("search key", toml(search="{ tpo = 1 }"), ["search.tpo: no such key", "mean 'top'?"]),
+    ("top a text", toml(search='{ top = "1" }'), ["search.top: expected a whole number"]),
+    ("top a flag", toml(search="{ top = true }"), ["search.top: expected a whole number"]),
+    ("top of none", toml(search="{ top = 0 }"), ["top: expected a whole number of at least 1"]),
+    ("where a list", toml(search='{ where = ["x"] }'), ["search.where: expected a text"]),
+    ("where field", toml(search='{ where = "tensr<3" }'), ["tensr: no such plan field"]),
+    ("placements", toml(search="{ placements = 1 }"), ["search.placements: expected true or"]),
+    ("objective", toml(search='{ objective = "sped" }'), ["objective: sped: no such result"]),
+    (
+        "plan and search",
+        toml(plan="{ tensor = 2 }", search="{ top = 1 }"),
+        ["search: nothing to search: a plan of your own is given"],
+    ),
+    # axes
+    ("empty axis", toml(axes=f"{CAPACITY} = []"), ["system.hbm_capacity: an empty axis"]),
+    ("no list", toml(axes="gpus = 512"), ["axes.gpus: expected a list or a table with from, to"]),
+    ("lists in it", toml(axes="gpus = [[512]]"), ["gpus: not a finite number, given [512]"]),
+    ("flags in it", toml(axes="gpus = [true]"), ["gpus: not a finite number, given true"]),
+    ("half gpus", toml(axes="gpus = [512.5]"), ["gpus: expected a whole number", "512.5"]),
+    ("wrong unit", toml(axes=f'{CAPACITY} = ["8 s"]'), ["system.hbm_capacity: 's' is not an"]),
+    ("unknown axis", toml(axes='"system.nisc" = [1]'), ["system.nisc", "Did you mean 'nics'?"]),
+    ("axis of records", toml(axes="system = [1]"), ["system: a record, not a number"]),
+    ("plan in a search", toml(axes='"plan.tensor" = [1, 2]'), ["plan"]),
+    ("no count", toml(axes=f"{CAPACITY} = {{ from = 1, to = 2 }}"), ["count is missing"]),
+    ("no from", toml(axes=f"{CAPACITY} = {{ to = 2, count = 2 }}"), ["from is missing"]),
+    ("empty table", toml(axes=f"{CAPACITY} = {{}}"), ["from is missing; expected from, to and"]),
+    (
+        "spaced key",
+        toml(axes=f"{CAPACITY} = {{ {SPACED}, step = 1 }}"),
+        ["axes.system.hbm_capacity.step: no such key", "from, to, count, spacing"],
+    ),
+    (
+        "spacing",
+        toml(axes=f'{CAPACITY} = {{ {SPACED}, spacing = "lgo" }}'),
+        ["axes.system.hbm_capacity.spacing: lgo: no such spacing. Did you mean 'log'?"],
+    ),
+    (
+        "spacing no text",
+        toml(axes=f"{CAPACITY} = {{ {SPACED}, spacing = 2 }}"),
+        ["spacing: expected a text, given 2"],
+    ),
+    (
+        "count a text",
+        toml(axes=f'{CAPACITY} = {{ from = 1, to = 2, count = "3" }}'),
+        ["axes.system.hbm_capacity.count: expected a whole number, given '3'"],
+    ),
+    (
+        "from a list",
+        toml(axes=f"{CAPACITY} = {{ from = [1], to = 2, count = 3 }}"),
+        ["axes.system.hbm_capacity.from: expected a number or a text with a unit"],
+    ),
+    (
+        "count of none",
+        toml(axes=f"{CAPACITY} = {{ from = 1, to = 2, count = 0 }}"),
+        ["system.hbm_capacity: an empty axis, given count 0"],
+    ),
+    (
+        "more than memory holds",
+        toml(axes=f"{CAPACITY} = {{ from = 1, to = 2, count = 1000000000000000 }}"),
+        ["system.hbm_capacity"],
+    ),
+    (
+        "log from zero",
+        toml(axes='"system.launch_latency" = { from = 0, to = 1, count = 2, spacing = "log" }'),
+        ["log spacing from or to 0; expected values above 0"],
+    ),
+    (
+        "uneven zip",
+        toml(axes=f'[axes.both]\n{CAPACITY} = [1e9]\n"system.nics" = [1, 2]'),
+        ["both: values that move together differ in number", "has 1", "has 2"],
+    ),
+    (
+        "uneven names",
+        toml(axes='[axes.case]\nmodel = ["gpt3", "vit-era5"]\nsystem = ["b200-nvs8"]'),
+        ["case: values that move together differ in number: model has 2, system has 1"],
+    ),
+    (
+        "unknown name among others",
+        toml(axes='[axes.case]\nmodel = ["gpt3"]\nsystem = ["b20-nvs8"]'),
+        ["b20-nvs8: no such system. Did you mean 'b200-nvs8'?"],
+    ),
+    (
+        "input among degrees",
+        toml(axes='"plan.global_batch" = [8, 16]'),
+        ["plan.global_batch: no such field of Inputs. Did you mean 'global_batch'?"],
+    ),
+    (
+        "input among degrees of a table",
+        toml(plan="{ gpus = 8, tensor = 8 }", axes='"plan.global_batch" = [8, 16]'),
+        ["plan.global_batch: no such field of Inputs. Did you mean 'global_batch'?"],
+    ),
+    (
+        "choice among degrees",
+        toml(axes='"plan.split" = ["1d"]'),
+        ["plan.split: no such field of Inputs. Did you mean 'split'?"],
+    ),
+    (
+        "repeated path",
+        toml(axes=f"{CAPACITY} = [1e9]\n[axes.both]\n{CAPACITY} = [1e9]"),
+        ["system.hbm_capacity: on two axes; expected each path once"],
+    ),
+    (
+        "name of a result",
+        toml(axes=f"[axes.step_time]\n{CAPACITY} = [1e9]"),
+        ["step_time: the name of a result or of another axis"],
+    ),
+    (
+        "name of the ranks",
+        toml(axes=f"[axes.rank]\n{CAPACITY} = [1e9]"),
+        ["rank: the name of a result or of another axis"],
+    ),
+    # estimators
+    ("estimator", toml(estimator='"trainin"'), ["trainin: no such estimator. Did you mean"]),
+    ("estimator no text", toml(estimator="3"), ["estimator: expected a text, given 3"]),
+    ("half a name", toml(estimator='":"'), ["no such estimator; expected one of MODULE:NAME"]),
+    ("no module", toml(estimator='"nowhere:it"'), ["nowhere cannot be imported", "No module"]),
+    ("no name", toml(estimator='"json:it"'), ["json:it is no such name there; expected a"]),
+    ("no estimator", toml(estimator='"json:dumps"'), ["json:dumps is a function; expected a"]),
+    ("dots", toml(estimator='"..:it"'), [".. cannot be imported"]),
+    # TOML itself
+    ("half a text", 'title = "', ["not valid TOML"]),
+    ("twice", toml(axes="gpus = [1]\ngpus = [2]"), ["not valid TOML"]),
+    ("deep", "title = " + "[" * 5000, ["sweep.toml: "]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "fragments"), [row[1:] for row in MISTAKES], ids=[row[0] for row in MISTAKES]
+)
+def test_a_mistake_is_one_line_led_by_the_file(text, fragments, written):
+    path = written(text)
+    with pytest.raises(InputError) as told:
+        jr.run(path)
+    line = str(told.value)
+    assert line.startswith(f"{path}: ")
+    assert not line.startswith(f"{path}: {path}")
+    assert "\n" not in line
+    for fragment in fragments:
+        assert fragment in line
+
+
+UNREADABLE = [  # bytes, what is said
+    (b"\xff\xfe\x00", "not valid TOML"),
+    (b"\x00" * 64, "not valid TOML"),
+    (b"", "model: missing"),
+]
+
+
+@pytest.mark.parametrize(("content", "fragment"), UNREADABLE)
+def test_a_damaged_file_is_one_line(content, fragment, tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=fragment):
+        jr.run(path)
+
+
+def test_a_missing_file_or_a_folder_is_one_line(tmp_path):
+    with pytest.raises(InputError, match=r"none.toml: no such file"):
+        jr.run(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        jr.run(tmp_path)
+
+
+# ---- Names that move together -------------------------------------------------------------------
+
+CASES = {
+    "model": ["gpt3", "vit-era5", "gpt3"],
+    "system": ["a100-nvs4", "b200-nvs8", "b200-nvs8"],
+    "split": ["1d", "context", "1d"],
+    "gpus": [64, 512, 128],
+}
+ROOM = {"system.hbm_capacity": ["80 GB", "192 GB"]}
+TOGETHER = "[axes.case]\n" + "\n".join(f"{key} = {values}" for key, values in CASES.items())
+ZIPPED = f"[plan]\nglobal_batch = 256\n[axes]\n{CAPACITY} = ['80 GB', '192 GB']\n{TOGETHER}\n"
+
+
+def each_case(act, cases, **more):
+    """Yield each case of the above, under one of the capacities, asked for alone."""
+    for i, j in ((0, 1), (1, 1), (2, 0)):
+        one = {key: values[i] for key, values in cases.items()}
+        capacity = ROOM["system.hbm_capacity"][j]
+        inputs = jr.Inputs(
+            model=jr.model(one["model"]),
+            system=jr.system(one["system"], hbm_capacity=capacity),
+            gpus=one.get("gpus"),
+            global_batch=256.0,
+            **more,
+        )
+        yield {"case": i, "hbm_capacity": j}, act(jr.training, inputs, split=one["split"])
+
+
+def assert_cases(data, act, cases=CASES, **more):
+    assert data.sizes == {**data.sizes, "hbm_capacity": 2, "case": 3}
+    assert data.case.values.tolist() == [0, 1, 2]
+    for name, values in cases.items():
+        assert data[name].dims == ("case",)
+        assert data[name].values.tolist() == values
+        assert data[name].attrs["path"] == name
+    for at, alone in each_case(act, cases, **more):
+        for name, values in alone.data_vars.items():
+            found = data[name].isel({dim: i for dim, i in at.items() if dim in data[name].dims})
+            equal = np.testing.assert_allclose if values.dtype.kind == "f" else np.array_equal
+            same = {"rtol": RTOL} if values.dtype.kind == "f" else {}
+            assert equal(found.values, values.values, **same) is not False, name
+
+
+def test_names_of_a_search_move_together(written):
+    written(ZIPPED)
+    data = jr.run("sweep.toml")
+    assert_cases(data, jr.search)
+    asked = jr.Inputs(model=jr.model("gpt3"), system=jr.system("a100-nvs4"), global_batch=256)
+    same = jr.search(jr.training, asked, axes={**ROOM, "case": CASES})
+    np.testing.assert_array_equal(same.step_time, data.step_time)
+    assert int(data.attrs["combinations"]) == int(data.plans_legal.sum())
+
+
+def test_names_of_a_table_move_together(written):
+    cases = {key: values for key, values in CASES.items() if key != "gpus"}  # the plan says it
+    table = ZIPPED.replace(f"gpus = {CASES['gpus']}\n", "")
+    written(table.replace("256\n", "256\ntensor = 4\npipeline = 8\n", 1))
+    plan = jr.Plan(data=1.0, tensor=4.0, pipeline=8.0, microbatch=1.0)
+    assert_cases(jr.run("sweep.toml"), jr.tabulate, cases, plan=plan)
+
+
+def test_names_of_elasticities_move_together(written):
+    written("answer = 'elasticities'\n" + ZIPPED)
+    data = jr.run("sweep.toml")
+    assert_cases(data, jr.elasticities)
+
+
+def test_names_of_a_long_sweep_move_together(written):
+    pytest.importorskip("zarr")
+    written(ZIPPED)
+    data, once = jr.run("sweep.toml", output="map.zarr", chunk=3), jr.run("sweep.toml")
+    assert data.step_time.chunksizes["case"] == (3,), "each chunk has every choice"
+    assert data.step_time.chunksizes["hbm_capacity"] == (1, 1)
+    assert data.attrs == once.attrs
+    for name in once.variables:
+        np.testing.assert_array_equal(data[name].values, once[name].values)
+    written(ZIPPED.replace("vit-era5", "gpt3-1t"))
+    with pytest.raises(InputError, match=r"axes.model: vit-era5 there, gpt3-1t here"):
+        jr.run("sweep.toml", output="map.zarr", chunk=3)
+    plain = "\n".join(line for line in ZIPPED.splitlines() if "split" not in line)
+    written(plain)
+    data = jr.run("sweep.toml", output="plain.zarr", chunk=2)
+    assert len(data.step_time.chunksizes["case"]) > 1
+    np.testing.assert_array_equal(data.step_time, jr.run("sweep.toml").step_time)
+
+
+def test_names_of_every_plan_move_together(written):
+    text = "\n".join(line for line in ZIPPED.splitlines() if "split" not in line)
+    written("answer = 'plans'\n" + text)
+    data = jr.run("sweep.toml", output="plans.csv")
+    meanings = {name: data[name].attrs["flag_meanings"].split() for name in ("model", "system")}
+    assert meanings == {"model": ["gpt3", "vit-era5"], "system": ["a100-nvs4", "b200-nvs8"]}
+    whole = jr.run("sweep.toml")
+    names = [np.array(meanings[name])[whole[name].values].tolist() for name in ("model", "system")]
+    seen = dict.fromkeys(zip(*names, whole.gpus.values.tolist(), strict=True))
+    assert list(seen) == list(zip(CASES["model"], CASES["system"], CASES["gpus"], strict=True))
+    assert data.sizes == whole.sizes
+    lines = pathlib.Path("plans.csv").read_text().splitlines()
+    assert len(lines) == 1 + whole.sizes["configuration"]
+
+
+def test_an_axis_of_names_alone_needs_no_record_beside_it(written):
+    """A file of one's own is read from beside the sweep; a field may have values of its own."""
+    written('base = "a100-nvs4"\nhbm_capacity = "96 GB"\n', "mine.toml")
+    head = '[plan]\nglobal_batch = 64\n[axes.case]\nmodel = ["gpt3", "gpt3"]\n'
+    written(
+        head + 'system = ["mine.toml", "b200-nvs8"]\ngpus = [64, 64]\n"model.layers" = [96, 48]'
+    )
+    data = jr.run("sweep.toml")
+    assert data.layers.values.tolist() == [96, 48]
+    for i, name in enumerate(("mine.toml", "b200-nvs8")):
+        model = jr.model("gpt3", layers=[96, 48][i])
+        asked = jr.Inputs(model=model, system=jr.system(name), gpus=64, global_batch=64)
+        best = jr.search(jr.training, asked)
+        assert float(data.step_time[i]) == pytest.approx(float(best.step_time), rel=RTOL)
+
+
+def test_cases_are_told_by_all_that_moves(written, capsys):
+    written(ZIPPED)
+    with pytest.raises(SystemExit):
+        cli.main(["run", "sweep.toml"])
+    said = capsys.readouterr().out
+    assert "gpt3 / b200-nvs8 / 1d / 128" in said
+    table = jr.evaluate(
+        "matmul",
+        {"hidden": 64, "feedforward": 64},
+        axes={"case": {"system": ["tpu-v5e", "h100-sxm"], "batch": [8, 16]}},
+    )
+    assert table.system.values.tolist() == ["tpu-v5e", "h100-sxm"]
+
+
+# ---- Spacing ------------------------------------------------------------------------------------
+
+BANDWIDTHS = st.floats(1e3, 1e18)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    start=BANDWIDTHS,
+    stop=BANDWIDTHS,
+    count=st.integers(1, 200),
+    spacing=st.sampled_from(["linear", "log", ""]),
+)
+def test_spacing_is_that_of_numpy(start, stop, count, spacing, tmp_path_factory):
+    how = f', spacing = "{spacing}"' if spacing else ""
+    table = f"{{ from = {start!r}, to = {stop!r}, count = {count}{how} }}"
+    path = tmp_path_factory.getbasetemp() / "spaced.toml"
+    path.write_text(toml(axes=f'"system.hbm_bandwidth" = {table}'), encoding="utf-8")
+    sweep = read_sweep(path)
+    (axis,) = read_axes(sweep.inputs, sweep.axes)
+    space = np.geomspace if spacing == "log" else np.linspace
+    np.testing.assert_array_equal(axis.columns["system.hbm_bandwidth"], space(start, stop, count))
+
+
+@settings(max_examples=30, deadline=None)
+@given(values=st.lists(st.integers(1, 999), min_size=1, max_size=20), prefix=st.sampled_from("GT"))
+def test_a_list_of_texts_is_read_with_its_unit(values, prefix, tmp_path_factory):
+    texts = ", ".join(f'"{value} {prefix}B"' for value in values)
+    path = tmp_path_factory.getbasetemp() / "listed.toml"
+    path.write_text(toml(axes=f"{CAPACITY} = [{texts}]"), encoding="utf-8")
+    sweep = read_sweep(path)
+    (axis,) = read_axes(sweep.inputs, sweep.axes)
+    size = {"G": 1e9, "T": 1e12}[prefix]
+    np.testing.assert_allclose(
+        axis.columns["system.hbm_capacity"], np.array(values) * size, rtol=1e-15
+    )
+
+
+# ---- A plan of one's own ------------------------------------------------------------------------
+
+
+def test_a_plan_makes_a_table_of_a_sweep(written):
+    plan = "{ global_batch = 64, data = 2, tensor = 4, pipeline = 8, microbatch = 1 }"
+    path = written(toml(plan=plan, axes='"plan.tensor" = [1, 3, 4]\n"system.nics" = [1, 2]'))
+    data = jr.run(path)
+    assert data.sizes == {"tensor": 3, "nics": 2}
+    assert data.memory.dims == ("tensor",)
+    assert data.tensor_divides_heads.values.tolist() == [True, False, True]
+
+
+# ---- An estimator of one's own ------------------------------------------------------------------
+
+OWN = '''
+"""The time that a message takes."""
+
+import jaxroof as jr
+from jaxroof.records import Number
+
+
+@jr.record
+class Message:
+    """A message and its link."""
+
+    size: Number = jr.quantity("B", "Bytes of the message.")
+    bandwidth: Number = jr.quantity("B/s", "Bandwidth of the link.", default=1e9)
+    hops: Number = jr.quantity("1", "Links on the way.", whole=True, default=1.0)
+
+
+@jr.record
+class Trip:
+    """What a message takes."""
+
+    time: Number = jr.quantity("s", "Time on the way.")
+    quick: Number = jr.quantity("1", "Under a second.")
+
+
+def trip(inputs, recipe):
+    """Return the time of store and forward."""
+    time = inputs.hops * inputs.size / inputs.bandwidth
+    return Trip(time=time, quick=time < 1.0)
+
+
+NAME = jr.Estimator(step=trip, inputs=Message, name="trip")
+'''
+
+OWN_SWEEP = """
+title = "A message"
+estimator = "MODULE:NAME"
+inputs = { size = "2 GB" }
+[axes]
+bandwidth = { from = "1 GB/s", to = "100 GB/s", count = 3, spacing = "log" }
+hops = [1, 2]
+"""
+
+
+@pytest.fixture
+def own(written):
+    """Write an estimator beside its sweep file, under a module name that no other test has."""
+    module = f"own_{next(NUMBERS)}"
+    written(OWN, f"{module}.py")
+    yield lambda text: written(text.replace("MODULE", module))
+    sys.modules.pop(module, None)
+
+
+def test_an_estimator_of_one_function_runs_through_the_same_engine(own):
+    data = jr.run(own(OWN_SWEEP))
+    assert data.sizes == {"bandwidth": 3, "hops": 2}
+    expected = np.array([1, 2]) * 2e9 / np.array([1e9, 1e10, 1e11])[:, None]
+    np.testing.assert_allclose(data.time.values, expected, rtol=RTOL)
+    np.testing.assert_array_equal(data.quick.values, expected < 1)
+    assert data.attrs["title"] == "A message"
+    assert data.attrs["estimator"] == "trip"
+    assert data.time.attrs == {"units": "s", "long_name": "Time on the way"}
+    assert data.bandwidth.attrs["units"] == "B/s"
+    assert data.hops.dtype == np.int64
+
+
+def test_an_estimator_of_ones_own_runs_from_the_command_line(own, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(process, "start", lambda: None)
+    own(OWN_SWEEP)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(shlex.split("run sweep.toml -o trip.nc"))
+    said = capsys.readouterr()
+    assert ended.value.code == 0
+    assert "Time on the way [s]" in " ".join(said.out.split())
+    assert "6 points." in said.out
+    data = jr.read(tmp_path / "trip.nc")
+    assert data.time.attrs["units"] == "s"
+
+
+OWN_MISTAKES = [  # the file less its axes, what is said
+    ("inputs = { sise = 1 }", "inputs.sise: no such field of Message. Did you mean 'size'?"),
+    ("", "inputs.size: missing; expected a value: Bytes of the message [B]"),
+    ('inputs = { size = "1 s" }', "inputs.size: 's' is not an amount of memory, given '1 s'"),
+    ("inputs = { size = -1 }", "size: expected a finite number above 0 [B], given -1"),
+    ("inputs = { size = 1, hops = 1.5 }", "hops: expected a whole number"),
+    ('inputs = { size = 1 }\nmodel = "gpt3"', "model: not of this estimator; expected its fields"),
+    ("inputs = { size = 1 }\nsearch = { top = 1 }", "search: "),
+    ('inputs = { size = 1 }\nset = { split = "1d" }', "split: no such field of Message"),
+    ("inputs = { size = 1 }\nplan = { tensor = 1 }", "tensor"),
+    ("inputs = 3", "inputs: expected a table, given 3"),
+]
+
+
+@pytest.mark.parametrize(("text", "fragment"), OWN_MISTAKES)
+def test_a_mistake_with_ones_own_estimator_is_one_line(text, fragment, own):
+    path = own(f'estimator = "MODULE:NAME"\n{text}')
+    with pytest.raises(InputError) as told:
+        jr.run(path)
+    assert str(told.value).startswith(f"{path}: ")
+    assert fragment in str(told.value)
+
+
+BROKEN = [  # a module, what is said of it
+    ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+    ("def (", "SyntaxError"),
+    ("1 / 0", "ZeroDivisionError: division by zero"),
+    ("NAME = 3", "is a int; expected a jaxroof.Estimator"),
+    ("OTHER = 3", "is no such name there; expected a jaxroof.Estimator"),
+    ("raise SystemExit(7)", "cannot be imported: SystemExit"),
+]
+
+
+@pytest.mark.parametrize(("text", "fragment"), BROKEN)
+def test_a_broken_module_is_one_line(text, fragment, written):
+    module = f"broken_{next(NUMBERS)}"
+    written(text, f"{module}.py")
+    path = written(f'estimator = "{module}:NAME"')
+    with pytest.raises(InputError) as told:
+        jr.run(path)
+    sys.modules.pop(module, None)
+    assert f"{path}: estimator: {module}" in str(told.value)
+    assert fragment in str(told.value)
+
+
+def test_each_folder_has_its_own_module(tmp_path):
+    """Two sweep files with a module of one name each run their own."""
+    found = []
+    for factor in (1, 3):
+        folder = tmp_path / f"folder{factor}"
+        folder.mkdir()
+        code = OWN.replace("inputs.hops *", f"{factor} * inputs.hops *")
+        (folder / "own_twin.py").write_text(code, encoding="utf-8")
+        (folder / "sweep.toml").write_text(OWN_SWEEP.replace("MODULE", "own_twin"))
+        importlib.invalidate_caches()
+        found.append(float(jr.run(folder / "sweep.toml").time[0, 0]))
+    sys.modules.pop("own_twin", None)
+    assert found == pytest.approx([2.0, 6.0], rel=RTOL)
+
+
+# ---- A model and a system of one's own ----------------------------------------------------------
+
+
+def test_a_model_and_a_system_may_be_files_beside_the_sweep(written):
+    written('base = "gpt3-1t"\nlayers = 64\n', "mine.toml")
+    written('base = "b200-nvs8"\nhbm_capacity = "180 GB"\n', "machine.toml")
+    data = jr.run(written(toml(model='"mine.toml"', system='"machine.toml"')))
+    inputs = jr.Inputs(
+        model=jr.model("gpt3-1t", layers=64),
+        system=jr.system("b200-nvs8", hbm_capacity="180 GB"),
+        gpus=512,
+        global_batch=4096,
+    )
+    expected = jr.search(jr.training, inputs)
+    assert float(data.step_time) == pytest.approx(float(expected.step_time), rel=RTOL)
+    assert data.attrs["inputs"] == expected.attrs["inputs"]
+
+
+def test_files_are_sought_beside_the_sweep_not_where_one_stands(written, tmp_path, monkeypatch):
+    written('base = "gpt3-1t"\nlayers = 64\n', "mine.toml")
+    path = written(toml(model='"mine.toml"'))
+    monkeypatch.chdir(tmp_path.parent)
+    assert float(read_sweep(path).inputs.model.layers) == 64
+
+
+def test_files_of_ones_own_on_the_command_line(written, monkeypatch, capsys):
+    monkeypatch.setattr(process, "start", lambda: None)
+    written('base = "gpt3-1t"\nlayers = 64\n', "mine.toml")
+    written('base = "h200-nvs4"\nhbm_capacity = "180 GB"\n', "machine.toml")
+    line = "search --model mine.toml --system machine.toml --gpus 2048 --batch 4096"
+    with pytest.raises(SystemExit) as ended:
+        cli.main(shlex.split(line))
+    said = " ".join(capsys.readouterr().out.split())
+    assert ended.value.code == 0
+    assert "fit in 180 GB" in said
+    assert "20.22 s a step" in said
+
+
+FILES = [  # the file of a model, what is said
+    ("layer = 3\nbase = 'gpt3'", "layer: no such field of Model. Did you mean 'layers'?"),
+    ("base = 'gpt9'", "base: gpt9: no such model. Did you mean 'gpt3'?"),
+    ("base = 3", "base: not the name of an entry"),
+    ("layers = 3", "hidden, feedforward, heads, sequence: missing"),
+    ("base = 'gpt3'\nlayers = '3 GB'", "layers: 'GB' is not a plain number"),
+    ("base = 'gpt3'\nlayers = 0", "layers: expected a whole number above 0"),
+    ("base = 'gpt3'\nlayers = 2.5", "layers: expected a whole number"),
+    ("base = ", "not TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "fragment"), FILES)
+def test_a_mistake_in_a_model_file_names_both_files(text, fragment, written):
+    written(text, "mine.toml")
+    path = written(toml(model='"mine.toml"'))
+    with pytest.raises(InputError) as told:
+        jr.run(path)
+    assert str(told.value).startswith(f"{path}: ")
+    assert "mine.toml" in str(told.value)
+    assert fragment in str(told.value)
+
+
+# ---- Other estimators ---------------------------------------------------------------------------
+
+MATMUL = """estimator = "matmul"
+system = "tpu-v5e"
+[inputs]
+hidden = 4096
+feedforward = 16384
+batch = 16
+"""
+BLOCK = """estimator = "unfused"
+model = "gpt3"
+system = "a100-unfused"
+plan = { tensor = 4 }
+"""
+CLASHES = [
+    (
+        f'format = "int8"\n{MATMUL}[axes]\nsystem = ["tpu-v5e", "tpu-v5p"]',
+        "format: not of the systems of an axis; expected one system, or none",
+    ),
+    (f"{MATMUL}[set]\nbatch = 5", "set.batch: given in inputs too; expected it once"),
+    (f'answer = "layers"\n{MATMUL}', "answer: layers are of one plan; expected its degrees"),
+    (f"{BLOCK}[set]\n'plan.tensor' = 2", "set.plan.tensor: given in plan too; expected it once"),
+]
+
+
+@pytest.mark.parametrize(("text", "fragment"), CLASHES)
+def test_what_is_given_twice_or_for_nothing_is_one_line(text, fragment, written):
+    with pytest.raises(InputError) as told:
+        jr.run(written(text))
+    assert str(told.value).startswith(f"{written(text)}: ")
+    assert fragment in str(told.value)
+
+
+def test_a_plan_among_the_inputs_is_given_as_a_plan(written):
+    found = jr.run(written(BLOCK))
+    expected = jr.evaluate("unfused", model="gpt3", system="a100-unfused", **{"plan.tensor": 4})
+    np.testing.assert_allclose(found.step_time, expected.step_time, rtol=RTOL)
+    layers = jr.run(written(f'answer = "layers"\n{BLOCK}'))
+    assert "fc1" in layers.operation.values
+
+
+def test_a_run_prints_what_tells_most(written, jaxroof):
+    """One point: every result; a grid: the least time; the blocks: their tables."""
+    point = jaxroof(f"run {written(MATMUL)}").words
+    assert "Memory bound: memory traffic takes" in point
+    assert "1 point." in point
+    grid = jaxroof(f"run {written(MATMUL + '[axes]' + chr(10) + 'batch = [1, 256, 512]')}")
+    assert grid.code == 0
+    assert "Least time: everything overlaps [s]" in grid.words
+    limits = 'estimator = "limits"\nsystem = "h100-sxm5"\ninputs = { training_flops = 1e26 }'
+    assert "relative_utilisation" in jaxroof(f"run {written(limits)}").words
+    ring = 'estimator = "torus"\nsystem = "tpu-v5e"\ninputs = { rows = 64 }\n[axes]\nx = [2, 4]'
+    assert "x time" in jaxroof(f"run {written(ring)}").words
+    blocks = jaxroof(f"run {written(chr(10).join(['answer = ' + repr('layers'), BLOCK]))}").words
+    assert "MLP block, one layer: forward [TFLOP, GB]" in blocks
+
+
+def test_a_roofline_of_a_file_is_drawn_and_a_table_of_rows_is_not(written, jaxroof, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = written(f'{MATMUL}[axes]\nbatch = [1, 256, 512]\nsystem = ["tpu-v5e", "h100-sxm"]')
+    assert jaxroof(f"run {path} -o roofs.nc").code == 0
+    assert jaxroof("plot roofs.nc -o roofs.svg").code == 0
+    assert "h100-sxm" in (tmp_path / "roofs.svg").read_text()
+    assert jaxroof(f"run {path} -o roofs.csv").code == 0
+    said = jaxroof("plot roofs.csv")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "a CSV is rows of a table, whose axes are lost; expected the results in" in said.err
+
+
+# ---- Files of earlier versions ------------------------------------------------------------------
+
+CONVENTION = toml(plan="{ gpus = 64, global_batch = 64 }", model='"gpt3"')
+
+
+def test_the_one_convention_of_earlier_versions_is_read_and_changes_nothing(written, jaxroof):
+    plain = jr.run(written(CONVENTION))
+    was = toml(
+        plan="{ gpus = 64, global_batch = 64 }", model='"gpt3"', set='{ convention = "published" }'
+    )
+    assert jr.run(written(was)).identical(plain)
+    assert jr.run(written(CONVENTION + '\n[axes]\nconvention = ["published"]')).equals(plain)
+    inputs = jr.training.example()
+    told = jr.evaluate(
+        "training",
+        model=inputs.model,
+        system=inputs.system,
+        plan=inputs.plan,
+        gpus=2048,
+        convention="published",
+    )
+    assert told.equals(jr.tabulate(jr.training, inputs))
+    assert not hasattr(jr, "Convention")
+    search = "search --model gpt3 --system b200-nvs8 --gpus 64 --batch 64"
+    assert jaxroof(f"{search} --set convention=published").out == jaxroof(search).out
+    for said in (
+        jaxroof(f"{search} --set convention=corrected"),
+        jaxroof(f"run {written(was.replace('published', 'corrected')).name}"),
+    ):
+        assert (said.code, said.out) == (2, "")
+        assert "convention: a choice of earlier versions, 'published' alone" in said.err
+
+
+def test_rows_of_earlier_versions_are_read(written, jaxroof, tmp_path):
+    """A column of the convention, in rows to evaluate and in a file of plans that grows."""
+    head = "model,system,gpus,global_batch,dp,tp,pp,microbatch,convention"
+    row = "gpt3,b200-nvs8,64,64,8,8,1,1,"
+    (tmp_path / "rows.csv").write_text(f"{head}\n{row}published\n")
+    assert jaxroof("evaluate training rows.csv -o out.csv").code == 0
+    (tmp_path / "rows.csv").write_text(f"{head}\n{row}corrected\n")
+    assert "convention: a choice of earlier versions" in jaxroof("evaluate training rows.csv").err
+    path = written('answer = "plans"\n' + CONVENTION)
+    plain = jr.run(path, output="plans.csv")
+    table = pd.read_csv("plans.csv", dtype=str, keep_default_na=False)
+    assert "recipe.convention" not in table
+    table.insert(5, "recipe.convention", "published")
+    table.to_csv("plans.csv", index=False)
+    before = (tmp_path / "plans.csv").read_bytes()
+    assert jr.run(path, output="plans.csv").identical(plain)
+    assert (tmp_path / "plans.csv").read_bytes() == before  # nothing was evaluated again
+    jr.run(written(path.read_text().replace("gpus = 64", "gpus = 32")), output="plans.csv")
+    grown = pd.read_csv("plans.csv", dtype=str, keep_default_na=False)
+    assert len(grown) > len(table)
+    assert set(grown["recipe.convention"]) == {"published"}
+
+
+def test_a_store_of_an_earlier_version_goes_on(written, monkeypatch):
+    path = written(CONVENTION + '\n[axes]\n"system.hbm_bandwidth" = ["4 TB/s", "8 TB/s"]')
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            sweep, "identity", lambda asked: identity(asked) | {"convention": "published"}
+        )
+        first = jr.run(path, output="map.zarr").load()
+    assert jr.run(path, output="map.zarr").identical(first)

@@ -1,0 +1,1036 @@
+"""A long sweep outlives whatever ends it: what is finished is kept, what is wrong is not."""
+
+import contextlib
+import errno
+import json
+import os
+import pathlib
+import pickle
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+import zipfile
+
+import numcodecs
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import ROOT
+
+import jaxroof as jr
+from jaxroof.engine.runs import chunked_sweep as sweep
+from jaxroof.engine.runs.job import EXACT
+from jaxroof.errors import InputError
+from jaxroof.io import chunk_manifest as ledger
+from jaxroof.io import zarr_store
+
+KILLS = 24
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of a process")
+
+MINE = """
+import jax.numpy as jnp
+import jaxroof as jr
+
+@jr.record
+class Ring:
+    message: float = jr.quantity("B", "Bytes to sum.")
+    ranks: float = jr.quantity("1", "Accelerators on the ring.", whole=True)
+
+def all_reduce(inputs, recipe):
+    hops = 2.0 * (inputs.ranks - 1.0)
+    nothing = jnp.where(inputs.message > 5e6, jnp.nan, hops)  # chunks of the fill value alone
+    time = hops * 5e-6 + hops / inputs.ranks * inputs.message / 4e11
+    return {"time": time, "hops": hops, "large": inputs.message > 1e7, "nothing": nothing}
+
+estimator = jr.Estimator(step=all_reduce, inputs=Ring, name="ring")
+"""
+SWEEP = """
+title = "A ring"
+estimator = "mine:estimator"
+[inputs]
+message = "1 GB"
+[axes]
+message = { from = "1 MB", to = "10 MB", count = 12 }
+ranks = { from = 2, to = 20, count = 10 }
+"""
+CHUNK, CHUNKS = 8, 24  # 12 x 10 points in parts of 1 x 5
+FINE, MANY = 3, 60  # in parts of 1 x 2
+
+
+def folder_of(home: pathlib.Path, text: str = SWEEP) -> pathlib.Path:
+    (home / "mine.py").write_text(MINE)
+    (home / "sweep.toml").write_text(text)
+    return home
+
+
+@pytest.fixture
+def ring(tmp_path, monkeypatch):
+    monkeypatch.chdir(folder_of(tmp_path))
+    return tmp_path
+
+
+def run(name="ring.zarr", **more) -> xr.Dataset:
+    return jr.run("sweep.toml", output=name, **{"chunk": CHUNK, **more})
+
+
+def contents(path: pathlib.Path) -> dict[str, bytes]:
+    """Return every file of a store but the ledger, whose lines stand in the order of the runs."""
+    files = (f for f in pathlib.Path(path).rglob("*") if f.is_file() and ledger.HOME not in f.parts)
+    return {f.relative_to(path).as_posix(): f.read_bytes() for f in files}
+
+
+def unstopped(home: pathlib.Path, chunk: int):
+    """Return the files of a run that nothing stopped, and its results."""
+    data = jr.run(folder_of(home) / "sweep.toml", output=home / "ring.zarr", chunk=chunk)
+    return contents(home / "ring.zarr"), data.load()
+
+
+@pytest.fixture(scope="module")
+def whole_home(tmp_path_factory):
+    return tmp_path_factory.mktemp("whole")
+
+
+@pytest.fixture(scope="module")
+def whole(whole_home):
+    return unstopped(whole_home, CHUNK)
+
+
+@pytest.fixture(scope="module")
+def fine(tmp_path_factory):
+    return unstopped(tmp_path_factory.mktemp("fine"), FINE)
+
+
+def same_as(path: pathlib.Path | str, known) -> None:
+    """Check that a store is that of a run never stopped, to the last bit of every file."""
+    files, data = known
+    found = contents(path)
+    assert sorted(found) == sorted(files)
+    assert [name for name in files if found[name] != files[name]] == []
+    xr.testing.assert_identical(jr.read(path), data)
+
+
+def refused(action, *arguments, **more) -> str:
+    with pytest.raises(InputError) as told:
+        action(*arguments, **more)
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+def finished(path: pathlib.Path | str) -> set[int]:
+    return set(ledger.record(path)) - {ledger.END}
+
+
+# ---- What is written ----------------------------------------------------------------------------
+
+
+def test_a_sweep_in_chunks_is_the_sweep_at_once(ring, whole):
+    data, once = whole[1], jr.run("sweep.toml")
+    xr.testing.assert_allclose(data, once, rtol=1e-12)
+    assert list(data.variables) == list(once.variables)
+    assert data.attrs == once.attrs
+    assert data.hops.dims == ("ranks",)
+    for name in once.variables:
+        assert data[name].dtype == once[name].dtype
+        assert data[name].attrs == once[name].attrs
+
+
+SEARCH = """
+model = "gpt3-1t"
+system = "b200-nvs8"
+plan = { global_batch = 4096 }
+[search]
+top = 2
+[axes]
+"system.hbm_capacity" = ["1 GB", "80 GB", "192 GB"]
+split = ["1d", "summa"]
+gpus = [7, 8]
+"system.hbm_bandwidth" = ["2 TB/s", "8 TB/s", "16 TB/s"]
+"""
+
+
+@pytest.mark.slow
+def test_a_search_in_chunks_is_the_search_at_once(ring):
+    """Labels, choices, whole numbers of which some are missing, flags, and the counts of all."""
+    (ring / "sweep.toml").write_text(SEARCH)
+    data, once = run("search.zarr", chunk=6), jr.run("sweep.toml")
+    assert data.split.values.tolist() == ["1d", "summa"]
+    assert data.chunksizes["split"] == (2,)
+    assert max(map(len, data.chunksizes.values())) > 1
+    xr.testing.assert_allclose(data, once, rtol=1e-12)
+    assert data.attrs == once.attrs
+    for name in once.variables:
+        assert data[name].dtype == once[name].dtype, name
+        assert data[name].attrs == once[name].attrs, name
+        if once[name].dtype.kind in "ibU":
+            np.testing.assert_array_equal(data[name].values, once[name].values)
+    assert (data.tensor.values == -1).any()
+    assert data.tensor.encoding["_FillValue"] == -1
+
+
+def test_one_point_is_a_sweep(ring):
+    (ring / "sweep.toml").write_text(SWEEP.split("[axes]")[0] + "ranks = 8\n")
+    xr.testing.assert_identical(run("one.zarr").load(), jr.run("sweep.toml"))
+
+
+def test_a_store_opens_lazily_and_without_a_warning_elsewhere(ring, whole):
+    data = run()
+    assert all(data[name].chunks is not None for name in data.data_vars if data[name].ndim)
+    assert data.time.chunks == ((1,) * 12, (5,) * 2)
+    with xr.open_zarr("ring.zarr") as elsewhere:
+        xr.testing.assert_equal(elsewhere, whole[1])
+
+
+def test_a_lazy_result_is_written_as_any_other(ring, whole):
+    data = run()
+    for name in ("part.zarr", "part.nc", "part.zarr"):
+        jr.write(data.isel(ranks=slice(3, None)), name)
+        xr.testing.assert_identical(jr.read(name).load(), whole[1].isel(ranks=slice(3, None)))
+    jr.write(data, "ring.zarr")  # over what it is read from
+    xr.testing.assert_identical(jr.read("ring.zarr").load(), whole[1])
+    assert "a result written whole" in refused(run)
+    names = {"mine.py", "sweep.toml", "ring.zarr", "part.zarr", "part.nc", "__pycache__"}
+    assert {path.name for path in ring.iterdir()} <= names
+
+
+@given(size=st.integers(1, 500), most=st.integers(0, 600))
+def test_parts_are_no_longer_than_asked_and_few(size, most):
+    part = sweep.even(size, most)
+    assert 1 <= part <= max(1, min(size, most))
+    assert -(-size // part) <= 2 * -(-size // max(1, min(size, most)))
+
+
+@given(sizes=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), max_size=3))
+def test_chunks_cover_every_point_once(sizes):
+    layout = ledger.Layout(
+        {str(i): size for i, (size, _) in enumerate(sizes)},
+        {str(i): min(cut, size) for i, (size, cut) in enumerate(sizes)},
+    )
+    met = np.zeros([size for size, _ in sizes], int)
+    for number in range(len(layout)):
+        met[tuple(layout.part(number).values())] += 1
+        assert layout.points(number) == met[tuple(layout.part(number).values())].size
+    assert (met == 1).all()
+
+
+def test_results_that_are_written_are_forgotten(ring, monkeypatch):
+    """Memory holds a chunk or two, however many there are."""
+    kept = []
+    put = zarr_store.put
+
+    def counted(*arguments):
+        kept.append(weakref.ref(arguments[3]))
+        assert sum(one() is not None for one in kept) <= 2
+        put(*arguments)
+
+    monkeypatch.setattr(zarr_store, "put", counted)
+    run()
+    assert len(kept) == CHUNKS
+
+
+# ---- Begun again --------------------------------------------------------------------------------
+
+
+def stopped(monkeypatch, after: int, error=KeyboardInterrupt, name="ring.zarr", **more) -> None:
+    """Run until some chunks are written, then raise an error."""
+    left = [after]
+    put = zarr_store.put
+
+    def until(*arguments):
+        if not left[0]:
+            raise error
+        left[0] -= 1
+        put(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(zarr_store, "put", until)
+        with pytest.raises(error):
+            run(name, **more)
+
+
+def test_a_second_run_does_nothing(ring, monkeypatch):
+    run()
+    before = {f: (f.stat().st_mtime_ns, f.stat().st_ino) for f in ring.rglob("*.zarr/**/*")}
+    monkeypatch.setattr(sweep, "_evaluated", None)
+    told = []
+    jr.run("sweep.toml", lambda *done: told.append(done), output="ring.zarr")
+    assert {f: (f.stat().st_mtime_ns, f.stat().st_ino) for f in ring.rglob("*.zarr/**/*")} == before
+    assert told == []
+
+
+def test_progress_is_told_in_points(ring, monkeypatch):
+    stopped(monkeypatch, 10)
+    told = []
+    jr.run("sweep.toml", lambda *done: told.append(done), output="ring.zarr")
+    assert told[0] == (10 * 5, 120)
+    assert told[-1] == (120, 120)
+    assert told == sorted(told)
+
+
+CHANGES = [  # what is changed, what is said
+    ('to = "10 MB"', 'to = "11 MB"', "axes.message: 1.81818 MB there, 1.90909 MB here"),
+    ("count = 10", "count = 19", "axes.ranks: 10 values there, 19 here"),
+    ("message = {", "ranks = [2]\n#", "axes: message, ranks there, ranks here"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), CHANGES, ids=[row[2] for row in CHANGES])
+def test_a_changed_file_is_refused_with_the_difference(old, new, said, ring, monkeypatch, whole):
+    text = SWEEP.replace(old, new)
+    stopped(monkeypatch, 10)
+    (ring / "sweep.toml").write_text(
+        text.replace("ranks = { from", "#") if "ranks = [2]" in new else text
+    )
+    told = refused(run)
+    assert told.startswith("ring.zarr: holds another sweep: ")
+    assert said in told
+    assert told.endswith("; use --overwrite to start anew")
+    assert len(finished("ring.zarr")) == 10
+    other = run(overwrite=True)
+    xr.testing.assert_allclose(other, jr.run("sweep.toml"), rtol=1e-12)
+    (ring / "sweep.toml").write_text(SWEEP)
+    run(overwrite=True)
+    same_as("ring.zarr", whole)
+
+
+def test_how_a_result_is_shown_is_not_what_was_asked(ring, monkeypatch, whole):
+    """A title or a picture that is edited, added or taken away goes on; the store has the new."""
+    shown = ('title = "A ring"', 'title = "Another"\npicture = "machine_map"')
+    stopped(monkeypatch, 10)
+    (ring / "sweep.toml").write_text(SWEEP.replace(*shown))
+    data = run()
+    assert data.attrs == {**whole[1].attrs, "title": "Another", "picture": "machine_map"}
+    monkeypatch.setattr(sweep, "_evaluated", None)  # nothing is computed for it
+    (ring / "sweep.toml").write_text(SWEEP)
+    run()
+    same_as("ring.zarr", whole)
+
+
+def test_a_changed_machine_is_told_with_its_unit(ring, monkeypatch):
+    small = SEARCH.split('"system.hbm_bandwidth"')[0].replace('["1d", "summa"]', '["1d"]')
+    (ring / "sweep.toml").write_text(small)
+    stopped(monkeypatch, 1, chunk=1)
+    (ring / "sweep.toml").write_text(small.replace("top = 2", 'top = 2\nwhere = "tensor<=8"'))
+    assert "search.where: nothing there, tensor<=8 here" in refused(run, chunk=None)
+    (ring / "sweep.toml").write_text(small.replace('"192 GB"', '"196 GB"'))
+    assert "system.hbm_capacity: 192 GB there, 196 GB here; use" in refused(run, chunk=None)
+    (ring / "sweep.toml").write_text(
+        small.replace("[search]", '[set]\n"system.nics" = 3\n[search]')
+    )
+    assert "system.nics: 1 there, 3 here; use" in refused(run, chunk=None)
+
+
+def test_code_of_one_s_own_that_changed_is_refused(ring, monkeypatch):
+    stopped(monkeypatch, 3)
+    (ring / "mine.py").write_text(MINE.replace("5e-6", "6e-6"))
+    assert "the code of the estimator ring has changed" in refused(run)
+
+
+def test_chunks_keep_the_size_they_have(ring, monkeypatch, whole):
+    stopped(monkeypatch, 3)
+    assert "chunk: 5 points there, 100 here" in refused(run, chunk=100)
+    run(chunk=None)
+    same_as("ring.zarr", whole)
+    assert "at least 1, given 0" in refused(run, chunk=0)
+    assert "of a .zarr file alone" in refused(run, "ring.nc")
+    assert "of a .zarr file alone" in refused(jr.run, "sweep.toml", overwrite=True)
+
+
+def test_what_jaxroof_did_not_write_is_left_alone(ring):
+    (ring / "mine.zarr").mkdir()
+    (ring / "mine.zarr" / "thesis.tex").write_text("years")
+    (ring / "file.zarr").write_text("years")
+    for more in ({}, {"overwrite": True}):
+        assert "that jaxroof did not write" in refused(run, "mine.zarr", **more)
+        assert "a file, not a Zarr store" in refused(run, "file.zarr", **more)
+    for name in ("mine.zarr", "file.zarr"):
+        refused(jr.write, xr.Dataset(), name)
+        assert "not a .zarr file that jaxroof wrote" in refused(jr.read, name)
+    assert [path.name for path in (ring / "mine.zarr").iterdir()] == ["thesis.tex"]
+    assert "no such directory" in refused(run, "nowhere/ring.zarr")
+    assert "no such file" in refused(jr.read, "none.zarr")
+
+
+def test_a_store_that_is_not_finished_is_not_read(ring, monkeypatch):
+    stopped(monkeypatch, 7)
+    assert refused(jr.read, "ring.zarr") == (
+        "ring.zarr: 7 of 24 chunks are finished; run the sweep again to continue"
+    )
+
+
+@pytest.mark.parametrize("step", ["_lay_out", "settle", "append", "end", "prints"])
+def test_a_store_half_laid_out_is_begun_again(step, ring, monkeypatch, whole):
+    def killed(*_, **__):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(zarr_store, step, killed)
+        with pytest.raises(MemoryError):
+            run()
+    run()
+    same_as("ring.zarr", whole)
+
+
+# ---- Damage -------------------------------------------------------------------------------------
+
+
+def truncated(path: pathlib.Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def emptied(path: pathlib.Path) -> None:
+    path.write_bytes(b"")
+
+
+def flipped(path: pathlib.Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+DAMAGED = [  # file, chunks that are finished
+    ("time/3.1", CHUNKS - 1),
+    *((name, CHUNKS) for name in ("time/3.1", "large/11", "hops/1", ".zmetadata", ".zattrs")),
+]
+FRAME = ["ranks/0", "message/0"]  # what the ledger holds no copy of
+DAMAGE = [truncated, emptied, flipped, pathlib.Path.unlink]
+
+
+def damages(files: list) -> list:
+    """Return every damage to every file: daily all to the first, and to the others one each."""
+    rows = []
+    for number, file in enumerate(files):
+        what = file if isinstance(file, tuple) else (file,)
+        for place, damage in enumerate(DAMAGE):
+            daily = file in (files[0], DAMAGED[1]) or place == (number + 1) % len(DAMAGE)
+            marks = () if daily else pytest.mark.slow
+            name = "-".join([*map(str, what), damage.__name__])
+            rows.append(pytest.param(*what, damage, id=name, marks=marks))
+    return rows
+
+
+@pytest.mark.parametrize(("name", "after", "damage"), damages(DAMAGED))
+def test_a_damaged_chunk_is_made_anew(name, after, damage, ring, monkeypatch, whole, whole_home):
+    if after == CHUNKS:
+        shutil.copytree(whole_home / "ring.zarr", ring / "ring.zarr")
+    else:
+        stopped(monkeypatch, after)
+    damage(ring / "ring.zarr" / name)
+    if after == CHUNKS:
+        said = refused(jr.read, "ring.zarr")
+        assert said.startswith(f"ring.zarr: damaged: {name} is not as it was written; run the")
+    run()
+    same_as("ring.zarr", whole)
+
+
+def test_a_large_store_is_proven_as_it_is_read(ring, monkeypatch, jaxroof):
+    monkeypatch.chdir(ring)
+    run()
+    monkeypatch.setattr(zarr_store, "PROVEN", 0)
+    flipped(ring / "ring.zarr" / "time" / "3.1")
+    data = jr.read("ring.zarr")
+    data.hops.load()
+    with pytest.raises(RuntimeError):  # no wrong number is read
+        data.time.load()
+    code, out, err = jaxroof("plot ring.zarr --kind machine_map")
+    assert (code, out) == (2, "")
+    assert err.startswith("jaxroof: ring.zarr: damaged: ")
+    assert err.endswith("run the sweep again to mend it\n")
+    emptied(ring / "ring.zarr" / "time" / "3.1")
+    assert "damaged: time/3.1" in refused(jr.read, "ring.zarr")
+
+
+@pytest.mark.parametrize(("name", "damage"), damages(FRAME))
+def test_a_damaged_frame_is_refused(name, damage, ring, monkeypatch, whole):
+    stopped(monkeypatch, 2)
+    damage(ring / "ring.zarr" / name)
+    assert f"damaged: {name} is not as it was written; use --overwrite" in refused(run)
+    run(overwrite=True)
+    same_as("ring.zarr", whole)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 30])
+def test_a_line_that_was_torn_counts_for_nothing(cut, ring, monkeypatch, whole):
+    stopped(monkeypatch, 9)
+    record = ring / "ring.zarr" / ledger.HOME / ledger.RECORD
+    record.write_bytes(record.read_bytes()[:-cut])
+    assert len(finished("ring.zarr")) == (9 if cut == 1 else 8)
+    run()
+    same_as("ring.zarr", whole)
+
+
+def small(home: pathlib.Path, name: str, monkeypatch=None) -> None:
+    """Write a small store, stopped after two of four chunks where there is a way to stop it."""
+    (home / "sweep.toml").write_text(SMALL)
+    if monkeypatch is None:
+        run(name, chunk=3)
+    else:
+        stopped(monkeypatch, 2, name=name, chunk=3)
+
+
+SMALL = SWEEP.replace("count = 12", "count = 4").replace("count = 10", "count = 3")
+
+
+def garbage(path: pathlib.Path) -> None:
+    path.write_bytes(b'\x00\xff{"dtype": "|O", "filters": [[')
+
+
+def replaced(path: pathlib.Path) -> None:
+    path.unlink()
+    path.mkdir()
+    (path / "thesis.tex").write_text("years")
+
+
+def unreadable(path: pathlib.Path) -> None:
+    """Let the system refuse to open a file, even to root."""
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def first_digit(path: pathlib.Path) -> None:
+    """Change a number into another, so that JSON stays JSON."""
+    content = bytearray(path.read_bytes())
+    at = next((i for i, one in enumerate(content) if chr(one).isdigit()), 0)
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+EVERY = [*DAMAGE, first_digit, garbage, replaced, unreadable]
+
+
+def everything(path: pathlib.Path) -> dict[str, bytes]:
+    files = (file for file in path.rglob("*") if file.is_file() and file.name != "lock")
+    return {file.relative_to(path).as_posix(): file.read_bytes() for file in files}
+
+
+@pytest.fixture(scope="module")
+def smalls(tmp_path_factory):
+    """Return the folder of a finished and of an unfinished store."""
+    home = folder_of(tmp_path_factory.mktemp("smalls"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        small(home, "finished.zarr")
+        small(home, "unfinished.zarr", patch)
+    return home
+
+
+# every file that a store may have; those that its kind lacks are passed over
+FILES = [
+    *(".zgroup", ".zattrs", ".zmetadata", ".jaxroof/plan.json", ".jaxroof/finished.jsonl"),
+    *("time/.zarray", "time/.zattrs", "time/0.0", "time/1.0", "time/3.0", "hops/0", "large/2"),
+    *("large/.zarray", "nothing/1.0", "message/.zarray", "message/0", "ranks/.zattrs", "ranks/0"),
+]
+
+
+def test_every_kind_of_file_is_damaged(smalls):
+    there = {re.sub(r"\d", "0", name) for name in everything(smalls / "finished.zarr")}
+    kinds = {name.rpartition("/")[2] for name in there}
+    assert kinds == {re.sub(r"\d", "0", name).rpartition("/")[2] for name in FILES}
+
+
+def outcome(action, *arguments, **more) -> str:
+    """Return what was refused, in one line, or nothing."""
+    try:
+        action(*arguments, **more)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def read_as(path: str, known) -> None:
+    xr.testing.assert_identical(jr.read(path), known[1])
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("which", ["finished", "unfinished"])
+def test_a_damaged_file_is_mended_or_named(which, name, smalls, ring, whole_small):
+    """No damage to one file gives a wrong number or a traceback, or is taken for right."""
+    (ring / "sweep.toml").write_text(SMALL)
+    for damage in EVERY if (smalls / f"{which}.zarr" / name).exists() else ():
+        shutil.rmtree("ring.zarr", ignore_errors=True)
+        shutil.copytree(smalls / f"{which}.zarr", "ring.zarr")
+        damage(ring / "ring.zarr" / name)
+        before = everything(ring / "ring.zarr")
+        said = outcome(read_as, "ring.zarr", whole_small)
+        assert said.startswith("ring.zarr") or which == "finished"
+        said = outcome(run, chunk=3)
+        if not said:
+            same_as("ring.zarr", whole_small)
+            continue
+        assert name.rpartition("/")[2] in said, damage
+        assert "\n" not in said
+        after = everything(ring / "ring.zarr")  # the metadata may say that it is unfinished
+        assert all(after[n] == before[n] for n in before if not n.startswith(".z")), damage
+
+
+@pytest.fixture(scope="module")
+def whole_small(smalls):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(smalls)
+        return contents("finished.zarr"), jr.read("finished.zarr").load()
+
+
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_any_byte_of_any_file_may_flip(data, smalls, whole_small):
+    which = data.draw(st.sampled_from(["finished.zarr", "unfinished.zarr"]))
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as home:
+        patch.chdir(folder_of(pathlib.Path(home), SMALL))
+        shutil.copytree(smalls / which, "ring.zarr")
+        files = sorted(file for file in everything(pathlib.Path("ring.zarr")))
+        path = pathlib.Path("ring.zarr", data.draw(st.sampled_from(files)))
+        content = bytearray(path.read_bytes())
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at] ^= data.draw(st.integers(1, 255))
+        path.write_bytes(content)
+        if said := outcome(run, chunk=3):
+            assert said.startswith("ring.zarr: damaged: ")
+        else:
+            same_as("ring.zarr", whole_small)
+
+
+def test_a_folder_of_a_variable_that_is_lost_is_written_anew(ring, whole):
+    run()
+    shutil.rmtree(ring / "ring.zarr" / "time")
+    assert "damaged" in refused(jr.read, "ring.zarr")
+    run()
+    same_as("ring.zarr", whole)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"[1]", b"\xff\xfe", b'{"format": 0}'])
+def test_a_lost_plan_beside_finished_chunks_is_refused(content, ring, monkeypatch, whole):
+    """Days of work are not thrown away without a word."""
+    stopped(monkeypatch, 2)
+    plan = ring / "ring.zarr" / ledger.HOME / ledger.PLAN
+    known = plan.read_bytes()
+    if content is None:
+        plan.unlink()
+    else:
+        plan.write_bytes(content)
+    before = everything(ring / "ring.zarr")
+    said = "ring.zarr: damaged: .jaxroof/plan.json is not as it was written, though chunks are fin"
+    for action in (run, lambda: jr.read("ring.zarr")):
+        assert refused(action).startswith(said)
+        assert refused(action).endswith("use --overwrite to start anew")
+    assert everything(ring / "ring.zarr") == before
+    plan.write_bytes(known)
+    run()
+    same_as("ring.zarr", whole)
+    plan.unlink()
+    run(overwrite=True)
+    same_as("ring.zarr", whole)
+
+
+def test_a_store_without_its_ledger_is_refused(ring, monkeypatch):
+    stopped(monkeypatch, 2)
+    for file in (ring / "ring.zarr" / ledger.HOME).iterdir():
+        file.unlink()
+    before = everything(ring / "ring.zarr")
+    assert "damaged: .jaxroof/finished.jsonl" in refused(run)
+    assert everything(ring / "ring.zarr") == before
+
+
+# ---- Stores of earlier versions -----------------------------------------------------------------
+
+OLD = ROOT / "tests" / "golden" / "stores" / "old_stores.zip"
+
+
+@pytest.fixture
+def old(tmp_path, monkeypatch):
+    """Unpack stores of 2026-11, a ledger without sums, as if written with the libraries here."""
+    with zipfile.ZipFile(OLD) as packed:
+        packed.extractall(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    here = json.loads(jr.run("sweep.toml").attrs["versions"])
+    for name in ("finished.zarr", "unfinished.zarr"):
+        file = tmp_path / name / ledger.HOME / ledger.PLAN
+        plan = json.loads(file.read_text())
+        plan["asked"].update({f"versions.{library}": here[library] for library in EXACT})
+        file.write_text(json.dumps(plan))
+    return tmp_path
+
+
+def test_a_store_of_an_earlier_version_opens_and_goes_on(old):
+    once = jr.run("sweep.toml")
+    before = everything(old / "unfinished.zarr")
+    known = jr.read("finished.zarr").load()
+    xr.testing.assert_allclose(known, once, rtol=1e-12)
+    assert {**known.attrs, "versions": ""} == {**once.attrs, "versions": ""}
+    assert refused(jr.read, "unfinished.zarr").startswith("unfinished.zarr: 2 of 4 chunks are fin")
+    for name in ("finished.zarr", "unfinished.zarr"):
+        xr.testing.assert_allclose(run(name, chunk=3), known, rtol=1e-12)
+    after = everything(old / "unfinished.zarr")
+    chunks = [name for name in before if name.rpartition("/")[2][0].isdigit()]
+    assert len(chunks) == 9
+    assert {name: after[name] for name in chunks} == {name: before[name] for name in chunks}
+
+
+@pytest.mark.parametrize("name", [".zgroup", ".zattrs", "time/.zarray", "time/0.0", "ranks/0"])
+def test_a_damaged_store_of_an_earlier_version_is_mended_or_named(name, old):
+    known = jr.read("finished.zarr").load()
+    shutil.copytree("unfinished.zarr", "sound.zarr")
+    for damage in EVERY:
+        damage(old / "unfinished.zarr" / name)
+        if said := outcome(run, "unfinished.zarr", chunk=3):
+            assert name.rpartition("/")[2] in said
+        else:
+            xr.testing.assert_allclose(jr.read("unfinished.zarr"), known, rtol=1e-12)
+        shutil.rmtree("unfinished.zarr")
+        shutil.copytree("sound.zarr", "unfinished.zarr")
+
+
+# ---- A store that is not finished, to others ----------------------------------------------------
+
+
+def test_an_unfinished_store_shows_itself_to_others(jaxroof, monkeypatch):
+    """Plain xarray reads what is missing as missing, and an attribute says that it is."""
+    pathlib.Path("sweep.toml").write_text(SEARCH.replace('["1d", "summa"]', '["1d"]'))
+    stopped(monkeypatch, 1, name="map.zarr", chunk=4)
+    with xr.open_zarr("map.zarr") as elsewhere:
+        assert "run the sweep again" in elsewhere.attrs["unfinished"]
+        missing = elsewhere.isel(hbm_capacity=-1).load()
+    assert not missing.feasible.any()
+    for name in ("step_time", "tensor", "plans_legal", "plans_feasible", "reason"):
+        assert missing[name].isnull().all(), name
+    data = run("map.zarr", chunk=4)
+    assert "unfinished" not in data.attrs
+    assert data.attrs == jr.run("sweep.toml").attrs
+    with xr.open_zarr("map.zarr") as elsewhere:
+        assert "unfinished" not in elsewhere.attrs
+        assert elsewhere.reason.dtype == np.int8
+
+
+def test_a_finished_store_with_a_lost_chunk_shows_itself_until_it_is_mended(ring, monkeypatch):
+    run()
+    (ring / "ring.zarr" / "time" / "3.1").unlink()
+    stopped(monkeypatch, 0)
+    with xr.open_zarr("ring.zarr") as elsewhere:
+        assert "unfinished" in elsewhere.attrs
+        assert elsewhere.time.isnull().sum() == 5
+
+
+# ---- A store from elsewhere ---------------------------------------------------------------------
+
+
+class Harm:
+    """What runs code where it is unpickled."""
+
+    def __reduce__(self):
+        return (pathlib.Path("harm").write_text, ("done",))
+
+
+HARMFUL = [  # dtype, filters, compressor, what is said
+    ("|O", [{"id": "vlen-utf8"}, {"id": "pickle"}], None, "dtype '|O' is not accepted"),
+    ("<f8", [{"id": "pickle", "protocol": 5}], None, "codec 'pickle' is not accepted"),
+    ("<f8", [], {"id": "pickle", "protocol": 5}, "codec 'pickle' is not accepted"),
+    ([["a", "<f8"]], [], None, "dtype [['a', '<f8']] is not accepted"),
+    ("|V8", [], None, "dtype '|V8' is not accepted"),
+    ("<f8", [{"id": "json2"}], None, "codec 'json2' is not accepted"),
+]
+
+
+def tampered(root: pathlib.Path, name: str, **changes) -> None:
+    """Change an array so that all of a store agrees with it, sums and all."""
+    about = json.loads((root / name / ".zarray").read_text()) | changes
+    (root / name / "0").write_bytes(pickle.dumps(Harm()))
+    (root / name / ".zarray").write_text(json.dumps(about))
+    whole = json.loads((root / ".zmetadata").read_text())
+    whole["metadata"][f"{name}/.zarray"] = about
+    (root / ".zmetadata").write_text(json.dumps(whole))
+    plan = json.loads((root / ledger.HOME / ledger.PLAN).read_text())
+    plan.pop("crc32", None)
+    plan.get("metadata", {})[f"{name}/.zarray"] = about
+    plan["files"] = ledger.prints(root, plan["files"])
+    (root / ledger.HOME / ledger.PLAN).write_text(json.dumps(plan))
+    files = [*ledger.record(root)[ledger.END]["files"]]
+    ledger.append(root, {"chunk": "end", "files": ledger.prints(root, files), "sums": {}})
+
+
+@pytest.mark.parametrize(("dtype", "filters", "compressor", "said"), HARMFUL)
+def test_an_array_that_could_run_code_is_not_opened(
+    dtype, filters, compressor, said, ring, monkeypatch, jaxroof
+):
+    """As if numcodecs still unpickled whatever a store says."""
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True)
+    monkeypatch.chdir(ring)
+    run()
+    tampered(ring / "ring.zarr", "ranks", dtype=dtype, filters=filters, compressor=compressor)
+    line = f"ring.zarr: ranks/.zarray: {said}"
+    assert outcome(lambda: jr.read("ring.zarr").load()).startswith(line)
+    assert outcome(run).startswith(line)
+    for command in ("plot ring.zarr", f"run sweep.toml -o ring.zarr --chunk {CHUNK}"):
+        code, out, err = jaxroof(command)
+        assert (code, out) == (2, "")
+        assert err.strip().startswith(f"jaxroof: {line}")
+    assert not pathlib.Path("harm").exists()
+    if dtype == "|O":  # it would have done harm
+        with contextlib.suppress(Exception):
+            zarr.open_array("ring.zarr/ranks", mode="r", zarr_format=2)[:]
+        assert pathlib.Path("harm").exists()
+
+
+def test_a_store_of_another_format_beside_ours_is_not_opened(ring, whole):
+    """What zarr finds first is not what was checked."""
+    run()
+    pathlib.Path("ring.zarr", "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    xr.testing.assert_identical(jr.read("ring.zarr"), whole[1])
+
+
+def test_a_store_names_no_file_outside_itself(ring, monkeypatch):
+    """A ledger from elsewhere is not what is written or removed by."""
+    stopped(monkeypatch, 2)
+    (ring / "0").write_text("years")
+    for name in ("../0", str(ring / "0"), "time/../../0"):
+        line = {"chunk": 1, "files": {name: [0, 0]}, "sums": {}}
+        ledger.append("ring.zarr", line)
+        assert len(finished("ring.zarr")) == 2
+    run()
+    assert (ring / "0").read_text() == "years"
+
+
+# ---- The disk is full ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [0, 1, 13])
+@pytest.mark.parametrize("step", ["append", "prints"])
+def test_a_disk_that_fills_keeps_what_is_finished(step, after, ring, monkeypatch, whole):
+    left = [after]
+    real = getattr(zarr_store, step)
+
+    def full(*arguments):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(zarr_store, step, full)
+        said = refused(run)
+    assert said == f"ring.zarr: cannot be written: {os.strerror(errno.ENOSPC)}"
+    assert len(finished("ring.zarr")) == after
+    run()
+    same_as("ring.zarr", whole)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
+
+
+COMMAND = f"-m jaxroof run sweep.toml --chunk {FINE} -o ring.zarr"
+
+
+def started(home: pathlib.Path, line: str = COMMAND, output="ring.zarr") -> subprocess.Popen:
+    asked = [sys.executable, "-W", "error", *shlex.split(line.replace("ring.zarr", str(output)))]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(asked, cwd=home, env=environment(), **piped)
+
+
+@posix
+def test_a_file_that_grows_too_large_is_one_line(ring, fine):
+    """A limit of the process stands for the disk: the ledger outgrows it in the middle."""
+    limited = (
+        "import resource; from jaxroof import cli; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)); "
+        "cli.process.start = lambda: ''; "
+        f"cli.main('{COMMAND.removeprefix('-m jaxroof ')}'.split())"
+    )
+    with started(ring, shlex.join(["-c", limited])) as running:
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (2, "")
+    assert err == f"jaxroof: ring.zarr: cannot be written: {os.strerror(errno.EFBIG)}\n"
+    assert 10 < len(finished("ring.zarr")) < MANY
+    run(chunk=FINE)
+    same_as("ring.zarr", fine)
+
+
+@contextlib.contextmanager
+def small_disk(path: pathlib.Path, size: str):
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False)
+    except OSError:
+        pytest.skip("nothing to mount a disk with")
+    if done.returncode:
+        pytest.skip("may not mount a small disk here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
+
+
+@posix
+def test_a_full_disk_is_one_line_and_the_rest_follows(ring, fine):
+    disk = ring / "disk"
+    with small_disk(disk, "350k"):
+        with started(ring, output=disk / "ring.zarr") as running:
+            out, err = running.communicate(timeout=60)
+        assert (running.returncode, out) == (2, "")
+        reason = os.strerror(errno.ENOSPC)
+        assert err == f"jaxroof: {disk / 'ring.zarr'}: cannot be written: {reason}\n"
+        kept = finished(disk / "ring.zarr")
+        assert 10 < len(kept) < MANY
+        subprocess.run(["mount", "-o", "remount,size=9m", str(disk)], check=True)
+        assert finished(disk / "ring.zarr") == kept
+        run(disk / "ring.zarr", chunk=FINE)
+        same_as(disk / "ring.zarr", fine)
+
+
+# ---- Two writers, Ctrl-C ------------------------------------------------------------------------
+
+
+def until(ready, seconds=60.0) -> None:
+    limit = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < limit
+        time.sleep(0.001)
+
+
+def test_a_second_writer_is_refused(ring, fine):
+    with ledger.held("ring.zarr"):
+        for more in ({}, {"overwrite": True}):
+            assert refused(run, **more) == "ring.zarr: another run is writing it"
+        assert "another run is writing it" in refused(jr.write, xr.Dataset(), "ring.zarr")
+    run(chunk=FINE)
+    same_as("ring.zarr", fine)
+
+
+SLOW = """
+import time
+from jaxroof.engine import sweep
+whole = sweep._evaluated
+def slowly(*asked):
+    time.sleep(0.05)
+    return whole(*asked)
+sweep._evaluated = slowly
+"""
+
+
+@posix
+def test_a_run_beside_another_is_refused_until_that_is_killed(ring, fine):
+    with started(ring, shlex.join(["-c", f"{SLOW}\nimport jaxroof as jr\n{RUN}"])) as running:
+        try:
+            until(lambda: len(finished("ring.zarr")) > 2)
+            assert refused(run) == "ring.zarr: another run is writing it"
+        finally:
+            running.kill()
+        running.communicate()
+    assert 2 < len(finished("ring.zarr")) < MANY
+    run(chunk=FINE)
+    same_as("ring.zarr", fine)
+
+
+RUN = f"jr.run('sweep.toml', output='ring.zarr', chunk={FINE})"
+
+
+@posix
+def test_ctrl_c_says_how_far_it_came(ring, fine):
+    slow = shlex.join(
+        ["-c", f"{SLOW}\nfrom jaxroof import cli\ncli.main({shlex.split(COMMAND)[2:]})"]
+    )
+    with started(ring, slow) as running:
+        try:
+            until(lambda: len(finished("ring.zarr")) > 4)
+            running.send_signal(signal.SIGINT)
+            out, err = running.communicate(timeout=20)
+        finally:
+            running.kill()
+    kept = len(finished("ring.zarr"))
+    assert (running.returncode, out) == (130, "")
+    said = "jaxroof: interrupted: {} of 60 chunks are finished; run again to continue"
+    assert err.strip() in (said.format(kept), said.format(kept - 1))  # between line and count
+    assert 4 < kept < MANY
+    run(chunk=FINE)
+    same_as("ring.zarr", fine)
+
+
+# ---- Kill ---------------------------------------------------------------------------------------
+
+FORKS = """
+# Runs a sweep in one child after another and kills each with SIGKILL; tells what was there then.
+import json, os, pathlib, random, signal, sys, time, warnings
+import dask.array, filelock, numcodecs, xarray, zarr, zarr.codecs
+import jaxroof as jr
+from jaxroof.engine import ledger, sweep, zarr_store
+warnings.simplefilter("ignore")  # JAX warns of fork; no backend is there yet
+
+path, chance, kills = sys.argv[1], random.Random(int(sys.argv[2])), int(sys.argv[3])
+record = pathlib.Path(path, ledger.HOME, ledger.RECORD)
+
+def lines():
+    return record.read_bytes().count(b"\\n") if record.exists() else 0
+
+for number in range(kills):
+    child = os.fork()
+    if not child:
+        warnings.simplefilter("error")
+        whole = sweep._evaluated
+        sweep._evaluated = lambda *asked: time.sleep(0.04) or whole(*asked)
+        jr.run("sweep.toml", output=path, chunk=CHUNK)
+        os._exit(0)
+    began = lines()
+    if number % 4 == 0:  # anywhere from the start on: while it is laid out, or not begun
+        time.sleep(chance.uniform(0.0, 0.9))
+    else:
+        reach, limit = began + chance.randrange(6), time.monotonic() + 9
+        while lines() < reach and time.monotonic() < limit:
+            time.sleep(0.0005)
+        time.sleep(chance.uniform(0.0, 0.08))
+    os.kill(child, signal.SIGKILL)
+    how = os.waitpid(child, 0)[1]
+    told = [sorted(map(str, found)) for found in (ledger.record(path), ledger.sound(path))]
+    print(json.dumps([how, *told]), flush=True)
+"""
+
+
+@posix
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_sweep_that_is_killed_again_and_again_ends_the_same(seed, ring, fine):
+    """Every finished chunk is whole and stays, whenever the kill comes."""
+    program = FORKS.replace("CHUNK", str(FINE))
+    asked = [sys.executable, "-c", program, "ring.zarr", str(seed), str(KILLS // 3)]
+    done = subprocess.run(
+        asked, cwd=ring, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    met = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(met) == KILLS // 3
+    before: set[str] = set()
+    for how, recorded, sound in met:
+        assert os.WTERMSIG(how) == signal.SIGKILL, done.stderr
+        assert recorded == sound
+        assert before <= set(sound)
+        before = set(sound)
+    assert 0 < len(before) < MANY
+    run(chunk=FINE)
+    same_as("ring.zarr", fine)
+
+
+@posix
+def test_a_command_that_is_killed_goes_on(ring, fine):
+    chance = random.Random(5)
+    for number in (8, 25):
+        with started(ring) as running:
+            until(lambda reach=number: len(finished("ring.zarr")) >= reach)
+            time.sleep(chance.uniform(0.0, 0.02))
+            running.kill()
+            running.communicate()
+        assert running.returncode == -signal.SIGKILL
+    with started(ring) as running:
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 0, err
+    assert "120 points." in out
+    assert err.endswith("wrote ring.zarr\n")
+    same_as("ring.zarr", fine)
+    pathlib.Path("ring.zarr", "time", "0.1a2b.partial").write_bytes(b"half")
+    run(chunk=FINE)
+    same_as("ring.zarr", fine)

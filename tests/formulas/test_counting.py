@@ -1,0 +1,334 @@
+"""What a transformer counts to, and how far it spreads: laws that the formulas keep."""
+
+import dataclasses
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from places import ROOT
+
+import jaxroof as jr
+from jaxroof import estimators
+from jaxroof.errors import InputError
+from jaxroof.formulas import counting, serving, training_bounds
+
+LLAMA = {
+    "layers": 80, "hidden": 8192, "feedforward": 28672, "heads": 64, "kv_heads": 8,
+    "head_size": 128, "vocabulary": 128256,
+}  # fmt: skip
+POD = {"system": "tpu-v5p", "feedforward": 28672, "tokens": 4e6, "chips": 8960, "data_axes": 2}
+SERVER = {
+    "system": "tpu-v5e", "chips": 16, "batch": 32, "context": 8192, "parameters": 70e9,
+    "weight_width": 1, "cache_per_token": 163840,
+}  # fmt: skip
+
+
+def same(actual: Any, expected: Any, rtol: float = 1e-12) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=0)
+
+
+# ---- Counting -----------------------------------------------------------------------------------
+
+
+def test_parameters_add_up() -> None:
+    data = jr.evaluate("transformer", {**LLAMA, "norms": 2})
+    parts = [data[f"{part}_parameters"] for part in ("mlp", "attention", "vocabulary", "norm")]
+    same(sum(parts), data.parameters)
+    same(data.active_parameters, data.parameters)
+    same(data.training_flops, 3 * data.forward_flops)
+    same(data.forward_flops, 2 * data.parameters)
+
+
+def test_counts_are_linear_in_layers_and_in_experts() -> None:
+    """The vocabulary is no layer, and experts that a token does not meet cost no arithmetic."""
+    bare = {**LLAMA, "vocabulary": 0}
+    data = jr.evaluate("transformer", bare, axes={"layers": [1, 80], "experts": [1, 16]})
+    for name in ("parameters", "forward_flops", "cache_per_token", "score_flops"):
+        same(data[name].sel(layers=80), 80 * data[name].sel(layers=1))
+    same(data.mlp_parameters.sel(experts=16), 16 * data.mlp_parameters.sel(experts=1))
+    same(data.forward_flops.sel(experts=16), data.forward_flops.sel(experts=1))
+
+
+def test_scores_overtake_where_they_are_said_to() -> None:
+    """At the two lengths, scores cost as much as the projections, and as all matrices."""
+    bare = {**LLAMA, "vocabulary": 0}
+    found = jr.evaluate("transformer", bare)
+    for length, parameters in (
+        (found.projection_context, found.attention_parameters),
+        (found.matrix_context, found.parameters),
+    ):
+        there = jr.evaluate("transformer", {**bare, "sequence": float(length)})
+        same(there.score_flops, 2 * parameters * length)
+    plain = {**bare, "kv_heads": 64, "feedforward": 4 * 8192}
+    simple = jr.evaluate("transformer", plain)
+    same(simple.projection_context, simple.projection_context_simple)
+    same(simple.matrix_context, simple.matrix_context_simple)
+
+
+def test_what_is_not_given_follows_from_the_rest() -> None:
+    whole = {name: LLAMA[name] for name in ("layers", "hidden", "feedforward", "heads")}
+    data = jr.evaluate("transformer", whole)
+    other = jr.evaluate("transformer", {**whole, "kv_heads": 64, "head_size": 128})
+    same(data.parameters, other.parameters)
+    cache = jr.evaluate("kv_cache", layers=80, kv_heads=64, head_size=128, sequence=4096)
+    same(cache.per_sequence, data.cache_per_sequence)
+
+
+def test_a_run_uses_what_it_is_said_to_use() -> None:
+    """The share reckoned from the accelerators' time is the share that the time came from."""
+    asked = {"system": "tpu-v5p", "chips": 8960, "parameters": 70e9, "tokens": 15e12}
+    data = jr.evaluate("training_run", asked, axes={"utilised": [0.25, 0.5]})
+    same(data.utilisation, data.utilised)
+    same(data.time * data.utilised, float(data.training_flops) / (8960 * 459e12))
+    same(data.years * 365, data.days)
+
+
+@pytest.mark.parametrize("more", [{"utilised": 0.4}, {"chip_time": 2.79e6 * 3600.0}])
+def test_a_run_takes_its_total_over_its_accelerators(more) -> None:
+    """Whether the total is given or follows from the share in use, every time is of it."""
+    asked = {"system": "h100-sxm", "chips": 2048, "parameters": 37e9, "tokens": 14.8e12, **more}
+    data = jr.evaluate("training_run", asked)
+    same(data.time * 2048, data.total_time)
+    same(data.days * 86400.0, data.time)
+    rate = float(jr.system("h100-sxm").matrix_flops)
+    same(data.utilisation * data.total_time * rate, data.training_flops)
+    same(data.total_time, more.get("chip_time", data.total_time))
+
+
+def test_memory_adds_up_and_fits_on_enough_chips() -> None:
+    asked = {
+        "system": "tpu-v5p", "parameters": 70e9, "layers": 80, "hidden": 8192, "tokens": 4e6,
+        "kept": 4, "chips": 64,
+    }  # fmt: skip
+    data = jr.evaluate("training_memory", asked, axes={"chips": [64, 226, 8960]})
+    same(data.memory, data.weights + data.optimizer + data.checkpoints)
+    assert data.fits.values.tolist() == [False, bool(data.chips_needed <= 226), True]
+    assert int(data.chips_needed_whole) == np.ceil(data.chips_needed)
+
+
+# ---- Bounds -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("data_axes", "tensor_axes"), [(1.0, 1.0), (2.0, 1.0), (1.0, 2.0)])
+def test_the_best_mixed_split_is_the_least_of_all(data_axes: float, tensor_axes: float) -> None:
+    """On a fine grid of splits none sends less, and its ratio is the one that is told."""
+    chips, tokens, feedforward, balance = 4096.0, 1e6, 32768.0, 2550.0
+    data = jnp.geomspace(1.0, chips, 4001)
+    shares = training_bounds.communication_share(
+        feedforward, data, chips / data, tokens, balance, data_axes, tensor_axes
+    )
+    best = training_bounds.mixed_data(feedforward, tokens, chips, data_axes, tensor_axes)
+    ratio = training_bounds.mixed_ratio(feedforward, tokens, chips, balance, data_axes, tensor_axes)
+    same(data[jnp.argmin(shares)], best, rtol=2e-3)
+    same(1.0 / jnp.min(shares), ratio, rtol=1e-5)
+
+
+def test_at_its_bound_communication_takes_as_long_as_arithmetic() -> None:
+    """Each bound, put back, makes the share one: of data alone, tensor alone, and mixed."""
+    first = jr.evaluate("training_bounds", POD)
+    batch = {**POD, "tokens": float(first.mixed_batch)}
+    same(jr.evaluate("training_bounds", batch).share, 1.0)
+    same(jr.evaluate("training_bounds", batch).mixed_ratio, 1.0)
+    wide = 1e30  # as good as no tensor parallelism
+    alone = {**POD, "tokens": float(first.data_batch), "data": 8960, "tensor": 1}
+    same(jr.evaluate("training_bounds", {**alone, "feedforward": wide}).share, 1.0)
+    inner = {**POD, "tokens": wide, "tensor": float(first.tensor_limit)}
+    same(jr.evaluate("training_bounds", {**inner, "data": 1}).share, 1.0)
+
+
+def test_half_the_bytes_at_twice_the_rate_leave_the_bounds() -> None:
+    full = jr.evaluate("training_bounds", POD)
+    half = jr.evaluate("training_bounds", {**POD, "system.matrix_flops": 2 * 459e12, "width": 1})
+    same(half.link_balance, 2 * full.link_balance)
+    for name in ("data_tokens", "tensor_limit", "mixed_tokens", "share"):
+        same(half[name], full[name])
+
+
+def test_experts_and_few_nodes_move_the_data_bound() -> None:
+    plain = jr.evaluate("training_bounds", POD)
+    mixture = jr.evaluate("training_bounds", {**POD, "experts": 256, "active_experts": 8})
+    same(mixture.data_tokens, 32 * plain.data_tokens)
+    few = jr.evaluate("training_bounds", POD, axes={"ranks": [2, 4, 1e9]})
+    same(few.data_tokens_few / few.data_tokens, [0.5, 0.75, 1 - 1e-9])
+
+
+def test_bounds_have_slopes() -> None:
+    """A threshold is a function: data bounds fall as links grow, mixed ones twice as fast."""
+
+    def logs(by: Any) -> Any:
+        balance = 2550.0 * jnp.exp(-by)
+        data = training_bounds.data_bound(balance, 1.0, 1.0, 1.0, 1.0)
+        mixed = training_bounds.mixed_bound(28672.0, balance, 2.0, 1.0)
+        tensor = training_bounds.tensor_bound(28672.0, balance, 1.0)
+        return jnp.log(jnp.stack([data, mixed, tensor]))
+
+    same(jax.jacobian(logs)(0.0), [-1.0, -2.0, 1.0])
+    grid = jax.vmap(logs)(jnp.linspace(0.0, 1.0, 5))
+    assert np.all(np.diff(grid[:, 1]) < 0)
+
+
+def test_pods_and_stages() -> None:
+    data = jr.evaluate("pods", system="tpu-v5p", tokens=4e6, pods=2, axes={"pods": [1, 2, 10]})
+    same(data.pod_tokens, 459e12 / 6.25e9)  # the machine's interfaces, however many chips
+    same(data.pod_tokens_few / data.pod_tokens, [0.0, 0.5, 0.9])
+    hops = jr.evaluate(
+        "pipeline_hop", system="tpu-v5p", hidden=8192, tokens=65536, stages=8, microbatches=1,
+        axes={"microbatches": [1, 16]},
+    )  # fmt: skip
+    same(hops.message * hops.microbatches, 2 * 65536 * 8192)
+    same(hops.time, hops.hops * hops.hop_time)
+    assert hops.hops.values.tolist() == [7.0, 22.0]
+
+
+# ---- Serving ------------------------------------------------------------------------------------
+
+
+def test_throughput_is_below_both_roofs() -> None:
+    """No batch generates faster than the caches are read, or than the products are done."""
+    batches = jr.geomspace(1, 1e5, 41)
+    data = jr.evaluate("serving", SERVER, axes={"batch": batches})
+    assert np.all(data.throughput <= 16 * 8.1e11 / data.cache_memory * (1 + 1e-12))
+    assert np.all(data.throughput <= 16 * 197e12 / (2 * 70e9) * (1 + 1e-12))
+    assert np.all(np.diff(data.throughput) > -1e-9 * data.throughput[1:])
+    assert np.all(np.diff(data.step_time) > 0)
+    assert np.all(data.step_time >= data.memory_step_time * (1 - 1e-12))
+    assert np.all(np.asarray(data.compute_bound) == (data.batch > float(data.critical_batch)))
+    same(data.queries * 512, data.throughput)
+
+
+def test_a_mixture_needs_a_batch_larger_by_what_it_does_not_use() -> None:
+    plain = jr.evaluate("serving", SERVER)
+    mixture = jr.evaluate("serving", {**SERVER, "active_parameters": 70e9 / 8})
+    same(mixture.critical_batch, 8 * plain.critical_batch)
+    same(plain.critical_batch, 197e12 / 8.1e11 / 2)  # one byte a weight
+
+
+def test_what_fits_fits() -> None:
+    """The whole caches that are said to fit do, and one more does not."""
+    data = jr.evaluate("serving", SERVER)
+    for more, fits in ((0, True), (1, False)):
+        batch = int(data.caches_whole) + more
+        assert bool(jr.evaluate("serving", {**SERVER, "batch": batch}).fits) is fits
+    small = jr.evaluate("serving", {**SERVER, "chips": 2})
+    assert float(small.free_memory) == 0.0
+    assert int(small.caches_whole) == 0
+    assert int(small.chips_for_weights_whole) == 5
+
+
+def test_what_is_given_holds() -> None:
+    """Bytes given stand for what would follow from parameters and tokens."""
+    bytes_given = {k: v for k, v in SERVER.items() if k not in ("parameters", "cache_per_token")}
+    bytes_given |= {"weights": 70e9, "cache": 163840 * 8192}
+    one, other = jr.evaluate("serving", SERVER), jr.evaluate("serving", bytes_given)
+    for name in one.data_vars:
+        same(other[name], one[name])
+    timed = jr.evaluate("serving", {**SERVER, "step": 0.019})
+    same(timed.throughput, 32 / 0.019)
+    same(timed.step_time, one.step_time)
+
+
+def test_the_best_plane_is_the_least_of_all() -> None:
+    hidden, feedforward, batch, chips, bandwidth = 8192.0, 28672.0, 32.0, 256.0, 9e10
+    rows = jnp.geomspace(1.0, chips, 4001)
+    inner = 4.0 * batch * feedforward * rows / (chips * bandwidth)
+    outer = 2.0 * batch * hidden / (rows * bandwidth)
+    least = jnp.argmin(inner + outer)
+    same(rows[least], serving.plane_rows(hidden, feedforward, chips), rtol=2e-3)
+    best = serving.plane_time(hidden, feedforward, batch, chips, 2.0, bandwidth)
+    same((inner + outer)[least], best, rtol=1e-5)
+
+
+def test_a_plane_beats_a_line_from_where_it_is_said_to() -> None:
+    asked = {"system": "tpu-v5e", "batch": 32, "hidden": 8192, "feedforward": 32768, "line_axes": 3}
+    asked["chips"] = 72
+    data = jr.evaluate("weight_sharding", asked, axes={"chips": [36, 72, 144]})
+    same(data.plane_from, 72.0)
+    same((data.line_time / data.plane_time) ** 2, [0.5, 1.0, 2.0])
+    assert data.plane_wins.values.tolist() == [False, False, True]
+
+
+# ---- Chips, and what is refused -----------------------------------------------------------------
+
+
+def test_a_cluster_is_the_sum_of_its_chips() -> None:
+    slice_of = jr.evaluate("cluster", system="tpu-v4p", length=4, width=4, height=8)
+    assert float(slice_of.total_chips) == 128.0
+    assert float(slice_of.hosts) == 32.0
+    whole = jr.evaluate("cluster", system="tpu-v5p")
+    assert float(whole.total_chips) == 8960.0
+    same(whole.total_flops, 8960 * 459e12)
+    sparse = jr.evaluate("cluster", system="tpu-v5p", sparsity=2)
+    same(sparse.total_flops, whole.total_flops / 2)
+
+
+def test_a_chip_counts_a_multiply_and_an_add_as_it_is_asked() -> None:
+    data = jr.evaluate("chip", system="rtx-4090", processors=132, clock=1.59e9)
+    same(data.fused_vector_rate, 2 * data.vector_rate)
+    same(data.fused_clock, 1.59e9)
+
+
+@pytest.mark.parametrize(
+    ("ask", "settings", "said"),
+    [
+        ("training_bounds", {"chips": 4, "tokens": 4e6}, "system: missing; expected a name"),
+        ("training_bounds", {"balance": 1, "chips": 4, "tokens": 4e6}, "hidden: not given"),
+        ("training_bounds", {**POD, "chips": -4}, "chips: expected a finite number above 0"),
+        ("training_bounds", {**POD, "chip": 4}, "Did you mean 'chips'"),
+        ("training_bounds", {**POD, "tokens": "4 GB"}, "tokens: 'GB' is not in token"),
+        ("serving", {**SERVER, "system": "h100"}, "h100"),
+        ("serving", {k: v for k, v in SERVER.items() if k != "parameters"}, "parameters: not give"),
+        ("pods", {"system": "h100-nvl", "pods": 2, "tokens": 4e6}, "system.pod: not given"),
+        ("weight_sharding", {"system": "rtx-4090", "batch": 1, "hidden": 8, "feedforward": 8,
+                             "chips": 2}, "system.link_bandwidth: not given"),
+        ("transformer", {**LLAMA, "layers": 1.5}, "layers: expected a whole number"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_answered_is_refused(ask: str, settings: Any, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        jr.evaluate(ask, settings)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_page_runs_as_printed() -> None:
+    """Every example of the page runs, and says what its comment says."""
+    page = (ROOT / "docs" / "rooflines.md").read_text(encoding="utf-8")
+    blocks = [part.split("```")[0] for part in page.split("```python\n")[1:]]
+    assert len(blocks) > 5
+    scope: dict[str, Any] = {}
+    told = 0
+    for block in blocks:
+        exec(compile(block, "rooflines.md", "exec"), scope)
+        for line in block.splitlines():
+            code, _, comment = line.partition("  # -> ")
+            if comment:
+                value, expected = float(eval(code, scope)), float(comment.split()[0])
+                same(value, expected, rtol=5e-3)
+                told += 1
+    assert told >= len(blocks)
+
+
+def test_the_page_names_what_there_is() -> None:
+    """Every estimator of the page's tables is one, and has the results beside it."""
+    page = (ROOT / "docs" / "rooflines.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[2:4] for line in page.splitlines() if line.startswith("| ")]
+    told = [(re.findall(r"`([^`]+)`", asked), re.findall(r"`([^`]+)`", s)) for asked, s in rows]
+    assert sum(bool(asked) for asked, _ in told) > 30
+    for asked, spans in told:
+        fields = {"_simple", "_per_chip", "_whole"}
+        for name in asked:
+            estimator = estimators.estimator(name)
+            assert estimator.example is not None
+            shapes = jax.eval_shape(estimator.evaluate, estimator.example())
+            fields |= {
+                f.name for kind in (shapes, estimator.example()) for f in dataclasses.fields(kind)
+            }
+        assert {word for span in spans for word in span.split()} <= fields, asked
+
+
+def test_recompute_is_what_scores_cost_once() -> None:
+    """Keeping the products alone repeats one forward pass of the scores: 4 B T^2 N H a layer."""
+    same(counting.score_flops(1.0, 64.0, 4096.0, 128.0, 1.0), 4 * 4096**2 * 8192)

@@ -1,0 +1,93 @@
+"""The examples of the docs run as the docs say."""
+
+import doctest
+
+import numpy as np
+import pytest
+from places import ROOT
+
+import jaxroof as jr
+
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(path):
+    data = jr.run(path)
+    assert data.sizes
+    assert all(data[name].attrs["units"] for name in data.data_vars)
+
+
+def test_ring_takes_what_its_formula_says():
+    data = jr.run(EXAMPLES[0])
+    point = data.sel(ranks=8).isel(message=-1)
+    expected = 14 * 5e-6 + 14 / 8 * 10e9 / 400e9
+    np.testing.assert_allclose(float(point.time), expected, rtol=1e-12)
+    assert data.bus_bandwidth.max() < 400e9
+
+
+def test_readme_python_runs_as_printed(tmp_path, monkeypatch):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
+    monkeypatch.chdir(tmp_path)
+    scope: dict = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), scope)
+    assert scope["best"].sizes == {"rank": 10}
+    assert float(scope["slope"].hbm_bandwidth) < 0
+    assert jr.read(tmp_path / "maps.nc").sizes == {
+        "gpus": 4, "hbm_bandwidth": 33, "hbm_capacity": 16,
+    }  # fmt: skip
+
+
+def test_the_page_on_extending_runs_as_printed(monkeypatch):
+    """Every block runs in turn; those of the example stand in its file, word for word."""
+    example = (EXAMPLES[0].parent / "two_level.py").read_text(encoding="utf-8")
+    monkeypatch.syspath_prepend(str(EXAMPLES[0].parent))
+    page = (EXAMPLES[0].parents[1] / "extending.md").read_text(encoding="utf-8")
+    *alone, own = page.split("## An estimator")
+    blocks = [part.split("```")[0] for part in "".join(alone).split("```python\n")[1:]]
+    *printed, asked = [part.split("```")[0] for part in own.split("```python\n")[1:]]
+    assert all(block.rstrip() in example for block in printed)
+    assert len(printed) == 5
+    scope: dict = {"__name__": "extending"}
+    for block in [*blocks, asked]:
+        exec(compile(block, "extending.md", "exec"), scope)
+    for name in ("all_to_all", "gate_ledger"):
+        runner = doctest.DocTestRunner()
+        for case in doctest.DocTestFinder().find(scope[name], name, module=False, globs=scope):
+            assert runner.run(case).failed == 0
+
+
+def test_the_rings_of_the_example_are_the_best_of_all():
+    """A search of the example finds what trying every plan finds, at every point."""
+    data = jr.run(EXAMPLES[0].parent / "two_level.toml")
+    point = data.sel(ranks=64).isel(staging=6)
+    assert bool(point.feasible)
+    ways = [
+        (2 * (i - 1) / i * 1e9 / 450e9 + 2 * (64 // i - 1) / (64 // i) * 1e9 / i / 50e9)
+        + 2 * p * ((i - 1) * 1e-6 + (64 // i - 1) * 5e-6)
+        for i in (1, 2, 4, 8)
+        for p in (2**k for k in range(11))
+        if 2e9 / p <= float(point.staging)
+    ]
+    np.testing.assert_allclose(float(point.time), min(ways), rtol=1e-12)
+
+
+def test_the_example_prints_and_draws(jaxroof):
+    path = EXAMPLES[0].parent / "two_level.toml"
+    said = jaxroof(f"run {path}")
+    assert said.code == 0, said.err
+    assert "Fastest: 4.001 ms, in 8 out 1 pieces 8 at ranks 8, staging 256 MB" in said.words
+    assert "No plan fits at 4 of 36 points; the smallest needs 1.953 MB." in said.words
+    assert jaxroof(f"plot {path} -o rings.png").code in (0, None)
+
+
+def test_rows_are_answered_as_the_search_finds(jaxroof):
+    """The rows of the README: the best plan takes what the search says, less memory does not do."""
+    said = jaxroof(f"evaluate training {EXAMPLES[0].parent / 'rows.csv'}")
+    first, *_, last = (line for line in said.out.splitlines() if "gpt3-1t" in line)
+    assert said.code == 0
+    assert "true    39.98 s  102.5 sequence/s" in first
+    assert last.startswith(" less memory")
+    assert "false" in last

@@ -1,0 +1,455 @@
+"""The house keeps its rules: who imports whom, what is written down, what the README promises."""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import os
+import pathlib
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+
+import click
+import pytest
+from places import ROOT
+
+import jaxroof as jr
+from jaxroof import catalog, cli
+from jaxroof.estimators.published.legality import RULES
+from jaxroof.estimators.published.report import Report
+from jaxroof.records import is_quantity
+
+HOUSE = ROOT / "jaxroof"
+MOST_LINES = 300  # of a file
+MOST_FUNCTION = 60  # lines of a function, its docstring included
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(HOUSE.rglob("*.py"))
+}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+RECORDS = (jr.Model, jr.System, jr.Precision, jr.Plan, jr.Inputs, Report)
+
+
+def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(TREES[name]) if isinstance(node, kinds)]
+
+
+def public(name: str) -> list[ast.FunctionDef]:
+    """Return the functions that a module offers."""
+    kept = [node for node in TREES[name].body if isinstance(node, ast.FunctionDef)]
+    return [node for node in kept if not node.name.startswith("_")]
+
+
+def under(head: str) -> list[str]:
+    return [name for name in MODULES if name == head or name.startswith(head + ".")]
+
+
+# ---- (a) Arrows ---------------------------------------------------------------------------------
+
+
+def imports(name: str) -> set[str]:
+    """Return every module that a module imports, wherever in it, by its full name."""
+    found: set[str] = set()
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} imports relatively"
+            home = node.module or ""
+            inside = {f"{home}.{alias.name}" for alias in node.names}
+            found |= inside & set(MODULES) or {home}
+    return found
+
+
+def within(module: str, homes: tuple[str, ...]) -> bool:
+    return any(module == home or module.startswith(home + ".") for home in homes)
+
+
+ORDER = [  # the rooms: each imports itself and those that stand before it, no other
+    "errors",
+    "units",
+    "records",
+    "settings",
+    "missing",
+    "estimator",
+    "io",
+    "formulas",
+    "schedules",
+    "catalog",
+    "engine.grid",
+    "engine.search",
+    "engine.sensitivity",
+    "engine.uncertainty",
+    "engine.codesign",
+    "engine.runs",
+    "estimators",
+    "analyses",
+    "config",
+    "validation",
+    "views",
+    "cli",
+]
+NOT_OF = [  # a later room, rooms before it that are nevertheless none of its business
+    ("formulas", ("io", "settings", "estimator")),
+    ("schedules", ("io", "settings", "estimator")),
+    ("catalog", ("io", "formulas", "schedules")),
+    ("engine", ("formulas", "schedules", "catalog")),
+    ("estimators", ("io", "engine")),
+]
+LIBRARIES = [  # library, the rooms that may import it
+    ("xarray", ("io", "engine", "analyses", "config", "validation", "views", "cli")),
+    ("pandas", ("io",)),
+    ("scipy", ("engine",)),
+    ("rich", ("views", "cli")),
+    ("click", ("cli",)),
+    ("matplotlib", ("views.plots",)),
+    ("filelock", ("io",)),
+]
+
+
+def room(module: str) -> str:
+    """Return the room of the list in which a module stands."""
+    inner = module.removeprefix("jaxroof.")
+    rooms = [name for name in ORDER if within(inner, (name,))]
+    return max(rooms, key=len, default="")
+
+
+OUTSIDE = {"jaxroof", "jaxroof.__main__", "jaxroof.engine"}  # of no room: names and docstrings alone
+
+
+def test_every_module_stands_in_a_room():
+    assert {name for name in MODULES if not room(name)} == OUTSIDE
+
+
+@pytest.mark.parametrize("name", sorted(set(MODULES) - OUTSIDE))
+def test_a_room_imports_only_rooms_before_it(name):
+    for module in imports(name) & set(MODULES) - {"jaxroof"}:
+        assert ORDER.index(room(module)) <= ORDER.index(room(name)), f"{name} imports {module}"
+
+
+@pytest.mark.parametrize(("later", "others"), NOT_OF)
+def test_a_room_keeps_to_its_business(later, others):
+    for name in under(f"jaxroof.{later}"):
+        wrong = {m for m in imports(name) if within(m.removeprefix("jaxroof."), others)}
+        assert not wrong, f"{name} imports {wrong}"
+
+
+@pytest.mark.parametrize(("library", "rooms"), LIBRARIES)
+def test_a_library_stays_in_its_rooms(library, rooms):
+    homes = tuple(f"jaxroof.{room}" for room in rooms)
+    for name in MODULES:
+        if not within(name, homes):
+            assert not {m for m in imports(name) if within(m, (library,))}, name
+
+
+def test_estimators_list_plans_with_numpy_and_compute_with_jax():
+    for name in under("jaxroof.estimators"):
+        if "numpy" in imports(name):
+            assert name.rpartition(".")[2] == "plans", name
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+LIGHT = ("jaxroof", "jaxroof.cli", "jaxroof.errors", "jaxroof.units", "jaxroof.catalog")
+
+
+def test_what_help_needs_imports_no_arrays():
+    code = f"""
+import importlib, sys
+for name in {LIGHT!r}:
+    importlib.import_module(name)
+    heavy = {{"jax", "numpy", "xarray", "pandas", "h5netcdf", "rich"}} & set(sys.modules)
+    assert not heavy, (name, heavy)
+"""
+    subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
+
+
+# ---- (b) Docstrings -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_says_what_it_is(name):
+    text = ast.get_docstring(TREES[name])
+    assert text
+    assert text.splitlines()[0].endswith((".", "?"))
+
+
+@pytest.mark.parametrize("name", under("jaxroof.formulas"))
+def test_every_formula_says_what_it_assumes_and_whence_it_comes(name):
+    plain = name == "jaxroof.formulas.arithmetic"  # the larger of two numbers has no source
+    for function in public(name):
+        text = ast.get_docstring(function) or ""
+        for part in (">>>",) if plain else ("Assumes:", "Units:", "Source:", ">>>"):
+            assert part in text, f"{name}.{function.name} has no {part}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_name_is_explained(name):
+    for node in TREES[name].body:
+        kinds = (ast.FunctionDef, ast.ClassDef)
+        if isinstance(node, kinds) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{name}.{node.name}"
+
+
+# ---- (c) Size and order -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_files_and_functions_stay_small(name):
+    assert len(MODULES[name].read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+    for node in functions(name):
+        assert node.end_lineno is not None
+        length = node.end_lineno - node.lineno + 1
+        assert length <= MOST_FUNCTION, f"{name}.{node.name} has {length} lines"
+
+
+def arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    return [a.arg for a in [*node.args.posonlyargs, *node.args.args]]
+
+
+def in_order(names: list[str], order: list[str]) -> bool:
+    known = [order.index(name) for name in names if name in order]
+    return known == sorted(known)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_arguments_come_as_model_plan_system_recipe(name):
+    orders = [["model", "plan", "system", "recipe"]]
+    if within(name, ("jaxroof.estimators", "jaxroof.views")):
+        orders.append(["inputs", "recipe"])
+    for node in functions(name):
+        for order in orders:
+            assert in_order(arguments(node), order), f"{name}.{node.name}{arguments(node)}"
+
+
+@pytest.mark.parametrize("name", under("jaxroof.formulas"))
+def test_fields_come_in_the_order_of_their_records(name):
+    order = [f.name for kind in (jr.Model, jr.Plan, jr.System) for f in dataclasses.fields(kind)]
+    for node in functions(name):
+        assert in_order(arguments(node), order), f"{name}.{node.name}{arguments(node)}"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_hides_what_is_wrong(name):
+    """No bare except, no NaN made a number, no record that JAX could not rebuild."""
+    for node in ast.walk(TREES[name]):
+        assert not (isinstance(node, ast.ExceptHandler) and node.type is None), name
+        assert not (isinstance(node, ast.Attribute) and node.attr == "nan_to_num"), name
+        assert getattr(node, "name", "") != "__post_init__", name
+
+
+# ---- (d) Records --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
+def test_every_number_has_a_unit_and_a_sentence(kind):
+    assert kind.__doc__
+    for field in dataclasses.fields(kind):
+        if not is_quantity(field):
+            assert isinstance(field.type, type) or "Plan" in str(field.type), field.name
+            continue
+        assert field.metadata["unit"], field.name
+        assert field.metadata["doc"].endswith("."), field.name
+        assert field.metadata["doc"][0].isupper(), field.name
+        assert field.metadata["better"] in ("lower", "higher"), field.name
+
+
+def test_a_report_has_a_verdict_for_every_rule():
+    flags = [f.name for f in dataclasses.fields(Report) if "Flag" in _type(f) or "bool" in _type(f)]
+    rules = {rule.name for some in RULES.values() for rule in some}
+    assert set(flags) == {*rules, "memory_fits", "feasible"}
+    assert flags[-1] == "feasible"
+
+
+def _type(field: "dataclasses.Field[object]") -> str:
+    return str(field.type)
+
+
+def test_every_rule_names_what_it_refuses():
+    for rules in RULES.values():
+        words = [rule.refusal for rule in rules]
+        assert len(set(words)) == len(words)
+        assert not any(text.endswith(".") for text in words), "a part of a sentence"
+
+
+# ---- (e) Public names ---------------------------------------------------------------------------
+
+
+def test_every_public_name_loads_and_is_documented():
+    assert jr.__all__ == sorted(set(jr.__all__))
+    assert set(jr.__all__) <= set(dir(jr))
+    for name in jr.__all__:
+        value = getattr(jr, name)
+        about = value if inspect.isclass(value) or inspect.isroutine(value) else type(value)
+        assert inspect.getdoc(about), name
+
+
+def test_no_name_is_that_of_a_module():
+    """Importing a submodule sets its name on the package, over what the package offers."""
+    inside = {module.name for module in pkgutil.iter_modules(jr.__path__)}
+    assert not inside & set(jr.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match=r"no attribute 'serach'. Did you mean 'search'\?$"):
+        jr.serach  # noqa: B018
+
+
+ORDERS = [  # what is imported before the names are used
+    "import jaxroof as jr",
+    "import pkgutil, importlib, jaxroof as jr\n"
+    "for module in pkgutil.walk_packages(jr.__path__, 'jaxroof.'):\n"
+    "    if not module.name.endswith('__main__'):\n"
+    "        importlib.import_module(module.name)",
+    "from jaxroof import *\nimport jaxroof as jr",
+]
+
+
+@pytest.mark.parametrize("first", ORDERS, ids=["nothing", "every module", "every name"])
+def test_names_are_the_same_whatever_is_imported_first(first):
+    code = f"""{first}
+for name in jr.__all__:
+    assert not type(getattr(jr, name)).__name__ == "module", name
+assert isinstance(jr.training, jr.Estimator)
+assert callable(jr.system) and callable(jr.model) and callable(jr.layers) and callable(jr.run)
+assert float(jr.system("h200-nvs4").fast_domain) == 4.0
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment(), check=True)
+
+
+# ---- (f) What the documents promise -------------------------------------------------------------
+
+
+def blocks(path: pathlib.Path, kind: str) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    return re.findall(rf"^```{kind}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def command_lines(text: str) -> list[list[str]]:
+    """Return the arguments of every call of jaxroof in a shell's text."""
+    found = []
+    for line in text.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars="|;&>")
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if not set(word) <= set("|;&>"):
+                words.append(word)
+                continue
+            if words and words[0].rpartition("/")[2] == "jaxroof":
+                found.append(words[1:])
+            words = []
+    return found
+
+
+SHOWN = {
+    f"{path.name}: {shlex.join(words)}": words
+    for path in DOCUMENTS
+    if path.exists()
+    for text in blocks(path, "sh")
+    for words in command_lines(text)
+}
+HELPED = {
+    f"help: {shlex.join(words)}": words
+    for command in [cli.cli, *cli.cli.commands.values()]
+    for words in command_lines(re.sub(r"^ +", "", command.epilog or "", flags=re.MULTILINE))
+}
+
+
+def test_the_readme_shows_how_to_search_to_run_and_to_look_up():
+    assert (ROOT / "README.md").exists()
+    assert {words[0] for words in SHOWN.values()} >= {"search", "layers", "run", "list", "show"}
+    assert HELPED
+
+
+@pytest.mark.parametrize("words", [*SHOWN.values(), *HELPED.values()], ids=[*SHOWN, *HELPED])
+def test_a_command_line_that_is_shown_can_be_typed(words):
+    """It parses, and what it names exists; that it runs is the business of test_cli."""
+    name, *rest = words
+    command = cli.cli.commands[name]
+    try:
+        context = command.make_context(
+            name, list(rest), parent=click.Context(cli.cli, **cli.cli.context_settings)
+        )
+    except click.exceptions.Exit:  # --help
+        return
+    given = context.params
+    for key, kind in (("model_name", "models"), ("system_name", "systems")):
+        if given.get(key):
+            assert given[key] in catalog.names(kind)
+    if name == "run":
+        assert (ROOT / given["file"]).is_file()
+    if name == "list":
+        assert catalog.names(given["kind"])
+    if name == "show":
+        assert given["name"] in {*catalog.names("models"), *catalog.names("systems")}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_a_file_that_is_shown_is_the_file_that_is_there(path):
+    for text in blocks(path, "toml"):
+        tomllib.loads(text)
+        named = re.match(r"# (\S+\.toml)\n", text)
+        if named:
+            assert (ROOT / named[1]).read_text(encoding="utf-8") == text.removeprefix(named[0])
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_files_that_are_named_are_there(path):
+    text = path.read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    for link in links:
+        assert (path.parent / link).exists(), link
+    rooms = "tests|sweeps|notebooks|benchmarks|docs|jaxroof"
+    named = re.findall(rf"`((?:{rooms})/[\w./-]+\.\w+)`", text)
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
+def test_names_that_the_readme_uses_are_public():
+    text = "".join("".join(blocks(path, "python")) for path in DOCUMENTS)
+    used = set(re.findall(r"\bjr\.([A-Za-z_]+)", text))
+    assert used
+    assert used <= set(dir(jr))
+
+
+# ---- (g) No trace of where it was built ---------------------------------------------------------
+
+PLACES = ["/" + name + "/" for name in ("work", "tmp")]
+TEXTS = sorted(
+    path
+    for pattern in (
+        "*.md",
+        "*.toml",
+        "docs/**/*",
+        "sweeps/**/*",
+        "notebooks/**/*",
+        "benchmarks/**/*",
+        "jaxroof/**/*",
+    )
+    for path in ROOT.glob(pattern)
+    if path.is_file()
+    and path.suffix not in {".gz", ".png"}
+    and not {"__pycache__", ".ipynb_checkpoints"} & set(path.parts)
+)
+
+
+def test_no_text_names_a_path_of_a_machine():
+    assert len(TEXTS) > len(MODULES)
+    for path in TEXTS:
+        text = path.read_text(encoding="utf-8")
+        for place in PLACES:
+            assert place not in text, f"{path.relative_to(ROOT)} names {place}"
+
+
+def test_every_module_is_in_the_tree_that_is_installed():
+    assert all(importlib.util.find_spec(name) for name in MODULES)

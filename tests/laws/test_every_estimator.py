@@ -1,0 +1,226 @@
+"""What every estimator obeys: those with a name are found by themselves, with all their recipes."""
+
+import dataclasses
+import enum
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import jaxroof as jr
+from jaxroof import estimators
+from jaxroof.analyses.evaluate import asking
+from jaxroof.engine.grid import evaluate as points
+from jaxroof.engine.grid.axes import points as grid_points
+from jaxroof.engine.grid.axes import read_axes, replace_all
+from jaxroof.errors import InputError
+from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
+from jaxroof.settings import variants
+from jaxroof.views.text.estimators import listed
+
+RTOL = 1e-12
+POINTS = 4
+
+
+class Law(NamedTuple):
+    """One estimator and one recipe of it."""
+
+    estimator: jr.Estimator
+    recipe: Any
+
+
+def laws(searched: bool = True) -> Iterator[Any]:
+    """Yield every estimator with its recipes; with the default one alone where it is searched."""
+    for name in estimators.names():
+        estimator = estimators.estimator(name)
+        every = variants(estimator.recipe)
+        for recipe in every if searched or estimator.plan is None else [estimator.recipe]:
+            members = vars(recipe).values() if recipe else ()
+            chosen = [member.value for member in members if isinstance(member, enum.Enum)]
+            # the thresholds of a run are those of the estimator of that name
+            marks = [pytest.mark.slow] if (name, *chosen) == ("limits", "thresholds") else []
+            yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
+
+
+each = pytest.mark.parametrize("law", [*laws()])
+# the slopes of the other recipes of a training step are held to physics (test_physics.py)
+SLOPED = [param.values[0] for param in laws(searched=False)]
+
+
+def example(law: Law) -> Any:
+    """Return the example of an estimator; skip a recipe that its rules refuse."""
+    assert law.estimator.example is not None, "an example says how to ask, and is held to the laws"
+    inputs = checked(law.estimator.example())
+    try:
+        report = jax.eval_shape(lambda asked: law.estimator.evaluate(asked, law.recipe), inputs)
+    except InputError as error:
+        assert law.recipe != law.estimator.recipe, "the example answers by default"
+        pytest.skip(f"no such recipe: {error}")
+    for record in (law.estimator.inputs, type(report)):  # every number says what it is
+        for field in dataclasses.fields(record):
+            assert not is_quantity(field) or field.metadata["doc"].endswith("."), field.name
+    return inputs
+
+
+def smooth(inputs: Any) -> dict[str, Any]:
+    """Return the numbers that may take any value beside their own."""
+    kept = {}
+    for path, field, value in leaves(inputs):
+        if not field.metadata["whole"] and float(value) > 0.0:
+            kept[path] = value
+    return kept
+
+
+def nearby(inputs: Any, seed: int) -> list[Any]:
+    """Return inputs whose numbers are up to twice as large or small, counts up to three times."""
+    draw = np.random.default_rng(seed)
+    some = []
+    for _ in range(POINTS):
+        other = inputs
+        for path, field, value in leaves(inputs):
+            factor = draw.integers(1, 4) if field.metadata["whole"] else 2 ** draw.uniform(-1, 1)
+            moved = np.minimum(value * factor, field.metadata["most"])
+            other = replace_at(other, path, np.float64(moved))
+        some.append(other)
+    return some
+
+
+def arrays(report: Any) -> dict[str, np.ndarray]:
+    return {name: np.asarray(value) for name, value in points.results(report).items()}
+
+
+def stacked(inputs: list[Any]) -> Any:
+    return jax.tree.map(lambda *values: jnp.stack([*map(jnp.asarray, values)]), *inputs)
+
+
+def assert_same(actual: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert set(actual) == set(expected)
+    for name, value in expected.items():
+        # what is left of the subtraction of two near numbers has their rounding
+        scale = max(
+            (np.max(np.abs(v)) for v in expected.values() if v.dtype == float and v.size),
+            default=0.0,
+        )
+        atol = 1e-15 * scale if name.startswith("time_") else 0.0
+        np.testing.assert_allclose(actual[name], value, rtol=RTOL, atol=atol, err_msg=name)
+
+
+def demanded(estimator: jr.Estimator, recipe: Any, values: dict[str, Any]) -> Iterator[str]:
+    """Yield every path that is refused as missing until there is an answer, given one by one."""
+    asked: dict[str, Any] = {}
+    while True:
+        try:
+            inputs, _ = asking(estimator, asked)
+            jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
+        except InputError as error:
+            missing = str(error).partition(":")[0]
+        else:
+            return
+        path = next(p for p in values if p == missing or p.startswith(f"{missing}."))
+        yield path
+        asked[path] = values[path]
+
+
+@pytest.mark.parametrize("name", estimators.names())
+def test_what_is_listed_is_enough_and_is_all_that_is_asked_for(name: str) -> None:
+    estimator = estimators.estimator(name)
+    paths = {path for path, field in listed(estimator) if is_quantity(field)}
+    given = {path: value for path, _, value in leaves(checked(estimator.example()))}
+    inputs, recipe = asking(estimator, {p: value for p, value in given.items() if p in paths})
+    shapes = jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
+    assert points.results(shapes)
+    assert set(demanded(estimator, recipe, dict.fromkeys(sorted(paths), 1.0) | given)) <= paths
+
+
+def test_a_machine_is_asked_for_what_the_answer_needs_alone() -> None:
+    run = {"chips": 8, "parameters": 7e9, "tokens": 2e12, "system.matrix_flops": 1e15}
+    assert float(jr.evaluate("training_run", run).time) == pytest.approx(6 * 7e9 * 2e12 / 8e15)
+    with pytest.raises(InputError, match=r"^system\.matrix_flops: not given; expected a value"):
+        jr.evaluate(
+            "matmul", {"system.hbm_bandwidth": 3e12, "batch": 8, "hidden": 8, "feedforward": 8}
+        )
+    listing = {path for path, _ in listed(estimators.estimator("pods"))}
+    assert "system.slow_bandwidth" in listing  # the example gives another number in its place
+
+
+STEP = 1e-5
+
+
+def moved(law: Law, inputs: Any) -> Any:
+    """Return all results, and the slopes of those in float64, a step along some direction."""
+    paths = [*smooth(inputs)]
+    slopes = np.random.default_rng(2).uniform(-1.0, 1.0, len(paths))
+
+    def along(asked: Any, by: Any) -> Any:
+        for path, slope in zip(paths, slopes, strict=True):
+            asked = replace_at(asked, path, get_at(asked, path) * jnp.exp(slope * by))
+        found = points.results(law.estimator.evaluate(asked, law.recipe))
+        every = {name: jnp.asarray(value) for name, value in found.items()}
+        smooth_ones = {n: value for n, value in every.items() if value.dtype == jnp.float64}
+        return smooth_ones, {n: value for n, value in every.items() if n not in smooth_ones}
+
+    def both(asked: Any, by: Any) -> Any:
+        if law not in SLOPED:
+            values, others = along(asked, by)
+            return {**values, **others}, {}
+        values, there, others = jax.jvp(
+            lambda by: along(asked, by), (by,), (jnp.ones_like(by),), has_aux=True
+        )
+        return {**values, **others}, there
+
+    return both
+
+
+@each
+def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
+    """Every result is the same asked for alone, in a batch, and in a compiled grid; all finite.
+
+    And off the ridges, the exact derivative along any direction is that of finite differences:
+    asked in the same batch, which is not compiled whole, since that takes longer than it saves.
+    """
+    inputs = example(law)
+    estimator, recipe = law
+    assert estimator.name
+    assert estimator.about.endswith("?")
+
+    paths = sorted(smooth(inputs), key=lambda path: not path.startswith("system."))[:2]
+    axes = {path: get_at(inputs, path) * np.array([1.0, 0.7]) for path in paths}
+    asked = [replace_all(inputs, at) for _, at in grid_points(read_axes(inputs, axes))]
+    near = nearby(inputs, 3)
+    by = np.repeat([0.0, -STEP, STEP], [len(asked) + POINTS, POINTS, POINTS])
+    lanes = jax.vmap(moved(law, inputs))(stacked([*asked, *near, *near, *near]), by)
+    below, here, above = (
+        jax.tree.map(lambda leaf, at=at: np.asarray(leaf[by == at]), lanes)
+        for at in (-STEP, 0.0, STEP)
+    )
+    every, slopes = here
+    for name, values in every.items():
+        assert np.all(np.isfinite(values)), name
+    alone = arrays(estimator.evaluate(asked[-1], recipe))
+    assert_same({n: v[len(asked) - 1] for n, v in every.items()}, alone)
+    grid = jr.tabulate(estimator, inputs, recipe, axes=axes)
+    wide = grid[[*every]].broadcast_like(xr.Dataset(coords=grid.coords)).stack(point=[*grid.coords])
+    assert_same({n: v.values for n, v in wide.items()}, {n: v[:4] for n, v in every.items()})
+    if slopes:
+        derivatives_are_differences(below[0], every, above[0], slopes)
+
+
+def derivatives_are_differences(below: Any, at: Any, above: Any, slopes: Any) -> None:
+    """Check the slopes at the last points against what lies a step below and above them."""
+    checked_ones = 0
+    for name in slopes:
+        before, here, after, found = (of[name][-POINTS:] for of in (below, at, above, slopes))
+        left, right = (here - before) / STEP, (after - here) / STEP
+        assert np.all(np.isfinite(found)), name
+        size = np.abs(here) + np.abs(left) + np.abs(right)
+        ridge = np.abs(right - left) > 1e-3 * size
+        allowed = 1e-4 * np.abs(found) + 1e-5 * size
+        off = ~ridge
+        wrong = off & ~(np.abs(found - (left + right) / 2.0) <= allowed)
+        assert not wrong.any(), (name, found[wrong], left[wrong], right[wrong])
+        checked_ones += int(off.sum())
+    assert checked_ones > 0

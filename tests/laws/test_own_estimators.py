@@ -1,0 +1,458 @@
+"""A searched estimator of one's own prints, draws and explains, whatever its records are called."""
+
+import dataclasses
+import sys
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+import jaxroof as jr
+from jaxroof.errors import InputError
+from jaxroof.views import plots
+from jaxroof.views.text import all_plans as splits
+from jaxroof.views.text import elasticities, tables
+from jaxroof.views.text import explain as explained
+from jaxroof.views.text import search as words
+from jaxroof.views.text.explain_json import explain_json
+from jaxroof.views.text.explain_sentences import best_sentence, explain_sentences
+from jaxroof.views.text.plan import plan_fields, plan_words
+
+COUNT, AMOUNT = 16, 4e9
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """What the records of an estimator are called, and what they leave out."""
+
+    split: tuple[str, str] = ("inner", "outer")
+    placement: str = ""  # a field that places the first of the split
+    objective: str = "time"
+    need: str = "buffer"  # none where nothing limits the plans
+    machine: str = "network"
+    parts: bool = True  # of the objective
+    verdicts: bool = True  # of the report: whether the need fits
+    resources: bool = True  # what rates and latencies stand for
+    more: bool = False  # the objective is what more of is better
+
+    @property
+    def plan(self) -> tuple[str, ...]:
+        return (*self.split, self.placement) if self.placement else self.split
+
+
+MUTATIONS = {
+    "other names": Names(),
+    "placed": Names(placement="near"),
+    "training's names": Names(split=("tensor", "data"), placement="fast_tensor", machine="system"),
+    "training's need": Names(need="memory", objective="step_time"),
+    "no parts of the time": Names(parts=False),
+    "no verdicts": Names(verdicts=False),
+    "no resources": Names(resources=False),
+    "nothing limits": Names(need=""),
+    "more is better": Names(objective="rate", more=True, parts=False),
+}
+
+
+def record(name: str, fields: dict[str, Any]) -> Any:
+    """Return a record with fields: quantities, or kinds of records that may be missing."""
+    kinds = {n: float if isinstance(f, dataclasses.Field) else f for n, f in fields.items()}
+    defaults = {n: f for n, f in fields.items() if isinstance(f, dataclasses.Field)}
+    missing = {n: None for n, kind in kinds.items() if isinstance(kind, types.UnionType)}
+    return jr.record(type(name, (), {"__annotations__": kinds, **defaults, **missing}))
+
+
+def made(names: Names) -> jr.Estimator:
+    """Return an estimator of jobs that are shared out: more servers are faster, and further."""
+
+    def resource(what: str) -> dict[str, str]:
+        return {"resource": what} if names.resources else {}
+
+    plan = record("Plan", {n: jr.quantity("1", f"Field {n}.", whole=True) for n in names.plan})
+    machine = record(
+        "Machine",
+        {
+            "pace": jr.quantity("B/s", "Bytes a second of one.", **resource("pace")),
+            "delay": jr.quantity("s", "Delay of one.", **resource("delay")),
+            "room": jr.quantity("B", "Room of one.", **resource("capacity")),
+        },
+    )
+    inputs = record(
+        "Inputs",
+        {
+            "amount": jr.quantity("B", "Bytes of the job."),
+            "count": jr.quantity("1", "Servers.", whole=True),
+            names.machine: machine,
+            "plan": plan | None,
+        },
+    )
+    part = {"part_of": names.objective} if names.parts else {}
+    results = {
+        names.objective: jr.quantity("B/s", "Bytes a second.", better="higher")
+        if names.more
+        else jr.quantity("s", "Time of the job."),
+        "moving": jr.quantity("s", "Time of bytes.", words="bytes that move", **part),
+        "waiting": jr.quantity("s", "Time of delays.", **part),
+    }
+    if names.need:
+        results[names.need] = jr.quantity("B", "Room that one takes.", **resource("capacity"))
+    if names.verdicts and names.need:
+        results[f"{names.need}_fits"] = jr.quantity("1", "It fits.")
+    if names.verdicts:
+        results["feasible"] = jr.quantity("1", "Every verdict holds.")
+    report = record("Report", results)
+
+    def limit(asked: Any) -> Any:
+        return getattr(asked, names.machine).room
+
+    def step(asked: Any, recipe: Any) -> Any:
+        near, far = (getattr(asked.plan, name) for name in names.split)
+        inside = getattr(asked.plan, names.placement) if names.placement else near
+        given = getattr(asked, names.machine)
+        moving, waiting = asked.amount / (near * given.pace), given.delay * (near / inside + far)
+        need = asked.amount / far
+        fits = need <= limit(asked) if names.need else need > 0.0
+        time = moving + waiting
+        found = {names.objective: asked.amount / time if names.more else time}
+        found |= {"moving": moving, "waiting": waiting, names.need: need}
+        found |= {f"{names.need}_fits": fits, "feasible": fits}
+        return report(**{name: found[name] for name in results})
+
+    def candidates(asked: Any, recipe: Any) -> jr.Candidates:
+        count = int(asked.count)
+        degrees = np.array([n for n in range(1, count + 1) if count % n == 0])
+        near, inside = (a.ravel() for a in np.meshgrid(degrees, degrees, indexing="ij"))
+        held = near % inside == 0 if names.placement else inside == 1
+        columns = {names.split[0]: near, names.split[1]: count // near, names.placement: inside}
+        return jr.Candidates(
+            {n: columns[n][held] for n in names.plan}, {"even": count - len(degrees)}
+        )
+
+    return jr.Estimator(
+        name="jobs",
+        inputs=inputs,
+        plan=plan,
+        step=step,
+        candidates=candidates,
+        structural=("count",),
+        objective=names.objective,
+        need=names.need,
+        limit=limit if names.need else None,
+        placement=(names.placement,) if names.placement else (),
+        machine=names.machine,
+        example=lambda: inputs(
+            amount=AMOUNT,
+            count=float(COUNT),
+            **{names.machine: machine(pace=1e9, delay=0.01, room=1e9)},
+        ),
+    )
+
+
+@pytest.fixture(params=MUTATIONS, ids=lambda name: name.replace(" ", "-"))
+def names(request):
+    return MUTATIONS[request.param]
+
+
+def printed(*shown: Any) -> str:
+    """Return what tables and sentences look like."""
+    page = Console(width=200, force_terminal=False)
+    with page.capture() as told:
+        for one in shown:
+            page.print(one, soft_wrap=isinstance(one, str), markup=False, highlight=False)
+    return told.get()
+
+
+def page_of(data: Any) -> str:
+    """Return what `run` prints of a grid."""
+    grid = [tables.grid_table(data)] if data.sizes else []
+    return printed(*grid, *words.sweep_sentences(data))
+
+
+# ---- Every question -----------------------------------------------------------------------------
+
+
+def test_a_search_names_its_plan_in_the_sentence_and_in_the_table(names):
+    own = made(names)
+    room = f"{names.machine}.room"
+    data = jr.search(own, own.example(), axes={room: ["100 MB", "1 GB", "8 GB"]})
+    said = page_of(data)
+    best = data.isel({"room": 2})
+    degrees = " ".join(f"{name} {int(best.data_vars[name])}" for name in names.split)
+    assert plan_words(best) == degrees
+    assert said.count(degrees) >= 2  # a row, and the sentence
+    assert ("Most: " if names.more else "Fastest: ") in said
+    if names.need:
+        assert "nothing fits" in said
+        assert "the smallest needs 250 MB" in said
+        assert "Missing there: 150 MB at room 100 MB" in said
+        assert data.reason.attrs["flag_meanings"] == f"fits {names.need} no_legal_plan"
+        assert data.reason.values.tolist() == [1, 0, 0]
+        assert float(data[f"{names.need}_least"][0]) == AMOUNT / COUNT
+    if names.placement:
+        assert int(best.data_vars[names.placement]) == int(best.data_vars[names.split[0]])
+
+
+def test_every_question_is_answered_or_refused_in_a_line(names):
+    own = made(names)
+    asked = own.example()
+    assert jr.survey(own, asked).feasible.dtype == bool
+    listed = jr.plans(own, asked)
+    said = printed(splits.plan_table(listed), *splits.plan_sentences(listed))
+    assert "Best: " in said
+    assert "plans tried" in said
+    slopes = jr.elasticities(own, asked, axes={"amount": ["1 GB", "4 GB"]})
+    assert printed(elasticities.binding_table(slopes), elasticities.binding_sentence(slopes))
+    moved = jr.response(own, asked)
+    assert set(moved.parameter.values) <= {f"{names.machine}.{n}" for n in ("pace", "delay")}
+    if names.need:
+        assert {names.need, f"{names.need}_limit"} <= set(jr.pareto(own, asked))
+    else:
+        with pytest.raises(InputError, match="jobs: its plans need nothing; use search"):
+            jr.pareto(own, asked)
+
+
+def test_it_is_explained(names):
+    own = made(names)
+    if names.more or not names.resources:
+        with pytest.raises(InputError, match=r"^explain: jobs: .*; expected "):
+            jr.explain(own.example(), estimator=own)
+        return
+    found = jr.explain(own.example(), estimator=own)
+    total = float(found.best[names.objective])
+    assert sum(found.limits.values()) == pytest.approx(total, rel=1e-12)
+    said = printed(best_sentence(found), *explain_sentences(found))
+    assert plan_words(found.best) in said
+    assert "What binds: " in said
+    table = printed(explained.binding_table(found.operations))
+    assert ("bytes that move" in table) == names.parts
+    assert (
+        printed(explained.bars_table(found.elasticities), explained.steps_table(found.steps))
+        if (names.need)
+        else True
+    )
+    assert f'"{names.objective}"' in explain_json(found)
+
+
+def test_pictures_are_drawn(names):
+    own = made(names)
+    asked, machine = own.example(), names.machine
+    pace = {f"{machine}.pace": [1e8, 1e9, 1e10]}
+    drawn = [
+        jr.search(own, asked, axes=pace),
+        jr.search(own, asked, axes={**pace, f"{machine}.room": ["100 MB", "1 GB", "8 GB"]}),
+        jr.plans(own, asked).assign_attrs(answer="plans"),
+        jr.elasticities(own, asked),
+        jr.response(own, asked),
+    ]
+    drawn += [jr.pareto(own, asked)] if names.need else []
+    for data in drawn:
+        figure = plots.draw(data)
+        figure.draw_without_rendering()
+    bars = plots.draw(drawn[0])
+    labels = {
+        text.get_text()
+        for axes in bars.axes
+        for text in (axes.get_legend().texts if axes.get_legend() else [])
+    }
+    assert {name.replace("_", " ") for name in names.split} & labels
+    assert ("bytes that move" in labels) == names.parts
+    title = plots.draw(drawn[-1]).get_suptitle() if names.need else ""
+    assert "memory" not in title or names.need == "memory"
+
+
+@pytest.mark.parametrize("ending", [".nc", ".json", ".zarr"])
+def test_a_file_read_back_prints_the_same(ending, tmp_path):
+    for names in (MUTATIONS["placed"], MUTATIONS["more is better"]):
+        own = made(names)
+        axes = {f"{names.machine}.room": ["100 MB", "1 GB", "8 GB"]}
+        data = jr.search(own, own.example(), axes=axes)
+        path = tmp_path / f"{names.objective}{ending}"
+        jr.write(data, path)
+        assert page_of(jr.read(path).load()) == page_of(data)
+
+
+def test_files_of_earlier_versions_print_as_training_does():
+    asked = jr.Inputs(model=jr.model("gpt3"), system=jr.system("a100-nvs4"))
+    axes = {"gpus": [8, 64], "split": ["1d", "summa"]}
+    data = jr.search(jr.training, asked, axes=axes, global_batch=64)
+    older = data.copy()
+    older.attrs = {key: value for key, value in data.attrs.items() if key != "roles"}
+    for name in older.variables:
+        kept = ("units", "long_name", "flag_values", "flag_meanings", "path")
+        older[name].attrs = {k: v for k, v in data[name].attrs.items() if k in kept}
+    for at in ({"split": 0}, {"split": 1}, {"gpus": 1}, {}):
+        assert page_of(older.isel(at)) == page_of(data.isel(at))
+        assert plan_fields(older.isel(at)) == plan_fields(data.isel(at))
+    assert "context" not in plan_fields(older.isel(split=0))
+    made, again = (plots.draw(d.isel(split=0)) for d in (data, older))
+    for axes, other in zip(made.axes, again.axes, strict=True):
+        assert axes.get_ylabel() == other.get_ylabel()
+
+
+# ---- The command line ---------------------------------------------------------------------------
+
+SWEEPS = {
+    "one point": "",
+    "one axis": '"MACHINE.room" = ["100 MB", "1 GB", "8 GB"]',
+    "two axes": '"MACHINE.room" = ["100 MB", "1 GB"]\n"MACHINE.pace" = [1e9, 2e9]',
+    "nothing fits": '"MACHINE.room" = ["1 kB", "2 kB"]',
+}
+
+
+@pytest.fixture
+def sweep(monkeypatch, tmp_path):
+    """Write a sweep file over an estimator that stands in a module."""
+
+    def write(names: Names, axes: str, more: str = "") -> str:
+        module = types.ModuleType("jobs_of_ours")
+        module.estimator = made(names)
+        monkeypatch.setitem(sys.modules, "jobs_of_ours", module)
+        text = 'title = "jobs"\nestimator = "jobs_of_ours:estimator"\n' + more + "\n[inputs]\n"
+        text += f'amount = "4 GB"\ncount = 16\n[inputs.{names.machine}]\n'
+        text += 'pace = "1 GB/s"\ndelay = "10 ms"\nroom = "1 GB"\n[axes]\n'
+        path = tmp_path / "jobs.toml"
+        path.write_text(text + axes.replace("MACHINE", names.machine))
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("case", SWEEPS)
+@pytest.mark.parametrize(
+    "which", ["placed", "training's names", "nothing limits", "more is better"]
+)
+def test_run_prints_every_sweep(case, which, sweep, jaxroof):
+    names = MUTATIONS[which]
+    said = jaxroof(f"run {sweep(names, SWEEPS[case])}")
+    unfit = case == "nothing fits" and names.need
+    assert said.code == (1 if unfit else 0), said.err
+    assert "Traceback" not in said.err
+    assert ("No plan fits at 2 of 2 points" if unfit else names.split[0]) in said.words
+
+
+@pytest.mark.parametrize("answer", ["plans", "elasticities"])
+def test_run_and_plot_answer_other_questions(answer, sweep, jaxroof):
+    path = sweep(MUTATIONS["placed"], "amount = [1e9, 2e9]", f'answer = "{answer}"')
+    said = jaxroof(f"run {path}")
+    assert said.code == 0, said.err
+    assert "inner" in said.out
+    if answer == "plans":
+        assert jaxroof(f"plot {path} -o made.png").code in (0, None)
+
+
+def test_a_short_name_may_be_typed():
+    data = jr.search(jr.training, two_gpus(), where="tp<=1", global_batch=8)
+    assert int(data.tensor) == 1
+
+
+def two_gpus() -> jr.Inputs:
+    return jr.Inputs(model=jr.model("gpt3"), system=jr.system("a100-nvs4"), gpus=64.0)
+
+
+# ---- What cannot be answered --------------------------------------------------------------------
+
+
+def changed(**more: Any) -> jr.Estimator:
+    return dataclasses.replace(made(Names()), **more)
+
+
+def bare(asked: Any, recipe: Any) -> Any:
+    return {"inner": [1], "outer": [16]}
+
+
+def short(asked: Any, recipe: Any) -> jr.Candidates:
+    return jr.Candidates({"inner": np.array([1])}, {})
+
+
+def uneven(asked: Any, recipe: Any) -> jr.Candidates:
+    return jr.Candidates({"inner": np.array([1]), "outer": np.array([8, 16])}, {})
+
+
+def reading(asked: Any, recipe: Any) -> jr.Candidates:
+    return jr.Candidates({"inner": np.array([int(asked.amount)]), "outer": np.array([1])}, {})
+
+
+def reads_no_plan(asked: Any, recipe: Any, *, ring: Any) -> Any:
+    return ring
+
+
+BROKEN = {
+    "jobs: has no plans to search; use tabulate": {"candidates": None},
+    "objective: none given; expected a result: time, moving, waiting, buffer": {"objective": ""},
+    "objective: tim: no such result. Did you mean 'time'?": {"objective": "tim"},
+    "jobs: need: bufer: no such result. Did you mean 'buffer'?": {"need": "bufer"},
+    "jobs: placement: iner: no such plan field. Did you mean 'inner'?": {"placement": ("iner",)},
+    "jobs: part ring: ring: no such plan field; expected one of inner, outer.": {
+        "parts": {"ring": reads_no_plan}
+    },
+    "jobs: candidates: a dict; expected jaxroof.Candidates(plans, refused)": {"candidates": bare},
+    "jobs: candidates: columns inner; expected one a plan field: inner, outer": {
+        "candidates": short
+    },
+    "jobs: candidates: columns differ in length": {"candidates": uneven},
+    "amount: the candidates read it, and the estimator does not say so; expected it among "
+    "structural": {"candidates": reading},
+}
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_an_estimator_that_contradicts_itself_is_told_in_a_line(text):
+    own = changed(**BROKEN[text])
+    with pytest.raises(InputError) as refused:
+        jr.search(own, own.example())
+    assert str(refused.value).startswith(text)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_report_that_is_no_record_is_told_in_a_line():
+    own = changed(step=lambda asked, recipe: {"time": asked.plan.inner, "buffer": asked.amount})
+    with pytest.raises(InputError, match="its step returns a dict; expected a record"):
+        jr.search(own, own.example())
+
+
+def test_the_machine_is_where_the_estimator_says():
+    own = changed(machine="nowhere")
+    every = set(jr.elasticities(own, own.example()).parameter.values)
+    assert every == {"amount", "network.pace", "network.delay", "network.room"}
+    there = set(jr.elasticities(made(Names()), own.example()).parameter.values)
+    assert there == every - {"amount"}
+
+
+NAME = st.sampled_from(
+    [
+        "tensor",
+        "data",
+        "pipeline",
+        "context",
+        "microbatch",
+        "memory",
+        "gpus",
+        "split",
+        "a_b",
+        "rank_",
+    ]
+)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        NAME.filter(lambda n: n not in ("memory", "gpus")), min_size=3, max_size=3, unique=True
+    ),
+    st.sampled_from(["", "buffer", "memory", "step"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_names_print(fields, need, parts, verdicts):
+    names = Names(
+        split=(fields[0], fields[1]), placement=fields[2], need=need, parts=parts, verdicts=verdicts
+    )
+    own = made(names)
+    data = jr.search(own, own.example(), axes={"network.room": ["100 MB", "8 GB"]})
+    said = page_of(data)
+    assert plan_words(data.isel(room=1)) in said
+    listed = jr.plans(own, own.example())
+    assert "plans tried" in printed(splits.plan_table(listed), *splits.plan_sentences(listed))
