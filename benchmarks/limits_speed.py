@@ -25,10 +25,10 @@ import jax
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.engine.grid.evaluate import evaluated
+from jaxroof.engine.grid.evaluate import evaluate_jit
 from jaxroof.estimators.scaling_limits.limits import LimitsInputs, limits
 from jaxroof.estimators.scaling_limits.thresholds import thresholds
-from jaxroof.settings import begin
+from jaxroof.settings import build_inputs
 
 ROOT = Path(__file__).resolve().parents[1]
 MACHINES = ("h100-sxm5", "h100-sxm5-10gb", "h100-sxm5-1gb", "h100-pod32-5gb")
@@ -234,11 +234,11 @@ def frontier(quick: bool) -> dict[str, float]:
     for field in ("matrix_flops", "hbm_bandwidth", "network_bandwidth"):
         column = np.array([float(getattr(system, field)) for system in systems])
         columns[f"system.{field}"] = column[:, None]
-    wide = begin(LimitsInputs, columns)
+    wide = build_inputs(LimitsInputs, columns)
     points = [[point(run, system) for run in RUNS.tolist()] for system in systems]
     calls: dict[str, Callable[[], Any]] = {
         "dataset": lambda: jr.tabulate(limits, inputs, axes=axes)["relative_utilisation"].values,
-        "search": lambda: evaluated(limits, limits.recipe, wide).relative_utilisation,
+        "search": lambda: evaluate_jit(limits, limits.recipe, wide).relative_utilisation,
         "numpy": lambda: np.array([[with_numpy(p) for p in row] for row in points]),
     }
     cold, times, found = {}, {name: [] for name in calls}, {}
@@ -302,11 +302,11 @@ def golden_thresholds(quick: bool) -> dict[str, float]:
         "scaling.batch_exponent": column("beta"),
         "scaling.depth_exponent": column("lam"),
     }
-    inputs = begin(thresholds.inputs, settings, thresholds.names)
-    first, found = timed(lambda: evaluated(thresholds, None, inputs).threshold)
+    inputs = build_inputs(thresholds.inputs, settings, thresholds.names)
+    first, found = timed(lambda: evaluate_jit(thresholds, None, inputs).threshold)
     rounds = 3 if quick else 9
     warm = statistics.median(
-        timed(lambda: evaluated(thresholds, None, inputs).threshold)[0] for _ in range(rounds)
+        timed(lambda: evaluate_jit(thresholds, None, inputs).threshold)[0] for _ in range(rounds)
     )
     worst = float(np.max(np.abs(np.asarray(found) / column("answer") - 1)))
     if not worst <= 1e-4:

@@ -28,13 +28,13 @@ import jax
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.analyses.rows.cells import Asked, Faults
-from jaxroof.analyses.rows.columns import columns_of, shared_of
+from jaxroof.analyses.rows.cells import Faults, RowProblem
+from jaxroof.analyses.rows.columns import read_columns, shared_of
 from jaxroof.analyses.rows.evaluate import evaluate_file
 from jaxroof.cli.process import start
-from jaxroof.engine.grid.evaluate import evaluated, results
-from jaxroof.engine.runs.row_stream import LAST, Chunk, rows_of
-from jaxroof.io.csv_blocks import opened
+from jaxroof.engine.grid.evaluate import evaluate_jit, results
+from jaxroof.engine.runs.row_stream import LAST, RowChunk, stream_rows
+from jaxroof.io.csv_blocks import open_rows
 from jaxroof.records import get_at
 
 SHARED = {"model": "gpt3-1t", "system": "b200-nvs8"}
@@ -62,13 +62,13 @@ def write_rows(path: Path, count: int) -> None:
     path.write_text("\n".join([",".join(HEADINGS), *lines]) + "\n")
 
 
-def parsed(path: Path, count: int) -> list[Chunk]:
+def parsed(path: Path, count: int) -> list[RowChunk]:
     """Return a file's rows as chunks that can be asked: what is left after reading."""
-    columns = columns_of(jr.training, HEADINGS)
+    columns = read_columns(jr.training, HEADINGS)
     shared = shared_of(jr.training, SHARED, columns)
-    asked = Asked(jr.training, columns, shared, jr.training.names)
+    asked = RowProblem(jr.training, columns, shared, jr.training.names)
     chunks = []
-    with opened(path) as file:
+    with open_rows(path) as file:
         while (block := file.take(LAST)) is not None:
             chunks.append(asked.chunk(block.cells, len(block.typed), Faults()))
     if sum(chunk.size for chunk in chunks) != count:
@@ -76,17 +76,17 @@ def parsed(path: Path, count: int) -> list[Chunk]:
     return chunks
 
 
-def inputs_at(chunk: Chunk, row: int) -> Any:
+def inputs_at(chunk: RowChunk, row: int) -> Any:
     """Return the inputs of one row, every number by itself."""
     inputs = chunk.groups[0].inputs
     return jax.tree.map(lambda leaf: np.float64(leaf[row] if np.ndim(leaf) else leaf), inputs)
 
 
-def looped(chunk: Chunk, count: int) -> list[float]:
+def looped(chunk: RowChunk, count: int) -> list[float]:
     """Return the step times of some rows: a call of the jitted estimator and all results each."""
     found = []
     for row in range(count):
-        report = evaluated(jr.training, jr.training.recipe, inputs_at(chunk, row))
+        report = evaluate_jit(jr.training, jr.training.recipe, inputs_at(chunk, row))
         values = {name: value.item() for name, value in results(report).items()}
         found.append(values["step_time"])
     return found
@@ -110,7 +110,7 @@ def evaluation(path: Path, count: int, rounds: int) -> dict[str, float]:
     chunks = parsed(path, count)
 
     def ours() -> list[np.ndarray]:
-        return [answers.columns["step_time"] for answers in rows_of(jr.training, chunks)]
+        return [answers.columns["step_time"] for answers in stream_rows(jr.training, chunks)]
 
     def whole() -> np.ndarray:
         """All rows at once: the fields that vary are columns of what numpy read."""
@@ -119,7 +119,7 @@ def evaluation(path: Path, count: int, rounds: int) -> dict[str, float]:
         inputs = group.inputs
         for field, column in moved.items():
             inputs = jr.replace_at(inputs, field, column)
-        report = evaluated(jr.training, jr.training.recipe, inputs)
+        report = evaluate_jit(jr.training, jr.training.recipe, inputs)
         return {name: np.asarray(value) for name, value in results(report).items()}["step_time"]
 
     found, other, few = np.concatenate(ours()), whole(), min(count, LOOP)

@@ -22,7 +22,7 @@ import numpy as np
 
 from jaxroof.catalog.lookup import mlp, system
 from jaxroof.engine.grid import evaluate as points
-from jaxroof.engine.grid.evaluate import at_points
+from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.estimators import estimator
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan
 from jaxroof.estimators.mlp_pipeline.plans import tried
@@ -157,7 +157,7 @@ def main() -> None:
     figures: dict[str, Any] = {}
 
     inputs = study()
-    first, warm, found = timed(lambda: at_points(PIPELINE, Recipe(Profile.A), inputs), 51)
+    first, warm, found = timed(lambda: evaluate_points(PIPELINE, Recipe(Profile.A), inputs), 51)
     every = np.arange(len(inputs.plan.data))
     begun = time.perf_counter()
     agree(found["step_time"], looped(inputs, every))
@@ -171,9 +171,9 @@ def main() -> None:
     }
     for profile, machine in ((Profile.A, "distir-a"), (Profile.B, "distir-b")):
         inputs, recipe = mixed(count, machine), Recipe(profile)
-        before = points.evaluated._cache_size()
-        first, warm, found = timed(lambda i=inputs, r=recipe: at_points(PIPELINE, r, i), 5)
-        programs = points.evaluated._cache_size() - before
+        before = points.evaluate_jit._cache_size()
+        first, warm, found = timed(lambda i=inputs, r=recipe: evaluate_points(PIPELINE, r, i), 5)
+        programs = points.evaluate_jit._cache_size() - before
         rate, name = count / warm, profile.value.replace("-", "_")
         print(f"{profile.value}, {count:,} mixed configurations: {rate:,.0f}/s warm,", end=" ")
         print(f"{first:.1f} s first with {programs} programs")

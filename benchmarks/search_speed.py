@@ -25,8 +25,8 @@ import baselines
 
 import jaxroof as jr
 from jaxroof.engine.search import fold
-from jaxroof.engine.search.driver import Found, best_plans
-from jaxroof.engine.search.problem import ask
+from jaxroof.engine.search.driver import SearchResult, best_plans
+from jaxroof.engine.search.problem import check_search
 from jaxroof.estimators.published.inputs import Inputs
 
 SIZES = [2**k for k in range(2, 15)]
@@ -107,8 +107,8 @@ def main() -> None:
     real = jr.Inputs(model=gpt, system=jr.system("b200-nvs8"), global_batch=BATCH)
     axes = grid()
 
-    def search(asked: Inputs = inputs) -> Found:
-        return best_plans(ask(jr.training, asked, axes=axes, split="1d"))
+    def search(asked: Inputs = inputs) -> SearchResult:
+        return best_plans(check_search(jr.training, asked, axes=axes, split="1d"))
 
     cold, found = timed(search)
     whole_cold, _ = timed(lambda: jr.search(jr.training, inputs, axes=axes, split="1d"))

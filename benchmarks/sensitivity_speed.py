@@ -22,8 +22,8 @@ import numpy as np
 
 import jaxroof as jr
 from jaxroof.engine.search.driver import best_plans
-from jaxroof.engine.search.problem import ask
-from jaxroof.engine.search.search import winning
+from jaxroof.engine.search.problem import check_search
+from jaxroof.engine.search.search import winning_inputs
 from jaxroof.engine.sensitivity import derivatives as slopes
 from jaxroof.records import get_at, replace_at
 
@@ -83,7 +83,7 @@ def searched_again(inputs: Any, axes: dict[str, Any]) -> np.ndarray:
         times = []
         for factor in (1.0 - STEP, 1.0 + STEP):
             other, cut = moved(inputs, axes, path, factor)
-            question = ask(jr.training, other, axes=cut, split="1d")
+            question = check_search(jr.training, other, axes=cut, split="1d")
             times.append(best_plans(question).objective[..., 0])
         reach = np.log1p(STEP) - np.log1p(-STEP)
         found.append(np.log(times[1] / times[0]) / reach)
@@ -99,7 +99,7 @@ def scanned(inputs: Any) -> np.ndarray:
         values[row] *= factors
         most = 1.0 if path.endswith("efficiency") else np.inf
         columns[path] = list(np.minimum(values.reshape(-1), most))
-    question = ask(jr.training, inputs, axes={"move": columns}, gpus=2048.0, split="1d")
+    question = check_search(jr.training, inputs, axes={"move": columns}, gpus=2048.0, split="1d")
     return best_plans(question).objective[..., 0]
 
 
@@ -129,7 +129,7 @@ def main() -> None:
         model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"), global_batch=4096.0
     )
     axes = grid()
-    question = ask(jr.training, inputs, axes=axes, split="1d")
+    question = check_search(jr.training, inputs, axes=axes, split="1d")
 
     def the_map() -> Any:
         return jr.search(jr.training, inputs, axes=axes, split="1d")
@@ -140,13 +140,13 @@ def main() -> None:
     the_map()
     cold, data = timed(with_elasticities)
     found = best_plans(question)
-    points = winning(question, found)
+    points = winning_inputs(question, found)
     recipe, reverse = question.recipe, by_reverse(question.recipe)
 
     def forward() -> Any:
         ways = np.eye(len(PARAMETERS))
         return jax.block_until_ready(
-            slopes.along(jr.training, recipe, PARAMETERS, "step_time", points, ways)
+            slopes.directional_slopes(jr.training, recipe, PARAMETERS, "step_time", points, ways)
         )
 
     jax.block_until_ready(reverse(points))

@@ -37,8 +37,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import baselines
 
 import jaxroof as jr
-from jaxroof.engine.search.driver import Found, best_plans
-from jaxroof.engine.search.problem import ask
+from jaxroof.engine.search.driver import SearchResult, best_plans
+from jaxroof.engine.search.problem import check_search
 
 HERE = Path(__file__).resolve().parent
 SIZES = [2**k for k in range(2, 15)]
@@ -106,12 +106,12 @@ MOVED_HBM = ("capacity", "bandwidth")
 MOVED_RATES = ("matrix_flops", "vector_flops")
 
 
-def mapped(axes: dict[str, Any], split: str) -> Found:
+def mapped(axes: dict[str, Any], split: str) -> SearchResult:
     """Return the winners of one of the study's maps."""
-    return best_plans(ask(jr.training, inputs_of(), axes=axes, split=split))
+    return best_plans(check_search(jr.training, inputs_of(), axes=axes, split=split))
 
 
-MAPS: dict[str, Callable[[], Found]] = {
+MAPS: dict[str, Callable[[], SearchResult]] = {
     "map": lambda: mapped(capacity_map(), "1d"),
     "flops_map": lambda: mapped(flops_map(), "1d"),
     "summa": lambda: mapped(capacity_map(), "summa"),
@@ -287,7 +287,9 @@ def difference(ours: np.ndarray, other: np.ndarray) -> float:
     return worst
 
 
-def tied_winners(found: Found, winner: np.ndarray, given: Limit, model: Any, many: Any) -> int:
+def tied_winners(
+    found: SearchResult, winner: np.ndarray, given: Limit, model: Any, many: Any
+) -> int:
     """Return on how many machines the C loop names another plan, all of which must tie."""
     fields = baselines.Plan._fields
     number = winner.astype(int)
@@ -342,7 +344,7 @@ def evaluations(quick: bool) -> dict[str, float]:
     total = count * len(HBM) * len(SLOW)
 
     calls: dict[str, Callable[[], Any]] = {
-        "search": lambda: best_plans(ask(jr.training, inputs, axes=axes, split="1d")),
+        "search": lambda: best_plans(check_search(jr.training, inputs, axes=axes, split="1d")),
         "dataset": lambda: jr.search(jr.training, inputs, axes=axes, split="1d"),
         "numpy": lambda: with_numpy(model, many, given.plans),
     }
@@ -481,8 +483,8 @@ def case(name: str, side: int, plans_only: bool) -> dict[str, float]:
         axes["system.hbm_bandwidth"] = np.linspace(500e9, 16e12, side)
         axes["system.slow_bandwidth"] = np.linspace(10e9, 400e9, side)
 
-    def call() -> Found:
-        return best_plans(ask(jr.training, inputs, axes=axes, split=split))
+    def call() -> SearchResult:
+        return best_plans(check_search(jr.training, inputs, axes=axes, split=split))
 
     cold, found = timed(call)
     seconds = cold if plans_only else timed(call)[0]

@@ -13,8 +13,8 @@ import numpy as np
 
 from jaxroof.errors import InputError, NotGiven, refusal
 from jaxroof.missing import naming_all
-from jaxroof.records import answering, get_at, given
-from jaxroof.settings import choices_of, settle
+from jaxroof.records import get_at, value_or, with_named_absences
+from jaxroof.settings import apply_settings, choices_of
 
 FEWEST = 16  # placements that a program is compiled for
 TIE = 1e-12  # objectives this close count as equal; the leaner plan wins, then the smaller one
@@ -27,7 +27,7 @@ class Candidates(NamedTuple):
     refused: Mapping[str, int]
 
 
-class Sizing(NamedTuple):
+class ProgramSizes(NamedTuple):
     """How large a program points need, of an estimator whose loops have lengths of their own."""
 
     of: Callable[[Any], np.ndarray]  # inputs -> what each of their points needs, [points, sizes]
@@ -71,7 +71,7 @@ class Estimator:
     tried: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     # numbers of the inputs that, where they are given, are the product of fields of the plan
     products: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    sizing: Sizing | None = None
+    sizing: ProgramSizes | None = None
     name: str = ""
     # paths of records that have names, and what reads one: "system" -> jaxroof.system; it may
     # return (record, choices): choices of the recipe that come with the name
@@ -119,7 +119,7 @@ class Estimator:
         """
         given = {*settings, *(choices_of(recipe) if recipe is not None else ())}
         recipe = self.recipe if recipe is None else recipe
-        return *settle(inputs, recipe, settings, self.names, given, varied), given
+        return *apply_settings(inputs, recipe, settings, self.names, given, varied), given
 
     def evaluate(self, inputs: Any, recipe: Any = None) -> Any:
         """Return the results for inputs whose leaves broadcast: one plan, or a million.
@@ -136,12 +136,12 @@ class Estimator:
             text = f"expected its fields, such as plan.{self.plan_fields[0]}"
             raise NotGiven(f"plan: not given; {text}", ["plan"])
         self.refuse_contradictions(inputs)
-        recipe = self.fitted(inputs, self.recipe if recipe is None else recipe)
+        recipe = self.sized_recipe(inputs, self.recipe if recipe is None else recipe)
         with naming_all(self, inputs, recipe):
-            inputs = answering(self.placed(inputs, recipe))
+            inputs = with_named_absences(self.placed(inputs, recipe))
             return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
 
-    def fitted(self, inputs: Any, recipe: Any) -> Any:
+    def sized_recipe(self, inputs: Any, recipe: Any) -> Any:
         """Return the recipe whose program holds the points of the inputs, where they are known."""
         if self.sizing is None:
             return recipe
@@ -155,7 +155,7 @@ class Estimator:
         """Return every part's results, each from the plan fields that it names and no others."""
         if not self.parts:
             return {}
-        inputs = answering(inputs)
+        inputs = with_named_absences(inputs)
         bare = dataclasses.replace(inputs, plan=None)
         return {
             name: part(bare, recipe, **{f: getattr(inputs.plan, f) for f in reads(part)})
@@ -166,7 +166,7 @@ class Estimator:
         """Return where the plan contradicts a number that ``products`` names; traced ones pass."""
         plan, found = getattr(inputs, "plan", None), np.zeros((), bool)
         for path, fields in self.products.items() if plan is not None else ():
-            number = given(get_at(inputs, path), None)
+            number = value_or(get_at(inputs, path), None)
             if number is None:
                 continue
             with contextlib.suppress(jax.errors.TracerArrayConversionError):
@@ -201,7 +201,7 @@ class Estimator:
         plan = getattr(inputs, "plan", None)
         if plan is None or self.placements is None:
             return True
-        return any(given(getattr(plan, field), None) is not None for field in self.placement)
+        return any(value_or(getattr(plan, field), None) is not None for field in self.placement)
 
     def with_placement(self, inputs: Any, columns: Mapping[str, Any]) -> Any:
         """Return inputs with other values of the fields that place their plan."""
@@ -219,7 +219,7 @@ class Estimator:
         plan = getattr(inputs, "plan", None)
         if self.is_placed(inputs):
             fields = self.placement if plan is not None and self.placements is not None else ()
-            lacking = [f for f in fields if given(getattr(plan, f), None) is None]
+            lacking = [f for f in fields if value_or(getattr(plan, f), None) is None]
             one = dict.fromkeys(lacking, np.float64(1.0))
             return self.with_placement(inputs, one) if lacking else inputs
         recipe = self.recipe if recipe is None else recipe
@@ -244,7 +244,7 @@ class Estimator:
         """
         assert self.placements is not None
         try:
-            listed = self.placements(answering(inputs), recipe)
+            listed = self.placements(with_named_absences(inputs), recipe)
         except jax.errors.TracerArrayConversionError:
             fields = ", ".join(f"plan.{field}" for field in self.placement)
             what = f"a traced plan cannot be placed; expected {fields}"

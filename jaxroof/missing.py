@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxroof.errors import InputError
-from jaxroof.records import Absent, Missing, answering, get_at, replace_at
+from jaxroof.records import Absent, Missing, get_at, replace_at, with_named_absences
 
 if TYPE_CHECKING:
     from jaxroof.estimator import Estimator
@@ -41,7 +41,7 @@ def lacking(
         inputs = dataclasses.replace(inputs, plan=estimator.plan(**ones))
 
     def answer(asked: Any) -> Any:
-        full = answering(asked)
+        full = with_named_absences(asked)
         if searched:
             check_listed(estimator, full)
             if estimator.limit is not None:
@@ -68,7 +68,7 @@ def check_listed(estimator: "Estimator", inputs: Any) -> None:
 
     Raises: InputError that names the first number that is not.
     """
-    full = answering(inputs)
+    full = with_named_absences(inputs)
     for path in estimator.structural:
         value = get_at(full, path)
         if isinstance(value, Absent):

@@ -177,7 +177,7 @@ class Missing(NotGiven):
         return ""
 
 
-def answering(tree: Record, prefix: str = "") -> Record:
+def with_named_absences(tree: Record, prefix: str = "") -> Record:
     """Return a record in which every number that is not given answers by its name when used.
 
     >>> @record
@@ -193,13 +193,13 @@ def answering(tree: Record, prefix: str = "") -> Record:
         if value is None and is_quantity(field):
             changed[field.name] = Absent(prefix + field.name, field, type(tree))
         elif dataclasses.is_dataclass(value):
-            inner = answering(value, f"{prefix}{field.name}.")
+            inner = with_named_absences(value, f"{prefix}{field.name}.")
             if inner is not value:
                 changed[field.name] = inner
     return dataclasses.replace(tree, **changed) if changed else tree  # type: ignore[type-var]
 
 
-def given(value: Any, otherwise: Any) -> Any:
+def value_or(value: Any, otherwise: Any) -> Any:
     """Return a number that a record may lack, or what stands for it.
 
     >>> given(None, 2.0)

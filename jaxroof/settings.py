@@ -15,7 +15,7 @@ from jaxroof.units import parse
 Names = Mapping[str, Callable[[str], Any]]
 
 
-def settle(
+def apply_settings(
     inputs: Any,
     recipe: Any,
     settings: Mapping[str, Any],
@@ -187,7 +187,7 @@ def _number(value: Any, field: "dataclasses.Field[Any]", path: str) -> Any:
     return checked_values(value, field, path)
 
 
-def begin(
+def build_inputs(
     kind: type[Any],
     settings: Mapping[str, Any],
     names: Names | None = None,
@@ -232,7 +232,7 @@ def begin(
             for p, value in inside.items():
                 held = _replaced(held, p, p.removeprefix(f"{path}."), value)
         elif inside:
-            held = begin(_record_type(hints[field.name]), inside, names, f"{path}.", moved)
+            held = build_inputs(_record_type(hints[field.name]), inside, names, f"{path}.", moved)
         elif not optional:
             raise refusal(path, f"missing; {_expected(path, names or {})}")
         values[field.name] = held

@@ -5,12 +5,12 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.engine.grid.axes import Asked, paths_of, read_axes, values_of
+from jaxroof.engine.grid.axes import AxisValues, paths_of, read_axes, values_of
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
-from jaxroof.settings import begin, choices_of, choose, former_of, read_names
+from jaxroof.settings import build_inputs, choices_of, choose, former_of, read_names
 from jaxroof.settings import paths_of as fields_of
 
 
@@ -19,7 +19,7 @@ def evaluate(
     settings: Mapping[str, Any] | None = None,
     /,
     *,
-    axes: Asked | None = None,
+    axes: AxisValues | None = None,
     **more: Any,
 ) -> xr.Dataset:
     """Return what an estimator answers to settings: dotted paths of its inputs, or its choices.
@@ -34,13 +34,13 @@ def evaluate(
         if getattr(value, "shape", ()):
             shape = "x".join(map(str, value.shape))
             raise refusal(key, f"expected one number, given {shape} of them; several make an axis")
-    inputs, recipe = asking(asked, chosen, axes)
+    inputs, recipe = resolve_settings(asked, chosen, axes)
     read = read_axes(inputs, axes, recipe, asked.names, chosen)
     return tabulate(asked, inputs, recipe, axes=read)
 
 
-def asking(
-    estimator: Estimator, settings: Mapping[str, Any], axes: Asked | None = None
+def resolve_settings(
+    estimator: Estimator, settings: Mapping[str, Any], axes: AxisValues | None = None
 ) -> tuple[Any, Any]:
     """Return the inputs and the recipe that settings describe; what an axis gives may be missing.
 
@@ -66,5 +66,5 @@ def asking(
             raise unknown("", key, f"field of {estimator.inputs.__name__}", told)
     varied = paths_of(axes)
     rest, recipe = read_names(rest, recipe, estimator.names, chosen, varied)
-    inputs = begin(estimator.inputs, rest, estimator.names, moved=varied)
+    inputs = build_inputs(estimator.inputs, rest, estimator.names, moved=varied)
     return inputs, choose(recipe, chosen)

@@ -12,9 +12,9 @@ import xarray as xr
 from jaxroof.analyses.resources import Resources, resources
 from jaxroof.analyses.time_limits import POINTS, limits_of
 from jaxroof.engine.grid.dataset import provenance, roles
-from jaxroof.engine.grid.dependencies import depends
+from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.problem import ask
+from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.search import search
 from jaxroof.engine.sensitivity.elasticities import at_plan, default_parameters
 from jaxroof.engine.sensitivity.response import capacity_steps, response
@@ -140,7 +140,7 @@ def _task(estimator: Estimator, inputs: Any, recipe: Any, rules: Iterable[Any]) 
 
     Raises: InputError for what is no search, or is not one for a time that resources make up.
     """
-    question = ask(estimator, inputs, recipe, where=rules)
+    question = check_search(estimator, inputs, recipe, where=rules)
     aim = question.objective
     unit = field_at(question.report, aim).metadata["unit"]
     who = f"explain: {estimator.name or 'estimator'}"
@@ -189,7 +189,7 @@ def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     what only lists the plans, which a plan says again.
     """
     estimator, aim = task.estimator, task.estimator.objective
-    moving = depends(estimator, task.recipe, jax.tree.structure(task.inputs)).results[aim]
+    moving = dependencies(estimator, task.recipe, jax.tree.structure(task.inputs)).results[aim]
     unused = (f"plan.{field}" for field in estimator.unused_fields(task.recipe))
     lacks = {*unused, *(path for path in estimator.structural if path not in moving)}
     whole = [path for path, field, _ in leaves(inputs) if field.metadata["whole"]]

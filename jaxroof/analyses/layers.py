@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.dataset import dataset, described, provenance
-from jaxroof.engine.grid.placement import placed
+from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
+from jaxroof.engine.grid.placement import place_best
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.layer_report import LayerReport, layer_reports
 from jaxroof.estimators.published.step import training
@@ -33,12 +33,12 @@ def layers(
     inputs, recipe, _ = training.resolve(inputs, recipe, {**(settings or {}), **more})
     inputs = checked(inputs)
     with naming_all(training, inputs, recipe):
-        inputs = placed(training, inputs, recipe)
+        inputs = place_best(training, inputs, recipe)
         reports = jax.jit(layer_reports, static_argnums=1)(inputs, recipe)
     columns = {
         name: (("operation",), np.array([float(getattr(r, name)) for r in reports.values()]))
         for name in units(LayerReport)
     }
     attrs = provenance(training, inputs, recipe)
-    result = dataset(columns, (), inputs, described(LayerReport), attrs)
+    result = dataset(columns, (), inputs, field_metadata(LayerReport), attrs)
     return result.assign_coords(operation=list(reports))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.dataset import attributes, described
+from jaxroof.engine.grid.dataset import attributes, field_metadata
 from jaxroof.engine.grid.dataset import roles as declared_roles
 
 
@@ -36,7 +36,7 @@ def _earlier() -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
     splits = {split.value: sorted(lacked(split.value)) for split in Split}
     known = declared_roles(training, example(), training.recipe)
     known["unused"] = {**splits, "split": splits}  # the recipe of such a file says its split
-    return known, {n: attributes(about) for n, about in described(Plan, Report).items()}
+    return known, {n: attributes(about) for n, about in field_metadata(Plan, Report).items()}
 
 
 def about(data: xr.Dataset, name: str) -> Mapping[str, Any]:
@@ -45,7 +45,7 @@ def about(data: xr.Dataset, name: str) -> Mapping[str, Any]:
     return own if "roles" in data.attrs else {**_earlier()[1].get(name, {}), **own}
 
 
-def called(data: xr.Dataset, name: str, *keys: str) -> str:
+def name_of(data: xr.Dataset, name: str, *keys: str) -> str:
     """Return what people call a quantity: the first of some attributes that it has, or its name.
 
     >>> data = xr.Dataset({"data": ((), 4, {"symbol": "dp"}), "ring_size": 2}, attrs={"roles": "-"})
@@ -58,17 +58,17 @@ def called(data: xr.Dataset, name: str, *keys: str) -> str:
 
 def head_of(data: xr.Dataset, name: str) -> str:
     """Return a quantity as the head of a column: its shortest name."""
-    return called(data, name, "symbol", "words")
+    return name_of(data, name, "symbol", "words")
 
 
 def words_of(data: xr.Dataset, name: str) -> str:
     """Return a quantity as a part of a sentence."""
-    return called(data, name, "words", "symbol")
+    return name_of(data, name, "words", "symbol")
 
 
 def label_of(data: xr.Dataset, name: str) -> str:
     """Return a quantity as a label of a picture."""
-    return called(data, name, "label", "words", "symbol")
+    return name_of(data, name, "label", "words", "symbol")
 
 
 def unit_of(data: xr.Dataset, name: str) -> str:

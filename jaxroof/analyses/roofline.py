@@ -11,7 +11,7 @@ import xarray as xr
 
 from jaxroof import catalog
 from jaxroof.analyses import roofline_reading as roofs
-from jaxroof.analyses.evaluate import asking
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.roofline_arguments import (
     Sweep,
     check_complete,
@@ -210,9 +210,9 @@ def _machine(
 
 def _asked(asked: Estimator, chosen: Mapping[str, Any], along: Sweep | None) -> xr.Dataset:
     if along is None:
-        inputs, recipe = asking(asked, chosen)
+        inputs, recipe = resolve_settings(asked, chosen)
         return tabulate(asked, inputs, recipe)
-    inputs, recipe = asking(asked, {**chosen, along.path: float(along.values[0])})
+    inputs, recipe = resolve_settings(asked, {**chosen, along.path: float(along.values[0])})
     return tabulate(asked, inputs, recipe, axes={along.path: along.values})
 
 
@@ -245,7 +245,7 @@ def _described(
             roofs.sized(float(v), field.metadata["unit"]) for v in along.values[[0, -1]]
         )
         shape = [f"{letter(field)} {ends}", *shape]
-        data[roofs.swept(data)].attrs["symbol"] = letter(field)
+        data[roofs.sweep_dimension(data)].attrs["symbol"] = letter(field)
     data.attrs["about"] = asked.about
     data.attrs["title"] = f"{asked.name}: {', '.join(shape)}" if shape else asked.name
     if roofs.is_roofline(data):

@@ -39,7 +39,7 @@ def cases(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
     return [(str(name), data.isel({dim: i})) for i, name in enumerate(data[dim].values)]
 
 
-def swept(data: xr.Dataset) -> str | None:
+def sweep_dimension(data: xr.Dataset) -> str | None:
     """Return the dimension that is swept, if one is."""
     return next((str(dim) for dim in data.sizes if dim != across(data)), None)
 
@@ -75,7 +75,7 @@ def is_critical(part: xr.Dataset) -> bool:
 
     Data that do not say which size that is tell by what binds on both sides of the value.
     """
-    dim, known = swept(part), part.attrs.get("critical_letter")
+    dim, known = sweep_dimension(part), part.attrs.get("critical_letter")
     if dim is None or not has_critical(part) or not _constant(part.critical):
         return False
     if known is not None:
@@ -170,7 +170,7 @@ def first_whole(critical: float) -> str:
 
 def turn_words(part: xr.Dataset) -> str:
     """Return what binds over a sweep and where that turns, the critical size where it is known."""
-    dim = swept(part)
+    dim = sweep_dimension(part)
     assert dim is not None
     name, values = letter(part, dim), part[dim]
     bounds = [binding(part.isel({dim: i})) for i in range(part.sizes[dim])]

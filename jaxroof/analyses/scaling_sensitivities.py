@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.evaluate import asking
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.errors import refusal
 from jaxroof.estimators.scaling_limits.limits import Detail, LimitsInputs, LimitsRecipe, limits
 from jaxroof.records import checked, field_at, get_at, replace_at
@@ -47,7 +47,7 @@ def sensitivities(
     """
     if not 0.0 < change < 1.0:
         raise refusal("change", f"expected a share between 0 and 1, given {change!r}")
-    made = asking(limits, inputs)[0] if isinstance(inputs, Mapping) else inputs
+    made = resolve_settings(limits, inputs)[0] if isinstance(inputs, Mapping) else inputs
     inputs, paths = checked(made), tuple(parameters)
     for path in paths:
         field_at(inputs, path)

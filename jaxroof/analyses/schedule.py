@@ -8,9 +8,9 @@ import numpy as np
 import xarray as xr
 
 from jaxroof import schedules as pipelines
-from jaxroof.analyses.evaluate import asking
-from jaxroof.engine.grid.dataset import dataset, described, provenance
-from jaxroof.engine.grid.placement import placed
+from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
+from jaxroof.engine.grid.placement import place_best
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs
@@ -26,7 +26,7 @@ from jaxroof.estimators.published.scheduled_step import (
 )
 from jaxroof.estimators.published.step import memory_limit, training
 from jaxroof.missing import naming_all
-from jaxroof.records import answering, checked, given, leaves
+from jaxroof.records import checked, leaves, value_or, with_named_absences
 from jaxroof.schedules.table import Schedule, in_flight
 from jaxroof.units import parse
 
@@ -44,7 +44,7 @@ COUNTS = {
 }
 
 
-class Question(NamedTuple):
+class ScheduleProblem(NamedTuple):
     """What is asked of every schedule, checked."""
 
     inputs: Inputs
@@ -93,8 +93,8 @@ def schedule(
     allows the plan.
     """
     chosen = {**(settings or {}), **more}
-    asked = question(inputs, recipe, chosen, chunks, first, last, sends)
-    names = named([schedules] if isinstance(schedules, str) else schedules)
+    asked = schedule_problem(inputs, recipe, chosen, chunks, first, last, sends)
+    names = check_schedules([schedules] if isinstance(schedules, str) else schedules)
     found: dict[str, Mapping[str, Any]] = {}
     reasons: dict[str, str] = {}
     for name in names:
@@ -115,7 +115,7 @@ def schedule(
 # ---- What is asked ------------------------------------------------------------------------------
 
 
-def question(
+def schedule_problem(
     inputs: Inputs | Mapping[str, Any],
     recipe: Recipe | None,
     settings: Mapping[str, Any],
@@ -123,25 +123,27 @@ def question(
     first: float,
     last: float,
     sends: Sends | str,
-) -> Question:
+) -> ScheduleProblem:
     """Return what is asked, checked.
 
     Raises: InputError that names what is wrong and what would be right.
     """
     begun, choices = _settled(inputs, recipe, settings)
     _check_plan(begun, choices)
-    begun = placed(training, begun, choices)
+    begun = place_best(training, begun, choices)
     if not isinstance(chunks, int | np.integer) or isinstance(chunks, bool) or chunks < 1:
         raise refusal("chunks", f"expected a whole number of at least 1, given {chunks!r}")
-    extra = Extra(np.float64(worth("first", first)), np.float64(worth("last", last)))
+    extra = Extra(
+        np.float64(layer_equivalents("first", first)), np.float64(layer_equivalents("last", last))
+    )
     members = {kind.value: kind for kind in Sends}
     if not isinstance(sends, Sends) and sends not in members:
         raise unknown("sends", str(sends), "kind of sends", members)
     kind = sends if isinstance(sends, Sends) else members[sends]
-    return Question(begun, choices, int(chunks), kind, extra)
+    return ScheduleProblem(begun, choices, int(chunks), kind, extra)
 
 
-def worth(where: str, value: float | str) -> float:
+def layer_equivalents(where: str, value: float | str) -> float:
     """Return what a stage has more, in layers' worth.
 
     Raises: InputError for what is not a number of at least 0.
@@ -159,7 +161,7 @@ def _settled(
     """Return inputs and recipe with the settings applied, every number one and in its range."""
     if isinstance(inputs, Mapping):
         chosen = vars(recipe) if recipe is not None else {}
-        begun, choices = asking(training, {**chosen, **inputs, **settings})
+        begun, choices = resolve_settings(training, {**chosen, **inputs, **settings})
     else:
         begun, choices, _ = training.resolve(inputs, recipe, settings)
     begun = checked(begun)
@@ -175,7 +177,7 @@ def _check_plan(inputs: Inputs, recipe: Recipe) -> None:
     if plan is None:
         raise refusal("plan", "not given; expected how the step is split, plan.pipeline and more")
     for rule in RULES[recipe.split]:
-        fields = {f: given(getattr(plan, f), 1.0) for f in reads(rule.holds)}
+        fields = {f: value_or(getattr(plan, f), 1.0) for f in reads(rule.holds)}
         if rule.name != UNPLACED and not bool(rule.holds(inputs, **fields)):
             said = ", ".join(f"{name}={int(value)}" for name, value in fields.items())
             raise refusal("plan", f"{said} is one of the {rule.refusal}")
@@ -184,7 +186,7 @@ def _check_plan(inputs: Inputs, recipe: Recipe) -> None:
         raise refusal("plan: pipeline", f"{what}, given {int(plan.pipeline)}")
 
 
-def named(names: Sequence[str], where: str = "schedules") -> list[str]:
+def check_schedules(names: Sequence[str], where: str = "schedules") -> list[str]:
     """Return names of schedules, checked.
 
     Raises: InputError for one that is unknown (with the nearest) or there twice.
@@ -199,7 +201,7 @@ def named(names: Sequence[str], where: str = "schedules") -> list[str]:
     return list(names)
 
 
-def built(asked: Question, name: str) -> Schedule:
+def built(asked: ScheduleProblem, name: str) -> Schedule:
     """Return a schedule for the plan that is asked.
 
     Raises: InputError where it does not allow the plan.
@@ -219,7 +221,7 @@ def _fields(report: ScheduledStep) -> dict[str, np.ndarray]:
     return {f.name: np.asarray(getattr(report, f.name)) for f in dataclasses.fields(report)}
 
 
-def _counts(asked: Question, pipeline: Schedule) -> dict[str, np.ndarray]:
+def _counts(asked: ScheduleProblem, pipeline: Schedule) -> dict[str, np.ndarray]:
     """Return the whole numbers that a schedule says of itself."""
     copies = int(routes_of(pipeline))
     return {
@@ -230,7 +232,7 @@ def _counts(asked: Question, pipeline: Schedule) -> dict[str, np.ndarray]:
 
 
 def _labelled(
-    asked: Question,
+    asked: ScheduleProblem,
     names: Sequence[str],
     found: Mapping[str, Mapping[str, Any]],
     reasons: Mapping[str, str],
@@ -242,7 +244,7 @@ def _labelled(
         missing = np.full_like(value, -1 if value.dtype.kind == "i" else np.nan)
         values = np.stack([found[name][field] if name in found else missing for name in names])
         columns[field] = (("schedule", "device")[: values.ndim], values)
-    limit = float(memory_limit(answering(asked.inputs)))
+    limit = float(memory_limit(with_named_absences(asked.inputs)))
     allowed = np.array([name in found for name in names])
     fits = np.array([n in found and bool(np.all(found[n]["memory"] <= limit)) for n in names])
     attrs = provenance(
@@ -255,7 +257,7 @@ def _labelled(
         last=float(asked.extra.last),
         picture="schedules",
     )
-    data = dataset(columns, (), asked.inputs, described(ScheduledStep), attrs)
+    data = dataset(columns, (), asked.inputs, field_metadata(ScheduledStep), attrs)
     for name, words in COUNTS.items():
         data[name].attrs = {"units": "1", "long_name": words}
     about = {"units": "B", "long_name": "Memory that a step may fill"}

@@ -7,13 +7,13 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.evaluate import asking
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.engine.grid.dataset import attributes, provenance
 from jaxroof.estimators.mlp_pipeline.legality import legal
 from jaxroof.estimators.mlp_pipeline.memory import weights
 from jaxroof.estimators.mlp_pipeline.step import memory_limit, pipeline, simulated
 from jaxroof.missing import naming_all
-from jaxroof.records import answering
+from jaxroof.records import with_named_absences
 
 MEANINGS = {
     "forward": ("s", "Time of a forward visit"),
@@ -41,17 +41,19 @@ def stages(settings: Mapping[str, Any] | None = None, /, **more: Any) -> xr.Data
     >>> [round(float(share), 3) for share in found.idle_share]
     [0.181, 0.181]
     """
-    inputs, recipe = asking(pipeline, {**(settings or {}), **more})
+    inputs, recipe = resolve_settings(pipeline, {**(settings or {}), **more})
     return stages_of(inputs, recipe)
 
 
 def stages_of(inputs: Any, recipe: Any) -> xr.Dataset:
     """Return what every stage of one MLP step does, from checked inputs."""
     pipeline.refuse_contradictions(inputs)
-    legal(answering(inputs), recipe.chosen())
-    fitted = pipeline.fitted(inputs, recipe)
+    legal(with_named_absences(inputs), recipe.chosen())
+    fitted = pipeline.sized_recipe(inputs, recipe)
     with naming_all(pipeline, inputs, fitted):
-        columns, step_time = jax.jit(lambda asked: _columns(answering(asked), fitted))(inputs)
+        columns, step_time = jax.jit(lambda asked: _columns(with_named_absences(asked), fitted))(
+            inputs
+        )
     count = int(inputs.plan.pipeline)
     found: dict[str, Any] = {
         name: ("stage", np.asarray(values)[:count], _about(name))
@@ -61,7 +63,7 @@ def stages_of(inputs: Any, recipe: Any) -> xr.Dataset:
     step_time = xr.Variable(
         (), float(step_time), attributes({"unit": "s", "doc": "Time of one step"})
     )
-    limit = float(memory_limit(answering(inputs)))
+    limit = float(memory_limit(with_named_absences(inputs)))
     found["memory_limit"] = xr.Variable(
         (), limit, attributes({"unit": "B", "doc": "Memory that a step may fill"})
     )

@@ -12,8 +12,8 @@ import numpy as np
 
 from jaxroof.analyses.resources import resources
 from jaxroof.engine.grid.dataset import roles
-from jaxroof.engine.grid.evaluate import padded, results
-from jaxroof.engine.sensitivity.derivatives import scaled
+from jaxroof.engine.grid.evaluate import pad_points, results
+from jaxroof.engine.sensitivity.derivatives import scale_parameters
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import training
 from jaxroof.estimators.published.step_breakdown import contributions
@@ -55,7 +55,7 @@ def limits_of(
     columns = {path: np.atleast_1d(np.asarray(value)) for path, _, value in leaves(inputs)}
     count = max(len(column) for column in columns.values())
     for path, column in columns.items():
-        wide = np.repeat(padded(column, POINTS), len(paths))  # a column of points x parameters
+        wide = np.repeat(pad_points(column, POINTS), len(paths))  # a column of points x parameters
         inputs = replace_at(inputs, path, wide)
     times, slopes = _slopes(estimator, recipe, paths, inputs)
     by = [[known.signs[p] * (known.of[p] == limit) for limit in known.limits] for p in paths]
@@ -79,7 +79,7 @@ def _slopes(
     each = jnp.tile(jnp.eye(len(paths)), (POINTS, 1))
 
     def seconds(change: jax.Array) -> Any:
-        moved = scaled(inputs, paths, 1.0 + change)
+        moved = scale_parameters(inputs, paths, 1.0 + change)
         return jax.tree.map(jnp.asarray, adding(estimator, moved, recipe))
 
     return jax.jvp(seconds, (jnp.zeros_like(each),), (each,))

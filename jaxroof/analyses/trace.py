@@ -7,8 +7,8 @@ import numpy as np
 import xarray as xr
 
 from jaxroof import schedules as pipelines
-from jaxroof.analyses.evaluate import asking
-from jaxroof.analyses.schedule import Question, built, question
+from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.schedule import ScheduleProblem, built, schedule_problem
 from jaxroof.engine.grid.dataset import provenance
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators import estimator as named
@@ -22,10 +22,10 @@ from jaxroof.estimators.mlp_pipeline.recipe import Sends
 from jaxroof.estimators.published.scheduled_step import Sends as Messages
 from jaxroof.estimators.published.scheduled_step import layout_of, scheduled_step
 from jaxroof.estimators.published.stages import LayerCosts, send_times, under_plan
-from jaxroof.estimators.published.step import hop
+from jaxroof.estimators.published.step import send_time
 from jaxroof.io.trace_events import COLUMNS, NONE, trace_of
 from jaxroof.missing import naming_all
-from jaxroof.records import answering, checked
+from jaxroof.records import checked, with_named_absences
 from jaxroof.schedules import clock
 from jaxroof.schedules.table import BACKWARD, FORWARD, IDLE, WEIGHT, Schedule, work
 
@@ -66,8 +66,8 @@ def trace(
 
 def _pipeline(settings: Mapping[str, Any]) -> xr.Dataset:
     asked = named("pipeline")
-    given, recipe = asking(asked, settings)
-    inputs, choices = answering(checked(given)), recipe.chosen()
+    given, recipe = resolve_settings(asked, settings)
+    inputs, choices = with_named_absences(checked(given)), recipe.chosen()
     asked.refuse_contradictions(given)
     legal(inputs, choices)
     network = network_of(inputs)
@@ -76,7 +76,7 @@ def _pipeline(settings: Mapping[str, Any]) -> xr.Dataset:
     rows = np.stack([table.kind, table.microbatch], axis=-1).tolist()
     operations = program(network, rows, choices)
     posted = choices.sends is Sends.POSTED
-    with naming_all(asked, given, asked.fitted(given, recipe)):
+    with naming_all(asked, given, asked.sized_recipe(given, recipe)):
         found = events(operations, network, prices(inputs, choices), posted)
     degrees = f"{network.data} x {network.tensor} x {network.pipeline} (data x tensor x pipeline)"
     many = f"{network.microbatches} microbatch{'es' if network.microbatches > 1 else ''}"
@@ -111,7 +111,7 @@ def _training(settings: Mapping[str, Any]) -> xr.Dataset:
     given |= {name: value for name, value in settings.items() if name in own}
     rest = {name: value for name, value in settings.items() if name not in own}
     name = given.pop("schedule")
-    asked = question(rest, None, {}, **given)
+    asked = schedule_problem(rest, None, {}, **given)
     table = built(asked, name)
     with naming_all(named("training"), *asked[:2]):
         report, times = scheduled_step(*asked[:2], table, asked.sends, asked.extra)
@@ -130,14 +130,14 @@ def _training(settings: Mapping[str, Any]) -> xr.Dataset:
     )
 
 
-def _leave(asked: Question, table: Schedule) -> Any:
+def _leave(asked: ScheduleProblem, table: Schedule) -> Any:
     """Return how long sending its output keeps the device of each visit, None: not at all."""
     if asked.sends is not Messages.BLOCKING:
         return None
     inputs, recipe = asked[:2]
     assert inputs.plan is not None
-    near = under_plan(hop, inputs, recipe)
-    far = under_plan(hop, inputs, recipe, fast_pipeline=1.0)
+    near = under_plan(send_time, inputs, recipe)
+    far = under_plan(send_time, inputs, recipe, fast_pipeline=1.0)
     other: Any = None  # what layers take is of no matter here
     costs = LayerCosts(block=other, weight_gradient=other, near=near, far=far, sync=other)
     send = send_times(costs, layout_of(table), inputs.plan.fast_pipeline)

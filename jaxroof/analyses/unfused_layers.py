@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.evaluate import asking
-from jaxroof.engine.grid.dataset import Columns, dataset, described, provenance
+from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.engine.grid.dataset import Columns, dataset, field_metadata, provenance
 from jaxroof.estimators.unfused.inputs import Inputs
 from jaxroof.estimators.unfused.report import Operator
 from jaxroof.estimators.unfused.step import BLOCK_NAMES, blocks, unfused
@@ -73,7 +73,7 @@ def unfused_layers(
     chosen = {**(settings or {}), **more}
     if isinstance(inputs, Mapping):
         given = vars(recipe) if recipe is not None else {}
-        inputs, recipe = asking(unfused, {**given, **inputs, **chosen})
+        inputs, recipe = resolve_settings(unfused, {**given, **inputs, **chosen})
     else:
         inputs, recipe, _ = unfused.resolve(inputs, recipe, chosen)
     inputs = checked(inputs)
@@ -85,7 +85,7 @@ def unfused_layers(
         for name, values in _missing(rows).items()
         if name not in FLAGS
     }
-    meanings = described(Operator)
+    meanings = field_metadata(Operator)
     data = dataset(columns, (), inputs, meanings, provenance(unfused, inputs, recipe))
     data.attrs["picture"] = "unfused_bars"
     block = [name for name in BLOCK_NAMES for _ in found[name]]

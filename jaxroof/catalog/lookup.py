@@ -9,7 +9,7 @@ from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.records import checked, units
-from jaxroof.settings import settle
+from jaxroof.settings import apply_settings
 
 # what an entry of a model may say beside its numbers: choices of a training step, of unfused blocks
 CHOICES = ("split", "attention", "variant")
@@ -79,6 +79,6 @@ def _optional(kind: type[Any]) -> list[str]:
 def _record(kind: type[Any], entry: dict[str, Any], name: Any, fields: dict[str, Any]) -> Any:
     known = {field: entry[field] for field in units(kind) if field in entry}
     try:
-        return checked(settle(kind(**known), None, fields)[0])
+        return checked(apply_settings(kind(**known), None, fields)[0])
     except InputError as error:
         raise refusal(str(name), str(error)) from None

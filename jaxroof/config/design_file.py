@@ -8,7 +8,7 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.catalog.lookup import model, system
-from jaxroof.config.sweep_file import named
+from jaxroof.config.sweep_file import errors_in_file
 from jaxroof.config.toml_reader import (
     beside,
     flat,
@@ -22,7 +22,7 @@ from jaxroof.engine.codesign.design import design
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import training
-from jaxroof.settings import settle
+from jaxroof.settings import apply_settings
 
 KEYS = (
     "title", "model", "system", "format", "plan", "set", "minimise", "budget", "fixed", "starts",
@@ -38,7 +38,7 @@ def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
 
     Raises: InputError, led by the file's name, for whatever is wrong with it.
     """
-    with named(path):
+    with errors_in_file(path):
         return _designed(load(path), pathlib.Path(path))
 
 
@@ -47,7 +47,7 @@ def read_design(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises: InputError, led by the file's name, for a key that is unknown or missing.
     """
-    with named(path):
+    with errors_in_file(path):
         written = load(path)
         _check_keys(written)
         return written
@@ -81,7 +81,7 @@ def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
         model=model(name),
         system=system(beside(path.parent, text(written, "system", "")), *formats),
     )
-    inputs, recipe = settle(
+    inputs, recipe = apply_settings(
         base,
         training.recipe,
         {"model": name, **plan, **changes},

@@ -7,15 +7,15 @@ from functools import partial
 
 import xarray as xr
 
-from jaxroof.config.sweep_file import PARTS, Sweep, _axes, named, read_sweep
+from jaxroof.config.sweep_file import PARTS, Sweep, _axes, errors_in_file, read_sweep
 from jaxroof.engine.grid.chunks import Progress
-from jaxroof.engine.runs.chunked_sweep import evaluated
+from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.chunked_sweep import sweep as long_sweep
-from jaxroof.engine.runs.job import Task, task
-from jaxroof.engine.runs.plan_table import appended
+from jaxroof.engine.runs.job import SweepJob, sweep_job
+from jaxroof.engine.runs.plan_table import append_plans
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import InputError
-from jaxroof.io.formats import CSV, ZARR, writable, write
+from jaxroof.io.formats import CSV, ZARR, check_writable, write
 
 
 def run(
@@ -35,7 +35,7 @@ def run(
     Raises: InputError, led by the file's name, for whatever is wrong with it.
     """
     if output is not None:
-        writable(output)
+        check_writable(output)
     sweep = read_sweep(path)
     kind = "" if output is None else pathlib.Path(output).suffix
     grows = kind == ZARR or (kind == CSV and sweep.answer == "plans")
@@ -44,13 +44,13 @@ def run(
         raise InputError(f"chunk and overwrite: {what}; expected one as the output")
     about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
     about |= {"answer": sweep.answer} if sweep.answer in ("plans", "elasticities") else {}
-    with named(path):
+    with errors_in_file(path):
         asked = _task(sweep, about) if sweep.answer in ("step", "plans") else None
     if grows and asked is not None and output is not None:
-        go_on = long_sweep if kind == ZARR else partial(appended, records=sweep.records)
+        go_on = long_sweep if kind == ZARR else partial(append_plans, records=sweep.records)
         return go_on(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
-    with named(path):
-        data = evaluated(asked, progress) if asked else _whole(sweep).assign_attrs(about)
+    with errors_in_file(path):
+        data = evaluate_sweep(asked, progress) if asked else _whole(sweep).assign_attrs(about)
     if output is not None:
         write(data, output)
     return data
@@ -64,9 +64,9 @@ def _whole(sweep: Sweep) -> xr.Dataset:
     return PARTS[sweep.answer][sweep.estimator](sweep.inputs, sweep.recipe)
 
 
-def _task(sweep: Sweep, about: Mapping[str, str]) -> Task:
+def _task(sweep: Sweep, about: Mapping[str, str]) -> SweepJob:
     """Return the grid that a sweep file asks for, checked."""
-    return task(
+    return sweep_job(
         sweep.estimator,
         sweep.inputs,
         sweep.recipe,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.evaluate import asking
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.layers import layers
 from jaxroof.analyses.stages import stages_of
 from jaxroof.analyses.unfused_layers import unfused_layers
@@ -32,8 +32,8 @@ from jaxroof.estimators.mlp_pipeline.step import pipeline
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.step import training
 from jaxroof.estimators.unfused.step import unfused
+from jaxroof.settings import apply_settings
 from jaxroof.settings import paths_of as fields_of
-from jaxroof.settings import settle
 from jaxroof.units import parse
 
 KEYS = (
@@ -79,7 +79,7 @@ def _axes(sweep: Sweep) -> list[Axis]:
 
 
 @contextlib.contextmanager
-def named(path: str | os.PathLike[str]) -> Iterator[None]:
+def errors_in_file(path: str | os.PathLike[str]) -> Iterator[None]:
     """Lead every refusal in the block with the file's name."""
     try:
         yield
@@ -93,7 +93,7 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
     Raises: InputError, led by the file's name, for a missing or damaged file, an unknown key
     (with the nearest), a wrong type or unit, or a name that is not in the catalogue.
     """
-    with named(path):
+    with errors_in_file(path):
         return _sweep(load(path), pathlib.Path(path))
 
 
@@ -111,7 +111,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     if estimator.plan is not None and own:
         inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
     rest = {k: v for k, v in settings.items() if k not in given}
-    inputs, recipe = settle(inputs, recipe, rest, estimator.names, (), paths_of(varied))
+    inputs, recipe = apply_settings(inputs, recipe, rest, estimator.names, (), paths_of(varied))
     searched = estimator.candidates is not None and not own
     answer = _answer(written, inputs, estimator)
     options = table(written, "search")
@@ -178,7 +178,7 @@ def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any
 
 def _estimator(written: Mapping[str, Any], folder: pathlib.Path) -> Estimator:
     spelled = text(written, "estimator", "training")
-    with named("estimator"):
+    with errors_in_file("estimator"):
         return estimator_of(spelled, folder)
 
 
@@ -213,7 +213,7 @@ def _inputs(
     fields = dict(fields_of(estimator.inputs))
     known("inputs", table(written, "inputs") and given, fields, _fields(estimator))
     try:
-        return asking(estimator, given, varied)
+        return resolve_settings(estimator, given, varied)
     except InputError as error:
         path = str(error).partition(":")[0]
         place = f"inputs.{error}" if path in fields and path not in RECORDS else str(error)

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from jaxroof.config.sweep_file import named
+from jaxroof.config.sweep_file import errors_in_file
 from jaxroof.config.toml_reader import known, load, table
 from jaxroof.errors import refusal
 
@@ -16,7 +16,7 @@ def read_uncertain(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises: InputError, led by the file's name, where it cannot be read, for an unknown key (with
     the nearest), or where it spreads no input.
     """
-    with named(path):
+    with errors_in_file(path):
         written = load(path)
         known("", written, KEYS, "key of a table of uncertain inputs")
         spread = table(written, "distributions")

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 from jaxroof.errors import InputError, refusal
-from jaxroof.io.locks import Path, claimed, in_place
+from jaxroof.io.locks import Path, in_place, open_locked
 
 LONGEST = 1 << 20  # bytes of a line
 
@@ -27,7 +27,7 @@ def os_errors(path: Path, doing: str = "written") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, of: Path | None = None) -> Iterator[str]:
+def replace_file(path: Path, of: Path | None = None) -> Iterator[str]:
     """Give a temporary name beside ``path`` that takes its place once the block is done.
 
     A kill leaves that name, which ends in ``.partial``; ``of`` is what an error names, if not
@@ -151,7 +151,7 @@ class LockedAppend:
 
     def __init__(self, path: Path) -> None:
         self.path = os.fspath(path)
-        self.stream = claimed(path)
+        self.stream = open_locked(path)
         self.stream.seek(0)  # adding moves to the end by itself
         self.reader = io.BufferedReader(self.stream)
         self.size = 0  # bytes of the lines that stay

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.errors import InputError, refusal
-from jaxroof.io.atomic import os_errors, replacing
+from jaxroof.io.atomic import os_errors, replace_file
 from jaxroof.io.locks import Path, acquired
 
 Files = dict[str, list[int]]  # [size, CRC-32] of each file, by its name inside the store
@@ -69,12 +69,12 @@ class Layout:
 
 
 @contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
+def write_lock(path: Path) -> Iterator[None]:
     """Keep other writers out of a store during the block.
 
     Raises: InputError where another run holds it, or where it cannot be written.
     """
-    ours(path)
+    check_ours(path)
     home = pathlib.Path(path, HOME)
     with os_errors(path):
         home.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def held(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def ours(path: Path) -> None:
+def check_ours(path: Path) -> None:
     """Check that a store may be written: nothing is there, or what jaxroof wrote.
 
     Raises: InputError where something else is there.
@@ -160,7 +160,7 @@ def _inside(names: Iterable[str]) -> bool:
     )
 
 
-def settle(
+def write_manifest(
     path: Path,
     variables: Sequence[str],
     coordinates: Sequence[str],
@@ -183,16 +183,16 @@ def settle(
         "layout": dataclasses.asdict(layout),
         "variables": variables,
         "coordinates": coordinates,
-        "files": prints(root, sorted(file.relative_to(root).as_posix() for file in files)),
+        "files": checksums(root, sorted(file.relative_to(root).as_posix() for file in files)),
         "metadata": {name: json.loads((root / name).read_bytes()) for name in about},
         "attributes": {name: text for name, text in attributes.items() if name not in UNFINISHED},
         "filled": filled,
     }
-    with replacing(root / HOME / PLAN, path) as temporary:
+    with replace_file(root / HOME / PLAN, path) as temporary:
         pathlib.Path(temporary).write_text(json.dumps(_summed(found)), encoding="utf-8")
 
 
-def prints(root: pathlib.Path, names: Iterable[str]) -> Files:
+def checksums(root: pathlib.Path, names: Iterable[str]) -> Files:
     """Return what tells each file of a store from a damaged one."""
     found: Files = {}
     for name in names:
@@ -201,14 +201,14 @@ def prints(root: pathlib.Path, names: Iterable[str]) -> Files:
     return found
 
 
-def misfit(path: Path, files: Files, thorough: bool) -> str | None:
+def first_damaged(path: Path, files: Files, thorough: bool) -> str | None:
     """Return the first file that is not as it was written: by its size, or by every bit."""
     root = pathlib.Path(path)
     for name, known in files.items():
         try:
             if (root / name).stat().st_size != known[0]:
                 return name
-            if thorough and prints(root, [name])[name] != known:
+            if thorough and checksums(root, [name])[name] != known:
                 return name
         except OSError:
             return name
@@ -250,20 +250,22 @@ def _written(path: Path) -> bool:
     return any(CHUNK.fullmatch(name) and name.strip("0.") for name in names)
 
 
-def sound(path: Path) -> dict[int | str, dict[str, Any]]:
+def verified(path: Path) -> dict[int | str, dict[str, Any]]:
     """Return the lines of the record whose files are as they were written, to the last bit."""
     lines = record(path)
-    return {n: line for n, line in lines.items() if misfit(path, line["files"], True) is None}
+    return {
+        n: line for n, line in lines.items() if first_damaged(path, line["files"], True) is None
+    }
 
 
-def tidy(path: Path, intact: Collection[int | str]) -> None:
+def remove_partials(path: Path, intact: Collection[int | str]) -> None:
     """Remove what a killed writer left half-written, and damaged files of chunks not ``intact``."""
     root = pathlib.Path(path)
     for left in root.rglob("*.partial"):
         remove(left)
     for number, line in record(path).items():
         for name, known in line["files"].items() if number not in {*intact, END} else ():
-            if misfit(path, {name: known}, True) is not None:
+            if first_damaged(path, {name: known}, True) is not None:
                 remove(root / name)
 
 

@@ -18,7 +18,7 @@ ADVICE = "expected a CSV file, UTF-8, cells apart by commas, the names of its co
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Block:
+class CsvBlock:
     """Rows of a table: as they were typed, their cells column by column, and where they stand."""
 
     typed: list[str]
@@ -47,7 +47,7 @@ class RowFile:
         if self.columns == 1 and any(mark in self.head for mark in ";\t"):
             raise refusal(f"{self.path}: line 1", f"no comma in {self.head[:60]!r}; {ADVICE}")
 
-    def take(self, count: int) -> Block | None:
+    def take(self, count: int) -> CsvBlock | None:
         """Return the next rows, about ``count`` of them, None at the end; blank lines are none.
 
         Raises: InputError where the file is not text, or cannot be read.
@@ -104,7 +104,7 @@ class RowFile:
         self.waiting += lines or []
         return lines is not None
 
-    def _block(self, count: int) -> Block | None:
+    def _block(self, count: int) -> CsvBlock | None:
         """Return what the next ``count`` lines hold, None where there is none."""
         while len(self.waiting) < count and self._more():
             pass
@@ -124,10 +124,10 @@ class RowFile:
         wide = self.columns or max(commas) + 1
         if commas <= {wide - 1}:
             flat = ",".join(lines).split(",") if lines else []
-            return Block(lines, [flat[n::wide] for n in range(wide)], numbers, {})
+            return CsvBlock(lines, [flat[n::wide] for n in range(wide)], numbers, {})
         return self._fitted(lines, [line.split(",") for line in lines], numbers, {})
 
-    def _quoted(self, count: int) -> Block:
+    def _quoted(self, count: int) -> CsvBlock:
         """Return the records of ``count`` lines, and of those that a quoted cell runs on over."""
         used = 0
 
@@ -172,7 +172,7 @@ class RowFile:
         records: list[list[str]],
         lines: Sequence[int],
         wrong: dict[int, str],
-    ) -> Block:
+    ) -> CsvBlock:
         """Return records as columns, each as wide as the header; what does not fit is ragged."""
         wide = self.columns or len(records[0])
         ragged = dict(wrong)
@@ -180,15 +180,15 @@ class RowFile:
             if len(cells) != wide:
                 ragged.setdefault(row, self._unfit(len(cells), wide))
                 records[row] = [*cells, *[""] * wide][:wide]
-                typed[row] = quoted(records[row])
+                typed[row] = csv_line(records[row])
         columns: list[Sequence[str]] = [list(column) for column in zip(*records, strict=True)]
-        return Block(typed, columns or [[] for _ in range(wide)], lines, ragged)
+        return CsvBlock(typed, columns or [[] for _ in range(wide)], lines, ragged)
 
 
 UNCLOSED = "unexpected end of data"  # as the reader calls it
 
 
-def quoted(cells: Sequence[str]) -> str:
+def csv_line(cells: Sequence[str]) -> str:
     """Return cells as one line of a CSV file, without its end.
 
     >>> quoted(["a,b", "2"])
@@ -200,7 +200,7 @@ def quoted(cells: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[RowFile]:
+def open_rows(path: Path) -> Iterator[RowFile]:
     """Open a CSV file for the block.
 
     Raises: InputError, led by its name, where it cannot be read or has no header.

@@ -14,8 +14,8 @@ import xarray as xr
 
 from jaxroof.errors import InputError
 from jaxroof.io import trace_files, zarr_store
-from jaxroof.io.atomic import replacing
-from jaxroof.io.chunk_manifest import DAMAGE, ours
+from jaxroof.io.atomic import replace_file
+from jaxroof.io.chunk_manifest import DAMAGE, check_ours
 from jaxroof.io.locks import Path
 from jaxroof.io.trace_events import is_trace
 
@@ -31,7 +31,7 @@ def write(data: xr.Dataset, path: Path) -> None:
     Raises: InputError for another ending, or where the file cannot be written.
     """
     kind = _kind(path, WRITERS)
-    whole = contextlib.nullcontext(os.fspath(path)) if kind == ZARR else replacing(path)
+    whole = contextlib.nullcontext(os.fspath(path)) if kind == ZARR else replace_file(path)
     with whole as temporary:
         try:
             WRITERS[kind](data, temporary)
@@ -77,19 +77,19 @@ def load(data: xr.Dataset, path: Path) -> xr.Dataset:
         raise InputError(f"{os.fspath(path)}: {said}") from error
 
 
-def writable(path: Path) -> None:
+def check_writable(path: Path) -> None:
     """Check, before any work, that a result can be written to a path.
 
     Raises: InputError that says why it cannot.
     """
     if _kind(path, WRITERS) == ZARR:
-        ours(path)
-        placeable(path, directory=True)
+        check_ours(path)
+        check_placeable(path, directory=True)
     else:
-        placeable(path)
+        check_placeable(path)
 
 
-def placeable(path: Path, directory: bool = False) -> None:
+def check_placeable(path: Path, directory: bool = False) -> None:
     """Check that a file, or a directory, can be made at a path.
 
     Raises: InputError that says why it cannot.

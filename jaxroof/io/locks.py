@@ -26,7 +26,7 @@ def acquired(lock: Path, path: Path) -> "BaseFileLock":
         raise refusal(os.fspath(path), TAKEN) from None
 
 
-def claimed(path: Path) -> io.FileIO:
+def open_locked(path: Path) -> io.FileIO:
     """Return a file, made where there is none, that no other run has; closing it frees it.
 
     Raises: InputError where another run has it; OSError.

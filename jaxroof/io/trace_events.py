@@ -72,13 +72,13 @@ def trace_of(columns: Mapping[str, Sequence[Any]], attrs: Mapping[str, Any]) -> 
     return xr.Dataset(found, labels, dict(attrs))
 
 
-def columns_of(data: xr.Dataset) -> dict[str, list[Any]]:
+def event_columns(data: xr.Dataset) -> dict[str, list[Any]]:
     """Return the columns of a trace as plain lists, in a fixed order."""
     names = [name for name in (*COLUMNS, LABEL) if name in data.variables]
     return {name: data[name].values.tolist() for name in names}
 
 
-def parts_of(data: xr.Dataset) -> dict[str, xr.Dataset]:
+def labelled_parts(data: xr.Dataset) -> dict[str, xr.Dataset]:
     """Return the traces that a Dataset holds, by label; one alone has none."""
     if LABEL not in data.coords:
         return {"": data}
@@ -116,6 +116,6 @@ def side_by_side(traces: Mapping[str, xr.Dataset] | Iterable[xr.Dataset]) -> xr.
     if titles := [str(one.attrs["title"]) for one in held if "title" in one.attrs]:
         parts = [title.split(", ") for title in titles]
         same["title"] = ", ".join(p for p in parts[0] if all(p in others for others in parts))
-    columns = [columns_of(one) for one in held]
+    columns = [event_columns(one) for one in held]
     joined = {key: [v for some in columns for v in some[key]] for key in (*COLUMNS, LABEL)}
     return trace_of(joined, same)

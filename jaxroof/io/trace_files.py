@@ -16,7 +16,7 @@ from jaxroof.io.trace_events import (
     LABEL,
     NONE,
     PLACES,
-    columns_of,
+    event_columns,
     trace_of,
 )
 
@@ -52,7 +52,7 @@ def write_chrome(data: xr.Dataset, path: str) -> None:
 
     Source: Google 2016, Trace Event Format, sections "Complete Events" and "Metadata Events".
     """
-    columns = columns_of(data)
+    columns = event_columns(data)
     labels = list(dict.fromkeys(columns.get(LABEL, [])))
     processes = {label: number for number, label in enumerate(labels)}
     held = columns.get(LABEL, [None] * data.sizes["event"])
@@ -188,7 +188,7 @@ def _seconds(microseconds: Any) -> float:
 
 def write_table(data: xr.Dataset, path: str) -> None:
     """Write a trace as CSV: sequence, name, device, start and duration, then the rest."""
-    columns = columns_of(data)
+    columns = event_columns(data)
     header = [head for head, name in HEADER.items() if name in columns]
     cells = [columns[HEADER[head]] for head in header]
     for head, column in zip(header, cells, strict=True):

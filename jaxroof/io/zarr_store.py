@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.errors import refusal
-from jaxroof.io.atomic import os_errors, replacing
+from jaxroof.io.atomic import os_errors, replace_file
 from jaxroof.io.chunk_manifest import (
     ABOUT,
     END,
@@ -26,14 +26,14 @@ from jaxroof.io.chunk_manifest import (
     UNFINISHED,
     Layout,
     append,
-    held,
-    misfit,
-    ours,
+    check_ours,
+    checksums,
+    first_damaged,
     plan,
-    prints,
     record,
     remove,
-    settle,
+    write_lock,
+    write_manifest,
 )
 from jaxroof.io.locks import Path
 
@@ -44,7 +44,7 @@ CONSOLIDATED = ".zmetadata"  # all metadata in one file
 NOTHING = -1  # of a whole number that is not yet there, while a store is unfinished
 
 
-def begin(
+def create(
     path: Path, first: xr.Dataset, coordinates: xr.Dataset, layout: Layout, asked: Any
 ) -> None:
     """Lay out an empty store for a whole grid, given the results of its first chunk."""
@@ -76,7 +76,7 @@ def begin(
         for made in fresh.iterdir():
             made.rename(pathlib.Path(path, made.name))
         fresh.rmdir()
-        settle(path, *_names(whole), layout, asked, filled)
+        write_manifest(path, *_names(whole), layout, asked, filled)
     reopen(path)
 
 
@@ -111,7 +111,9 @@ def _lay_out(data: xr.Dataset, folder: pathlib.Path, *, compute: bool) -> None:
     )
 
 
-def put(path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping[str, Any]) -> None:
+def write_chunk(
+    path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping[str, Any]
+) -> None:
     """Write the results of one chunk to its region, then its line of the record.
 
     A variable that lacks a dimension is written by the first chunk along it.
@@ -130,7 +132,7 @@ def put(path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping
             array[tuple(part.get(dim, slice(None)) for dim in dims)] = values.values  # type: ignore[index]
             key = ".".join(str(place.get(dim, 0)) for dim in dims) or "0"
             names.append(f"{name}/{key}")
-        files = prints(pathlib.Path(path), names)
+        files = checksums(pathlib.Path(path), names)
         append(path, {"chunk": number, "files": files, "sums": sums})
 
 
@@ -157,7 +159,7 @@ def reopen(path: Path) -> None:
     _mend(path, metadata(path))
 
 
-def end(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> None:
+def finalise(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> None:
     """Finish a store: the attributes of the whole, less those of the first chunk in ``without``."""
     found, every = plan(path), metadata(path)
     assert found is not None
@@ -167,7 +169,7 @@ def end(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> 
         every[f"{name}/.zarray"] = {**every[f"{name}/.zarray"], "fill_value": None}
     _mend(path, every)
     with os_errors(path):
-        files = prints(pathlib.Path(path), [*every, CONSOLIDATED])
+        files = checksums(pathlib.Path(path), [*every, CONSOLIDATED])
         if record(path).get(END, {}).get("files") != files:
             append(path, {"chunk": END, "files": files, "sums": {}})
 
@@ -183,7 +185,7 @@ def _mend(path: Path, known: Mapping[str, Any]) -> None:
         remove(file)
         with os_errors(path):
             file.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(file, path) as temporary:
+        with replace_file(file, path) as temporary:
             pathlib.Path(temporary).write_text(text, encoding="utf-8")
 
 
@@ -225,7 +227,7 @@ def read(path: Path) -> xr.Dataset:
     files = [found["files"], *(line["files"] for line in lines.values())]
     thorough = sum(size for some in files for size, _ in some.values()) < PROVEN
     for some in files:
-        wrong = misfit(path, some, thorough)
+        wrong = first_damaged(path, some, thorough)
         if wrong is not None:
             said = f"damaged: {wrong} is not as it was written; run the sweep again to mend it"
             raise refusal(os.fspath(path), said)
@@ -254,17 +256,17 @@ def read(path: Path) -> xr.Dataset:
 def save(data: xr.Dataset, path: Path) -> None:
     """Write a whole Dataset as a finished store, beside what is there, which it then replaces."""
     target = pathlib.Path(path)
-    ours(target)
+    check_ours(target)
     with os_errors(path):
         temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             new = temporary / "new"
             _lay_out(_even(data), new, compute=True)
             (new / HOME).mkdir()
-            settle(new, *_names(data), Layout({}, {}), None)
+            write_manifest(new, *_names(data), Layout({}, {}), None)
             append(new, {"chunk": 0, "files": {}, "sums": {}})
-            end(new, {})
-            with held(path) if target.exists() else contextlib.nullcontext():
+            finalise(new, {})
+            with write_lock(path) if target.exists() else contextlib.nullcontext():
                 if target.exists():
                     target.rename(temporary / "old")
                 new.rename(target)

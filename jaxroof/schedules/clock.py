@@ -23,7 +23,7 @@ class Costs(NamedTuple):
     leave: Any  # that sending its output keeps the device; the output is there at its end
 
 
-class Course(NamedTuple):
+class VisitTimes(NamedTuple):
     """When each visit starts and ends; where a device idles, both are its clock.
 
     ``end`` is when the work ends; sends that keep the device come after it.
@@ -35,7 +35,7 @@ class Course(NamedTuple):
     busy: Any  # [devices, *lanes]: seconds in visits and in sends that keep the device
 
 
-def course(work: Any, source: Any, costs: Costs, steps: Any = None) -> Course:
+def visit_times(work: Any, source: Any, costs: Costs, steps: Any = None) -> VisitTimes:
     """Return when each visit of a schedule runs.
 
     start = max(clock, end of the source + leave there + arrival), end = start + seconds
@@ -66,7 +66,7 @@ def course(work: Any, source: Any, costs: Costs, steps: Any = None) -> Course:
 
     begun = (nothing, nothing, none, none, none)
     clock, busy, _, start, end = lax.fori_loop(0, every if steps is None else steps, advance, begun)
-    return Course(start, end, clock, busy)
+    return VisitTimes(start, end, clock, busy)
 
 
 def peaks(work: Any, rise: Any, net: Any) -> jax.Array:

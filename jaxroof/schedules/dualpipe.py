@@ -4,14 +4,14 @@ import numpy as np
 
 from jaxroof.errors import refusal
 from jaxroof.schedules.gpipe_1f1b import chain
-from jaxroof.schedules.overlap import Group, Overlapped, overlapped
+from jaxroof.schedules.overlap import Group, OverlappedSchedule, overlapped_schedule
 from jaxroof.schedules.table import BACKWARD, FORWARD, WEIGHT
 
 NEAR, FAR = 0, 1  # the route that starts nearer to a device, and the other
 Move = tuple[tuple[int, int], ...]  # kinds of visits and their routes, run together
 
 
-def dualpipe(devices: int, microbatches: int) -> Overlapped:
+def dualpipe(devices: int, microbatches: int) -> OverlappedSchedule:
     """Return DualPipe: half of the microbatches go from either end of the devices to the other.
 
     Device i holds stage i of the first route and stage P - 1 - i of the second (stages P to 2 P - 1
@@ -39,7 +39,7 @@ def dualpipe(devices: int, microbatches: int) -> Overlapped:
     device = np.concatenate([outward, outward[::-1]])
     after = np.concatenate([chain(devices), np.append(chain(devices)[:-1] + devices, -1)])
     orders = [_order(one, devices, microbatches // 2) for one in range(devices)]
-    return overlapped("dualpipe", microbatches, device, after, orders)
+    return overlapped_schedule("dualpipe", microbatches, device, after, orders)
 
 
 def _order(device: int, devices: int, each: int) -> list[Group]:

@@ -4,7 +4,7 @@ import numpy as np
 
 from jaxroof.errors import refusal
 from jaxroof.schedules.gpipe_1f1b import chain
-from jaxroof.schedules.table import BACKWARD, FORWARD, Schedule, Visit, scheduled
+from jaxroof.schedules.table import BACKWARD, FORWARD, Schedule, Visit, schedule_table
 
 
 def interleaved(devices: int, microbatches: int, chunks: int) -> Schedule:
@@ -29,7 +29,7 @@ def interleaved(devices: int, microbatches: int, chunks: int) -> Schedule:
         raise refusal("interleaved", said)
     stages = devices * chunks
     orders = [_order(device, devices, microbatches, chunks) for device in range(devices)]
-    return scheduled(
+    return schedule_table(
         "interleaved", microbatches, np.arange(stages) % devices, chain(stages), orders
     )
 

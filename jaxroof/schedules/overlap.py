@@ -13,7 +13,7 @@ Group = tuple[Visit, ...]  # visits of a device, one after another, whose result
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Overlapped(Schedule):
+class OverlappedSchedule(Schedule):
     """A schedule some of whose visits run together; in the table they follow one another.
 
     ``handed`` [timesteps, devices] is the timestep of the last visit that runs together with one:
@@ -23,13 +23,13 @@ class Overlapped(Schedule):
     handed: np.ndarray
 
 
-def source(schedule: Schedule) -> np.ndarray:
+def visit_sources(schedule: Schedule) -> np.ndarray:
     """Return timestep * devices + device of the visit at whose end a visit's input is handed on.
 
     As ``table.source``, which it is for a schedule whose visits do not overlap.
     """
     places = table.source(schedule)
-    if not isinstance(schedule, Overlapped):
+    if not isinstance(schedule, OverlappedSchedule):
         return places
     t, device = np.divmod(places, schedule.devices)
     together = schedule.handed[t, device] * schedule.devices + device
@@ -37,13 +37,13 @@ def source(schedule: Schedule) -> np.ndarray:
     return np.where(elsewhere, together, places)
 
 
-def overlapped(
+def overlapped_schedule(
     name: str,
     microbatches: int,
     device: np.ndarray,
     after: np.ndarray,
     orders: Sequence[Sequence[Group]],
-) -> Overlapped:
+) -> OverlappedSchedule:
     """Return the schedule in which every device does its groups in order, each at once.
 
     A group starts in the first timestep in which its device is free and all that it needs from
@@ -51,7 +51,7 @@ def overlapped(
     Raises: InputError where the orders wait for each other.
     """
     cells = np.full((_visits(orders), len(orders), 4), 0)
-    empty = Overlapped(name, microbatches, device, after, *np.moveaxis(cells[:0], -1, 0))
+    empty = OverlappedSchedule(name, microbatches, device, after, *np.moveaxis(cells[:0], -1, 0))
     handed: dict[Visit, int] = {}
     done, free, t = [0] * len(orders), [0] * len(orders), 0
     while any(at < len(order) for at, order in zip(done, orders, strict=True)):

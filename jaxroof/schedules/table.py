@@ -71,7 +71,7 @@ class Schedule:
         return np.sum(earlier & (self.device[:, None] == self.device[None, :]), axis=1)
 
 
-def scheduled(
+def schedule_table(
     name: str,
     microbatches: int,
     device: Sequence[int] | np.ndarray,

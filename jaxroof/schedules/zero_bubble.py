@@ -3,7 +3,7 @@
 import numpy as np
 
 from jaxroof.schedules.gpipe_1f1b import chain
-from jaxroof.schedules.table import BACKWARD, FORWARD, WEIGHT, Schedule, Visit, scheduled
+from jaxroof.schedules.table import BACKWARD, FORWARD, WEIGHT, Schedule, Visit, schedule_table
 
 
 def zero_bubble(devices: int, microbatches: int) -> Schedule:
@@ -19,7 +19,7 @@ def zero_bubble(devices: int, microbatches: int) -> Schedule:
     [[1, 1, 0, 2, 3, 2, 3], [0, 1, 2, 1, 2, 3, 3]]
     """
     orders = [_order(device, devices, microbatches) for device in range(devices)]
-    return scheduled("zb-h1", microbatches, np.arange(devices), chain(devices), orders)
+    return schedule_table("zb-h1", microbatches, np.arange(devices), chain(devices), orders)
 
 
 def _order(device: int, devices: int, microbatches: int) -> list[Visit]:

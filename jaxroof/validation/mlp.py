@@ -66,7 +66,7 @@ def comparison(system: System | None = None, profile: Profile = Profile.REAL) ->
         global_batch=sizes["global_batch"],
         plan=Plan(data=sizes["gpus"], tensor=1.0, pipeline=1.0, microbatches=1.0),
     )
-    recipe = pipeline.fitted(inputs, Recipe(profile))
+    recipe = pipeline.sized_recipe(inputs, Recipe(profile))
     times = np.asarray(jax.jit(lambda given: pipeline.evaluate(given, recipe).step_time)(inputs))
     columns = rows | {
         "simulated": times,

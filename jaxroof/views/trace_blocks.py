@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof.io.trace_events import KINDS, NONE, VISITS, columns_of
+from jaxroof.io.trace_events import KINDS, NONE, VISITS, event_columns
 from jaxroof.units import show
 
 TOGETHER = 1e-9  # share of a step below which a gap is none
@@ -56,7 +56,7 @@ def shares(trace: xr.Dataset) -> dict[str, float]:
     return {**found, "idle": max(0.0, 1.0 - sum(found.values()))}
 
 
-def told(trace: xr.Dataset) -> str:
+def block_words(trace: xr.Dataset) -> str:
     """Return the step time and where the devices' time goes, idle first."""
     found = shares(trace)
     kinds = [kind for kind in ("idle", *KINDS) if found.get(kind, 0.0) >= LEAST]
@@ -75,7 +75,7 @@ def percent(share: float) -> str:
 
 def rows(trace: xr.Dataset) -> list[Row]:
     """Return the rows of a picture: a row for devices that do the same at the same time."""
-    columns = columns_of(trace)
+    columns = event_columns(trace)
     keys = list(zip(columns["device"], columns["start"], strict=True))
     order = sorted(range(trace.sizes["event"]), key=keys.__getitem__)
     events: dict[int, list[tuple[str, str, int, int, float, float]]] = {}

@@ -10,7 +10,7 @@ import pytest
 import jaxroof as jr
 from jaxroof import estimators
 from jaxroof.errors import InputError
-from jaxroof.settings import begin
+from jaxroof.settings import build_inputs
 
 
 def test_every_estimator_is_listed_with_its_question(jaxroof) -> None:
@@ -43,7 +43,9 @@ def test_settings_by_name_are_the_records() -> None:
 
 
 def test_a_record_is_made_of_its_fields() -> None:
-    made = begin(jr.System, {"matrix_flops": "1 PFLOP/s", "hbm_bandwidth": np.array([1e12, 2e12])})
+    made = build_inputs(
+        jr.System, {"matrix_flops": "1 PFLOP/s", "hbm_bandwidth": np.array([1e12, 2e12])}
+    )
     assert made.hbm_bandwidth.tolist() == [1e12, 2e12]
     assert made.fast_domain is None
 

@@ -23,9 +23,9 @@ from jaxroof.views import plots
 from jaxroof.views.plots.tornado import COLOURS
 from jaxroof.views.text.explain import (
     bars_table,
-    drawn,
+    parameter_rows,
     percent,
-    reign,
+    range_words,
     with_capacity,
 )
 from jaxroof.views.text.explain_sentences import explain_sentences
@@ -240,15 +240,15 @@ def test_a_plan_that_ties_where_its_reign_ends_is_not_said_to_save_nothing():
 
 def test_a_short_reign_has_ends_that_read_apart():
     row = xr.Dataset({"switch_factor": 0.11142, "switch_until": 0.11138})
-    assert reign(row) == ("0.11142", "0.11138")
-    assert reign(row.assign(switch_until=0.0625)) == ("0.111", "0.0625")
+    assert range_words(row) == ("0.11142", "0.11138")
+    assert range_words(row.assign(switch_until=0.0625)) == ("0.111", "0.0625")
 
 
 def test_bars_are_drawn_the_largest_first_and_ties_to_both_sides():
     told = found().elasticities
-    sizes = [abs(float(row.elasticity)) for _, row in drawn(told)]
+    sizes = [abs(float(row.elasticity)) for _, row in parameter_rows(told)]
     assert sizes == sorted(sizes, reverse=True)
-    assert all(path.startswith("system.") for path, _ in drawn(told))
+    assert all(path.startswith("system.") for path, _ in parameter_rows(told))
     tied = told.copy(deep=True)
     tied["tie"][0], tied["elasticity_below"][0] = True, -0.25
     slope, share = (list(bars_table(tied).columns[n].cells) for n in (2, 3))

@@ -20,7 +20,7 @@ from places import GOLDEN
 
 import jaxroof as jr
 from jaxroof import schedules
-from jaxroof.analyses.evaluate import asking
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.trace import network_of, of_visits
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
@@ -28,7 +28,7 @@ from jaxroof.estimators.mlp_pipeline.program import program
 from jaxroof.estimators.mlp_pipeline.recipe import PROFILES, Profile
 from jaxroof.io.trace_events import is_trace, side_by_side, trace_of
 from jaxroof.io.trace_files import COLOURS
-from jaxroof.records import answering, checked
+from jaxroof.records import checked, with_named_absences
 from jaxroof.schedules.table import BACKWARD, FORWARD
 from jaxroof.views import plots
 from jaxroof.views.plots.trace import LOOKS
@@ -113,8 +113,8 @@ def test_published_traces_event_by_event(row):
 
 @pytest.mark.parametrize("row", INDEX, ids=lambda row: row["trace"])
 def test_published_counts_of_operations(row):
-    inputs, _ = asking(estimator("pipeline"), asked(row))
-    network = network_of(answering(inputs))
+    inputs, _ = resolve_settings(estimator("pipeline"), asked(row))
+    network = network_of(with_named_absences(inputs))
     order = greedy(network.pipeline, network.microbatches)
     assert len(list(program(network, order, PROFILES[Profile.A]))) == int(row["num_ops"])
 
@@ -185,7 +185,7 @@ def test_posted_sends_and_hidden_sums_end_with_the_estimator():
     """The right versions of every quirk, whose program is not the published one."""
     setting = mlp(8, 512, 256, (2, 2, 2, 4), "h200-nvs8", "physical")
     found, pipeline = jr.trace("pipeline", setting), estimator("pipeline")
-    inputs, recipe = asking(pipeline, {**setting, "most_stages": 2, "most_timesteps": 16})
+    inputs, recipe = resolve_settings(pipeline, {**setting, "most_stages": 2, "most_timesteps": 16})
     step_time = jax.jit(lambda inputs: pipeline.evaluate(inputs, recipe).step_time)  # no memory
     assert span(found) == pytest.approx(float(step_time(checked(inputs))), rel=RTOL)
     assert "send" not in found.kind

@@ -549,4 +549,8 @@ def test_a_sweep_says_how_much_memory_is_missing_and_where():
 
 def test_what_a_machine_holds_is_the_smallest_of_the_catalogue():
     known = {"small": 1e9, "large": 2e9}
-    assert [stairs_views.held_by(m, known) for m in (1e9, 1.5e9, 3e9)] == ["small", "large", "-"]
+    assert [stairs_views.smallest_system_with(m, known) for m in (1e9, 1.5e9, 3e9)] == [
+        "small",
+        "large",
+        "-",
+    ]

@@ -22,7 +22,7 @@ from jaxroof.config.sweep_file import read_sweep
 from jaxroof.engine.grid.axes import Between, Spacing, read_axes
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.runs import chunked_sweep as sweep
-from jaxroof.engine.runs.job import identity
+from jaxroof.engine.runs.job import fingerprint
 from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError
 
@@ -855,7 +855,7 @@ def test_a_store_of_an_earlier_version_goes_on(written, monkeypatch):
     path = written(CONVENTION + '\n[axes]\n"system.hbm_bandwidth" = ["4 TB/s", "8 TB/s"]')
     with monkeypatch.context() as patch:
         patch.setattr(
-            sweep, "identity", lambda asked: identity(asked) | {"convention": "published"}
+            sweep, "identity", lambda asked: fingerprint(asked) | {"convention": "published"}
         )
         first = jr.run(path, output="map.zarr").load()
     assert jr.run(path, output="map.zarr").identical(first)

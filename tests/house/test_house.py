@@ -121,7 +121,11 @@ def room(module: str) -> str:
     return max(rooms, key=len, default="")
 
 
-OUTSIDE = {"jaxroof", "jaxroof.__main__", "jaxroof.engine"}  # of no room: names and docstrings alone
+OUTSIDE = {
+    "jaxroof",
+    "jaxroof.__main__",
+    "jaxroof.engine",
+}  # of no room: names and docstrings alone
 
 
 def test_every_module_stands_in_a_room():

@@ -341,7 +341,7 @@ def test_a_place_that_cannot_be_written_is_one_line(name, fragment, tmp_path):
 @pytest.mark.parametrize(("name", "fragment"), ELSEWHERE)
 def test_a_place_is_refused_before_any_work(name, fragment, tmp_path):
     (tmp_path / "folder.csv").mkdir()
-    said = refused(store.writable, tmp_path / name)
+    said = refused(store.check_writable, tmp_path / name)
     assert said.startswith(str(tmp_path / name))
     assert fragment.casefold().replace("file or ", "") in said.casefold()
 
@@ -353,7 +353,7 @@ def test_a_folder_without_leave_is_refused(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert "Permission denied" in refused(store.writable, tmp_path / "result.csv")
+    assert "Permission denied" in refused(store.check_writable, tmp_path / "result.csv")
     monkeypatch.setattr(atomic.tempfile, "mkstemp", denied)
     assert "cannot be written: Permission denied" in refused(
         jr.write, SMALL, tmp_path / "result.csv"
@@ -364,7 +364,7 @@ def test_a_folder_without_leave_is_refused(tmp_path, monkeypatch):
 def test_a_folder_that_is_read_only_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     try:
-        assert "Permission denied" in refused(store.writable, tmp_path / "result.csv")
+        assert "Permission denied" in refused(store.check_writable, tmp_path / "result.csv")
         assert "Permission denied" in refused(jr.write, SMALL, tmp_path / "result.csv")
     finally:
         tmp_path.chmod(0o700)

@@ -13,7 +13,7 @@ import xarray as xr
 
 import jaxroof as jr
 from jaxroof import estimators
-from jaxroof.analyses.evaluate import asking
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.engine.grid import evaluate as points
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
@@ -114,7 +114,7 @@ def demanded(estimator: jr.Estimator, recipe: Any, values: dict[str, Any]) -> It
     asked: dict[str, Any] = {}
     while True:
         try:
-            inputs, _ = asking(estimator, asked)
+            inputs, _ = resolve_settings(estimator, asked)
             jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
         except InputError as error:
             missing = str(error).partition(":")[0]
@@ -130,7 +130,9 @@ def test_what_is_listed_is_enough_and_is_all_that_is_asked_for(name: str) -> Non
     estimator = estimators.estimator(name)
     paths = {path for path, field in listed(estimator) if is_quantity(field)}
     given = {path: value for path, _, value in leaves(checked(estimator.example()))}
-    inputs, recipe = asking(estimator, {p: value for p, value in given.items() if p in paths})
+    inputs, recipe = resolve_settings(
+        estimator, {p: value for p, value in given.items() if p in paths}
+    )
     shapes = jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
     assert points.results(shapes)
     assert set(demanded(estimator, recipe, dict.fromkeys(sorted(paths), 1.0) | given)) <= paths

@@ -365,7 +365,7 @@ def test_one_compile_serves_all_sizes() -> None:
     before = fold.best._cache_size()
     jr.search(estimator, CLUSTER, axes=axes)
     assert fold.best._cache_size() == before + 1
-    folds, evaluations = fold.best._cache_size(), points.evaluated._cache_size()
+    folds, evaluations = fold.best._cache_size(), points.evaluate_jit._cache_size()
     other = dataclasses.replace(CLUSTER, system=jr.system("b200-nvs8", fast_domain=4))
     axes = {
         "gpus": [48, 16, 8, 24],
@@ -374,7 +374,7 @@ def test_one_compile_serves_all_sizes() -> None:
     }
     jr.search(estimator, other, axes=axes)
     assert fold.best._cache_size() == folds
-    assert points.evaluated._cache_size() == evaluations
+    assert points.evaluate_jit._cache_size() == evaluations
 
 
 # ---- Ties ---------------------------------------------------------------------------------------

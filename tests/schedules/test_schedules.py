@@ -40,7 +40,7 @@ UNEVEN = [  # one of each, small enough for plain Python, large enough for every
     ("zb-h1", 4, 7, 1),
     ("dualpipe", 6, 14, 1),
 ]
-COURSE = jax.jit(clock.course)
+COURSE = jax.jit(clock.visit_times)
 MOST = (96, 6, 10)  # timesteps, devices and classes that every case is padded to: one program
 LANES = 4
 
@@ -57,7 +57,7 @@ def groups(schedule: Schedule) -> list[list[list[table.Visit]]]:
     """Return each device's visits in order, those that run together in one list."""
     cells = np.stack([schedule.kind, schedule.stage, schedule.microbatch], axis=-1)
     steps = np.arange(schedule.timesteps)[:, None] + np.zeros_like(schedule.kind)
-    ends = schedule.handed if isinstance(schedule, overlap.Overlapped) else steps
+    ends = schedule.handed if isinstance(schedule, overlap.OverlappedSchedule) else steps
     every: list[list[list[table.Visit]]] = []
     for device in range(schedule.devices):
         found: dict[int, list[table.Visit]] = {}
@@ -85,7 +85,7 @@ def padded(schedule: Schedule) -> Schedule:
     """Return a schedule with idle timesteps and idle devices up to the size that all share."""
     more = ((0, MOST[0] - schedule.timesteps), (0, MOST[1] - schedule.devices))
     names = ["kind", "stage", "microbatch"]
-    names += ["handed"] if isinstance(schedule, overlap.Overlapped) else []
+    names += ["handed"] if isinstance(schedule, overlap.OverlappedSchedule) else []
     cells = {name: np.pad(getattr(schedule, name), more) for name in names}
     return dataclasses.replace(schedule, **cells)
 
@@ -93,8 +93,8 @@ def padded(schedule: Schedule) -> Schedule:
 def timed(
     schedule: Schedule,
     costs: clock.Costs,
-    source: Callable[[Schedule], np.ndarray] = overlap.source,
-) -> clock.Course:
+    source: Callable[[Schedule], np.ndarray] = overlap.visit_sources,
+) -> clock.VisitTimes:
     """Return the course of a padded schedule; costs [classes, devices, lanes]."""
     more = ((0, MOST[2] - len(costs.seconds)), (0, 0), (0, 0))
     wide = clock.Costs(*(np.pad(np.asarray(cost), more) for cost in costs))
@@ -111,7 +111,7 @@ def test_every_visit_is_there_once_and_after_what_it_needs(case):
     kinds = 3 if schedule.split else 2
     routes = 2 if schedule.name == "dualpipe" else 1
     assert np.sum(schedule.kind != IDLE) == kinds * schedule.stages * case[2] // routes
-    waits = overlap.source(schedule)
+    waits = overlap.visit_sources(schedule)
     assert np.all(waits // schedule.devices < np.arange(schedule.timesteps)[:, None])
 
 
@@ -393,10 +393,10 @@ def laid_out(schedule: Schedule, order: list[list[list[table.Visit]]]) -> bool:
     """Return whether an order finds its timesteps, and with them is legal."""
     parts = (schedule.name, schedule.microbatches, schedule.device, schedule.after)
     try:
-        if isinstance(schedule, overlap.Overlapped):
-            found = overlap.overlapped(*parts, [[tuple(g) for g in one] for one in order])
+        if isinstance(schedule, overlap.OverlappedSchedule):
+            found = overlap.overlapped_schedule(*parts, [[tuple(g) for g in one] for one in order])
         else:
-            found = table.scheduled(*parts, [[g[0] for g in one] for one in order])
+            found = table.schedule_table(*parts, [[g[0] for g in one] for one in order])
     except InputError:
         return False
     return table.checked(found) is found
@@ -437,7 +437,7 @@ def test_more_microbatches_than_fit_are_refused():
 def test_orders_that_wait_for_each_other_are_refused():
     orders = [[((2, 0, 0),), ((1, 0, 0),)], [((1, 1, 0),), ((2, 1, 0),)]]
     with pytest.raises(InputError, match="device 0 waits for ever at the backward of mic"):
-        overlap.overlapped("mine", 1, np.array([0, 1]), np.array([1, -1]), orders)
+        overlap.overlapped_schedule("mine", 1, np.array([0, 1]), np.array([1, -1]), orders)
 
 
 REFUSED = [  # what is asked for, what is said

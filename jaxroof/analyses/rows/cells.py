@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.analyses.rows.columns import Column, Kind, suffix_of
-from jaxroof.engine.runs.row_stream import Chunk, Group
+from jaxroof.analyses.rows.columns import Kind, RowColumn, suffix_of
+from jaxroof.engine.runs.row_stream import RowChunk, RowGroup
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked_values, leaves, replace_at
 from jaxroof.settings import (
-    begin,
+    build_inputs,
     choice,
     choices_brought,
     choices_of,
@@ -37,11 +37,15 @@ class Faults(dict[int, tuple[int, str]]):
             self[row] = (order, why)
 
 
-class Asked:
+class RowProblem:
     """What a table asks: the meaning of its columns, and what all its rows share."""
 
     def __init__(
-        self, estimator: Estimator, columns: Sequence[Column], shared: Mapping[str, Any], names: Any
+        self,
+        estimator: Estimator,
+        columns: Sequence[RowColumn],
+        shared: Mapping[str, Any],
+        names: Any,
     ) -> None:
         self.estimator, self.columns = estimator, columns
         choices = {*choices_of(estimator.recipe), *former_of(estimator.recipe)}
@@ -70,7 +74,9 @@ class Asked:
 
         return read
 
-    def chunk(self, cells: Sequence[Cells], size: int, faults: Faults, about: Any = None) -> Chunk:
+    def chunk(
+        self, cells: Sequence[Cells], size: int, faults: Faults, about: Any = None
+    ) -> RowChunk:
         """Return some rows as what can be asked; ``faults`` gets the rows that cannot."""
         values: dict[str, np.ndarray] = {}  # of numbers; places of records and choices
         for order, (column, texts) in enumerate(zip(self.columns, cells, strict=True)):
@@ -83,11 +89,11 @@ class Asked:
         good[list(faults)] = False
         rows = np.flatnonzero(good)
         groups = [self._agreeing(some, values, faults) for some in self._apart(rows, values)]
-        return Chunk(size, [group for group in groups if len(group.rows)], about)
+        return RowChunk(size, [group for group in groups if len(group.rows)], about)
 
     def _agreeing(
         self, rows: np.ndarray, values: Mapping[str, np.ndarray], faults: Faults
-    ) -> Group:
+    ) -> RowGroup:
         """Return the group of rows whose plan agrees with what else they say; note the others."""
         group = self._group(rows, values)
         wrong = np.broadcast_to(self.estimator.contradictions(group.inputs), len(rows))
@@ -113,7 +119,7 @@ class Asked:
             if len(some):
                 yield some
 
-    def _group(self, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> Group:
+    def _group(self, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> RowGroup:
         whole = len(rows) == len(next(iter(values.values()), rows))
         recipe, settings = self.recipe, dict(self.shared)
         for path, column in values.items():
@@ -124,7 +130,9 @@ class Asked:
                 if path in self.named:
                     recipe = choose(recipe, self.named[path].brought[here[0]])
                 settings[path] = self.named[path].stacked(here) if path in self.named else here
-        return Group(rows, begin(self.estimator.inputs, settings, self.estimator.names), recipe)
+        return RowGroup(
+            rows, build_inputs(self.estimator.inputs, settings, self.estimator.names), recipe
+        )
 
 
 def _chooser(recipe: Any, key: str) -> Any:
@@ -185,7 +193,7 @@ class _Named:
         return record
 
 
-def _numbers(column: Column, cells: Cells, order: int, faults: Faults) -> np.ndarray:
+def _numbers(column: RowColumn, cells: Cells, order: int, faults: Faults) -> np.ndarray:
     """Return a column in SI; ``faults`` gets what is no number, or out of range."""
     wrong: dict[int, str] = {}
     if isinstance(cells, np.ndarray):
@@ -203,7 +211,7 @@ def _numbers(column: Column, cells: Cells, order: int, faults: Faults) -> np.nda
     return values
 
 
-def _read(column: Column, texts: Sequence[str]) -> tuple[np.ndarray, dict[int, str]]:
+def _read(column: RowColumn, texts: Sequence[str]) -> tuple[np.ndarray, dict[int, str]]:
     """Return numbers of texts, all at once where they are plain, and the rows that are none."""
     suffix = suffix_of(column.scale)
     count = len(texts)
@@ -227,7 +235,7 @@ def _read(column: Column, texts: Sequence[str]) -> tuple[np.ndarray, dict[int, s
     return values, {row: wrong[texts[row]] for row in rows}
 
 
-def _one(column: Column, text: str, suffix: str, scales: dict[str, str]) -> float:
+def _one(column: RowColumn, text: str, suffix: str, scales: dict[str, str]) -> float:
     """Return the number of a cell: a plain one in the column's unit, or with a unit of its own."""
     text = text.strip()
     try:
@@ -251,13 +259,13 @@ def _one(column: Column, text: str, suffix: str, scales: dict[str, str]) -> floa
     return value
 
 
-def _meaning(column: Column) -> str:
+def _meaning(column: RowColumn) -> str:
     assert column.field is not None
     doc = str(column.field.metadata["doc"]).rstrip(".")
     return doc if column.unit == "1" else f"{doc} [{column.unit}]"
 
 
-def _outside(column: Column, values: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, str]]:
+def _outside(column: RowColumn, values: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, str]]:
     """Yield the rows whose number is out of its field's range, and why: halves of halves."""
     assert column.field is not None
     try:

@@ -11,7 +11,7 @@ from typing import Any
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import is_quantity
-from jaxroof.settings import begin, choices_of, former_of, paths_of
+from jaxroof.settings import build_inputs, choices_of, former_of, paths_of
 from jaxroof.units import parse
 
 NOTES = ("id",)  # columns that are carried through, as are those that begin with MARK
@@ -29,7 +29,7 @@ class Kind(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Column:
+class RowColumn:
     """One column: its heading as it was typed, and the path or the choice that it gives."""
 
     heading: str
@@ -45,13 +45,13 @@ class Column:
         return str(self.field.metadata["unit"])
 
 
-def columns_of(estimator: Estimator, headings: Sequence[str]) -> list[Column]:
+def read_columns(estimator: Estimator, headings: Sequence[str]) -> list[RowColumn]:
     """Return what each column means.
 
     Raises: InputError for an unknown name (with the nearest), a wrong unit, a column without a
     name or one that is there twice.
     """
-    found: list[Column] = []
+    found: list[RowColumn] = []
     for number, heading in enumerate(headings, 1):
         if not heading:
             raise InputError(f"column {number} has no name; expected an input, or {MARK}NAME")
@@ -66,9 +66,9 @@ def columns_of(estimator: Estimator, headings: Sequence[str]) -> list[Column]:
     return found
 
 
-def _column(estimator: Estimator, heading: str) -> Column:
+def _column(estimator: Estimator, heading: str) -> RowColumn:
     if heading in NOTES or heading.startswith(MARK):
-        return Column(heading, Kind.NOTE)
+        return RowColumn(heading, Kind.NOTE)
     match = _HEADING.fullmatch(heading)
     name, unit = match.groups() if match else (heading, None)
     try:
@@ -84,10 +84,10 @@ def _column(estimator: Estimator, heading: str) -> Column:
     if kind is Kind.RECORD and path not in estimator.names:
         raise refusal(heading, f"a record, not a number; expected its fields, {path}.FIELD")
     if unit is None:
-        return Column(heading, kind, path, field)
+        return RowColumn(heading, kind, path, field)
     if kind is not Kind.NUMBER:
         raise refusal(heading, f"a name has no unit, given {unit!r}; expected the heading {name!r}")
-    column = Column(heading, kind, path, field)
+    column = RowColumn(heading, kind, path, field)
     try:
         scale = parse(f"1 {unit}", column.unit)
     except InputError as error:
@@ -126,7 +126,7 @@ def path_of(estimator: Estimator, name: str) -> str:
 
 
 def shared_of(
-    estimator: Estimator, settings: Mapping[str, Any], columns: Iterable[Column]
+    estimator: Estimator, settings: Mapping[str, Any], columns: Iterable[RowColumn]
 ) -> dict[str, Any]:
     """Return the settings of all rows by path or choice, records read by name.
 
@@ -147,7 +147,7 @@ def shared_of(
 
 
 def check_complete(
-    estimator: Estimator, columns: Iterable[Column], shared: Mapping[str, Any]
+    estimator: Estimator, columns: Iterable[RowColumn], shared: Mapping[str, Any]
 ) -> None:
     """Check that columns and settings of all rows give all that the inputs need.
 
@@ -162,7 +162,7 @@ def check_complete(
         elif column.kind is Kind.RECORD:
             given[column.path] = _any(_kind_at(estimator.inputs, column.path))
     try:
-        inputs = begin(estimator.inputs, given, estimator.names)
+        inputs = build_inputs(estimator.inputs, given, estimator.names)
     except InputError as error:
         if "missing" not in str(error):
             raise

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.analyses.rows.cells import Asked, Cells, Faults
-from jaxroof.analyses.rows.columns import check_complete, columns_of, shared_of
+from jaxroof.analyses.rows.cells import Cells, Faults, RowProblem
+from jaxroof.analyses.rows.columns import check_complete, read_columns, shared_of
 from jaxroof.analyses.rows.verdicts import Verdicts
-from jaxroof.analyses.rows.writer import ERROR, Page, apart
-from jaxroof.engine.runs.row_stream import Answers, Chunk, Size, rows_of
+from jaxroof.analyses.rows.writer import ERROR, Page, result_name
+from jaxroof.engine.runs.row_stream import RowChunk, RowResults, Size, stream_rows
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.io.atomic import partial_file
-from jaxroof.io.csv_blocks import RowFile, opened
-from jaxroof.io.formats import placeable
+from jaxroof.io.csv_blocks import RowFile, open_rows
+from jaxroof.io.formats import check_placeable
 
 Path = str | os.PathLike[str]
 Progress = Callable[[int, int], None]
@@ -27,7 +27,7 @@ SHOWN = 12  # rows of a table that is printed
 
 
 @dataclasses.dataclass(eq=False)
-class Done:
+class RowsWritten:
     """What became of a file of rows, and the first of them."""
 
     rows: int = 0
@@ -64,7 +64,7 @@ def evaluate_rows(
     question = _question(asked, headings, {**(settings or {}), **more}, here, "rows", "rows")
     cells = [_plain(frame.iloc[:, number]) for number in range(len(headings))]
 
-    def chunks() -> Iterator[Chunk]:
+    def chunks() -> Iterator[RowChunk]:
         size, start = Size(), 0
         while start < len(frame):
             stop = min(start + size.next(), len(frame))
@@ -73,8 +73,8 @@ def evaluate_rows(
             yield question.chunk(some, stop - start, faults, (places, faults))
             start = stop
 
-    parts, told, verdicts = list[Answers](), list[str](), Verdicts()
-    for answers in rows_of(asked, _checked(chunks(), keep_going)):
+    parts, told, verdicts = list[RowResults](), list[str](), Verdicts()
+    for answers in stream_rows(asked, _checked(chunks(), keep_going)):
         _refuse(answers, keep_going)
         places, faults = answers.chunk.about
         told += [f"{p}: {faults[n][1]}" if n in faults else "" for n, p in enumerate(places)]
@@ -82,9 +82,9 @@ def evaluate_rows(
         parts.append(answers)
     bad = np.array([why != "" for why in told], bool)
     names = next((list(part.columns) for part in parts if part.columns), [])
-    found = {apart(name, headings): _joined(name, parts, bad) for name in names}
+    found = {result_name(name, headings): _joined(name, parts, bad) for name in names}
     if keep_going:
-        found[apart(ERROR, headings)] = np.array(told, object)
+        found[result_name(ERROR, headings)] = np.array(told, object)
     made = frame.assign(**found)
     made.attrs |= verdicts.attrs
     return made
@@ -98,7 +98,7 @@ def _plain(column: Any) -> Cells:
     return ["" if v is None or v != v else str(v) for v in values]
 
 
-def _joined(name: str, parts: Sequence[Answers], bad: np.ndarray) -> np.ndarray:
+def _joined(name: str, parts: Sequence[RowResults], bad: np.ndarray) -> np.ndarray:
     """Return a column of all parts, nothing in the rows that are bad: NaN, or None."""
     column = np.concatenate(
         [part.columns.get(name, np.zeros(part.chunk.size, bool)) for part in parts]
@@ -116,7 +116,7 @@ def _question(
     folder: Path,
     where: str,
     head: str,
-) -> Asked:
+) -> RowProblem:
     """Return what a table asks, checked before any row is read; ``head`` is where headings are."""
 
     def beside(read: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -128,13 +128,13 @@ def _question(
             f"{estimator.name}: its inputs are no record; expected an estimator of one"
         )
     with _led(head):
-        columns = columns_of(estimator, headings)
+        columns = read_columns(estimator, headings)
     with _led("--set"):
         given = shared_of(estimator, shared, columns)
     with _led(where):
         check_complete(estimator, columns, given)
     names = {path: beside(read) for path, read in estimator.names.items()}
-    return Asked(estimator, columns, given, names)
+    return RowProblem(estimator, columns, given, names)
 
 
 @contextlib.contextmanager
@@ -146,7 +146,7 @@ def _led(where: str) -> Iterator[None]:
         raise refusal(where, str(error)) from error
 
 
-def _checked(chunks: Iterator[Chunk], keep_going: bool) -> Iterator[Chunk]:
+def _checked(chunks: Iterator[RowChunk], keep_going: bool) -> Iterator[RowChunk]:
     """Yield chunks; refuse the first row that cannot be asked, unless told to keep going."""
     for chunk in chunks:
         places, faults = chunk.about[:2]
@@ -156,7 +156,7 @@ def _checked(chunks: Iterator[Chunk], keep_going: bool) -> Iterator[Chunk]:
         yield chunk
 
 
-def _refuse(answers: Answers, keep_going: bool) -> None:
+def _refuse(answers: RowResults, keep_going: bool) -> None:
     """Note the rows that the estimator has no answer to, or refuse the first of them."""
     places, faults = answers.chunk.about[:2]
     for rows, why in sorted(answers.refused, key=lambda one: int(one[0][0])):
@@ -186,7 +186,7 @@ def evaluate_file(
     settings: Mapping[str, Any] | None = None,
     keep_going: bool = False,
     progress: Progress | None = None,
-) -> Done:
+) -> RowsWritten:
     """Evaluate every row of a CSV file; write them with their answers where ``output`` says.
 
     ``progress`` is told (done, all) rows, all by the share of the file that was read. What is
@@ -195,14 +195,14 @@ def evaluate_file(
     """
     if output is not None:
         _check_output(output, path)
-    with opened(path) as file, contextlib.ExitStack() as stack:
+    with open_rows(path) as file, contextlib.ExitStack() as stack:
         folder = pathlib.Path(path).parent
         where = (file.path, f"{file.path}: line 1")
         question = _question(estimator, file.headings, settings or {}, folder, *where)
         write = stack.enter_context(partial_file(output)) if output is not None else None
-        done = Done(headings=file.headings)
+        done = RowsWritten(headings=file.headings)
         page = Page(file, keep_going)
-        for answers in rows_of(estimator, _checked(_chunks(file, question), keep_going)):
+        for answers in stream_rows(estimator, _checked(_chunks(file, question), keep_going)):
             _refuse(answers, keep_going)
             _count(done, answers)
             if write is not None:
@@ -222,12 +222,12 @@ def _check_output(output: Path, path: Path) -> None:
     name = os.fspath(output)
     if pathlib.Path(output).suffix != ".csv":
         raise refusal(name, "rows are written as CSV; expected a name that ends in .csv")
-    placeable(output)
+    check_placeable(output)
     if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
         raise refusal(name, "the file of the rows itself; expected another name")
 
 
-def _chunks(file: RowFile, question: Asked) -> Iterator[Chunk]:
+def _chunks(file: RowFile, question: RowProblem) -> Iterator[RowChunk]:
     size = Size()
     while (block := file.take(size.next())) is not None:
         faults = Faults()
@@ -237,7 +237,7 @@ def _chunks(file: RowFile, question: Asked) -> Iterator[Chunk]:
         yield question.chunk(block.cells, len(block.typed), faults, about)
 
 
-def _count(done: Done, answers: Answers) -> None:
+def _count(done: RowsWritten, answers: RowResults) -> None:
     """Add a chunk to what became of a file."""
     places, faults, block = answers.chunk.about
     if faults and not done.first:

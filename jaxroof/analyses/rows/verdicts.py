@@ -62,4 +62,5 @@ class Verdicts:
 
 
 def rows_words(rows: int) -> str:
+    """Return a number of rows in words."""
     return f"{rows:,} row" + ("" if rows == 1 else "s")

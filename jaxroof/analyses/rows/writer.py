@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jaxroof.engine.runs.row_stream import Answers
+from jaxroof.engine.runs.row_stream import RowResults
 from jaxroof.errors import InputError
-from jaxroof.io.csv_blocks import RowFile, quoted
+from jaxroof.io.csv_blocks import RowFile, csv_line
 
 Write = Callable[[str, int], None]  # a text, and how many rows it holds
 ERROR = "error"  # the column that says why a row was passed over
@@ -14,7 +14,7 @@ ALIKE = 256  # values that tell whether a column repeats itself
 TRUTH = np.array(["false", "true"], object)
 
 
-def apart(name: str, headings: Sequence[str]) -> str:
+def result_name(name: str, headings: Sequence[str]) -> str:
     """Return the name of a result's column, apart from those of the table."""
     return f"result.{name}" if name in headings else name
 
@@ -25,9 +25,9 @@ class Page:
     def __init__(self, file: RowFile, keep_going: bool) -> None:
         self.file, self.keep_going = file, keep_going
         self.names: list[str] | None = None
-        self.waiting: list[Answers] = []  # before any answer says what there is
+        self.waiting: list[RowResults] = []  # before any answer says what there is
 
-    def write(self, answers: Answers, write: Write) -> None:
+    def write(self, answers: RowResults, write: Write) -> None:
         """Write a chunk, the header before the first."""
         if self.names is None and not answers.columns:
             self.waiting.append(answers)
@@ -42,7 +42,7 @@ class Page:
         """Write the header, and the rows that waited for it."""
         self.names = names
         added = [*names, *([ERROR] if self.keep_going else [])]
-        heads = [apart(name, self.file.headings) for name in added]
+        heads = [result_name(name, self.file.headings) for name in added]
         write(f"{','.join([self.file.head, *heads])}\n", 0)
         for answers in self.waiting:
             write(self._text(answers), answers.chunk.size)
@@ -53,7 +53,7 @@ class Page:
         if self.names is None:
             self.begin([], write)
 
-    def _text(self, answers: Answers) -> str:
+    def _text(self, answers: RowResults) -> str:
         places, faults, block = answers.chunk.about
         size = answers.chunk.size
         added: list[list[str]] = []
@@ -66,7 +66,7 @@ class Page:
         if self.keep_going:
             said = [""] * size
             for row, (_, why) in faults.items():
-                said[row] = quoted([f"{places[row]}: {why}"])
+                said[row] = csv_line([f"{places[row]}: {why}"])
             added.append(said)
         return "\n".join(map(",".join, zip(block.typed, *added, strict=True))) + "\n"
 

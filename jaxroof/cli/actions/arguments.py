@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.config.sweep_file import named
-from jaxroof.engine.grid.placement import placed
+from jaxroof.config.sweep_file import errors_in_file
+from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import reads
@@ -22,7 +22,7 @@ PLAN_FIELDS = [f.name for f in dataclasses.fields(Plan)]
 SHORT = {**training.short_names}  # what people type for them
 
 
-def whole(option: str, text: str) -> int:
+def parse_count(option: str, text: str) -> int:
     """Return a whole number of at least 1.
 
     Raises: InputError that names the option.
@@ -33,7 +33,7 @@ def whole(option: str, text: str) -> int:
     return int(value)
 
 
-def share(option: str, text: str) -> float:
+def parse_share(option: str, text: str) -> float:
     """Return a share of at least 0, such as ``2%``.
 
     Raises: InputError that names the option.
@@ -44,7 +44,7 @@ def share(option: str, text: str) -> float:
     return value
 
 
-def settings(sets: tuple[str, ...], given: Mapping[str, str]) -> dict[str, Any]:
+def parse_settings(sets: tuple[str, ...], given: Mapping[str, str]) -> dict[str, Any]:
     """Return the changed fields of texts such as ``system.nics=2``.
 
     ``given`` says which option gives a field already. Raises: InputError for another form, a field
@@ -64,7 +64,7 @@ def settings(sets: tuple[str, ...], given: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def plan_fields(
+def parse_plan(
     option: str,
     text: str,
     short: Mapping[str, str] = SHORT,
@@ -81,7 +81,7 @@ def plan_fields(
             raise unknown(option, name.strip(), "plan field", [*short, *known])
         if field in found:
             raise refusal(option, f"{name.strip()}: given twice; expected each field once")
-        found[field] = whole(f"{option}: {name.strip()}", value)
+        found[field] = parse_count(f"{option}: {name.strip()}", value)
     return found
 
 
@@ -90,7 +90,7 @@ def own_plan(text: str, inputs: Inputs, recipe: Any) -> dict[str, int]:
 
     Raises: InputError where degrees do not multiply to the accelerators.
     """
-    own, gpus = plan_fields("--mine", text), int(inputs.gpus or 1)
+    own, gpus = parse_plan("--mine", text), int(inputs.gpus or 1)
     inner, spelled = _inner(recipe)
     split = math.prod(own.get(f, 1) for f in ("tensor", "context", "pipeline"))
     if inner <= set(own) and "data" not in own and gpus % split == 0:
@@ -141,11 +141,11 @@ def _broken(option: str, plan: Mapping[str, int], inputs: Inputs, recipe: Any) -
         if not bool(rule.holds(inputs, **{f: known[f] for f in fields})):
             shown = [f for f in fields if rule.name != "split_allows" or known[f] != 1]
             said = ", ".join(f"{named.get(f, f)}={known[f]}" for f in shown)
-            return f"{said} is one of the {rule.refusal}; {_why(rule.name, shown, inputs)}"
+            return f"{said} is one of the {rule.refusal}; {_rule_remedy(rule.name, shown, inputs)}"
     return ""
 
 
-def _why(rule: str, fields: Sequence[str], inputs: Inputs) -> str:
+def _rule_remedy(rule: str, fields: Sequence[str], inputs: Inputs) -> str:
     model = inputs.model
     able = [split.value for split in RULES if not lacked(split.value) & set(fields)]
     heads, hidden = f"the model has {int(model.heads)} heads", f"{int(model.hidden)}"
@@ -176,7 +176,7 @@ def whole_plan(text: str, inputs: Inputs, recipe: Any) -> Plan:
     It is placed as it says, best where it does not.
     Raises: InputError for the first rule that it breaks, with what would be right.
     """
-    given = plan_fields("--plan", text)
+    given = parse_plan("--plan", text)
     placed_by = [f for f in training.placement if f in given]
     free = [] if placed_by else training.placement
     plan = {**dict.fromkeys((f for f in PLAN_FIELDS if f not in free), 1), **given}
@@ -184,7 +184,7 @@ def whole_plan(text: str, inputs: Inputs, recipe: Any) -> Plan:
         plan["panels"] = max(plan["tensor"], plan["context"])
     refuse_illegal("--plan", plan, inputs, recipe)
     own = Plan(**{field: np.float64(value) for field, value in plan.items()})
-    whole: Plan = placed(training, dataclasses.replace(inputs, plan=own), recipe).plan
+    whole: Plan = place_best(training, dataclasses.replace(inputs, plan=own), recipe).plan
     return whole
 
 
@@ -201,14 +201,14 @@ def _listed(option: str, text: str) -> list[str]:
 
 
 def _sizes(text: str) -> list[int]:
-    return [whole("--gpus", size) for size in _listed("--gpus", text)]
+    return [parse_count("--gpus", size) for size in _listed("--gpus", text)]
 
 
 def _records(option: str, text: str, read: Callable[[str], Any]) -> dict[str, Any]:
     """Return the records of a list of names, refusals led by the option."""
     found = {}
     for name in _listed(option, text):
-        with named(option):
+        with errors_in_file(option):
             found[name] = read(name)
     return found
 

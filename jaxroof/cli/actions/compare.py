@@ -14,15 +14,15 @@ from jaxroof.cli.actions.arguments import (
     _rules,
     _sizes,
     _split,
-    settings,
-    whole,
+    parse_count,
+    parse_settings,
 )
-from jaxroof.cli.actions.console import SAID, console, say
-from jaxroof.cli.actions.outputs import check, deliver, tell
+from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.engine.search.search import search
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import memory_limit, training
-from jaxroof.settings import settle
+from jaxroof.settings import apply_settings
 from jaxroof.views.text import compare as compared
 
 
@@ -39,10 +39,10 @@ def compare_command(
     output: str | None,
 ) -> int:
     """Search every system and split given, print them side by side; return the exit status."""
-    check(output)
-    sizes, sequences = _sizes(gpus), whole("--batch", batch)
+    check_output(output)
+    sizes, sequences = _sizes(gpus), parse_count("--batch", batch)
     kinds = [_split(text) for text in _listed("--split", splits)]
-    chosen, rules = settings(sets, SAID), _rules(where)
+    chosen, rules = parse_settings(sets, OPTION_OF), _rules(where)
     models = _records("--model", model_names, training.names["model"])
     systems = _records("--system", system_names, lambda name: system(name, number_format))
     start = Inputs(
@@ -65,14 +65,14 @@ def compare_command(
     data["memory_limit"] = ("system", np.array(limits), about)
     counts = ", ".join(f"{size:,}" for size in sizes)
     data.attrs["title"] = f"{', '.join(models)} on {counts} accelerators: the best plan of each"
-    deliver(output, data, lambda plots: plots.comparison(_beside(data)))
+    write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
     page = console()
     for name in models:
         for size in sizes:
             some = data.sel(model=name) if len(models) > 1 else data
             some = some.sel(gpus=size) if len(sizes) > 1 else some
             _print_compared(page, some, f"{name} on {size:,} accelerators, batch {sequences:,}")
-    tell(output)
+    report_written(output)
     return 0 if bool(data.feasible.any()) else 1
 
 
@@ -81,12 +81,12 @@ def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
     if bool(data.feasible.any()):
         page.print(compared.parts_table(data))
     for sentence in compared.compare_sentences(data):
-        say(page, sentence)
+        print_text(page, sentence)
 
 
 def _changed(inputs: Inputs, chosen: dict[str, Any], **record: Any) -> Inputs:
     """Return the inputs with another model or system, and what --set changes."""
-    changed, _ = settle(dataclasses.replace(inputs, **record), training.recipe, chosen)
+    changed, _ = apply_settings(dataclasses.replace(inputs, **record), training.recipe, chosen)
     return cast("Inputs", changed)
 
 

@@ -11,13 +11,13 @@ def console() -> Console:
     return wide if wide.is_terminal else Console(width=max(wide.width, 160))
 
 
-def say(page: Console, text: str, style: str | None = None) -> None:
+def print_text(page: Console, text: str, style: str | None = None) -> None:
     """Print a sentence: wrapped between words at a terminal's width, on one line to a pipe."""
     lines = wrapped(page, text, page.width) if page.is_terminal else [text.rstrip()]
     page.print("\n".join(lines), style=style, soft_wrap=True, markup=False, highlight=False)
 
 
-SAID = {  # fields that options give
+OPTION_OF = {  # fields that options give
     "model": "--model",
     "system": "--system",
     "gpus": "--gpus",

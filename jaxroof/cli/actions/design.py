@@ -1,23 +1,23 @@
 """The design command: a design file asked, printed, written and drawn."""
 
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.console import console, print_text
 from jaxroof.config.design_file import run_design
 from jaxroof.views.text.design import design_json, design_sentences, design_table
 
 
 def design_command(*, file: str, output: str | None, as_json: bool) -> int:
     """Print, write and draw the machine that a budget should buy; return the exit status."""
-    outputs.check(output)
+    outputs.check_output(output)
     data = run_design(file)
-    outputs.deliver(output, data, lambda plots: plots.draw(data))
+    outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     if as_json:
         print(design_json(data))
     else:
         page = console()
-        say(page, data.attrs["title"], style="bold")
+        print_text(page, data.attrs["title"], style="bold")
         page.print(design_table(data))
         for sentence in design_sentences(data):
-            say(page, sentence)
-    outputs.tell(output)
+            print_text(page, sentence)
+    outputs.report_written(output)
     return 0

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from jaxroof.analyses.rows.evaluate import evaluate_file
-from jaxroof.cli.actions.console import console, say
-from jaxroof.cli.actions.outputs import tell
+from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import refusal
 from jaxroof.estimators.plugins import estimator_of
@@ -37,10 +37,10 @@ def evaluate_command(
         table, rest = rows_table(done.headings, done.typed, done.shown, done.units, page.width)
         page.print(table)
         if rest:
-            say(page, f"and {len(rest)} more results: {', '.join(rest)}.")
+            print_text(page, f"and {len(rest)} more results: {', '.join(rest)}.")
     about = (done.first, took, len(done.shown), output, done.verdicts)
-    say(page, rows_sentence(done.rows, done.passed, *about))
-    tell(output)
+    print_text(page, rows_sentence(done.rows, done.passed, *about))
+    report_written(output)
     if done.passed == done.rows:
         raise refusal(file, f"no row has an answer; the first: {done.first}")
 

@@ -6,9 +6,9 @@ import xarray as xr
 
 from jaxroof.analyses.explain import Explanation, explain
 from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, settings, whole
-from jaxroof.cli.actions.console import SAID, console, say
-from jaxroof.cli.actions.outputs import PICTURES, is_picture, tell
+from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_count, parse_settings
+from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.cli.actions.outputs import PICTURES, is_picture, report_written
 from jaxroof.engine.search.constraints import constraints
 from jaxroof.engine.search.search import survey
 from jaxroof.engine.sensitivity.response import response
@@ -17,8 +17,8 @@ from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.recipe import Split
 from jaxroof.estimators.published.step import training
-from jaxroof.io.atomic import replacing
-from jaxroof.io.formats import writable
+from jaxroof.io.atomic import replace_file
+from jaxroof.io.formats import check_writable
 from jaxroof.units import parse, seconds
 from jaxroof.views.text import explain as views
 from jaxroof.views.text.explain_json import explain_json
@@ -44,13 +44,13 @@ def explain_command(
 ) -> int:
     """Print, write or draw what binds the best plan; return the exit status."""
     _check(output)
-    count, sequences = whole("--gpus", gpus), whole("--batch", batch)
+    count, sequences = parse_count("--gpus", gpus), parse_count("--batch", batch)
     reach = parse(span, "1", "--span")
     if not 1.0 < reach <= 1e6:
         raise refusal("--span", f"expected a factor above 1 and at most 1e6, given {span!r}")
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     chosen = {"model": model_name, "gpus": count, "global_batch": sequences, "split": split}
-    chosen |= settings(sets, SAID)
+    chosen |= parse_settings(sets, OPTION_OF)
     rules = constraints(where, PLAN_FIELDS, SHORT)
     found = explain(inputs, where=rules, span=reach, settings=chosen)
     title = f"{model_name} on {count:,} x {system_name}, batch {sequences:,}, {split}"
@@ -60,7 +60,7 @@ def explain_command(
         moved = response(training, inputs, where=rules, span=CHANGE, settings=chosen)
         _draw(output, moved, found, title)
     elif output is not None:
-        with replacing(output) as temporary:
+        with replace_file(output) as temporary:
             pathlib.Path(temporary).write_text(explain_json(found), encoding="utf-8")
     if as_json:
         print(explain_json(found))
@@ -70,9 +70,9 @@ def explain_command(
         refusals = {rule.name: rule.refusal for rule in RULES[Split(split)]}
         none = survey(training, inputs, where=rules, settings=chosen)
         limit, asked = float(found.best.memory_limit), [str(rule) for rule in rules]
-        say(console(), title, style="bold")
-        say(console(), counts_sentence(none, limit, refusals, asked))
-    tell(output)
+        print_text(console(), title, style="bold")
+        print_text(console(), counts_sentence(none, limit, refusals, asked))
+    report_written(output)
     return 0 if found.feasible else 1
 
 
@@ -92,7 +92,7 @@ def _check(output: str | None) -> None:
         what = f"cannot tell the kind of file; expected a name that ends in {known}"
         raise InputError(f"{output}: {what}")
     else:
-        writable(output)
+        check_writable(output)
 
 
 def _draw(output: str, moved: xr.Dataset, found: Explanation, title: str) -> None:
@@ -110,15 +110,15 @@ def _draw(output: str, moved: xr.Dataset, found: Explanation, title: str) -> Non
 
 def _print(found: Explanation, title: str) -> None:
     page = console()
-    say(page, title, style="bold")
+    print_text(page, title, style="bold")
     if found.feasible:
-        say(page, best_sentence(found))
+        print_text(page, best_sentence(found))
     for sentence in explain_sentences(found):
-        say(page, sentence)
+        print_text(page, sentence)
     if found.feasible:
         page.print(views.bars_table(found.elasticities))
         for sentence in views.rest_sentences(found.elasticities):
-            say(page, sentence)
+            print_text(page, sentence)
         page.print(views.binding_table(found.operations))
         if found.response.sizes["switch"]:
             page.print(views.switches_table(found.response, found.elasticities))

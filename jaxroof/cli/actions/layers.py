@@ -8,8 +8,8 @@ import numpy as np
 from jaxroof.analyses.unfused_layers import unfused_layers
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, plan_fields, settings
-from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_plan, parse_settings
+from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.published_layers import layers_command
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
@@ -17,7 +17,7 @@ from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe, Variant
 from jaxroof.estimators.unfused.report import Report
 from jaxroof.estimators.unfused.step import unfused
 from jaxroof.records import checked
-from jaxroof.settings import settle
+from jaxroof.settings import apply_settings
 from jaxroof.views.text.unfused import block_tables, sums_table
 
 DEGREES = {"tp": "tensor", "sp": "sequence"}  # what people type, for the degrees of a block
@@ -46,7 +46,7 @@ def unfused_command(
     output: str | None,
 ) -> None:
     """Print the two tables of the unfused blocks and their sums over all layers."""
-    outputs.check(output)
+    outputs.check_output(output)
     if split != "1d":
         ways = " or ".join(variant.value for variant in Variant)
         text = f"the unfused blocks have no split, given {split!r}; expected --set variant={ways}"
@@ -54,15 +54,15 @@ def unfused_command(
     plan = _plan(plan_text)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format), plan=plan)
     chosen = {"model": model_name}
-    chosen |= settings(sets, {"model": "--model", "system": "--system"})
-    inputs, recipe = settle(inputs, unfused.recipe, chosen, unfused.names)
+    chosen |= parse_settings(sets, {"model": "--model", "system": "--system"})
+    inputs, recipe = apply_settings(inputs, unfused.recipe, chosen, unfused.names)
     inputs = checked(inputs)
     if recipe.variant is Variant.TENSOR and float(plan.sequence) != 1.0:
         text = "the ends of a block are split by tp; expected --set variant=sequence_parallel"
         raise refusal("--plan", f"sp={int(plan.sequence)}: {text}, or no sp")
     _check_degrees(inputs, recipe)
     data = unfused_layers(inputs, recipe)
-    outputs.deliver(output, data, lambda plots: plots.draw(data))
+    outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     page = console()
     for table in block_tables(data, page.width):
         page.print(table)
@@ -70,8 +70,8 @@ def unfused_command(
     page.print(sums_table(report, int(inputs.model.layers)))
     for sentence in (_shares(report), _dropped(inputs, recipe)):
         if sentence:
-            say(page, sentence)
-    outputs.tell(output)
+            print_text(page, sentence)
+    outputs.report_written(output)
 
 
 def _plan(text: str) -> Plan:
@@ -85,7 +85,7 @@ def _plan(text: str) -> Plan:
         if name in elsewhere:
             what = "the unfused blocks have no such degree"
             raise refusal("--plan", f"{name}: {what}; expected tp or sp")
-    given = plan_fields("--plan", text, DEGREES, [*DEGREES.values()])
+    given = parse_plan("--plan", text, DEGREES, [*DEGREES.values()])
     return Plan(**{field: np.float64(degree) for field, degree in given.items()})
 
 

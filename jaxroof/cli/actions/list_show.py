@@ -8,10 +8,10 @@ from jaxroof import catalog, estimators
 from jaxroof.catalog.lookup import mlp, model, system
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
-from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.entries import entry_rows, print_entries
 from jaxroof.config import design_file as designs
-from jaxroof.config.sweep_file import Sweep, named, read_sweep
+from jaxroof.config.sweep_file import Sweep, errors_in_file, read_sweep
 from jaxroof.config.toml_reader import load
 from jaxroof.config.uncertainty_file import read_uncertain
 from jaxroof.engine.grid.axes import read_axes
@@ -37,7 +37,9 @@ def list_kinds() -> None:
     print_entries(
         [(kind, f"{len(some)}: {', '.join(some[:EXAMPLES])}, ...") for kind, some in kinds.items()]
     )
-    say(console(), "All of a kind: jaxroof list systems. One of them: jaxroof show b200-nvs8.")
+    print_text(
+        console(), "All of a kind: jaxroof list systems. One of them: jaxroof show b200-nvs8."
+    )
 
 
 def list_estimators() -> None:
@@ -54,10 +56,12 @@ def show_estimator(name: str, entries: Iterable[str]) -> None:
         raise unknown("", name, "model, system or estimator", [*entries, *estimators.names()])
     estimator = estimators.estimator(name)
     page = console()
-    say(page, f"{name}: {estimator.about}")
+    print_text(page, f"{name}: {estimator.about}")
     page.print(inputs_table(estimator))
     page.print(results_table(estimator))
-    say(page, f"Ask it with: jaxroof evaluate {name} ROWS.csv, jr.evaluate({name!r}, {{...}}).")
+    print_text(
+        page, f"Ask it with: jaxroof evaluate {name} ROWS.csv, jr.evaluate({name!r}, {{...}})."
+    )
 
 
 def show_file(path: str) -> None:
@@ -65,15 +69,15 @@ def show_file(path: str) -> None:
 
     Raises: InputError, led by the file's name, for whatever is wrong with it.
     """
-    with named(path):
+    with errors_in_file(path):
         written = load(path)
     kind = next((kind for kind, keys in KEYS.items() if keys & set(written)), "")
     if kind:
         asks, use = {"sweep": _sweep, "design": _design, "uncertain": _uncertain}[kind](path)
         page = console()
-        say(page, asks)
+        print_text(page, asks)
         print_entries(entry_rows(written))
-        say(page, use)
+        print_text(page, use)
         return
     kind = _kind_of_entry(path, written)
     READ[kind](path)  # refuses what it cannot be

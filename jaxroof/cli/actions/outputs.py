@@ -9,7 +9,7 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.errors import InputError
-from jaxroof.io.formats import WRITERS, writable, write
+from jaxroof.io.formats import WRITERS, check_writable, write
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -19,7 +19,7 @@ def is_picture(output: str | None) -> bool:
     return output is not None and pathlib.Path(output).suffix in PICTURES
 
 
-def check(output: str | None) -> None:
+def check_output(output: str | None) -> None:
     """Check, before any work, that a picture or a file of results can be written.
 
     Raises: InputError that says why it cannot.
@@ -34,10 +34,10 @@ def check(output: str | None) -> None:
         what = f"cannot tell the kind of file from {kind!r}; expected a name that ends in {known}"
         raise InputError(f"{output}: {what}")
     else:
-        writable(output)
+        check_writable(output)
 
 
-def deliver(output: str | None, data: xr.Dataset, draw: Callable[[Any], Any]) -> None:
+def write_or_draw(output: str | None, data: xr.Dataset, draw: Callable[[Any], Any]) -> None:
     """Write the results to a file, or draw them where its name is that of a picture."""
     if output is None:
         return
@@ -49,7 +49,7 @@ def deliver(output: str | None, data: xr.Dataset, draw: Callable[[Any], Any]) ->
     plots.save(draw(plots), output)
 
 
-def tell(output: str | None) -> None:
+def report_written(output: str | None) -> None:
     """Say that a file was written, where one was asked for."""
     if output is not None:
         print(f"wrote {output}", file=sys.stderr)

@@ -6,9 +6,16 @@ from rich.console import Console
 
 from jaxroof import catalog
 from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions.arguments import _rules, _sizes, _split, settings, share, whole
-from jaxroof.cli.actions.console import SAID, console, say
-from jaxroof.cli.actions.outputs import check, deliver, is_picture, tell
+from jaxroof.cli.actions.arguments import (
+    _rules,
+    _sizes,
+    _split,
+    parse_count,
+    parse_settings,
+    parse_share,
+)
+from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.cli.actions.outputs import check_output, is_picture, report_written, write_or_draw
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal
 from jaxroof.estimators.published.inputs import Inputs
@@ -32,10 +39,10 @@ def pareto_command(
     output: str | None,
 ) -> int:
     """Print the staircase of step time against memory of each size; return the exit status."""
-    check(output)
-    sizes, sequences = _sizes(gpus), whole("--batch", batch)
-    most_days, worth = None if days is None else _days(days), share("--gain", gain)
-    chosen, rules = settings(sets, SAID), _rules(where)
+    check_output(output)
+    sizes, sequences = _sizes(gpus), parse_count("--batch", batch)
+    most_days, worth = None if days is None else _days(days), parse_share("--gain", gain)
+    chosen, rules = parse_settings(sets, OPTION_OF), _rules(where)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     data = pareto(
         training, inputs, axes={"gpus": sizes}, where=rules,
@@ -50,7 +57,7 @@ def pareto_command(
     there = data.sizes["step_number"] > 0
     if not there and is_picture(output):
         output = None  # nothing to draw
-    deliver(output, data, lambda plots: plots.staircase(data, most_days))
+    write_or_draw(output, data, lambda plots: plots.staircase(data, most_days))
     page = console()
     each = {n: data.isel(step_number=np.flatnonzero(data.gpus.values == n)) for n in sizes}
     capacities = _capacities()
@@ -59,11 +66,11 @@ def pareto_command(
     else:
         page.print(stairs_views.sizes_table(each, worth, most_days, capacities))
         for sentence in stairs_views.sizes_sentences(each, None if most_days else worth):
-            say(page, sentence)
+            print_text(page, sentence)
     if most_days is not None:
         for sentence in stairs_views.days_sentences(each, most_days, capacities):
-            say(page, sentence)
-    tell(output)
+            print_text(page, sentence)
+    report_written(output)
     if most_days is not None:
         return 0 if there and bool((data.training_days <= most_days).any()) else 1
     return 0 if there and bool(data.fits.any()) else 1
@@ -73,12 +80,12 @@ def _print_stairs(
     page: Console, stairs: xr.Dataset, gain: float, capacities: stairs_views.Capacities
 ) -> None:
     if not stairs.sizes["step_number"]:
-        say(page, "No legal plan.")
+        print_text(page, "No legal plan.")
         return
-    chosen = stairs_views.told(stairs, gain)
+    chosen = stairs_views.stairs_to_show(stairs, gain)
     page.print(stairs_views.stairs_table(stairs, chosen, capacities))
     for sentence in stairs_views.stairs_sentences(stairs, len(chosen), gain):
-        say(page, sentence)
+        print_text(page, sentence)
 
 
 def _capacities() -> dict[str, float]:

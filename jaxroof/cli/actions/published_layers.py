@@ -5,11 +5,11 @@ import dataclasses
 from jaxroof.analyses.layers import layers as layers_of
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import plan_fields, settings, whole_plan
-from jaxroof.cli.actions.console import SAID, console, say
+from jaxroof.cli.actions.arguments import parse_plan, parse_settings, whole_plan
+from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.step import training
-from jaxroof.settings import settle
+from jaxroof.settings import apply_settings
 from jaxroof.views.text.layers import layer_table
 
 
@@ -24,21 +24,21 @@ def layers_command(
     output: str | None,
 ) -> None:
     """Print one layer's operations under a plan."""
-    outputs.check(output)
+    outputs.check_output(output)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    fixed = {name: option for name, option in SAID.items() if name != "global_batch"}
-    chosen = settings(sets, {**fixed, "gpus": "--plan"})
-    batch = _batch(inputs, plan_fields("--plan", plan_text))
+    fixed = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
+    chosen = parse_settings(sets, {**fixed, "gpus": "--plan"})
+    batch = _batch(inputs, parse_plan("--plan", plan_text))
     asked = {"model": model_name, "global_batch": batch, "split": split, **chosen}
-    inputs, recipe = settle(inputs, training.recipe, asked, training.names)
+    inputs, recipe = apply_settings(inputs, training.recipe, asked, training.names)
     plan = whole_plan(plan_text, inputs, recipe)
     data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
-    outputs.deliver(output, data, lambda plots: plots.draw(data))
+    outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     page = console()
     page.print(layer_table(data))
     parts = (f"{part}_backward" for part in ("compute", "memory", "tensor"))
     again = float((data.time_backward - sum(data[part] for part in parts)).sum())
-    say(
+    print_text(
         page,
         f"{float(data.time_forward.sum()) * 1e3:.4g} ms forward, "
         f"{float(data.time_backward.sum()) * 1e3:.4g} ms backward; "
@@ -47,8 +47,8 @@ def layers_command(
     )
     if again > 1e-12 * float(data.time_backward.sum()):
         extra = f"{again * 1e6:.4g} us of forward work done again"
-        say(page, f"The backward total holds {extra}, which the parts beside it leave out.")
-    outputs.tell(output)
+        print_text(page, f"The backward total holds {extra}, which the parts beside it leave out.")
+    outputs.report_written(output)
 
 
 def _batch(inputs: Inputs, plan: dict[str, int]) -> float:

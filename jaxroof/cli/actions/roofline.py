@@ -8,8 +8,8 @@ import xarray as xr
 from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.analyses.roofline import roofline
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import settings
-from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.arguments import parse_settings
+from jaxroof.cli.actions.console import console, print_text
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.operators.dtypes import DTYPES
 from jaxroof.views.text import roofline as views
@@ -27,7 +27,7 @@ def roofline_command(
     output: str | None,
 ) -> None:
     """Ask an operator at a shape or over a sweep, print what binds, write or draw it."""
-    outputs.check(output)
+    outputs.check_output(output)
     data = roofline(
         op,
         shape,
@@ -35,16 +35,16 @@ def roofline_command(
         system=system_names,
         number_format=number_format,
         sweep=sweep,
-        settings=settings(sets, {"system": "--system"}),
+        settings=parse_settings(sets, {"system": "--system"}),
     )
     if outputs.is_picture(output) and not roofs.is_roofline(data):
         raise refusal(
             "-o", f"{op} has no roof to draw; expected a name that ends in .csv, .json or .nc"
         )
-    outputs.deliver(output, data, lambda plots: plots.roofline(data))
+    outputs.write_or_draw(output, data, lambda plots: plots.roofline(data))
     drawn = output if output or sweep is None else _drawn(op, data)
     _print(data, sweep is not None, drawn)
-    outputs.tell(drawn)
+    outputs.report_written(drawn)
 
 
 def _drawn(op: str, data: xr.Dataset) -> str | None:
@@ -54,7 +54,7 @@ def _drawn(op: str, data: xr.Dataset) -> str | None:
         return None
     name = f"{op}_roofline.png"
     try:
-        outputs.deliver(name, data, lambda plots: plots.roofline(data))
+        outputs.write_or_draw(name, data, lambda plots: plots.roofline(data))
     except InputError:  # it has no such picture; the table says it all
         return None
     return name
@@ -66,13 +66,15 @@ def _print(data: xr.Dataset, is_sweep: bool, output: str | None) -> None:
     on = f", {len(names)} cases" if names else ""
     if len(names) == 1:
         on = f" {'in' if names[0].partition(',')[0] in DTYPES else 'on'} {names[0]}"
-    say(page, f"{data.attrs['title']}{on}", style="bold")
+    print_text(page, f"{data.attrs['title']}{on}", style="bold")
     if not roof:
-        say(page, data.attrs["about"])
+        print_text(page, data.attrs["about"])
         page.print(views.plain_sweep_table(data) if is_sweep else views.result_table(data))
         return
     for sentence in views.sweep_sentences(data) if is_sweep else views.shape_sentences(data):
-        say(page, sentence)
+        print_text(page, sentence)
     page.print(views.sweep_table(data) if is_sweep else views.result_table(data))
     if is_sweep and output is None:
-        say(page, "Draw it with -o roofline.png (.svg, .pdf); -o FILE.nc, .csv or .json keeps it.")
+        print_text(
+            page, "Draw it with -o roofline.png (.svg, .pdf); -o FILE.nc, .csv or .json keeps it."
+        )

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from jaxroof.analyses import roofline_reading as roofs
-from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.progress import progress_bar
 from jaxroof.config.run_sweep import run as run_file
 from jaxroof.views.text import (
@@ -38,21 +38,21 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
         data = run_file(file, progress, output=output, chunk=chunk, overwrite=overwrite)
     took = time.perf_counter() - start
     page = console()
-    say(page, data.attrs["title"], style="bold")
+    print_text(page, data.attrs["title"], style="bold")
     if "operation" in data.sizes:
         blocks = "block" in data.coords
         for each in block_tables(data, page.width) if blocks else [layer_table(data)]:
             page.print(each)
     elif "stage" in data.sizes:
         page.print(stages.stage_table(data))
-        say(page, stages.stage_sentence(data))
+        print_text(page, stages.stage_sentence(data))
     elif data.attrs.get("answer") == "plans":
         page.print(splits.plan_table(data))
         for sentence in splits.plan_sentences(data):
-            say(page, sentence)
+            print_text(page, sentence)
     elif "parameter" in data.sizes:
         page.print(elasticities.binding_table(data))
-        say(page, elasticities.binding_sentence(data))
+        print_text(page, elasticities.binding_sentence(data))
         _say(page, data.drop_dims("parameter"))
     else:
         _print_grid(page, data)
@@ -68,11 +68,11 @@ def _print_grid(page: Console, data: Any) -> None:
             page.print(grid)
     else:
         for sentence in roofline.shape_sentences(data) if roofs.is_roofline(data) else ():
-            say(page, sentence)
+            print_text(page, sentence)
         page.print(roofline.result_table(data))
     _say(page, data)
 
 
 def _say(page: Console, data: Any) -> None:
     for sentence in words.sweep_sentences(data):
-        say(page, sentence)
+        print_text(page, sentence)

@@ -5,18 +5,18 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.analyses.schedule import named, schedule, worth
+from jaxroof.analyses.schedule import check_schedules, layer_equivalents, schedule
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import settings, whole, whole_plan
-from jaxroof.cli.actions.console import SAID, console, say
+from jaxroof.cli.actions.arguments import parse_count, parse_settings, whole_plan
+from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.scheduled_step import Sends
 from jaxroof.estimators.published.step import training
 from jaxroof.schedules import CHUNKED
-from jaxroof.settings import settle
+from jaxroof.settings import apply_settings
 from jaxroof.units import seconds
 from jaxroof.views.text import schedule as views
 
@@ -41,29 +41,29 @@ def schedule_command(
     trace: str | None,
 ) -> int:
     """Print, write and draw the schedules of one plan; return the exit status."""
-    outputs.check(output)
-    outputs.check(trace)
-    listed = named([name.strip() for name in names.split(",")], "--schedule")
+    outputs.check_output(output)
+    outputs.check_output(trace)
+    listed = check_schedules([name.strip() for name in names.split(",")], "--schedule")
     asked: dict[str, Any] = {
         "chunks": _chunks(chunks, listed),
-        "first": worth("--first", first),
-        "last": worth("--last", last),
+        "first": layer_equivalents("--first", first),
+        "last": layer_equivalents("--last", last),
         "sends": _sends(sends),
     }
     machine = system(system_name, number_format)
     inputs = Inputs(model=model(model_name), system=machine)
-    chosen = {"model": model_name, **settings(sets, {**SAID, "gpus": "--plan"})}
-    chosen |= {"global_batch": whole("--batch", batch), "split": split}
-    inputs, recipe = settle(inputs, training.recipe, chosen, training.names)
+    chosen = {"model": model_name, **parse_settings(sets, {**OPTION_OF, "gpus": "--plan"})}
+    chosen |= {"global_batch": parse_count("--batch", batch), "split": split}
+    inputs, recipe = apply_settings(inputs, training.recipe, chosen, training.names)
     plan = whole_plan(plan_text, inputs, recipe)
     if plan.pipeline < 2:
         raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
     inputs = dataclasses.replace(inputs, plan=plan)
     data = schedule(inputs, recipe, schedules=listed, **asked)
     data.attrs["title"] = _title(model_name, system_name, plan, asked, data)
-    outputs.deliver(output, data, lambda plots: plots.draw(data))
+    outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     _print(data)
-    outputs.tell(output)
+    outputs.report_written(output)
     if trace is not None:
         _trace(trace, inputs, recipe, {"schedule": _traced(data), **asked})
     return 0 if views.best_of(data) is not None else 1
@@ -71,10 +71,10 @@ def schedule_command(
 
 def _print(data: xr.Dataset) -> None:
     page = console()
-    say(page, data.attrs["title"], style="bold")
+    print_text(page, data.attrs["title"], style="bold")
     page.print(views.schedules_table(data))
     for sentence in views.schedule_sentences(data):
-        say(page, sentence)
+        print_text(page, sentence)
 
 
 def _title(
@@ -103,7 +103,7 @@ def _chunks(text: str | None, names: list[str]) -> int:
     if not set(names) & set(CHUNKED):
         what = f"none of {', '.join(names)} has a choice of it"
         raise refusal("--chunks", f"{what}; expected it with {' or '.join(CHUNKED)}")
-    return whole("--chunks", text)
+    return parse_count("--chunks", text)
 
 
 def _sends(text: str) -> Sends:
@@ -124,5 +124,5 @@ def _trace(path: str, inputs: Inputs, recipe: Recipe, asked: dict[str, Any]) -> 
 
     fields = ("model", "system", "precision", "global_batch", "plan")
     events = trace("training", {f: getattr(inputs, f) for f in fields}, **vars(recipe), **asked)
-    outputs.deliver(path, events, lambda plots: plots.draw(events))
-    outputs.tell(path)
+    outputs.write_or_draw(path, events, lambda plots: plots.draw(events))
+    outputs.report_written(path)

@@ -13,21 +13,21 @@ from jaxroof.cli.actions.arguments import (
     PLAN_FIELDS,
     SHORT,
     own_plan,
-    settings,
-    share,
-    whole,
+    parse_count,
+    parse_settings,
+    parse_share,
     why_not_allowed,
 )
-from jaxroof.cli.actions.console import SAID, console, say
+from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.engine.search.constraints import constraints
-from jaxroof.engine.search.problem import Question, ask
-from jaxroof.engine.search.ranking import first_of_each, ranked
+from jaxroof.engine.search.problem import SearchProblem, check_search
+from jaxroof.engine.search.ranking import first_of_each, rank_plans
 from jaxroof.engine.search.search import survey
 from jaxroof.errors import InputError
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.step import memory_limit, training
-from jaxroof.io.formats import writable, write
+from jaxroof.io.formats import check_writable, write
 from jaxroof.views.text import search as words
 from jaxroof.views.text import tables
 from jaxroof.views.text.plan import plan_fields as fields_of
@@ -37,7 +37,7 @@ from jaxroof.views.text.plan import plan_fields as fields_of
 class Answer:
     """What a search of one cluster size found."""
 
-    question: Question
+    question: SearchProblem
     data: xr.Dataset  # every legal plan
     order: np.ndarray  # of those that fit, best first
     shown: np.ndarray  # of those printed
@@ -101,16 +101,16 @@ def _search(
     if everything and output is None:
         raise InputError("--all: writes every plan to a file; expected -o FILE.csv, .json or .nc")
     if output is not None:
-        writable(output)
-    sizes = [whole("--gpus", text) for text in gpus.split(",")]
-    close = share("--within", within)
+        check_writable(output)
+    sizes = [parse_count("--gpus", text) for text in gpus.split(",")]
+    close = parse_share("--within", within)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    chosen = {"model": model_name, "global_batch": whole("--batch", batch), "split": split}
-    chosen |= settings(sets, SAID)
+    chosen = {"model": model_name, "global_batch": parse_count("--batch", batch), "split": split}
+    chosen |= parse_settings(sets, OPTION_OF)
     rules = constraints(where, PLAN_FIELDS, SHORT)
     answers = []
     for size in sizes:
-        question = ask(
+        question = check_search(
             training,
             inputs,
             where=rules,
@@ -131,17 +131,17 @@ def _search(
     return 0 if any(answer.best is not None for answer in answers) else 1
 
 
-def _answer(question: Question, placements: bool, mine: str | None) -> Answer:
+def _answer(question: SearchProblem, placements: bool, mine: str | None) -> Answer:
     own = {} if mine is None else own_plan(mine, question.inputs, question.recipe)
     data = survey(training, question.inputs, question.recipe, where=question.where)
-    order = ranked(training, data, question.objective, question.sign, data.feasible.values)
+    order = rank_plans(training, data, question.objective, question.sign, data.feasible.values)
     shown = order if placements else first_of_each(training, data, order)
     place = _position(data, own, order) if own else None
     refused = "" if place is not None or not own else _refused(own, question, data.sizes["plan"])
     return Answer(question, data, order, shown[: question.top], place, refused)
 
 
-def _refused(own: dict[str, int], question: Question, legal: int) -> str:
+def _refused(own: dict[str, int], question: SearchProblem, legal: int) -> str:
     """Return why one's own plan is none of the legal plans."""
     why = why_not_allowed(own, question.inputs, question.recipe)
     if why:
@@ -157,17 +157,17 @@ def _print_one(page: Console, answer: Answer, close: float) -> None:
     rules = [str(c) for c in question.where]
     if best is not None:
         page.print(tables.plans_table(data, answer.shown, answer.limit))
-        say(page, words.best_sentence(best, answer.limit))
+        print_text(page, words.best_sentence(best, answer.limit))
     elif data.sizes["plan"]:
         sentence = words.nothing_fits(data, answer.limit)
-        say(page, sentence[0].upper() + sentence[1:])
-    say(page, words.counts_sentence(data, answer.limit, refusals, rules))
+        print_text(page, sentence[0].upper() + sentence[1:])
+    print_text(page, words.counts_sentence(data, answer.limit, refusals, rules))
     if not data.sizes["plan"] and (unfilled := _unfilled_domains(question.inputs)):
-        say(page, unfilled)
+        print_text(page, unfilled)
     if best is not None:
-        say(page, words.close_sentence(data, answer.order, question.objective, close))
+        print_text(page, words.close_sentence(data, answer.order, question.objective, close))
     if answer.about_own:
-        say(page, answer.about_own)
+        print_text(page, answer.about_own)
 
 
 def _unfilled_domains(inputs: Inputs) -> str:
@@ -196,13 +196,15 @@ def _print_sizes(page: Console, answers: list[Answer]) -> None:
     page.print(tables.sizes_table(rows, fields_of(answers[0].data)))
     for answer in answers:
         if answer.best is None:
-            say(page, f"{answer.gpus:,} gpus: {words.nothing_fits(answer.data, answer.limit)}")
+            print_text(
+                page, f"{answer.gpus:,} gpus: {words.nothing_fits(answer.data, answer.limit)}"
+            )
         if answer.about_own:
-            say(page, f"{answer.gpus:,} gpus: {answer.about_own}")
+            print_text(page, f"{answer.gpus:,} gpus: {answer.about_own}")
     fits = [answer.gpus for answer in answers if answer.best is not None]
     if fits:
         first = f"{fits[0]:,}, the first that fits"
-        say(page, f"Scaling: throughput per accelerator relative to {first}.")
+        print_text(page, f"Scaling: throughput per accelerator relative to {first}.")
 
 
 def _written(answers: list[Answer], everything: bool) -> xr.Dataset:
@@ -231,4 +233,4 @@ def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray) -> int |
     alike = np.isin(np.arange(data.sizes["plan"]), rows)
     for field in set(PLAN_FIELDS) - set(training.placement):
         alike &= data[field].values == data[field].values[split]
-    return int(ranked(training, data, training.objective, 1.0, alike)[0])
+    return int(rank_plans(training, data, training.objective, 1.0, alike)[0])

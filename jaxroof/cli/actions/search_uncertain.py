@@ -6,13 +6,13 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, settings, whole
-from jaxroof.cli.actions.console import SAID, console, say
-from jaxroof.cli.actions.outputs import check, deliver, tell
-from jaxroof.config.sweep_file import named
+from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_count, parse_settings
+from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
+from jaxroof.config.sweep_file import errors_in_file
 from jaxroof.config.uncertainty_file import read_uncertain
 from jaxroof.engine.search.constraints import constraints
-from jaxroof.engine.search.problem import ask
+from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.uncertainty.uncertain import uncertain
 from jaxroof.errors import InputError
 from jaxroof.estimators.published.inputs import Inputs
@@ -44,36 +44,38 @@ def uncertain_command(
 
     Every placement counts as a plan of its own, so that ``placements`` changes nothing.
     """
-    check(output)
+    check_output(output)
     for option, asked in (("--mine", mine), ("--all", everything)):
         if asked:
             raise InputError(f"{option}: not with --uncertain; expected one of the two")
     written = read_uncertain(file)
-    sizes = list(dict.fromkeys(whole("--gpus", text) for text in gpus.split(",")))
+    sizes = list(dict.fromkeys(parse_count("--gpus", text) for text in gpus.split(",")))
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     chosen: dict[str, Any] = {"model": model_name, "split": split}
-    chosen |= {"global_batch": whole("--batch", batch)}
-    chosen |= settings(sets, SAID)
+    chosen |= {"global_batch": parse_count("--batch", batch)}
+    chosen |= parse_settings(sets, OPTION_OF)
     first = {**chosen, "gpus": sizes[0]}
     given: dict[str, Any] = {
         "where": constraints(where, PLAN_FIELDS, SHORT),
         "objective": objective,
     }
-    ask(training, inputs, top=top, settings=first, **given)  # what is wrong is not in the file
+    check_search(
+        training, inputs, top=top, settings=first, **given
+    )  # what is wrong is not in the file
     if len(sizes) > 1:
         given |= {"axes": {"gpus": sizes}, "settings": chosen}
     else:
         given |= {"settings": first}
-    with named(file):
+    with errors_in_file(file):
         data = uncertain(training, inputs, top=max(top, 10), **written, **given)
     counts = ", ".join(f"{size:,}" for size in sizes)
     aim = str(data.attrs["objective"]).replace("_", " ")
     machine = f"{model_name} on {counts} x {system_name}, {split}"
     data.attrs["title"] = f"{machine}: {aim} in {data.sizes['draw']:,} draws of what is uncertain"
     plain = output is not None and pathlib.Path(output).suffix == CSV
-    deliver(output, views.columns(data) if plain else data, lambda plots: plots.draw(data))
+    write_or_draw(output, views.columns(data) if plain else data, lambda plots: plots.draw(data))
     _print(data, top)
-    tell(output)
+    report_written(output)
     return 0 if bool((data.feasible_share > 0).any()) else 1
 
 
@@ -89,4 +91,4 @@ def _print(data: xr.Dataset, top: int) -> None:
             page.print(views.plans_table(data, top))
         said = views.sentences(data)
     for sentence in said:
-        say(page, sentence)
+        print_text(page, sentence)

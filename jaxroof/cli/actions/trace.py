@@ -5,13 +5,13 @@ from typing import Any
 
 from jaxroof.analyses.trace import trace
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import plan_fields, settings, whole
-from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.arguments import parse_count, parse_plan, parse_settings
+from jaxroof.cli.actions.console import console, print_text
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.mlp_pipeline.inputs import Plan
 from jaxroof.estimators.mlp_pipeline.recipe import Order
 from jaxroof.io.trace_events import side_by_side
-from jaxroof.views.trace_blocks import told, workers
+from jaxroof.views.trace_blocks import block_words, workers
 
 FIELDS = [field.name for field in dataclasses.fields(Plan)]
 SHORT = {"dp": "data", "tp": "tensor", "pp": "pipeline", "m": "microbatches"}
@@ -39,23 +39,25 @@ def trace_command(
 
     Raises: InputError for what is unknown, out of range or not allowed.
     """
-    outputs.check(output)
-    degrees = dict.fromkeys(FIELDS, 1) | plan_fields("--plan", plan_text, SHORT, FIELDS)
+    outputs.check_output(output)
+    degrees = dict.fromkeys(FIELDS, 1) | parse_plan("--plan", plan_text, SHORT, FIELDS)
     asked: dict[str, Any] = {"model": mlp_name, "system": system_name}
     asked |= {f"plan.{field}": degree for field, degree in degrees.items()}
-    asked |= {"global_batch": whole("--batch", batch)} if batch is not None else {}
+    asked |= {"global_batch": parse_count("--batch", batch)} if batch is not None else {}
     asked |= {"profile": profile} if profile is not None else {}
-    asked |= settings(sets, GIVEN)
+    asked |= parse_settings(sets, GIVEN)
     orders = [{"order": name} for name in _orders(names)] if names is not None else [{}]
     found = [trace("pipeline", {**asked, **order}) for order in orders]
     data = found[0] if len(found) == 1 else side_by_side(found)
-    outputs.deliver(output, data, lambda plots: plots.draw(data))
+    outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     page = console()
     for one in found:
         devices = len(workers(one))
-        say(page, one.attrs["title"], style="bold")
-        say(page, f"{one.sizes['event']:,} events on {devices:,} devices; {told(one)}.")
-    outputs.tell(output)
+        print_text(page, one.attrs["title"], style="bold")
+        print_text(
+            page, f"{one.sizes['event']:,} events on {devices:,} devices; {block_words(one)}."
+        )
+    outputs.report_written(output)
 
 
 def _orders(names: str) -> list[str]:

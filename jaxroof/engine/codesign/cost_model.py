@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.sensitivity.derivatives import scaled
+from jaxroof.engine.sensitivity.derivatives import scale_parameters
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves
@@ -18,7 +18,7 @@ MOST = 1e12  # dollars; beyond these a cent is rounding
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Market:
+class CostModel:
     """The fields that money moves, as logarithms of how much better each is than in the base.
 
     ``z = ln(value / base)`` where more costs more, ``z = ln(base / value)`` where less does (a
@@ -64,10 +64,10 @@ class Market:
 
     def moved(self, inputs: Any, z: np.ndarray) -> Any:
         """Return the inputs of machines: their fields are scalars, or columns where z has rows."""
-        return scaled(inputs, self.every, self.factors(z)[..., self.field])
+        return scale_parameters(inputs, self.every, self.factors(z)[..., self.field])
 
 
-def market(
+def cost_model(
     estimator: Estimator,
     inputs: Any,
     *,
@@ -76,7 +76,7 @@ def market(
     fixed: float = 0.0,
     budget: float | None = None,
     times_cost: bool = False,
-) -> Market:
+) -> CostModel:
     """Return the priced fields of some inputs, checked.
 
     A price is ``price * (value / per) ** power`` [dollars]; a budget that is not given is what the
@@ -95,7 +95,7 @@ def market(
     )
     way = np.sign(power)
     fixed = _dollars("fixed", fixed, zero=True)
-    found = Market(
+    found = CostModel(
         paths=tuple(prices),
         together=tuple(row[0] for row in rows),
         way=way,

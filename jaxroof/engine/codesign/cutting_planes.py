@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import Bounds, OptimizeResult, minimize
 
-from jaxroof.engine.codesign.cost_model import Market
+from jaxroof.engine.codesign.cost_model import CostModel
 
 MOST_CUTS = 100
 CLOSE = 1e-10  # a gap, relative, that closes the search for cuts
@@ -45,12 +45,12 @@ def tangent(value: np.ndarray, slope: np.ndarray, z: np.ndarray) -> Cut:
     return Cut(value + slope.sum(axis=-1), -slope * np.exp(z))
 
 
-def mixed(cuts: Cut, weights: np.ndarray) -> Cut:
+def mix_cuts(cuts: Cut, weights: np.ndarray) -> Cut:
     """Return the weighted mean of cuts [cut, ...], itself a cut."""
     return Cut(np.tensordot(weights, cuts.rest, axes=1), np.tensordot(weights, cuts.share, axes=1))
 
 
-def least(cut: Cut, low: np.ndarray, market: Market) -> tuple[np.ndarray, np.ndarray]:
+def lower_bound(cut: Cut, low: np.ndarray, market: CostModel) -> tuple[np.ndarray, np.ndarray]:
     """Return the least objective that each of many cuts allows within bounds and budget, and where.
 
     At a price w of a unit of cost, each field stands alone: the least of c exp(-z) + w p exp(k z)
@@ -97,11 +97,11 @@ class Optimum(NamedTuple):
     convex: bool  # whether no time lay below a cut
 
 
-def optimum(time: Time, low: np.ndarray, market: Market, start: np.ndarray) -> Optimum:
+def optimum(time: Time, low: np.ndarray, market: CostModel, start: np.ndarray) -> Optimum:
     """Return the best machine for one plan within bounds and budget, from a machine to start at."""
     z, best, convex = np.clip(start, low, market.high), None, True
     points, cuts = [z], [tangent(*time(z), z)]
-    z = _least(cuts[0], low, market)[1]
+    z = _lower_bound(cuts[0], low, market)[1]
     while len(points) < MOST_CUTS:
         value, slope = time(z)
         convex &= bool(value >= max(cut.at(z) for cut in cuts) * (1.0 - VIOLATED))
@@ -110,8 +110,8 @@ def optimum(time: Time, low: np.ndarray, market: Market, start: np.ndarray) -> O
         every = Cut(*(np.array(part) for part in zip(*cuts, strict=True)))
         found = _program(every, low, market, z)
         weights, worth = _multipliers(found, every)
-        mean = mixed(every, weights)
-        here, bound = float(market.objective(value, z)), _least(mean, low, market)[0]
+        mean = mix_cuts(every, weights)
+        here, bound = float(market.objective(value, z)), _lower_bound(mean, low, market)[0]
         held = (z, value, here) if best is None or here < best.objective else best[:3]
         bound = bound if best is None else max(bound, best.bound)
         best = Optimum(*held, bound, mean, np.array(points), weights, worth, convex)
@@ -124,13 +124,13 @@ def optimum(time: Time, low: np.ndarray, market: Market, start: np.ndarray) -> O
     return best._replace(points=best.points[kept], weights=best.weights[kept])
 
 
-def _least(cut: Cut, low: np.ndarray, market: Market) -> tuple[float, np.ndarray]:
+def _lower_bound(cut: Cut, low: np.ndarray, market: CostModel) -> tuple[float, np.ndarray]:
     """Return the least objective that one cut allows, and where."""
-    objective, z = least(Cut(cut.rest[None], cut.share[None]), low[None], market)
+    objective, z = lower_bound(Cut(cut.rest[None], cut.share[None]), low[None], market)
     return float(objective[0]), z[0]
 
 
-def _program(cuts: Cut, low: np.ndarray, market: Market, start: np.ndarray) -> OptimizeResult:
+def _program(cuts: Cut, low: np.ndarray, market: CostModel, start: np.ndarray) -> OptimizeResult:
     """Return the least of the larger of some cuts: SLSQP in z and the logarithm of the result."""
     count = len(low)
 
@@ -178,7 +178,7 @@ def _multipliers(found: OptimizeResult, cuts: Cut) -> tuple[np.ndarray, float]:
     return weights / weights.sum(), max(worth, 0.0)
 
 
-def _affordable(z: np.ndarray, low: np.ndarray, market: Market) -> np.ndarray:
+def _affordable(z: np.ndarray, low: np.ndarray, market: CostModel) -> np.ndarray:
     """Return a machine that rounding put beyond its bounds or budget back within them."""
     z = np.clip(z, low, market.high)
     over = max(0.0, float(market.spent(z) - market.budget))

@@ -6,27 +6,27 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import qmc
 
-from jaxroof.engine.codesign.cost_model import Market
+from jaxroof.engine.codesign.cost_model import CostModel
 from jaxroof.engine.codesign.cutting_planes import (
     Cut,
     Optimum,
-    least,
+    lower_bound,
     optimum,
     tangent,
 )
 from jaxroof.engine.codesign.machines import (
     CLOSE,
-    Book,
-    Task,
-    measured,
-    winners,
+    DesignProblem,
+    FeasiblePlans,
+    best_plan_rows,
+    value_and_slope,
 )
 
 SWEEPS = 40  # rounds of better bounds before what is left is solved plan by plan
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Best:
+class BestMachine:
     """The best machine and its plan, and what proves it."""
 
     row: int
@@ -37,7 +37,7 @@ class Best:
     convex: bool
 
 
-def starts_of(market: Market, count: int) -> np.ndarray:
+def initial_machines(market: CostModel, count: int) -> np.ndarray:
     """Return machines to start at [start, fields]: the base, then even shares of the budget.
 
     What is beyond a bound stops there. Shares are a Sobol sequence on the simplex.
@@ -57,7 +57,7 @@ def starts_of(market: Market, count: int) -> np.ndarray:
 class Solver:
     """The best machine of each plan, found once."""
 
-    def __init__(self, task: Task, plans: Book) -> None:
+    def __init__(self, task: DesignProblem, plans: FeasiblePlans) -> None:
         self.task, self.plans = task, plans
         self.found: dict[int, Optimum] = {}
 
@@ -67,7 +67,7 @@ class Solver:
             plan = {field: column[[row]] for field, column in self.plans.plans.items()}
 
             def time(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-                value, slope = measured(self.task, plan, z[None])
+                value, slope = value_and_slope(self.task, plan, z[None])
                 return value[0], slope[0]
 
             self.found[row] = optimum(time, self.plans.low[row], self.task.market, start)
@@ -79,12 +79,12 @@ class Solver:
         return min(self.found, key=lambda row: (self.found[row].objective, row))
 
 
-def descend(task: Task, plans: Book, solve: Solver, z: np.ndarray) -> np.ndarray:
+def descend(task: DesignProblem, plans: FeasiblePlans, solve: Solver, z: np.ndarray) -> np.ndarray:
     """Return the objective where each start comes to rest.
 
     The best plan of a machine, then the best machine of that plan, until the plan stays.
     """
-    first = winners(task, plans, z)
+    first = best_plan_rows(task, plans, z)
     follows: dict[int, int] = {}
     rows = dict.fromkeys(int(row) for row in first if row >= 0)
     start = dict(zip(first[::-1].tolist(), z[::-1], strict=True))
@@ -92,7 +92,7 @@ def descend(task: Task, plans: Book, solve: Solver, z: np.ndarray) -> np.ndarray
         for row in rows:
             solve(row, start.get(row, solve.found[solve.best].z if solve.found else z[0]))
         ends = np.array([solve.found[row].z for row in rows])
-        follows |= dict(zip(rows, winners(task, plans, ends).tolist(), strict=True))
+        follows |= dict(zip(rows, best_plan_rows(task, plans, ends).tolist(), strict=True))
         rows = dict.fromkeys(row for row in follows.values() if row not in follows)
     return np.array([_rest(int(row), follows, solve.found) for row in first])
 
@@ -106,13 +106,13 @@ def _rest(row: int, follows: Mapping[int, int], found: Mapping[int, Optimum]) ->
     return _rest(after, follows, found) if better else found[row].objective
 
 
-def best_machine(task: Task, plans: Book) -> Best:
+def best_machine(task: DesignProblem, plans: FeasiblePlans) -> BestMachine:
     """Return the best machine over all plans, each plan solved or shown to be no better."""
-    solve, starts = Solver(task, plans), starts_of(task.market, task.starts)
+    solve, starts = Solver(task, plans), initial_machines(task.market, task.starts)
     ends = descend(task, plans, solve, starts)
     if not solve.found:
         solve(0, plans.low[0])
-    bound, convex = _held_against(task, plans, solve)
+    bound, convex = _prove_optimal(task, plans, solve)
     for row in np.argsort(bound, kind="stable"):
         if bound[row] < solve.found[solve.best].objective * (1.0 - CLOSE):
             bound[row] = max(bound[row], solve(int(row), solve.found[solve.best].z).bound)
@@ -120,10 +120,12 @@ def best_machine(task: Task, plans: Book) -> Best:
     far = _tangents(task, plans, same, starts)[0] >= best.mean.at(starts) * (1.0 - CLOSE)
     convex &= bool(far.all()) and all(one.convex for one in solve.found.values())
     floor = min(best.objective, *(one.bound for one in solve.found.values()), float(bound.min()))
-    return Best(solve.best, best, floor, ends, len(solve.found), convex)
+    return BestMachine(solve.best, best, floor, ends, len(solve.found), convex)
 
 
-def _held_against(task: Task, plans: Book, solve: Solver) -> tuple[np.ndarray, bool]:
+def _prove_optimal(
+    task: DesignProblem, plans: FeasiblePlans, solve: Solver
+) -> tuple[np.ndarray, bool]:
     """Return what no machine goes below with each plan, and whether no time lay below a cut.
 
     The cuts that prove the best machine of the best plan prove most others worse: each plan's own
@@ -139,7 +141,7 @@ def _held_against(task: Task, plans: Book, solve: Solver) -> tuple[np.ndarray, b
     for weight, point in zip(best.weights, best.points, strict=True):
         one = _tangents(task, plans, rows, np.tile(point, (len(rows), 1)))[1]
         cut = Cut(cut.rest + weight * one.rest, cut.share + weight * one.share)
-    bounds[rows], z = least(cut, plans.low[rows], market)
+    bounds[rows], z = lower_bound(cut, plans.low[rows], market)
     for turn in range(SWEEPS):
         alive = bounds[rows] < solve.found[solve.best].objective * (1.0 - CLOSE)
         rows, z, cut = rows[alive], z[alive], Cut(*(part[alive] for part in cut))
@@ -153,13 +155,15 @@ def _held_against(task: Task, plans: Book, solve: Solver) -> tuple[np.ndarray, b
             solve(int(rows[leader]), z[leader])
         step = 2.0 / (turn + 3.0)
         cut = Cut(*(a + step * (b - a) for a, b in zip(cut, one, strict=True)))
-        higher, z = least(cut, plans.low[rows], market)
+        higher, z = lower_bound(cut, plans.low[rows], market)
         bounds[rows] = np.maximum(bounds[rows], higher)
     return bounds, convex
 
 
-def _tangents(task: Task, plans: Book, rows: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, Cut]:
+def _tangents(
+    task: DesignProblem, plans: FeasiblePlans, rows: np.ndarray, z: np.ndarray
+) -> tuple[np.ndarray, Cut]:
     """Return the result of plans, each at a machine of its own, and their tangents there."""
     some = {field: column[rows] for field, column in plans.plans.items()}
-    value, slope = measured(task, some, z)
+    value, slope = value_and_slope(task, some, z)
     return value, tangent(value, slope, z)

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.codesign.cost_model import market
-from jaxroof.engine.codesign.descent import Best, best_machine
+from jaxroof.engine.codesign.cost_model import cost_model
+from jaxroof.engine.codesign.descent import BestMachine, best_machine
 from jaxroof.engine.codesign.machines import (
-    Book,
-    Task,
-    book,
-    columns,
-    measured,
-    question,
+    DesignProblem,
+    FeasiblePlans,
+    feasible_plans,
+    parameter_columns,
+    search_problem,
+    value_and_slope,
 )
 from jaxroof.engine.grid.axes import Axis
-from jaxroof.engine.grid.dataset import dataset, described, provenance
-from jaxroof.engine.grid.evaluate import at_points, results
-from jaxroof.engine.grid.placement import placed
+from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
+from jaxroof.engine.grid.evaluate import evaluate_points, results
+from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import best_of_each, search_dataset
@@ -71,11 +71,11 @@ def design(
     Raises: InputError for a price, a bound or a budget that makes no sense, and where no machine
     within them holds a plan.
     """
-    task = _task(
+    task = _problem(
         estimator, inputs, recipe, minimise, where, starts, {**(settings or {}), **more},
         prices=prices, bounds=bounds, budget=budget, fixed=fixed, times_cost=times_cost,
     )  # fmt: skip
-    plans = book(task)
+    plans = feasible_plans(task)
     best = best_machine(task, plans)
     z = np.array([np.zeros(len(task.market.way)), best.optimum.z])
     data = _results(task, z)
@@ -92,7 +92,7 @@ def design(
     return data
 
 
-def _task(
+def _problem(
     estimator: Estimator,
     inputs: Any,
     recipe: Any,
@@ -101,21 +101,21 @@ def _task(
     starts: int,
     settings: Mapping[str, Any],
     **priced: Any,
-) -> Task:
+) -> DesignProblem:
     """Return what is asked, checked."""
     inputs, recipe, _ = estimator.resolve(inputs, recipe, settings)
-    inputs = placed(estimator, checked(inputs), recipe)
+    inputs = place_best(estimator, checked(inputs), recipe)
     if isinstance(starts, bool) or not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
         said = f"expected a whole number from 1 to {MOST_STARTS:,}, given {starts!r}"
         raise refusal("starts", said)
     if estimator.plan and estimator.candidates is None and inputs.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: lists no plans; expected one's own")
-    task = Task(
+    task = DesignProblem(
         estimator=estimator,
         inputs=inputs,
         recipe=recipe,
         name=minimise or estimator.objective,
-        market=market(estimator, inputs, **priced),
+        market=cost_model(estimator, inputs, **priced),
         where=constraints_of(estimator, where),
         starts=starts,
     )
@@ -123,24 +123,24 @@ def _task(
     return task
 
 
-def _minimised(task: Task) -> None:
+def _minimised(task: DesignProblem) -> None:
     """Check that what is to be least is a result of which less is better."""
-    known = described(task.report)
+    known = field_metadata(task.report)
     lower = [n for n, value in results(task.report).items() if value.dtype != bool]
     lower = [n for n in lower if n not in known or known[n]["better"] == "lower"]
     if task.name not in lower:
         raise unknown("minimise", task.name, "result of which less is better", lower)
 
 
-def _results(task: Task, z: np.ndarray) -> xr.Dataset:
+def _results(task: DesignProblem, z: np.ndarray) -> xr.Dataset:
     """Return every result of the base and of the best machine."""
     if task.searched:
-        asked = question(task, z)
+        asked = search_problem(task, z)
         data = search_dataset(asked.axes, best_of_each([asked])).isel(machine=slice(2))
     else:
-        axis = Axis("machine", columns(task, z))
-        found = at_points(task.estimator, task.recipe, task.market.moved(task.inputs, z))
-        meanings = described(task.report)
+        axis = Axis("machine", parameter_columns(task, z))
+        found = evaluate_points(task.estimator, task.recipe, task.market.moved(task.inputs, z))
+        meanings = field_metadata(task.report)
         named = {name: (("machine",), values) for name, values in found.items()}
         data = dataset(named, [axis], task.inputs, meanings, {})
     data.attrs |= provenance(task.estimator, task.inputs, task.recipe)
@@ -148,7 +148,9 @@ def _results(task: Task, z: np.ndarray) -> xr.Dataset:
     return data.assign_coords(machine=labels)
 
 
-def _fields(data: xr.Dataset, task: Task, plans: Book, best: Best, z: np.ndarray) -> None:
+def _fields(
+    data: xr.Dataset, task: DesignProblem, plans: FeasiblePlans, best: BestMachine, z: np.ndarray
+) -> None:
     """Add what each field is, costs and saves, and what holds it."""
     market, optimum = task.market, best.optimum
     units = [field_at(task.inputs, path).metadata["unit"] for path in market.paths]
@@ -199,18 +201,18 @@ def _fields(data: xr.Dataset, task: Task, plans: Book, best: Best, z: np.ndarray
         data[name] = variable
 
 
-def _elasticity(task: Task, base: xr.Dataset) -> np.ndarray:
+def _elasticity(task: DesignProblem, base: xr.Dataset) -> np.ndarray:
     """Return the elasticities at the base machine, NaN where nothing fits it."""
     if task.searched and not bool(base.feasible):
         return np.full(len(task.market.way), np.nan)
     fields = task.estimator.plan_fields
     own = base if task.searched else task.inputs.plan if fields else None
     degrees = {field: np.atleast_1d(np.asarray(getattr(own, field), float)) for field in fields}
-    value, slope = measured(task, degrees, np.zeros((1, len(task.market.way))))
+    value, slope = value_and_slope(task, degrees, np.zeros((1, len(task.market.way))))
     return np.asarray(0.0 - slope[0] / value[0])
 
 
-def _proof(data: xr.Dataset, task: Task, plans: Book, best: Best) -> None:
+def _proof(data: xr.Dataset, task: DesignProblem, plans: FeasiblePlans, best: BestMachine) -> None:
     """Add the budget, what more of it saves, and what shows that nothing is better."""
     market, optimum = task.market, best.optimum
     unit = data[task.name].attrs.get("units", "1")

@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.engine.codesign.cost_model import Market
-from jaxroof.engine.grid.dataset import described
-from jaxroof.engine.grid.dependencies import depends
-from jaxroof.engine.grid.evaluate import at_points
-from jaxroof.engine.search.candidates import Numbers, prepared, read_paths
+from jaxroof.engine.codesign.cost_model import CostModel
+from jaxroof.engine.grid.dataset import field_metadata
+from jaxroof.engine.grid.dependencies import dependencies
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.search.candidates import InputsKey, prepare_plans, read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import best_plans
-from jaxroof.engine.search.problem import Question, ask
-from jaxroof.engine.sensitivity.derivatives import scaled, slopes
+from jaxroof.engine.search.problem import SearchProblem, check_search
+from jaxroof.engine.sensitivity.derivatives import scale_parameters, slopes
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at
@@ -27,21 +27,21 @@ ROUNDING = 1e-13  # that a least capacity is raised by, so that the plan fits as
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Task:
+class DesignProblem:
     """What is asked: the least of a result over machines that a market sells, and over plans."""
 
     estimator: Estimator
     inputs: Any  # of the base, without a plan where plans are searched
     recipe: Any
     name: str  # of the result
-    market: Market
+    market: CostModel
     where: tuple[Constraint, ...]
     starts: int
 
     @property
     def report(self) -> Any:
         """Return the results of the estimator, as shapes."""
-        return depends(self.estimator, self.recipe, jax.tree.structure(self.inputs)).report
+        return dependencies(self.estimator, self.recipe, jax.tree.structure(self.inputs)).report
 
     @property
     def searched(self) -> bool:
@@ -55,7 +55,7 @@ class Task:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Book:
+class FeasiblePlans:
     """Every plan that some machine within bounds and budget holds, and the least z it takes."""
 
     plans: Mapping[str, np.ndarray]  # no columns where there is nothing to choose
@@ -71,7 +71,9 @@ class Book:
         return int(np.argmax(same)) if same.any() else -1
 
 
-def measured(task: Task, plans: Mapping[str, np.ndarray], z: np.ndarray) -> tuple[Any, Any]:
+def value_and_slope(
+    task: DesignProblem, plans: Mapping[str, np.ndarray], z: np.ndarray
+) -> tuple[Any, Any]:
     """Return the result [points] and its slopes d value / dz [points, fields], row by row."""
     market, inputs = task.market, task.market.moved(task.inputs, z)
     if plans:
@@ -88,7 +90,7 @@ def measured(task: Task, plans: Mapping[str, np.ndarray], z: np.ndarray) -> tupl
     return value, slope
 
 
-def book(task: Task) -> Book:
+def feasible_plans(task: DesignProblem) -> FeasiblePlans:
     """Return the plans that some machine within bounds and budget holds.
 
     Raises: InputError where there is none, or where the need depends on what is for sale.
@@ -104,10 +106,10 @@ def book(task: Task) -> Book:
     fits = (low <= market.high).all(axis=1) & (market.spent(low) <= market.budget)
     if not fits.any():
         raise _nothing(task, need.min(), needy, low[np.argmin(need)])
-    return Book({f: c[fits] for f, c in plans.items()}, low[fits], needy, len(need))
+    return FeasiblePlans({f: c[fits] for f, c in plans.items()}, low[fits], needy, len(need))
 
 
-def _plans(task: Task) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
+def _plans(task: DesignProblem) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
     """Return every legal plan, or the one that is given, and what each needs."""
     estimator, recipe, inputs = task.estimator, task.recipe, task.inputs
     read = read_paths(estimator, recipe, inputs)
@@ -115,24 +117,24 @@ def _plans(task: Task) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
         if path in read:
             raise refusal(path, "what a plan needs depends on it; expected a field of the machine")
     if task.searched:
-        held = prepared(estimator, recipe, task.where, (Numbers.of(inputs, read),)).plans[0]
+        held = prepare_plans(estimator, recipe, task.where, (InputsKey.of(inputs, read),)).plans[0]
         if not len(held):
             raise InputError("no plan is legal; expected other constraints, gpus or batch")
         return held.plans, held.need
     given = {f: np.atleast_1d(get_at(inputs, f"plan.{f}")) for f in estimator.plan_fields}
     if not estimator.need:
         return given, np.zeros(1)
-    return given, at_points(estimator, recipe, inputs, estimator.need)[estimator.need]
+    return given, evaluate_points(estimator, recipe, inputs, estimator.need)[estimator.need]
 
 
-def _limit(task: Task) -> tuple[int | None, float, float | None]:
+def _limit(task: DesignProblem) -> tuple[int | None, float, float | None]:
     """Return which field the limit is a power of, the power, and the base's limit."""
     limit, market = task.estimator.limit, task.market
     if limit is None:
         return None, 1.0, None
 
     def logarithm(z: jax.Array) -> jax.Array:
-        inputs = scaled(task.inputs, market.every, jnp.exp(market.way * z)[market.field])
+        inputs = scale_parameters(task.inputs, market.every, jnp.exp(market.way * z)[market.field])
         return jnp.log(jnp.asarray(limit(inputs)))
 
     value, power = jax.value_and_grad(logarithm)(jnp.zeros(len(market.way)))
@@ -145,12 +147,12 @@ def _limit(task: Task) -> tuple[int | None, float, float | None]:
     return int(moving[0]), float(power[moving[0]]), float(np.exp(value))
 
 
-def _nothing(task: Task, need: float, needy: int | None, low: np.ndarray) -> InputError:
+def _nothing(task: DesignProblem, need: float, needy: int | None, low: np.ndarray) -> InputError:
     """Return why no plan fits within bounds and budget: the leanest plan says it."""
     market = task.market
     if needy is None:
         name, limit = str(task.estimator.need), float(_limit(task)[2] or 0.0)
-        unit = str(described(task.report).get(name, {"unit": "1"})["unit"])
+        unit = str(field_metadata(task.report).get(name, {"unit": "1"})["unit"])
         least, there = (show(float(f"{amount:.4g}"), unit) for amount in (need, limit))
         what = f"the leanest needs {least} of {name}, there is {there}"
         return InputError(f"no plan fits: {what}; expected more of it, or a price of it")
@@ -168,30 +170,30 @@ def _nothing(task: Task, need: float, needy: int | None, low: np.ndarray) -> Inp
     return refusal(f"bounds.{path}", f"exclude every plan: {what}")
 
 
-def winners(task: Task, plans: Book, z: np.ndarray) -> np.ndarray:
+def best_plan_rows(task: DesignProblem, plans: FeasiblePlans, z: np.ndarray) -> np.ndarray:
     """Return the row of the best plan of each machine, -1 where nothing fits: one search."""
     if not task.searched:
         return np.zeros(len(z), np.int64)
     rows: list[int] = []
     for start in range(0, len(z), task.lanes):
         some = z[start : start + task.lanes]
-        found = best_plans(question(task, some)).plans
+        found = best_plans(search_problem(task, some)).plans
         rows += [
             plans.row({f: column[i, 0] for f, column in found.items()}) for i in range(len(some))
         ]
     return np.array(rows)
 
 
-def question(task: Task, z: np.ndarray) -> Question:
+def search_problem(task: DesignProblem, z: np.ndarray) -> SearchProblem:
     """Return the search over some machines, the last repeated up to the lanes of a search."""
     lanes = np.concatenate([z, np.repeat(z[-1:], task.lanes - len(z), axis=0)])
-    return ask(
-        task.estimator, task.inputs, task.recipe, axes={"machine": columns(task, lanes)},
+    return check_search(
+        task.estimator, task.inputs, task.recipe, axes={"machine": parameter_columns(task, lanes)},
         where=task.where, objective=task.name,
     )  # fmt: skip
 
 
-def columns(task: Task, z: np.ndarray) -> dict[str, np.ndarray]:
+def parameter_columns(task: DesignProblem, z: np.ndarray) -> dict[str, np.ndarray]:
     """Return the values of every path that money moves, over some machines."""
     moved = task.market.moved(task.inputs, z)
     return {path: get_at(moved, path) for path in task.market.every}

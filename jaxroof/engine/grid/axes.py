@@ -115,12 +115,12 @@ class Axis:
 
 
 Values = Sequence[Any] | np.ndarray | Spacing | Between
-Asked = Mapping[str, Values | Mapping[str, Any]] | Sequence[Axis]
+AxisValues = Mapping[str, Values | Mapping[str, Any]] | Sequence[Axis]
 
 
 def read_axes(
     inputs: Any,
-    axes: Asked | None,
+    axes: AxisValues | None,
     recipe: Any = None,
     names: Names | None = None,
     given: Collection[str] = (),
@@ -154,7 +154,7 @@ def read_axes(
     return read
 
 
-def apart(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
+def unique_names(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
     """Return the axes under names of their own, none of them one of the results ``taken``.
 
     Raises: InputError where an axis has no other name.
@@ -173,7 +173,7 @@ def apart(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
     return named
 
 
-def begun(inputs: Any, axes: Sequence[Axis]) -> Any:
+def fill_from_axes(inputs: Any, axes: Sequence[Axis]) -> Any:
     """Return the inputs with the first value of an axis wherever nothing is given.
 
     A number that not every record of an axis gives is not given at all.
@@ -186,7 +186,7 @@ def begun(inputs: Any, axes: Sequence[Axis]) -> Any:
     return replace_all(inputs, {p: c[0] for p, c in columns.items() if p not in known})
 
 
-def paths_of(axes: Asked | None) -> set[str]:
+def paths_of(axes: AxisValues | None) -> set[str]:
     """Return every path, and every name of their own, that axes give."""
     if not isinstance(axes, Mapping):
         return {path for axis in axes or () for path in axis.values}
@@ -194,7 +194,7 @@ def paths_of(axes: Asked | None) -> set[str]:
     return {*axes, *(path for values in together for path in values)}
 
 
-def check_paths(inputs: Any, axes: Asked | None, recipe: Any = None) -> None:
+def check_paths(inputs: Any, axes: AxisValues | None, recipe: Any = None) -> None:
     """Check that no axis looks inside a record for what stands beside it (``plan.global_batch``).
 
     Raises: InputError with the path that is meant.
@@ -207,7 +207,7 @@ def check_paths(inputs: Any, axes: Asked | None, recipe: Any = None) -> None:
             raise unknown("", path, f"field of {type(inputs).__name__}", [name])
 
 
-def values_of(axes: Asked | None) -> dict[str, Any]:
+def values_of(axes: AxisValues | None) -> dict[str, Any]:
     """Return the values that axes give each path, those that move together among them."""
     found: dict[str, Any] = {}
     for key, values in axes.items() if isinstance(axes, Mapping) else ():

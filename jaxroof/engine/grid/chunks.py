@@ -12,7 +12,7 @@ Progress = Callable[[int, int], None]  # (combinations done, combinations in all
 Place = tuple[slice, ...]  # over the limits, then the machine dimensions
 
 
-def share(progress: Progress | None, number: int, searches: int) -> Progress | None:
+def progress_share(progress: Progress | None, number: int, searches: int) -> Progress | None:
     """Return what tells the progress of one of several searches, taken as equally long."""
     if progress is None or searches == 1:
         return progress
@@ -28,7 +28,7 @@ def chunk_shape(sizes: list[int], budget: int) -> list[int]:
     return shape[::-1]
 
 
-def places(axes: Sequence[Axis], shape: Sequence[int]) -> Iterator[Place]:
+def iter_chunks(axes: Sequence[Axis], shape: Sequence[int]) -> Iterator[Place]:
     """Yield the part of the axes that each chunk covers."""
     counts = [-(-len(axis) // size) for axis, size in zip(axes, shape, strict=True)]
     for index in np.ndindex(*counts):
@@ -38,7 +38,7 @@ def places(axes: Sequence[Axis], shape: Sequence[int]) -> Iterator[Place]:
         )
 
 
-def cut(axes: Sequence[Axis], place: Place, shape: Sequence[int]) -> list[Axis]:
+def padded_slice(axes: Sequence[Axis], place: Place, shape: Sequence[int]) -> list[Axis]:
     """Return the axes cut to a chunk, each lengthened by its last value to the chunk's shape."""
     return [
         Axis(

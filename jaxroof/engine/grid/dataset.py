@@ -22,7 +22,7 @@ NAMED = ("symbol", "words", "label", "part_of", "resource")
 Columns = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
-def described(*records: Any) -> dict[str, Mapping[str, Any]]:
+def field_metadata(*records: Any) -> dict[str, Mapping[str, Any]]:
     """Return the metadata of every number that the records declare, by name."""
     return {
         field.name: field.metadata
@@ -99,7 +99,7 @@ def _coordinate(axis: Axis, path: str) -> str:
 MISSING = {"f": np.nan, "i": -1}  # by the kind of dtype
 
 
-def stacked(axes: Sequence[Axis], found: Sequence[Columns]) -> Columns:
+def stack_choices(axes: Sequence[Axis], found: Sequence[Columns]) -> Columns:
     """Return the columns of one evaluation for each program of a grid as columns of them all.
 
     Programs come as from ``programs``. A column has every dimension of any of its programs, in the

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from jaxroof.engine.grid.evaluate import results
 from jaxroof.errors import NotGiven
 from jaxroof.estimator import Estimator
-from jaxroof.records import answering, leaves, replace_at
+from jaxroof.records import leaves, replace_at, with_named_absences
 
 Paths = frozenset[str]
 
 
-class Depends(NamedTuple):
+class Dependencies(NamedTuple):
     """The paths of the inputs that each result of a plan, and any of the parts, depends on."""
 
     report: Any  # the results, as shapes
@@ -25,7 +25,7 @@ class Depends(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def depends(estimator: Estimator, recipe: Any, structure: Any) -> Depends:
+def dependencies(estimator: Estimator, recipe: Any, structure: Any) -> Dependencies:
     """Return what results depend on, for inputs of a structure (of ``jax.tree.structure``).
 
     Raises: InputError that names a number which the results need and the inputs lack.
@@ -37,18 +37,18 @@ def depends(estimator: Estimator, recipe: Any, structure: Any) -> Depends:
         if estimator.plan is not None:
             ones = dict.fromkeys(estimator.plan_fields, 1.0)
             asked = dataclasses.replace(asked, plan=estimator.plan(**ones))
-        asked = answering(asked)
+        asked = with_named_absences(asked)
         parts = estimator.evaluate_parts(asked, recipe)
         report = estimator.step(asked, recipe, **parts)
         return tuple(jax.tree.map(jnp.asarray, x) for x in (report, parts))
 
-    (report, _), moved = touched(shown, inputs, [(path,) for path in paths])
+    (report, _), moved = axes_that_move(shown, inputs, [(path,) for path in paths])
 
     def named(dims: set[int]) -> Paths:
         return frozenset(paths[d] for d in dims)
 
     every: set[int] = set().union(*jax.tree.leaves(moved[1], is_leaf=_is_set))
-    return Depends(report, {n: named(d) for n, d in results(moved[0]).items()}, named(every))
+    return Dependencies(report, {n: named(d) for n, d in results(moved[0]).items()}, named(every))
 
 
 def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
@@ -66,7 +66,7 @@ def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
             return inputs
 
 
-def touched(
+def axes_that_move(
     function: Callable[[Any], Any], inputs: Any, axes: Sequence[Sequence[str]]
 ) -> tuple[Any, Any]:
     """Return the shapes of a function's results, and the axes that each of them depends on.

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.estimator import Estimator, Sizing
+from jaxroof.estimator import Estimator, ProgramSizes
 from jaxroof.records import leaves, replace_at
 
 CHUNK = 4096  # points a call: one compile for all short lists
@@ -25,7 +25,7 @@ def results(report: Any) -> dict[str, Any]:
     return dict(report) if isinstance(report, Mapping) else {"value": report}
 
 
-def padded(column: np.ndarray, size: int) -> np.ndarray:
+def pad_points(column: np.ndarray, size: int) -> np.ndarray:
     """Return a column lengthened to ``size`` by its last value (1 where it has none).
 
     >>> padded(np.array([2.0, 3.0]), 4).tolist()
@@ -35,7 +35,7 @@ def padded(column: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([column, np.repeat(last, size - len(column))])
 
 
-def in_a_row(wide: Any, shape: tuple[int, ...]) -> Any:
+def ravel_grid(wide: Any, shape: tuple[int, ...]) -> Any:
     """Return inputs spread over a grid of a shape as points: columns, or numbers as they are."""
     return jax.tree.map(
         lambda leaf: np.broadcast_to(leaf, shape).ravel() if np.ndim(leaf) else leaf, wide
@@ -43,13 +43,13 @@ def in_a_row(wide: Any, shape: tuple[int, ...]) -> Any:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 3))
-def evaluated(estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None) -> Any:
+def evaluate_jit(estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None) -> Any:
     """Return the report, or one result alone, of a compiled evaluation."""
     report = jax.tree.map(jnp.asarray, estimator.evaluate(inputs, recipe))
     return report if name is None else {name: results(report)[name]}
 
 
-def at_points(
+def evaluate_points(
     estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None
 ) -> dict[str, np.ndarray]:
     """Return results at every point: leaves of the inputs are scalars or columns of one length.
@@ -57,7 +57,7 @@ def at_points(
     Every leaf goes in as a column, so that one program serves whatever varies.
     """
     if estimator.sizing is not None:
-        return sized_points(estimator, recipe, inputs, name)
+        return evaluate_by_size(estimator, recipe, inputs, name)
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
     count = max((len(column) for column in columns.values() if column.ndim), default=1)
     found: dict[str, list[np.ndarray]] = {}
@@ -66,15 +66,15 @@ def at_points(
         chunk = inputs
         for path, column in columns.items():
             some = column[start : start + size] if column.ndim else column[None]
-            chunk = replace_at(chunk, path, padded(some, CHUNK))
-        for result, value in results(evaluated(estimator, recipe, chunk, name)).items():
+            chunk = replace_at(chunk, path, pad_points(some, CHUNK))
+        for result, value in results(evaluate_jit(estimator, recipe, chunk, name)).items():
             array = np.asarray(value)
             column = array[:size] if array.ndim else np.broadcast_to(array, (size,))
             found.setdefault(result, []).append(column)
     return {name: np.concatenate(chunks) for name, chunks in found.items()}
 
 
-def sized_points(
+def evaluate_by_size(
     estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None
 ) -> dict[str, np.ndarray]:
     """Return results at every point, where points need programs of different sizes.
@@ -96,8 +96,8 @@ def sized_points(
         chunk, most = inputs, sizing.batch(fitted)
         room = min(SHORT, most) if len(rows) <= SHORT else most
         for path, column in columns.items():
-            chunk = replace_at(chunk, path, padded(column[rows], room))
-        found = results(evaluated(estimator, fitted, chunk, name))
+            chunk = replace_at(chunk, path, pad_points(column[rows], room))
+        found = results(evaluate_jit(estimator, fitted, chunk, name))
         return {n: np.broadcast_to(np.asarray(v), (room,)) for n, v in found.items()}
 
     whole: dict[str, np.ndarray] = {}
@@ -112,7 +112,9 @@ def sized_points(
 SHORT = 64  # points of a batch: short lists share programs, long ones those of full batches
 
 
-def _batches(sizing: Sizing, recipe: Any, sizes: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
+def _batches(
+    sizing: ProgramSizes, recipe: Any, sizes: np.ndarray
+) -> Iterator[tuple[np.ndarray, Any]]:
     """Yield the points of each batch and the recipe of its program."""
     largest = sizing.fit(recipe, sizes.max(axis=0))
     if len(sizes) <= sizing.batch(largest):
@@ -130,10 +132,10 @@ def _batches(sizing: Sizing, recipe: Any, sizes: np.ndarray) -> Iterator[tuple[n
 
 
 @contextlib.contextmanager
-def ahead(estimator: Estimator, recipe: Any, inputs: Any) -> Iterator[None]:
+def precompile(estimator: Estimator, recipe: Any, inputs: Any) -> Iterator[None]:
     """Compile the whole evaluation beside what the block does: its end waits for it."""
     fields = dict.fromkeys(estimator.plan_fields, 1.0)
     asked = dataclasses.replace(inputs, plan=estimator.plan(**fields)) if fields else inputs  # type: ignore[misc]
     with ThreadPoolExecutor(1) as worker:
-        worker.submit(at_points, estimator, recipe, asked)
+        worker.submit(evaluate_points, estimator, recipe, asked)
         yield

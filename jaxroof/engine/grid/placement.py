@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxroof.engine.grid.axes import Asked, paths_of
-from jaxroof.engine.grid.evaluate import padded
+from jaxroof.engine.grid.axes import AxisValues, paths_of
+from jaxroof.engine.grid.evaluate import pad_points
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator, first_best
 
@@ -23,7 +23,7 @@ def _compiled(estimator: Estimator, recipe: Any, inputs: Any) -> np.ndarray:
     return np.asarray(_first(estimator, recipe, inputs))
 
 
-def placed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
+def place_best(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     """Return inputs whose plan has a placement at every point: its own, or the best.
 
     Leaves are numbers, or arrays of one rank that broadcast; so are the fields of the placement.
@@ -34,7 +34,7 @@ def placed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     return estimator.placed(inputs, recipe, _compiled)
 
 
-def unplaced(estimator: Estimator, inputs: Any, axes: Asked | None = None) -> Any:
+def without_placement(estimator: Estimator, inputs: Any, axes: AxisValues | None = None) -> Any:
     """Return inputs whose plan is to be placed best, whatever its placement was.
 
     Raises: InputError for an estimator or inputs without plans, or where an axis places the plan.
@@ -48,26 +48,26 @@ def unplaced(estimator: Estimator, inputs: Any, axes: Asked | None = None) -> An
     return estimator.with_placement(inputs, dict.fromkeys(estimator.placement))
 
 
-def anywhere(estimator: Estimator, inputs: Any) -> Any:
+def with_any_placement(estimator: Estimator, inputs: Any) -> Any:
     """Return inputs whose plan has some placement: what it is does not matter to shapes."""
     if estimator.is_placed(inputs):
         return inputs
     return estimator.with_placement(inputs, dict.fromkeys(estimator.placement, np.float64(1.0)))
 
 
-def placed_rows(estimator: Estimator, inputs: Any, recipe: Any, count: int) -> Any:
+def place_rows(estimator: Estimator, inputs: Any, recipe: Any, count: int) -> Any:
     """Return ``count`` points whose plans are placed; leaves are numbers, or columns."""
     if estimator.is_placed(inputs):
-        return placed(estimator, inputs, recipe)
+        return place_best(estimator, inputs, recipe)
     size = FEW if count <= MANY else MANY
     found: dict[str, list[np.ndarray]] = {field: [] for field in estimator.placement}
     for start in range(0, count, size):
 
         def piece(leaf: Any, start: int = start) -> Any:
             some = np.broadcast_to(leaf, (count,))[start : start + size]
-            return padded(np.asarray(some, np.float64), size)
+            return pad_points(np.asarray(some, np.float64), size)
 
-        plan = placed(estimator, jax.tree.map(piece, inputs), recipe).plan
+        plan = place_best(estimator, jax.tree.map(piece, inputs), recipe).plan
         for field, columns in found.items():
             columns.append(np.broadcast_to(getattr(plan, field), (size,)))
     whole = {field: np.concatenate(columns)[:count] for field, columns in found.items()}

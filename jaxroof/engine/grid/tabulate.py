@@ -9,25 +9,31 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.engine.grid.axes import (
-    Asked,
     Axis,
-    apart,
-    begun,
+    AxisValues,
+    fill_from_axes,
     paths_of,
     read_axes,
     spread,
+    unique_names,
 )
-from jaxroof.engine.grid.chunks import Progress, chunk_shape, cut, places, share
+from jaxroof.engine.grid.chunks import (
+    Progress,
+    chunk_shape,
+    iter_chunks,
+    padded_slice,
+    progress_share,
+)
 from jaxroof.engine.grid.dataset import (
     Columns,
     dataset,
-    described,
+    field_metadata,
     provenance,
-    stacked,
+    stack_choices,
 )
-from jaxroof.engine.grid.dependencies import touched
-from jaxroof.engine.grid.evaluate import at_points, evaluated, in_a_row, results
-from jaxroof.engine.grid.placement import anywhere, placed, unplaced
+from jaxroof.engine.grid.dependencies import axes_that_move
+from jaxroof.engine.grid.evaluate import evaluate_jit, evaluate_points, ravel_grid, results
+from jaxroof.engine.grid.placement import place_best, with_any_placement, without_placement
 from jaxroof.engine.grid.programs import programs
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
@@ -44,7 +50,7 @@ def tabulate(
     inputs: Any,
     recipe: Any = None,
     *,
-    axes: Asked | None = None,
+    axes: AxisValues | None = None,
     placement: str = "given",
     progress: Progress | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -67,24 +73,24 @@ def tabulate(
     if placement not in PLACEMENTS:
         raise unknown("placement", str(placement), "placement", PLACEMENTS)
     if placement == "best":
-        inputs = unplaced(estimator, inputs, axes)
+        inputs = without_placement(estimator, inputs, axes)
     inputs, every, shapes = table_axes(estimator, inputs, recipe, axes, given)
     answered = programs(every, recipe)
     parts = []
     for number, (one, grid) in enumerate(answered):
-        told = share(progress, number, len(answered))
+        told = progress_share(progress, number, len(answered))
         columns = _columns(estimator, inputs, one, grid, told)
         parts.append({**_plan_columns(estimator, inputs, grid), **columns})
     attrs = provenance(estimator, inputs, recipe, every)
-    meanings = described(estimator.plan, shapes)
-    return dataset(stacked(every, parts), every, inputs, meanings, attrs)
+    meanings = field_metadata(estimator.plan, shapes)
+    return dataset(stack_choices(every, parts), every, inputs, meanings, attrs)
 
 
 def table_axes(
     estimator: Estimator,
     inputs: Any,
     recipe: Any,
-    axes: Asked | None,
+    axes: AxisValues | None,
     given: Collection[str] | None = None,
 ) -> tuple[Any, list[Axis], Any]:
     """Return the inputs, the checked axes and the shapes of one point's results of a table.
@@ -94,12 +100,14 @@ def table_axes(
     """
     given = choices_of(recipe) if given is None else given
     read = read_axes(inputs, axes, recipe, estimator.names, given)
-    inputs = begun(inputs, read)
+    inputs = fill_from_axes(inputs, read)
     estimator.refuse_contradictions(spread(inputs, [axis for axis in read if axis.columns]))
     if estimator.is_placed(inputs):
         inputs = estimator.placed(inputs)
-    shapes = jax.eval_shape(lambda i: estimator.evaluate(i, recipe), anywhere(estimator, inputs))
-    return inputs, apart(read, results(shapes)), shapes
+    shapes = jax.eval_shape(
+        lambda i: estimator.evaluate(i, recipe), with_any_placement(estimator, inputs)
+    )
+    return inputs, unique_names(read, results(shapes)), shapes
 
 
 def _plan_columns(estimator: Estimator, inputs: Any, grid: Sequence[Axis]) -> Columns:
@@ -125,8 +133,8 @@ def _columns(
     moved = _moved(estimator, inputs, recipe, grid)
     found: dict[str, np.ndarray] = {}
     done, total = 0, math.prod(sizes)
-    for place in places(grid, shape):
-        wide = placed(estimator, spread(inputs, cut(grid, place, shape)), recipe)
+    for place in iter_chunks(grid, shape):
+        wide = place_best(estimator, spread(inputs, padded_slice(grid, place, shape)), recipe)
         chosen = _chosen(estimator, inputs, wide, moved, shape)
         wide = estimator.with_placement(wide, chosen) if chosen else wide
         counts = {field: column.astype(np.int64) for field, column in chosen.items()}
@@ -158,8 +166,8 @@ def _moved(
     def report(asked: Any) -> dict[str, Any]:
         return results(estimator.evaluate(asked, recipe))
 
-    paths, known = [tuple(axis.columns) for axis in grid], anywhere(estimator, inputs)
-    moved: dict[str, set[int]] = touched(report, known, paths)[1]
+    paths, known = [tuple(axis.columns) for axis in grid], with_any_placement(estimator, inputs)
+    moved: dict[str, set[int]] = axes_that_move(report, known, paths)[1]
     if estimator.is_placed(inputs):
         return moved
     listed = {d for d, some in enumerate(paths) if any(p.startswith("plan.") for p in some)} | {
@@ -168,7 +176,7 @@ def _moved(
     choose = moved[estimator.objective] | listed
     fields = tuple(f"plan.{field}" for field in estimator.placement)
     paths = [(*some, *fields) if d in choose else some for d, some in enumerate(paths)]
-    moved = touched(report, known, paths)[1]
+    moved = axes_that_move(report, known, paths)[1]
     return {**moved, **dict.fromkeys(estimator.placement, choose)}
 
 
@@ -187,11 +195,11 @@ def _chosen(
 
 
 def _compiled(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
-    found = results(evaluated(estimator, recipe, wide))
+    found = results(evaluate_jit(estimator, recipe, wide))
     return {name: np.asarray(value) for name, value in found.items()}
 
 
 def _pointwise(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
     """Return results where points need programs of different sizes, each with all dimensions."""
-    found = at_points(estimator, recipe, in_a_row(wide, shape))
+    found = evaluate_points(estimator, recipe, ravel_grid(wide, shape))
     return {name: values.reshape(shape) for name, values in found.items()}

@@ -14,13 +14,13 @@ from jaxroof.engine.grid.dataset import dataset
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.runs.job import (
     SHOWN_AS,
-    Task,
-    identity,
-    other,
-    same,
+    SweepJob,
+    check_same,
+    different_sweep,
+    fingerprint,
 )
 from jaxroof.engine.search import all_plans as every_plan
-from jaxroof.engine.search.problem import ask_each, kinds
+from jaxroof.engine.search.problem import axis_roles, check_searches
 from jaxroof.engine.search.search import best_of_each, search, search_dataset
 from jaxroof.errors import InputError, refusal
 from jaxroof.io import chunk_manifest as ledger
@@ -33,7 +33,7 @@ Sums = Mapping[str, Any]  # attributes that are sums over the chunks
 
 
 def sweep(
-    asked: Task,
+    asked: SweepJob,
     path: Path,
     *,
     chunk: int | None = None,
@@ -51,19 +51,19 @@ def sweep(
     """
     if chunk is not None and chunk < 1:
         raise InputError(f"chunk: expected a whole number of at least 1, given {chunk}")
-    with ledger.held(path):
-        about = identity(asked)
+    with ledger.write_lock(path):
+        about = fingerprint(asked)
         known = None if overwrite else ledger.plan(path)
         if known is None:
             ledger.clear(path)
-            layout = laid_out(asked, chunk)
+            layout = chunk_layout(asked, chunk)
         else:
             layout = Layout(**known["layout"])
-            same(path, asked, known["asked"], about)
-            if chunk is not None and laid_out(asked, chunk) != layout:
+            check_same(path, asked, known["asked"], about)
+            if chunk is not None and chunk_layout(asked, chunk) != layout:
                 most = math.prod(layout.chunk.values())
-                raise other(f"chunk: {most:,} points there, {chunk:,} here", path)
-            wrong = ledger.misfit(path, known["files"], thorough=True)
+                raise different_sweep(f"chunk: {most:,} points there, {chunk:,} here", path)
+            wrong = ledger.first_damaged(path, known["files"], thorough=True)
             if wrong is not None:
                 said = f"damaged: {wrong} is not as it was written; {ledger.ANEW}"
                 raise refusal(os.fspath(path), said)
@@ -71,28 +71,30 @@ def sweep(
     return zarr_store.read(path)
 
 
-def _finish(asked: Task, path: Path, layout: Layout, about: Any, progress: Progress | None) -> None:
+def _finish(
+    asked: SweepJob, path: Path, layout: Layout, about: Any, progress: Progress | None
+) -> None:
     """Evaluate and write the chunks that are not there."""
-    lines, begun = ledger.sound(path), ledger.plan(path) is not None
+    lines, begun = ledger.verified(path), ledger.plan(path) is not None
     done = {number for number in range(len(layout)) if number in lines}
     points = sum(layout.points(number) for number in done)
     if begun and len(done) < len(layout):
         zarr_store.reopen(path)
     if begun:
-        ledger.tidy(path, lines)
+        ledger.remove_partials(path, lines)
     try:
         for number in sorted(set(range(len(layout))) - done):
             told = _within(progress, points, layout.points(number), asked.points)
             data, sums = _evaluated(asked, layout.part(number), told)
             if not begun:
                 coordinates = dataset({}, asked.axes, asked.inputs, {}, {})
-                zarr_store.begin(path, data, coordinates, layout, about)
+                zarr_store.create(path, data, coordinates, layout, about)
                 begun = True
-            zarr_store.put(path, number, layout, data, sums)
+            zarr_store.write_chunk(path, number, layout, data, sums)
             done.add(number)
             points += layout.points(number)
         sums = _whole([line["sums"] for line in ledger.record(path).values()])
-        zarr_store.end(path, {**sums, **asked.about}, without=SHOWN_AS)
+        zarr_store.finalise(path, {**sums, **asked.about}, without=SHOWN_AS)
     except KeyboardInterrupt:
         said = f"{len(done)} of {len(layout)} chunks are finished; run again to continue"
         raise KeyboardInterrupt(said) from None
@@ -107,13 +109,13 @@ def _within(progress: Progress | None, before: int, here: int, total: int) -> Pr
 
 
 def _evaluated(
-    asked: Task, part: Mapping[str, slice], progress: Progress | None
+    asked: SweepJob, part: Mapping[str, slice], progress: Progress | None
 ) -> tuple[xr.Dataset, Sums]:
     """Return the results of one chunk, and its share of the attributes that are sums."""
     axes = [axis.part(part[axis.name]) for axis in asked.axes]
     arguments = (asked.estimator, asked.inputs, asked.recipe)
     if asked.every is not None:
-        data = every_plan.evaluated(
+        data = every_plan.evaluate_plans(
             asked.estimator,
             asked.every,
             asked.recipe,
@@ -125,11 +127,11 @@ def _evaluated(
     if not asked.searched:
         data = tabulate(*arguments, axes=axes, progress=progress, **asked.options)
         return data.assign_attrs(asked.about), {}
-    every, questions = ask_each(*arguments, axes=axes, **asked.options)
+    every, questions = check_searches(*arguments, axes=axes, **asked.options)
     found = best_of_each(questions, progress)
     refused: Counter[str] = Counter()
     for question, best in found:
-        kind = kinds(question)
+        kind = axis_roles(question)
         lists = {question.axes[d].name for d in kind.outer + kind.structural}
         # plans are listed once in the whole sweep, but in each chunk along the other axes
         if all(part[axis.name].start == 0 for axis in question.axes if axis.name not in lists):
@@ -150,7 +152,7 @@ def _whole(sums: Sequence[Sums]) -> dict[str, str]:
     return {"refused": json.dumps(refused), "combinations": str(combinations)}
 
 
-def evaluated(asked: Task, progress: Progress | None = None) -> xr.Dataset:
+def evaluate_sweep(asked: SweepJob, progress: Progress | None = None) -> xr.Dataset:
     """Return the results of a sweep, all at once; ``progress`` is told (done, all) points."""
     if asked.every is not None:
         whole = {axis.name: slice(0, len(axis)) for axis in asked.axes}
@@ -167,7 +169,7 @@ def evaluated(asked: Task, progress: Progress | None = None) -> xr.Dataset:
     return data.assign_attrs(asked.about)
 
 
-def laid_out(asked: Task, chunk: int | None = None) -> Layout:
+def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:
     """Return how a sweep is cut: the last axes stay whole, and so do choices of the recipe.
 
     What depends on an axis may differ from choice to choice, so that each chunk has them all.
@@ -178,12 +180,12 @@ def laid_out(asked: Task, chunk: int | None = None) -> Layout:
     left //= math.prod(cut.values())
     for name, size in reversed(sizes.items()):
         if name not in cut:
-            cut[name] = even(size, left)
+            cut[name] = even_parts(size, left)
             left //= cut[name]
     return Layout(sizes, {name: cut[name] for name in sizes})
 
 
-def even(size: int, most: int) -> int:
+def even_parts(size: int, most: int) -> int:
     """Return the length of a dimension's parts: equal parts where that costs less than half.
 
     >>> even(28, 10), even(31, 10), even(31, 40)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import Asked, Axis
+from jaxroof.engine.grid.axes import Axis, AxisValues
 from jaxroof.engine.grid.dataset import provenance
 from jaxroof.engine.grid.tabulate import table_axes
-from jaxroof.engine.search.all_plans import Every
-from jaxroof.engine.search.all_plans import every as every_plan
-from jaxroof.engine.search.problem import ask_each
+from jaxroof.engine.search.all_plans import AllPlans
+from jaxroof.engine.search.all_plans import list_all_plans as every_plan
+from jaxroof.engine.search.problem import check_searches
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.io.locks import Path
@@ -34,7 +34,7 @@ EXACT = ("jaxroof", "jax", "jaxlib", "numpy")  # versions that the last bit depe
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Task:
+class SweepJob:
     """A checked sweep."""
 
     estimator: Estimator
@@ -44,7 +44,7 @@ class Task:
     options: Mapping[str, Any]
     searched: bool
     about: Mapping[str, str]  # attributes of the result: its title, its picture
-    every: Every | None = None  # where every plan is asked for, legal or not
+    every: AllPlans | None = None  # where every plan is asked for, legal or not
 
     @property
     def points(self) -> int:
@@ -52,17 +52,17 @@ class Task:
         return math.prod(len(axis) for axis in self.axes)
 
 
-def task(
+def sweep_job(
     estimator: Estimator,
     inputs: Any,
     recipe: Any = None,
     *,
-    axes: Asked | None = None,
+    axes: AxisValues | None = None,
     searched: bool = True,
     plans: bool = False,
     about: Mapping[str, str] | None = None,
     **options: Any,
-) -> Task:
+) -> SweepJob:
     """Return a checked sweep: a search, a table, or every plan of each point (``plans``).
 
     Arguments as in ``search``, ``tabulate`` or ``every``.
@@ -74,15 +74,15 @@ def task(
         inputs, read, _ = table_axes(estimator, listed.inputs, recipe, [listed.axis])
         every, searched, options = tuple(read), False, {}
     elif searched:
-        every, questions = ask_each(estimator, inputs, recipe, axes=axes, **options)
+        every, questions = check_searches(estimator, inputs, recipe, axes=axes, **options)
         inputs = questions[0].inputs
     else:
         inputs, read, _ = table_axes(estimator, inputs, recipe, axes)
         every = tuple(read)
-    return Task(estimator, inputs, recipe, every, options, searched, about or {}, listed)
+    return SweepJob(estimator, inputs, recipe, every, options, searched, about or {}, listed)
 
 
-def identity(asked: Task) -> dict[str, Any]:
+def fingerprint(asked: SweepJob) -> dict[str, Any]:
     """Return everything that the results follow from, by the path that a user knows it under."""
     about = provenance(asked.estimator, asked.inputs, asked.recipe, asked.axes)
     versions = json.loads(about["versions"])
@@ -124,7 +124,9 @@ def _code(estimator: Estimator) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def same(path: Path, asked: Task, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+def check_same(
+    path: Path, asked: SweepJob, there: Mapping[str, Any], here: Mapping[str, Any]
+) -> None:
     """Check that a store holds results of the same sweep; how it is shown may differ.
 
     Raises: InputError with the first differences.
@@ -136,15 +138,17 @@ def same(path: Path, asked: Task, there: Mapping[str, Any], here: Mapping[str, A
     keys = [key for key in {**there, **here} if there.get(key) != here.get(key)]
     said = [_difference(asked, key, there.get(key), here.get(key)) for key in keys]
     more = [f"and {len(said) - SHOWN} more"] if len(said) > SHOWN else []
-    raise other("; ".join([*said[:SHOWN], *more]) if there else "a result written whole", path)
+    raise different_sweep(
+        "; ".join([*said[:SHOWN], *more]) if there else "a result written whole", path
+    )
 
 
-def other(what: str, path: Path) -> InputError:
+def different_sweep(what: str, path: Path) -> InputError:
     """Return the refusal of a store that holds another sweep."""
     return refusal(os.fspath(path), f"holds another sweep: {what}; use --overwrite to start anew")
 
 
-def _difference(asked: Task, key: str, there: Any, here: Any) -> str:
+def _difference(asked: SweepJob, key: str, there: Any, here: Any) -> str:
     """Return one difference in words."""
     if key == CODE:
         return f"the code of the estimator {asked.estimator.name} has changed"
@@ -159,7 +163,7 @@ def _difference(asked: Task, key: str, there: Any, here: Any) -> str:
     return f"{key}: {words[0]} there, {words[1]} here"
 
 
-def _words(asked: Task, key: str, value: Any) -> str:
+def _words(asked: SweepJob, key: str, value: Any) -> str:
     if isinstance(value, float):
         with contextlib.suppress(InputError, KeyError):
             field = field_at(asked.inputs, key.removeprefix("axes."))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.evaluate import results
-from jaxroof.engine.runs.job import CODE, Task, identity
+from jaxroof.engine.runs.job import CODE, SweepJob, fingerprint
 from jaxroof.records import is_quantity, leaves
 from jaxroof.settings import choices_of, former_of, paths_of
 
@@ -17,7 +17,7 @@ Parse = Callable[[str], Any]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Column:
+class PlanColumn:
     """A column: how a value is spelled and read, and of a key what the configurations have."""
 
     name: str
@@ -54,7 +54,7 @@ class Column:
         return [known.get(v) or known.setdefault(v, self.spell(v)) for v in values]
 
 
-def columns_of(asked: Task, shapes: Any, records: Mapping[str, str]) -> list[Column]:
+def plan_columns(asked: SweepJob, shapes: Any, records: Mapping[str, str]) -> list[PlanColumn]:
     """Return the columns of a sweep's configurations, those that a reader needs first.
 
     Which there are follows from the estimator alone, so that grids of all kinds share a file: the
@@ -68,7 +68,7 @@ def columns_of(asked: Task, shapes: Any, records: Mapping[str, str]) -> list[Col
     taken = {*found, *asked.estimator.names, LEGAL, REASON, MADE}
     numbers, plan, numbers_behind = _numbers(asked, taken)
     chosen, open_choices = _choices(asked.recipe)
-    told = identity(asked)
+    told = fingerprint(asked)
     made = " ".join(filter(None, (told["estimator"], told[CODE][:12])))
     made += f" (jaxroof {told['versions.jaxroof']})"
     return [
@@ -81,8 +81,8 @@ def columns_of(asked: Task, shapes: Any, records: Mapping[str, str]) -> list[Col
             for n, shape in found.items()
             if n not in verdicts
         ),
-        Column(LEGAL, str, _flag, "True or False"),
-        Column(REASON, str, str, "a reason"),
+        PlanColumn(LEGAL, str, _flag, "True or False"),
+        PlanColumn(REASON, str, str, "a reason"),
         *numbers_behind,
         *open_choices,
         *(_result(name, "b") for name in verdicts),
@@ -94,11 +94,11 @@ def columns_of(asked: Task, shapes: Any, records: Mapping[str, str]) -> list[Col
     ]
 
 
-def _text(name: str, key: Any) -> Column:
-    return Column(name, str, str, "a text", key, is_key=True)
+def _text(name: str, key: Any) -> PlanColumn:
+    return PlanColumn(name, str, str, "a text", key, is_key=True)
 
 
-def _label(asked: Task, name: str, given: str) -> Column:
+def _label(asked: SweepJob, name: str, given: str) -> PlanColumn:
     """Return what a question calls a record, or each of an axis over records."""
     assert asked.every is not None
     labels, numbers = asked.every.labels.get(name, ((given,), None))
@@ -106,7 +106,9 @@ def _label(asked: Task, name: str, given: str) -> Column:
     return _text(name, plain[0] if numbers is None else plain[numbers])
 
 
-def _numbers(asked: Task, taken: set[str]) -> tuple[list[Column], list[Column], list[Column]]:
+def _numbers(
+    asked: SweepJob, taken: set[str]
+) -> tuple[list[PlanColumn], list[PlanColumn], list[PlanColumn]]:
     """Return a column for every number of the inputs: told first, of the plan, and the rest.
 
     First are those of no record, and those that an axis of their own varies.
@@ -117,9 +119,9 @@ def _numbers(asked: Task, taken: set[str]) -> tuple[list[Column], list[Column], 
     named = tuple(f"{name}." for name in every.labels)
     own = {path for path in every.axis.columns if not path.startswith(named)}
     paths = {p: field for p, field in paths_of(estimator.inputs) if is_quantity(field)}
-    first: list[Column] = []
-    plan: list[Column] = []
-    rest: list[Column] = []
+    first: list[PlanColumn] = []
+    plan: list[PlanColumn] = []
+    rest: list[PlanColumn] = []
     for path, field in paths.items():
         of_plan = path.startswith("plan.")
         short = path.removeprefix("plan.")
@@ -127,15 +129,15 @@ def _numbers(asked: Task, taken: set[str]) -> tuple[list[Column], list[Column], 
             short = path if of_plan else f"input_{path}"
         whole = bool(field.metadata["whole"])
         value = every.axis.columns.get(path, fixed.get(path))
-        column = Column(short, _whole if whole else _plain, _number, "a number", value, True)
+        column = PlanColumn(short, _whole if whole else _plain, _number, "a number", value, True)
         (plan if of_plan else first if "." not in path or path in own else rest).append(column)
     return first, plan, rest
 
 
-def _choices(recipe: Any) -> tuple[list[Column], list[Column]]:
+def _choices(recipe: Any) -> tuple[list[PlanColumn], list[PlanColumn]]:
     """Return a column for every choice of a recipe: those that are made, and those left open."""
-    made: list[Column] = []
-    left: list[Column] = []
+    made: list[PlanColumn] = []
+    left: list[PlanColumn] = []
     for name in choices_of(recipe):
         held = getattr(recipe, name)
         text = "" if held is None else str(getattr(held, "value", held))
@@ -144,9 +146,9 @@ def _choices(recipe: Any) -> tuple[list[Column], list[Column]]:
     return made, left
 
 
-def _result(name: str, kind: str) -> Column:
+def _result(name: str, kind: str) -> PlanColumn:
     spell, parse, expected, dtype = KINDS[kind]
-    return Column(name, spell, parse, expected, dtype=dtype)
+    return PlanColumn(name, spell, parse, expected, dtype=dtype)
 
 
 def _plain(value: float | None) -> str:

@@ -11,13 +11,13 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.engine.grid.chunks import Progress
-from jaxroof.engine.grid.dataset import dataset, described, provenance
+from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import results
 from jaxroof.engine.grid.tabulate import table_axes
-from jaxroof.engine.runs.chunked_sweep import evaluated
-from jaxroof.engine.runs.job import Task
-from jaxroof.engine.runs.plan_columns import REASON, Column, columns_of
-from jaxroof.engine.search.all_plans import DIMENSION, judged, labelled
+from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
+from jaxroof.engine.runs.job import SweepJob
+from jaxroof.engine.runs.plan_columns import REASON, PlanColumn, plan_columns
+from jaxroof.engine.search.all_plans import DIMENSION, add_labels, add_verdicts
 from jaxroof.errors import InputError, refusal
 from jaxroof.io.atomic import LockedAppend, locked_append
 from jaxroof.io.chunk_manifest import ANEW
@@ -28,10 +28,10 @@ BLOCK = 1 << 12  # lines that are read at once
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Rows:
+class WrittenRows:
     """The rows that a sweep asks for, each once, and what is known of them."""
 
-    columns: Sequence[Column]  # as the file has them
+    columns: Sequence[PlanColumn]  # as the file has them
     first: np.ndarray  # of each row: the first configuration that it is
     row_of: np.ndarray  # of each configuration
     places: Mapping[tuple[Any, ...], int]  # rows by their key
@@ -44,8 +44,8 @@ class Rows:
         return int(np.count_nonzero(self.there[self.row_of]))
 
 
-def appended(
-    asked: Task,
+def append_plans(
+    asked: SweepJob,
     path: Path,
     *,
     records: Mapping[str, str] | None = None,
@@ -67,7 +67,7 @@ def appended(
     if chunk is not None and chunk < 1:
         raise InputError(f"chunk: expected a whole number of at least 1, given {chunk}")
     _, _, shapes = table_axes(asked.estimator, asked.inputs, asked.recipe, asked.axes)
-    own = columns_of(asked, shapes, records or {})
+    own = plan_columns(asked, shapes, records or {})
     with locked_append(path) as file:
         lines = csv.reader(() if overwrite else file.lines(), strict=True)
         columns = _headed(file, lines, own)
@@ -78,7 +78,7 @@ def appended(
     return _dataset(asked, rows, shapes)
 
 
-def _headed(file: LockedAppend, lines: Any, columns: Sequence[Column]) -> Sequence[Column]:
+def _headed(file: LockedAppend, lines: Any, columns: Sequence[PlanColumn]) -> Sequence[PlanColumn]:
     """Return the columns in the order of a file's first line, or as they are where there is none.
 
     Raises: InputError for columns that are not those of the sweep.
@@ -114,7 +114,7 @@ def _damaged(file: LockedAppend, line: int, what: str) -> InputError:
     return refusal(f"{file.path}: line {line}", said)
 
 
-def _asked(columns: Sequence[Column], points: int) -> Rows:
+def _asked(columns: Sequence[PlanColumn], points: int) -> WrittenRows:
     """Return the rows that configurations ask for, none of them known."""
     every = np.arange(points)
     places: dict[tuple[Any, ...], int] = {}
@@ -123,10 +123,10 @@ def _asked(columns: Sequence[Column], points: int) -> Rows:
     first = np.zeros(len(places), int)
     first[row_of[::-1]] = every[::-1]
     found = {c.name: np.zeros(len(places), c.dtype) for c in columns if c.dtype}
-    return Rows(columns, first, row_of, places, found, np.zeros(len(places), bool))
+    return WrittenRows(columns, first, row_of, places, found, np.zeros(len(places), bool))
 
 
-def _read(file: LockedAppend, lines: Any, rows: Rows) -> None:
+def _read(file: LockedAppend, lines: Any, rows: WrittenRows) -> None:
     """Take what a file knows of the rows asked for; every line of it is checked.
 
     Raises: InputError that names the line, and its column, that cannot be read.
@@ -156,7 +156,7 @@ def _numbered(file: LockedAppend, lines: Any) -> Iterator[tuple[int, list[str]]]
 
 
 def _unread(
-    file: LockedAppend, columns: Sequence[Column], block: Sequence[tuple[int, Sequence[str]]]
+    file: LockedAppend, columns: Sequence[PlanColumn], block: Sequence[tuple[int, Sequence[str]]]
 ) -> InputError:
     """Return what is wrong with the first line that cannot be read."""
     for number, cells in block:
@@ -173,7 +173,7 @@ def _unread(
 
 
 def _add(
-    asked: Task, file: LockedAppend, rows: Rows, chunk: int, progress: Progress | None
+    asked: SweepJob, file: LockedAppend, rows: WrittenRows, chunk: int, progress: Progress | None
 ) -> None:
     """Evaluate and write the rows that are not there, some at a time."""
     missing = np.flatnonzero(~rows.there)
@@ -181,7 +181,7 @@ def _add(
         for start in range(0, len(missing), chunk):
             some = missing[start : start + chunk]
             told = _within(progress, rows.done, asked.points)
-            data = evaluated(_part(asked, rows.first[some]), told)
+            data = evaluate_sweep(_part(asked, rows.first[some]), told)
             _write(file, rows, _text(rows.columns, data, rows.first[some], file.size == 0))
             for name, column in rows.found.items():
                 column[some] = data[name].values
@@ -190,7 +190,7 @@ def _add(
         raise KeyboardInterrupt(_left(rows)) from None
 
 
-def _write(file: LockedAppend, rows: Rows, text: str) -> None:
+def _write(file: LockedAppend, rows: WrittenRows, text: str) -> None:
     """Add lines to a file.
 
     Raises: InputError that says how many configurations are there without them.
@@ -202,7 +202,7 @@ def _write(file: LockedAppend, rows: Rows, text: str) -> None:
         raise refusal(file.path, said) from error
 
 
-def _left(rows: Rows) -> str:
+def _left(rows: WrittenRows) -> str:
     many = f"{rows.done:,} of {len(rows.row_of):,} configurations"
     return f"{many} are finished; run again to continue"
 
@@ -214,7 +214,7 @@ def _within(progress: Progress | None, before: int, total: int) -> Progress | No
     return lambda done, _: progress(before + done, total)
 
 
-def _part(asked: Task, some: np.ndarray) -> Task:
+def _part(asked: SweepJob, some: np.ndarray) -> SweepJob:
     """Return a sweep of some configurations."""
     assert asked.every is not None
     columns = {path: column[some] for path, column in asked.axes[0].columns.items()}
@@ -224,7 +224,7 @@ def _part(asked: Task, some: np.ndarray) -> Task:
     return dataclasses.replace(asked, axes=(axis,), every=every)
 
 
-def _text(columns: Sequence[Column], data: xr.Dataset, some: np.ndarray, headed: bool) -> str:
+def _text(columns: Sequence[PlanColumn], data: xr.Dataset, some: np.ndarray, headed: bool) -> str:
     """Return configurations as lines of a file, under the names of the columns where it begins."""
     page = io.StringIO()
     lines = csv.writer(page, lineterminator="\n")
@@ -243,14 +243,14 @@ def _text(columns: Sequence[Column], data: xr.Dataset, some: np.ndarray, headed:
     return page.getvalue()
 
 
-def _dataset(asked: Task, rows: Rows, shapes: Any) -> xr.Dataset:
+def _dataset(asked: SweepJob, rows: WrittenRows, shapes: Any) -> xr.Dataset:
     """Return the configurations of a sweep in their own order, as if just evaluated."""
     assert asked.every is not None
     columns = {name: ((DIMENSION,), rows.found[name][rows.row_of]) for name in results(shapes)}
     about = provenance(asked.estimator, asked.inputs, asked.recipe, asked.axes)
-    meanings = described(asked.estimator.plan, shapes)
+    meanings = field_metadata(asked.estimator.plan, shapes)
     data = dataset(columns, asked.axes, asked.inputs, meanings, about)
     whole = slice(0, asked.points)
-    judgement = judged(asked.estimator, data, asked.every.inputs, asked.axes[0])
-    found = labelled(asked.every, judgement, whole)
+    judgement = add_verdicts(asked.estimator, data, asked.every.inputs, asked.axes[0])
+    found = add_labels(asked.every, judgement, whole)
     return found.assign_attrs(asked.about)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxroof.engine.grid.evaluate import at_points, evaluated, padded, results
-from jaxroof.engine.grid.placement import placed_rows
+from jaxroof.engine.grid.evaluate import evaluate_jit, evaluate_points, pad_points, results
+from jaxroof.engine.grid.placement import place_rows
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
 from jaxroof.records import units
@@ -27,7 +27,7 @@ FIRST, LAST, GROWTH = 1 << 4, 1 << 15, 4  # rows of a chunk: the first, at most,
 QUICK = 0.25  # seconds: a chunk that takes less is followed by a larger one
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """Rows of a chunk that one program answers: a recipe, and which numbers there are."""
 
     rows: np.ndarray  # their positions in the chunk
@@ -35,19 +35,19 @@ class Group(NamedTuple):
     recipe: Any
 
 
-class Chunk(NamedTuple):
+class RowChunk(NamedTuple):
     """Some rows, all that can be asked in groups; ``about`` is whatever else is known of them."""
 
     size: int
-    groups: Sequence[Group]
+    groups: Sequence[RowGroup]
     about: Any = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Answers:
+class RowResults:
     """The results of a chunk, a column each, NaN or 0 in rows that have none."""
 
-    chunk: Chunk
+    chunk: RowChunk
     columns: Mapping[str, np.ndarray]
     units: Mapping[str, str]
     refused: Sequence[tuple[np.ndarray, InputError]]  # rows that the estimator has no answer to
@@ -76,7 +76,7 @@ class Programs:
         self.known: dict[Any, dict[int, Any]] = {}
         self.most: dict[Any, int] = {}
 
-    def fitting(self, group: Group) -> tuple[int, Any]:
+    def fitting(self, group: RowGroup) -> tuple[int, Any]:
         """Return the size and the program of a group's pieces; few sizes are ever compiled."""
         leaves, structure = jax.tree.flatten(group.inputs)
         shape = (group.recipe, structure, tuple(np.ndim(leaf) for leaf in leaves))
@@ -97,12 +97,12 @@ class Programs:
         known[size] = program
         return size, program
 
-    def _compiled(self, group: Group, size: int) -> Any:
+    def _compiled(self, group: RowGroup, size: int) -> Any:
         inputs = jax.tree.map(lambda leaf: _piece(leaf, 0, size), group.inputs)
-        return evaluated.lower(self.estimator, group.recipe, inputs).compile()
+        return evaluate_jit.lower(self.estimator, group.recipe, inputs).compile()
 
 
-def rows_of(estimator: Estimator, chunks: Iterable[Chunk]) -> Iterator[Answers]:
+def stream_rows(estimator: Estimator, chunks: Iterable[RowChunk]) -> Iterator[RowResults]:
     """Yield the results of every chunk, in order.
 
     A group for which the estimator lacks a number (or that it refuses otherwise) is told as such,
@@ -130,7 +130,7 @@ def rows_of(estimator: Estimator, chunks: Iterable[Chunk]) -> Iterator[Answers]:
                 nothing = np.nan if values.dtype.kind == "f" else 0
                 whole = columns.setdefault(name, np.full(chunk.size, nothing, values.dtype))
                 whole[group.rows] = values
-        yield Answers(chunk, columns, said, refused)
+        yield RowResults(chunk, columns, said, refused)
 
 
 class Refused(Exception):
@@ -141,14 +141,14 @@ class Refused(Exception):
         self.why = why
 
 
-def _answered(programs: Programs, group: Group) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+def _answered(programs: Programs, group: RowGroup) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Return the results of a group and the placements chosen for its plans, and their units."""
     estimator, count, report = programs.estimator, len(group.rows), None
     if estimator.sizing is not None:
         return _sized(estimator, group)
     fields = () if estimator.is_placed(group.inputs) else estimator.placement
     try:
-        group = group._replace(inputs=placed_rows(estimator, group.inputs, group.recipe, count))
+        group = group._replace(inputs=place_rows(estimator, group.inputs, group.recipe, count))
         size, program = programs.fitting(group)
     except InputError as error:
         raise Refused(error) from error
@@ -166,14 +166,14 @@ def _answered(programs: Programs, group: Group) -> tuple[dict[str, np.ndarray], 
     return found, units(type(report)) if dataclasses.is_dataclass(report) else {}
 
 
-def _sized(estimator: Estimator, group: Group) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+def _sized(estimator: Estimator, group: RowGroup) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Return the results of rows that need programs of different sizes, and their units."""
     try:
         report = jax.eval_shape(lambda i: estimator.evaluate(i, group.recipe), group.inputs)
     except InputError as error:
         raise Refused(error) from error
     inputs = jax.tree.map(lambda leaf: np.broadcast_to(leaf, len(group.rows)), group.inputs)
-    found = at_points(estimator, group.recipe, inputs)
+    found = evaluate_points(estimator, group.recipe, inputs)
     return found, units(type(report)) if dataclasses.is_dataclass(report) else {}
 
 
@@ -182,7 +182,7 @@ def _piece(leaf: Any, start: int, size: int) -> Any:
     if np.ndim(leaf) == 0:
         return np.float64(leaf)
     part = leaf[start : start + size]
-    return part if len(part) == size else padded(part, size)
+    return part if len(part) == size else pad_points(part, size)
 
 
 def _store(found: dict[str, np.ndarray], start: int, report: Any, count: int, size: int) -> None:

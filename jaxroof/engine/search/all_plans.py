@@ -1,4 +1,4 @@
-"""Every plan of every point of a grid, legal or not, side by side in one dimension."""
+"""AllPlans plan of every point of a grid, legal or not, side by side in one dimension."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -8,9 +8,9 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.engine.grid.axes import (
-    Asked,
     Axis,
-    begun,
+    AxisValues,
+    fill_from_axes,
     paths_of,
     points,
     read_axes,
@@ -37,7 +37,7 @@ DIMENSION = "configuration"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Every:
+class AllPlans:
     """All configurations of a question: their numbers as one axis, and what labels call them."""
 
     inputs: Any
@@ -50,7 +50,7 @@ def plans(
     inputs: Any,
     recipe: Any = None,
     *,
-    axes: Asked | None = None,
+    axes: AxisValues | None = None,
     where: str | Iterable[str | Constraint] = (),
     settings: Mapping[str, Any] | None = None,
     **more: Any,
@@ -65,18 +65,18 @@ def plans(
     chosen = {**(settings or {}), **more}
     inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
     read = read_axes(inputs, axes, recipe, estimator.names, given)
-    listed = every(estimator, inputs, recipe, axes=read, where=where)
-    return evaluated(estimator, listed, recipe, listed.axis, slice(None))
+    listed = list_all_plans(estimator, inputs, recipe, axes=read, where=where)
+    return evaluate_plans(estimator, listed, recipe, listed.axis, slice(None))
 
 
-def every(
+def list_all_plans(
     estimator: Estimator,
     inputs: Any,
     recipe: Any = None,
     *,
-    axes: Asked | None = None,
+    axes: AxisValues | None = None,
     where: str | Iterable[str | Constraint] = (),
-) -> Every:
+) -> AllPlans:
     """Return every plan that is tried at every point of a grid; arguments as in ``search``.
 
     Raises: InputError for an estimator without plans, an axis over choices or over the plan, and
@@ -92,7 +92,7 @@ def every(
         if axis.choices:
             what = f"chooses {', '.join(axis.choices)} of the recipe"
             raise refusal(axis.name, f"{what}; expected one sweep a choice")
-    inputs, rules = begun(inputs, read), constraints_of(estimator, where)
+    inputs, rules = fill_from_axes(inputs, read), constraints_of(estimator, where)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)
         searchable_report(estimator, inputs, recipe)
@@ -114,7 +114,7 @@ def every(
         raise InputError("plans: none to try; expected inputs and rules that allow some")
     plan = estimator.plan(**{f: np.float64(whole[f"plan.{f}"][0]) for f in estimator.plan_fields})
     labels = {path: (known[path], np.concatenate(numbers[path])) for path in named}
-    return Every(dataclasses.replace(inputs, plan=plan), Axis(DIMENSION, whole), labels)
+    return AllPlans(dataclasses.replace(inputs, plan=plan), Axis(DIMENSION, whole), labels)
 
 
 def _tried(
@@ -134,8 +134,8 @@ def _tried(
     return {field: column[mask] for field, column in rows.items()}
 
 
-def evaluated(
-    estimator: Estimator, asked: Every, recipe: Any, axis: Axis, part: slice, **options: Any
+def evaluate_plans(
+    estimator: Estimator, asked: AllPlans, recipe: Any, axis: Axis, part: slice, **options: Any
 ) -> xr.Dataset:
     """Return the results of some configurations, with why each is refused.
 
@@ -143,10 +143,10 @@ def evaluated(
     does not hold, or what the plan needs too much of.
     """
     data = tabulate(estimator, asked.inputs, recipe, axes=[axis], **options)
-    return labelled(asked, judged(estimator, data, asked.inputs, axis), part)
+    return add_labels(asked, add_verdicts(estimator, data, asked.inputs, axis), part)
 
 
-def labelled(asked: Every, data: xr.Dataset, part: slice) -> xr.Dataset:
+def add_labels(asked: AllPlans, data: xr.Dataset, part: slice) -> xr.Dataset:
     """Return results of some configurations with what the axes over records call them."""
     for name, (labels, numbers) in asked.labels.items():
         about = attributes({"unit": "1", "doc": f"The {name}", "flags": labels})
@@ -154,7 +154,7 @@ def labelled(asked: Every, data: xr.Dataset, part: slice) -> xr.Dataset:
     return data
 
 
-def judged(estimator: Estimator, data: xr.Dataset, inputs: Any, axis: Axis) -> xr.Dataset:
+def add_verdicts(estimator: Estimator, data: xr.Dataset, inputs: Any, axis: Axis) -> xr.Dataset:
     """Return results with ``legal`` and ``reason``, floats NaN where a rule refuses the plan.
 
     Whether a plan fits is the verdict ``NEED_fits``, or where there is none what the limit says.
@@ -184,11 +184,11 @@ def judged(estimator: Estimator, data: xr.Dataset, inputs: Any, axis: Axis) -> x
         str(name): xr.Variable((DIMENSION,), held[name], v.attrs) for name, v in flags.items()
     }
     if "feasible" not in changed:
-        about = attributes({"unit": "1", "doc": "Every rule allows the plan, and it fits"})
+        about = attributes({"unit": "1", "doc": "AllPlans rule allows the plan, and it fits"})
         changed["feasible"] = xr.Variable((DIMENSION,), reason == 0, about)
     doc = {"unit": "1", "doc": "Why it is refused"}
     changed["legal"] = xr.Variable(
-        (DIMENSION,), legal, attributes({"unit": "1", "doc": "Every rule allows the plan"})
+        (DIMENSION,), legal, attributes({"unit": "1", "doc": "AllPlans rule allows the plan"})
     )
     changed["reason"] = xr.Variable(
         (DIMENSION,), reason, attributes({**doc, "flags": (*whole, *rules)})

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxroof.engine.grid.dependencies import depends
-from jaxroof.engine.grid.evaluate import at_points, padded
+from jaxroof.engine.grid.dependencies import dependencies
+from jaxroof.engine.grid.evaluate import evaluate_points, pad_points
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.fold import Distinct, Plans, everywhere
+from jaxroof.engine.search.fold import Distinct, Plans, replicate
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Candidates, Estimator, reads
 from jaxroof.records import Absent, get_at, leaves, replace_at
 
 
-def listed(
+def list_plans(
     estimator: Estimator, inputs: Any, recipe: Any, where: Sequence[Constraint] = ()
 ) -> Candidates:
     """Return the legal plans that the constraints allow, and what was refused by which rule.
@@ -27,7 +27,7 @@ def listed(
     if estimator.candidates is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
     known = frozenset(path for path, _, _ in leaves(inputs) if estimator.lists_anew(path))
-    plans, refused = _listed(estimator, recipe, Numbers.of(inputs, known))
+    plans, refused = _listed(estimator, recipe, InputsKey.of(inputs, known))
     mask = np.ones(len(next(iter(plans.values()))), bool)
     for constraint in where:
         mask &= constraint.holds(plans)
@@ -37,7 +37,7 @@ def listed(
     return Candidates(plans, refused)
 
 
-class Numbers(NamedTuple):
+class InputsKey(NamedTuple):
     """Inputs whose leaves are all numbers, as something that can be a key."""
 
     structure: Any
@@ -45,12 +45,12 @@ class Numbers(NamedTuple):
     values: tuple[float, ...]
 
     @classmethod
-    def of(cls, inputs: Any, known: frozenset[str]) -> "Numbers":
+    def of(cls, inputs: Any, known: frozenset[str]) -> "InputsKey":
         """Return the key of what some inputs hold at the paths known, 1 elsewhere."""
         found = {path: value if path in known else 1.0 for path, _, value in leaves(inputs)}
         return cls(jax.tree.structure(inputs), tuple(found), floats(found.values()))
 
-    def at(self, values: Mapping[str, Any], known: frozenset[str]) -> "Numbers":
+    def at(self, values: Mapping[str, Any], known: frozenset[str]) -> "InputsKey":
         """Return the key with other values at those of their paths that are known."""
         pairs = zip(self.paths, self.values, strict=True)
         new = (values[path] if path in known and path in values else old for path, old in pairs)
@@ -76,7 +76,7 @@ class Undeclared(Absent):
 
 
 @functools.lru_cache(maxsize=256)
-def _listed(estimator: Estimator, recipe: Any, known: Numbers) -> Candidates:
+def _listed(estimator: Estimator, recipe: Any, known: InputsKey) -> Candidates:
     assert estimator.candidates is not None
     inputs = known.inputs()
     for path, field, _ in list(leaves(inputs)):
@@ -99,7 +99,7 @@ def _listed(estimator: Estimator, recipe: Any, known: Numbers) -> Candidates:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Sorted:
+class SortedPlans:
     """The plans of one question, leanest first, ties in the order of the plan's fields."""
 
     plans: Mapping[str, np.ndarray]
@@ -112,7 +112,7 @@ class Sorted:
 
 def sort_by_need(
     estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Mapping[str, Any]]
-) -> list[Sorted]:
+) -> list[SortedPlans]:
     """Return the plans of several questions, each sorted by what it needs.
 
     ``asked`` are the inputs of each question, all leaves numbers.
@@ -121,12 +121,12 @@ def sort_by_need(
     return [_sort(estimator, p, need) for p, need in zip(plans, needs, strict=True)]
 
 
-def _sort(estimator: Estimator, plans: Mapping[str, np.ndarray], need: np.ndarray) -> Sorted:
+def _sort(estimator: Estimator, plans: Mapping[str, np.ndarray], need: np.ndarray) -> SortedPlans:
     fields = [plans[field] for field in plans]
     order = np.lexsort([*reversed(fields), need])
     ordered = {field: column[order] for field, column in plans.items()}
     kinds = [ordered[field] for field in ordered if field not in estimator.placement]
-    return Sorted(ordered, need[order], distinct_rows(kinds)[1])
+    return SortedPlans(ordered, need[order], distinct_rows(kinds)[1])
 
 
 def _needs(
@@ -144,7 +144,7 @@ def _needs(
     columns = {f: np.concatenate([p[f] for p in plans]).astype(np.float64) for f in plans[0]}
     assert estimator.plan is not None
     inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
-    need = at_points(estimator, recipe, inputs, estimator.need)[estimator.need]
+    need = evaluate_points(estimator, recipe, inputs, estimator.need)[estimator.need]
     return np.split(need, np.cumsum(counts)[:-1])
 
 
@@ -164,30 +164,30 @@ def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedPlans:
     """The plans of several questions: listed, constrained and sorted by need."""
 
-    plans: list[Sorted]
+    plans: list[SortedPlans]
     refused: list[Mapping[str, int]]
 
 
 @functools.lru_cache(maxsize=64)
-def prepared(
-    estimator: Estimator, recipe: Any, where: tuple[Constraint, ...], asked: tuple[Numbers, ...]
-) -> Prepared:
+def prepare_plans(
+    estimator: Estimator, recipe: Any, where: tuple[Constraint, ...], asked: tuple[InputsKey, ...]
+) -> PreparedPlans:
     """Return the plans of several questions, of which ``asked`` holds what listing and need read.
 
     What they do not read is 1 there, so that machines that differ in rates alone share the answer.
     """
     questions = [numbers.inputs() for numbers in asked]
-    found = [listed(estimator, inputs, recipe, where) for inputs in questions]
+    found = [list_plans(estimator, inputs, recipe, where) for inputs in questions]
     plans = sort_by_need(estimator, recipe, questions, [f.plans for f in found])
-    return Prepared(plans, [f.refused for f in found])
+    return PreparedPlans(plans, [f.refused for f in found])
 
 
 def read_paths(estimator: Estimator, recipe: Any, inputs: Any) -> frozenset[str]:
     """Return the paths of the inputs that listing the plans or their need reads."""
-    found = depends(estimator, recipe, jax.tree.structure(inputs)).results
+    found = dependencies(estimator, recipe, jax.tree.structure(inputs)).results
     lists = (path for path, _, _ in leaves(inputs) if estimator.lists_anew(path))
     return frozenset(lists) | found.get(estimator.need, frozenset())
 
@@ -204,7 +204,7 @@ class Sizes(NamedTuple):
         return Sizes(max(self.questions, other.questions), max(self.plans, other.plans), rows)
 
 
-class Rows(NamedTuple):
+class PartRows(NamedTuple):
     """The distinct rows of the fields that a part reads, and which of them each plan has."""
 
     first: np.ndarray
@@ -212,11 +212,13 @@ class Rows(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def rows_of(estimator: Estimator, ready: Prepared) -> tuple[dict[str, Rows], Sizes]:
+def distinct_part_rows(
+    estimator: Estimator, ready: PreparedPlans
+) -> tuple[dict[str, PartRows], Sizes]:
     """Return the distinct rows of each part over several questions, and the sizes to pad to."""
     together = _together(ready)
     rows = {
-        name: Rows(*distinct_rows([together[f] for f in reads(part)]))
+        name: PartRows(*distinct_rows([together[f] for f in reads(part)]))
         for name, part in estimator.parts.items()
     }
     longest = max(max(len(q) for q in ready.plans), 1)
@@ -224,12 +226,12 @@ def rows_of(estimator: Estimator, ready: Prepared) -> tuple[dict[str, Rows], Siz
     return rows, Sizes(_padding(len(ready.plans), 1), _padding(longest, 256), counts)
 
 
-def _together(ready: Prepared) -> dict[str, np.ndarray]:
+def _together(ready: PreparedPlans) -> dict[str, np.ndarray]:
     return {f: np.concatenate([q.plans[f] for q in ready.plans]) for f in ready.plans[0].plans}
 
 
 @functools.lru_cache(maxsize=2)
-def packed(estimator: Estimator, ready: Prepared, sizes: Sizes) -> tuple[Distinct, Plans]:
+def pack_plans(estimator: Estimator, ready: PreparedPlans, sizes: Sizes) -> tuple[Distinct, Plans]:
     """Return the distinct rows of each part, and the plans of several questions, padded."""
     count = np.array([len(q) for q in ready.plans])
     together = _together(ready)
@@ -243,10 +245,12 @@ def packed(estimator: Estimator, ready: Prepared, sizes: Sizes) -> tuple[Distinc
 
     distinct: Distinct = {}
     numbers = {}
-    found, _ = rows_of(estimator, ready)
+    found, _ = distinct_part_rows(estimator, ready)
     for (name, (first, number)), size in zip(found.items(), sizes.rows, strict=True):
         fields = reads(estimator.parts[name])
-        distinct[name] = {f: padded(together[f][first].astype(np.float64), size) for f in fields}
+        distinct[name] = {
+            f: pad_points(together[f][first].astype(np.float64), size) for f in fields
+        }
         numbers[name] = square(number, np.uint32)
     plans = Plans(
         fields={f: square(column, np.uint32) for f, column in together.items()},
@@ -254,7 +258,7 @@ def packed(estimator: Estimator, ready: Prepared, sizes: Sizes) -> tuple[Distinc
         split=square(np.concatenate([q.split for q in ready.plans]), np.int32),
         counts=np.pad(count, (0, sizes.questions - len(count))),
     )
-    return everywhere(distinct), everywhere(plans)
+    return replicate(distinct), replicate(plans)
 
 
 def _padding(size: int, least: int) -> int:

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.axes import Axis, points, replace_all, spread
-from jaxroof.engine.grid.chunks import Place, Progress, chunk_shape, cut, places
+from jaxroof.engine.grid.chunks import Place, Progress, chunk_shape, iter_chunks, padded_slice
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import (
-    Numbers,
-    Prepared,
+    InputsKey,
+    PreparedPlans,
     Sizes,
-    Sorted,
-    packed,
-    prepared,
+    SortedPlans,
+    distinct_part_rows,
+    pack_plans,
+    prepare_plans,
     read_paths,
-    rows_of,
 )
-from jaxroof.engine.search.per_plan import fill
-from jaxroof.engine.search.problem import Kinds, Question, kinds
+from jaxroof.engine.search.per_plan import search_per_plan
+from jaxroof.engine.search.problem import AxisRoles, SearchProblem, axis_roles
 from jaxroof.estimator import Estimator
 
 LANES = 1024  # machines and limits a device holds in one call
@@ -32,7 +32,7 @@ QUESTIONS = 64  # questions of one call, so that their padded plans stay small
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """The winners of a search over the whole grid."""
 
     plans: dict[str, np.ndarray]  # [*axes, rank], -1 where fewer plans fit
@@ -45,28 +45,28 @@ class Found:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Group:
+class ProblemGroup:
     """Questions that share one call: the same parts, the same need."""
 
     index: list[tuple[int, ...]]  # of each question, over the outer then the structural axes
     inputs: Any
     varied: dict[str, np.ndarray]
-    ready: Prepared
+    ready: PreparedPlans
 
 
-def best_plans(question: Question, progress: Progress | None = None) -> Found:
+def best_plans(question: SearchProblem, progress: Progress | None = None) -> SearchResult:
     """Return the best plans at every point of a search's grid."""
     found = _nothing_yet(question)
     if question.estimator.sizing is not None:
-        return dataclasses.replace(found, combinations=fill(question, found, progress))
-    kind, axes = kinds(question), question.axes
+        return dataclasses.replace(found, combinations=search_per_plan(question, found, progress))
+    kind, axes = axis_roles(question), question.axes
     groups = list(_groups(question, kind))
     first = {id(group.ready): place for place, group in reversed(list(enumerate(groups)))}
     groups.sort(key=lambda group: first[id(group.ready)])  # those that share plans together
     machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
     # of all groups, so that they share one compiled program
     sizes = functools.reduce(
-        operator.or_, (rows_of(question.estimator, g.ready)[1] for g in groups)
+        operator.or_, (distinct_part_rows(question.estimator, g.ready)[1] for g in groups)
     )
     total = sum(len(s) for g in groups for s in g.ready.plans) * machines
     done = 0
@@ -85,10 +85,10 @@ def best_plans(question: Question, progress: Progress | None = None) -> Found:
     return dataclasses.replace(found, combinations=total)
 
 
-def _nothing_yet(question: Question) -> Found:
+def _nothing_yet(question: SearchProblem) -> SearchResult:
     shape = tuple(len(axis) for axis in question.axes)
     ranked = (*shape, question.top)
-    return Found(
+    return SearchResult(
         plans={f: np.full(ranked, -1, np.int64) for f in question.estimator.plan_fields},
         objective=np.full(ranked, np.nan),
         legal=np.zeros(shape, np.int64),
@@ -100,7 +100,7 @@ def _nothing_yet(question: Question) -> Found:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Chunk:
+class MachineChunk:
     """The winners of a group's questions on a part of the grid."""
 
     place: Place
@@ -109,38 +109,40 @@ class Chunk:
     fits: np.ndarray  # [question, *limits, *machine]
 
 
-def _groups(question: Question, kind: Kinds) -> Iterator[Group]:
+def _groups(question: SearchProblem, kind: AxisRoles) -> Iterator[ProblemGroup]:
     axes, estimator, recipe = question.axes, question.estimator, question.recipe
     inner = list(points([axes[d] for d in kind.structural]))
     known = read_paths(estimator, recipe, question.inputs)
     for index, values in points([axes[d] for d in kind.outer]):
         inputs = replace_all(question.inputs, values)
-        base = Numbers.of(inputs, known)
+        base = InputsKey.of(inputs, known)
         for start in range(0, len(inner), QUESTIONS):
             some = inner[start : start + QUESTIONS]
             numbers = tuple(base.at(v, known) for _, v in some)
-            yield Group(
+            yield ProblemGroup(
                 index=[index + i for i, _ in some],
                 inputs=inputs,
                 varied={p: np.array([v[p] for _, v in some]) for p in some[0][1]},
-                ready=prepared(estimator, recipe, question.where, numbers),
+                ready=prepare_plans(estimator, recipe, question.where, numbers),
             )
 
 
-def _chunks(question: Question, kind: Kinds, group: Group, sizes: Sizes) -> Iterator[Chunk]:
+def _chunks(
+    question: SearchProblem, kind: AxisRoles, group: ProblemGroup, sizes: Sizes
+) -> Iterator[MachineChunk]:
     """Fold a group's plans over one chunk of limits and machines after another."""
     limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
     axes, first = [*limits, *machine], len(limits)
-    distinct, plans = packed(question.estimator, group.ready, sizes)
+    distinct, plans = pack_plans(question.estimator, group.ready, sizes)
     lead, size = plans.split.shape
     fold = _fold(question, kind, group, size)
     cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)  # a lane's minima and looks
     shape, shard = _chunk_shape(axes, first, min(LANES, CELLS // cells))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
-    varied = folding.everywhere(varied)
+    varied = folding.replicate(varied)
     waiting: list[tuple[Place, np.ndarray, Any]] = []
-    for place in places(axes, shape):
-        here = cut(axes, place, shape)
+    for place in iter_chunks(axes, shape):
+        here = padded_slice(axes, place, shape)
         lanes = spread(group.inputs, here[first:])
         fits = _fits(question.estimator, group, here)
         # plans beyond the largest limit of the call cannot win: they are not folded
@@ -164,13 +166,13 @@ def _chunks(question: Question, kind: Kinds, group: Group, sizes: Sizes) -> Iter
 
 
 def _read(
-    question: Question, shape: list[int], place: Place, fits: np.ndarray, found: Any
-) -> Chunk:
+    question: SearchProblem, shape: list[int], place: Place, fits: np.ndarray, found: Any
+) -> MachineChunk:
     """Return what a call found, without padding."""
     used = tuple(slice(0, s.stop - s.start) for s in place)
     inside = (slice(0, len(fits)), slice(None), *used)
     position, objective = (np.asarray(a).reshape(-1, question.top, *shape)[inside] for a in found)
-    return Chunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+    return MachineChunk(place, position, question.sign * objective, fits[(slice(None), *used)])
 
 
 def _chunk_shape(axes: Sequence[Axis], first: int, lanes: int) -> tuple[list[int], int]:
@@ -187,13 +189,15 @@ def _chunk_shape(axes: Sequence[Axis], first: int, lanes: int) -> tuple[list[int
     return shape, shard
 
 
-def _fold(question: Question, kind: Kinds, group: Group, size: int) -> folding.Fold:
+def _fold(
+    question: SearchProblem, kind: AxisRoles, group: ProblemGroup, size: int
+) -> folding.FoldConfig:
     block = 16 if size <= 1 << 16 else 64
     per_split = not question.placements and question.top > 1
     largest = max(_largest_split(plans) for plans in group.ready.plans)
     # the plans of one split stand together, but may run over several blocks
     straddle = 1 + -(-(largest - 1) // block) if per_split else 1
-    return folding.Fold(
+    return folding.FoldConfig(
         estimator=question.estimator,
         recipe=question.recipe,
         objective=question.objective,
@@ -206,11 +210,11 @@ def _fold(question: Question, kind: Kinds, group: Group, size: int) -> folding.F
     )
 
 
-def _largest_split(plans: Sorted) -> int:
+def _largest_split(plans: SortedPlans) -> int:
     return int(np.bincount(plans.split).max()) if len(plans) else 1
 
 
-def _fits(estimator: Estimator, group: Group, axes: Sequence[Axis]) -> np.ndarray:
+def _fits(estimator: Estimator, group: ProblemGroup, axes: Sequence[Axis]) -> np.ndarray:
     """Return how many plans of each question fit, [question, *axes]."""
     plans = group.ready.plans
     fits = np.empty((len(plans), *(len(axis) for axis in axes)), np.int64)
@@ -224,7 +228,9 @@ def _fits(estimator: Estimator, group: Group, axes: Sequence[Axis]) -> np.ndarra
     return fits
 
 
-def _fill(kind: Kinds, group: Group, q: int, chunk: Chunk, found: Found) -> None:
+def _fill(
+    kind: AxisRoles, group: ProblemGroup, q: int, chunk: MachineChunk, found: SearchResult
+) -> None:
     """Write one question's chunk into the arrays of the whole grid."""
     order = kind.limits + kind.machine  # of the chunk's dimensions
     place = dict(zip(kind.outer + kind.structural, group.index[q], strict=True))

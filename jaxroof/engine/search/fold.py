@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxroof.engine.search.second_pass import FAR, Look, Objective, winners
+from jaxroof.engine.search.second_pass import FAR, Objective, SecondPass, exact_winners
 from jaxroof.estimator import Estimator
 from jaxroof.records import replace_at
 
@@ -40,7 +40,7 @@ Distinct = dict[str, dict[str, Array]]  # part -> plan field -> distinct rows [r
 
 
 @dataclasses.dataclass(frozen=True)
-class Fold:
+class FoldConfig:
     """What a compiled fold depends on besides shapes."""
 
     estimator: Estimator
@@ -60,14 +60,14 @@ def mesh() -> Mesh:
     return Mesh(np.array(jax.devices()), ("machines",))
 
 
-def everywhere(tree: Any) -> Any:
+def replicate(tree: Any) -> Any:
     """Return arrays placed whole on every device."""
     return jax.device_put(tree, NamedSharding(mesh(), PartitionSpec()))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def best(
-    fold: Fold,
+    fold: FoldConfig,
     shard: int,
     inputs: Any,
     varied: dict[str, jax.Array],
@@ -108,7 +108,7 @@ def best(
 
 
 def _questions(
-    fold: Fold,
+    fold: FoldConfig,
     inputs: Any,
     varied: dict[str, jax.Array],
     distinct: Distinct,
@@ -133,7 +133,9 @@ def _questions(
     return lax.map(question, (varied, plans, fits))
 
 
-def _tables(fold: Fold, dims: tuple[int, ...], bare: Any, distinct: Distinct) -> dict[str, Any]:
+def _tables(
+    fold: FoldConfig, dims: tuple[int, ...], bare: Any, distinct: Distinct
+) -> dict[str, Any]:
     """Return every part on its distinct rows: [row, lane], or [row] where no machine touches."""
     across = jax.tree.map(lambda leaf: leaf[None] if jnp.ndim(leaf) else leaf, bare)
 
@@ -146,7 +148,7 @@ def _tables(fold: Fold, dims: tuple[int, ...], bare: Any, distinct: Distinct) ->
 
 
 def _question(
-    fold: Fold,
+    fold: FoldConfig,
     dims: tuple[int, ...],
     inputs: Any,
     tables: dict[str, Any],
@@ -159,12 +161,12 @@ def _question(
     objective = _objective(fold, dims, inputs, tables, plans)
     minima = _block_minima(fold, objective, plans.counts, len(plans.split), dims)
     split = plans.split if fold.per_split and fold.top > 1 else None
-    look = Look(fold.top, fold.looks, fold.block)
-    return winners(look, lambda index: objective(index).reshape(width), minima, split, fits)
+    look = SecondPass(fold.top, fold.looks, fold.block)
+    return exact_winners(look, lambda index: objective(index).reshape(width), minima, split, fits)
 
 
 def _objective(
-    fold: Fold, dims: tuple[int, ...], inputs: Any, tables: dict[str, Any], plans: Plans
+    fold: FoldConfig, dims: tuple[int, ...], inputs: Any, tables: dict[str, Any], plans: Plans
 ) -> Objective:
     """Return the function from a plan's position to its objective in every lane."""
     estimator, plan_type = fold.estimator, fold.estimator.plan
@@ -183,7 +185,7 @@ def _objective(
     return objective
 
 
-def divided(columns: dict[str, np.ndarray]) -> dict[str, jax.Array]:
+def shard_lanes(columns: dict[str, np.ndarray]) -> dict[str, jax.Array]:
     """Return columns over lanes, lengthened by their last value so that devices divide them."""
     (name,) = mesh().axis_names
     room = {path: (0, -len(column) % mesh().size) for path, column in columns.items()}
@@ -192,7 +194,7 @@ def divided(columns: dict[str, np.ndarray]) -> dict[str, jax.Array]:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def tables(fold: Fold, inputs: Any, distinct: Distinct) -> dict[str, Any]:
+def tables(fold: FoldConfig, inputs: Any, distinct: Distinct) -> dict[str, Any]:
     """Return every part on its distinct rows, for inputs of one dimension of lanes."""
     (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
     return _tables(fold, dims, inputs, distinct)
@@ -200,7 +202,7 @@ def tables(fold: Fold, inputs: Any, distinct: Distinct) -> dict[str, Any]:
 
 @functools.partial(jax.jit, static_argnums=0)
 def objectives(
-    fold: Fold, inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array
+    fold: FoldConfig, inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array
 ) -> jax.Array:
     """Return the objectives of one question's plans at some positions, [position, lane]."""
     (name,) = mesh().axis_names
@@ -244,7 +246,7 @@ def _lanes(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
 
 
 def _block_minima(
-    fold: Fold, objective: Any, count: jax.Array, size: int, dims: tuple[int, ...]
+    fold: FoldConfig, objective: Any, count: jax.Array, size: int, dims: tuple[int, ...]
 ) -> jax.Array:
     """Return the least objective of each block of plans, [block, lane]."""
     blocks = -(-size // fold.block)

@@ -1,4 +1,4 @@
-"""The staircase of an objective against what it needs: the plans where more of the need buys more."""
+"""The staircase of an objective against the need: the plans where more of the need buys more."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.axes import Asked, Axis, points, replace_all
+from jaxroof.engine.grid.axes import Axis, AxisValues, points, replace_all
 from jaxroof.engine.grid.dataset import dataset, provenance
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.problem import Question, ask_each
+from jaxroof.engine.search.problem import SearchProblem, check_searches
 from jaxroof.engine.search.search import survey
 from jaxroof.errors import InputError
 from jaxroof.estimator import TIE, Estimator
@@ -21,7 +21,7 @@ def pareto(
     inputs: Any,
     recipe: Any = None,
     *,
-    axes: Asked | None = None,
+    axes: AxisValues | None = None,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -39,7 +39,7 @@ def pareto(
     (``fits``), its limit and how many legal plans were weighed.
     Raises: InputError for anything that is not a grid of an estimator whose plans need something.
     """
-    every, asked = ask_each(
+    every, asked = check_searches(
         estimator,
         inputs,
         recipe,
@@ -70,7 +70,7 @@ def pareto(
     return joined
 
 
-def _about(question: Question, axes: tuple[Axis, ...]) -> dict[str, str]:
+def _about(question: SearchProblem, axes: tuple[Axis, ...]) -> dict[str, str]:
     return provenance(
         question.estimator,
         question.inputs,
@@ -83,7 +83,7 @@ def _about(question: Question, axes: tuple[Axis, ...]) -> dict[str, str]:
 
 
 def _staircase(
-    question: Question, values: Mapping[str, Any], at: dict[str, int]
+    question: SearchProblem, values: Mapping[str, Any], at: dict[str, int]
 ) -> tuple[xr.Dataset, dict[str, int]]:
     """Return the stairs at one point of the axes, and the point."""
     estimator, choices = question.estimator, vars(question.recipe) if question.recipe else {}

@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.axes import points, replace_all
-from jaxroof.engine.grid.evaluate import at_points
-from jaxroof.engine.search.candidates import listed
-from jaxroof.engine.search.problem import Question
-from jaxroof.engine.search.ranking import in_order
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.search.candidates import list_plans
+from jaxroof.engine.search.problem import SearchProblem
+from jaxroof.engine.search.ranking import ranking_order
 from jaxroof.records import replace_at
 
 
-def fill(question: Question, found: Any, progress: Any = None) -> int:
+def search_per_plan(question: SearchProblem, found: Any, progress: Any = None) -> int:
     """Fill in the winners at every point of a search's grid; return the combinations weighed."""
     estimator = question.estimator
     places, plans = [], []
     for index, values in points(question.axes):
         inputs = replace_all(question.inputs, values)
-        legal, refused = listed(estimator, inputs, question.recipe, question.where)
+        legal, refused = list_plans(estimator, inputs, question.recipe, question.where)
         places.append((index, values))
         plans.append(legal)
         for name, count in refused.items():
@@ -35,7 +35,7 @@ def fill(question: Question, found: Any, progress: Any = None) -> int:
     assert estimator.plan is not None
     columns = {f: np.concatenate([p[f] for p in plans]).astype(float) for f in plans[0]}
     asked = dataclasses.replace(asked, plan=estimator.plan(**columns))
-    results = at_points(estimator, question.recipe, asked)
+    results = evaluate_points(estimator, question.recipe, asked)
     value = question.sign * results[question.objective]
     need = results[estimator.need] if estimator.need else np.zeros(total)
     limit = np.full(total, np.inf)
@@ -48,7 +48,7 @@ def fill(question: Question, found: Any, progress: Any = None) -> int:
         if not count:
             continue
         fits = need[some] <= limit[some]
-        order = in_order(value[some], need[some], fits)[: question.top]
+        order = ranking_order(value[some], need[some], fits)[: question.top]
         ranks = (*index, slice(0, len(order)))
         for field, column in columns.items():
             found.plans[field][ranks] = column[some][order]

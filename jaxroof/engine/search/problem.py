@@ -7,28 +7,28 @@ from typing import Any
 import jax
 
 from jaxroof.engine.grid.axes import (
-    Asked,
     Axis,
-    apart,
-    begun,
+    AxisValues,
     check_paths,
+    fill_from_axes,
     paths_of,
     read_axes,
+    unique_names,
 )
-from jaxroof.engine.grid.dependencies import depends
+from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.evaluate import results
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator, reads
 from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import answering, checked, is_quantity
+from jaxroof.records import checked, is_quantity, with_named_absences
 
 MOST_PLANS = 1_000_000  # that one search lists, best first
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Question:
+class SearchProblem:
     """A checked search."""
 
     estimator: Estimator
@@ -44,7 +44,7 @@ class Question:
 
 
 @dataclasses.dataclass(frozen=True)
-class Kinds:
+class AxisRoles:
     """Which dimensions of a grid are which, told by the shapes of what they touch."""
 
     outer: tuple[int, ...]  # structural, and a part or the need depends on it: a call each
@@ -53,31 +53,33 @@ class Kinds:
     limits: tuple[int, ...]  # moves the limit alone: thresholds
 
 
-def ask(estimator: Estimator, inputs: Any, recipe: Any = None, **options: Any) -> Question:
+def check_search(
+    estimator: Estimator, inputs: Any, recipe: Any = None, **options: Any
+) -> SearchProblem:
     """Return a checked search, ready for ``best_plans``; arguments as in ``search``.
 
     Raises: InputError for axes over choices of the recipe, which are a search each, and for
     whatever else is not a search.
     """
-    axes, asked = ask_each(estimator, inputs, recipe, **options)
+    axes, asked = check_searches(estimator, inputs, recipe, **options)
     for axis in axes:
         if axis.choices:
             raise refusal(axis.name, "a choice, not a number; one search a choice: use search")
     return asked[0]
 
 
-def ask_each(
+def check_searches(
     estimator: Estimator,
     inputs: Any,
     recipe: Any = None,
     *,
-    axes: Asked | None = None,
+    axes: AxisValues | None = None,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
     top: int = 1,
     placements: bool = False,
     settings: Mapping[str, Any] | None = None,
-) -> tuple[tuple[Axis, ...], list[Question]]:
+) -> tuple[tuple[Axis, ...], list[SearchProblem]]:
     """Return the axes of a search, and a checked search for each choice of the recipe on them."""
     inputs, recipe, given = estimator.resolve(inputs, recipe, settings or {}, paths_of(axes))
     check_searchable(estimator)
@@ -91,17 +93,17 @@ def ask_each(
         if path.partition(".")[0] == "plan":
             raise refusal(path, "the search chooses the plan; constrain it with where, or tabulate")
     read = read_axes(inputs, axes, recipe, estimator.names, given)
-    inputs = begun(inputs, read)
+    inputs = fill_from_axes(inputs, read)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)
         if estimator.limit is not None:
-            estimator.limit(answering(inputs))
+            estimator.limit(with_named_absences(inputs))
         report = searchable_report(estimator, inputs, recipe)
     name, sign = _objective(estimator, report, objective)
     fields = {*results(report), *estimator.plan_fields}
-    read = apart(read, {*fields, *COUNTS, *_needs(estimator)})
+    read = unique_names(read, {*fields, *COUNTS, *_needs(estimator)})
     questions = [
-        Question(
+        SearchProblem(
             estimator=estimator,
             inputs=inputs,
             recipe=program.recipe,
@@ -142,7 +144,7 @@ def searchable_report(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     Raises: InputError where they lack what the plans need.
     """
     who = estimator.name or "estimator"
-    report = depends(estimator, recipe, jax.tree.structure(inputs)).report
+    report = dependencies(estimator, recipe, jax.tree.structure(inputs)).report
     if estimator.need and estimator.need not in results(report):
         raise unknown(f"{who}: need", estimator.need, "result", results(report))
     return report
@@ -193,14 +195,14 @@ def _objective(estimator: Estimator, report: Any, objective: str | None) -> tupl
     return name, -1.0 if fields[name].metadata["better"] == "higher" else 1.0
 
 
-def kinds(question: Question) -> Kinds:
+def axis_roles(question: SearchProblem) -> AxisRoles:
     """Return which axes are structural, which are machines and which only move the limit.
 
     No list of fields says so: an axis that a part, the need or the objective depends on shows in
     the shape of that result.
     """
     estimator, axes = question.estimator, question.axes
-    found = depends(estimator, question.recipe, jax.tree.structure(question.inputs))
+    found = dependencies(estimator, question.recipe, jax.tree.structure(question.inputs))
     needed = found.results.get(estimator.need, frozenset())
     moving = {d: set(axis.columns) for d, axis in enumerate(axes)}
     lists = {d for d, paths in moving.items() if any(map(estimator.lists_anew, paths))}
@@ -209,7 +211,7 @@ def kinds(question: Question) -> Kinds:
     aim = {d for d, paths in moving.items() if paths & found.results[question.objective]}
     outer = (lists & part) | need
     machine = (set(moving) - lists - outer) & aim
-    return Kinds(
+    return AxisRoles(
         outer=tuple(sorted(outer)),
         structural=tuple(sorted(lists - outer)),
         machine=tuple(sorted(machine, key=lambda d: (len(axes[d]), d))),  # the longest last

@@ -7,16 +7,16 @@ from jaxroof.engine.search.candidates import distinct_rows
 from jaxroof.estimator import TIE, Estimator
 
 
-def ranked(
+def rank_plans(
     estimator: Estimator, data: xr.Dataset, objective: str, sign: float, mask: np.ndarray
 ) -> np.ndarray:
     """Return the positions of the plans of a survey that the mask allows, best first."""
     value = sign * data[objective].values
     need = data[estimator.need].values if estimator.need else np.zeros(len(value))
-    return in_order(value, need, mask)
+    return ranking_order(value, need, mask)
 
 
-def in_order(value: np.ndarray, need: np.ndarray, mask: np.ndarray) -> np.ndarray:
+def ranking_order(value: np.ndarray, need: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return the positions that the mask allows, least value first, ties to the leaner."""
     allowed = np.flatnonzero(mask)
     order = allowed[np.lexsort((allowed, need[allowed], value[allowed]))]

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.axes import Asked, Axis, spread
-from jaxroof.engine.grid.chunks import Progress, share
-from jaxroof.engine.grid.dataset import dataset, described, provenance, stacked
-from jaxroof.engine.grid.evaluate import ahead, at_points, in_a_row
-from jaxroof.engine.search.candidates import listed
+from jaxroof.engine.grid.axes import Axis, AxisValues, spread
+from jaxroof.engine.grid.chunks import Progress, progress_share
+from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance, stack_choices
+from jaxroof.engine.grid.evaluate import evaluate_points, precompile, ravel_grid
+from jaxroof.engine.search.candidates import list_plans
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.driver import Found, best_plans
+from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.problem import (
     NO_LEGAL_PLAN,
-    Question,
-    ask_each,
+    SearchProblem,
     check_searchable,
+    check_searches,
     constraints_of,
     fit_flags,
     searchable_report,
@@ -35,7 +35,7 @@ def search(
     inputs: Any,
     recipe: Any = None,
     *,
-    axes: Asked | None = None,
+    axes: AxisValues | None = None,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
     top: int = 1,
@@ -59,7 +59,7 @@ def search(
     nothing fits ``feasible`` is false, ``reason`` says why, floats are NaN and whole numbers -1.
     Raises: InputError for anything that is not a grid of this estimator.
     """
-    every, asked = ask_each(
+    every, asked = check_searches(
         estimator,
         inputs,
         recipe,
@@ -74,26 +74,28 @@ def search(
 
 
 def best_of_each(
-    asked: Sequence[Question], progress: Progress | None = None
-) -> list[tuple[Question, Found]]:
+    asked: Sequence[SearchProblem], progress: Progress | None = None
+) -> list[tuple[SearchProblem, SearchResult]]:
     """Return the best plans of several searches, each beside its question."""
     found = []
     for number, question in enumerate(asked):
         # the winners are evaluated whole afterwards
-        with ahead(question.estimator, question.recipe, question.inputs):
-            best = best_plans(question, share(progress, number, len(asked)))
+        with precompile(question.estimator, question.recipe, question.inputs):
+            best = best_plans(question, progress_share(progress, number, len(asked)))
         found.append((question, best))
     return found
 
 
-def search_dataset(axes: Sequence[Axis], found: Sequence[tuple[Question, Found]]) -> xr.Dataset:
+def search_dataset(
+    axes: Sequence[Axis], found: Sequence[tuple[SearchProblem, SearchResult]]
+) -> xr.Dataset:
     """Return the winners of a search for each choice of the recipe, with all their results."""
     question = found[0][0]
     estimator = question.estimator
-    columns = stacked(axes, [_columns(*one) for one in found])
+    columns = stack_choices(axes, [_columns(*one) for one in found])
     meanings = {
         **FEASIBLE,
-        **described(estimator.plan, question.report),
+        **field_metadata(estimator.plan, question.report),
         "plans_legal": {"unit": "1", "doc": "Plans that every rule of the split allows"},
         "plans_feasible": {"unit": "1", "doc": "Legal plans that fit the limit"},
         "reason": {
@@ -130,7 +132,9 @@ def search_dataset(axes: Sequence[Axis], found: Sequence[tuple[Question, Found]]
     return result.assign_coords(rank=rank)
 
 
-def _columns(question: Question, found: Found) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+def _columns(
+    question: SearchProblem, found: SearchResult
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Return the winners and the counts of one search, a column of the grid each."""
     estimator = question.estimator
     dims = tuple(axis.name for axis in question.axes)
@@ -140,7 +144,7 @@ def _columns(question: Question, found: Found) -> dict[str, tuple[tuple[str, ...
     }
     held = next(iter(found.plans.values())) >= 0
     verdicts = {}
-    for name, values in winners(question, found).items():
+    for name, values in winning_results(question, found).items():
         if values.dtype == bool:
             verdicts[name] = values & held
         else:
@@ -159,17 +163,17 @@ def _columns(question: Question, found: Found) -> dict[str, tuple[tuple[str, ...
     return columns
 
 
-def winners(question: Question, found: Found) -> dict[str, np.ndarray]:
+def winning_results(question: SearchProblem, found: SearchResult) -> dict[str, np.ndarray]:
     """Return every result of the winning plans, exactly re-evaluated, [*axes, rank]."""
     shape = next(iter(found.plans.values())).shape
-    found_at = at_points(question.estimator, question.recipe, winning(question, found))
+    found_at = evaluate_points(question.estimator, question.recipe, winning_inputs(question, found))
     return {name: values.reshape(shape) for name, values in found_at.items()}
 
 
-def winning(question: Question, found: Found) -> Any:
+def winning_inputs(question: SearchProblem, found: SearchResult) -> Any:
     """Return the inputs with the winning plan of every point and rank, a column each."""
     shape = next(iter(found.plans.values())).shape
-    wide = in_a_row(spread(question.inputs, question.axes, extra=1), shape)
+    wide = ravel_grid(spread(question.inputs, question.axes, extra=1), shape)
     plans = {f: np.maximum(v, 1).astype(np.float64).reshape(-1) for f, v in found.plans.items()}
     return dataclasses.replace(wide, plan=question.estimator.plan(**plans))  # type: ignore[misc]
 
@@ -196,18 +200,18 @@ def survey(
     chosen = constraints_of(estimator, where)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)
-    legal, refused = listed(estimator, inputs, recipe, chosen)
+    legal, refused = list_plans(estimator, inputs, recipe, chosen)
     plans = {field: column.astype(np.int64) for field, column in legal.items()}
     columns = {field: column.astype(np.float64) for field, column in plans.items()}
     asked = dataclasses.replace(inputs, plan=estimator.plan(**columns))  # type: ignore[misc]
-    found = at_points(estimator, recipe, asked)
+    found = evaluate_points(estimator, recipe, asked)
     if "feasible" not in found:
         found["feasible"] = _within(estimator, inputs, found, len(next(iter(plans.values()))))
     return dataset(
         {name: (("plan",), values) for name, values in {**plans, **found}.items()},
         (),
         inputs,
-        {**FEASIBLE, **described(estimator.plan, report)},
+        {**FEASIBLE, **field_metadata(estimator.plan, report)},
         provenance(
             estimator,
             inputs,

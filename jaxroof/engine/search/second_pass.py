@@ -15,7 +15,7 @@ HELD = 1 << 17  # objectives of looked-at plans that stay at hand: they fit a co
 Objective = Callable[[jax.Array], jax.Array]  # of the plan at a position, [lane]
 
 
-class Look(NamedTuple):
+class SecondPass(NamedTuple):
     """How many plans are sought, and where."""
 
     top: int
@@ -23,8 +23,12 @@ class Look(NamedTuple):
     block: int  # plans of a block
 
 
-def winners(
-    look: Look, objective: Objective, minima: jax.Array, split: jax.Array | None, fits: jax.Array
+def exact_winners(
+    look: SecondPass,
+    objective: Objective,
+    minima: jax.Array,
+    split: jax.Array | None,
+    fits: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
     """Return the positions and objectives of the best plans that fit, [top, limit, lane].
 
@@ -44,7 +48,7 @@ def winners(
     return _best_of(look.top, values, position, position if split is None else split[position])
 
 
-def _least_blocks(look: Look, minima: jax.Array, whole_blocks: jax.Array) -> jax.Array:
+def _least_blocks(look: SecondPass, minima: jax.Array, whole_blocks: jax.Array) -> jax.Array:
     """Return the blocks that can hold the best plans, among those that fit whole.
 
     Each look takes the block with the least minimum, and the first that ties with it: the leaner
@@ -71,7 +75,7 @@ def _least_blocks(look: Look, minima: jax.Array, whole_blocks: jax.Array) -> jax
     return lax.fori_loop(0, look.looks, pick, (none, fitting))[0]
 
 
-def _values(look: Look, objective: Objective, chosen: jax.Array, blocks: int) -> jax.Array:
+def _values(look: SecondPass, objective: Objective, chosen: jax.Array, blocks: int) -> jax.Array:
     """Return the objectives of every plan in the chosen blocks, [look, offset, limit, lane].
 
     Each block is evaluated once for all lanes, some blocks at a time, then read where chosen.

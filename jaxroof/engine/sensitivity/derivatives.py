@@ -12,17 +12,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.engine.grid.evaluate import padded, results
+from jaxroof.engine.grid.evaluate import pad_points, results
 from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at, leaves, replace_at
 
 ROOMS = (64, 4096)  # points of a call: few shapes, few compiles
-NUDGE = 1e-10  # of a parameter: what lies closer to a ridge than this lies on it
+EPSILON = 1e-10  # of a parameter: what lies closer to a ridge than this lies on it
 SAME = 1e-6  # of the result: slopes that differ by less are one slope
 SLIGHT = 1e-8  # of the result: the least that such slopes differ by along all parameters at once
 
 
-class Sides(NamedTuple):
+class OneSided(NamedTuple):
     """A result and its one-sided slopes, d value / d ln(parameter)."""
 
     value: np.ndarray  # [points]
@@ -48,7 +48,7 @@ def slopes(
     """
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
     count = max((len(column) for column in columns.values() if column.ndim), default=1)
-    recipe = estimator.fitted(inputs, recipe)
+    recipe = estimator.sized_recipe(inputs, recipe)
     most = ROOMS[-1] if estimator.sizing is None else estimator.sizing.batch(recipe)
     room = min([most, *(size for size in ROOMS if size >= min(count, most))])
     ways = np.eye(len(paths)) if ways is None else ways
@@ -57,9 +57,9 @@ def slopes(
         part = slice(start, min(start + room, count))
         chunk = inputs
         for path, column in columns.items():
-            some = padded(column[part], room) if column.ndim else column
+            some = pad_points(column[part], room) if column.ndim else column
             chunk = replace_at(chunk, path, some)
-        found, slope = along(estimator, recipe, tuple(paths), name, chunk, ways)
+        found, slope = directional_slopes(estimator, recipe, tuple(paths), name, chunk, ways)
         values[part] = np.broadcast_to(found, (room,))[: part.stop - start]
         wide = np.asarray(slope).reshape(len(ways), -1)
         each[part] = np.broadcast_to(wide, (len(ways), room)).T[: part.stop - start]
@@ -67,7 +67,7 @@ def slopes(
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def along(
+def directional_slopes(
     estimator: Estimator,
     recipe: Any,
     paths: tuple[str, ...],
@@ -81,14 +81,16 @@ def along(
     """
 
     def result(change: jax.Array) -> jax.Array:
-        moved = scaled(inputs, paths, 1.0 + change)
+        moved = scale_parameters(inputs, paths, 1.0 + change)
         return jnp.asarray(results(estimator.evaluate(moved, recipe))[name])
 
     still = jnp.zeros(len(paths))
     return jax.vmap(lambda way: jax.jvp(result, (still,), (way,)), out_axes=(None, 0))(ways)
 
 
-def sided(estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], name: str) -> Sides:
+def one_sided_slopes(
+    estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], name: str
+) -> OneSided:
     """Return a result and its slopes to both sides, which differ where the point is on a ridge.
 
     A ridge, where two terms tie for the larger, is found by the slopes a hair to either side of
@@ -105,14 +107,14 @@ def sided(estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], 
     if len(ridge):
         own = np.flatnonzero(free)
         some = _taken(inputs, np.repeat(ridge, len(own)), len(value))
-        one = NUDGE * np.tile(np.eye(len(paths))[own], (len(ridge), 1))
+        one = EPSILON * np.tile(np.eye(len(paths))[own], (len(ridge), 1))
         for side, sign in ((above, 1.0), (below, -1.0)):
-            moved = scaled(some, paths, 1.0 + sign * one)
+            moved = scale_parameters(some, paths, 1.0 + sign * one)
             each = slopes(estimator, recipe, moved, paths, name)[1]
             each = each.reshape(len(ridge), len(own), len(paths))
             side[np.ix_(ridge, own)] = each[:, np.arange(len(own)), own]
     tie = np.abs(above - below) > SAME * scale[:, None]
-    return Sides(value, np.where(tie, above, slope), np.where(tie, below, slope), tie)
+    return OneSided(value, np.where(tie, above, slope), np.where(tie, below, slope), tie)
 
 
 def _jump(
@@ -126,7 +128,7 @@ def _jump(
         slopes(
             estimator,
             recipe,
-            scaled(inputs, paths, 1.0 + sign * NUDGE * way),
+            scale_parameters(inputs, paths, 1.0 + sign * EPSILON * way),
             paths,
             name,
             ways,
@@ -136,7 +138,7 @@ def _jump(
     return np.abs(behind - before)[:, 0]
 
 
-def scaled(inputs: Any, paths: Sequence[str], factors: Any) -> Any:
+def scale_parameters(inputs: Any, paths: Sequence[str], factors: Any) -> Any:
     """Return the inputs with each parameter times its factor [..., parameter]."""
     for number, path in enumerate(paths):
         inputs = replace_at(inputs, path, get_at(inputs, path) * factors[..., number])

@@ -9,17 +9,17 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.axes import Asked, read_axes, spread
+from jaxroof.engine.grid.axes import AxisValues, read_axes, spread
 from jaxroof.engine.grid.axes import paths_of as paths_on
-from jaxroof.engine.grid.dataset import Columns, attributes, stacked
-from jaxroof.engine.grid.evaluate import in_a_row, results
-from jaxroof.engine.grid.placement import placed_rows
+from jaxroof.engine.grid.dataset import Columns, attributes, stack_choices
+from jaxroof.engine.grid.evaluate import ravel_grid, results
+from jaxroof.engine.grid.placement import place_rows
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.grid.tabulate import table_axes, tabulate
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.problem import ask_each
-from jaxroof.engine.search.search import best_of_each, search_dataset, winning
-from jaxroof.engine.sensitivity.derivatives import sided
+from jaxroof.engine.search.problem import check_searches
+from jaxroof.engine.search.search import best_of_each, search_dataset, winning_inputs
+from jaxroof.engine.sensitivity.derivatives import one_sided_slopes
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, is_quantity, leaves
@@ -39,7 +39,7 @@ def elasticities(
     *,
     parameters: Sequence[str] | None = None,
     of: str | None = None,
-    axes: Asked | None = None,
+    axes: AxisValues | None = None,
     where: str | Iterable[str | Constraint] = (),
     objective: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -71,7 +71,7 @@ def elasticities(
             raise InputError("objective, where: of a search; expected inputs without a plan")
         return _of_table(estimator, inputs, recipe, parameters, of, axes)
     options = {"axes": axes, "where": where, "objective": objective}
-    every, asked = ask_each(estimator, inputs, recipe, **options)  # type: ignore[arg-type]
+    every, asked = check_searches(estimator, inputs, recipe, **options)  # type: ignore[arg-type]
     name = _result(estimator, asked[0].report, of or objective)
     paths = known_parameters(estimator, asked[0].inputs, parameters)
     pairs = best_of_each(asked)
@@ -80,11 +80,11 @@ def elasticities(
     for question, found in pairs:
         dims = tuple(axis.name for axis in question.axes)
         held = next(iter(found.plans.values())) >= 0
-        points = winning(question, found)
+        points = winning_inputs(question, found)
         columns.append(
             _columns(estimator, question.recipe, points, paths, name, held[..., 0], dims)
         )
-    return _joined(data, stacked(every, columns), paths, asked[0].inputs, name)
+    return _joined(data, stack_choices(every, columns), paths, asked[0].inputs, name)
 
 
 def default_parameters(estimator: Estimator, inputs: Any) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ def _of_table(
     recipe: Any,
     parameters: Sequence[str] | None,
     of: str | None,
-    axes: Asked | None,
+    axes: AxisValues | None,
 ) -> xr.Dataset:
     """Return a table of results at fixed plans, with their elasticities."""
     inputs, every, shapes = table_axes(estimator, checked(inputs), recipe, axes)
@@ -165,11 +165,11 @@ def _of_table(
     columns = []
     for chosen, grid in programs(every, recipe):
         dims, shape = tuple(axis.name for axis in grid), tuple(len(axis) for axis in grid)
-        points = in_a_row(spread(inputs, grid), shape)
-        points = placed_rows(estimator, points, chosen, math.prod(shape))
+        points = ravel_grid(spread(inputs, grid), shape)
+        points = place_rows(estimator, points, chosen, math.prod(shape))
         there = np.ones(shape, bool)
         columns.append(_columns(estimator, chosen, points, paths, name, there, dims))
-    return _joined(data, stacked(every, columns), paths, inputs, name)
+    return _joined(data, stack_choices(every, columns), paths, inputs, name)
 
 
 def at_plan(
@@ -196,7 +196,7 @@ def _columns(
     above, below = np.full((count, len(paths)), np.nan), np.full((count, len(paths)), np.nan)
     tie = np.zeros((count, len(paths)), bool)
     if len(rows):
-        found = sided(estimator, recipe, some, paths, name)
+        found = one_sided_slopes(estimator, recipe, some, paths, name)
         scale = np.where(found.value == 0.0, 1.0, found.value)[:, None]
         above[rows], below[rows], tie[rows] = found.above / scale, found.below / scale, found.tie
     values = {"elasticity": above, "elasticity_below": below, "tie": tie}

@@ -48,7 +48,7 @@ class Ends(NamedTuple):
     fall: np.ndarray  # of the supporting line at the stop, over the cell's length
 
 
-class Reign(NamedTuple):
+class CellWinners(NamedTuple):
     """The plans that win at the ends of cells, with what they cost at both ends."""
 
     first: np.ndarray
@@ -72,7 +72,7 @@ class Reign(NamedTuple):
         return np.where(both > 0.0, before / np.where(both > 0.0, both, 1.0), 0.5)
 
 
-class Won(NamedTuple):
+class Intervals(NamedTuple):
     """From where on which plan reigns, in the order of rows and places."""
 
     row: np.ndarray
@@ -80,12 +80,12 @@ class Won(NamedTuple):
     plan: np.ndarray
     start: np.ndarray  # of the cell that says so
 
-    def some(self, which: np.ndarray) -> "Won":
+    def some(self, which: np.ndarray) -> "Intervals":
         """Return some of the reigns."""
-        return Won(*(column[which] for column in self))
+        return Intervals(*(column[which] for column in self))
 
 
-def below(plan: np.ndarray, ends: Ends, reign: Reign) -> tuple[np.ndarray, np.ndarray]:
+def bound_gap(plan: np.ndarray, ends: Ends, reign: CellWinners) -> tuple[np.ndarray, np.ndarray]:
     """Return how far plans may come below the reigning ones in a cell, and where.
 
     Not above 0 where they cannot win; the place as a share of the cell.
@@ -111,7 +111,9 @@ def below(plan: np.ndarray, ends: Ends, reign: Reign) -> tuple[np.ndarray, np.nd
     return np.maximum(depth, other), np.where(depth >= other, meeting, crossing)
 
 
-def envelope(cells: Cells, pair: np.ndarray, plan: np.ndarray, evaluate: Evaluate) -> list[Won]:
+def envelope(
+    cells: Cells, pair: np.ndarray, plan: np.ndarray, evaluate: Evaluate
+) -> list[Intervals]:
     """Return which plans reign where, given for each cell all plans that may win in it.
 
     ``pair`` holds the number of the cell and ``plan`` the plan of each pair, sorted by both.
@@ -119,8 +121,8 @@ def envelope(cells: Cells, pair: np.ndarray, plan: np.ndarray, evaluate: Evaluat
     row, many = cells.row[pair], len(pair)
     places = np.concatenate([cells.start[pair], cells.stop[pair]])
     cost, slope = evaluate(np.tile(plan, 2), np.tile(row, 2), places)
-    left = Open(cells, pair, plan, cost[:many], slope[:many], cost[many:], slope[many:])
-    won: list[Won] = []
+    left = OpenCells(cells, pair, plan, cost[:many], slope[:many], cost[many:], slope[many:])
+    won: list[Intervals] = []
     for _ in range(ROUNDS):
         if not len(left.cells.row):
             return won
@@ -129,7 +131,7 @@ def envelope(cells: Cells, pair: np.ndarray, plan: np.ndarray, evaluate: Evaluat
     raise AssertionError("cells that no cut settles")
 
 
-class Open(NamedTuple):
+class OpenCells(NamedTuple):
     """Cells that are not settled, and the plans that may win in them."""
 
     cells: Cells
@@ -146,13 +148,13 @@ class Open(NamedTuple):
         return Ends(self.start, self.rise * length, self.stop, self.fall * length)
 
 
-def _round(left: Open, evaluate: Evaluate) -> tuple[Won, Open]:
+def _round(left: OpenCells, evaluate: Evaluate) -> tuple[Intervals, OpenCells]:
     """Settle the cells that can be, cut the others in two and evaluate what is left there."""
     cells, pair, plan = left.cells, left.pair, left.plan
     first = np.searchsorted(pair, np.arange(len(cells.row)))
     reign = _reign(left, first)
-    of_pair = Reign(*(column[pair] for column in reign))
-    depth, share = below(plan, left.ends(), of_pair)
+    of_pair = CellWinners(*(column[pair] for column in reign))
+    depth, share = bound_gap(plan, left.ends(), of_pair)
     keep = (depth > 0.0) | (plan == of_pair.first) | (plan == of_pair.last)
     deepest = np.maximum.reduceat(depth, first)
     settled = (deepest <= 0.0) | (np.add.reduceat(keep, first, dtype=int) == 1)
@@ -169,7 +171,9 @@ def _round(left: Open, evaluate: Evaluate) -> tuple[Won, Open]:
         np.concatenate([kept.start, here]),
         np.concatenate([here, kept.stop]),
     )
-    return reigns(cells.some(settled), Reign(*(column[settled] for column in reign))), Open(
+    return split_at_crossing(
+        cells.some(settled), CellWinners(*(column[settled] for column in reign))
+    ), OpenCells(
         halves,
         np.concatenate([number, number + len(here)]),
         np.tile(there, 2),
@@ -180,7 +184,7 @@ def _round(left: Open, evaluate: Evaluate) -> tuple[Won, Open]:
     )
 
 
-def _reign(left: Open, first: np.ndarray) -> Reign:
+def _reign(left: OpenCells, first: np.ndarray) -> CellWinners:
     """Return the winners at both ends of every cell, ties to the first plan."""
 
     def winner(cost: np.ndarray) -> np.ndarray:
@@ -189,7 +193,7 @@ def _reign(left: Open, first: np.ndarray) -> Reign:
 
     a, b = winner(left.start), winner(left.stop)
     costs = (left.start[a], left.stop[a], left.start[b], left.stop[b])
-    return Reign(left.plan[a], left.plan[b], *costs)
+    return CellWinners(left.plan[a], left.plan[b], *costs)
 
 
 def _first(holds: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -198,10 +202,10 @@ def _first(holds: np.ndarray, first: np.ndarray) -> np.ndarray:
     return np.minimum.reduceat(np.where(holds, np.arange(count), count - 1), first)
 
 
-def reigns(cells: Cells, reign: Reign) -> Won:
+def split_at_crossing(cells: Cells, reign: CellWinners) -> Intervals:
     """Return what settled cells say: the first plan from the start, the last from the crossing."""
     crossing = cells.start + reign.crossing() * (cells.stop - cells.start)
-    return Won(
+    return Intervals(
         np.tile(cells.row, 2),
         np.concatenate([cells.start, np.where(reign.first == reign.last, cells.start, crossing)]),
         np.concatenate([reign.first, reign.last]),
@@ -209,12 +213,12 @@ def reigns(cells: Cells, reign: Reign) -> Won:
     )
 
 
-def changes(won: Sequence[Won]) -> Won:
+def changes(won: Sequence[Intervals]) -> Intervals:
     """Return where the reigning plan of each row changes; the first of a row is where it begins.
 
     Reigns no wider than the last digits are none, but that of today, at place 1.
     """
-    whole = Won(*(np.concatenate(columns) for columns in zip(*won, strict=True)))
+    whole = Intervals(*(np.concatenate(columns) for columns in zip(*won, strict=True)))
     second = np.concatenate([np.arange(len(one.row)) * 2 >= len(one.row) for one in won])
     whole = _different(whole.some(np.lexsort((second, whole.start, whole.row))))
     alike = (np.diff(whole.row) == 0) & (np.diff(whole.start >= 1.0) == 0)
@@ -222,12 +226,14 @@ def changes(won: Sequence[Won]) -> Won:
     return _different(whole.some(np.append(~close, True)))
 
 
-def _different(whole: Won) -> Won:
+def _different(whole: Intervals) -> Intervals:
     """Return the reigns that differ from those before them."""
     return whole.some(np.append(True, (np.diff(whole.row) != 0) | (np.diff(whole.plan) != 0)))
 
 
-def first_look(places: np.ndarray, plan: np.ndarray, cost: np.ndarray, reign: Reign) -> np.ndarray:
+def first_contenders(
+    places: np.ndarray, plan: np.ndarray, cost: np.ndarray, reign: CellWinners
+) -> np.ndarray:
     """Return which plans may win in which cells, told from costs alone, [plan, row, cell].
 
     ``cost`` [plan, row, place] is known at one place more than the cells have at both ends;
@@ -238,5 +244,5 @@ def first_look(places: np.ndarray, plan: np.ndarray, cost: np.ndarray, reign: Re
     inner = length[1:-1]
     ends = Ends(cost[..., 1:-2], slope[..., :-2] * inner, cost[..., 2:-1], slope[..., 2:] * inner)
     plan = plan[:, None, None]
-    depth, _ = below(plan, ends, reign)
+    depth, _ = bound_gap(plan, ends, reign)
     return (depth > 0.0) | (plan == reign.first) | (plan == reign.last)

@@ -10,15 +10,15 @@ import numpy as np
 from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import (
-    Numbers,
-    Prepared,
-    Sorted,
-    packed,
-    prepared,
+    InputsKey,
+    PreparedPlans,
+    SortedPlans,
+    distinct_part_rows,
+    pack_plans,
+    prepare_plans,
     read_paths,
-    rows_of,
 )
-from jaxroof.engine.search.problem import Question
+from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.derivatives import ROOMS, slopes
 from jaxroof.errors import refusal
 from jaxroof.records import get_at
@@ -27,24 +27,28 @@ BLOCK = 16
 LOOK = 1024  # plans looked at in one call: whole blocks
 
 
-def fitting(question: Question) -> Prepared:
+def plans_that_fit(question: SearchProblem) -> PreparedPlans:
     """Return the plans that fit the machine of a question, leanest first."""
     estimator, inputs = question.estimator, question.inputs
     known = read_paths(estimator, question.recipe, inputs)
-    ready = prepared(estimator, question.recipe, question.where, (Numbers.of(inputs, known),))
+    ready = prepare_plans(
+        estimator, question.recipe, question.where, (InputsKey.of(inputs, known),)
+    )
     limit = np.inf if estimator.limit is None else float(estimator.limit(inputs))
     return _first(ready, int(np.searchsorted(ready.plans[0].need, limit, side="right")))
 
 
 @functools.lru_cache(maxsize=8)
-def _first(ready: Prepared, count: int) -> Prepared:
+def _first(ready: PreparedPlans, count: int) -> PreparedPlans:
     """Return the leanest plans of one question."""
     (plans,) = ready.plans
     some = {field: column[:count] for field, column in plans.plans.items()}
-    return Prepared([Sorted(some, plans.need[:count], plans.split[:count])], ready.refused)
+    return PreparedPlans(
+        [SortedPlans(some, plans.need[:count], plans.split[:count])], ready.refused
+    )
 
 
-def cost_of(question: Question, objective: Any) -> Any:
+def cost_of(question: SearchProblem, objective: Any) -> Any:
     """Return what is to be least, above 0: the objective, or its reciprocal where more is better.
 
     A throughput is no convex function of what a machine takes; the time of one of them is.
@@ -52,7 +56,7 @@ def cost_of(question: Question, objective: Any) -> Any:
     return objective if question.sign > 0 else 1.0 / objective
 
 
-def saved(cost: np.ndarray, kept: np.ndarray | float) -> np.ndarray:
+def share_saved(cost: np.ndarray, kept: np.ndarray | float) -> np.ndarray:
     """Return the share of a cost that is kept which another one saves.
 
     >>> saved(np.array([3.0, 5.0]), 4.0).tolist()
@@ -62,21 +66,23 @@ def saved(cost: np.ndarray, kept: np.ndarray | float) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Moved:
+class ParameterLanes:
     """A machine of which one parameter after another is moved by factors: a lane each."""
 
-    question: Question
+    question: SearchProblem
     paths: tuple[str, ...]
     factors: np.ndarray
     plans: Mapping[str, np.ndarray]  # those that fit, leanest first
-    fold: folding.Fold
+    fold: folding.FoldConfig
     folded: tuple[Any, dict[str, Any], folding.Plans]  # inputs and parts by lane, packed plans
 
     def __len__(self) -> int:
         return len(next(iter(self.plans.values())))
 
 
-def moved(question: Question, ready: Prepared, paths: Sequence[str], factors: np.ndarray) -> Moved:
+def parameter_lanes(
+    question: SearchProblem, ready: PreparedPlans, paths: Sequence[str], factors: np.ndarray
+) -> ParameterLanes:
     """Return the lanes of a question's machine, for plans that fit it (see ``fitting``)."""
     shape = (len(paths), len(factors))
     columns = {}
@@ -84,7 +90,7 @@ def moved(question: Question, ready: Prepared, paths: Sequence[str], factors: np
         column = np.full(shape, float(get_at(question.inputs, path)))
         column[row] *= factors
         columns[path] = column.reshape(-1)
-    fold = folding.Fold(
+    fold = folding.FoldConfig(
         estimator=question.estimator,
         recipe=question.recipe,
         objective=question.objective,
@@ -95,23 +101,27 @@ def moved(question: Question, ready: Prepared, paths: Sequence[str], factors: np
         block=BLOCK,
         rank=1,
     )
-    distinct, plans = packed(question.estimator, ready, rows_of(question.estimator, ready)[1])
-    inputs = replace_all(question.inputs, folding.divided(columns))
+    distinct, plans = pack_plans(
+        question.estimator, ready, distinct_part_rows(question.estimator, ready)[1]
+    )
+    inputs = replace_all(question.inputs, folding.shard_lanes(columns))
     tables = folding.tables(fold, inputs, distinct)
-    return Moved(
+    return ParameterLanes(
         question, tuple(paths), factors, ready.plans[0].plans, fold, (inputs, tables, plans)
     )
 
 
-def minima(lanes: Moved) -> np.ndarray:
+def block_minima(lanes: ParameterLanes) -> np.ndarray:
     """Return the least cost of each block of plans, [block, parameter, factor]."""
-    every = looked(lanes, np.arange(-(-len(lanes) // BLOCK)))
+    every = plan_costs(lanes, np.arange(-(-len(lanes) // BLOCK)))
     return np.concatenate(
         [np.minimum.reduceat(cost, np.arange(0, len(cost), BLOCK)) for _, cost in every]
     )
 
 
-def looked(lanes: Moved, blocks: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def plan_costs(
+    lanes: ParameterLanes, blocks: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the plans of some blocks, some at a time, with [plan, parameter, factor] costs.
 
     Raises: InputError where a plan has no cost.
@@ -121,7 +131,7 @@ def looked(lanes: Moved, blocks: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
     rows, count = len(lanes.paths), len(lanes.factors)
     for start in range(0, len(plans), LOOK):
         some = plans[start : start + LOOK]
-        asked = folding.everywhere(np.pad(some, (0, LOOK - len(some)), mode="edge"))
+        asked = folding.replicate(np.pad(some, (0, LOOK - len(some)), mode="edge"))
         found = np.asarray(folding.objectives(lanes.fold, *lanes.folded, asked))
         values = found[: len(some), : rows * count].reshape(-1, rows, count)
         rising = lanes.question.sign > 0  # folded is the objective times its sign
@@ -139,8 +149,8 @@ def _batches(row: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
             yield number, which[start : start + ROOMS[0]]
 
 
-def costs(
-    lanes: Moved, plan: np.ndarray, row: np.ndarray, factor: np.ndarray
+def costs_and_slopes(
+    lanes: ParameterLanes, plan: np.ndarray, row: np.ndarray, factor: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return what plans cost where parameters are moved by factors, and d cost / d ln factor."""
     question, paths = lanes.question, lanes.paths

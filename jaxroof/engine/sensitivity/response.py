@@ -7,20 +7,25 @@ import jax
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.dataset import attributes, dataset, described, provenance
-from jaxroof.engine.grid.dependencies import depends, touched
+from jaxroof.engine.grid.dataset import attributes, dataset, field_metadata, provenance
+from jaxroof.engine.grid.dependencies import axes_that_move, dependencies
 from jaxroof.engine.search.candidates import read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.pareto import pareto
-from jaxroof.engine.search.problem import Question, ask
+from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.engine.sensitivity.elasticities import known_parameters
-from jaxroof.engine.sensitivity.parameter_lanes import cost_of, fitting, moved, saved
+from jaxroof.engine.sensitivity.parameter_lanes import (
+    cost_of,
+    parameter_lanes,
+    plans_that_fit,
+    share_saved,
+)
 from jaxroof.engine.sensitivity.switches import (
     NOTHING,
-    Best,
+    BestPlans,
     Switches,
     most_factor,
-    swept,
+    sweep_lanes,
     switches,
 )
 from jaxroof.errors import InputError, refusal
@@ -72,26 +77,28 @@ def response(
     if estimator.sizing is not None:
         raise InputError(f"{estimator.name}: its plans are programs of their own; use search")
     chosen = {**(settings or {}), **more}
-    question = ask(estimator, inputs, recipe, where=where, objective=objective, settings=chosen)
+    question = check_search(
+        estimator, inputs, recipe, where=where, objective=objective, settings=chosen
+    )
     if not 1.0 < span <= 1e6:
         raise refusal("span", f"expected a factor above 1 and at most 1e6, given {span!r}")
     paths = _paths(question, parameters)
     factors = span ** (np.arange(-HALF - 1, HALF + 2) / HALF)
-    ready = fitting(question)
+    ready = plans_that_fit(question)
     plans = ready.plans[0].plans
     if not len(ready.plans[0]):
         return _dataset(question, paths, factors[1:-1], plans, None, NOTHING)
-    lanes = moved(question, ready, paths, factors)
-    best, won = swept(lanes)
+    lanes = parameter_lanes(question, ready, paths, factors)
+    best, won = sweep_lanes(lanes)
     found = switches(lanes, best, won)
     return _dataset(question, paths, factors[1:-1], plans, best, found)
 
 
-def _paths(question: Question, asked: Sequence[str] | None) -> tuple[str, ...]:
+def _paths(question: SearchProblem, asked: Sequence[str] | None) -> tuple[str, ...]:
     """Return the parameters that move the objective and nothing that chooses or limits plans."""
     estimator, inputs = question.estimator, question.inputs
     given = known_parameters(estimator, inputs, asked)
-    found = depends(estimator, question.recipe, jax.tree.structure(inputs)).results
+    found = dependencies(estimator, question.recipe, jax.tree.structure(inputs)).results
     moving = found[question.objective] - read_paths(estimator, question.recipe, inputs)
     if estimator.limit is not None:
         moving -= set(_limiting(estimator, inputs))
@@ -103,11 +110,11 @@ def _paths(question: Question, asked: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _dataset(
-    question: Question,
+    question: SearchProblem,
     paths: Sequence[str],
     factors: np.ndarray,
     plans: Mapping[str, np.ndarray],
-    best: Best | None,
+    best: BestPlans | None,
     found: Switches,
 ) -> xr.Dataset:
     """Return the response with what is known of its parameters and plans."""
@@ -144,7 +151,7 @@ def _dataset(
         where=[str(c) for c in question.where],
         plan=today,
     )
-    known = described(question.estimator.plan, question.report)
+    known = field_metadata(question.estimator.plan, question.report)
     meanings: dict[str, Mapping[str, Any]] = {**known}
     meanings |= {n: {"unit": unit, "doc": doc} for n, (unit, doc) in MEANINGS.items()}
     meanings |= {f"switch_{n}": meaning for n, meaning in known.items()}
@@ -193,7 +200,9 @@ def capacity_steps(
     Raises: InputError for what is no search, and for plans that nothing limits.
     """
     chosen = {**(settings or {}), **more}
-    question = ask(estimator, inputs, recipe, where=where, objective=objective, settings=chosen)
+    question = check_search(
+        estimator, inputs, recipe, where=where, objective=objective, settings=chosen
+    )
     path = _capacity(question)
     data = pareto(estimator, inputs, recipe, where=where, objective=objective, settings=chosen)
     need = data[estimator.need].values
@@ -201,7 +210,7 @@ def capacity_steps(
     today = float(get_at(question.inputs, path))
     cost = cost_of(question, data[question.objective].values)
     here = int(np.sum(need <= data[f"{estimator.need}_limit"].values)) - 1
-    gain = saved(cost, cost[here] if here >= 0 else np.nan)
+    gain = share_saved(cost, cost[here] if here >= 0 else np.nan)
     place = np.arange(len(cost)) - max(here, -1)
     found = {"place": place, "limit": need, "value": value, "change": value - today, "gain": gain}
     unit = field_at(question.inputs, path).metadata["unit"]
@@ -216,10 +225,12 @@ def _limiting(estimator: Estimator, inputs: Any) -> list[str]:
     """Return the paths of the inputs that the limit of plans depends on."""
     assert estimator.limit is not None
     paths = [path for path, _, _ in leaves(inputs)]
-    return [paths[d] for d in sorted(touched(estimator.limit, inputs, [(p,) for p in paths])[1])]
+    return [
+        paths[d] for d in sorted(axes_that_move(estimator.limit, inputs, [(p,) for p in paths])[1])
+    ]
 
 
-def _capacity(question: Question) -> str:
+def _capacity(question: SearchProblem) -> str:
     """Return the path of the inputs that the limit of plans is proportional to.
 
     Of several it is the one in the unit of the limit: a capacity, not the share of it in use.
@@ -236,11 +247,11 @@ def _capacity(question: Question) -> str:
             found[path] = field_at(inputs, path).metadata["unit"]
     if not found:
         raise InputError(f"{estimator.name or 'estimator'}: its limit is no capacity of the inputs")
-    unit = described(question.report)[estimator.need]["unit"]
+    unit = field_metadata(question.report)[estimator.need]["unit"]
     return next((path for path, one in found.items() if one == unit), next(iter(found)))
 
 
-def _holding(question: Question, path: str, need: np.ndarray) -> np.ndarray:
+def _holding(question: SearchProblem, path: str, need: np.ndarray) -> np.ndarray:
     """Return the least values of a parameter at which plans that need so much fit, to the bit."""
     inputs = question.inputs
 

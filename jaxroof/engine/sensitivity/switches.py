@@ -11,22 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxroof.engine.search.problem import Question
+from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.envelope import (
     Cells,
-    Reign,
-    Won,
+    CellWinners,
+    Intervals,
     changes,
     envelope,
-    first_look,
-    reigns,
+    first_contenders,
+    split_at_crossing,
 )
 from jaxroof.engine.sensitivity.parameter_lanes import (
-    Moved,
-    costs,
-    looked,
-    minima,
-    saved,
+    ParameterLanes,
+    block_minima,
+    costs_and_slopes,
+    plan_costs,
+    share_saved,
 )
 from jaxroof.errors import refusal
 from jaxroof.estimator import TIE
@@ -35,7 +35,7 @@ from jaxroof.records import field_at, get_at
 SLACK = 1e-12  # of a cost: rounding
 
 
-class Best(NamedTuple):
+class BestPlans(NamedTuple):
     """The best plan of every lane, over (parameter, place): places go from cheap to dear."""
 
     way: np.ndarray  # of each parameter: a place is its factor to this power, 1 or -1
@@ -68,9 +68,9 @@ class Switches(NamedTuple):
 NOTHING = Switches(*(np.zeros(0, kind) for kind in (int, float, int, float, float, float)))
 
 
-def swept(lanes: Moved) -> tuple[Best, Won]:
+def sweep_lanes(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
     """Return the best plans of all lanes, and where which plan reigns between them."""
-    blocks = minima(lanes)
+    blocks = block_minima(lanes)
     falls = blocks[..., -1].sum(axis=0) <= blocks[..., 0].sum(axis=0)
     way = np.where(falls, -1, 1)
     blocks = _turned(way, blocks)
@@ -81,17 +81,17 @@ def swept(lanes: Moved) -> tuple[Best, Won]:
     first = np.argmax(cost <= least + TIE * np.abs(least), axis=0)
     rows, count = first.shape
     row, today = np.arange(rows)[:, None], first[0, count // 2]
-    best = Best(way, plan[first], cost[first, row, np.arange(count)], cost[today], plan[today])
+    best = BestPlans(way, plan[first], cost[first, row, np.arange(count)], cost[today], plan[today])
 
     a, b = np.arange(1, count - 2), np.arange(2, count - 1)  # the ends of the cells
     known = (cost[first[:, won], row, at] for won in (a, b) for at in (a, b))
-    reign = Reign(plan[first[:, a]], plan[first[:, b]], *known)
+    reign = CellWinners(plan[first[:, a]], plan[first[:, b]], *known)
     low = np.minimum(blocks[..., a], blocks[..., b])
     high = np.maximum(least[:, a], least[:, b]) * (1.0 + TIE)
     contending = np.any(low <= high, axis=(1, 2))
     pairs = []
     for some, cost in _look(lanes, way, contending):
-        which, rows, cell = np.nonzero(first_look(lanes.factors, some, cost, reign))
+        which, rows, cell = np.nonzero(first_contenders(lanes.factors, some, cost, reign))
         pairs.append(np.stack([rows * len(a) + cell, some[which]]))
     return best, _settled(lanes, way, reign, *np.concatenate(pairs, axis=1))
 
@@ -102,15 +102,15 @@ def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
 
 
 def _look(
-    lanes: Moved, way: np.ndarray, blocks: np.ndarray
+    lanes: ParameterLanes, way: np.ndarray, blocks: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the plans of the blocks for which a mask is true, with costs by place, checked."""
-    for plan, cost in looked(lanes, np.flatnonzero(blocks)):
+    for plan, cost in plan_costs(lanes, np.flatnonzero(blocks)):
         _check(lanes, _turned(way, cost))
         yield plan, _turned(way, cost)
 
 
-def _check(lanes: Moved, cost: np.ndarray) -> None:
+def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:
     """Check that costs [plan, parameter, place] go one way, and are convex.
 
     Raises: InputError that names a parameter along which one is not.
@@ -128,8 +128,8 @@ def _check(lanes: Moved, cost: np.ndarray) -> None:
 
 
 def _settled(
-    lanes: Moved, way: np.ndarray, reign: Reign, pair: np.ndarray, plan: np.ndarray
-) -> Won:
+    lanes: ParameterLanes, way: np.ndarray, reign: CellWinners, pair: np.ndarray, plan: np.ndarray
+) -> Intervals:
     """Return where which plan reigns, from the plans that may win in each cell."""
     places = lanes.factors
     rows, count = reign.first.shape
@@ -145,18 +145,18 @@ def _settled(
     def evaluate(
         plan: np.ndarray, row: np.ndarray, place: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        cost, slope = costs(lanes, plan, row, place ** way[row])
+        cost, slope = costs_and_slopes(lanes, plan, row, place ** way[row])
         return cost, way[row] * slope / place
 
-    flat = Reign(*(column.reshape(-1) for column in reign))
-    certain = reigns(cells.some(alone), Reign(*(column[alone] for column in flat)))
+    flat = CellWinners(*(column.reshape(-1) for column in reign))
+    certain = split_at_crossing(cells.some(alone), CellWinners(*(column[alone] for column in flat)))
     number = np.cumsum(~alone) - 1
     left = ~alone[pair]
     others = envelope(cells.some(~alone), number[pair[left]], plan[left], evaluate)
     return changes([certain, *others])
 
 
-def switches(lanes: Moved, best: Best, won: Won) -> Switches:
+def switches(lanes: ParameterLanes, best: BestPlans, won: Intervals) -> Switches:
     """Return every change of the reigning plan, seen from today."""
     last_place = lanes.factors[-2]
     at = np.flatnonzero(np.diff(won.row, prepend=-1) == 0)
@@ -175,11 +175,11 @@ def switches(lanes: Moved, best: Best, won: Won) -> Switches:
     row, factor, until, plan = won.row[at][order], factor[order], until[order], plan[order]
     today = np.full(len(row), best.today)
     plans, factors = np.concatenate([plan, plan, today]), np.concatenate([factor, until, until])
-    there, later, kept = np.split(costs(lanes, plans, np.tile(row, 3), factors)[0], 3)
-    return Switches(row, factor, plan, until, cost=there, gain=saved(later, kept))
+    there, later, kept = np.split(costs_and_slopes(lanes, plans, np.tile(row, 3), factors)[0], 3)
+    return Switches(row, factor, plan, until, cost=there, gain=share_saved(later, kept))
 
 
-def most_factor(question: Question, paths: Sequence[str]) -> np.ndarray:
+def most_factor(question: SearchProblem, paths: Sequence[str]) -> np.ndarray:
     """Return the factor that takes each parameter to the largest value that it may have."""
     inputs = question.inputs
     largest = [field_at(inputs, path).metadata["most"] for path in paths]

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.engine.grid.axes import Axis, spread
-from jaxroof.engine.grid.evaluate import at_points
+from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.candidates import distinct_rows
-from jaxroof.engine.search.driver import Found
-from jaxroof.engine.search.problem import Question
+from jaxroof.engine.search.driver import SearchResult
+from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.records import leaves, replace_at
 
 STRATA = 16  # parts of an input's range that measuring it tells apart
@@ -23,7 +23,7 @@ DIGITS = 12  # of a share, beyond which plans tie
 Plans = Mapping[str, np.ndarray]
 
 
-class Weighed(NamedTuple):
+class PlanScores(NamedTuple):
     """Plans that are among the best of some draw, most probable first, over a grid."""
 
     plans: dict[str, np.ndarray]  # [*axes, candidate], -1 where there are fewer
@@ -41,7 +41,7 @@ class Weighed(NamedTuple):
     drawn: np.ndarray  # candidate that is best, -1 where it is none of these, [*axes, draw]
 
 
-def weighed(question: Question, found: Found, draws: int, top: int) -> Weighed:
+def score_plans(question: SearchProblem, found: SearchResult, draws: int, top: int) -> PlanScores:
     """Return what becomes of one plan in all draws, for the plans that a search of them found.
 
     The last axis of the question holds today's inputs, then the draws, in two independent halves.
@@ -68,7 +68,7 @@ def weighed(question: Question, found: Found, draws: int, top: int) -> Weighed:
     costs = np.apply_along_axis(_costs, -2, beyond)
     some = np.where(held.any(-1), held.sum(-1), np.nan)[..., None]
     wins = (winner[..., None] == np.arange(values.shape[-1])).sum(-2)
-    answer = Weighed(
+    answer = PlanScores(
         plans=plans,
         need=need,
         probability=wins / some,
@@ -78,7 +78,7 @@ def weighed(question: Question, found: Found, draws: int, top: int) -> Weighed:
         today=today,
         committed=np.zeros(shape, np.int64),
         winners=(wins > 0).sum(-1),
-        known=_known(beyond, np.stack(list(lanes[-1].columns.values()))),
+        known=_information_value(beyond, np.stack(list(lanes[-1].columns.values()))),
         best=best,
         kept=kept,
         drawn=winner,
@@ -113,7 +113,7 @@ def _pool(plans: Plans, least: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def _fitting(
-    question: Question, grid: Sequence[Axis], lanes: Sequence[Axis], plans: Plans
+    question: SearchProblem, grid: Sequence[Axis], lanes: Sequence[Axis], plans: Plans
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return whether each plan fits in each draw [*axes, draw, plan], and its need [*axes, plan].
 
@@ -132,7 +132,7 @@ def _fitting(
 
 
 def _at_plans(
-    question: Question, axes: Sequence[Axis], plans: Plans, name: str | None = None
+    question: SearchProblem, axes: Sequence[Axis], plans: Plans, name: str | None = None
 ) -> np.ndarray:
     """Return one result of several plans at every point of some axes, [*axes, plan].
 
@@ -152,7 +152,7 @@ def _at_plans(
                 inputs = replace_at(inputs, path, np.broadcast_to(leaf, shape)[some].ravel())
         columns = {f: np.broadcast_to(c, shape)[some].ravel() for f, c in fields.items()}
         inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
-        values = at_points(estimator, question.recipe, inputs, result)[result]
+        values = evaluate_points(estimator, question.recipe, inputs, result)[result]
         found.append(values.reshape(-1, *shape[1:]))
     return np.concatenate(found)
 
@@ -165,7 +165,7 @@ def _costs(row: np.ndarray) -> np.ndarray:
     return np.array([held.mean(), held[-math.ceil(WORST * len(held)) :].mean()])
 
 
-def _known(beyond: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+def _information_value(beyond: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """Return what choosing the plan by one input alone saves on average, [*axes, input].
 
     The draws are cut into strata of equal probability along the input; the plan that costs least
@@ -187,7 +187,7 @@ def _known(beyond: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     return np.where(there, np.maximum(saved, 0.0), np.nan)
 
 
-def _ordered(all_plans: Weighed, top: int) -> Weighed:
+def _ordered(all_plans: PlanScores, top: int) -> PlanScores:
     """Return ``top`` candidates worth keeping, most probable first, ties to what costs less."""
     there = np.isfinite(all_plans.need)
     costs = np.stack([all_plans.regret_mean, all_plans.regret_worst])

@@ -13,17 +13,17 @@ from jaxroof.engine.grid.axes import Axis, paths_of, read_axes
 from jaxroof.engine.grid.dataset import (
     Columns,
     dataset,
-    described,
+    field_metadata,
     provenance,
-    stacked,
+    stack_choices,
 )
 from jaxroof.engine.grid.evaluate import results
 from jaxroof.engine.grid.tabulate import table_axes, tabulate
 from jaxroof.engine.search.candidates import read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import best_plans
-from jaxroof.engine.search.problem import Question, ask_each
-from jaxroof.engine.uncertainty.commitment import WORST, weighed
+from jaxroof.engine.search.problem import SearchProblem, check_searches
+from jaxroof.engine.uncertainty.commitment import WORST, score_plans
 from jaxroof.engine.uncertainty.distributions import Distribution, distribution
 from jaxroof.engine.uncertainty.sobol import indices, points
 from jaxroof.errors import InputError, refusal, unknown
@@ -86,7 +86,7 @@ def uncertain(
         if where:
             raise refusal("where", "no plan is chosen here; expected no constraints")
         return _tabled(estimator, inputs, recipe, asked, objective, draws)
-    read, questions = ask_each(
+    read, questions = check_searches(
         estimator,
         inputs,
         recipe,
@@ -102,7 +102,7 @@ def uncertain(
         parts.append(_searched(question, draws, top))
     grid = [axis for axis in read if axis.name != SAMPLE]
     rules = [str(c) for c in questions[0].where]
-    return _told(questions[0], grid, stacked(grid, parts), draws, where=rules)
+    return _told(questions[0], grid, stack_choices(grid, parts), draws, where=rules)
 
 
 def _draws(inputs: Any, distributions: Mapping[str, Any], count: int, seed: int) -> Draws:
@@ -122,7 +122,7 @@ def _draws(inputs: Any, distributions: Mapping[str, Any], count: int, seed: int)
     return Draws(spread, columns, count, seed)
 
 
-def _drawable(question: Question, draws: Draws) -> None:
+def _drawable(question: SearchProblem, draws: Draws) -> None:
     """Check that one list of plans, sorted by one need, serves all draws.
 
     Raises: InputError that names the first input for which it does not.
@@ -135,11 +135,11 @@ def _drawable(question: Question, draws: Draws) -> None:
             raise refusal(path, f"{what}, so that it cannot be drawn; {remedy}")
 
 
-def _searched(question: Question, draws: Draws, top: int) -> Columns:
+def _searched(question: SearchProblem, draws: Draws, top: int) -> Columns:
     """Return the columns of one search: bands, plans and indices."""
     found = best_plans(question)
     dims = tuple(axis.name for axis in question.axes[:-1])
-    told, aim = weighed(question, found, draws.number, top), question.objective
+    told, aim = score_plans(question, found, draws.number, top), question.objective
     plans = {**told.plans, "probability": told.probability, "fits": told.fits}
     plans |= {"regret_mean": told.regret_mean, "regret_worst": told.regret_worst}
     if question.estimator.need:
@@ -195,7 +195,7 @@ def _tabled(
         "feasible_share": (dims, np.isfinite(drawn).mean(-1)),
         **_indices(dims, values[..., 1:], draws),
     }
-    question = Question(estimator, inputs, recipe, tuple(every), (), aim, 1.0, 1, True, report)
+    question = SearchProblem(estimator, inputs, recipe, tuple(every), (), aim, 1.0, 1, True, report)
     return _told(question, every[:-1], columns, draws)
 
 
@@ -223,7 +223,7 @@ def _indices(dims: tuple[str, ...], values: np.ndarray, draws: Draws) -> Columns
 
 
 def _told(
-    question: Question, axes: Sequence[Axis], columns: Columns, draws: Draws, **about: Any
+    question: SearchProblem, axes: Sequence[Axis], columns: Columns, draws: Draws, **about: Any
 ) -> xr.Dataset:
     """Return the columns as a Dataset, with what was drawn."""
     attrs = provenance(
@@ -263,10 +263,10 @@ def _words(text: str, unit: str = "1") -> dict[str, str]:
     return {"units": unit, "long_name": text}
 
 
-def _meanings(question: Question, searched: bool) -> dict[str, Mapping[str, Any]]:
+def _meanings(question: SearchProblem, searched: bool) -> dict[str, Mapping[str, Any]]:
     """Return the unit and the meaning of every column."""
     estimator, aim = question.estimator, question.objective
-    known = described(estimator.plan, question.report)
+    known = field_metadata(estimator.plan, question.report)
     own = known.get(aim, {"unit": "1", "doc": aim})
     doc = own["doc"].rstrip(".")
     kinds = {"": ", the best plan of each draw", "_kept": ", the plan that is best today"}

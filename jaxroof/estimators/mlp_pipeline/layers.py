@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxroof.catalog.models import Mlp
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs
 from jaxroof.formulas.arithmetic import larger, smaller
-from jaxroof.records import Number, given
+from jaxroof.records import Number, value_or
 
 
 class Layer(NamedTuple):
@@ -46,7 +46,7 @@ class Layers(NamedTuple):
 def widths(model: Mlp) -> tuple[Number, Number, Number, Number]:
     """Return the widths of the input, after even layers, after odd layers and of the output."""
     own = (model.input_width, model.inner, model.output_width)
-    into, inner, out = (given(width, model.hidden) for width in own)
+    into, inner, out = (value_or(width, model.hidden) for width in own)
     return into, inner, model.hidden, out
 
 

@@ -102,7 +102,7 @@ def _posted(recipe: Recipe, order: Any, asked: Chain, costs: Stages, given: Hand
     ]
     arrival = [none, before, costs.send, before, costs.send]
     spent = clock.Costs(jnp.stack(seconds), jnp.stack(arrival), jnp.zeros((5, *none.shape)))
-    return clock.course(work, source, spent, chain.run(asked, recipe.timesteps)).clock
+    return clock.visit_times(work, source, spent, chain.run(asked, recipe.timesteps)).clock
 
 
 SENDS: dict[Sends, Callable[..., Any]] = {Sends.RENDEZVOUS: _rendezvous, Sends.POSTED: _posted}

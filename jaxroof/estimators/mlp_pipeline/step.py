@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxroof.catalog import lookup as named
 from jaxroof.errors import refusal
-from jaxroof.estimator import Estimator, Sizing, reads
+from jaxroof.estimator import Estimator, ProgramSizes, reads
 from jaxroof.estimators.mlp_pipeline.cold_start import Handout, handout
 from jaxroof.estimators.mlp_pipeline.costs import prices
 from jaxroof.estimators.mlp_pipeline.event_counts import counts
@@ -235,6 +235,6 @@ pipeline = Estimator(
     limit=memory_limit,
     products={"gpus": ("data", "tensor", "pipeline")},
     names={"model": named.mlp, "system": named.system},
-    sizing=Sizing(sizes, fitted, exact, batch),
+    sizing=ProgramSizes(sizes, fitted, exact, batch),
     example=example,
 )

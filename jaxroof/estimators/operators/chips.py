@@ -5,7 +5,7 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.defaults import counted, given
+from jaxroof.estimators.operators.defaults import counted, value_or
 from jaxroof.formulas import chip as costs
 from jaxroof.formulas.serving import free_memory, whole_up
 from jaxroof.records import Number, quantity, record
@@ -58,7 +58,7 @@ def chip_of(inputs: ChipInputs, recipe: None) -> Chip:
         lanes=lanes,
         vector_rate=costs.vector_rate(lanes, i.clock, 1.0),
         fused_vector_rate=fused,
-        fused_clock=costs.vector_clock(lanes, given(i.system.vector_flops, lambda: fused)),
+        fused_clock=costs.vector_clock(lanes, value_or(i.system.vector_flops, lambda: fused)),
         dense_flops=dense,
         tensor_core_flops=costs.tensor_core_flops(i.processors, i.partitions, i.clock, dense),
         warps=costs.resident_warps(i.register_file, i.width, i.registers),
@@ -128,13 +128,15 @@ class Cluster:
 def total(inputs: ClusterInputs, recipe: None) -> Cluster:
     """Return the sums over all accelerators."""
     i, system = inputs, inputs.system
-    chips = given(i.chips, lambda: given(i.length, lambda: system.pod * 1.0) * i.width * i.height)
-    weights = given(i.weights, lambda: i.parameters * i.weight_width)
+    chips = value_or(
+        i.chips, lambda: value_or(i.length, lambda: system.pod * 1.0) * i.width * i.height
+    )
+    weights = value_or(i.weights, lambda: i.parameters * i.weight_width)
     held = weights + i.optimizer + i.caches + i.activations
     dense = costs.dense_rate(i.sparsity, system.matrix_flops)
     return Cluster(
         total_chips=chips,
-        hosts=chips / given(i.host, lambda: system.host),
+        hosts=chips / value_or(i.host, lambda: system.host),
         dense_flops=dense,
         on_chip_bandwidth=i.on_chip_ratio * system.hbm_bandwidth,
         total_flops=chips * dense,

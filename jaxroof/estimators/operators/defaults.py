@@ -11,7 +11,7 @@ from jaxroof.errors import refusal
 from jaxroof.records import Absent, Number
 
 
-def given(value: Any, otherwise: Callable[[], Number]) -> Number:
+def value_or(value: Any, otherwise: Callable[[], Number]) -> Number:
     """Return a number of the inputs, or what takes its place where the inputs lack it.
 
     >>> given(2.0, lambda: 3.0)
@@ -37,7 +37,7 @@ def both_ways(system: System | None) -> Number:
     """
     held = machine(system)
     if isinstance(held.link_bandwidth, Absent):
-        return given(held.fast_bandwidth, lambda: held.link_bandwidth * 2.0)
+        return value_or(held.fast_bandwidth, lambda: held.link_bandwidth * 2.0)
     return 2.0 * held.link_bandwidth
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.defaults import both_ways, given, machine
+from jaxroof.estimators.operators.defaults import both_ways, machine, value_or
 from jaxroof.formulas import training_bounds as bounds
 from jaxroof.records import Number, quantity, record
 
@@ -38,7 +38,7 @@ class Hops:
 def hop(inputs: PipelineInputs, recipe: None) -> Hops:
     """Return the messages between pipeline stages."""
     i = inputs
-    bandwidth = given(i.bandwidth, lambda: both_ways(i.system))
+    bandwidth = value_or(i.bandwidth, lambda: both_ways(i.system))
     time = bounds.hop_time(i.hidden, i.microbatches, i.tokens, i.activation_width, bandwidth)
     count = bounds.hops(i.microbatches, i.stages)
     return Hops(message=time * bandwidth, hop_time=time, hops=count, time=time * count)
@@ -79,13 +79,13 @@ def pod(inputs: PodsInputs, recipe: None) -> Pods:
     i = inputs
 
     def chips() -> Number:
-        return given(i.chips, lambda: machine(i.system).pod * 1.0)
+        return value_or(i.chips, lambda: machine(i.system).pod * 1.0)
 
     def interfaces() -> Number:
         return machine(i.system).nics * machine(i.system).slow_bandwidth
 
-    flops = given(i.pod_flops, lambda: chips() * machine(i.system).matrix_flops)
-    bandwidth = given(i.pod_bandwidth, lambda: chips() * interfaces())
+    flops = value_or(i.pod_flops, lambda: chips() * machine(i.system).matrix_flops)
+    bandwidth = value_or(i.pod_bandwidth, lambda: chips() * interfaces())
     needed = flops / bandwidth
     few = needed * bounds.few_share(i.pods)
     return Pods(

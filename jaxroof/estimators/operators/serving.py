@@ -5,7 +5,7 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.defaults import counted, given
+from jaxroof.estimators.operators.defaults import counted, value_or
 from jaxroof.formulas import serving as costs
 from jaxroof.formulas.arithmetic import whole
 from jaxroof.records import Number, quantity, record
@@ -95,23 +95,23 @@ class Serving:
 def serve(inputs: ServingInputs, recipe: None) -> Serving:
     """Return the times, rates and needs of a server."""
     i, system = inputs, inputs.system
-    weights = given(i.weights, lambda: i.parameters * i.weight_width)
-    active = given(
-        i.active_parameters, lambda: given(i.parameters, lambda: weights / i.weight_width)
+    weights = value_or(i.weights, lambda: i.parameters * i.weight_width)
+    active = value_or(
+        i.active_parameters, lambda: value_or(i.parameters, lambda: weights / i.weight_width)
     )
-    cache = given(i.cache, lambda: i.cache_per_token * i.context)
-    per_token = given(i.cache_per_token, lambda: cache / i.context)
-    prompt = given(i.prompt, lambda: i.context)
+    cache = value_or(i.cache, lambda: i.cache_per_token * i.context)
+    per_token = value_or(i.cache_per_token, lambda: cache / i.context)
+    prompt = value_or(i.prompt, lambda: i.context)
     memory = weights + i.batch * cache
     cache_time = costs.read_time(i.batch * cache, i.chips, system.hbm_bandwidth)
     weight_time = costs.read_time(weights, i.chips, system.hbm_bandwidth)
     products = costs.token_time(active, i.batch, i.chips, system.matrix_flops)
     modelled = costs.step_time(cache_time, weight_time, products)
-    step = given(i.step, lambda: modelled)
-    within = given(i.within, lambda: step)
+    step = value_or(i.step, lambda: modelled)
+    within = value_or(i.within, lambda: step)
     prefill = costs.prefill_time(active, prompt, i.chips, i.utilised, system.matrix_flops)
     finished = costs.finishing(i.batch, i.generated)
-    free = given(i.free, lambda: costs.free_memory(weights, i.chips, system.hbm_capacity))
+    free = value_or(i.free, lambda: costs.free_memory(weights, i.chips, system.hbm_capacity))
     return Serving(
         weight_memory=weights,
         cache_memory=cache,

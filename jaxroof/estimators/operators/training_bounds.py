@@ -5,7 +5,7 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.defaults import both_ways, given, machine
+from jaxroof.estimators.operators.defaults import both_ways, machine, value_or
 from jaxroof.formulas import training_bounds as bounds
 from jaxroof.records import Absent, Number, quantity, record
 
@@ -107,21 +107,21 @@ class Bounds:
 def bound(inputs: BoundsInputs, recipe: None) -> Bounds:
     """Return the bounds of every way to split."""
     i = inputs
-    balance = given(
+    balance = value_or(
         i.balance,
-        lambda: machine(i.system).matrix_flops / given(i.bandwidth, lambda: both_ways(i.system)),
+        lambda: machine(i.system).matrix_flops / value_or(i.bandwidth, lambda: both_ways(i.system)),
     )
     alpha = balance * (i.width / 2.0)  # as bytes of a 2-byte element
-    feedforward = given(i.feedforward, lambda: i.expansion * i.hidden)
-    batch = given(i.tokens, lambda: i.sequences * i.sequence)
+    feedforward = value_or(i.feedforward, lambda: i.expansion * i.hidden)
+    batch = value_or(i.tokens, lambda: i.sequences * i.sequence)
     of_pod = batch / i.pods
     each = of_pod / i.chips
     axes = (i.data_axes, i.tensor_axes)
     needed = bounds.data_bound(alpha, i.data_axes, i.stages, i.experts, i.active_experts)
     few = 1.0 if isinstance(i.ranks, Absent) else bounds.few_share(i.ranks)
     best = bounds.mixed_data(feedforward, of_pod, i.chips, *axes)
-    data = given(i.data, lambda: i.chips / given(i.tensor, lambda: i.chips / best))
-    tensor = given(i.tensor, lambda: i.chips / data)
+    data = value_or(i.data, lambda: i.chips / value_or(i.tensor, lambda: i.chips / best))
+    tensor = value_or(i.tensor, lambda: i.chips / data)
     limit = bounds.tensor_bound(feedforward, alpha, i.tensor_axes)
     mixed = bounds.mixed_bound(feedforward, alpha, *axes)
     return Bounds(

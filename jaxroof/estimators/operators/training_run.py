@@ -5,7 +5,7 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.defaults import counted, given
+from jaxroof.estimators.operators.defaults import counted, value_or
 from jaxroof.formulas import counting
 from jaxroof.formulas.serving import whole_up
 from jaxroof.records import Number, quantity, record
@@ -54,10 +54,10 @@ class Run:
 def run(inputs: RunInputs, recipe: None) -> Run:
     """Return the arithmetic and the time of a training."""
     i = inputs
-    per_token = given(i.flops_per_token, lambda: counting.training_flops(i.parameters))
-    flops = given(i.flops, lambda: per_token * i.tokens)
+    per_token = value_or(i.flops_per_token, lambda: counting.training_flops(i.parameters))
+    flops = value_or(i.flops, lambda: per_token * i.tokens)
     at_share = counting.run_time(flops, i.chips, i.utilised, i.system.matrix_flops)
-    chip_time = given(i.chip_time, lambda: i.chips * at_share)
+    chip_time = value_or(i.chip_time, lambda: i.chips * at_share)
     time = chip_time / i.chips
     return Run(
         forward_flops_per_token=counting.forward_flops(i.parameters),
@@ -120,14 +120,14 @@ class Memory:
 def hold(inputs: MemoryInputs, recipe: None) -> Memory:
     """Return the memory that training needs."""
     i = inputs
-    feedforward = given(i.feedforward, lambda: i.expansion * i.hidden)
+    feedforward = value_or(i.feedforward, lambda: i.expansion * i.hidden)
     kept = counting.checkpoints(i.layers, i.hidden, i.tokens, i.kept, i.activation_width)
     wide = counting.wide_checkpoints(i.layers, i.hidden, feedforward, i.tokens, i.activation_width)
-    state = given(
+    state = value_or(
         i.state,
         lambda: counting.training_state(i.parameters, i.weight_width, i.optimizer_width),
     )
-    memory = state + given(i.activations, lambda: kept)
+    memory = state + value_or(i.activations, lambda: kept)
     capacity = i.system.hbm_capacity
     return Memory(
         weights=i.parameters * i.weight_width,

@@ -1,7 +1,7 @@
 """What a transformer counts to: parameters, arithmetic of a token, caches."""
 
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.defaults import given
+from jaxroof.estimators.operators.defaults import value_or
 from jaxroof.formulas import counting
 from jaxroof.records import Number, quantity, record
 
@@ -79,8 +79,8 @@ class Counts:
 def count(inputs: Transformer, recipe: None) -> Counts:
     """Return what a transformer counts to."""
     i = inputs
-    kv_heads = given(i.kv_heads, lambda: i.heads)
-    head_size = given(i.head_size, lambda: i.hidden / i.heads)
+    kv_heads = value_or(i.kv_heads, lambda: i.heads)
+    head_size = value_or(i.head_size, lambda: i.hidden / i.heads)
     mlp = counting.mlp_parameters(i.layers, i.hidden, i.feedforward, i.matrices, i.experts)
     attention = counting.attention_parameters(i.layers, i.hidden, i.heads, kv_heads, head_size)
     vocabulary = counting.vocabulary_parameters(i.hidden, i.vocabulary, i.tables)

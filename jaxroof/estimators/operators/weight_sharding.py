@@ -5,7 +5,7 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.defaults import both_ways, given
+from jaxroof.estimators.operators.defaults import both_ways, value_or
 from jaxroof.formulas import serving as costs
 from jaxroof.formulas import training_bounds as bounds
 from jaxroof.records import Number, quantity, record
@@ -59,9 +59,9 @@ class Sharding:
 def shard(inputs: ShardingInputs, recipe: None) -> Sharding:
     """Return how far weights shard, and the messages of a line and of a plane."""
     i = inputs
-    bandwidth = given(i.bandwidth, lambda: both_ways(i.system))
-    balance = given(i.balance, lambda: i.system.matrix_flops / bandwidth)
-    memory = given(i.memory_balance, lambda: i.system.hbm_bandwidth / bandwidth)
+    bandwidth = value_or(i.bandwidth, lambda: both_ways(i.system))
+    balance = value_or(i.balance, lambda: i.system.matrix_flops / bandwidth)
+    memory = value_or(i.memory_balance, lambda: i.system.hbm_bandwidth / bandwidth)
     rows = costs.plane_rows(i.hidden, i.feedforward, i.chips)
     start = costs.plane_from(i.hidden, i.feedforward, i.line_axes)
     one = i.hidden * i.feedforward

@@ -5,14 +5,14 @@ Source: fact sheet transformer_model, sections 5.8 and 5.9.
 
 from collections.abc import Callable
 
-from jaxroof.estimators.published.layer import Layer, LayerOperation, Operations
+from jaxroof.estimators.published.layer import LayerContext, LayerOperation, Operations
 from jaxroof.estimators.published.recipe import Attention
 from jaxroof.formulas import attention, collectives
 from jaxroof.formulas.arithmetic import whole
 from jaxroof.records import Number
 
 
-def _fused(layer: Layer) -> Operations:
+def _fused(layer: LayerContext) -> Operations:
     shape, key = _core(layer)
     work = attention.fused(*shape, layer.vector_cost, layer.precision.activation)
     gather = layer.ranks.over_context(collectives.all_gather, 2.0 * key)
@@ -20,7 +20,7 @@ def _fused(layer: Layer) -> Operations:
     return {"fusedla": LayerOperation(work, 2.0 * _product(layer), (gather,), (gather, scatter))}
 
 
-def _unfused(layer: Layer) -> Operations:
+def _unfused(layer: LayerContext) -> Operations:
     shape, key = _core(layer)
     sequences, queries, keys, _ = shape
     width = layer.precision.activation
@@ -36,12 +36,12 @@ def _unfused(layer: Layer) -> Operations:
     }
 
 
-def _product(layer: Layer) -> Number:
+def _product(layer: LayerContext) -> Number:
     """Return the FLOP of one product of dense attention, all heads of a sequence."""
     return layer.product_flops(layer.model.hidden, layer.model.sequence)
 
 
-def _core(layer: Layer) -> tuple[tuple[Number, Number, Number, Number], Number]:
+def _core(layer: LayerContext) -> tuple[tuple[Number, Number, Number, Number], Number]:
     """Return (sequences, queries, keys, head size) of a rank's attention, and its keys' bytes."""
     model, ranks = layer.model, layer.ranks
     sequences = ranks.microbatch * whole(model.heads, ranks.tensor)
@@ -51,7 +51,7 @@ def _core(layer: Layer) -> tuple[tuple[Number, Number, Number, Number], Number]:
     return (sequences, queries, model.sequence, head_size), key
 
 
-def _recompute(layer: Layer) -> Operations:
+def _recompute(layer: LayerContext) -> Operations:
     core = _unfused(layer)
     kept = {
         "logits": core["logits"].work.kept,
@@ -67,7 +67,7 @@ def _recompute(layer: Layer) -> Operations:
     }
 
 
-def _panels(layer: Layer) -> Operations:
+def _panels(layer: LayerContext) -> Operations:
     model, ranks, width = layer.model, layer.ranks, layer.precision.activation
     sequences = ranks.microbatch * model.heads  # every head on every rank
     queries, keys = whole(model.sequence, ranks.context), model.sequence
@@ -96,7 +96,7 @@ def _panels(layer: Layer) -> Operations:
     }
 
 
-ATTENTION: dict[Attention, Callable[[Layer], Operations]] = {
+ATTENTION: dict[Attention, Callable[[LayerContext], Operations]] = {
     Attention.FUSED: _fused,
     Attention.UNFUSED: _unfused,
     Attention.RECOMPUTE: _recompute,

@@ -67,7 +67,7 @@ def _among(
     return Message(collective, jnp.where(group > 1.0, volume, 0.0), group, fast)
 
 
-class Layer(NamedTuple):
+class LayerContext(NamedTuple):
     """What every layer function is given."""
 
     model: Model

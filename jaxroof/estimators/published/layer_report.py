@@ -8,7 +8,7 @@ from jaxroof.estimators.published.layer import LayerOperation, Messages
 from jaxroof.estimators.published.layer_time import Timing, timings
 from jaxroof.estimators.published.operations import operations
 from jaxroof.estimators.published.recipe import Recipe
-from jaxroof.records import Number, answering, quantity, record
+from jaxroof.records import Number, quantity, record, with_named_absences
 
 
 @record
@@ -41,7 +41,7 @@ def layer_reports(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, LayerRepor
     """
     plan = inputs.plan
     assert plan is not None
-    bare = answering(dataclasses.replace(inputs, plan=None))
+    bare = with_named_absences(dataclasses.replace(inputs, plan=None))
     layer = operations(
         bare,
         recipe,

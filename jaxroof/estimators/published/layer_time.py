@@ -55,7 +55,7 @@ def timings(operation: LayerOperation, system: System) -> tuple[Timing, Timing]:
     return forward, backward
 
 
-class Block(NamedTuple):
+class LayerTimes(NamedTuple):
     """One layer and one microbatch on one accelerator.
 
     What links take stands apart from what the accelerator does, as other machines move them.
@@ -72,7 +72,7 @@ class Block(NamedTuple):
     kept: Number  # [B]
 
 
-def block(
+def layer_times(
     inputs: Inputs,
     recipe: Recipe,
     *,
@@ -82,7 +82,7 @@ def block(
     panels: Number,
     fast_tensor: Number,
     fast_context: Number,
-) -> Block:
+) -> LayerTimes:
     """Return the sums over one layer's operations.
 
     Units: degrees and panels [1], microbatch [sequence] -> Block.
@@ -113,7 +113,7 @@ def block(
     ways = (slice(0, 1), slice(1, None))
     parts = {f: tuple(total(f, way) for way in ways) for f in Timing._fields}
     compute, memory, communication = (parts[f] for f in Timing._fields)
-    return Block(
+    return LayerTimes(
         work_forward=compute[0] + memory[0],
         work_backward=compute[1] + memory[1],
         links_forward=communication[0],

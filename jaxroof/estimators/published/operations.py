@@ -8,21 +8,21 @@ from collections.abc import Callable
 from jaxroof.errors import InputError
 from jaxroof.estimators.published.attention_core import ATTENTION
 from jaxroof.estimators.published.inputs import Inputs
-from jaxroof.estimators.published.layer import Layer, LayerOperation, Operations, Ranks
+from jaxroof.estimators.published.layer import LayerContext, LayerOperation, Operations, Ranks
 from jaxroof.estimators.published.recipe import Attention, Recipe, Split
 from jaxroof.formulas import collectives, linear, normalisation
 from jaxroof.formulas.arithmetic import whole
 from jaxroof.records import Number
 
 
-def layer_1d(layer: Layer, core: Operations) -> Operations:
+def layer_1d(layer: LayerContext, core: Operations) -> Operations:
     """Return the operations of a layer whose matrices are split over one tensor group."""
     hidden, tokens = layer.model.hidden, layer.ranks.microbatch * layer.model.sequence
     # Q10: on every token, though the sum is scattered
     return _columns_then_rows(layer, core, (tokens, hidden), (tokens, hidden))
 
 
-def layer_context(layer: Layer, core: Operations) -> Operations:
+def layer_context(layer: LayerContext, core: Operations) -> Operations:
     """Return the operations of a layer as in 1D, on one context rank's tokens of each sequence."""
     hidden, ranks = layer.model.hidden, layer.ranks
     own = whole(layer.model.sequence, ranks.context)
@@ -36,7 +36,7 @@ Shape = tuple[Number, Number]  # rows, width
 
 
 def _columns_then_rows(
-    layer: Layer, core: Operations, mlp_bias: Shape, attention_bias: Shape
+    layer: LayerContext, core: Operations, mlp_bias: Shape, attention_bias: Shape
 ) -> Operations:
     """Return a layer whose first products are split by columns and whose second ones by rows."""
     model, ranks = layer.model, layer.ranks
@@ -79,14 +79,14 @@ def _columns_then_rows(
     }
 
 
-def _rows_of_tokens(layer: Layer) -> Shape:
+def _rows_of_tokens(layer: LayerContext) -> Shape:
     """Return a rank's share of the activations between operations: whole rows of some tokens."""
     model, ranks = layer.model, layer.ranks
     own = whole(model.sequence, ranks.context)  # Q6: what does not divide is dropped
     return ranks.microbatch * whole(own, ranks.tensor), model.hidden
 
 
-def layer_summa(layer: Layer, core: Operations) -> Operations:
+def layer_summa(layer: LayerContext, core: Operations) -> Operations:
     """Return the operations of a layer whose products run on a grid of tensor x context ranks."""
     model, ranks = layer.model, layer.ranks
     hidden, width = model.hidden, layer.precision.activation
@@ -134,14 +134,14 @@ def layer_summa(layer: Layer, core: Operations) -> Operations:
     }
 
 
-def _columns_of_tokens(layer: Layer) -> Shape:
+def _columns_of_tokens(layer: LayerContext) -> Shape:
     """Return a rank's share of the activations between operations: rows across tensor ranks."""
     model, ranks = layer.model, layer.ranks
     tokens = ranks.microbatch * whole(model.sequence, ranks.context)
     return tokens, whole(model.sequence, ranks.tensor)  # Q1: not the hidden width's
 
 
-def _norm_2d(layer: Layer) -> LayerOperation:
+def _norm_2d(layer: LayerContext) -> LayerOperation:
     """Return a normalisation whose rows lie across the tensor ranks."""
     model, ranks = layer.model, layer.ranks
     tokens, shard = _columns_of_tokens(layer)
@@ -198,17 +198,19 @@ def stage_send(
     return inputs.precision.activation * (rows * width)
 
 
-def _layer(inputs: Inputs, ranks: Ranks) -> Layer:
+def _layer(inputs: Inputs, ranks: Ranks) -> LayerContext:
     system = inputs.system
-    return Layer(inputs.model, inputs.precision, system.matrix_flops / system.vector_flops, ranks)
+    return LayerContext(
+        inputs.model, inputs.precision, system.matrix_flops / system.vector_flops, ranks
+    )
 
 
-LAYER: dict[Split, Callable[[Layer, Operations], Operations]] = {
+LAYER: dict[Split, Callable[[LayerContext, Operations], Operations]] = {
     Split.ONE_D: layer_1d,
     Split.SUMMA: layer_summa,
     Split.CONTEXT: layer_context,
 }
-BETWEEN: dict[Split, Callable[[Layer], Shape]] = {  # a rank's activations between operations
+BETWEEN: dict[Split, Callable[[LayerContext], Shape]] = {  # a rank's activations between operations
     Split.ONE_D: _rows_of_tokens,
     Split.SUMMA: _columns_of_tokens,
     Split.CONTEXT: _rows_of_tokens,

@@ -17,9 +17,9 @@ from jaxroof.estimators.published.stages import (
     stages,
     under_plan,
 )
-from jaxroof.estimators.published.step import course, step
+from jaxroof.estimators.published.step import schedule_counts, step
 from jaxroof.formulas.arithmetic import largest
-from jaxroof.records import Number, answering, quantity, record
+from jaxroof.records import Number, quantity, record, with_named_absences
 from jaxroof.schedules import clock, overlap, table
 
 
@@ -76,12 +76,12 @@ def layout_of(pipeline: table.Schedule) -> Layout:
     return Layout(device, taker, first, last, routes_of(pipeline))
 
 
-def course_of(pipeline: table.Schedule, held: Stages, blocking: bool) -> clock.Course:
+def course_of(pipeline: table.Schedule, held: Stages, blocking: bool) -> clock.VisitTimes:
     """Return when each visit of a schedule runs."""
     backward = held.input_gradient if pipeline.split else held.backward
     visits = (held.forward, backward, held.weight_gradient)
     costs = clock.stage_costs(pipeline, *visits, held.send, blocking)
-    return clock.course(table.work(pipeline), overlap.source(pipeline), costs)
+    return clock.visit_times(table.work(pipeline), overlap.visit_sources(pipeline), costs)
 
 
 def activations(pipeline: table.Schedule, kept: Any) -> Any:
@@ -104,7 +104,7 @@ def step_of(
     pipeline: table.Schedule,
     blocking: bool,
     extra: Extra,
-) -> tuple[ScheduledStep, clock.Course]:
+) -> tuple[ScheduledStep, clock.VisitTimes]:
     """Return a step under a schedule, and when each of its visits runs."""
     held = stages(inputs, recipe, costs, layout_of(pipeline), *extra)
     times = course_of(pipeline, held, blocking)
@@ -144,7 +144,7 @@ def scheduled_step(
     pipeline: table.Schedule,
     sends: Sends = Sends.OVERLAPPED,
     extra: Extra = NOTHING,
-) -> tuple[ScheduledStep, clock.Course]:
+) -> tuple[ScheduledStep, clock.VisitTimes]:
     """Return a step under a schedule, for the plan of the inputs, and when each visit runs.
 
     t = max over devices of (clock + t_data)
@@ -178,9 +178,9 @@ def closed_form(inputs: Inputs, recipe: Recipe, sends: Sends = Sends.OVERLAPPED)
 
 
 def _closed(inputs: Inputs, recipe: Recipe, costs: LayerCosts) -> Number:
-    counts = under_plan(course, inputs, recipe)
-    parts = {"block": costs.block, "sync": costs.sync, "hop": costs.near, "course": counts}
-    return step(answering(inputs), recipe, **parts).step_time
+    counts = under_plan(schedule_counts, inputs, recipe)
+    parts = {"block": costs.block, "sync": costs.sync, "send_time": costs.near, "schedule_counts": counts}
+    return step(with_named_absences(inputs), recipe, **parts).step_time
 
 
 _closed_form = jax.jit(_closed, static_argnames="recipe")

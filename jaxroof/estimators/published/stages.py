@@ -11,17 +11,17 @@ import jax.numpy as jnp
 
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs
-from jaxroof.estimators.published.layer_time import Block, block, timings
+from jaxroof.estimators.published.layer_time import LayerTimes, layer_times, timings
 from jaxroof.estimators.published.operations import operations
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.step import (
     REPLICAS,
-    Sync,
-    exposed,
-    hop,
-    sync,
+    SyncTimes,
+    exposed_sync_times,
+    send_time,
+    sync_times,
 )
-from jaxroof.records import Number, answering
+from jaxroof.records import Number, with_named_absences
 
 
 class Layout(NamedTuple):
@@ -40,11 +40,11 @@ class Layout(NamedTuple):
 class LayerCosts(NamedTuple):
     """What one layer takes and what lies between two stages, under one plan."""
 
-    block: Block
+    block: LayerTimes
     weight_gradient: Number  # of the block's way back [s]
     near: Number  # a send inside a fast domain [s]
     far: Number  # a send between fast domains [s]
-    sync: Sync
+    sync: SyncTimes
 
 
 class Stages(NamedTuple):
@@ -64,7 +64,7 @@ class Stages(NamedTuple):
 
 def under_plan(part: Callable[..., Any], inputs: Inputs, recipe: Recipe, **other: Number) -> Any:
     """Return a part of the training step under the plan of the inputs, some fields of it others."""
-    bare = answering(dataclasses.replace(inputs, plan=None))
+    bare = with_named_absences(dataclasses.replace(inputs, plan=None))
     fields = {name: getattr(inputs.plan, name) for name in reads(part)}
     return part(bare, recipe, **{**fields, **other})
 
@@ -119,11 +119,11 @@ def layer_costs(inputs: Inputs, recipe: Recipe, routes: Number) -> LayerCosts:
     plan = inputs.plan
     assert plan is not None
     return LayerCosts(
-        block=under_plan(block, inputs, recipe),
+        block=under_plan(layer_times, inputs, recipe),
         weight_gradient=under_plan(weight_gradient, inputs, recipe),
-        near=under_plan(hop, inputs, recipe),
-        far=under_plan(hop, inputs, recipe, fast_pipeline=1.0),
-        sync=under_plan(sync, inputs, recipe, data=plan.data * routes),
+        near=under_plan(send_time, inputs, recipe),
+        far=under_plan(send_time, inputs, recipe, fast_pipeline=1.0),
+        sync=under_plan(sync_times, inputs, recipe, data=plan.data * routes),
     )
 
 
@@ -182,5 +182,5 @@ def data_time(costs: LayerCosts, layers: Any) -> Any:
     Units: layers [1] -> [s].
     Source: fact sheet transformer_model, section 7.
     """
-    shown = exposed(costs.block, costs.sync, layers)
+    shown = exposed_sync_times(costs.block, costs.sync, layers)
     return shown.gather + shown.scatter

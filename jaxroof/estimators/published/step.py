@@ -9,7 +9,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import links
 from jaxroof.estimator import Estimator, reads
 from jaxroof.estimators.published.inputs import Inputs, Plan
-from jaxroof.estimators.published.layer_time import Block, block
+from jaxroof.estimators.published.layer_time import LayerTimes, layer_times
 from jaxroof.estimators.published.legality import RULES, VERDICTS, lacked
 from jaxroof.estimators.published.operations import operations, stage_send
 from jaxroof.estimators.published.plans import GROUPS, placements, plans
@@ -22,8 +22,8 @@ from jaxroof.records import Number
 DAY = 86400.0  # [s]
 
 
-class Schedule(NamedTuple):
-    """What the plan alone decides about a step's course."""
+class ScheduleCounts(NamedTuple):
+    """What the plan alone decides about a step: how often a stage runs, idles and sends."""
 
     layers: Number  # of one stage
     runs: Number  # layer passes of one accelerator: microbatches times layers
@@ -32,7 +32,7 @@ class Schedule(NamedTuple):
     held: Number  # layer activations in memory at once
 
 
-def course(
+def schedule_counts(
     inputs: Inputs,
     recipe: Recipe,
     *,
@@ -40,7 +40,7 @@ def course(
     pipeline: Number,
     microbatch: Number,
     fast_pipeline: Number,
-) -> Schedule:
+) -> ScheduleCounts:
     """Return the counts of a 1F1B schedule.
 
     Assumes: M3, equal stages; sends are never overlapped, forward and backward.
@@ -49,7 +49,7 @@ def course(
     """
     layers = larger(1.0, whole(inputs.model.layers, pipeline))  # finite for any plan
     microbatches = schedule.microbatches(inputs.global_batch, data, microbatch)
-    return Schedule(
+    return ScheduleCounts(
         layers=layers,
         runs=microbatches * layers,
         sends=2.0 * microbatches * schedule.send_share(pipeline, fast_pipeline),
@@ -58,14 +58,14 @@ def course(
     )
 
 
-class Sync(NamedTuple):
+class SyncTimes(NamedTuple):
     """Data-parallel collectives of one layer."""
 
     gather: Number  # weights, forward [s]
     scatter: Number  # gradients, backward [s]
 
 
-def sync(
+def sync_times(
     inputs: Inputs,
     recipe: Recipe,
     *,
@@ -74,7 +74,7 @@ def sync(
     context: Number,
     fast_data: Number,
     fast_context: Number,
-) -> Sync:
+) -> SyncTimes:
     """Return the time to gather one layer's weights and to scatter its gradients.
 
     Assumes: optimizer state sharded over the replicas (M13); Q9, replicated parameters are never
@@ -87,13 +87,13 @@ def sync(
     replicas = REPLICAS[recipe.split]
     ring = (replicas(data, context), replicas(fast_data, fast_context), *links(inputs.system))
     precision = inputs.precision
-    return Sync(
+    return SyncTimes(
         collectives.all_gather(parameters * precision.weight, *ring),
         collectives.reduce_scatter(parameters * precision.gradient, *ring),
     )
 
 
-def hop(
+def send_time(
     inputs: Inputs,
     recipe: Recipe,
     *,
@@ -112,7 +112,7 @@ def hop(
     return collectives.point_to_point(message, 2.0, fast_pipeline, *links(inputs.system))
 
 
-def exposed(block: Block, sync: Sync, layers: Number) -> Sync:
+def exposed_sync_times(block: LayerTimes, sync: SyncTimes, layers: Number) -> SyncTimes:
     """Return the data-parallel time that a stage of so many layers does not hide.
 
     Units: Block, Sync, layers [1] -> Sync [s].
@@ -120,7 +120,7 @@ def exposed(block: Block, sync: Sync, layers: Number) -> Sync:
     """
     forward = block.work_forward + block.links_forward
     backward = block.work_backward + block.links_backward
-    return Sync(
+    return SyncTimes(
         schedule.exposed_sync(sync.gather, forward, layers),
         schedule.exposed_sync(sync.scatter, backward, layers),
     )
@@ -146,7 +146,13 @@ def model_flops(inputs: Inputs, recipe: Recipe) -> Number:
 
 
 def step(
-    inputs: Inputs, recipe: Recipe, *, block: Block, sync: Sync, hop: Number, course: Schedule
+    inputs: Inputs,
+    recipe: Recipe,
+    *,
+    block: LayerTimes,
+    sync: SyncTimes,
+    send_time: Number,
+    schedule_counts: ScheduleCounts,
 ) -> Report:
     """Return time, memory and verdicts of one optimizer step.
 
@@ -159,21 +165,21 @@ def step(
     """
     model, system, plan = inputs.model, inputs.system, inputs.plan
     assert plan is not None
-    time_pipeline = hop * course.sends
+    time_pipeline = send_time * schedule_counts.sends
     forward = block.work_forward + block.links_forward
     backward = block.work_backward + block.links_backward
-    busy = (forward + backward) * course.runs + time_pipeline
-    time_bubble = busy * course.idle
-    shown = exposed(block, sync, course.layers)
+    busy = (forward + backward) * schedule_counts.runs + time_pipeline
+    time_bubble = busy * schedule_counts.idle
+    shown = exposed_sync_times(block, sync, schedule_counts.layers)
     time_data = shown.gather + shown.scatter
     step_time = busy + time_bubble + time_data
 
-    stage = block.parameters * course.layers
+    stage = block.parameters * schedule_counts.layers
     memory_weights = stage * inputs.precision.weight
     memory_gradients = stage * inputs.precision.gradient  # Q23: not sharded
     replicas = REPLICAS[recipe.split](plan.data, plan.context)
     memory_optimizer = stage * inputs.precision.optimizer / replicas
-    memory_activations = block.kept * course.held
+    memory_activations = block.kept * schedule_counts.held
     memory = memory_weights + memory_gradients + memory_optimizer + memory_activations
 
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
@@ -186,13 +192,13 @@ def step(
         memory_gradients=memory_gradients,
         memory_optimizer=memory_optimizer,
         memory_activations=memory_activations,
-        time_compute=block.compute * course.runs,
-        time_memory=block.memory * course.runs,
-        time_tensor=(block.links_forward + block.links_backward) * course.runs,
+        time_compute=block.compute * schedule_counts.runs,
+        time_memory=block.memory * schedule_counts.runs,
+        time_tensor=(block.links_forward + block.links_backward) * schedule_counts.runs,
         time_data=time_data,
         time_pipeline=time_pipeline,
         time_bubble=time_bubble,
-        flops=block.flops * course.runs,  # Q11: vector FLOP of the fused kernel inflated
+        flops=block.flops * schedule_counts.runs,  # Q11: vector FLOP of the fused kernel inflated
         mfu=model_flops(inputs, recipe) / (step_time * gpus * system.matrix_flops),
         training_days=model.training_tokens
         / model.sequence
@@ -259,7 +265,12 @@ training = Estimator(
     inputs=Inputs,
     plan=Plan,
     recipe=Recipe(),
-    parts={"block": block, "sync": sync, "hop": hop, "course": course},
+    parts={
+        "block": layer_times,
+        "sync": sync_times,
+        "send_time": send_time,
+        "schedule_counts": schedule_counts,
+    },
     step=step,
     candidates=plans,
     structural=("gpus", "global_batch", "model", "system.fast_domain"),

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.layer_report import layer_reports
 from jaxroof.estimators.published.recipe import Recipe
-from jaxroof.estimators.published.step import exposed, step
+from jaxroof.estimators.published.step import exposed_sync_times, step
 from jaxroof.estimators.published.step import training as estimator
-from jaxroof.records import Number, answering
+from jaxroof.records import Number, with_named_absences
 
 FORWARD, BACKWARD = "forward", "backward"
 GATHER, SCATTER, SENDS, BUBBLE = "weight gather", "gradient scatter", "stage sends", "bubble"
@@ -31,14 +31,14 @@ def contributions(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, Number]:
     Units: -> [s], which sum to the step time.
     Source: fact sheet transformer_model, sections 6 to 9.
     """
-    inputs = answering(inputs)
+    inputs = with_named_absences(inputs)
     parts = estimator.evaluate_parts(inputs, recipe)
     whole = step(inputs, recipe, **parts)
-    counts = parts["course"]
+    counts = parts["schedule_counts"]
     found: OrderedDict[str, Number] = OrderedDict()  # a plain dict comes back from jit sorted
     for name, operation in layer_reports(inputs, recipe).items():
         found[f"{name} {FORWARD}"] = operation.time_forward * counts.runs
         found[f"{name} {BACKWARD}"] = operation.time_backward * counts.runs
-    found[GATHER], found[SCATTER] = exposed(parts["block"], parts["sync"], counts.layers)
+    found[GATHER], found[SCATTER] = exposed_sync_times(parts["block"], parts["sync"], counts.layers)
     found[SENDS], found[BUBBLE] = whole.time_pipeline, whole.time_bubble
     return found

@@ -32,7 +32,7 @@ TIE = 1e-12  # the solution lies on the limit, but for rounding
 PAIRS = tuple((i, j) for i in range(MICROBATCHES + 1) for j in range(i, MICROBATCHES + 1))
 
 
-class Best(NamedTuple):
+class BestSplit(NamedTuple):
     """The best split of a run, and its share of the sustained rate (0: nothing is feasible)."""
 
     split: Degrees
@@ -69,7 +69,7 @@ def _lanes(hidden_factor: Number) -> _Lanes:
     )
 
 
-def best_split(problem: Problem) -> Best:
+def best_split(problem: Problem) -> BestSplit:
     """Return the best split of one point; every number of the problem is a scalar.
 
     The winner of ties is the first: fewest stages, fewest microbatches, smallest tensor degrees.
@@ -96,7 +96,7 @@ def best_split(problem: Problem) -> Best:
         residual_tensor=lanes.residual[row, 0],
         microbatches=lanes.microbatches[0, column],
     )
-    return Best(split, most, some)
+    return BestSplit(split, most, some)
 
 
 def _largest(problem: Problem, lanes: _Lanes) -> tuple[jax.Array, jax.Array]:
@@ -158,14 +158,14 @@ def _longest(*lines: tuple[Number, Number]) -> tuple[Number, Number]:
     return most, slope
 
 
-def refined(problem: Problem, best: Best) -> tuple[Degrees, Outcome]:
+def with_slopes(problem: Problem, best: BestSplit) -> tuple[Degrees, Outcome]:
     """Return a split that was found and what it makes of the run, with their slopes."""
     moved = best.split._replace(data=_data(problem, best))
     return moved, outcome(problem, moved)
 
 
 @jax.custom_jvp
-def _data(problem: Problem, best: Best) -> Number:
+def _data(problem: Problem, best: BestSplit) -> Number:
     """Return the data-parallel degree of a split that was found.
 
     Its slope is that of one more step of Newton's method: u = 1 / p_d follows the limit where it

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.scaling_limits.best_split import best_split, refined
+from jaxroof.estimators.scaling_limits.best_split import best_split, with_slopes
 from jaxroof.estimators.scaling_limits.inputs import LARGEST_RUN, TimedInputs, wall_of
 from jaxroof.estimators.scaling_limits.problem import Problem, point_by_point, problem_of, sizes
 from jaxroof.estimators.scaling_limits.threshold_search import (
@@ -117,7 +117,7 @@ def _fields(inputs: LimitsInputs) -> dict[str, Any]:
     """Return the fields of a report; the best split is searched point by point."""
     problem = problem_of(inputs, inputs.training_flops)
     best = point_by_point(best_split, problem)
-    split, found = refined(problem, best)
+    split, found = with_slopes(problem, best)
     wall, exists = wall_of(inputs)
 
     def where_feasible(value: Number) -> Number:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxroof.estimators.scaling_limits.best_split import Best, best_split, refined
+from jaxroof.estimators.scaling_limits.best_split import BestSplit, best_split, with_slopes
 from jaxroof.estimators.scaling_limits.problem import Problem, batch_limit, phases_sum, sizes
 from jaxroof.formulas.arithmetic import smaller
 from jaxroof.formulas.data_movement import Degrees
@@ -27,7 +27,7 @@ class Crossing(NamedTuple):
     """Where a target is last reached, the best split there, and the share just above."""
 
     training_flops: Number
-    best: Best
+    best: BestSplit
     beyond: Number
     found: Number
     tenth: Number  # where the walk ended
@@ -41,7 +41,7 @@ class _State(NamedTuple):
     left: Number  # halvings
     below: Number
     above: Number
-    best: Best
+    best: BestSplit
     beyond: Number
 
 
@@ -75,7 +75,7 @@ def crossing(problem: Problem, target: Number, start: Number) -> Crossing:
         left=jnp.float64(HALVINGS),
         below=zero,
         above=smaller(start + 1.0, 1.0 * START) / 10.0,
-        best=Best(Degrees(one, one, one, one, one), zero, jnp.bool_(False)),
+        best=BestSplit(Degrees(one, one, one, one, one), zero, jnp.bool_(False)),
         beyond=zero,
     )
     last = jax.lax.while_loop(unfinished, search, first)
@@ -139,9 +139,9 @@ def _with_slope_jvp(primals: Any, tangents: Any) -> tuple[Number, Number]:
     return with_slope(problem, target, found), change
 
 
-def _bounds(problem: Problem, target: Number, best: Best) -> list[Number]:
+def _bounds(problem: Problem, target: Number, best: BestSplit) -> list[Number]:
     """Return logarithms of what may end the range of a split: 0 where it ends, else above."""
-    split, result = refined(problem, best)
+    split, result = with_slopes(problem, best)
     found, limit = sizes(problem), batch_limit(problem)
     floor = latency_floor(found.layers, problem.latency)
     waits = floor > 0.0

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.scaling_limits.best_split import refined
+from jaxroof.estimators.scaling_limits.best_split import with_slopes
 from jaxroof.estimators.scaling_limits.inputs import TimedInputs, wall_of
 from jaxroof.estimators.scaling_limits.problem import Problem, point_by_point, problem_of
 from jaxroof.estimators.scaling_limits.threshold_search import (
@@ -58,7 +58,7 @@ def step(inputs: ThresholdInputs, recipe: None) -> ThresholdReport:
     found = point_by_point(_crossing, (problem, inputs.target, first_tenth(wall, exists)))
     threshold = with_slope(problem, inputs.target, found)
     run = jnp.where(found.found, threshold, ANY_RUN)
-    _, reached = refined(problem._replace(training_flops=run), found.best)
+    _, reached = with_slopes(problem._replace(training_flops=run), found.best)
     return ThresholdReport(
         threshold=threshold,
         found=found.found,

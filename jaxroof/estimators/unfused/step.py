@@ -17,7 +17,7 @@ from jaxroof.estimators.unfused.report import SUMMED, Operator, Report
 from jaxroof.formulas import roofline
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.formulas.work import Work
-from jaxroof.records import Number, answering
+from jaxroof.records import Number, with_named_absences
 
 BLOCK_NAMES = ("mlp", "attention")
 
@@ -30,7 +30,7 @@ def blocks(inputs: Inputs, recipe: Recipe) -> dict[str, tuple[Operator, ...]]:
     Units: see Operator.
     Source: fact sheet unfused_block_tables, section 4.
     """
-    asked = answering(inputs)
+    asked = with_named_absences(inputs)
     found = operations(asked, recipe.variant)
     return {name: tuple(_operator(one, asked) for one in found[name]) for name in BLOCK_NAMES}
 

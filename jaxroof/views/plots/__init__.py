@@ -13,8 +13,8 @@ import xarray as xr
 from jaxroof.analyses.result_metadata import objective_of, parts_of
 from jaxroof.analyses.roofline_reading import is_roofline
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.io.atomic import replacing
-from jaxroof.io.formats import placeable
+from jaxroof.io.atomic import replace_file
+from jaxroof.io.formats import check_placeable
 from jaxroof.io.locks import Path
 from jaxroof.views.plan_styles import is_parallel
 from jaxroof.views.text.plan import split_fields
@@ -40,7 +40,7 @@ try:
     from jaxroof.views.plots.scaling import normalised_throughput, training_days
     from jaxroof.views.plots.scaling_limits import frontier
     from jaxroof.views.plots.schedule import schedules
-    from jaxroof.views.plots.select import best, named, over, pick
+    from jaxroof.views.plots.select import best_plans, dimension_words, named_dimensions, pick
     from jaxroof.views.plots.speedup import speedup
     from jaxroof.views.plots.tornado import tornado
     from jaxroof.views.plots.trace import timeline
@@ -159,11 +159,11 @@ def _kind(data: xr.Dataset) -> str:
         raise refusal("draw", f"{what}; expected the results in a .nc, .zarr or .json file")
     if is_roofline(data):
         return "roofline"
-    kept = best(data)
+    kept = best_plans(data)
     dims = set(map(str, kept.sizes))
-    numbers = dims - {*named(kept), "gpus"}
+    numbers = dims - {*named_dimensions(kept), "gpus"}
     planned = bool(split_fields(kept)) or bool(parts_of(kept, objective_of(kept)))
-    if planned and dims <= set(named(kept)):
+    if planned and dims <= set(named_dimensions(kept)):
         return "comparison"
     if planned and (dims == {"gpus"} or (len(dims) == 1 and numbers)):
         return "plans_and_time"
@@ -172,7 +172,7 @@ def _kind(data: xr.Dataset) -> str:
         return "machine_map"
     if "gpus" in dims and not numbers and "training_days" in data:
         return "training_days"
-    has = f"no picture shows all of the dimensions {over(data)}"
+    has = f"no picture shows all of the dimensions {dimension_words(data)}"
     raise refusal("draw", f"{has}; expected a kind: {', '.join(KINDS)}.")
 
 
@@ -184,7 +184,7 @@ def save(figure: Figure, path: Path) -> None:
     """
     drawable(path)
     ending = pathlib.Path(path).suffix
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         figure.savefig(temporary, format=ending.removeprefix("."), **ENDINGS[ending])
 
 
@@ -199,4 +199,4 @@ def drawable(path: Path) -> None:
             f"{os.fspath(path)}: cannot tell the kind of picture from {ending!r}; "
             f"expected a name that ends in {', '.join(ENDINGS)}"
         )
-    placeable(path)
+    check_placeable(path)

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter
 from jaxroof.views.plan_styles import ALONG, Point, fitting, split_words
 from jaxroof.views.plots import map_axes as fields
 from jaxroof.views.plots import style
-from jaxroof.views.plots.plan_styles import asked, sheet
+from jaxroof.views.plots.plan_styles import check_styled, sheet
 from jaxroof.views.text.all_plans import rate
 
 SIDE = 0.3  # of the width: words begin or end at a point that is closer to an edge
@@ -29,7 +29,7 @@ def throughput_by_split(data: xr.Dataset) -> Figure:
     Raises: InputError where the data are not the plans of a study, or of too many points.
     """
     picture = "throughput_by_split"
-    parts = asked(data, picture, "microbatches")
+    parts = check_styled(data, picture, "microbatches")
     pieces = _pieces(data)
     replicas = sorted({int(n) for n in data["data"].values})
     made, cells = sheet(data, _finding(parts), len(parts), 7.0)

@@ -22,9 +22,9 @@ def comparison(data: xr.Dataset) -> Figure:
     Raises: InputError where the data vary over anything else, or lack time parts.
     """
     picture = "comparison"
-    kept = choose.best(data)
-    choose.needs(kept, picture, (headlines(kept) or [objective_of(kept)])[:1])
-    choose.only(kept, picture, choose.named(kept))
+    kept = choose.best_plans(data)
+    choose.check_has(kept, picture, (headlines(kept) or [objective_of(kept)])[:1])
+    choose.check_dimensions(kept, picture, choose.named_dimensions(kept))
     parts = choose.panels(kept, ("model",))
     made = style.figure(choose.title(data, "Step times side by side"), 1.4 + 4.6 * len(parts))
     cells = made.subplots(len(parts), 1, squeeze=False).ravel()
@@ -38,7 +38,7 @@ def comparison(data: xr.Dataset) -> Figure:
 
 def _compare(axes: Axes, part: xr.Dataset) -> None:
     groups = choose.panels(part, ("system",))
-    within = [dim for dim in choose.named(part) if dim not in ("model", "system")]
+    within = [dim for dim in choose.named_dimensions(part) if dim not in ("model", "system")]
     rows = [
         (place, words, group, row)
         for place, (group, held) in enumerate(groups)
@@ -64,7 +64,7 @@ def _compare(axes: Axes, part: xr.Dataset) -> None:
             axes.text(x, time + 0.01 * top, f"{time / fastest:.2f}×", va="bottom", **small)
             continue
         style.band(axes, x - 0.4, x + 0.4)
-        style.note(axes, x, 0.5 * top, choose.reason(row), rotation=90, fontsize=8)
+        style.note(axes, x, 0.5 * top, choose.refusal_words(row), rotation=90, fontsize=8)
     axes.set(
         ylim=(0, (1.1 if len(rows) <= MANY else 1.18) * top),
         ylabel=style.with_unit(label_of(part, aim), unit_of(part, aim)),

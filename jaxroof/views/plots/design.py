@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from jaxroof.units import show
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.text.design import dollars, held, leaf, result_of
+from jaxroof.views.text.design import bound_kinds, dollars, leaf, result_of
 from jaxroof.views.text.tables import amount
 
 PICTURE = "design"
@@ -24,7 +24,7 @@ def design(data: xr.Dataset) -> Figure:
     Raises: InputError for data that are not those of a design.
     """
     needed = ("value", "spent", "saved_per_dollar", "budget_value", "held")
-    choose.needs(data, PICTURE, needed, ("field", "machine"))
+    choose.check_has(data, PICTURE, needed, ("field", "machine"))
     (before, after), unit = result_of(data)
     now = amount(after, unit)
     change = f"{amount(before, unit)} to {now}" if np.isfinite(before) else f"{now}, from none"
@@ -45,7 +45,7 @@ def _values(axes: Axes, data: xr.Dataset) -> None:
     places = np.arange(len(ratio))
     axes.barh(places, np.log2(ratio), color=BEST, height=0.62)
     axes.axvline(0.0, color=style.BLACK, linewidth=1.0)
-    for place, how in enumerate(held(data)):
+    for place, how in enumerate(bound_kinds(data)):
         unit = str(data.field_units.values[place])
         was, now = (show(float(f"{v:.3g}"), unit) for v in data.value.values[:, place])
         words = f"{was} to {now}" + (f"\n{WORDS[how]}" if WORDS[how] else "")

@@ -27,10 +27,10 @@ def binds(data: xr.Dataset) -> Figure:
     Real systems are marked. Where nothing fits is hatched.
     Raises: InputError for data that are no such grid.
     """
-    choose.needs(data, PICTURE, ("elasticity",), ("parameter",))
+    choose.check_has(data, PICTURE, ("elasticity",), ("parameter",))
     if not of_time(data):
         raise refusal(PICTURE, f"of {data.attrs['of']}; expected elasticities of a time")
-    kept = choose.best(data)
+    kept = choose.best_plans(data)
     grid = kept.drop_dims("parameter")
     x, y, across = axes_of(grid, PICTURE)
     known = resources_of(data)

@@ -22,7 +22,7 @@ def every_plan(data: xr.Dataset) -> Figure:
     Raises: InputError where the data are not the plans of a study, or none of them is legal.
     """
     aim, need = objective_of(data), need_of(data)
-    choose.needs(data, PICTURE, (aim, "legal", "feasible", *([need] if need else [])), (ALONG,))
+    choose.check_has(data, PICTURE, (aim, "legal", "feasible", *([need] if need else [])), (ALONG,))
     legal = data.legal.values.astype(bool) & np.isfinite(data[aim].values)
     if not legal.any():
         raise refusal(PICTURE, "the data have no legal plan")

@@ -59,8 +59,8 @@ def isolated_scaling(*data: xr.Dataset) -> Figure:
 
 def _grid(data: xr.Dataset) -> dict[str, list[Line]]:
     """Return the lines of a grid over one degree, by that degree."""
-    kept = choose.best(data)
-    choose.needs(kept, PICTURE, ("throughput",))
+    kept = choose.best_plans(data)
+    choose.check_has(kept, PICTURE, ("throughput",))
     found = {}
     for degree in AXES:
         dims = {d for d in kept.sizes if _column(kept, degree).dims == (d,)}
@@ -68,9 +68,9 @@ def _grid(data: xr.Dataset) -> dict[str, list[Line]]:
             continue
         (dim,) = dims
         others = [str(d) for d in kept.sizes if d != dim]
-        choose.only(kept, PICTURE, (str(dim), *others[:1]))
+        choose.check_dimensions(kept, PICTURE, (str(dim), *others[:1]))
         devices = _column(kept, degree).values.astype(np.float64)
-        value = choose.held(kept, kept.throughput)
+        value = choose.feasible_values(kept, kept.throughput)
         if not others:
             found[degree] = [_line("", devices, value.values)]
             continue
@@ -83,7 +83,7 @@ def _grid(data: xr.Dataset) -> dict[str, list[Line]]:
 
 def _words(data: xr.Dataset, dim: str, index: int) -> str:
     """Return what a line is: all that moves together there."""
-    names = choose.tied(data, dim)
+    names = choose.linked_coordinates(data, dim)
     said = [moved_words(data, name, data[name].values[index].item()) for name in names]
     return ", ".join(said) or f"{dim} {index}"
 

@@ -23,8 +23,8 @@ def layer_bars(data: xr.Dataset) -> Figure:
     """
     picture = "layer_bars"
     fields = [f"{kind}_{way}" for way in WAYS for kind in (*KINDS, "time")]
-    choose.needs(data, picture, fields, ("operation",))
-    choose.only(data, picture, ("operation",))
+    choose.check_has(data, picture, fields, ("operation",))
+    choose.check_dimensions(data, picture, ("operation",))
     names = data.operation.values.astype(str).tolist()
     title = choose.title(data, "One layer, one microbatch, one accelerator")
     made = style.figure(title, 1.9 + 0.3 * len(names))

@@ -45,12 +45,12 @@ def machine_map(
     Raises: InputError where the data lack the value, or two axes of numbers.
     """
     picture = "machine_map"
-    kept = choose.best(choose.pick(data, at, f"{picture}: at"))
+    kept = choose.best_plans(choose.pick(data, at, f"{picture}: at"))
     value = value or mapped(kept)
-    choose.needs(kept, picture, (value,))
+    choose.check_has(kept, picture, (value,))
     x, y, across = axes_of(kept, picture)
     parts = choose.panels(kept, (across,) if across else ())
-    held = choose.held(kept, kept[value])
+    held = choose.feasible_values(kept, kept[value])
     least, most = float(held.min()), float(held.max())
     columns = min(2, len(parts))
     rows = -(-len(parts) // columns)
@@ -84,14 +84,15 @@ def axes_of(data: xr.Dataset, picture: str) -> tuple[str, str, str]:
     numbers = [
         str(dim)
         for dim in data.sizes
-        if dim not in (*choose.named(data), "gpus") and choose.tied(data, dim)
-        if all(data[name].dtype.kind in "if" for name in choose.tied(data, dim))
+        if dim not in (*choose.named_dimensions(data), "gpus")
+        and choose.linked_coordinates(data, dim)
+        if all(data[name].dtype.kind in "if" for name in choose.linked_coordinates(data, dim))
     ]
     rest = [str(dim) for dim in data.sizes if dim not in numbers]
     if len(numbers) == 1 and "gpus" in rest:
         numbers, rest = [*numbers, "gpus"], [dim for dim in rest if dim != "gpus"]
     if len(numbers) != 2:
-        has = f"the data have {choose.over(data)}"
+        has = f"the data have {choose.dimension_words(data)}"
         raise refusal(
             picture, f"needs two axes of numbers; {has}. Choose with at={{dimension: value}}."
         )
@@ -110,7 +111,7 @@ def _map(
 ) -> Any:
     """Fill one map and set its axes; return what a colour bar belongs to, None if all is empty."""
     (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
-    held = choose.held(part, value).transpose(dims[1], dims[0]).values
+    held = choose.feasible_values(part, value).transpose(dims[1], dims[0]).values
     frame(axes, part, ~np.isfinite(held), dims)
     if not np.isfinite(held).any() or min(held.shape) < 2:
         return None
@@ -147,7 +148,7 @@ def _tied_axes(axes: Axes, part: xr.Dataset, dims: tuple[str, str]) -> None:
     """Write what moves together with the x axis above it; name what moves with the y axis."""
     for dim, side in zip(dims, "xy", strict=True):
         shown = primary(part, dim)
-        others = [name for name in choose.tied(part, dim) if name != shown]
+        others = [name for name in choose.linked_coordinates(part, dim) if name != shown]
         if not others:
             continue
         if side == "y":

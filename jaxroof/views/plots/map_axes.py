@@ -18,7 +18,7 @@ WORDS = {
 
 def primary(data: xr.Dataset, dim: str) -> str:
     """Return the coordinate that an axis shows: of those that move together, the best known."""
-    return min(choose.tied(data, dim), key=rank)
+    return min(choose.linked_coordinates(data, dim), key=rank)
 
 
 def readable(data: xr.Dataset, dim: str) -> tuple[np.ndarray, str]:

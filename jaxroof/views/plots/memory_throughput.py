@@ -25,7 +25,7 @@ from jaxroof.views.plan_styles import (
 from jaxroof.views.plots import style
 from jaxroof.views.plots.plan_styles import (
     LOOKS,
-    asked,
+    check_styled,
     entries,
     few,
     sheet,
@@ -46,7 +46,7 @@ def memory_throughput(data: xr.Dataset) -> Figure:
     Raises: InputError where the data are not the plans of a study, or of too many points.
     """
     picture = "memory_throughput"
-    parts = asked(data, picture, "memory", "legal")
+    parts = check_styled(data, picture, "memory", "legal")
     if not np.nanmax(data.memory.values, initial=0.0) > 0.0:
         raise refusal(picture, "the data have no memory; expected a profile that has, as distir-b")
     alone = len(parts) == 1

@@ -43,12 +43,12 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
     Raises: InputError where the data lack steps or have none, or days are asked for and not there.
     """
     picture = "staircase"
-    choose.needs(data, picture, (need_of(data), objective_of(data)), ("step_number",))
+    choose.check_has(data, picture, (need_of(data), objective_of(data)), ("step_number",))
     kept = _readable(data)
     kept = kept.squeeze([d for d, n in data.sizes.items() if n == 1 and d != "step_number"])
     dims = [str(dim) for dim in kept.sizes if dim != "step_number"]
     if len(dims) > 1:
-        choose.only(kept, picture, ("step_number", dims[0]))
+        choose.check_dimensions(kept, picture, ("step_number", dims[0]))
     stairs = [
         (", ".join(filter(None, (words, own))), steps)
         for words, part in choose.panels(kept, dims)
@@ -86,7 +86,7 @@ def _each(part: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
         if values.dims == ("step_number",) and name != "step_number"
         if len(np.unique(values.values)) > 1
     ]
-    words = [choose.worded(part, names, i) for i in range(part.sizes["step_number"])]
+    words = [choose.coordinate_words(part, names, i) for i in range(part.sizes["step_number"])]
     return [
         (own, _points(part.isel(step_number=[i for i, said in enumerate(words) if said == own])))
         for own in dict.fromkeys(words)
@@ -259,7 +259,7 @@ def _low(axes: Axes, stairs: list[xr.Dataset], place: float) -> bool:
 
 
 def _deadline(axes: Axes, data: xr.Dataset, days: float, picture: str) -> None:
-    choose.needs(data, picture, ("training_days",))
+    choose.check_has(data, picture, ("training_days",))
     # days are in proportion to step time, whatever the plan
     ratio = (data[objective_of(data)] / data.training_days).values
     if np.nanmax(ratio) > np.nanmin(ratio) * (1 + ALIKE):

@@ -47,12 +47,16 @@ KEPT = "\u00a0x\u00a0"  # a split stays on one line
 CHARACTERS = 10.0  # of a title, an inch
 
 
-def asked(data: xr.Dataset, picture: str, *columns: str, within: Sequence[str] = ()) -> list[Point]:
+def check_styled(
+    data: xr.Dataset, picture: str, *columns: str, within: Sequence[str] = ()
+) -> list[Point]:
     """Return the points of a study, a panel each; what is ``within`` a panel makes none.
 
     Raises: InputError where the data are not the plans of a study, or of too many points.
     """
-    choose.needs(data, picture, ("throughput", "data", "tensor", "pipeline", *columns), (ALONG,))
+    choose.check_has(
+        data, picture, ("throughput", "data", "tensor", "pipeline", *columns), (ALONG,)
+    )
     found = points(data, within)
     if len(found) > MOST_PANELS:
         few = f"choose at most {MOST_PANELS}, as with data.isel({ALONG}=data.gpus.values == 16)"
@@ -106,7 +110,7 @@ def best_by_style(data: xr.Dataset) -> Figure:
     Raises: InputError where the data are not the plans of a study over accelerators.
     """
     picture = "best_by_style"
-    parts = asked(data, picture, "gpus", within=("gpus",))
+    parts = check_styled(data, picture, "gpus", within=("gpus",))
     words = _winners(parts[0].data) if len(parts) == 1 else "best of each style of parallelism"
     made, cells = sheet(data, words, len(parts))
     for axes, (name, part) in zip(cells, parts, strict=True):

@@ -41,11 +41,11 @@ def plans_and_time(data: xr.Dataset) -> Figure:
     Raises: InputError where the data have not one dimension, or lack time parts or plan fields.
     """
     picture = "plans_and_time"
-    kept = choose.best(data)
+    kept = choose.best_plans(data)
     aim, need = objective_of(kept), need_of(kept)
-    choose.needs(kept, picture, [aim, *([need] if need else [])])
+    choose.check_has(kept, picture, [aim, *([need] if need else [])])
     dim = "gpus" if "gpus" in kept.sizes else next(map(str, kept.sizes), "")
-    choose.only(kept, picture, (dim,))
+    choose.check_dimensions(kept, picture, (dim,))
     kept = kept if dim else kept.expand_dims("point")
     dim = dim or "point"
     if kept.sizes[dim] > MOST:
@@ -62,7 +62,7 @@ def plans_and_time(data: xr.Dataset) -> Figure:
     _unfit(lower, refused, below, named=False)
     ticks = [_tick(kept, dim, i) for i in range(kept.sizes[dim])]
     lower.set_xticks(range(len(ticks)), ticks, fontsize=9 if len(ticks) < 14 else 7)
-    tied = choose.tied(kept, dim)
+    tied = choose.linked_coordinates(kept, dim)
     words = kept[dim].attrs.get("long_name", dim) if tied == [dim] else dim
     lower.set_xlabel("accelerators" if dim == "gpus" else str(words).replace("_", " "))
     return made
@@ -75,7 +75,7 @@ def _degrees(data: xr.Dataset, picture: str, dim: str) -> Degrees:
     """
     known = roles(data)["split"]
     values = {name: value for name in known if (value := _along(data, name, dim)) is not None}
-    choose.needs(data, picture, () if values else known[:1])
+    choose.check_has(data, picture, () if values else known[:1])
     batch, replicas = (_along(data, name, dim) for name in ("global_batch", "data"))
     fits = next(iter(values.values())) > 0
     found: Degrees = {}
@@ -248,7 +248,7 @@ def _unfit(axes: Axes, refused: list[str], below: str, *, named: bool) -> None:
 def _tick(data: xr.Dataset, dim: str, index: int) -> str:
     """Return what a configuration is: the fields that move, one a line."""
     said = []
-    for name in choose.tied(data, dim):
+    for name in choose.linked_coordinates(data, dim):
         value, unit = data[name].values[index], data[name].attrs.get("units", "1")
         number = data[name].dtype.kind in "if"
         words = (

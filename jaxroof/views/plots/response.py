@@ -29,10 +29,10 @@ def response(data: xr.Dataset) -> Figure:
 
     Dots are where another plan takes over. Raises: InputError for data that are no response.
     """
-    choose.needs(data, PICTURE, dims=("parameter", "factor"))
+    choose.check_has(data, PICTURE, dims=("parameter", "factor"))
     name, known = objective_of(data), resources_of(data)
-    choose.needs(data, PICTURE, (name, f"{name}_kept", "switch_factor"))
-    choose.only(data, PICTURE, ("parameter", "factor", "switch"))
+    choose.check_has(data, PICTURE, (name, f"{name}_kept", "switch_factor"))
+    choose.check_dimensions(data, PICTURE, ("parameter", "factor", "switch"))
     ratio = data[name] / data[name].sel(factor=1.0)
     moves = (ratio.max("factor") - ratio.min("factor")).values
     # what multiplies a rate says what the rate says

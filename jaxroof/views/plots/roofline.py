@@ -16,7 +16,7 @@ from jaxroof.analyses.roofline_reading import (
     cases,
     letter,
     on_links,
-    swept,
+    sweep_dimension,
 )
 from jaxroof.units import show
 from jaxroof.views.plots import select as choose
@@ -25,14 +25,14 @@ from jaxroof.views.plots.roofline_points import (
     SHARED,
     Roof,
     alike,
-    checked,
+    check_points,
     colour,
     critical_label,
+    distinct_labels,
     labels,
     machines,
     rates,
     roof,
-    told_apart,
 )
 from jaxroof.views.text.roofline import fastest_names
 
@@ -52,7 +52,7 @@ def roofline(data: xr.Dataset) -> Figure:
     the critical size.
     Raises: InputError where the data are not those of an operator's roofline.
     """
-    dim = checked(data)
+    dim = check_points(data)
     links = on_links(data)
     roofs = [roof(*case, place, links) for place, case in enumerate(cases(data))]
     alone = len(roofs) == 1
@@ -64,7 +64,7 @@ def roofline(data: xr.Dataset) -> Figure:
     axes, last = cells[0, 0], cells[-1, 0]
     _limits(axes, roofs)
     groups = alike(roofs)
-    named = told_apart(axes, groups)
+    named = distinct_labels(axes, groups)
     for place, group in enumerate(groups):
         _roof(axes, group)
         if named:
@@ -89,7 +89,7 @@ def roofline(data: xr.Dataset) -> Figure:
 
 def _best(data: xr.Dataset) -> str:
     """Return which case takes the least time, at both ends of a sweep."""
-    dim = swept(data)
+    dim = sweep_dimension(data)
     if dim is None:
         return f"least time: {fastest_names(data)}"
     ends = [data.isel({dim: i}) for i in (0, -1)]
@@ -159,7 +159,7 @@ def _points(axes: Axes, roof: Roof, alone: bool, large: float) -> None:
         return
     if roof.rises:
         axes.plot(roof.intensity, roof.apart, color=roof.colour, label="_apart", **DASHED)
-    name = letter(roof.part, str(swept(roof.part)))
+    name = letter(roof.part, str(sweep_dimension(roof.part)))
     for i, said in labels(axes, roof, f"{name} = "):
         flat = roof.intensity[i] > roof.ridge
         away, side = ((0, 7), "center") if flat else ((-7, 3), "right")
@@ -200,7 +200,7 @@ def _lanes(axes: Axes, roofs: Sequence[Roof]) -> None:
     for label, each in zip(axes.get_yticklabels(), roofs, strict=True):
         label.set_color(each.colour)
     axes.set_ylim(-len(roofs) + 0.4, 0.8)
-    name = letter(roofs[0].part, str(swept(roofs[0].part)))
+    name = letter(roofs[0].part, str(sweep_dimension(roofs[0].part)))
     axes.set_title(f"where the sizes {name} stand", fontsize=10, loc="left")
     style.grid(axes, "x")
 

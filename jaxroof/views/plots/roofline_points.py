@@ -19,7 +19,7 @@ from jaxroof.analyses.roofline_reading import (
     number,
     on_links,
     sized,
-    swept,
+    sweep_dimension,
     turn_words,
 )
 from jaxroof.errors import refusal
@@ -61,7 +61,7 @@ class Roof:
     @property
     def marked(self) -> list[int]:
         """Return the positions of the sizes that are marked."""
-        dim = swept(self.part)
+        dim = sweep_dimension(self.part)
         return [0] if dim is None else milestones(self.part[dim].values, MARKED)
 
     @property
@@ -93,7 +93,7 @@ class Roof:
     @property
     def verdict(self) -> str:
         """Return what binds, and where that turns."""
-        if swept(self.part) is not None:
+        if sweep_dimension(self.part) is not None:
             return turn_words(self.part)
         bound = TIMES[binding(self.part)][2]
         return f"{bound}, {100 * float(self.rate[0]) / self.peak:.3g} % of the peak"
@@ -103,15 +103,15 @@ class Roof:
         return np.asarray(self.peak * np.minimum(1.0, np.asarray(intensity) / self.ridge))
 
 
-def checked(data: xr.Dataset) -> str | None:
+def check_points(data: xr.Dataset) -> str | None:
     """Return the dimension that is swept in data that can be drawn.
 
     Raises: InputError that says why they cannot.
     """
-    picture, dim = "roofline", swept(data)
+    picture, dim = "roofline", sweep_dimension(data)
     if not is_roofline(data):
         raise refusal(picture, "the data are not the answers of an operator's roofline")
-    choose.only(data, picture, [d for d in (across(data), dim) if d is not None])
+    choose.check_dimensions(data, picture, [d for d in (across(data), dim) if d is not None])
     links = on_links(data)
     slope = data.link_time if links else data.memory_time
     if not np.all(data.math_time.values > 0) or not np.all(slope.values > 0):
@@ -133,7 +133,7 @@ def _moves(rate: xr.DataArray, dim: str) -> bool:
 
 def roof(name: str, part: xr.Dataset, place: int, links: bool) -> Roof:
     """Return one case: its rates follow from the work and its times; ``links`` make its slope."""
-    dim = swept(part)
+    dim = sweep_dimension(part)
 
     def column(result: str) -> np.ndarray:
         value = part[result] if dim is None else part[result].broadcast_like(part[dim])
@@ -183,7 +183,7 @@ def labels(axes: Axes, roof: Roof, head: str = "") -> list[tuple[int, str]]:
 
     ``head`` is what stands before each; the critical size at the ridge keeps its room.
     """
-    dim = swept(roof.part)
+    dim = sweep_dimension(roof.part)
     if dim is None:
         return []
     left, right = np.log(axes.get_xlim())
@@ -204,7 +204,7 @@ def labels(axes: Axes, roof: Roof, head: str = "") -> list[tuple[int, str]]:
     return sorted(chosen.items())
 
 
-def told_apart(axes: Axes, groups: Sequence[Sequence[Roof]]) -> bool:
+def distinct_labels(axes: Axes, groups: Sequence[Sequence[Roof]]) -> bool:
     """Return whether roofs lie so far apart that each has room for labels of its own."""
     low, high = np.log(axes.get_ylim())
     peaks, slopes = [g[0].peak for g in groups], [g[0].peak / g[0].ridge for g in groups]
@@ -223,4 +223,4 @@ def rates(roof: Roof) -> str:
 
 def critical_label(roof: Roof) -> str:
     """Return the critical size in words."""
-    return f"{letter(roof.part, str(swept(roof.part)))} = {number(roof.critical)}"
+    return f"{letter(roof.part, str(sweep_dimension(roof.part)))} = {number(roof.critical)}"

@@ -98,18 +98,18 @@ def _parts(
     data: xr.Dataset, picture: str, variables: Sequence[str]
 ) -> list[tuple[str, xr.Dataset]]:
     """Return one dataset a panel: over gpus, and over what makes its lines."""
-    kept = choose.best(data)
-    choose.needs(kept, picture, variables, ("gpus",))
+    kept = choose.best_plans(data)
+    choose.check_has(kept, picture, variables, ("gpus",))
     dims = [str(dim) for dim in kept.sizes if dim != "gpus"]
     lines = "system" if "system" in dims else dims[-1] if dims else ""
     across = [dim for dim in dims if dim != lines]
-    choose.only(kept, picture, ("gpus", lines, *choose.named(kept)))
+    choose.check_dimensions(kept, picture, ("gpus", lines, *choose.named_dimensions(kept)))
     return choose.panels(kept, sorted(across))
 
 
 def _lines(part: xr.Dataset, value: xr.DataArray) -> list[Line]:
     names = [str(dim) for dim in part.sizes if dim != "gpus"]
-    values = choose.held(part, value)
+    values = choose.feasible_values(part, value)
     sizes = part.gpus.values.astype(np.float64)
     if not names:
         return [("", sizes, values.values)]

@@ -26,8 +26,8 @@ def frontier(data: xr.Dataset) -> Figure:
     which it is hatched. Other dimensions make panels.
     Raises: InputError where the data have no utilisation over runs.
     """
-    kept = choose.best(data)
-    choose.needs(kept, "frontier", ("relative_utilisation",), ("training_flops",))
+    kept = choose.best_plans(data)
+    choose.check_has(kept, "frontier", ("relative_utilisation",), ("training_flops",))
     dims = [str(dim) for dim in kept.sizes if dim != "training_flops"]
     lines = "system" if "system" in dims else dims[-1] if dims else ""
     parts = choose.panels(kept, [dim for dim in dims if dim != lines])

@@ -29,7 +29,7 @@ def schedules(data: xr.Dataset) -> Figure:
     A schedule that does not fit is drawn paler and dotted.
     Raises: InputError for data that are not those of schedules, or where none allows the plan.
     """
-    choose.needs(data, PICTURE, ("step_time", "memory", *PARTS), ("schedule", "device"))
+    choose.check_has(data, PICTURE, ("step_time", "memory", *PARTS), ("schedule", "device"))
     if not rows(data):
         raise refusal(PICTURE, "no schedule allows the plan")
     made = style.figure(choose.title(data, "Pipeline schedules side by side"), 4.6)

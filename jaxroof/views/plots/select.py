@@ -16,7 +16,7 @@ REAL = {"A100": "a100-nvs8", "H200": "h200-nvs8", "B200": "b200-nvs8"}  # to com
 NAMED = ("model", "split", "system")  # dimensions over names that come before others
 
 
-def best(data: xr.Dataset) -> xr.Dataset:
+def best_plans(data: xr.Dataset) -> xr.Dataset:
     """Return the best plan of every point, without dimensions of one point.
 
     Coordinates of such dimensions stay, as scalars.
@@ -25,14 +25,14 @@ def best(data: xr.Dataset) -> xr.Dataset:
     return kept.squeeze()
 
 
-def named(data: xr.Dataset) -> list[str]:
+def named_dimensions(data: xr.Dataset) -> list[str]:
     """Return the dimensions over names; a zipped axis that is called so has no names."""
     known = [dim for dim in map(str, data.sizes) if dim in data.coords]
     texts = [dim for dim in known if data[dim].dtype.kind not in "if"]
     return [*(dim for dim in NAMED if dim in texts), *(dim for dim in texts if dim not in NAMED)]
 
 
-def needs(
+def check_has(
     data: xr.Dataset, picture: str, variables: Sequence[str] = (), dims: Sequence[str] = ()
 ) -> None:
     """Check that the data have what a picture draws.
@@ -41,13 +41,15 @@ def needs(
     """
     for dim in dims:
         if dim not in data.sizes:
-            raise refusal(picture, f"needs the dimension {dim!r}; the data have {over(data)}.")
+            raise refusal(
+                picture, f"needs the dimension {dim!r}; the data have {dimension_words(data)}."
+            )
     for name in variables:
         if name not in data:
             raise unknown(f"{picture}: needs", name, "variable in the data", map(str, data))
 
 
-def only(data: xr.Dataset, picture: str, dims: Sequence[str]) -> None:
+def check_dimensions(data: xr.Dataset, picture: str, dims: Sequence[str]) -> None:
     """Check that the data vary over nothing that a picture cannot show.
 
     Raises: InputError that names a dimension too many and how to choose from it.
@@ -58,7 +60,7 @@ def only(data: xr.Dataset, picture: str, dims: Sequence[str]) -> None:
             raise refusal(picture, f"cannot show the dimension {str(dim)!r}; {choice}.")
 
 
-def over(data: xr.Dataset) -> str:
+def dimension_words(data: xr.Dataset) -> str:
     """Return the dimensions of a dataset in words."""
     return ", ".join(map(str, data.sizes)) or "none"
 
@@ -68,7 +70,7 @@ def title(data: xr.Dataset, otherwise: str) -> str:
     return str(data.attrs.get("title") or otherwise)
 
 
-def given(data: xr.Dataset) -> dict[str, Any]:
+def run_inputs(data: xr.Dataset) -> dict[str, Any]:
     """Return the numbers that a run started from, by path."""
     found = json.loads(data.attrs.get("inputs", "{}"))
     return found if isinstance(found, dict) else {}
@@ -81,8 +83,8 @@ def field(data: xr.Dataset, name: str) -> xr.DataArray | None:
         if known in data.variables and data[known].dtype.kind in "if":
             return data[known].astype(np.float64)
     for path in (name, f"plan.{name}", f"system.{name}", f"model.{name}"):
-        if path in given(data):
-            return xr.DataArray(float(given(data)[path]))
+        if path in run_inputs(data):
+            return xr.DataArray(float(run_inputs(data)[path]))
     return None
 
 
@@ -112,17 +114,17 @@ def _input(data: xr.Dataset, path: str) -> xr.DataArray | None:
             return None
     if leaf in data.coords and data[leaf].dtype.kind in "if":
         return data[leaf].astype(np.float64)
-    return xr.DataArray(float(given(data)[path])) if path in given(data) else None
+    return xr.DataArray(float(run_inputs(data)[path])) if path in run_inputs(data) else None
 
 
-def held(data: xr.Dataset, value: xr.DataArray) -> xr.DataArray:
+def feasible_values(data: xr.Dataset, value: xr.DataArray) -> xr.DataArray:
     """Return a result over all dimensions of the data, NaN where no plan fits."""
     kept = value.where(data["feasible"].astype(bool)) if "feasible" in data else value
     whole = xr.DataArray(np.empty(tuple(data.sizes.values())), dims=list(data.sizes))
     return kept.broadcast_like(whole).transpose(*data.sizes)
 
 
-def reason(point: xr.Dataset) -> str:
+def refusal_words(point: xr.Dataset) -> str:
     """Return in words why nothing fits at one point."""
     if "reason" in point and int(point.reason) == 2:
         return "no legal plan"
@@ -144,7 +146,7 @@ def amount(value: float, unit: str) -> str:
     return show(float(f"{value:.3g}"), unit)
 
 
-def tied(data: xr.Dataset, dim: Hashable) -> list[str]:
+def linked_coordinates(data: xr.Dataset, dim: Hashable) -> list[str]:
     """Return the coordinates that move along a dimension, without a mere count of its points."""
     moved = [str(n) for n, c in data.coords.items() if c.dims == (dim,) and n != dim]
     numbers = [name for name in moved if data[name].dtype.kind in "if"]
@@ -212,10 +214,12 @@ def label(data: xr.Dataset, dim: str, index: int) -> str:
     """Return what stands at a point of a dimension, in words."""
     names = [str(n) for n, c in data.coords.items() if c.dims == (dim,) and c.dtype.kind in "UOT"]
     named = [name for name in names if name != dim]
-    return worded(data, [*named, *tied(data, dim)], index) or f"{dim} {index}"
+    return (
+        coordinate_words(data, [*named, *linked_coordinates(data, dim)], index) or f"{dim} {index}"
+    )
 
 
-def worded(data: xr.Dataset, names: Sequence[str], index: int) -> str:
+def coordinate_words(data: xr.Dataset, names: Sequence[str], index: int) -> str:
     """Return what some coordinates of one dimension are at a point of it, in words."""
     said = []
     for name in names:

@@ -25,7 +25,7 @@ def speedup(data: xr.Dataset, over: str = "split", base: str | None = None) -> F
     """
     picture = "speedup"
     kept = data.isel(rank=0, drop=True) if "rank" in data.sizes else data
-    choose.needs(kept, picture, ("step_time",), ("gpus", over))
+    choose.check_has(kept, picture, ("step_time",), ("gpus", over))
     names = kept[over].values.astype(str).tolist() if over in kept.coords else []
     if base is None:
         base = names[0] if names and USUAL not in names else USUAL
@@ -34,10 +34,12 @@ def speedup(data: xr.Dataset, over: str = "split", base: str | None = None) -> F
     others = [i for i, name in enumerate(names) if name != base]
     if not others:
         raise refusal(picture, f"needs a second {over} to compare with {base!r}.")
-    time = choose.held(kept, kept.step_time)
+    time = choose.feasible_values(kept, kept.step_time)
     ratio = (time.isel({over: names.index(base)}, drop=True) / time.isel({over: others})).squeeze()
     ratio = ratio.expand_dims([d for d in ("gpus", over) if d not in ratio.dims])
-    choose.only(ratio.to_dataset(name="ratio"), picture, ("gpus", over, *choose.named(kept)))
+    choose.check_dimensions(
+        ratio.to_dataset(name="ratio"), picture, ("gpus", over, *choose.named_dimensions(kept))
+    )
     lines = "system" if over != "system" and "system" in ratio.dims else ""
     rows = choose.panels(
         ratio.to_dataset(name="ratio"),

@@ -38,7 +38,7 @@ def machine_of(data: xr.Dataset) -> dict[str, float]:
     """
     found = {
         path.removeprefix("system."): float(number)
-        for path, number in choose.given(data).items()
+        for path, number in choose.run_inputs(data).items()
         if path.startswith("system.")
     }
     if "system" in data.coords:
@@ -112,7 +112,7 @@ def _place(
         if at is None or not along.min() <= at <= along.max():
             return None
         order = np.argsort(along, kind="stable")
-        for name in choose.tied(data, dim):
+        for name in choose.linked_coordinates(data, dim):
             there = np.interp(float(at), along[order], data[name].values[order])
             numbers[_field(data, name)] = float(there)
         place.append(float(at))

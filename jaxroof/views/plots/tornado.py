@@ -54,9 +54,9 @@ def tornado(data: xr.Dataset) -> Figure:
     do otherwise; of elasticities, for one percent at today's plan. Coloured by resource.
     Raises: InputError for data that are neither, or are of more than one machine.
     """
-    choose.needs(data, PICTURE, dims=("parameter",))
+    choose.check_has(data, PICTURE, dims=("parameter",))
     moved = "factor" in data.sizes
-    choose.only(data, PICTURE, ("parameter", "switch", *(("factor",) if moved else ())))
+    choose.check_dimensions(data, PICTURE, ("parameter", "switch", *(("factor",) if moved else ())))
     bars, words = _moved(data) if moved else _slopes(data)
     shown = sorted((bar for bar in bars if bar.longest > LEAST), key=lambda bar: bar.longest)
     if not shown:
@@ -83,7 +83,7 @@ def colours_of(known: Resources) -> dict[str, str]:
 def _moved(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
     """Return the changes at the ends of a response's span."""
     name = objective_of(data)
-    choose.needs(data, PICTURE, (name, f"{name}_kept"))
+    choose.check_has(data, PICTURE, (name, f"{name}_kept"))
     today = data[name].sel(factor=1.0)
     found, kept = (data[n] / today - 1.0 for n in (name, f"{name}_kept"))
     ends = [
@@ -101,7 +101,7 @@ def _moved(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
 
 def _slopes(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
     """Return the changes for one percent, by elasticity."""
-    choose.needs(data, PICTURE, ("elasticity", "elasticity_below"))
+    choose.check_has(data, PICTURE, ("elasticity", "elasticity_below"))
     bars = []
     for path in data.parameter.values:
         row = data.sel(parameter=path)

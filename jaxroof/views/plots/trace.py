@@ -17,7 +17,7 @@ from jaxroof.io.trace_events import (
     NONE,
     VISITS,
     is_trace,
-    parts_of,
+    labelled_parts,
     side_by_side,
 )
 from jaxroof.views.plots import select as choose
@@ -26,11 +26,11 @@ from jaxroof.views.trace_blocks import (
     WORDS,
     Block,
     Row,
+    block_words,
     percent,
     rows,
     shares,
     span,
-    told,
 )
 
 PICTURE = "timeline"
@@ -78,8 +78,8 @@ def timeline(data: xr.Dataset | Mapping[str, xr.Dataset] | Iterable[xr.Dataset])
     """
     whole = data if isinstance(data, xr.Dataset) else side_by_side(data)
     if not is_trace(whole):
-        choose.needs(whole, PICTURE, COLUMNS, ("event",))
-    traces = {name: part for name, part in parts_of(whole).items() if span(part) > 0.0}
+        choose.check_has(whole, PICTURE, COLUMNS, ("event",))
+    traces = {name: part for name, part in labelled_parts(whole).items() if span(part) > 0.0}
     if not traces:
         raise refusal(PICTURE, "no event of the data takes any time")
     drawn = {name: rows(part) for name, part in traces.items()}
@@ -101,7 +101,7 @@ def timeline(data: xr.Dataset | Mapping[str, xr.Dataset] | Iterable[xr.Dataset])
         notes |= dict.fromkeys(_panel(axes, drawn[name], span(part) / scale, scale, pixels))
         axes.set_xlim(0, longest / scale)
         lead = f"{name}: " if len(traces) > 1 else ""
-        axes.set_title(lead + told(part), fontsize=10, loc="left")
+        axes.set_title(lead + block_words(part), fontsize=10, loc="left")
     cells[-1].set_xlabel(style.with_unit("time", unit))
     _legend(made, traces.values(), list(notes))
     return made

@@ -26,11 +26,11 @@ def bands(data: xr.Dataset) -> Figure:
     Raises: InputError where the data are not of uncertain inputs or vary over more than one axis.
     """
     picture = "bands"
-    choose.needs(data, picture, NEEDED, ("quantile", "parameter", "draw"))
+    choose.check_has(data, picture, NEEDED, ("quantile", "parameter", "draw"))
     own = ("quantile", "parameter", "draw", "candidate")
     kept = data.squeeze([d for d, n in data.sizes.items() if n == 1 and d not in own])
     dims = [str(d) for d in kept.sizes if d not in own]
-    choose.only(kept, picture, (*own, *dims[:1]))
+    choose.check_dimensions(kept, picture, (*own, *dims[:1]))
     made = style.figure(choose.title(data, "Under uncertain inputs"), 8.2)
     searched = "probability" in kept
     layout = "ss;pi" if searched else "ss;ii"
@@ -92,7 +92,7 @@ def _distribution(axes: Axes, data: xr.Dataset) -> None:
 
 def _place(data: xr.Dataset, dim: str) -> tuple[np.ndarray, np.ndarray, str]:
     """Return the order of the points along an axis, where they stand, and its label."""
-    name = choose.tied(data, dim)[:1] or [dim]
+    name = choose.linked_coordinates(data, dim)[:1] or [dim]
     values = data[name[0]].values if name[0] in data.coords else np.arange(data.sizes[dim])
     if values.dtype.kind not in "if":
         return np.arange(len(values)), np.arange(len(values)), dim

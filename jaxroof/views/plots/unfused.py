@@ -34,8 +34,8 @@ def unfused_bars(data: xr.Dataset) -> Figure:
     other one ends, then the messages.
     Raises: InputError for data that ``unfused_layers`` did not make.
     """
-    choose.needs(data, PICTURE, (*FIELDS, *COORDS), ("operation",))
-    choose.only(data, PICTURE, ("operation",))
+    choose.check_has(data, PICTURE, (*FIELDS, *COORDS), ("operation",))
+    choose.check_dimensions(data, PICTURE, ("operation",))
     names = data.operation.values.astype(str)
     blocks = data.block.values.astype(str)
     starts = [i for i in range(len(names)) if i == 0 or blocks[i] != blocks[i - 1]]
@@ -62,7 +62,7 @@ def _title(data: xr.Dataset) -> str:
     """Return what the picture shows, with the degrees where the data tell."""
     said = "One layer, every operator alone, nothing hidden"
     for name, words in (("tensor", "tensor"), ("sequence", "sequence")):
-        degree = choose.given(data).get(f"plan.{name}", 1.0)
+        degree = choose.run_inputs(data).get(f"plan.{name}", 1.0)
         said += f", {words} degree {style.count(float(degree))}" if degree != 1.0 else ""
     return said
 

@@ -22,7 +22,7 @@ def simulated_real(data: xr.Dataset) -> Figure:
     """
     picture = "simulated_real"
     columns = ("measured_throughput", "simulated_throughput", "ratio", "gpus")
-    choose.needs(data, picture, columns, ("row",))
+    choose.check_has(data, picture, columns, ("row",))
     made = style.figure("", 6.0, 11.0)
     title = choose.title(data, "Simulated against measured")
     made.suptitle(f"{title}\n{_agreement(data)}\n{_ratios(data)}", fontsize=13)

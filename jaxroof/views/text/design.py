@@ -39,7 +39,7 @@ def dollars(value: float) -> str:
     return f"${value:,.0f}" if value >= 100 else f"${value:.4g}"
 
 
-def held(data: xr.Dataset) -> list[str]:
+def bound_kinds(data: xr.Dataset) -> list[str]:
     """Return what holds each field: inside, least, most or need."""
     flags = str(data.held.attrs["flag_meanings"]).split()
     return [flags[int(flag)] for flag in data.held.values]
@@ -61,7 +61,7 @@ def design_table(data: xr.Dataset) -> Table:
         table.add_numbers(header, optional=optional)
     table.add_column("held by", no_wrap=True, optional=1)
     units = data.field_units.values
-    for number, (path, how) in enumerate(zip(data.field.values, held(data), strict=True)):
+    for number, (path, how) in enumerate(zip(data.field.values, bound_kinds(data), strict=True)):
         one = data.isel(field=number)
         values = [show(float(f"{v:.4g}"), str(units[number])) for v in one.value.values]
         ratio = f"{float(one.value[1] / one.value[0]):.3g}"
@@ -166,13 +166,13 @@ def _holding(data: xr.Dataset) -> str:
         said.append(f"the budget holds it: $1,000 more a part saves {worth} ({share})")
     else:
         said.append(f"it leaves {dollars(float(data.budget - data.cost[1]))} of the budget")
-    every = zip(data.field.values, held(data), data.multiplier.values, strict=True)
+    every = zip(data.field.values, bound_kinds(data), data.multiplier.values, strict=True)
     bound = [(leaf(str(p)), how, float(m)) for p, how, m in every if how != "inside"]
     said += [
         f"{name} is at {HELD[how]} ({WORTH[how]} is worth {_share(m)})" for name, how, m in bound
     ]
     text = "; ".join(said)
-    free = [leaf(str(p)) for p, how in zip(data.field.values, held(data), strict=True)
+    free = [leaf(str(p)) for p, how in zip(data.field.values, bound_kinds(data), strict=True)
             if how == "inside"]  # fmt: skip
     if len(free) > 1:
         text += f"; a dollar more saves as much in {listing(free)}"
@@ -233,7 +233,7 @@ def design_record(data: xr.Dataset) -> dict[str, Any]:
         "times_cost": data.attrs["times_cost"] == "true",
         **machines,
         "units": dict(zip(paths, map(str, data.field_units.values), strict=True)),
-        "held": dict(zip(paths, held(data), strict=True)),
+        "held": dict(zip(paths, bound_kinds(data), strict=True)),
         "multipliers": by_path(data.multiplier.values),
         **{name: _plain(data[name]) for name in scalars},
         "start_objective": [_plain(value) for value in data.start_objective.values],

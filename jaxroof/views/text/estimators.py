@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from rich.table import Table
 
-from jaxroof.engine.grid.dependencies import completed, depends
+from jaxroof.engine.grid.dependencies import completed, dependencies
 from jaxroof.engine.grid.evaluate import results
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
@@ -85,7 +85,7 @@ def listed(estimator: Estimator) -> list[tuple[str, "dataclasses.Field[Any]"]]:
 
 def _used(estimator: Estimator, inputs: Any, recipe: Any) -> set[str]:
     """Return the paths that some result depends on."""
-    found = depends(estimator, recipe, jax.tree.structure(inputs))
+    found = dependencies(estimator, recipe, jax.tree.structure(inputs))
     return set().union(*found.results.values())
 
 

@@ -69,7 +69,7 @@ def bars_table(data: xr.Dataset) -> Table:
     table.add_numbers("today", optional=2)
     table.add_numbers(_time_head(data), f"share of\nthe {run_of(data)}")
     table.add_column("█ by itself   ░ multiplies a rate", no_wrap=True, optional=1)
-    shown, signs = drawn(data), resources_of(data).signs
+    shown, signs = parameter_rows(data), resources_of(data).signs
     most = max((_largest(row) for _, row in shown), default=1.0)
     for path, row in shown:
         slope, sign = float(row.elasticity), signs.get(path)
@@ -91,7 +91,7 @@ def _time_head(data: xr.Dataset) -> str:
     return words_of(data, objective_of(data)).replace(" ", "\n")
 
 
-def drawn(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
+def parameter_rows(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
     """Return the parameters of the machine that a step answers to, the largest first."""
     rows = [(str(path), data.sel(parameter=path)) for path in data.parameter.values]
     told = [one for one in rows if is_machine(data, one[0]) and _largest(one[1]) >= TELLING]
@@ -104,7 +104,7 @@ def _largest(row: xr.Dataset) -> float:
 
 def rest_sentences(data: xr.Dataset) -> list[str]:
     """Return what does nothing today, and the slopes in model and plan, taken as real numbers."""
-    bars = {path for path, _ in drawn(data)}
+    bars = {path for path, _ in parameter_rows(data)}
     machine = [str(p) for p in data.parameter.values if is_machine(data, str(p))]
     none = [name_of(path, machine_of(data)) for path in machine if path not in bars]
     said = [f"Next to nothing today: {', '.join(none)}."] if none else []
@@ -190,13 +190,13 @@ def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
     table.add_numbers("saves\nagainst today's", "at times\ntoday", optional=2)
     aim = objective_of(data)
     for row in next_switches(data):
-        path, (factor, until) = str(row.switch_parameter.values), reign(row)
+        path, (factor, until) = str(row.switch_parameter.values), range_words(row)
         unit = str(told.parameter_units.sel(parameter=path).values)
         table.add_row(
             name_of(path, machine_of(data)),
             factor,
             size(float(row.switch_value), unit),
-            plan_said(row, data),
+            plan_with_placement(row, data),
             amount(float(row[f"switch_{aim}"]), unit_of(data, aim)),
             percent(float(row.switch_gain)),
             until,
@@ -204,7 +204,7 @@ def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
     return table
 
 
-def reign(row: xr.Dataset) -> tuple[str, str]:
+def range_words(row: xr.Dataset) -> tuple[str, str]:
     """Return from where to where the plan of a switch is best, as multiples of today's value.
 
     In three digits, in more where both would read the same.
@@ -214,7 +214,7 @@ def reign(row: xr.Dataset) -> tuple[str, str]:
     return f"{ends[0]:.{digits}g}", f"{ends[1]:.{digits}g}"
 
 
-def plan_said(row: xr.Dataset, data: xr.Dataset) -> str:
+def plan_with_placement(row: xr.Dataset, data: xr.Dataset) -> str:
     """Return the plan of a switch or a step: its degrees, and what of them a fast domain holds."""
     plan = plan_of(row).assign_attrs(data.attrs)
     return placed_words(plan)
@@ -239,7 +239,7 @@ def steps_table(data: xr.Dataset) -> Table:
             signed_size(float(row.change), unit),
             amount(float(row[aim]), unit_of(data, aim)),
             "-" if not place or np.isnan(gain) else percent(gain),
-            plan_said(row, data),
+            plan_with_placement(row, data),
             "today's plan" if not place else "",
         )
     return table

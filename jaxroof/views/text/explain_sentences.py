@@ -10,8 +10,8 @@ from jaxroof.units import seconds, show, size
 from jaxroof.views.text.explain import (
     next_switches,
     percent,
-    plan_said,
-    reign,
+    plan_with_placement,
+    range_words,
     words,
 )
 from jaxroof.views.text.plan import placed_words, placement_title
@@ -112,7 +112,7 @@ def _capacity(found: Explanation) -> str:
         up = at[1]
         said = (
             f"More {what} is worth nothing until {_apart(up, unit)} "
-            f"(+{_size(up.change, unit)}), where {plan_said(up, steps)} saves "
+            f"(+{_size(up.change, unit)}), where {plan_with_placement(up, steps)} saves "
             f"{percent(float(up.gain))}"
         )
     own = at[0]
@@ -135,7 +135,7 @@ def _nearest(found: Explanation, known: Resources) -> str:
         span = f"{float(found.response.factor.max()):.3g} times"
         return f"No rate or latency brings another plan, up to {span} more or less."
     row = rows[0]
-    (factor, until), gain = reign(row), float(row.switch_gain)
+    (factor, until), gain = range_words(row), float(row.switch_gain)
     then = f", and at {until} times saves {percent(gain)} against it"
     if gain < LITTLE:
         way = "up" if float(row.switch_factor) > 1.0 else "down"
@@ -143,7 +143,7 @@ def _nearest(found: Explanation, known: Resources) -> str:
     what = words(str(row.switch_parameter.values), machine_of(found.response))
     return (
         f"The plan is the best until {what} is {factor} times today's: then "
-        f"{plan_said(row, found.response)} takes over{then}. "
+        f"{plan_with_placement(row, found.response)} takes over{then}. "
         "No other rate or latency changes it with a smaller move."
     )
 
@@ -161,7 +161,7 @@ def _nothing(found: Explanation) -> str:
     return (
         f"No plan fits: the leanest needs {size(least, unit)} where there are {size(limit, unit)}: "
         f"{size(least - limit, unit)} are missing. "
-        f"From {what} {_size(first['value'], starts)} on {plan_said(first, steps)} fits, "
+        f"From {what} {_size(first['value'], starts)} on {plan_with_placement(first, steps)} fits, "
         f"{per_run(steps, aim, float(first[aim]))}."
     )
 

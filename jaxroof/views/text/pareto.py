@@ -16,7 +16,7 @@ HELD_BY = "HBM that\nholds it"  # the head of a column of systems, told by their
 Capacities = Mapping[str, float]  # system of the catalogue -> its memory [B], least first
 
 
-def told(stairs: xr.Dataset, gain: float) -> list[int]:
+def stairs_to_show(stairs: xr.Dataset, gain: float) -> list[int]:
     """Return the stairs worth telling: the leanest, the machine's own, those that gain enough.
 
     ``gain`` is the speed that a stair adds to the last one told, as a share of it.
@@ -48,7 +48,7 @@ def in_time(stairs: xr.Dataset, most_days: float) -> int | None:
     return int(soon[0]) if len(soon) else None
 
 
-def held_by(memory: float, capacities: Capacities) -> str:
+def smallest_system_with(memory: float, capacities: Capacities) -> str:
     """Return the system of the catalogue with the least memory that is enough.
 
     >>> held_by(100e9, {"a100": 80e9, "h200": 141e9}), held_by(1e12, {"a100": 80e9})
@@ -82,7 +82,9 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
             ]
         cells = [size(memory, "B"), seconds(time), days(float(row.training_days)), *gains]
         fits = "yes" if bool(row.fits) else "no"
-        table.add_row(*cells, *split_cells(row, fields), fits, held_by(memory, capacities))
+        table.add_row(
+            *cells, *split_cells(row, fields), fits, smallest_system_with(memory, capacities)
+        )
         before = row
     return table
 
@@ -181,7 +183,7 @@ def _soon(
     if soon is None:
         return ["none does"]
     row = stairs.isel(step_number=soon)
-    held = held_by(float(row.memory), capacities)
+    held = smallest_system_with(float(row.memory), capacities)
     return [*_end(stairs, soon), *split_cells(row, fields), held]
 
 
@@ -219,7 +221,7 @@ def days_sentences(
 
 def _smallest(gpus: int, row: xr.Dataset, asked: str, capacities: Capacities) -> str:
     memory, own = float(row.memory), float(row.memory_limit)
-    holder = held_by(memory, capacities)
+    holder = smallest_system_with(memory, capacities)
     has = f"{holder} has {size(capacities[holder], 'B')}" if holder in capacities else ""
     over = f", {size(memory - own, 'B')} more than there is" if memory > own else ""
     return (

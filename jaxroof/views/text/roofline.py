@@ -23,7 +23,7 @@ from jaxroof.analyses.roofline_reading import (
     milestones,
     number,
     on_links,
-    swept,
+    sweep_dimension,
     turn_words,
 )
 from jaxroof.errors import listing
@@ -158,7 +158,7 @@ def sweep_table(data: xr.Dataset, most: int = 12) -> Table:
     Of several cases, a column each: the share of the peak, the lower bound and, where there are
     few of them, what binds.
     """
-    dim, every = swept(data), cases(data)
+    dim, every = sweep_dimension(data), cases(data)
     assert dim is not None
     single, few = len(every) == 1, len(every) <= FEW
     title = "Share of the peak, least time" + (", what it is bound by" if few else "")
@@ -200,7 +200,7 @@ def _share(point: xr.Dataset) -> float:
 
 def sweep_sentences(data: xr.Dataset) -> list[str]:
     """Return where every case turns from one bound to another, and which case is the fastest."""
-    dim, every = swept(data), cases(data)
+    dim, every = sweep_dimension(data), cases(data)
     assert dim is not None
     said = []
     for name, part in every:
@@ -231,7 +231,7 @@ def _detail(part: xr.Dataset, dim: str) -> str:
 
 def plain_sweep_table(data: xr.Dataset, most: int = 8) -> Table:
     """Return every result at a few points of a sweep: a row a result, a column a point."""
-    dim = swept(data)
+    dim = sweep_dimension(data)
     assert dim is not None
     table, rows = plain_table(), milestones(data[dim].values, most)
     table.add_column("result", no_wrap=True)

@@ -134,7 +134,7 @@ def sizes_table(data: xr.Dataset) -> Table:
         today = float(point[f"{aim}_today"])
         cells = [_amount(data, float(v)) for v in band]
         cells += [_amount(data, today) if np.isfinite(today) else "-"]
-        plan = committed(point)
+        plan = committed_plan(point)
         shares = ("probability", "regret_mean", "regret_worst")
         told = [_digits(float(plan[name])) for name in shares]
         table.add_row(counted, *cells, *split_cells(plan, fields), *told)
@@ -145,7 +145,7 @@ def _sizes(data: xr.Dataset) -> list[xr.Dataset]:
     return [data.isel(gpus=i) for i in range(data.sizes["gpus"])]
 
 
-def committed(point: xr.Dataset) -> xr.Dataset:
+def committed_plan(point: xr.Dataset) -> xr.Dataset:
     """Return the plan that costs least on average, of those that fit most often."""
     return point.sel(candidate=int(point.candidate_committed))
 
@@ -166,8 +166,8 @@ def sizes_sentences(data: xr.Dataset) -> list[str]:
             said.append(f"{int(point.gpus):,} gpus: {_unanswered(point)}")
     answered = [point for point in _sizes(data) if float(point.feasible_share) > 0]
     if answered:
-        worst = max(answered, key=lambda point: float(committed(point).regret_mean))
-        cost = _cost(committed(worst))
+        worst = max(answered, key=lambda point: float(committed_plan(point).regret_mean))
+        cost = _cost(committed_plan(worst))
         said.append(f"To commit to a plan now costs most on {int(worst.gpus):,} gpus: {cost}.")
     return [*said, *_first_measured(data)]
 
@@ -196,7 +196,7 @@ def _unanswered(data: xr.Dataset) -> str:
 
 def _commitment(data: xr.Dataset) -> list[str]:
     """Return which plan to commit to, what that costs, and what else there is to choose."""
-    plan, today = committed(data), int(data.candidate_today)
+    plan, today = committed_plan(data), int(data.candidate_today)
     words = placed_words(plan)
     own = int(plan.candidate) == today
     if int(data.plans_best) == 1 and float(plan.probability) == 1:

@@ -23,9 +23,9 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof import estimators
-from jaxroof.analyses.evaluate import asking
-from jaxroof.analyses.rows.cells import Asked, Faults
-from jaxroof.analyses.rows.columns import check_complete, columns_of, path_of
+from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.rows.cells import Faults, RowProblem
+from jaxroof.analyses.rows.columns import check_complete, path_of, read_columns
 from jaxroof.analyses.rows.evaluate import evaluate_rows
 from jaxroof.analyses.rows.verdicts import Verdicts
 from jaxroof.cli import process
@@ -155,7 +155,7 @@ def test_a_row_is_what_evaluate_says(tmp_path):
     assert list(found.index) == [7, 8, 9]
     rates, usable = [4.8e12, 8e12, 2039.5e9], [0.9, 1.0, 0.805]
     for n, row in enumerate(frame.itertuples(index=False)):
-        inputs, recipe = asking(
+        inputs, recipe = resolve_settings(
             jr.training,
             {
                 "system": row[0],
@@ -244,8 +244,8 @@ def test_every_estimator_can_be_asked_by_rows(name):
     if estimator.example is None:
         pytest.skip("no example")
     known = {path: float(value) for path, _, value in leaves(estimator.example())}
-    columns = columns_of(estimator, list(known))
-    asked, faults = Asked(estimator, columns, {}, {}), Faults()
+    columns = read_columns(estimator, list(known))
+    asked, faults = RowProblem(estimator, columns, {}, {}), Faults()
     chunk = asked.chunk([[repr(v)] * 2 for v in known.values()], 2, faults)
     assert not faults
     assert len(chunk.groups) == 1
@@ -342,9 +342,9 @@ def test_numbers_are_those_of_the_text_to_the_last_bit(ring, tmp_path):
     ]
     expected = [2.039e9, 1e8, 3e8, 10.5e9, 7e9, 2.039e9, 2.039e9, 2.0**30, 1e9, 3e8]
     frame = pd.DataFrame({"message [GB]": cells})
-    asked = Asked(
+    asked = RowProblem(
         jr.Estimator(step=lambda i, r: {"m": i.message}, inputs=_ring_inputs()),
-        columns_of(jr.Estimator(step=print, inputs=_ring_inputs()), ["message [GB]"]),
+        read_columns(jr.Estimator(step=print, inputs=_ring_inputs()), ["message [GB]"]),
         {"ranks": 2.0, "bandwidth": 1.0},
         {},
     )
@@ -555,9 +555,9 @@ def test_a_patched_table_is_read_or_refused(place, cut, patch, size, scope):
     data[start : start + cut] = patch
     with contextlib.suppress(InputError):
         file = row_files.RowFile(io.BytesIO(bytes(data)), "rows.csv")
-        columns = columns_of(scope, file.headings)
+        columns = read_columns(scope, file.headings)
         check_complete(scope, columns, {})
-        asked = Asked(scope, columns, {}, {})
+        asked = RowProblem(scope, columns, {}, {})
         while (block := file.take(size)) is not None:
             faults = Faults()
             for row, why in block.ragged.items():

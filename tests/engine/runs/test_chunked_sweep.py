@@ -204,7 +204,7 @@ def test_a_lazy_result_is_written_as_any_other(ring, whole):
 
 @given(size=st.integers(1, 500), most=st.integers(0, 600))
 def test_parts_are_no_longer_than_asked_and_few(size, most):
-    part = sweep.even(size, most)
+    part = sweep.even_parts(size, most)
     assert 1 <= part <= max(1, min(size, most))
     assert -(-size // part) <= 2 * -(-size // max(1, min(size, most)))
 
@@ -225,7 +225,7 @@ def test_chunks_cover_every_point_once(sizes):
 def test_results_that_are_written_are_forgotten(ring, monkeypatch):
     """Memory holds a chunk or two, however many there are."""
     kept = []
-    put = zarr_store.put
+    put = zarr_store.write_chunk
 
     def counted(*arguments):
         kept.append(weakref.ref(arguments[3]))
@@ -243,7 +243,7 @@ def test_results_that_are_written_are_forgotten(ring, monkeypatch):
 def stopped(monkeypatch, after: int, error=KeyboardInterrupt, name="ring.zarr", **more) -> None:
     """Run until some chunks are written, then raise an error."""
     left = [after]
-    put = zarr_store.put
+    put = zarr_store.write_chunk
 
     def until(*arguments):
         if not left[0]:
@@ -749,10 +749,10 @@ def tampered(root: pathlib.Path, name: str, **changes) -> None:
     plan = json.loads((root / ledger.HOME / ledger.PLAN).read_text())
     plan.pop("crc32", None)
     plan.get("metadata", {})[f"{name}/.zarray"] = about
-    plan["files"] = ledger.prints(root, plan["files"])
+    plan["files"] = ledger.checksums(root, plan["files"])
     (root / ledger.HOME / ledger.PLAN).write_text(json.dumps(plan))
     files = [*ledger.record(root)[ledger.END]["files"]]
-    ledger.append(root, {"chunk": "end", "files": ledger.prints(root, files), "sums": {}})
+    ledger.append(root, {"chunk": "end", "files": ledger.checksums(root, files), "sums": {}})
 
 
 @pytest.mark.parametrize(("dtype", "filters", "compressor", "said"), HARMFUL)
@@ -896,7 +896,7 @@ def until(ready, seconds=60.0) -> None:
 
 
 def test_a_second_writer_is_refused(ring, fine):
-    with ledger.held("ring.zarr"):
+    with ledger.write_lock("ring.zarr"):
         for more in ({}, {"overwrite": True}):
             assert refused(run, **more) == "ring.zarr: another run is writing it"
         assert "another run is writing it" in refused(jr.write, xr.Dataset(), "ring.zarr")

@@ -136,7 +136,7 @@ def counted(monkeypatch):
 
     def evaluated(asked, progress):
         calls.append(asked.points)
-        return sweep.evaluated(asked, progress)
+        return sweep.evaluate_sweep(asked, progress)
 
     monkeypatch.setattr(appended, "evaluated", evaluated)
     return calls
@@ -247,7 +247,7 @@ def stopped(monkeypatch, after: int, error) -> None:
         left[0] -= 1
         if left[0] < 0:
             raise error
-        return sweep.evaluated(asked, progress)
+        return sweep.evaluate_sweep(asked, progress)
 
     monkeypatch.setattr(appended, "evaluated", until)
 
@@ -360,7 +360,7 @@ def test_a_file_that_another_took_the_place_of_is_not_written(field, monkeypatch
     def replaced(asked, progress):
         pathlib.Path("other.csv").write_text("years")
         pathlib.Path("other.csv").replace("rows.csv")
-        return sweep.evaluated(asked, progress)
+        return sweep.evaluate_sweep(asked, progress)
 
     monkeypatch.setattr(appended, "evaluated", replaced)
     assert "another file took its place" in refused()

@@ -12,7 +12,7 @@ from test_every_estimator import Law, example, laws, smooth
 
 import jaxroof as jr
 from jaxroof.engine.grid import evaluate as points
-from jaxroof.engine.sensitivity.derivatives import sided, slopes
+from jaxroof.engine.sensitivity.derivatives import one_sided_slopes, slopes
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates, Estimator
 from jaxroof.records import checked, field_at, get_at, leaves, replace_at
@@ -98,7 +98,7 @@ def test_slopes_of_loops_are_differences(law: Law) -> None:
     paths = [*smooth(inputs)]
     ways = dict(zip(paths, draw.uniform(-1.0, 1.0, len(paths)), strict=True))
     some, ones = around(inputs, draw), jnp.ones(POINTS)
-    recipe = law.estimator.fitted(some, law.recipe)
+    recipe = law.estimator.sized_recipe(some, law.recipe)
     at = along(Law(law.estimator, recipe), some, ways)
     both = jax.jit(lambda by: jax.jvp(at, (by,), (ones,)))
     steps = [both(by * ones) for by in (-WIDE, 0.0, WIDE)]
@@ -351,7 +351,7 @@ def test_a_training_step_on_a_ridge_has_two_sides(split: str) -> None:
         same = np.isclose(times(middle)[1][0, 0] * middle, end, rtol=1e-9)
         low, high = (low, middle) if same else (middle, high)
     moved = replace_at(inputs, path, float(INPUTS.system.hbm_bandwidth) * high)
-    found = sided(jr.training, recipe, moved, [path], "step_time")
+    found = one_sided_slopes(jr.training, recipe, moved, [path], "step_time")
     assert found.tie[0, 0]
     assert not found.tie[1:].all()
     here, up, down = (times(high * f)[0][0] for f in (1.0, 1.0 + reach, 1.0 - reach))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.engine.grid.evaluate import at_points
+from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates
 from jaxroof.estimators.mlp_pipeline.step import pipeline
@@ -365,7 +365,7 @@ def against_every_plan(inputs, count, **options):
             inputs, path, float(get_at(inputs, path)) * np.tile(factors, len(plan))
         )
         point = dataclasses.replace(point, plan=jr.Plan(**columns))
-        time = at_points(jr.training, recipe, point, "step_time")["step_time"]
+        time = evaluate_points(jr.training, recipe, point, "step_time")["step_time"]
         time = time.reshape(len(plan), len(factors))
         said = time[predicted(data, path, factors, plan), np.arange(len(factors))]
         assert np.all(said <= time.min(axis=0) * (1 + 2 * TIE)), path

@@ -14,8 +14,8 @@ import xarray as xr
 from places import ROOT
 
 import jaxroof as jr
-from jaxroof.engine.grid.evaluate import at_points
-from jaxroof.engine.search.ranking import in_order
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.search.ranking import ranking_order
 from jaxroof.engine.uncertainty.distributions import distribution
 from jaxroof.engine.uncertainty.sobol import indices, points
 from jaxroof.estimator import Candidates
@@ -393,9 +393,9 @@ def test_a_search_of_all_draws_is_every_plan_in_every_draw():
     for path, drawn in zip(SPREAD, found.parameter_drawn.values, strict=True):
         asked = replace_at(asked, path, np.repeat(drawn, every.sizes["plan"]))
     recipe = dataclasses.replace(jr.training.recipe, split=jr.Split.ONE_D)
-    report = at_points(jr.training, recipe, asked)
+    report = evaluate_points(jr.training, recipe, asked)
     time, need, fits = (report[n].reshape(16, -1) for n in ("step_time", "memory", "feasible"))
-    order = [in_order(*row) for row in zip(time, need, fits, strict=True)]
+    order = [ranking_order(*row) for row in zip(time, need, fits, strict=True)]
     best = np.array([row[0] for row in order])
     np.testing.assert_allclose(found.step_time_drawn, time[np.arange(16), best], rtol=1e-12)
     winner = found.isel(candidate=found.candidate_drawn.values - 1)

@@ -16,8 +16,8 @@ from places import GOLDEN
 import jaxroof as jr
 from jaxroof.catalog.lookup import mlp, system
 from jaxroof.catalog.models import Mlp
-from jaxroof.engine.grid.evaluate import at_points
-from jaxroof.engine.search.all_plans import every
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.search.all_plans import list_all_plans
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.mlp_pipeline import costs, memory
@@ -34,7 +34,7 @@ from jaxroof.estimators.mlp_pipeline.recipe import (
     Rules,
 )
 from jaxroof.estimators.mlp_pipeline.simulate import lifted, peaks
-from jaxroof.records import answering, checked, get_at, replace_at
+from jaxroof.records import checked, get_at, replace_at, with_named_absences
 from jaxroof.schedules import build
 
 FOLDER = GOLDEN / "distir"
@@ -85,7 +85,7 @@ def asked(rows: Rows, machine: str, **more: Any) -> Inputs:
 
 
 def answers(rows: Rows, machine: str, recipe: Recipe, **more: Any) -> Rows:
-    return at_points(PIPELINE, recipe, asked(rows, machine, **more))
+    return evaluate_points(PIPELINE, recipe, asked(rows, machine, **more))
 
 
 GRIDS = ("grid_search", "grid_c4_l8", "isolated_dp", "isolated_hp", "isolated_pp", "trace_index")
@@ -257,7 +257,7 @@ def test_memory_is_that_of_a_walk_from_buffer_to_buffer():
         element=of["element"],
         plan=plan,
     )
-    found = at_points(PIPELINE, Recipe(Profile.B), checked(inputs))["memory"]
+    found = evaluate_points(PIPELINE, Recipe(Profile.B), checked(inputs))["memory"]
     np.testing.assert_array_equal(found, [peak(case) for case in cases])
 
 
@@ -357,27 +357,27 @@ def test_a_reverse_derivative_is_the_forward_one():
 def test_room_changes_nothing(profile):
     """A plan takes as long in a program made for it as in one made for far larger plans."""
     inputs = some()
-    together = at_points(PIPELINE, Recipe(profile), inputs)
+    together = evaluate_points(PIPELINE, Recipe(profile), inputs)
     keep = np.flatnonzero((PLANS["pipeline"] == 4.0) & (PLANS["microbatches"] <= 12.0))
     alone = checked(
         dataclasses.replace(inputs, plan=Plan(**{f: v[keep] for f, v in PLANS.items()}))
     )
-    for name, values in at_points(PIPELINE, Recipe(profile), alone).items():
+    for name, values in evaluate_points(PIPELINE, Recipe(profile), alone).items():
         np.testing.assert_allclose(values, together[name][keep], rtol=1e-14, err_msg=name)
 
 
 def test_more_is_never_slower_and_busy_is_a_share():
-    before = at_points(PIPELINE, Recipe(), some())
+    before = evaluate_points(PIPELINE, Recipe(), some())
     for path, more in {
         "system.hbm_bandwidth": 9e12,
         "system.slow_bandwidth": 4e11,
         "system.fast_latency": 0.0,
         "system.matrix_flops": 3e15,
     }.items():
-        after = at_points(PIPELINE, Recipe(), some(**{path.replace(".", "__"): more}))
+        after = evaluate_points(PIPELINE, Recipe(), some(**{path.replace(".", "__"): more}))
         assert (after["step_time"] <= before["step_time"] * (1.0 + 1e-12)).all(), path
     for recipe in (Recipe(), Recipe(Profile.B)):
-        found = at_points(PIPELINE, recipe, some())
+        found = evaluate_points(PIPELINE, recipe, some())
         assert (found["busy_least"] > 0.0).all()
         assert (found["busy_most"] <= 1.0 + 1e-12).all()
         assert ((found["idle_share"] >= -1e-12) & (found["idle_share"] < 1.0)).all()
@@ -385,7 +385,9 @@ def test_more_is_never_slower_and_busy_is_a_share():
 
 
 def test_orders_hold_as_many_microbatches_as_they_promise():
-    found = {order: at_points(PIPELINE, Recipe(Profile.B, order=order), some()) for order in Order}
+    found = {
+        order: evaluate_points(PIPELINE, Recipe(Profile.B, order=order), some()) for order in Order
+    }
     many, stages = PLANS["microbatches"], PLANS["pipeline"]
     promised = {
         Order.GPIPE: many,
@@ -429,7 +431,7 @@ def test_closed_forms_are_the_tables(order):
 
 def test_what_a_microbatch_takes_it_gives_back():
     """In place, nothing of a finished step is left on any stage."""
-    recipe, inputs = Recipe(most_stages=8), lifted(answering(some()))
+    recipe, inputs = Recipe(most_stages=8), lifted(with_named_absences(some()))
     held = layers(inputs, recipe.most_stages)
     visits = memory.lean(inputs, held)
     most, left = peaks(inputs.plan, recipe, recipe.chosen(), visits)
@@ -529,7 +531,7 @@ def test_every_plan_is_kept_with_its_reason():
         rows = np.flatnonzero((data.gpus == gpus) & data.legal)
         order = rows[np.argsort(data.step_time.values[rows], kind="stable")][:3]
         np.testing.assert_array_equal(best.step_time.sel(gpus=gpus), data.step_time.values[order])
-    only = every(PIPELINE, inputs, recipe, axes={"gpus": [4]}, where="pipeline=1")
+    only = list_all_plans(PIPELINE, inputs, recipe, axes={"gpus": [4]}, where="pipeline=1")
     assert (only.axis.columns["plan.pipeline"] == 1.0).all()
 
 
@@ -573,6 +575,6 @@ def test_bad_input_is_one_line(settings, said):
 def test_what_has_no_plan_left_is_said():
     inputs = Inputs(model=mlp("mlp-xs"), system=system("distir-a"), global_batch=64.0, gpus=4.0)
     with pytest.raises(InputError, match="plans: none to try"):
-        every(PIPELINE, inputs, Recipe(Profile.A), where="pipeline=3")
+        list_all_plans(PIPELINE, inputs, Recipe(Profile.A), where="pipeline=3")
     with pytest.raises(InputError, match="gpus: not given"):
-        every(PIPELINE, dataclasses.replace(inputs, gpus=None), Recipe(Profile.A))
+        list_all_plans(PIPELINE, dataclasses.replace(inputs, gpus=None), Recipe(Profile.A))

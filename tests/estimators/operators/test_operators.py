@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.evaluate import asking
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.operators import sharded_inputs as sharded
@@ -29,7 +29,7 @@ def ask(name: str, **settings: Any) -> Report:
     told = {key.replace("__", "."): value for key, value in settings.items()}
     if "system" in asked.inputs.__dataclass_fields__:
         told = MACHINE | told
-    inputs, recipe = asking(asked, told)
+    inputs, recipe = resolve_settings(asked, told)
     return {key: np.asarray(value) for key, value in vars(asked.evaluate(inputs, recipe)).items()}
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 import jaxroof as jr
 from jaxroof.analyses.scaling_sensitivities import sensitivities
-from jaxroof.engine.grid.evaluate import evaluated
+from jaxroof.engine.grid.evaluate import evaluate_jit
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.scaling_limits import best_split as frontier
@@ -27,7 +27,7 @@ from jaxroof.formulas.data_movement import Degrees, batch_phases, phases_time
 from jaxroof.formulas.older_models import predecessor_parameters
 from jaxroof.formulas.training_scale import latency_floor
 from jaxroof.records import checked, get_at, replace_at
-from jaxroof.settings import begin
+from jaxroof.settings import build_inputs
 from jaxroof.views.text.scaling_limits import limits_sentences
 from jaxroof.views.text.scaling_sensitivities import QUANTITIES, sensitivity_table
 
@@ -87,10 +87,10 @@ def answers(name: str, rows: Rows, columns: dict[str, str], **more: Any) -> dict
     settings = {path: rows[column] for path, column in columns.items()} | more
     if "system.hbm_bandwidth" in columns:
         settings["system.matrix_flops"] = rows["flop_per_sec_8bit"] / 2.0
-    inputs = begin(asked.inputs, settings, asked.names)
+    inputs = build_inputs(asked.inputs, settings, asked.names)
     return {
         key: np.asarray(value)
-        for key, value in vars(evaluated(asked, asked.recipe, inputs)).items()
+        for key, value in vars(evaluate_jit(asked, asked.recipe, inputs)).items()
     }
 
 
@@ -217,13 +217,13 @@ def test_devices_of_the_catalogue_are_those_of_the_rows(device: str, name: str) 
 def run_of(system: str = "h100-sxm5-10gb", **settings: Any) -> Any:
     paths = {path.replace("__", "."): value for path, value in settings.items()}
     given = {"system": system, "training_flops": 3e25, "step_latency": 1e-6} | paths
-    return checked(begin(limits.inputs, given, limits.names))
+    return checked(build_inputs(limits.inputs, given, limits.names))
 
 
 def test_the_winner_beats_every_split_of_the_whole_grid() -> None:
     """All 15 x 15 tensor degrees with p_d by bisection find no better split."""
     inputs = run_of(scaling__hidden_factor=4.0)
-    found = evaluated(limits, limits.recipe, inputs)
+    found = evaluate_jit(limits, limits.recipe, inputs)
     sizes = jax.tree.map(float, sizes_of(inputs.training_flops, inputs.scaling))
     problem = problem_of(inputs, inputs.training_flops)
     pipeline, hidden, residual, microbatches = np.meshgrid(
@@ -303,18 +303,18 @@ def test_more_of_it_hurts_nobody(path: str) -> None:
 
 
 def test_a_pod_is_one_device_of_many() -> None:
-    pod = evaluated(limits, limits.recipe, run_of("h100-pod32-5gb"))
+    pod = evaluate_jit(limits, limits.recipe, run_of("h100-pod32-5gb"))
     made = run_of("h100-sxm5", pod_size=32.0)
     made = replace_at(made, "system.network_bandwidth", np.float64(5e9))
     for ours, theirs in zip(
-        vars(pod).values(), vars(evaluated(limits, limits.recipe, made)).values(), strict=True
+        vars(pod).values(), vars(evaluate_jit(limits, limits.recipe, made)).values(), strict=True
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 def test_published_slack() -> None:
     """Fact sheet linear_data_movement, C1: 2393.0 us for 4e26 FLOP in 1e7 s."""
-    found = evaluated(limits, limits.recipe, run_of(training_flops=4e26, longest_run=1e7))
+    found = evaluate_jit(limits, limits.recipe, run_of(training_flops=4e26, longest_run=1e7))
     assert f"{1e6 * float(found.slack):.1f}" == "2393.0"
 
 
@@ -323,24 +323,24 @@ def test_the_wall_is_the_root_of_the_slack(exponents: tuple[float, float]) -> No
     batch, depth = exponents
     given = {"scaling__batch_exponent": batch, "scaling__depth_exponent": depth}
     inputs = run_of("a100-sxm-flat", step_latency=3e-5, **given)
-    wall = float(evaluated(limits, limits.recipe, inputs).wall)
+    wall = float(evaluate_jit(limits, limits.recipe, inputs).wall)
     for factor, feasible in ((1.0 - 1e-9, True), (1.0 + 1e-9, False)):
         there = replace_at(inputs, "training_flops", np.float64(wall * factor))
-        found = evaluated(limits, limits.recipe, there)
+        found = evaluate_jit(limits, limits.recipe, there)
         np.testing.assert_allclose(found.slack, 3e-5, rtol=3e-9)
         assert bool(found.feasible) is feasible
 
 
 def test_without_latency_there_is_no_wall() -> None:
-    found = evaluated(limits, limits.recipe, run_of(step_latency=0.0))
+    found = evaluate_jit(limits, limits.recipe, run_of(step_latency=0.0))
     assert not found.wall_exists
     steep = run_of(scaling__batch_exponent=0.8, scaling__depth_exponent=0.0)
-    assert not evaluated(limits, limits.recipe, steep).wall_exists
+    assert not evaluate_jit(limits, limits.recipe, steep).wall_exists
 
 
 def test_halving_latency_quadruples_the_wall() -> None:
     first, second = (
-        evaluated(limits, limits.recipe, run_of(step_latency=tau)).wall for tau in (2e-6, 1e-6)
+        evaluate_jit(limits, limits.recipe, run_of(step_latency=tau)).wall for tau in (2e-6, 1e-6)
     )
     np.testing.assert_allclose(second / first, 4.0, rtol=1e-12)
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 import jaxroof as jr
 from jaxroof.cli import entries
-from jaxroof.cli.actions.console import say
+from jaxroof.cli.actions.console import print_text
 from jaxroof.units import JOIN, unbroken
 from jaxroof.views.text.layout import PlainTable, evenly, wrapped
 from jaxroof.views.text.rows import ERROR, rows_table
@@ -99,7 +99,7 @@ def at(width: int, printed: list) -> list[str]:
     console = page(width)
     for one in printed:
         if isinstance(one, str):
-            say(console, one)
+            print_text(console, one)
         else:
             console.print(one)
     return lines(console)
@@ -323,7 +323,7 @@ def test_a_number_keeps_its_unit_and_its_word():
 
 def test_a_sentence_to_a_pipe_is_one_line():
     console = Console(width=160, file=io.StringIO())
-    say(console, "word " * 100)
+    print_text(console, "word " * 100)
     assert lines(console) == [" ".join(["word"] * 100)]
 
 
