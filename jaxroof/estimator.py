@@ -73,6 +73,7 @@ class Estimator:
     products: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     sizing: ProgramSizes | None = None
     name: str = ""
+    former_name: str = ""  # what files of earlier versions call it: their sweeps go on
     # paths of records that have names, and what reads one: "system" -> jaxroof.system; it may
     # return (record, choices): choices of the recipe that come with the name
     names: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)

@@ -20,7 +20,7 @@ from jaxroof.engine.sensitivity.elasticities import at_plan, default_parameters
 from jaxroof.engine.sensitivity.response import capacity_steps, response
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.records import field_at, get_at, leaves, replace_at
 
 PASSES = 3  # each cuts the cell of the one before into so many
@@ -98,7 +98,7 @@ def explain(
     inputs: Any,
     recipe: Any = None,
     *,
-    estimator: Estimator = training,
+    estimator: Estimator = published,
     where: str | Iterable[str | Constraint] = (),
     span: float = 16.0,
     settings: Mapping[str, Any] | None = None,

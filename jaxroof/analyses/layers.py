@@ -11,7 +11,7 @@ from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.placement import place_best
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.layer_report import LayerReport, layer_reports
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, units
 
@@ -30,15 +30,15 @@ def layers(
     and the bytes kept.
     Raises: InputError for inputs without a plan, or out of range.
     """
-    inputs, recipe, _ = training.resolve(inputs, recipe, {**(settings or {}), **more})
+    inputs, recipe, _ = published.resolve(inputs, recipe, {**(settings or {}), **more})
     inputs = checked(inputs)
-    with naming_all(training, inputs, recipe):
-        inputs = place_best(training, inputs, recipe)
+    with naming_all(published, inputs, recipe):
+        inputs = place_best(published, inputs, recipe)
         reports = jax.jit(layer_reports, static_argnums=1)(inputs, recipe)
     columns = {
         name: (("operation",), np.array([float(getattr(r, name)) for r in reports.values()]))
         for name in units(LayerReport)
     }
-    attrs = provenance(training, inputs, recipe)
+    attrs = provenance(published, inputs, recipe)
     result = dataset(columns, (), inputs, field_metadata(LayerReport), attrs)
     return result.assign_coords(operation=list(reports))

@@ -31,10 +31,10 @@ def _earlier() -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
     from jaxroof.estimators.published.legality import lacked
     from jaxroof.estimators.published.recipe import Split
     from jaxroof.estimators.published.report import Report
-    from jaxroof.estimators.published.step import example, training
+    from jaxroof.estimators.published.step import example, published
 
     splits = {split.value: sorted(lacked(split.value)) for split in Split}
-    known = declared_roles(training, example(), training.recipe)
+    known = declared_roles(published, example(), published.recipe)
     known["unused"] = {**splits, "split": splits}  # the recipe of such a file says its split
     return known, {n: attributes(about) for n, about in field_metadata(Plan, Report).items()}
 

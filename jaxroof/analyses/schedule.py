@@ -24,7 +24,7 @@ from jaxroof.estimators.published.scheduled_step import (
     routes_of,
     scheduled_step,
 )
-from jaxroof.estimators.published.step import memory_limit, training
+from jaxroof.estimators.published.step import memory_limit, published
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, leaves, value_or, with_named_absences
 from jaxroof.schedules.table import Schedule, in_flight
@@ -103,7 +103,7 @@ def schedule(
         except InputError as error:
             reasons[name] = str(error)
             continue
-        with naming_all(training, *asked[:2]):
+        with naming_all(published, *asked[:2]):
             report, _ = scheduled_step(*asked[:2], pipeline, asked.sends, asked.extra)
         found[name] = {**_fields(report), **_counts(asked, pipeline)}
     if not found:
@@ -130,7 +130,7 @@ def schedule_problem(
     """
     begun, choices = _settled(inputs, recipe, settings)
     _check_plan(begun, choices)
-    begun = place_best(training, begun, choices)
+    begun = place_best(published, begun, choices)
     if not isinstance(chunks, int | np.integer) or isinstance(chunks, bool) or chunks < 1:
         raise refusal("chunks", f"expected a whole number of at least 1, given {chunks!r}")
     extra = Extra(
@@ -161,9 +161,9 @@ def _settled(
     """Return inputs and recipe with the settings applied, every number one and in its range."""
     if isinstance(inputs, Mapping):
         chosen = vars(recipe) if recipe is not None else {}
-        begun, choices = resolve_settings(training, {**chosen, **inputs, **settings})
+        begun, choices = resolve_settings(published, {**chosen, **inputs, **settings})
     else:
-        begun, choices, _ = training.resolve(inputs, recipe, settings)
+        begun, choices, _ = published.resolve(inputs, recipe, settings)
     begun = checked(begun)
     for path, _, value in leaves(begun):
         if np.ndim(value):
@@ -248,7 +248,7 @@ def _labelled(
     allowed = np.array([name in found for name in names])
     fits = np.array([n in found and bool(np.all(found[n]["memory"] <= limit)) for n in names])
     attrs = provenance(
-        training,
+        published,
         asked.inputs,
         asked.recipe,
         chunks=asked.chunks,

@@ -15,13 +15,13 @@ from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.evaluate import pad_points, results
 from jaxroof.engine.sensitivity.derivatives import scale_parameters
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.estimators.published.step_breakdown import contributions
 from jaxroof.records import leaves, replace_at
 
 # what adds to the objective, of estimators that tell it finer than by the parts of their report
 CONTRIBUTIONS: dict[Estimator, Callable[[Any, Any], "OrderedDict[str, Any]"]] = {
-    training: contributions
+    published: contributions
 }
 POINTS = 64  # of a parameter in one pass
 
@@ -42,7 +42,7 @@ def adding(estimator: Estimator, inputs: Any, recipe: Any) -> "OrderedDict[str, 
 
 
 def limits_of(
-    inputs: Any, recipe: Any, estimator: Estimator = training
+    inputs: Any, recipe: Any, estimator: Estimator = published
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Return what adds to a step under the plan of the inputs, and its seconds by what limits it.
 

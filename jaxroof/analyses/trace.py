@@ -9,6 +9,7 @@ import xarray as xr
 from jaxroof import schedules as pipelines
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.schedule import ScheduleProblem, built, schedule_problem
+from jaxroof.catalog.needs import present_name
 from jaxroof.engine.grid.dataset import provenance
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators import estimator as named
@@ -38,7 +39,7 @@ def trace(
     """Return every event of one step: a Dataset over ``event``, in program order.
 
     Arguments: ``settings`` and ``more`` as of ``evaluate``. An MLP (``"pipeline"``) is traced
-    operation by operation, in the order of its recipe; a transformer (``"training"``) visit by
+    operation by operation, in the order of its recipe; a transformer (``"published"``) visit by
     visit, under a ``schedule`` and with the other arguments of ``schedule``.
     Returns: name, kind and phase of each event, its device (numbered from 1, stages innermost,
     replicas outermost), replica, tensor rank, stage, microbatch, start and duration [s]. ``write``
@@ -52,6 +53,7 @@ def trace(
     >>> trace("pipeline", asked, profile="distir-a").sizes["event"]
     56
     """
+    estimator = present_name(estimator)
     if estimator not in TRACED:
         raise unknown("", estimator, "estimator with traces", TRACED)
     chosen = {**(settings or {}), **more}
@@ -99,7 +101,7 @@ def network_of(inputs: Inputs) -> Network:
 # ---- A transformer, visit by visit --------------------------------------------------------------
 
 
-def _training(settings: Mapping[str, Any]) -> xr.Dataset:
+def _published(settings: Mapping[str, Any]) -> xr.Dataset:
     own = ("schedule", "chunks", "first", "last", "sends")
     given: dict[str, Any] = {
         "schedule": "1f1b",
@@ -113,13 +115,13 @@ def _training(settings: Mapping[str, Any]) -> xr.Dataset:
     name = given.pop("schedule")
     asked = schedule_problem(rest, None, {}, **given)
     table = built(asked, name)
-    with naming_all(named("training"), *asked[:2]):
+    with naming_all(named("published"), *asked[:2]):
         report, times = scheduled_step(*asked[:2], table, asked.sends, asked.extra)
     title = (
         f"{int(asked.inputs.model.layers)} layers on {table.devices} stages, "
         f"{table.microbatches} microbatches, {name}"
     )
-    about = provenance(named("training"), asked.inputs, asked.recipe, title=title, schedule=name)
+    about = provenance(named("published"), asked.inputs, asked.recipe, title=title, schedule=name)
     return of_visits(
         table,
         times.start,
@@ -188,4 +190,4 @@ def _columns(found: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
     return dict(zip(COLUMNS, map(list, zip(*found, strict=True)), strict=True))
 
 
-TRACED = {"pipeline": _pipeline, "training": _training}
+TRACED = {"pipeline": _pipeline, "published": _published}

@@ -8,7 +8,7 @@ from jaxroof.errors import InputError, refusal
 
 # Estimator -> the fields; a test holds each to what a run demands.
 NEEDS: dict[str, tuple[str, ...]] = {
-    "training": (
+    "published": (
         "vector_flops",
         "hbm_capacity",
         "fast_domain",
@@ -22,8 +22,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "torus": ("link_bandwidth", "link_latency"),
     "limits": ("network_bandwidth",),
 }
+FORMER = {"training": "published"}  # names of estimators in earlier versions
 QUESTIONS = {  # in words
-    "training": "a training step",
+    "published": "a training step",
     "unfused": "a layer of unfused blocks",
     "matmul": "a product of matrices",
     "torus": "a collective on a torus",
@@ -31,12 +32,21 @@ QUESTIONS = {  # in words
 }
 
 
+def present_name(estimator: str) -> str:
+    """Return the name that an estimator goes by, given one that it has or had in earlier versions.
+
+    >>> present_name("training"), present_name("matmul")
+    ('published', 'matmul')
+    """
+    return FORMER.get(estimator, estimator)
+
+
 def lacking(estimator: str, name: str, given: Collection[str]) -> list[str]:
     """Return what a system and the fields given beside it lack for an estimator.
 
     Nothing for a file with keys that no published system has: its reader knows them.
 
-    >>> lacking("training", "tpu-v3", ["vector_flops", "fast_domain", "fast_bandwidth"])
+    >>> lacking("published", "tpu-v3", ["vector_flops", "fast_domain", "fast_bandwidth"])
     ['fast_latency', 'slow_bandwidth', 'slow_latency']
     """
     written = catalog.describe("systems", name)
@@ -76,7 +86,7 @@ def refuse(
 
 def answers(written: Mapping[str, Any]) -> list[str]:
     """Return the questions that a system as it is written can answer, in a word each."""
-    words = {"training": "training", "matmul": "roofline", "torus": "torus", "limits": "limits"}
+    words = {"published": "training", "matmul": "roofline", "torus": "torus", "limits": "limits"}
     return [word for name, word in words.items() if set(NEEDS[name]) <= set(written)]
 
 

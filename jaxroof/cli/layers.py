@@ -21,7 +21,7 @@ Examples:
     "--plan", "plan_text", required=True, metavar="PLAN", help="dp=64,tp=4,pp=8,microbatch=1."
 )
 @click.option(
-    "--estimator", default="training", show_default=True, metavar="NAME",
+    "--estimator", default="published", show_default=True, metavar="NAME",
     help="training, or unfused: each operator alone, in two tables.",
 )  # fmt: skip
 def command(**options: Any) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxroof import catalog
-from jaxroof.catalog.needs import NEEDS, answers, lacking, refuse
+from jaxroof.catalog.needs import NEEDS, answers, lacking, present_name, refuse
 from jaxroof.errors import InputError
 from jaxroof.units import parse
 
@@ -22,7 +22,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
     Raises: InputError that names every field that is missing, and of which system.
     """
-    estimator = options.get("estimator", "training")
+    estimator = present_name(options.get("estimator", "published"))
     if estimator not in NEEDS or options.get("uncertain"):  # a table may give fields of its own
         return
     names = options.get("system_name") or options["system_names"]
@@ -41,7 +41,10 @@ def check_sweep(path: str) -> None:
     """
     try:
         written = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
-        estimator, axes = written.get("estimator", "training"), written.get("axes", {})
+        estimator, axes = (
+            present_name(written.get("estimator", "published")),
+            written.get("axes", {}),
+        )
         tables = [written.get("set", {}), axes, *(v for v in axes.values() if isinstance(v, dict))]
         given = _fields(key for table in tables for key in table)
         named = [table.get("system", ()) for table in (written, *tables)]
@@ -57,7 +60,7 @@ def check_sweep(path: str) -> None:
 
 def check_rows(estimator: str, file: str, sets: Sequence[str], **_: Any) -> None:
     """Check that the system of the first row gives what its question needs; as ``check_sweep``."""
-    given = [text.partition("=")[::2] for text in sets]
+    estimator, given = present_name(estimator), [text.partition("=")[::2] for text in sets]
     try:
         with open(file, encoding="utf-8-sig", newline="") as stream:
             head, first = (next(csv.reader(stream)) for _ in range(2))

@@ -21,7 +21,7 @@ from jaxroof.config.toml_reader import (
 from jaxroof.engine.codesign.design import design
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.published.inputs import Inputs
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.settings import apply_settings
 
 KEYS = (
@@ -83,12 +83,12 @@ def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
     )
     inputs, recipe = apply_settings(
         base,
-        training.recipe,
+        published.recipe,
         {"model": name, **plan, **changes},
-        training.names,
+        published.names,
     )
     data = design(
-        training,
+        published,
         inputs,
         recipe,
         prices=dict(_paths(table(written, "price"))),

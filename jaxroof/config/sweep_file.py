@@ -30,7 +30,7 @@ from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.mlp_pipeline.step import pipeline
 from jaxroof.estimators.plugins import estimator_of
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.estimators.unfused.step import unfused
 from jaxroof.settings import apply_settings
 from jaxroof.settings import paths_of as fields_of
@@ -42,7 +42,7 @@ KEYS = (
 )  # fmt: skip
 RECORDS = ("model", "system")  # that a name stands for
 PARTS: dict[str, dict[Estimator, Callable[..., xr.Dataset]]] = {  # of one plan
-    "layers": {training: layers, unfused: unfused_layers},  # one layer by operation
+    "layers": {published: layers, unfused: unfused_layers},  # one layer by operation
     "stages": {pipeline: stages_of},  # a pipeline stage by stage
 }
 # the results, those of a plan's parts, of every plan, or what they answer to
@@ -177,7 +177,7 @@ def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any
 
 
 def _estimator(written: Mapping[str, Any], folder: pathlib.Path) -> Estimator:
-    spelled = text(written, "estimator", "training")
+    spelled = text(written, "estimator", "published")
     with errors_in_file("estimator"):
         return estimator_of(spelled, folder)
 
@@ -192,7 +192,7 @@ def _inputs(
 
     What an axis gives may be missing. Beside them is the recipe, as the records choose.
     """
-    if estimator is training and "inputs" in written:
+    if estimator is published and "inputs" in written:
         raise refusal("inputs", "not of a training step; use [set] for fields")
     given, moving = dict(flat(table(written, "inputs"))), paths_of(varied)
     for key in RECORDS:

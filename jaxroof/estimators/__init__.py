@@ -6,11 +6,12 @@ name, and the laws hold it to account.
 
 import importlib
 
+from jaxroof.catalog.needs import present_name
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
 
 HOMES = {
-    "training": "jaxroof.estimators.published.step",
+    "published": "jaxroof.estimators.published.step",
     "unfused": "jaxroof.estimators.unfused.step",
     "pipeline": "jaxroof.estimators.mlp_pipeline.step",
     "kernel": "jaxroof.estimators.operators.kernel",
@@ -52,20 +53,21 @@ HOMES = {
 def names() -> tuple[str, ...]:
     """Return the names of all estimators.
 
-    >>> "training" in names()
+    >>> "published" in names()
     True
     """
     return tuple(HOMES)
 
 
 def estimator(name: str) -> Estimator:
-    """Return an estimator by name.
+    """Return an estimator by name, or by one that it had before.
 
     Raises: InputError with the nearest name.
 
     >>> estimator("training").objective
     'step_time'
     """
+    name = present_name(name)
     if name not in HOMES:
         raise unknown("", name, "estimator", HOMES)
     found = getattr(importlib.import_module(HOMES[name]), name)

@@ -15,11 +15,11 @@ from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.legality import PANEL, RULES, lacked
 from jaxroof.estimators.published.recipe import Split
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 
 PLAN_FIELDS = [f.name for f in dataclasses.fields(Plan)]
-SHORT = {**training.short_names}  # what people type for them
+SHORT = {**published.short_names}  # what people type for them
 
 
 def parse_count(option: str, text: str) -> int:
@@ -177,14 +177,14 @@ def whole_plan(text: str, inputs: Inputs, recipe: Any) -> Plan:
     Raises: InputError for the first rule that it breaks, with what would be right.
     """
     given = parse_plan("--plan", text)
-    placed_by = [f for f in training.placement if f in given]
-    free = [] if placed_by else training.placement
+    placed_by = [f for f in published.placement if f in given]
+    free = [] if placed_by else published.placement
     plan = {**dict.fromkeys((f for f in PLAN_FIELDS if f not in free), 1), **given}
     if "panels" not in lacked(recipe.split.value) | set(given):
         plan["panels"] = max(plan["tensor"], plan["context"])
     refuse_illegal("--plan", plan, inputs, recipe)
     own = Plan(**{field: np.float64(value) for field, value in plan.items()})
-    whole: Plan = place_best(training, dataclasses.replace(inputs, plan=own), recipe).plan
+    whole: Plan = place_best(published, dataclasses.replace(inputs, plan=own), recipe).plan
     return whole
 
 

@@ -21,7 +21,7 @@ from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.engine.search.search import search
 from jaxroof.estimators.published.inputs import Inputs
-from jaxroof.estimators.published.step import memory_limit, training
+from jaxroof.estimators.published.step import memory_limit, published
 from jaxroof.settings import apply_settings
 from jaxroof.views.text import compare as compared
 
@@ -43,7 +43,7 @@ def compare_command(
     sizes, sequences = _sizes(gpus), parse_count("--batch", batch)
     kinds = [_split(text) for text in _listed("--split", splits)]
     chosen, rules = parse_settings(sets, OPTION_OF), _rules(where)
-    models = _records("--model", model_names, training.names["model"])
+    models = _records("--model", model_names, published.names["model"])
     systems = _records("--system", system_names, lambda name: system(name, number_format))
     start = Inputs(
         model=next(iter(models.values()))[0],
@@ -59,7 +59,7 @@ def compare_command(
     axes |= {"system": {name: inputs.system for name, inputs in held.items()}, "split": kinds}
     if len(models) == 1:
         chosen = {"model": next(iter(models.values())), **chosen}
-    data = search(training, start, axes=axes, where=rules, settings=chosen)
+    data = search(published, start, axes=axes, where=rules, settings=chosen)
     about = {"units": "B", "long_name": "Memory that a step may fill"}
     limits = [float(memory_limit(inputs)) for inputs in held.values()]
     data["memory_limit"] = ("system", np.array(limits), about)
@@ -86,7 +86,7 @@ def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
 
 def _changed(inputs: Inputs, chosen: dict[str, Any], **record: Any) -> Inputs:
     """Return the inputs with another model or system, and what --set changes."""
-    changed, _ = apply_settings(dataclasses.replace(inputs, **record), training.recipe, chosen)
+    changed, _ = apply_settings(dataclasses.replace(inputs, **record), published.recipe, chosen)
     return cast("Inputs", changed)
 
 

@@ -16,7 +16,7 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.recipe import Split
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.io.atomic import replace_file
 from jaxroof.io.formats import check_writable
 from jaxroof.units import parse, seconds
@@ -57,7 +57,7 @@ def explain_command(
     if is_picture(output) and not found.feasible:
         output = None  # nothing to draw
     if output is not None and is_picture(output):
-        moved = response(training, inputs, where=rules, span=CHANGE, settings=chosen)
+        moved = response(published, inputs, where=rules, span=CHANGE, settings=chosen)
         _draw(output, moved, found, title)
     elif output is not None:
         with replace_file(output) as temporary:
@@ -68,7 +68,7 @@ def explain_command(
         _print(found, title)
     else:
         refusals = {rule.name: rule.refusal for rule in RULES[Split(split)]}
-        none = survey(training, inputs, where=rules, settings=chosen)
+        none = survey(published, inputs, where=rules, settings=chosen)
         limit, asked = float(found.best.memory_limit), [str(rule) for rule in rules]
         print_text(console(), title, style="bold")
         print_text(console(), counts_sentence(none, limit, refusals, asked))

@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxroof.analyses.unfused_layers import unfused_layers
 from jaxroof.catalog.lookup import model, system
+from jaxroof.catalog.needs import present_name
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_plan, parse_settings
 from jaxroof.cli.actions.console import console, print_text
@@ -30,6 +31,7 @@ def one_layer(estimator: str, **options: Any) -> None:
 
     Raises: InputError for an estimator that has none, with the nearest that has.
     """
+    estimator = present_name(estimator)
     if estimator not in LAYERS:
         raise unknown("--estimator", estimator, "estimator of layers", LAYERS)
     LAYERS[estimator](**options)
@@ -129,6 +131,6 @@ def _dropped(inputs: Inputs, recipe: Recipe) -> str:
 
 
 LAYERS: dict[str, Callable[..., None]] = {
-    "training": layers_command,
+    "published": layers_command,
     "unfused": unfused_command,
 }

@@ -19,7 +19,7 @@ from jaxroof.cli.actions.outputs import check_output, is_picture, report_written
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal
 from jaxroof.estimators.published.inputs import Inputs
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 from jaxroof.views.text import pareto as stairs_views
 
@@ -45,7 +45,7 @@ def pareto_command(
     chosen, rules = parse_settings(sets, OPTION_OF), _rules(where)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     data = pareto(
-        training, inputs, axes={"gpus": sizes}, where=rules,
+        published, inputs, axes={"gpus": sizes}, where=rules,
         settings={
             "model": model_name, "global_batch": sequences, "split": _split(split), **chosen
         },

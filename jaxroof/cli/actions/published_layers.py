@@ -8,7 +8,7 @@ from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import parse_plan, parse_settings, whole_plan
 from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.estimators.published.inputs import Inputs, Plan
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.settings import apply_settings
 from jaxroof.views.text.layers import layer_table
 
@@ -30,7 +30,7 @@ def layers_command(
     chosen = parse_settings(sets, {**fixed, "gpus": "--plan"})
     batch = _batch(inputs, parse_plan("--plan", plan_text))
     asked = {"model": model_name, "global_batch": batch, "split": split, **chosen}
-    inputs, recipe = apply_settings(inputs, training.recipe, asked, training.names)
+    inputs, recipe = apply_settings(inputs, published.recipe, asked, published.names)
     plan = whole_plan(plan_text, inputs, recipe)
     data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))

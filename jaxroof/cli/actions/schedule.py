@@ -14,7 +14,7 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.scheduled_step import Sends
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.schedules import CHUNKED
 from jaxroof.settings import apply_settings
 from jaxroof.units import seconds
@@ -54,7 +54,7 @@ def schedule_command(
     inputs = Inputs(model=model(model_name), system=machine)
     chosen = {"model": model_name, **parse_settings(sets, {**OPTION_OF, "gpus": "--plan"})}
     chosen |= {"global_batch": parse_count("--batch", batch), "split": split}
-    inputs, recipe = apply_settings(inputs, training.recipe, chosen, training.names)
+    inputs, recipe = apply_settings(inputs, published.recipe, chosen, published.names)
     plan = whole_plan(plan_text, inputs, recipe)
     if plan.pipeline < 2:
         raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
@@ -82,7 +82,7 @@ def _title(
 ) -> str:
     """Return what was asked, and what the closed form says to it."""
     words = {f.name: f.metadata["words"] or f.metadata["symbol"] for f in dataclasses.fields(Plan)}
-    degrees = {f: int(getattr(plan, f)) for f in words if f not in training.placement}
+    degrees = {f: int(getattr(plan, f)) for f in words if f not in published.placement}
     shown = [f for f, many in degrees.items() if many > 1 or f == "microbatch"]
     said = " ".join(f"{words[f] or f} {degrees[f]}" for f in shown)
     said += f": {int(data.microbatches):,} microbatches"
@@ -123,6 +123,6 @@ def _trace(path: str, inputs: Inputs, recipe: Recipe, asked: dict[str, Any]) -> 
     from jaxroof.analyses.trace import trace
 
     fields = ("model", "system", "precision", "global_batch", "plan")
-    events = trace("training", {f: getattr(inputs, f) for f in fields}, **vars(recipe), **asked)
+    events = trace("published", {f: getattr(inputs, f) for f in fields}, **vars(recipe), **asked)
     outputs.write_or_draw(path, events, lambda plots: plots.draw(events))
     outputs.report_written(path)

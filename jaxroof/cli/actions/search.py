@@ -26,7 +26,7 @@ from jaxroof.engine.search.search import survey
 from jaxroof.errors import InputError
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
-from jaxroof.estimators.published.step import memory_limit, training
+from jaxroof.estimators.published.step import memory_limit, published
 from jaxroof.io.formats import check_writable, write
 from jaxroof.views.text import search as words
 from jaxroof.views.text import tables
@@ -111,7 +111,7 @@ def _search(
     answers = []
     for size in sizes:
         question = check_search(
-            training,
+            published,
             inputs,
             where=rules,
             objective=objective,
@@ -133,9 +133,9 @@ def _search(
 
 def _answer(question: SearchProblem, placements: bool, mine: str | None) -> Answer:
     own = {} if mine is None else own_plan(mine, question.inputs, question.recipe)
-    data = survey(training, question.inputs, question.recipe, where=question.where)
-    order = rank_plans(training, data, question.objective, question.sign, data.feasible.values)
-    shown = order if placements else first_of_each(training, data, order)
+    data = survey(published, question.inputs, question.recipe, where=question.where)
+    order = rank_plans(published, data, question.objective, question.sign, data.feasible.values)
+    shown = order if placements else first_of_each(published, data, order)
     place = _position(data, own, order) if own else None
     refused = "" if place is not None or not own else _refused(own, question, data.sizes["plan"])
     return Answer(question, data, order, shown[: question.top], place, refused)
@@ -231,6 +231,6 @@ def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray) -> int |
     first = order[np.isin(order, rows)]
     split = first[0] if len(first) else rows[np.argmin(data.memory.values[rows])]
     alike = np.isin(np.arange(data.sizes["plan"]), rows)
-    for field in set(PLAN_FIELDS) - set(training.placement):
+    for field in set(PLAN_FIELDS) - set(published.placement):
         alike &= data[field].values == data[field].values[split]
-    return int(rank_plans(training, data, training.objective, 1.0, alike)[0])
+    return int(rank_plans(published, data, published.objective, 1.0, alike)[0])

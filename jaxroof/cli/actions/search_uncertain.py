@@ -16,7 +16,7 @@ from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.uncertainty.uncertain import uncertain
 from jaxroof.errors import InputError
 from jaxroof.estimators.published.inputs import Inputs
-from jaxroof.estimators.published.step import training
+from jaxroof.estimators.published.step import published
 from jaxroof.io.formats import CSV
 from jaxroof.views.text import uncertain as views
 
@@ -60,14 +60,14 @@ def uncertain_command(
         "objective": objective,
     }
     check_search(
-        training, inputs, top=top, settings=first, **given
+        published, inputs, top=top, settings=first, **given
     )  # what is wrong is not in the file
     if len(sizes) > 1:
         given |= {"axes": {"gpus": sizes}, "settings": chosen}
     else:
         given |= {"settings": first}
     with errors_in_file(file):
-        data = uncertain(training, inputs, top=max(top, 10), **written, **given)
+        data = uncertain(published, inputs, top=max(top, 10), **written, **given)
     counts = ", ".join(f"{size:,}" for size in sizes)
     aim = str(data.attrs["objective"]).replace("_", " ")
     machine = f"{model_name} on {counts} x {system_name}, {split}"

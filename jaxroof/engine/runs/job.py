@@ -87,7 +87,7 @@ def fingerprint(asked: SweepJob) -> dict[str, Any]:
     about = provenance(asked.estimator, asked.inputs, asked.recipe, asked.axes)
     versions = json.loads(about["versions"])
     found = {
-        "estimator": about["estimator"],
+        "estimator": asked.estimator.former_name or about["estimator"],
         CODE: _code(asked.estimator),
         **{f"versions.{name}": versions[name] for name in EXACT},
         **(json.loads(about["recipe"]) or {}),

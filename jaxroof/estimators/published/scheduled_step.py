@@ -179,7 +179,12 @@ def closed_form(inputs: Inputs, recipe: Recipe, sends: Sends = Sends.OVERLAPPED)
 
 def _closed(inputs: Inputs, recipe: Recipe, costs: LayerCosts) -> Number:
     counts = under_plan(schedule_counts, inputs, recipe)
-    parts = {"block": costs.block, "sync": costs.sync, "send_time": costs.near, "schedule_counts": counts}
+    parts = {
+        "block": costs.block,
+        "sync": costs.sync,
+        "send_time": costs.near,
+        "schedule_counts": counts,
+    }
     return step(with_named_absences(inputs), recipe, **parts).step_time
 
 

@@ -259,8 +259,9 @@ def example() -> Inputs:
     )
 
 
-training = Estimator(
-    name="training",
+published = Estimator(
+    name="published",
+    former_name="training",
     about="How long does a training step take, and what does it need?",
     inputs=Inputs,
     plan=Plan,

@@ -11,7 +11,7 @@ from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.layer_report import layer_reports
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.step import exposed_sync_times, step
-from jaxroof.estimators.published.step import training as estimator
+from jaxroof.estimators.published.step import published as estimator
 from jaxroof.records import Number, with_named_absences
 
 FORWARD, BACKWARD = "forward", "backward"

@@ -1,0 +1,51 @@
+"""The public names, and where they live: what editors read, and what the package loads by."""
+
+from jaxroof.analyses.evaluate import evaluate as evaluate
+from jaxroof.analyses.explain import explain as explain
+from jaxroof.analyses.layers import layers as layers
+from jaxroof.analyses.roofline import roofline as roofline
+from jaxroof.analyses.rows.evaluate import evaluate_rows as evaluate_rows
+from jaxroof.analyses.scaling_sensitivities import sensitivities as sensitivities
+from jaxroof.analyses.schedule import schedule as schedule
+from jaxroof.analyses.stages import stages as stages
+from jaxroof.analyses.trace import trace as trace
+from jaxroof.analyses.unfused_layers import unfused_layers as unfused_layers
+from jaxroof.catalog.lookup import mlp as mlp
+from jaxroof.catalog.lookup import model as model
+from jaxroof.catalog.lookup import system as system
+from jaxroof.catalog.models import Model as Model
+from jaxroof.catalog.system import System as System
+from jaxroof.config.design_file import run_design as run_design
+from jaxroof.config.run_sweep import run as run
+from jaxroof.engine.codesign.design import design as design
+from jaxroof.engine.grid.axes import between as between
+from jaxroof.engine.grid.axes import geomspace as geomspace
+from jaxroof.engine.grid.axes import linspace as linspace
+from jaxroof.engine.grid.tabulate import tabulate as tabulate
+from jaxroof.engine.search.all_plans import plans as plans
+from jaxroof.engine.search.pareto import pareto as pareto
+from jaxroof.engine.search.search import search as search
+from jaxroof.engine.search.search import survey as survey
+from jaxroof.engine.sensitivity.elasticities import elasticities as elasticities
+from jaxroof.engine.sensitivity.response import capacity_steps as capacity_steps
+from jaxroof.engine.sensitivity.response import response as response
+from jaxroof.engine.uncertainty.uncertain import uncertain as uncertain
+from jaxroof.errors import InputError as InputError
+from jaxroof.estimator import Candidates as Candidates
+from jaxroof.estimator import Estimator as Estimator
+from jaxroof.estimators.published.inputs import Inputs as Inputs
+from jaxroof.estimators.published.inputs import Plan as Plan
+from jaxroof.estimators.published.inputs import Precision as Precision
+from jaxroof.estimators.published.recipe import Attention as Attention
+from jaxroof.estimators.published.recipe import Recipe as Recipe
+from jaxroof.estimators.published.recipe import Split as Split
+from jaxroof.estimators.published.step import published as published
+from jaxroof.estimators.published.step import published as training
+from jaxroof.io.formats import read as read
+from jaxroof.io.formats import write as write
+from jaxroof.records import quantity as quantity
+from jaxroof.records import record as record
+from jaxroof.records import replace_at as replace_at
+from jaxroof.views import plots as plot
+
+__version__: str
