@@ -18,9 +18,9 @@ from jaxroof.catalog.system import System as System
 from jaxroof.config.design_file import run_design as run_design
 from jaxroof.config.run_sweep import run as run
 from jaxroof.engine.codesign.design import design as design
-from jaxroof.engine.grid.axes import between as between
-from jaxroof.engine.grid.axes import geomspace as geomspace
-from jaxroof.engine.grid.axes import linspace as linspace
+from jaxroof.engine.grid.spacing import between as between
+from jaxroof.engine.grid.spacing import geomspace as geomspace
+from jaxroof.engine.grid.spacing import linspace as linspace
 from jaxroof.engine.grid.tabulate import tabulate as tabulate
 from jaxroof.engine.search.all_plans import plans as plans
 from jaxroof.engine.search.pareto import pareto as pareto

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +11,9 @@ import jax.numpy as jnp
 from jaxroof.errors import InputError
 from jaxroof.records import Absent, Missing, get_at, replace_at, with_named_absences
 
-if TYPE_CHECKING:
-    from jaxroof.estimator import Estimator
-
 
 @contextlib.contextmanager
-def naming_all(
-    estimator: "Estimator", inputs: Any, recipe: Any, searched: bool = False
-) -> Iterator[None]:
+def naming_all(estimator: Any, inputs: Any, recipe: Any, searched: bool = False) -> Iterator[None]:
     """Name all numbers that an answer in the block needs and the inputs lack, not the first alone.
 
     ``searched``: what lists the plans and what limits them count too.
@@ -32,9 +27,7 @@ def naming_all(
         raise Missing(found or error.absent, estimator.name) from None
 
 
-def lacking(
-    estimator: "Estimator", inputs: Any, recipe: Any, searched: bool = False
-) -> list[Absent]:
+def lacking(estimator: Any, inputs: Any, recipe: Any, searched: bool = False) -> list[Absent]:
     """Return what the inputs lack of the numbers that an answer needs, found by tracing it."""
     if estimator.plan is not None:  # which numbers are needed does not depend on the plan
         ones = dict.fromkeys(estimator.plan_fields, 1.0)
@@ -63,7 +56,7 @@ def lacking(
             return found
 
 
-def check_listed(estimator: "Estimator", inputs: Any) -> None:
+def check_listed(estimator: Any, inputs: Any) -> None:
     """Check that what lists plans is given.
 
     Raises: InputError that names the first number that is not.

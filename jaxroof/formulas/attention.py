@@ -28,7 +28,7 @@ def fused(
     Assumes: Q11, vector FLOP are inflated by k = ``vector_cost`` (matrix over vector rate), so
     that at the matrix rate they take their time; Q12, the way back moves local keys only.
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.8.
+    Source: docs/models/transformer_model.md, section 5.8.
 
     >>> work = fused(1.0, 2.0, 2.0, 1.0, 1.0, 2.0)
     >>> float(work.forward.flops), float(work.kept)
@@ -69,7 +69,7 @@ def logits(
 
     Assumes: queries and keys both kept at the queries' size (Q and K where p = L).
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.9.
+    Source: docs/models/transformer_model.md, section 5.9.
 
     >>> float(logits(1.0, 2.0, 2.0, 1.0, 2.0).forward.flops)
     4.0
@@ -92,7 +92,8 @@ def logits_ledger(
 
     Assumes: as logits; n = ``gradient_reads`` as in linear_ledger.
     Units: counts, gradient_reads [1], width [B] -> Ledger in [FLOP], [B], [1].
-    Source: fact sheets transformer_model, section 5.9; unfused_block_tables, section 2.
+    Source: docs/models/transformer_model.md, section 5.9; docs/models/unfused_block_tables.md,
+    section 2.
 
     >>> float(logits_ledger(1.0, 2.0, 2.0, 1.0, 2.0, 1.0).backward.traffic)
     24.0
@@ -121,7 +122,7 @@ def softmax(
 
     Assumes: no subtraction of the row's maximum is counted.
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.9.
+    Source: docs/models/transformer_model.md, section 5.9.
 
     >>> float(softmax(1.0, 2.0, 2.0, 2.0).forward.flops)
     10.0
@@ -138,7 +139,8 @@ def softmax_ledger(
 
     Assumes: as softmax.
     Units: counts [1], width [B] -> Ledger in [FLOP], [B], [1].
-    Source: fact sheets transformer_model, section 5.9; unfused_block_tables, section 2.
+    Source: docs/models/transformer_model.md, section 5.9; docs/models/unfused_block_tables.md,
+    section 2.
 
     >>> float(softmax_ledger(1.0, 2.0, 2.0, 2.0).backward.traffic)
     24.0
@@ -167,7 +169,7 @@ def attend(
 
     Assumes: values both kept and scattered at the queries' size (Q and K where p = L).
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.9 (attend, seqp; 1D where p = L).
+    Source: docs/models/transformer_model.md, section 5.9 (attend, seqp; 1D where p = L).
 
     >>> float(attend(1.0, 2.0, 2.0, 1.0, 2.0).kept)
     12.0
@@ -194,7 +196,8 @@ def attend_ledger(
     Assumes: as attend; n = ``gradient_reads`` as in linear_ledger; v = ``value_gradients`` is 0
     where those of the values are forgotten.
     Units: counts, gradient_reads, value_gradients [1], width [B] -> Ledger in [FLOP], [B], [1].
-    Source: fact sheets transformer_model, section 5.9; unfused_block_tables, sections 2 and 7.
+    Source: docs/models/transformer_model.md, section 5.9; docs/models/unfused_block_tables.md,
+    sections 2 and 7.
 
     >>> float(attend_ledger(1.0, 2.0, 2.0, 1.0, 2.0, 1.0, 0.0).backward.traffic)
     24.0
@@ -230,7 +233,7 @@ def logits_summa(
 
     Assumes: every head on every rank, q = ``head_size`` columns of each; n = ``panels``.
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.9 (SUMMA unfused attention).
+    Source: docs/models/transformer_model.md, section 5.9 (SUMMA unfused attention).
 
     >>> float(logits_summa(1.0, 2.0, 2.0, 1.0, 2.0, 2.0).forward.traffic)
     20.0
@@ -260,7 +263,7 @@ def attend_summa(
 
     Assumes: as logits_summa; of its scores a rank keeps those of j = ``own_keys``, Z = A p j.
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.9 (SUMMA unfused attention).
+    Source: docs/models/transformer_model.md, section 5.9 (SUMMA unfused attention).
 
     >>> float(attend_summa(1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0).kept)
     8.0

@@ -17,7 +17,7 @@ def score_flops(
 
     Assumes: no causal mask; the softmax does not count.
     Units: batch, queries, keys, passes, heads, head_size [1] -> [FLOP].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> score_flops(1.0, 2.0, 2.0, 3.0, 1.0, 1.0)
     48.0
@@ -39,7 +39,7 @@ def query_bytes(
 
     Assumes: scores stay on the chip.
     Units: batch, queries, heads, head_size [1], widths [B] -> [B].
-    Source: fact sheet op_rooflines, section 4 (its intensity).
+    Source: docs/models/op_rooflines.md, section 4 (its intensity).
 
     >>> query_bytes(1.0, 2.0, 3.0, 4.0, 2.0, 2.0)
     96.0
@@ -56,7 +56,7 @@ def cache_bytes(
 
     Assumes: every sequence has its own; each key and value is read once.
     Units: batch, keys, kv_heads, head_size [1], cache_width [B] -> [B].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> cache_bytes(1.0, 2.0, 3.0, 4.0, 2.0)
     96.0
@@ -78,7 +78,7 @@ def critical_length(
 
     Assumes: as score_flops and the two amounts of bytes; intensity is proportional to T.
     Units: heads, kv_heads [1], widths [B], balance [FLOP/B] -> [1].
-    Source: fact sheet op_rooflines, section 4, TG / (G + 1) solved for T.
+    Source: docs/models/op_rooflines.md, section 4, TG / (G + 1) solved for T.
 
     >>> critical_length(1.0, 1.0, 2.0, 2.0, 2.0, 240.0)
     480.0
@@ -95,7 +95,7 @@ def query_row(
 
     Assumes: the keys and values are read whatever the number of queries.
     Units: heads, keys [1], widths [B] -> [FLOP], [B].
-    Source: fact sheet op_rooflines, section 4, TSG / (TG + S) by the query.
+    Source: docs/models/op_rooflines.md, section 4, TSG / (TG + S) by the query.
 
     >>> query_row(2.0, 3.0, 2.0, 2.0)
     (24.0, 8.0)
@@ -117,7 +117,7 @@ def projection_flops(
 
     Assumes: queries, keys, values and output, without bias; p = 3 with the backward pass.
     Units: hidden, heads, kv_heads, head_size, tokens, passes [1] -> [FLOP].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> projection_flops(2.0, 1.0, 1.0, 2.0, 1.0, 1.0)
     32.0
@@ -134,7 +134,7 @@ def mlp_flops(
 
     Assumes: m matrices, 3 with a gate; p = 3 with the backward pass.
     Units: hidden, feedforward, tokens, matrices, passes [1] -> [FLOP].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> mlp_flops(2.0, 8.0, 1.0, 3.0, 1.0)
     96.0
@@ -150,7 +150,7 @@ def equal_length(tokens: Number, other_flops: Number, scores: Number) -> Number:
 
     Assumes: the other arithmetic grows with the length itself; the batch does not matter.
     Units: tokens [1], other_flops, scores [FLOP] -> [1].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> equal_length(16.0, 8.0, 4.0)
     32.0

@@ -10,7 +10,7 @@ def vector_lanes(processors: Number, partitions: Number, width: Number) -> Numbe
 
     Assumes: S processors of q partitions, each w lanes wide.
     Units: all [1] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> float(vector_lanes(132.0, 4.0, 32.0))
     16896.0
@@ -25,7 +25,7 @@ def vector_rate(lanes: Number, clock: Number, per_cycle: Number) -> Number:
 
     Assumes: every lane starts one instruction a cycle.
     Units: lanes [1], clock [1/s], per_cycle [FLOP] -> [FLOP/s].
-    Source: fact sheet op_rooflines, sections 8 and 9.
+    Source: docs/models/op_rooflines.md, sections 8 and 9.
 
     >>> float(vector_rate(100.0, 2.0, 2.0))
     400.0
@@ -40,7 +40,7 @@ def vector_clock(lanes: Number, vector_flops: Number) -> Number:
 
     Assumes: as ``vector_rate``, whose inverse this is.
     Units: lanes [1], vector_flops [FLOP/s] -> [1/s].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> float(vector_clock(100.0, 400.0))
     2.0
@@ -57,7 +57,7 @@ def tensor_core_flops(
 
     Assumes: one tensor core in each of q partitions of S processors; a dense rate.
     Units: processors, partitions [1], clock [1/s], matrix_flops [FLOP/s] -> [FLOP].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> float(tensor_core_flops(2.0, 4.0, 10.0, 800.0))
     10.0
@@ -72,7 +72,7 @@ def resident_warps(register_file: Number, width: Number, registers: Number) -> N
 
     Assumes: 4-byte registers, r of each of a warp's w threads; unrounded, no other limit.
     Units: register_file [B], width, registers [1] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> float(resident_warps(262144.0, 32.0, 256.0))
     8.0
@@ -87,7 +87,7 @@ def dense_rate(sparsity: Number, matrix_flops: Number) -> Number:
 
     Assumes: the quoted rate leaves out a fixed share of the products.
     Units: sparsity [1], matrix_flops [FLOP/s] -> [FLOP/s].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> float(dense_rate(2.0, 1979e12))
     989500000000000.0
@@ -102,7 +102,7 @@ def rate_per_price(price: Number, matrix_flops: Number) -> Number:
 
     Assumes: the peak rate.
     Units: price [USD/h], matrix_flops [FLOP/s] -> [FLOP/s per USD/h].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> float(rate_per_price(2.0, 8.0))
     4.0

@@ -34,7 +34,7 @@ def all_gather(
 
     Assumes: Q5, on slow links alone the interfaces do not count; Q27, N is rounded down.
     Units: message [B], group, fast, nics [1], bandwidths [B/s], latencies [s] -> [s].
-    Source: fact sheet transformer_model, section 4.
+    Source: docs/models/transformer_model.md, section 4.
 
     >>> float(all_gather(8.0, 4.0, 4.0, 2.0, 0.5, 1.0, 1.0, 1.0))
     4.5
@@ -62,7 +62,7 @@ def all_reduce(
 
     Assumes: Q3, one tier costs no more than a reduce-scatter.
     Units: message [B], group, fast, nics [1], bandwidths [B/s], latencies [s] -> [s].
-    Source: fact sheet transformer_model, section 4, rules 5 to 7.
+    Source: docs/models/transformer_model.md, section 4, rules 5 to 7.
 
     >>> float(all_reduce(8.0, 4.0, 2.0, 2.0, 0.5, 1.0, 1.0, 1.0))
     8.0
@@ -87,7 +87,7 @@ def broadcast(
 
     Assumes: Q29, no pipelining over a tree.
     Units: message [B], group, fast, nics [1], bandwidths [B/s], latencies [s] -> [s].
-    Source: fact sheet transformer_model, section 4, rule 4.
+    Source: docs/models/transformer_model.md, section 4, rule 4.
 
     >>> float(broadcast(8.0, 4.0, 4.0, 2.0, 0.5, 1.0, 1.0, 1.0))
     5.5
@@ -116,7 +116,7 @@ def point_to_point(
     Assumes: Q5, one network interface whatever ``nics`` says.
     Units: message [B], group (2, or 1 for nobody to send to), fast [1], bandwidths [B/s],
     latencies [s], nics (unused) [1] -> [s].
-    Source: fact sheet transformer_model, section 4, rule 3.
+    Source: docs/models/transformer_model.md, section 4, rule 3.
 
     >>> float(point_to_point(8.0, 2.0, 1.0, 2.0, 0.5, 1.0, 1.0, 1.0))
     9.0

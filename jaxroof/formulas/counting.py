@@ -12,7 +12,7 @@ def mlp_parameters(
 
     Assumes: no biases, no router; m = 3 with a gate, 2 without.
     Units: layers, hidden, feedforward, matrices, experts [1] -> [1].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(mlp_parameters(2.0, 4.0, 16.0, 3.0, 1.0))
     384.0
@@ -29,7 +29,7 @@ def attention_parameters(
 
     Assumes: no biases; query and output are N H wide, key and value K H.
     Units: layers, hidden, heads, kv_heads, head_size [1] -> [1].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(attention_parameters(1.0, 8.0, 4.0, 1.0, 2.0))
     160.0
@@ -44,7 +44,7 @@ def vocabulary_parameters(hidden: Number, vocabulary: Number, tables: Number) ->
 
     Assumes: no position embedding.
     Units: hidden, vocabulary, tables [1] -> [1].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(vocabulary_parameters(8.0, 100.0, 2.0))
     1600.0
@@ -59,7 +59,7 @@ def norm_parameters(layers: Number, hidden: Number, norms: Number) -> Number:
 
     Assumes: a norm scales and does not shift; n norms a layer.
     Units: layers, hidden, norms [1] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> float(norm_parameters(2.0, 8.0, 1.0))
     16.0
@@ -74,7 +74,7 @@ def forward_flops(parameters: Number) -> Number:
 
     Assumes: every parameter meets every token once, in a product; scores are counted apart.
     Units: parameters [1] -> [FLOP].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(forward_flops(3.0))
     6.0
@@ -89,7 +89,7 @@ def training_flops(parameters: Number) -> Number:
 
     Assumes: as ``forward_flops``; nothing is computed twice.
     Units: parameters [1] -> [FLOP].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(training_flops(3.0))
     18.0
@@ -107,7 +107,7 @@ def score_flops(
 
     Assumes: no causal mask is made use of.
     Units: layers, heads, head_size [1], sequence [token], sequences [sequence] -> [FLOP].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(score_flops(1.0, 2.0, 8.0, 4.0, 1.0))
     2048.0
@@ -122,7 +122,7 @@ def projection_context(hidden: Number, heads: Number, kv_heads: Number) -> Numbe
 
     Assumes: as ``score_flops`` and ``forward_flops``.
     Units: hidden, heads, kv_heads [1] -> [token].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(projection_context(4096.0, 32.0, 32.0))
     8192.0
@@ -145,7 +145,7 @@ def matrix_context(
 
     Assumes: as ``score_flops`` and ``forward_flops``.
     Units: all [1] -> [token].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(matrix_context(4096.0, 16384.0, 32.0, 32.0, 128.0, 3.0, 1.0))
     32768.0
@@ -163,7 +163,7 @@ def cache_per_token(
 
     Assumes: keys and values of one width, every layer with a cache of its own.
     Units: layers, kv_heads, head_size [1], cache_width [B] -> [B].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(cache_per_token(64.0, 8.0, 256.0, 1.0))
     262144.0
@@ -180,7 +180,7 @@ def checkpoints(
 
     Assumes: what is kept is as wide as the residual stream.
     Units: layers, hidden, kept [1], tokens [token], activation_width [B] -> [B].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(checkpoints(2.0, 8.0, 10.0, 4.0, 2.0))
     1280.0
@@ -197,7 +197,7 @@ def wide_checkpoints(
 
     Assumes: the outputs of the two inner matrices of the MLP are kept whole.
     Units: layers, hidden, feedforward [1], tokens [token], activation_width [B] -> [B].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(wide_checkpoints(2.0, 8.0, 16.0, 10.0, 2.0))
     1600.0
@@ -212,7 +212,7 @@ def training_state(parameters: Number, weight_width: Number, optimizer_width: Nu
 
     Assumes: gradients are not kept beside them.
     Units: parameters [1], widths [B] -> [B].
-    Source: fact sheet op_rooflines, sections 4 and 9.
+    Source: docs/models/op_rooflines.md, sections 4 and 9.
 
     >>> float(training_state(70e9, 2.0, 8.0))
     700000000000.0
@@ -227,7 +227,7 @@ def utilisation(flops: Number, chip_time: Number, matrix_flops: Number) -> Numbe
 
     Assumes: chip_time is accelerators times seconds; nothing repeated counts as useful.
     Units: flops [FLOP], chip_time [s], matrix_flops [FLOP/s] -> [1].
-    Source: fact sheet op_rooflines, section 4.
+    Source: docs/models/op_rooflines.md, section 4.
 
     >>> float(utilisation(30.0, 20.0, 3.0))
     0.5
@@ -242,7 +242,7 @@ def run_time(flops: Number, chips: Number, utilised: Number, matrix_flops: Numbe
 
     Assumes: every accelerator reaches the same share u of its peak all the time.
     Units: flops [FLOP], chips, utilised [1], matrix_flops [FLOP/s] -> [s].
-    Source: fact sheet op_rooflines, sections 4 and 9.
+    Source: docs/models/op_rooflines.md, sections 4 and 9.
 
     >>> float(run_time(30.0, 2.0, 0.5, 3.0))
     10.0

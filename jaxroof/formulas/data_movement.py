@@ -51,7 +51,7 @@ def allreduce_words(words: Number, ranks: Number, coefficient: Number) -> Number
 
     Assumes: kappa = 3 where ranks exchange pieces and multicast the sums, 2 where the network adds.
     Units: words, ranks, coefficient [1] -> [1].
-    Source: fact sheet linear_data_movement, part A.
+    Source: docs/models/linear_data_movement.md, part A.
 
     >>> float(allreduce_words(8.0, 4.0, 3.0))
     18.0
@@ -74,7 +74,7 @@ def layer_amounts(
     Assumes: a = d_in / p_in and c = d_out / p_out are the device's widths and x = ``tokens`` its
     tokens; weights are read twice, their gradient read and written, inputs read once more.
     Units: inputs (d_in), outputs (d_out), tokens, ranks, coefficient [1] -> [FLOP], [1], [1].
-    Source: fact sheet linear_data_movement, part A.
+    Source: docs/models/linear_data_movement.md, part A.
 
     >>> [float(amount) for amount in layer_amounts(4.0, 6.0, 8.0, 2.0, 1.0, 2.0)]
     [576.0, 112.0, 48.0]
@@ -94,7 +94,7 @@ def busy(amounts: Amounts, rates: Rates, width: Number) -> Amounts:
 
     Assumes: the peak rate halves whenever numbers get twice as wide.
     Units: amounts in [FLOP], [1], [1]; rates [FLOP/s] at one byte, [B/s], [B/s]; width [B] -> [s].
-    Source: fact sheet linear_data_movement, part A.
+    Source: docs/models/linear_data_movement.md, part A.
 
     >>> busy(Amounts(8.0, 4.0, 2.0), Rates(4.0, 2.0, 1.0), 2.0)
     Amounts(flops=4.0, memory=4.0, network=4.0)
@@ -109,7 +109,7 @@ def intensity(flops: Number, traffic: Number) -> Number:
 
     Assumes: nothing moves only where there is nothing to wait for.
     Units: flops [FLOP], traffic [B] -> [FLOP/B].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> float(intensity(6.0, 2.0)), float(intensity(6.0, 0.0))
     (3.0, 0.0)
@@ -125,7 +125,7 @@ def longest(times: Amounts) -> Number:
 
     Assumes: arithmetic, memory and network overlap perfectly.
     Units: times [s] -> [s].
-    Source: fact sheet linear_data_movement, part A.
+    Source: docs/models/linear_data_movement.md, part A.
 
     >>> float(longest(Amounts(1.0, 3.0, 2.0)))
     3.0
@@ -150,7 +150,7 @@ def batch_phases(
     words, and those of the gradients' sum); pipeline hops are free, so stages interleave fully.
     Units: sizes, degrees, hidden_factor (h), coefficient [1]; rates as in ``busy``; width [B] ->
     [s].
-    Source: fact sheet linear_data_movement, part B.
+    Source: docs/models/linear_data_movement.md, part B.
 
     >>> sizes = Sizes(16.0, 64.0, 8.0, 2.0, 2.0)
     >>> whole = Degrees(1.0, 1.0, 1.0, 1.0, 1.0)
@@ -193,7 +193,7 @@ def phases_time(phases: Phases) -> Number:
 
     Assumes: resources overlap within a phase, phases follow each other.
     Units: phases [s] -> [s].
-    Source: fact sheet linear_data_movement, part B.
+    Source: docs/models/linear_data_movement.md, part B.
 
     >>> part = Amounts(1.0, 3.0, 2.0)
     >>> float(phases_time(Phases(part, part, part, part)))
@@ -213,7 +213,7 @@ def utilisation(
     Assumes: F is the rate on numbers of one byte, and w divides it.
     Units: training_flops [FLOP], train_time [s], devices [1], arithmetic (F) [FLOP/s], width [B]
     -> [1].
-    Source: fact sheet linear_data_movement, part B.
+    Source: docs/models/linear_data_movement.md, part B.
 
     >>> float(utilisation(8.0, 2.0, 2.0, 8.0, 2.0))
     0.5

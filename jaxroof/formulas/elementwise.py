@@ -17,7 +17,7 @@ def bias(
 
     Assumes: the rows are read where the product before left them, so that they count once.
     Units: rows, width [1]; widths of elements [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.3.
+    Source: docs/models/transformer_model.md, section 5.3.
 
     >>> float(bias(4.0, 3.0, 2.0, 2.0, 2.0).forward.traffic)
     30.0
@@ -36,7 +36,7 @@ def gelu(elements: Number, activation_width: Number) -> Operation:
 
     Assumes: the tanh form, its backward recomputed from the input that is kept.
     Units: elements [1], width [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.4.
+    Source: docs/models/transformer_model.md, section 5.4.
 
     >>> float(gelu(10.0, 2.0).backward.flops)
     130.0
@@ -58,7 +58,8 @@ def pointwise_ledger(
     Assumes: f = ``flops_forward`` and b = ``flops_backward`` an element; g = ``gradient_arrays`` is
     2 where both the gradient read and the one written count.
     Units: elements, arrays [1], FLOP an element [FLOP], width [B] -> Ledger in [FLOP], [B], [1].
-    Source: fact sheets transformer_model, section 5.4; unfused_block_tables, sections 2 and 7.
+    Source: docs/models/transformer_model.md, section 5.4; docs/models/unfused_block_tables.md,
+    sections 2 and 7.
 
     >>> float(pointwise_ledger(10.0, 2.0, 1.0, 1.0, 1.0).backward.traffic)
     40.0
@@ -82,7 +83,7 @@ def dropout(elements: Number, activation_width: Number, mask_width: Number) -> O
 
     Assumes: the mask is stored, not drawn again.
     Units: elements [1], widths [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.5.
+    Source: docs/models/transformer_model.md, section 5.5.
 
     >>> work = dropout(10.0, 2.0, 1.0)
     >>> float(work.forward.traffic), float(work.kept)
@@ -101,7 +102,8 @@ def dropout_ledger(
 
     Assumes: the mask is stored, not drawn again; g = ``gradient_arrays`` as in pointwise_ledger.
     Units: elements, arrays [1], widths [B] -> Ledger in [FLOP], [B], [1].
-    Source: fact sheets transformer_model, section 5.5; unfused_block_tables, sections 2 and 7.
+    Source: docs/models/transformer_model.md, section 5.5; docs/models/unfused_block_tables.md,
+    sections 2 and 7.
 
     >>> float(dropout_ledger(10.0, 2.0, 1.0, 1.0).backward.traffic)
     30.0

@@ -20,7 +20,7 @@ def linear(
 
     Assumes: widths are those of this accelerator's shard; no bias (an operation of its own).
     Units: tokens, inputs, outputs [1]; widths [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.1.
+    Source: docs/models/transformer_model.md, section 5.1.
 
     >>> work = linear(1.0, 2.0, 3.0, 2.0, 2.0, 2.0)
     >>> float(work.forward.flops), float(work.forward.traffic)
@@ -48,7 +48,8 @@ def linear_ledger(
     Assumes: dot products counted exactly, 2 n - 1 FLOP each; n = ``gradient_reads``, 2 where each
     product of the way back reads dY for itself.
     Units: tokens, inputs, outputs, gradient_reads [1]; widths [B] -> Ledger in [FLOP], [B], [1].
-    Source: fact sheets transformer_model, section 5.1; unfused_block_tables, section 2.
+    Source: docs/models/transformer_model.md, section 5.1; docs/models/unfused_block_tables.md,
+    section 2.
 
     >>> ledger = linear_ledger(1.0, 2.0, 3.0, 2.0, 2.0, 2.0, 1.0)
     >>> float(ledger.flops_backward), float(ledger.gradients)
@@ -81,7 +82,7 @@ def biased(
 
     Assumes: no traffic of activations, unlike the bias that is an operation of its own.
     Units: tokens, outputs [1]; widths [B] -> Ledger in [FLOP], [B], [1].
-    Source: fact sheet unfused_block_tables, section 2.
+    Source: docs/models/unfused_block_tables.md, section 2.
 
     >>> float(biased(linear_ledger(1.0, 2.0, 3.0, 2.0, 2.0, 2.0, 1.0), 1.0, 3.0, 2.0, 2.0).weights)
     18.0
@@ -119,7 +120,7 @@ def summa(
     of W; Q19, the sum is written once a panel (n = ``panels``) and never read.
     Units: tokens, inputs, outputs, kept_inputs, held_inputs, panels [1]; widths [B] -> Operation in
     [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.2; van de Geijn and Watts 1997, SUMMA.
+    Source: docs/models/transformer_model.md, section 5.2; van de Geijn and Watts 1997, SUMMA.
 
     >>> work = summa(1.0, 2.0, 3.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0)
     >>> float(work.forward.flops), float(work.forward.traffic), float(work.kept)

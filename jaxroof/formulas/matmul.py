@@ -28,7 +28,7 @@ def dot(length: Number, first_width: Number, second_width: Number, out_width: Nu
 
     Assumes: N products and N - 1 sums; a row of the product is one element of both vectors.
     Units: length [1], widths [B] -> [FLOP], [B].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> work = dot(8.0, 2.0, 2.0, 2.0)
     >>> work.flops, work.loaded, work.written
@@ -47,7 +47,7 @@ def elementwise(
 
     Assumes: ``reads`` vectors are read and one is written, ``work`` FLOP an element.
     Units: length, reads [1], work [FLOP], widths [B] -> [FLOP], [B].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> total = elementwise(8.0, 2.0, 1.0, 4.0, 4.0)
     >>> total.flops, total.loaded + total.written
@@ -75,7 +75,7 @@ def matmul(
 
     Assumes: every weight is read once whatever the batch; k = E = 1 is one dense matrix.
     Units: batch, hidden, feedforward, experts, active [1], widths [B] -> [FLOP], [B].
-    Source: fact sheet op_rooflines, sections 1 and 4.
+    Source: docs/models/op_rooflines.md, sections 1 and 4.
 
     >>> work = matmul(4.0, 2.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0)
     >>> work.flops, work.loaded, work.written
@@ -109,7 +109,7 @@ def batched_matmul(
 
     Assumes: nothing is shared by two rows, so that intensity does not depend on the batch.
     Units: batch, hidden, feedforward [1], widths [B] -> [FLOP], [B].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> work = batched_matmul(4.0, 2.0, 3.0, 1.0, 1.0, 1.0)
     >>> work.flops, work.loaded, work.written
@@ -136,7 +136,7 @@ def contraction_flops(sizes: Sequence[Number]) -> Number:
 
     Assumes: one product and one sum for each element of the space of all indices.
     Units: sizes of the indices [1] -> [FLOP].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> contraction_flops([2.0, 3.0, 4.0])
     48.0
@@ -154,7 +154,7 @@ def small_intensity(row_flops: Number, traffic: Number) -> Number:
 
     Assumes: the bytes left out are small beside these.
     Units: row_flops [FLOP], traffic [B] -> [FLOP/B].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> small_intensity(2.0, 4.0)
     0.5
@@ -171,7 +171,7 @@ def systolic_rate(
 
     Assumes: every unit is busy in every cycle.
     Units: rows, depth, columns, cycles, units [1], clock [1/s] -> [FLOP/s].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> systolic_rate(8.0, 128.0, 128.0, 8.0, 4.0, 1.5e9)
     196608000000000.0

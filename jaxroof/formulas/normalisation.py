@@ -18,7 +18,7 @@ def layer_norm(
 
     Assumes: whole rows on one accelerator; two statistics a row; gain and bias.
     Units: rows, width [1]; widths of elements [B] -> Operation in [FLOP], [B], [1].
-    Source: fact sheet transformer_model, section 5.6.
+    Source: docs/models/transformer_model.md, section 5.6.
 
     >>> work = layer_norm(2.0, 4.0, 2.0, 2.0, 2.0)
     >>> float(work.forward.flops), float(work.backward.flops), float(work.kept)
@@ -47,7 +47,8 @@ def layer_norm_ledger(
     element, g = ``gradient_arrays``, s = ``statistics`` a row are the convention's.
     Units: rows, width, arrays, statistics [1]; FLOP an element [FLOP]; widths of elements [B] ->
     Ledger in [FLOP], [B], [1].
-    Source: fact sheets transformer_model, section 5.6; unfused_block_tables, section 2.
+    Source: docs/models/transformer_model.md, section 5.6; docs/models/unfused_block_tables.md,
+    section 2.
 
     >>> ledger = layer_norm_ledger(2.0, 4.0, 2.0, 2.0, 2.0, 9.0, 2.0, 0.0)
     >>> float(ledger.flops_backward), float(ledger.backward.traffic)

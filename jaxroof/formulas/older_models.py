@@ -28,7 +28,7 @@ def expert_matmul_time(
     Assumes: F is the rate on 8-bit numbers; q / 8 = ``width`` scales the traffic too, which the
     sheet writes for 8 bits.
     Units: inputs, outputs, tokens [1], width [B], rate [FLOP/s] on bytes, bandwidth [B/s] -> [s].
-    Source: fact sheet linear_data_movement, section D1.
+    Source: docs/models/linear_data_movement.md, section D1.
 
     >>> float(expert_matmul_time(2.0, 3.0, 4.0, 1.0, 12.0, 26.0))
     4.0
@@ -44,7 +44,7 @@ def transfer_time(size: Number, ways: Number, width: Number, bandwidth: Number) 
 
     Assumes: sent and received bytes add.
     Units: size, ways [1], width [B], bandwidth [B/s] -> [s].
-    Source: fact sheet linear_data_movement, section D1.
+    Source: docs/models/linear_data_movement.md, section D1.
 
     >>> float(transfer_time(8.0, 2.0, 1.0, 4.0))
     2.0
@@ -61,7 +61,7 @@ def sum_time(
 
     Assumes: the network adds up, whatever the number of ranks.
     Units: size, ways, degree [1], width [B], bandwidth [B/s] -> [s].
-    Source: fact sheet linear_data_movement, section D1.
+    Source: docs/models/linear_data_movement.md, section D1.
 
     >>> float(sum_time(8.0, 2.0, 4.0, 1.0, 4.0)), float(sum_time(8.0, 2.0, 1.0, 1.0, 4.0))
     (2.0, 0.0)
@@ -76,7 +76,7 @@ def predecessor_parameters(layers: Number, hidden: Number, head_size: Number) ->
 
     Assumes: multi-query attention and an MLP of 4 d, no biases.
     Units: layers, hidden, head_size [1] -> [1].
-    Source: fact sheet linear_data_movement, section D2.
+    Source: docs/models/linear_data_movement.md, section D2.
 
     >>> float(predecessor_parameters(2.0, 10.0, 5.0))
     2200.0
@@ -104,7 +104,7 @@ def crowd(
     below it, and at its value for n = L where even that exceeds the bound; degrees below 1, near
     n = L, send less than nothing, which is counted, but the sum is never below 0.
     Units: all [1] (``allowed``: words a token and block that hide behind arithmetic) -> [1].
-    Source: fact sheet linear_data_movement, section D2.
+    Source: docs/models/linear_data_movement.md, section D2.
 
     >>> small = crowd(4.0, 8.0, 4096.0, 64.0, 36.0, 1.0, 1e9)
     >>> float(small.tensor), float(small.data), float(small.traffic), float(small.stage)

@@ -14,7 +14,7 @@ def compute_time(flops: Number, rate: Number, efficiency: Number, launch_latency
 
     Assumes: Q13, one launch an operation and direction, inside the roof.
     Units: flops [FLOP], rate [FLOP/s], efficiency [1], launch_latency [s] -> [s].
-    Source: fact sheet transformer_model, section 3.
+    Source: docs/models/transformer_model.md, section 3.
 
     >>> float(compute_time(8.0, 10.0, 0.8, 1.0))
     2.0
@@ -29,7 +29,7 @@ def exposed_memory_time(traffic: Number, compute: Number, hbm_bandwidth: Number)
 
     Assumes: traffic and arithmetic overlap perfectly; the full bandwidth is reached (M6).
     Units: traffic [B], compute [s], hbm_bandwidth [B/s] -> [s].
-    Source: fact sheet transformer_model, section 3.
+    Source: docs/models/transformer_model.md, section 3.
 
     >>> float(exposed_memory_time(6.0, 1.0, 2.0))
     2.0
@@ -44,7 +44,7 @@ def exposed_panels(panel: Number, panels: Number, work: Number) -> Number:
 
     Assumes: Q4, the first panel's messages are exposed, and count once more where links bind.
     Units: panel (the messages of one panel) [s], panels [1], work [s] -> [s].
-    Source: fact sheet transformer_model, section 3.
+    Source: docs/models/transformer_model.md, section 3.
 
     >>> float(exposed_panels(2.0, 4.0, 5.0))
     5.0
@@ -59,7 +59,7 @@ def lower_bound(math_time: Number, memory_time: Number, link_time: Number) -> Nu
 
     Assumes: nothing waits for anything else.
     Units: three times [s] -> [s].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> float(lower_bound(1.0, 3.0, 2.0))
     3.0
@@ -75,7 +75,7 @@ def upper_bound(math_time: Number, memory_time: Number, link_time: Number) -> Nu
 
     Assumes: nothing overlaps.
     Units: three times [s] -> [s].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> float(upper_bound(1.0, 3.0, 2.0))
     6.0
@@ -90,7 +90,7 @@ def intensity(flops: Number, traffic: Number) -> Number:
 
     Assumes: where nothing is moved, as much as if it were one byte.
     Units: flops [FLOP], traffic [B] -> [FLOP/B].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> float(intensity(1e12, 1e9))
     1000.0
@@ -105,7 +105,7 @@ def balance(rate: Number, bandwidth: Number) -> Number:
 
     Assumes: peak rates.
     Units: rate [FLOP/s], bandwidth [B/s] -> [FLOP/B].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> float(balance(9.89e14, 1e10))
     98900.0
@@ -120,7 +120,7 @@ def reachable_rate(amount: Number, rate: Number, bandwidth: Number) -> Number:
 
     Assumes: arithmetic and transfers overlap.
     Units: amount (the intensity) [FLOP/B], rate [FLOP/s], bandwidth [B/s] -> [FLOP/s].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> float(reachable_rate(100.0, 1e6, 1e3)), float(reachable_rate(1e4, 1e6, 1e3))
     (100000.0, 1000000.0)
@@ -142,7 +142,7 @@ def critical_rows(
     Assumes: w bytes move once, a bytes and f FLOP a row; without a finite positive solution, 0.
     Units: fixed_traffic [B], row_flops [FLOP], row_traffic [B], rate [FLOP/s], bandwidth [B/s] ->
     [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> float(critical_rows(8.0, 4.0, 1.0, 2.0, 1.0))
     8.0
@@ -163,7 +163,7 @@ def rows_can_bind(
 
     Assumes: as critical_rows.
     Units: row_flops [FLOP], row_traffic [B], rate [FLOP/s], bandwidth [B/s] -> boolean.
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> bool(rows_can_bind(4.0, 1.0, 2.0, 1.0)), bool(rows_can_bind(4.0, 2.0, 2.0, 1.0))
     (True, False)
@@ -180,7 +180,7 @@ def critical_rows_small(
 
     Assumes: the rows' bytes are small beside the fixed ones.
     Units: fixed_traffic [B], row_flops [FLOP], rate [FLOP/s], bandwidth [B/s] -> [1].
-    Source: fact sheet op_rooflines, section 1.
+    Source: docs/models/op_rooflines.md, section 1.
 
     >>> float(critical_rows_small(8.0, 4.0, 2.0, 1.0))
     4.0

@@ -12,7 +12,7 @@ def microbatches(global_batch: Number, data: Number, microbatch: Number) -> Numb
     Assumes: what does not divide is dropped (Q6); never less than one, so that all that is divided
     by M stays finite for a plan that is not legal.
     Units: global_batch, microbatch [sequence], data [1] -> [1].
-    Source: fact sheet transformer_model, section 1.
+    Source: docs/models/transformer_model.md, section 1.
 
     >>> float(microbatches(64.0, 4.0, 2.0))
     8.0
@@ -27,7 +27,7 @@ def bubble_1f1b(busy: Number, pipeline: Number, microbatches: Number) -> Number:
 
     Assumes: Q15, the busy time includes the sends between stages; M4, no interleaving.
     Units: busy [s], pipeline, microbatches [1] -> [s].
-    Source: fact sheet transformer_model, section 9.
+    Source: docs/models/transformer_model.md, section 9.
 
     >>> float(bubble_1f1b(8.0, 5.0, 4.0))
     8.0
@@ -40,7 +40,7 @@ def in_flight_1f1b(pipeline: Number, microbatches: Number) -> Number:
 
     Assumes: 1F1B; the first stage, which holds most (Q30).
     Units: pipeline, microbatches [1] -> [1].
-    Source: fact sheet transformer_model, section 9.
+    Source: docs/models/transformer_model.md, section 9.
 
     >>> float(in_flight_1f1b(8.0, 4.0))
     4.0
@@ -53,7 +53,7 @@ def exposed_sync(collective: Number, layer: Number, layers: Number) -> Number:
 
     Assumes: one layer's collective is exposed, each of the others hides behind one layer (Q16).
     Units: collective, layer (its compute in that direction) [s], layers (of the stage) [1] -> [s].
-    Source: fact sheet transformer_model, section 7.
+    Source: docs/models/transformer_model.md, section 7.
 
     >>> float(exposed_sync(3.0, 2.0, 5.0))
     7.0
@@ -69,7 +69,7 @@ def send_share(pipeline: Number, fast_pipeline: Number) -> Number:
 
     Assumes: Q2, links between fast domains cost nothing.
     Units: pipeline, fast_pipeline [1] -> [1].
-    Source: fact sheet transformer_model, section 8.
+    Source: docs/models/transformer_model.md, section 8.
 
     >>> float(send_share(8.0, 1.0)), float(send_share(8.0, 4.0)), float(send_share(1.0, 1.0))
     (1.0, 0.8571428571428571, 0.0)

@@ -16,7 +16,7 @@ def read_time(held: Number, chips: Number, hbm_bandwidth: Number) -> Number:
 
     Assumes: equal shares, read at the full bandwidth.
     Units: held [B], chips [1], hbm_bandwidth [B/s] -> [s].
-    Source: fact sheet op_rooflines, sections 1 and 7.
+    Source: docs/models/op_rooflines.md, sections 1 and 7.
 
     >>> float(read_time(16e9, 2.0, 8e11))
     0.01
@@ -31,7 +31,7 @@ def token_time(parameters: Number, batch: Number, chips: Number, matrix_flops: N
 
     Assumes: P parameters meet a token; scores are not counted.
     Units: parameters, chips [1], batch [sequence], matrix_flops [FLOP/s] -> [s].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(token_time(10.0, 4.0, 2.0, 8.0))
     5.0
@@ -47,7 +47,7 @@ def step_time(caches_read: Number, weights_read: Number, products: Number) -> Nu
     Assumes: attention is bound by memory, whatever the batch; products hide the reading of weights
     or the reverse; messages hide too.
     Units: all [s] -> [s].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(step_time(1.0, 2.0, 3.0))
     4.0
@@ -64,7 +64,7 @@ def critical_batch(
 
     Assumes: M bytes are read each step, P parameters meet a token.
     Units: weights [B], parameters [1], matrix_flops [FLOP/s], hbm_bandwidth [B/s] -> [sequence].
-    Source: fact sheet op_rooflines, sections 1, 4 and 7.
+    Source: docs/models/op_rooflines.md, sections 1, 4 and 7.
 
     >>> float(critical_batch(2.0, 1.0, 240.0, 1.0))
     240.0
@@ -81,7 +81,7 @@ def prefill_time(
 
     Assumes: bound by arithmetic; scores are not counted.
     Units: parameters, chips, utilised [1], prompt [token], matrix_flops [FLOP/s] -> [s].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(prefill_time(10.0, 8.0, 2.0, 0.5, 4.0))
     40.0
@@ -96,7 +96,7 @@ def prefill_servers(batch: Number, prefill: Number, step: Number, generated: Num
 
     Assumes: a prefill server takes one prompt at a time; both kinds are always busy.
     Units: batch [sequence], prefill, step [s], generated [token] -> [1].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(prefill_servers(4.0, 2.0, 0.5, 16.0))
     1.0
@@ -111,7 +111,7 @@ def finishing(batch: Number, generated: Number) -> Number:
 
     Assumes: all answers are G tokens long and begin evenly spread.
     Units: batch [sequence], generated [token] -> [sequence].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(finishing(32.0, 64.0))
     0.5
@@ -126,7 +126,7 @@ def evicted(batch: Number, prompt: Number, generated: Number) -> Number:
 
     Assumes: as ``finishing``; a sequence leaves with its prompt and its answer.
     Units: batch [sequence], prompt, generated [token] -> [token].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(evicted(32.0, 8192.0, 4096.0))
     96.0
@@ -141,7 +141,7 @@ def free_memory(weights: Number, chips: Number, hbm_capacity: Number) -> Number:
 
     Assumes: every byte of the memories can be filled.
     Units: weights [B], chips [1], hbm_capacity [B] -> [B].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(free_memory(70e9, 8.0, 16e9))
     58000000000.0
@@ -156,7 +156,7 @@ def whole_up(a: Number, b: Number) -> Number:
 
     Assumes: b above 0.
     Units: a, b of one unit -> [1].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(whole_up(7.0, 2.0)), float(whole_up(6.0, 2.0))
     (4.0, 3.0)
@@ -171,7 +171,7 @@ def readers(weights: Number, within: Number, hbm_bandwidth: Number) -> Number:
 
     Assumes: as ``read_time``.
     Units: weights [B], within [s], hbm_bandwidth [B/s] -> [1].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(readers(405e9, 0.015, 9e11))
     30.0
@@ -186,7 +186,7 @@ def memory_tensor_bound(feedforward: Number, batch: Number, memory_balance: Numb
 
     Assumes: weights and activations of one width; bound by memory, not by arithmetic.
     Units: feedforward, memory_balance [1], batch [sequence] -> [1].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(memory_tensor_bound(16384.0, 32.0, 8.0))
     64.0
@@ -204,7 +204,7 @@ def line_time(
     Assumes: one gather and one scatter of activations of s bytes, each over M axes.
     Units: hidden, axes [1], batch [sequence], width [B], bandwidth (both ways of an axis) [B/s] ->
     [s].
-    Source: fact sheet op_rooflines, sections 3 and 7.
+    Source: docs/models/op_rooflines.md, sections 3 and 7.
 
     >>> float(line_time(8.0, 4.0, 2.0, 2.0, 16.0))
     4.0
@@ -220,7 +220,7 @@ def plane_rows(hidden: Number, feedforward: Number, chips: Number) -> Number:
     Assumes: the least of 2 s b F / (Y W), a sum of inner activations of s bytes over one axis, and
     s b D / (X W), a gather and a scatter of outer ones over two, with X Y = n.
     Units: all [1] -> [1].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(plane_rows(1.0, 4.0, 128.0))
     4.0
@@ -235,7 +235,7 @@ def plane_coefficient(hidden: Number, feedforward: Number, width: Number) -> Num
 
     Assumes: as ``plane_rows``.
     Units: hidden, feedforward [1], width [B] -> [B].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(plane_coefficient(1.0, 2.0, 2.0))
     8.0
@@ -257,7 +257,7 @@ def plane_time(
 
     Assumes: as ``plane_rows``.
     Units: hidden, feedforward, chips [1], batch [sequence], width [B], bandwidth [B/s] -> [s].
-    Source: fact sheet op_rooflines, section 7.
+    Source: docs/models/op_rooflines.md, section 7.
 
     >>> float(plane_time(1.0, 2.0, 4.0, 16.0, 2.0, 2.0))
     4.0
@@ -273,7 +273,7 @@ def plane_from(hidden: Number, feedforward: Number, axes: Number) -> Number:
 
     Assumes: as ``plane_rows`` and ``line_time``.
     Units: all [1] -> [1].
-    Source: fact sheet op_rooflines, sections 7 and 8.
+    Source: docs/models/op_rooflines.md, sections 7 and 8.
 
     >>> float(plane_from(1.0, 4.0, 3.0))
     72.0

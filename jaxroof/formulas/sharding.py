@@ -13,7 +13,7 @@ def mesh_devices(x: Number, y: Number, z: Number) -> Number:
 
     Assumes: nothing.
     Units: sizes of the axes [1] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> mesh_devices(4.0, 8.0, 2.0)
     64.0
@@ -28,7 +28,7 @@ def copies(devices: Number, shards: Number) -> Number:
 
     Assumes: the array is sharded over whole axes of the mesh.
     Units: devices, shards [1] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> copies(64.0, 4.0)
     16.0
@@ -43,7 +43,7 @@ def axis_size(size: Number, share: Number) -> Number:
 
     Assumes: an axis is used whole.
     Units: size, share [1] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> axis_size(4.0, 1.0), axis_size(4.0, 0.0)
     (4.0, 1.0)
@@ -58,7 +58,7 @@ def gather_message(first: Number, second: Number) -> Number:
 
     Assumes: case 4, gathering either mends that both results lie on one axis.
     Units: two arrays [B] -> [B].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> float(gather_message(3.0, 2.0))
     2.0
@@ -73,7 +73,7 @@ def gather_time(message: Number, bandwidth: Number) -> Number:
 
     Assumes: W is the rate of all axes in use, both directions; V is the gathered array.
     Units: message [B], bandwidth [B/s] -> [s].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> gather_time(4.0, 2.0)
     2.0
@@ -88,7 +88,7 @@ def reduce_time(message: Number, bandwidth: Number) -> Number:
 
     Assumes: as gather_time.
     Units: message [B], bandwidth [B/s] -> [s].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> reduce_time(4.0, 2.0)
     4.0
@@ -103,7 +103,7 @@ def strategy_time(math_time: Number, link_time: Number) -> Number:
 
     Assumes: messages and arithmetic overlap; memory is left out.
     Units: two times [s] -> [s].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> float(strategy_time(1.0, 2.0))
     2.0
@@ -120,7 +120,7 @@ def critical_contraction(
 
     Assumes: p = 2 passes for an all-reduce, 1 for a reduce-scatter; neither B nor F matters.
     Units: out_width [B], passes, shards [1], rate [FLOP/s], bandwidth [B/s] -> [1].
-    Source: fact sheet op_rooflines, sections 1 and 9.
+    Source: docs/models/op_rooflines.md, sections 1 and 9.
 
     >>> round(critical_contraction(2.0, 2.0, 2.0, 1.97e14, 9e10))
     8756
@@ -137,7 +137,7 @@ def critical_shards(
 
     Assumes: as critical_contraction, solved for X.
     Units: hidden [1], out_width [B], passes [1], rate [FLOP/s], bandwidth [B/s] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> critical_shards(8192.0, 2.0, 2.0, 2048.0, 1.0)
     2.0
@@ -163,7 +163,7 @@ def exchange_width(
     for every unit of D.
     Units: batch, feedforward [1], gathered, out_width [B], passes [1], rate [FLOP/s], bandwidth
     [B/s] -> [1].
-    Source: fact sheet op_rooflines, section 3, which has its limit of a large batch.
+    Source: docs/models/op_rooflines.md, section 3, which has its limit of a large batch.
 
     >>> float(exchange_width(1e9, 1.0, 2.0, 2.0, 2.0, 2550.0, 1.0))
     5100.0
@@ -181,7 +181,7 @@ def exchange_width_large(
 
     Assumes: as exchange_width, B beyond the batch at which the gather is hidden.
     Units: out_width [B], passes [1], rate [FLOP/s], bandwidth [B/s] -> [1].
-    Source: fact sheet op_rooflines, sections 3 and 9.
+    Source: docs/models/op_rooflines.md, sections 3 and 9.
 
     >>> exchange_width_large(2.0, 2.0, 2550.0, 1.0)
     5100.0
@@ -196,7 +196,7 @@ def message_ratio(gathered: Number, scattered: Number) -> Number:
 
     Assumes: both over the same mesh axes.
     Units: two arrays [B] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> message_ratio(4096.0, 1024.0)
     4.0
@@ -209,7 +209,7 @@ def shared(devices: Number) -> Number:
 
     Assumes: nothing.
     Units: devices [1] -> [1].
-    Source: fact sheet op_rooflines, section 3: a collective of one member moves no byte.
+    Source: docs/models/op_rooflines.md, section 3: a collective of one member moves no byte.
 
     >>> float(shared(1.0)), float(shared(2.0))
     (0.0, 1.0)

@@ -18,7 +18,7 @@ def gather_cost(children: Number, bandwidth: Number) -> Number:
 
     Assumes: each child takes in what the others hold.
     Units: children [1], bandwidth (of a child) [B/s] -> [s/B].
-    Source: fact sheet op_rooflines, section 6.
+    Source: docs/models/op_rooflines.md, section 6.
 
     >>> gather_cost(8.0, 2.0)
     0.4375
@@ -34,7 +34,7 @@ def simple_cost(children: Number, bandwidth: Number) -> Number:
     Assumes: D - 1 is about D; or that a switch adds up what it passes on, so that each child sends
     and receives its array once.
     Units: children [1], bandwidth (of a child) [B/s] -> [s/B].
-    Source: fact sheet op_rooflines, section 6.
+    Source: docs/models/op_rooflines.md, section 6.
 
     >>> float(simple_cost(8.0, 2.0)), float(simple_cost(1.0, 2.0))
     (0.5, 0.0)
@@ -49,7 +49,7 @@ def level_rate(children: Number, bandwidth: Number) -> Number:
 
     Assumes: as gather_cost.
     Units: children [1], bandwidth (of a child) [B/s] -> [B/s].
-    Source: fact sheet op_rooflines, sections 6 and 9.
+    Source: docs/models/op_rooflines.md, sections 6 and 9.
 
     >>> float(level_rate(32.0, 400.0)) / 413.0 > 0.999
     True
@@ -65,7 +65,7 @@ def all_to_all_cost(others: Number, members: Number, bandwidth: Number) -> Numbe
 
     Assumes: each of M members holds V / M, of which each of o others gets 1 / M.
     Units: others, members [1], bandwidth (of a member) [B/s] -> [s/B].
-    Source: fact sheet op_rooflines, section 6.
+    Source: docs/models/op_rooflines.md, section 6.
 
     >>> all_to_all_cost(7.0, 8.0, 2.0)
     0.0546875
@@ -80,7 +80,7 @@ def inner_node(accelerators: Number, inner: Number) -> Number:
 
     Assumes: the inner shards fill a node first.
     Units: accelerators (of a node), inner [1] -> [1].
-    Source: fact sheet op_rooflines, section 6.
+    Source: docs/models/op_rooflines.md, section 6.
 
     >>> float(inner_node(8.0, 16.0))
     8.0
@@ -95,7 +95,7 @@ def inner_scale_out(accelerators: Number, inner: Number) -> Number:
 
     Assumes: as inner_node.
     Units: accelerators (of a node), inner [1] -> [1].
-    Source: fact sheet op_rooflines, section 6.
+    Source: docs/models/op_rooflines.md, section 6.
 
     >>> float(inner_scale_out(8.0, 16.0)), float(inner_scale_out(8.0, 4.0))
     (0.5, 1.0)
@@ -110,7 +110,7 @@ def largest(node: Number, leaf: Number, spine: Number) -> Number:
 
     Assumes: data streams through all levels at once.
     Units: three of one unit -> the same.
-    Source: fact sheet op_rooflines, section 6.
+    Source: docs/models/op_rooflines.md, section 6.
 
     >>> float(largest(1.0, 3.0, 2.0))
     3.0
@@ -125,7 +125,7 @@ def ragged_share(active: Number, destinations: Number) -> Number:
 
     Assumes: every place is another accelerator's: no two of the k coincide.
     Units: active, destinations [1] -> [1].
-    Source: fact sheet op_rooflines, section 6.
+    Source: docs/models/op_rooflines.md, section 6.
 
     >>> float(ragged_share(4.0, 8.0)), float(ragged_share(9.0, 8.0))
     (0.5, 1.0)
@@ -141,7 +141,7 @@ def ragged_share_exact(active: Number, destinations: Number) -> Number:
     Assumes: a token is sent once to an accelerator that several of its places lie on; a single
     accelerator takes all.
     Units: active, destinations [1] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> round(float(ragged_share_exact(8.0, 64.0)), 6)
     0.118374
@@ -157,7 +157,7 @@ def others_share(destinations: Number) -> Number:
 
     Assumes: all places alike.
     Units: destinations [1] -> [1].
-    Source: fact sheet op_rooflines, section 6.
+    Source: docs/models/op_rooflines.md, section 6.
 
     >>> others_share(8.0)
     0.875
@@ -174,7 +174,7 @@ def switch_bandwidth(
 
     Assumes: every port at its full rate, one direction.
     Units: switches, ports, links [1], port_bandwidth [B/s] -> [B/s].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> switch_bandwidth(4.0, 64.0, 1.0, 25e9)
     6400000000000.0
@@ -189,7 +189,7 @@ def bisection_bandwidth(members: Number, bandwidth: Number) -> Number:
 
     Assumes: switches that do not block; each member sends and receives at w.
     Units: members [1], bandwidth [B/s] -> [B/s].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> bisection_bandwidth(8.0, 450e9)
     3600000000000.0
@@ -204,7 +204,7 @@ def reached_rate(message: Number, time: Number) -> Number:
 
     Assumes: 0 where it takes no time.
     Units: message [B], time [s] -> [B/s].
-    Source: fact sheet op_rooflines, section 6.
+    Source: docs/models/op_rooflines.md, section 6.
 
     >>> float(reached_rate(4.0, 2.0)), float(reached_rate(4.0, 0.0))
     (2.0, 0.0)

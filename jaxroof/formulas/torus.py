@@ -19,7 +19,7 @@ def used_axes(x: Number, y: Number, z: Number) -> Number:
 
     Assumes: nothing.
     Units: sizes of the axes [1] -> [1].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> float(used_axes(4.0, 4.0, 1.0))
     2.0
@@ -34,7 +34,7 @@ def ring_hops(x: Number, y: Number, z: Number) -> Number:
 
     Assumes: both directions at once.
     Units: sizes of the axes [1] -> [1].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> float(ring_hops(4.0, 8.0, 1.0))
     6.0
@@ -49,7 +49,7 @@ def line_hops(x: Number, y: Number, z: Number) -> Number:
 
     Assumes: data must cross every axis; the same for rings that run one way.
     Units: sizes of the axes [1] -> [1].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> line_hops(4.0, 4.0, 1.0)
     6.0
@@ -64,7 +64,7 @@ def far_hops(x: Number, y: Number, z: Number) -> Number:
 
     Assumes: the shorter way on each axis.
     Units: sizes of the axes [1] -> [1].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> float(far_hops(4.0, 5.0, 1.0))
     4.0
@@ -79,7 +79,7 @@ def ring_gather(message: Number, axes: Number, bandwidth: Number) -> Number:
 
     Assumes: W counts both directions of an axis; the own shard is not left out (large axes).
     Units: message [B], axes [1], bandwidth [B/s] -> [s].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> float(ring_gather(8.0, 2.0, 2.0)), float(ring_gather(8.0, 0.0, 2.0))
     (2.0, 0.0)
@@ -94,7 +94,7 @@ def line_gather(message: Number, devices: Number, axes: Number, link: Number) ->
 
     Assumes: a device at the end receives by one link an axis.
     Units: message [B], devices, axes [1], link [B/s] -> [s].
-    Source: fact sheet op_rooflines, section 3; several axes share the load equally (ours).
+    Source: docs/models/op_rooflines.md, section 3; several axes share the load equally (ours).
 
     >>> float(line_gather(8.0, 4.0, 1.0, 2.0))
     3.0
@@ -109,7 +109,7 @@ def ring_all_to_all(message: Number, devices: Number, longest: Number, bandwidth
 
     Assumes: n devices in all, X on the longest axis, which binds; W counts both directions.
     Units: message [B], devices, longest [1], bandwidth [B/s] -> [s].
-    Source: fact sheet op_rooflines, section 3; several axes: the same count of bytes that cross
+    Source: docs/models/op_rooflines.md, section 3; several axes: the same count of bytes that cross
     the middle of the longest one (ours).
 
     >>> float(ring_all_to_all(8.0, 4.0, 4.0, 2.0))
@@ -125,7 +125,7 @@ def line_all_to_all(message: Number, devices: Number, longest: Number, link: Num
 
     Assumes: as ring_all_to_all, with one link at the middle instead of two.
     Units: message [B], devices, longest [1], link [B/s] -> [s].
-    Source: the count of section 3 of fact sheet op_rooflines, without the second link (ours).
+    Source: the count of section 3 of docs/models/op_rooflines.md, without the second link (ours).
 
     >>> float(line_all_to_all(8.0, 4.0, 4.0, 2.0))
     1.0
@@ -140,7 +140,7 @@ def one_way_all_to_all(message: Number, devices: Number, longest: Number, link: 
 
     Assumes: a chunk goes (X - 1) / 2 hops on average.
     Units: message [B], devices, longest [1], link [B/s] -> [s].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> float(one_way_all_to_all(8.0, 4.0, 4.0, 2.0))
     1.5
@@ -155,7 +155,7 @@ def shift(message: Number, devices: Number, link: Number) -> Number:
 
     Assumes: every device sends its shard over one link.
     Units: message [B], devices [1], link [B/s] -> [s].
-    Source: fact sheet op_rooflines, section 3 (point to point).
+    Source: docs/models/op_rooflines.md, section 3 (point to point).
 
     >>> float(shift(8.0, 4.0, 2.0))
     1.0
@@ -170,7 +170,7 @@ def send(message: Number, ports: Number, link: Number) -> Number:
 
     Assumes: the paths are disjoint; p = a from corner to corner without wraparound, 2 a with it.
     Units: message [B], ports [1], link [B/s] -> [s].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> float(send(8.0, 2.0, 2.0)), float(send(8.0, 0.0, 2.0))
     (2.0, 0.0)
@@ -185,7 +185,7 @@ def critical_message(message: Number, latency_time: Number, bandwidth_time: Numb
 
     Assumes: the bandwidth time is proportional to the array; 0 where nothing is sent.
     Units: message [B], two times [s] -> [B].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> float(critical_message(8.0, 1.0, 2.0))
     4.0
@@ -201,7 +201,7 @@ def time_ratio(first: Number, second: Number) -> Number:
 
     Assumes: 0 where the second takes no time.
     Units: two times [s] -> [1].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> float(time_ratio(4.0, 1.0)), float(time_ratio(0.0, 0.0))
     (4.0, 0.0)
@@ -217,7 +217,7 @@ def hop_message(link: Number, latency: Number) -> Number:
 
     Assumes: smaller buffers are latency bound hop by hop.
     Units: link [B/s], latency [s] -> [B].
-    Source: fact sheet op_rooflines, section 3.
+    Source: docs/models/op_rooflines.md, section 3.
 
     >>> round(hop_message(4.5e10, 1e-6))
     45000
@@ -232,7 +232,7 @@ def chunks(devices: Number) -> Number:
 
     Assumes: an all-to-all, one chunk for every device, the shorter way.
     Units: devices [1] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> float(chunks(8.0)), float(chunks(5.0))
     (16.0, 6.0)

@@ -27,7 +27,7 @@ def communication_share(
     Assumes: weights gathered over X (4 D F / Y bytes forward) and activations over Y (4 B D / X)
     take turns on their links, and both hide behind 4 B D F / (X Y) FLOP.
     Units: feedforward, data, tensor, axes [1], tokens [token], balance [FLOP/B] -> [1].
-    Source: fact sheet op_rooflines, section 5.
+    Source: docs/models/op_rooflines.md, section 5.
 
     >>> float(communication_share(4.0, 2.0, 1.0, 8.0, 2.0, 1.0, 1.0))
     1.0
@@ -45,7 +45,7 @@ def data_bound(
     Assumes: data parallel or sharded weights over many ranks; each of p pipeline stages gathers
     its share alone; all E experts move, k of them work.
     Units: balance [FLOP/B], data_axes, stages, experts, active_experts [1] -> [token].
-    Source: fact sheet op_rooflines, sections 4, 5 and 9.
+    Source: docs/models/op_rooflines.md, sections 4, 5 and 9.
 
     >>> float(data_bound(2550.0, 3.0, 1.0, 1.0, 1.0))
     850.0
@@ -60,7 +60,7 @@ def few_share(ranks: Number) -> Number:
 
     Assumes: a gather or a scatter over X >= 1 ranks.
     Units: ranks [1] -> [1].
-    Source: fact sheet op_rooflines, section 5.
+    Source: docs/models/op_rooflines.md, section 5.
 
     >>> float(few_share(2.0))
     0.5
@@ -75,7 +75,7 @@ def tensor_bound(feedforward: Number, balance: Number, tensor_axes: Number) -> N
 
     Assumes: as ``communication_share``, sharding the MLP alone.
     Units: feedforward, tensor_axes [1], balance [FLOP/B] -> [1].
-    Source: fact sheet op_rooflines, section 5.
+    Source: docs/models/op_rooflines.md, section 5.
 
     >>> float(tensor_bound(20400.0, 2550.0, 1.0))
     8.0
@@ -90,7 +90,7 @@ def tensor_feedforward(tensor: Number, balance: Number, tensor_axes: Number) -> 
 
     Assumes: as ``tensor_bound``, whose inverse this is.
     Units: tensor, tensor_axes [1], balance [FLOP/B] -> [1].
-    Source: fact sheet op_rooflines, section 5.
+    Source: docs/models/op_rooflines.md, section 5.
 
     >>> float(tensor_feedforward(8.0, 2550.0, 1.0))
     20400.0
@@ -105,7 +105,7 @@ def two_node_bound(feedforward: Number, balance: Number, node: Number) -> Number
 
     Assumes: the node itself does not bind; alpha is that of the links between nodes.
     Units: feedforward, node [1], balance [FLOP/B] -> [1].
-    Source: fact sheet op_rooflines, section 9.
+    Source: docs/models/op_rooflines.md, section 9.
 
     >>> float(two_node_bound(24750.0, 2475.0, 8.0))
     18.0
@@ -120,7 +120,7 @@ def expert_feedforward(balance: Number, node: Number) -> Number:
 
     Assumes: alpha of the links between nodes, one of which n accelerators share.
     Units: balance [FLOP/B], node [1] -> [1].
-    Source: fact sheet op_rooflines, sections 5 and 9.
+    Source: docs/models/op_rooflines.md, sections 5 and 9.
 
     >>> float(expert_feedforward(2475.0, 8.0))
     19800.0
@@ -138,7 +138,7 @@ def mixed_data(
     Assumes: as ``communication_share``, of which this is the minimum over X with X Y = N; not
     rounded, nor held between 1 and N.
     Units: feedforward, chips, axes [1], tokens [token] -> [1].
-    Source: fact sheet op_rooflines, section 5.
+    Source: docs/models/op_rooflines.md, section 5.
 
     >>> float(mixed_data(1.0, 4.0, 8.0, 2.0, 1.0))
     8.0
@@ -155,7 +155,7 @@ def mixed_bound(
 
     Assumes: as ``mixed_data``.
     Units: feedforward, axes [1], balance [FLOP/B] -> [token].
-    Source: fact sheet op_rooflines, section 5.
+    Source: docs/models/op_rooflines.md, section 5.
 
     >>> float(mixed_bound(4.0, 2.0, 2.0, 1.0))
     2.0
@@ -177,7 +177,7 @@ def mixed_ratio(
 
     Assumes: as ``mixed_data``.
     Units: feedforward, chips, axes [1], tokens [token], balance [FLOP/B] -> [1].
-    Source: fact sheet op_rooflines, section 5.
+    Source: docs/models/op_rooflines.md, section 5.
 
     >>> float(mixed_ratio(4.0, 4.0, 1.0, 2.0, 1.0, 1.0))
     1.0
@@ -199,7 +199,7 @@ def hop_time(
 
     Assumes: one link carries the hop; M microbatches of equal size.
     Units: hidden, microbatches [1], tokens [token], activation_width [B], bandwidth [B/s] -> [s].
-    Source: fact sheet op_rooflines, section 5.
+    Source: docs/models/op_rooflines.md, section 5.
 
     >>> float(hop_time(4.0, 2.0, 8.0, 2.0, 16.0))
     2.0
@@ -214,7 +214,7 @@ def hops(microbatches: Number, stages: Number) -> Number:
 
     Assumes: M microbatches one after the other over p >= 2 stages.
     Units: microbatches, stages [1] -> [1].
-    Source: fact sheet op_rooflines, section 5.
+    Source: docs/models/op_rooflines.md, section 5.
 
     >>> float(hops(4.0, 3.0))
     5.0

@@ -34,7 +34,7 @@ def run_sizes(
 
     Assumes: two h d x d matrices a block hold all parameters; nothing is rounded.
     Units: training_flops (C), reference_flops (C0) [FLOP]; the others [1] -> [1].
-    Source: fact sheet linear_data_movement, part B.
+    Source: docs/models/linear_data_movement.md, part B.
 
     >>> sizes = run_sizes(4.8e26, 20.0, 4.8e26, 4e6, 100.0, 0.2, 0.2, 5.0)
     >>> float(sizes.parameters), float(sizes.tokens), float(sizes.layers)
@@ -59,7 +59,7 @@ def latency_floor(layers: Number, latency: Number) -> Number:
 
     Assumes: tau is the time of one step of communication and cannot be hidden.
     Units: layers [1], latency (tau) [s] -> [s].
-    Source: fact sheet linear_data_movement, part C.
+    Source: docs/models/linear_data_movement.md, part C.
 
     >>> float(latency_floor(100.0, 1e-3))
     0.4
@@ -74,7 +74,7 @@ def step_slack(sizes: Sizes, longest_run: Number) -> Number:
 
     Assumes: batches follow each other, and each has 4 L steps.
     Units: sizes [1], longest_run (T_max) [s] -> [s].
-    Source: fact sheet linear_data_movement, section C1.
+    Source: docs/models/linear_data_movement.md, section C1.
 
     >>> float(step_slack(Sizes(1.0, 80.0, 8.0, 5.0, 1.0), 400.0))
     2.0
@@ -99,7 +99,7 @@ def latency_wall(
     Assumes: the root of (D / B) 4 L tau = T_max; there is none without latency, where batches grow
     faster than steps, or beyond the range of a float.
     Units: longest_run (T_max), latency (tau) [s]; reference_flops [FLOP]; the others [1] -> [FLOP].
-    Source: fact sheet linear_data_movement, section C4.
+    Source: docs/models/linear_data_movement.md, section C4.
 
     >>> wall, exists = latency_wall(4.0, 1.0, 6.0, 1.0, 8.0, 4.0, 0.0, 0.0)
     >>> float(wall), bool(exists)

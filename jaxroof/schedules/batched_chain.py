@@ -39,7 +39,7 @@ class Order(NamedTuple):
 def greedy(stage: Any, chain: Chain) -> Order:
     """Return 1F1B as published: forwards go on until the first backward arrives.
 
-    Source: fact sheet distir_model, section 4.
+    Source: docs/models/distir_model.md, section 4.
     """
     left = chain.stages - stage
     return _alternating(stage, chain, 2 * left - 1)
@@ -48,7 +48,7 @@ def greedy(stage: Any, chain: Chain) -> Order:
 def standard(stage: Any, chain: Chain) -> Order:
     """Return 1F1B that holds no more microbatches than there are stages from here on.
 
-    Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; fact sheet distir_model, Q9.
+    Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; docs/models/distir_model.md, Q9.
     """
     return _alternating(stage, chain, chain.stages - stage)
 
@@ -62,7 +62,7 @@ def _alternating(stage: Any, chain: Chain, warmup: Any) -> Order:
 def all_forward(stage: Any, chain: Chain) -> Order:
     """Return GPipe: every forward, then every backward, both in the order of the microbatches.
 
-    Source: Huang et al. 2018 (arXiv 1811.06965); fact sheet distir_model, section 4.
+    Source: Huang et al. 2018 (arXiv 1811.06965); docs/models/distir_model.md, section 4.
     """
     last = chain.microbatches + 2 * (chain.stages - 1) - stage
     return Order(chain.microbatches + 0 * stage, 0 * last, last, 1 + 0 * last)
@@ -128,7 +128,7 @@ def rendezvous(
     one timestep go in the order of the stages.
     Arguments: ``deliver`` changes the clocks after the visits of a timestep, before its sends;
     ``steps`` as in ``run``: where it is told, derivatives may be taken in reverse.
-    Source: fact sheet distir_model, sections 5 and 6.
+    Source: docs/models/distir_model.md, sections 5 and 6.
     """
     stage = stages_of(len(costs.forward))
 
@@ -194,7 +194,7 @@ def peak(order: Order, chain: Chain, bytes_: Bytes, steps: int = 0) -> tuple[Any
     """Return the most bytes each stage holds at once, and those it holds at the end.
 
     A message is freed by its sender when it is sent and held by its receiver from then on.
-    Source: fact sheet distir_model, section 8.
+    Source: docs/models/distir_model.md, section 8.
     """
     stage = stages_of(len(bytes_.start))
     none = jnp.zeros_like(bytes_.start[:1])

@@ -44,7 +44,7 @@ def visit_times(work: Any, source: Any, costs: Costs, steps: Any = None) -> Visi
     Arguments: ``work`` and ``source`` [timesteps, devices] as in ``table``, or with lanes of their
     own behind; costs in seconds; ``steps`` of the timesteps are run (all, unless told otherwise;
     a traced number allows forward derivatives alone).
-    Source: fact sheet distir_model, section 6, with sends that are posted and not waited for.
+    Source: docs/models/distir_model.md, section 6, with sends that are posted and not waited for.
     """
     every, devices = np.shape(work)[:2]
     lanes = np.shape(costs.seconds)[2:]

@@ -20,7 +20,7 @@ def gpipe(devices: int, microbatches: int) -> Schedule:
     forward at i + k, backward at M + 2 (P - 1) - i + k, of microbatch k on device i
 
     Source: Huang et al. 2018 (arXiv 1811.06965), section 2.3, whose backwards run in the reverse
-    order, in as many timesteps; fact sheet distir_model, section 4.
+    order, in as many timesteps; docs/models/distir_model.md, section 4.
 
     >>> gpipe(2, 3).kind.T.tolist()
     [[1, 1, 1, 0, 0, 2, 2, 2], [0, 1, 1, 1, 2, 2, 2, 0]]
@@ -35,7 +35,7 @@ def greedy(devices: int, microbatches: int) -> Schedule:
     w = min(M, 2 (P - i) - 1) forwards before the first backward; backward at 2 P - 1 - i + 2 k,
     forward at i + k for k < w, then at 2 P - i + 2 (k - w), of microbatch k on device i
 
-    Source: fact sheet distir_model, section 4.
+    Source: docs/models/distir_model.md, section 4.
 
     >>> greedy(2, 3).kind.T.tolist()
     [[1, 1, 1, 2, 0, 2, 0, 2], [0, 1, 2, 1, 2, 1, 2, 0]]
@@ -52,7 +52,7 @@ def one_forward_one_backward(devices: int, microbatches: int) -> Schedule:
     w = min(M, P - i) forwards before the first backward; backward at 2 P - 1 - i + 2 k, forward at
     i + k for k < w, then at i + 2 k, of microbatch k on device i
 
-    Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.1; fact sheet distir_model,
+    Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.1; docs/models/distir_model.md,
     section 10, row 9.
 
     >>> one_forward_one_backward(2, 3).kind.T.tolist()

@@ -69,7 +69,8 @@ def in_flight(name: str, devices: int, microbatches: int, chunks: int = 1) -> np
     both of its microbatches.
     Units: [1].
     Source: those of ``bubble``; Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.3, for
-    interleaved: (1 + (P - 1) / (P v)) P v on the first device; fact sheet distir_model, section 4,
+    interleaved: (1 + (P - 1) / (P v)) P v on the first device; docs/models/distir_model.md,
+    section 4,
     for 1f1b-greedy.
     Raises: InputError for a schedule that is not there.
 

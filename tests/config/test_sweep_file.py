@@ -19,7 +19,8 @@ import jaxroof as jr
 from jaxroof import cli
 from jaxroof.cli import process
 from jaxroof.config.sweep_file import read_sweep
-from jaxroof.engine.grid.axes import Between, Spacing, read_axes
+from jaxroof.engine.grid.axes import read_axes
+from jaxroof.engine.grid.spacing import Between, Spacing
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.runs import chunked_sweep as sweep
 from jaxroof.engine.runs.job import fingerprint

@@ -196,6 +196,23 @@ def test_every_formula_says_what_it_assumes_and_whence_it_comes(name):
             assert part in text, f"{name}.{function.name} has no {part}"
 
 
+SHEETS = {
+    path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs/models").glob("*.md")
+}
+SOURCE = re.compile(r"docs/models/(\w+\.md)(?:,\s+(?:sections?|parts?)\s+([^;(\n]*))?")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_source_in_the_project_can_be_opened_at_its_section(name):
+    for sheet, sections in SOURCE.findall(MODULES[name].read_text(encoding="utf-8")):
+        assert sheet in SHEETS, f"{name} names {sheet}"
+        for section in re.findall(r"\b(?:\d+(?:\.\d+)?|[A-D])\b", sections.split(", rule")[0]):
+            heading = rf"^##+ {re.escape(section)}[. ]"
+            assert re.search(heading, SHEETS[sheet], flags=re.MULTILINE), (
+                f"{name}: {sheet} {section}"
+            )
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_every_public_name_is_explained(name):
     for node in TREES[name].body:

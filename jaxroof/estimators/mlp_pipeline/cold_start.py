@@ -1,6 +1,6 @@
 """The first step of a cold start: the first device hands out data, labels and weights.
 
-Source: fact sheet distir_model, section 9.
+Source: docs/models/distir_model.md, section 9.
 """
 
 from typing import Any, NamedTuple

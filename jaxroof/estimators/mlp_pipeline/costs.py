@@ -1,6 +1,6 @@
 """What one operation of an MLP costs on one accelerator: one formula, with each quirk a number.
 
-Source: fact sheet distir_model, sections 3 and 8.
+Source: docs/models/distir_model.md, sections 3 and 8.
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def product(asked: Prices, m: Number, k: Number, n: Number) -> Number:
     t = l + 2 m k n / f  (+ or max)  (s_in (m k + k n) + s_out m n) / b
 
     Units: m, k, n [1] -> [s].
-    Source: fact sheet distir_model, sections 3 and 8.
+    Source: docs/models/distir_model.md, sections 3 and 8.
     """
     traffic = asked.product_read * (m * k + k * n) + asked.product_written * (m * n)
     arithmetic = 2.0 * m * k * n / asked.matrix_rate
@@ -86,7 +86,7 @@ def elementwise(asked: Prices, elements: Number, operands: float = 1.0) -> Numbe
     """Return the time of an operation on each element of its operands.
 
     Units: elements, operands [1] -> [s].
-    Source: fact sheet distir_model, sections 3 and 8.
+    Source: docs/models/distir_model.md, sections 3 and 8.
     """
     traffic = (operands * asked.element_read + asked.element_written) * elements
     arithmetic = asked.element_flops * elements / asked.vector_rate
@@ -121,7 +121,7 @@ class Calibrated(NamedTuple):
     def all_reduce(self, message: Number, group: Number, tensor: bool) -> Number:
         """Return the time of an all-reduce, c0 V + c1 g + c2; nobody to sum with costs nothing.
 
-        Source: fact sheet distir_model, section 8.
+        Source: docs/models/distir_model.md, section 8.
         """
         law = self.tensor if tensor else self.data
         time = law.per_byte * message + law.per_rank * group + law.constant
@@ -162,7 +162,7 @@ def all_reduce(asked: Prices, elements: Number, group: Number, tensor: bool) -> 
 def gather(asked: Prices, elements: Number, group: Number) -> Number:
     """Return the time to gather every replica's piece of ``elements``, charged as a sum [s].
 
-    Source: fact sheet distir_model, sections 8 and 9.
+    Source: docs/models/distir_model.md, sections 8 and 9.
     """
     return asked.links.all_reduce(asked.message * elements, group, False)
 

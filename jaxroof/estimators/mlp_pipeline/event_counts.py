@@ -1,6 +1,6 @@
 """Operations and events of the simulated program.
 
-Source: fact sheet distir_model, section 7.
+Source: docs/models/distir_model.md, section 7.
 """
 
 from typing import Any

@@ -3,7 +3,7 @@
 Layers alternate: weights of even layers (from 0) are cut by columns, of odd ones by rows. All that
 a stage does is a sum over four kinds of layers, so that a stage costs the same to evaluate however
 many layers it has.
-Source: fact sheet distir_model, section 2.
+Source: docs/models/distir_model.md, section 2.
 """
 
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
 """Which plans of an MLP's step are refused: each rule once, for the enumerator and the verdicts.
 
 Every rule takes the inputs and plan fields by name and uses only %, //, comparisons, & and |.
-Source: fact sheet distir_model, section 10 (numbers of quirks are its own).
+Source: docs/models/distir_model.md, section 10 (numbers of quirks are its own).
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """What visits do to the memory of a stage: bytes that each takes, at most and in the end.
 
 Every operation first makes its result, then frees what nobody needs any more.
-Source: fact sheet distir_model, section 8 (as published) and quirk B5 (in place).
+Source: docs/models/distir_model.md, section 8 (as published) and quirk B5 (in place).
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Every way to split an MLP's step over a cluster, and how large a program each needs.
 
-Source: fact sheet distir_model, section 1.
+Source: docs/models/distir_model.md, section 1.
 """
 
 from collections.abc import Mapping

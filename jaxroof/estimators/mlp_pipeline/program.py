@@ -2,7 +2,7 @@
 
 The estimator sums the operations of a visit; here each stands by itself, for traces and as a second
 opinion.
-Source: fact sheet distir_model, sections 2, 5, 8 and 9.
+Source: docs/models/distir_model.md, sections 2, 5, 8 and 9.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Structural choices of an MLP's step: a profile, and each quirk by itself.
 
 A profile is a set of choices; a choice that is not made is the profile's.
-Source: fact sheet distir_model, sections 3, 8, 9 and 10 (numbers of quirks are its own).
+Source: docs/models/distir_model.md, sections 3, 8, 9 and 10 (numbers of quirks are its own).
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """What the visits of every stage cost: sums over its layers.
 
-Source: fact sheet distir_model, section 6 (profile A) and 8 (profile B).
+Source: docs/models/distir_model.md, section 6 (profile A) and 8 (profile B).
 """
 
 from collections.abc import Callable

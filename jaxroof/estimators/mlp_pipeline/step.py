@@ -1,6 +1,6 @@
 """An MLP's training step under D x H x P ranks: when each stage is done, and what it holds.
 
-Source: fact sheet distir_model, sections 6 to 9.
+Source: docs/models/distir_model.md, sections 6 to 9.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
 
     Assumes: replicas and ranks of a stage run alike.
     Units: see Report.
-    Source: fact sheet distir_model, section 6.
+    Source: docs/models/distir_model.md, section 6.
     """
     choices = recipe.chosen()
     plan = inputs.plan
@@ -120,7 +120,7 @@ def spent(inputs: Inputs, costs: Stages) -> tuple[Any, Any]:
     """Return the seconds of communication, and of everything, of one rank of every stage.
 
     A message counts at both its ends.
-    Source: fact sheet distir_model, section 7.
+    Source: docs/models/distir_model.md, section 7.
     """
     plan = inputs.plan
     assert plan is not None

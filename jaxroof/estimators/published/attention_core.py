@@ -1,6 +1,6 @@
 """The attention core of a layer: fused, or operation by operation.
 
-Source: fact sheet transformer_model, sections 5.8 and 5.9.
+Source: docs/models/transformer_model.md, sections 5.8 and 5.9.
 """
 
 from collections.abc import Callable

@@ -37,7 +37,7 @@ def layer_reports(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, LayerRepor
     """Return every operation of one layer in order, by name, under the plan of the inputs.
 
     Units: see LayerReport.
-    Source: fact sheet transformer_model, sections 3, 5 and 6.
+    Source: docs/models/transformer_model.md, sections 3, 5 and 6.
     """
     plan = inputs.plan
     assert plan is not None

@@ -1,6 +1,6 @@
 """One transformer layer: how long each of its operations takes, and their sums.
 
-Source: fact sheet transformer_model, sections 3 and 6.
+Source: docs/models/transformer_model.md, sections 3 and 6.
 """
 
 from typing import Any, NamedTuple
@@ -86,7 +86,7 @@ def layer_times(
     """Return the sums over one layer's operations.
 
     Units: degrees and panels [1], microbatch [sequence] -> Block.
-    Source: fact sheet transformer_model, section 6.
+    Source: docs/models/transformer_model.md, section 6.
     """
     layer = operations(
         inputs,

@@ -1,7 +1,7 @@
 """Which plans are legal: each rule once, for the enumerator (numpy) and the verdicts (jax.numpy).
 
 Every rule takes the inputs and plan fields by name and uses only %, //, comparisons, & and |.
-Source: fact sheet transformer_model, section 10.
+Source: docs/models/transformer_model.md, section 10.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """The operations of one transformer layer in order: their work and their messages, by split.
 
-Source: fact sheet transformer_model, sections 5 and 6.
+Source: docs/models/transformer_model.md, sections 5 and 6.
 """
 
 from collections.abc import Callable
@@ -191,7 +191,7 @@ def stage_send(
 
     Assumes: one tensor passes from layer to layer, as large as between the operations of one.
     Units: degrees [1], microbatch [sequence] -> [B].
-    Source: fact sheet transformer_model, section 8.
+    Source: docs/models/transformer_model.md, section 8.
     """
     layer = _layer(inputs, Ranks(tensor, context, microbatch, 1.0, 1.0, 1.0))
     rows, width = BETWEEN[recipe.split](layer)

@@ -1,6 +1,6 @@
 """The legal plans of a cluster, enumerated as columns of whole numbers by vectorised numpy.
 
-Source: fact sheet transformer_model, section 10.
+Source: docs/models/transformer_model.md, section 10.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
     Returns: a column per field of Plan, and how many choices each rule refused at the stage
     that drops it (degrees at the first stages, splits at the last).
     Raises: InputError where the number of accelerators is missing.
-    Source: fact sheet transformer_model, section 10.
+    Source: docs/models/transformer_model.md, section 10.
     """
     if inputs.gpus is None:
         raise InputError("gpus: not given; expected the number of accelerators to split over")

@@ -152,7 +152,7 @@ def scheduled_step(
     Assumes: the plan's stages and microbatches are those of the schedule; messages between stages
     never wait for each other.
     Units: see ScheduledStep; the times of visits in [s] from the end of the gathers on.
-    Source: fact sheet transformer_model, section 9, with clocks for its closed form.
+    Source: docs/models/transformer_model.md, section 9, with clocks for its closed form.
     """
     costs = costs_under(inputs, recipe, routes_of(pipeline), sends)
     return _step_of(inputs, recipe, costs, pipeline, sends is Sends.BLOCKING, extra)
@@ -171,7 +171,7 @@ def closed_form(inputs: Inputs, recipe: Recipe, sends: Sends = Sends.OVERLAPPED)
 
     Assumes: as the training step: 1F1B, equal stages, blocking sends of which Q2 drops some.
     Units: -> [s].
-    Source: fact sheet transformer_model, section 9.
+    Source: docs/models/transformer_model.md, section 9.
     """
     found: Number = _closed_form(inputs, recipe, costs_under(inputs, recipe, 1.0, sends))
     return found

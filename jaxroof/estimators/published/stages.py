@@ -1,6 +1,7 @@
 """Stages of a pipeline: what each takes and holds, from the sums over one layer.
 
-Source: fact sheet transformer_model, sections 6 to 9, stage by stage rather than for equal stages.
+Source: docs/models/transformer_model.md, sections 6 to 9, stage by stage rather than for equal
+stages.
 """
 
 import dataclasses
@@ -114,7 +115,7 @@ def layer_costs(inputs: Inputs, recipe: Recipe, routes: Number) -> LayerCosts:
 
     Assumes: copies of the weights on other routes are replicas more, each in a domain of its own.
     Units: routes [1] -> LayerCosts.
-    Source: fact sheet transformer_model, sections 6 to 8.
+    Source: docs/models/transformer_model.md, sections 6 to 8.
     """
     plan = inputs.plan
     assert plan is not None
@@ -138,7 +139,7 @@ def stages(
     Assumes: what those have more keeps no activations; Q23, gradients are not sharded; optimizer
     state is sharded over all that hold the same weights, the copies of other routes included.
     Units: first, last [1], Layout -> Stages.
-    Source: fact sheet transformer_model, sections 6, 8 and 9.
+    Source: docs/models/transformer_model.md, sections 6, 8 and 9.
     """
     plan, precision, layer = inputs.plan, inputs.precision, costs.block
     assert plan is not None
@@ -168,7 +169,7 @@ def send_times(costs: LayerCosts, layout: Layout, fast_pipeline: Number) -> Any:
     Assumes: the devices of a pipeline fill one fast domain after another, ``fast_pipeline`` in
     each; links between domains cost what slow links do (Q2, where they cost nothing, corrected).
     Units: fast_pipeline [1] -> [s].
-    Source: fact sheet transformer_model, section 8.
+    Source: docs/models/transformer_model.md, section 8.
     """
     domain, other = (jnp.floor(at / fast_pipeline) for at in (layout.device, layout.taker))
     between = jnp.where(domain == other, costs.near, costs.far)
@@ -180,7 +181,7 @@ def data_time(costs: LayerCosts, layers: Any) -> Any:
 
     Assumes: as the training step (Q16).
     Units: layers [1] -> [s].
-    Source: fact sheet transformer_model, section 7.
+    Source: docs/models/transformer_model.md, section 7.
     """
     shown = exposed_sync_times(costs.block, costs.sync, layers)
     return shown.gather + shown.scatter

@@ -1,6 +1,6 @@
 """A training step: a layer, its synchronisation and its sends make a step's time and memory.
 
-Source: fact sheet transformer_model, sections 7 to 9.
+Source: docs/models/transformer_model.md, sections 7 to 9.
 """
 
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ def schedule_counts(
 
     Assumes: M3, equal stages; sends are never overlapped, forward and backward.
     Units: degrees [1], microbatch [sequence] -> Schedule [1].
-    Source: fact sheet transformer_model, sections 8 and 9.
+    Source: docs/models/transformer_model.md, sections 8 and 9.
     """
     layers = larger(1.0, whole(inputs.model.layers, pipeline))  # finite for any plan
     microbatches = schedule.microbatches(inputs.global_batch, data, microbatch)
@@ -80,7 +80,7 @@ def sync_times(
     Assumes: optimizer state sharded over the replicas (M13); Q9, replicated parameters are never
     synchronised; Q28, one flat ring over data and context ranks.
     Units: degrees [1] -> Sync [s].
-    Source: fact sheet transformer_model, section 7.
+    Source: docs/models/transformer_model.md, section 7.
     """
     layer = operations(inputs, recipe, tensor=tensor, context=context, microbatch=1.0)
     parameters = sum(operation.work.parameters for operation in layer.values())
@@ -106,7 +106,7 @@ def send_time(
 
     Assumes: a fast link wherever any two stages share a domain (Q2 corrects for the others).
     Units: degrees [1], microbatch [sequence] -> [s].
-    Source: fact sheet transformer_model, section 8.
+    Source: docs/models/transformer_model.md, section 8.
     """
     message = stage_send(inputs, recipe, tensor=tensor, context=context, microbatch=microbatch)
     return collectives.point_to_point(message, 2.0, fast_pipeline, *links(inputs.system))
@@ -116,7 +116,7 @@ def exposed_sync_times(block: LayerTimes, sync: SyncTimes, layers: Number) -> Sy
     """Return the data-parallel time that a stage of so many layers does not hide.
 
     Units: Block, Sync, layers [1] -> Sync [s].
-    Source: fact sheet transformer_model, section 7.
+    Source: docs/models/transformer_model.md, section 7.
     """
     forward = block.work_forward + block.links_forward
     backward = block.work_backward + block.links_backward
@@ -161,7 +161,7 @@ def step(
     Assumes: M3, equal stages; Q15, the bubble grows with the sends; Q30, activations of the first
     stage and nothing else.
     Units: see Report.
-    Source: fact sheet transformer_model, section 9.
+    Source: docs/models/transformer_model.md, section 9.
     """
     model, system, plan = inputs.model, inputs.system, inputs.plan
     assert plan is not None
@@ -183,6 +183,7 @@ def step(
     memory = memory_weights + memory_gradients + memory_optimizer + memory_activations
 
     gpus = plan.data * plan.tensor * plan.context * plan.pipeline
+    steps = model.training_tokens / model.sequence / inputs.global_batch
     verdicts = _verdicts(inputs, recipe, memory)
     return Report(
         step_time=step_time,
@@ -200,11 +201,7 @@ def step(
         time_bubble=time_bubble,
         flops=block.flops * schedule_counts.runs,  # Q11: vector FLOP of the fused kernel inflated
         mfu=model_flops(inputs, recipe) / (step_time * gpus * system.matrix_flops),
-        training_days=model.training_tokens
-        / model.sequence
-        * step_time
-        / inputs.global_batch
-        / DAY,
+        training_days=steps * step_time / DAY,
         tokens_per_second=inputs.global_batch * model.sequence / (step_time * gpus),
         **verdicts,
         feasible=_all(verdicts),

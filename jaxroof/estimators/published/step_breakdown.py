@@ -29,7 +29,7 @@ def contributions(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, Number]:
     Assumes: as the training step. What hides behind work shrinks as the work grows: a gather that
     shows in part has a negative share in the limits of the layer that hides the rest.
     Units: -> [s], which sum to the step time.
-    Source: fact sheet transformer_model, sections 6 to 9.
+    Source: docs/models/transformer_model.md, sections 6 to 9.
     """
     inputs = with_named_absences(inputs)
     parts = estimator.evaluate_parts(inputs, recipe)

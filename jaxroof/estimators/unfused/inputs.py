@@ -1,6 +1,6 @@
 """What the unfused blocks are computed from.
 
-Source: fact sheet unfused_block_tables, sections 1, 2 and 7.
+Source: docs/models/unfused_block_tables.md, sections 1, 2 and 7.
 """
 
 from jaxroof.catalog import lookup as named

@@ -1,6 +1,6 @@
 """The operators of the two blocks in order: their work and what they communicate, by variant.
 
-Source: fact sheet unfused_block_tables, sections 2, 3 and 8.
+Source: docs/models/unfused_block_tables.md, sections 2, 3 and 8.
 """
 
 from collections.abc import Callable

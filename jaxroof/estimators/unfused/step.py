@@ -1,6 +1,6 @@
 """How long each operator of the blocks takes by itself, and their sums over all layers.
 
-Source: fact sheet unfused_block_tables, sections 4 and 5.
+Source: docs/models/unfused_block_tables.md, sections 4 and 5.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def blocks(inputs: Inputs, recipe: Recipe) -> dict[str, tuple[Operator, ...]]:
     Assumes: every operand moves between HBM and the chip, and communication hides behind nothing;
     peak rates.
     Units: see Operator.
-    Source: fact sheet unfused_block_tables, section 4.
+    Source: docs/models/unfused_block_tables.md, section 4.
     """
     asked = with_named_absences(inputs)
     found = operations(asked, recipe.variant)
@@ -109,7 +109,7 @@ def step(inputs: Inputs, recipe: Recipe) -> Report:
 
     Assumes: equal layers, one after the other; nothing beside them.
     Units: see Report.
-    Source: fact sheet unfused_block_tables, section 5.
+    Source: docs/models/unfused_block_tables.md, section 5.
     """
     found = blocks(inputs, recipe)
     depth = inputs.model.layers

@@ -17,8 +17,14 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from jaxroof.analyses.result_metadata import label_of, parts_of
 
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#7F7F7F"
+BLUE: str = "#0072B2"
+VERMILION: str = "#D55E00"
+GREEN: str = "#009E73"
+PURPLE: str = "#CC79A7"
+ORANGE: str = "#E69F00"
+SKY: str = "#56B4E9"
+BLACK: str = "#000000"
+GREY: str = "#7F7F7F"
 # Okabe and Ito 2008: told apart by colour-blind readers
 COLOURS = (VERMILION, GREEN, BLUE, PURPLE, ORANGE, SKY, BLACK, GREY)
 DASHES: tuple[Any, ...] = (":", "--", "-", "-.", (0, (1, 4)), (0, (8, 2)))

@@ -99,7 +99,7 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
     table.add_numbers("best in %\nof draws")
     table.add_numbers(*(["fits\nin %"] if sometimes else []), optional=2)
     table.add_numbers(*COSTS)
-    table.add_numbers(*filter(None, [need_of(data)]), optional=3)
+    table.add_numbers(*filter(None, [need]), optional=3)
     table.add_column("", no_wrap=True, optional=1)
     marks = {int(data.candidate_today): ["best today"]}
     marks.setdefault(int(data.candidate_committed), []).insert(0, "commit to it")
@@ -107,13 +107,12 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
         row = data.isel(candidate=i)
         if i >= most and int(row.candidate) not in marks:
             continue
-        number = str(int(row.candidate))
-        cells = [number, *split_cells(row, fields), _digits(float(row.probability))]
+        cells = [str(int(row.candidate)), *split_cells(row, fields)]
+        cells += [_digits(float(row.probability))]
         cells += [_digits(float(row.fits))] if sometimes else []
         cells += [_digits(float(row.regret_mean)), _digits(float(row.regret_worst))]
-        mark = ",\n".join(marks.get(int(row.candidate), []))
         cells += [amount(float(row[need]), unit_of(data, need))] if need else []
-        table.add_row(*cells, mark)
+        table.add_row(*cells, ",\n".join(marks.get(int(row.candidate), [])))
     return table
 
 
