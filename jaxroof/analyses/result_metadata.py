@@ -126,7 +126,7 @@ def telling_fields(data: xr.Dataset, fields: Iterable[str]) -> list[str]:
 
 def optional(data: xr.Dataset, name: str) -> bool:
     """Return whether a field of the plan is 1 unless it is used: then 1 is not worth telling."""
-    return bool(about(data, name).get("default") == 1)
+    return bool(about(data, name).get("default") == "1")
 
 
 def parts_of(data: xr.Dataset, whole: str) -> list[str]:

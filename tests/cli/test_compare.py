@@ -437,24 +437,9 @@ BAD = [  # arguments, a part of the one line
     (f"pareto {SMALL} -o stairs", "cannot tell the kind of file from ''"),
     (f"pareto {PAIR} --system b200-nv8", "b200-nv8: no such system. Did you mean 'b200-nvs8'?"),
     (
-        f"search {SMALL} --mine cp=2",
-        "--mine: cp=2 is one of the context, panels and fast context degrees other than 1; "
-        "expected 1, or --split summa or context",
-    ),
-    (f"search {SMALL} --split context --mine panels=2", "expected 1, or --split summa"),
-    (
-        f"search {SMALL} --split summa --mine tp=4,cp=2,panels=3",
-        "tp=4, cp=2, panels=3 is one of the panel counts that do not fit the grid; expected the",
-    ),
-    (
-        f"search {SMALL} --split summa --mine tp=3,cp=2,pp=4",
-        "--mine: tp x cp x pp = 24 does not divide 64 gpus",
-    ),
-    (
         f"search {SMALL} --split context --mine tp=4,cp=2,pp=4,dp=4",
         "--mine: dp x tp x cp x pp = 128; expected the 64 of --gpus",
     ),
-    (f"search {SMALL} --split context --mine cp=32", "a shard under 128 tokens; a sequence has"),
 ]
 
 
@@ -466,6 +451,31 @@ def test_bad_input_is_one_line_and_status_two(line, fragment, jaxroof, tmp_path)
     assert said.err.count("\n") == 1
     assert fragment in said.err
     assert not list(tmp_path.iterdir())
+
+
+NOT_ALLOWED = [  # split, plan, why
+    (
+        "1d",
+        "cp=2",
+        "cp=2 is one of the context, panels and fast context degrees other than 1; "
+        "expected 1, or --split summa or context",
+    ),
+    ("context", "panels=2", "expected 1, or --split summa"),
+    (
+        "summa",
+        "tp=4,cp=2,panels=3",
+        "tp=4, cp=2, panels=3 is one of the panel counts that do not fit the grid; expected the",
+    ),
+    ("summa", "tp=3,cp=2,pp=4", "tp x cp x pp = 24 does not divide 64 gpus"),
+    ("context", "cp=32", "a shard under 128 tokens; a sequence has"),
+]
+
+
+@pytest.mark.parametrize(("split", "plan", "why"), NOT_ALLOWED)
+def test_own_plan_that_its_split_refuses_is_told_why(split, plan, why, jaxroof):
+    said = jaxroof(f"search {SMALL} --split {split} --mine {plan}")
+    assert (said.code, said.err) == (0, "")
+    assert why in said.words.rpartition("Yours is not allowed: ")[2]
 
 
 # ---- Plans of every split, and axes over names --------------------------------------------------
@@ -517,7 +527,7 @@ def test_layers_of_a_grid_take_the_fewest_panels(jaxroof):
     said = jaxroof("layers --model gpt3 --system a100-nvs4 --split summa --plan tp=2,cp=4")
     assert said.code == 0
     assert (
-        "2 of the 2 tensor ranks and 2 of the 4 context ranks share a fast domain; 4 panels."
+        "1 of the 2 tensor ranks and 4 of the 4 context ranks share a fast domain; 4 panels."
         in (said.words)
     )
 

@@ -40,9 +40,9 @@ def attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
     if metadata.get("better") == "higher":
         about["better"] = "higher"
     if metadata.get("headline"):
-        about["headline"] = 1  # a file of results holds no truth values in its attributes
+        about["headline"] = "true"
     if metadata.get("default") == 1:
-        about["default"] = 1  # a degree that a plan need not have
+        about["default"] = "1"  # a degree that a plan need not have
     if "flags" in metadata:
         flags = metadata["flags"]
         about |= {"flag_values": list(range(len(flags))), "flag_meanings": " ".join(flags)}

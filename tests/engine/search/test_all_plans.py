@@ -113,7 +113,7 @@ def test_weights_of_a_grid_sum_to_the_models():
 
 def test_context_ranks_share_the_optimizer_state_and_summa_ranks_do_not():
     plan = jr.Plan(data=2.0, tensor=2.0, context=4.0, pipeline=2.0, microbatch=1.0, panels=4.0)
-    inputs = dataclasses.replace(small(), plan=plan)
+    inputs = dataclasses.replace(small(gpus=32.0), plan=plan)
     for split, replicas in ((jr.Split.SUMMA, 2.0), (jr.Split.CONTEXT, 8.0)):
         found = jr.training.evaluate(inputs, jr.Recipe(split=split))
         assert float(found.memory_optimizer * replicas) == 6.0 * float(found.memory_weights)
