@@ -1,17 +1,22 @@
 """Every test runs with strict rank and dtype promotion, two host devices and one compile cache."""
 
+import functools
+import gc
 import os
 import pathlib
 import shlex
+import sys
 import tempfile
 from importlib.metadata import version
 
-# most of the time is compilation: in a hurry here, unoptimised and by XLA's older way to emit loops
-# (a jaxlib that does not know the flag would end the process); `XLA_FLAGS= pytest` as users have it
+# most of the time is compilation: in a hurry here, unoptimised, each program in one piece and by
+# XLA's older way to emit loops (a jaxlib that does not know these flags would end the process);
+# `XLA_FLAGS= pytest` as users have it
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0"
-    + " --xla_cpu_use_fusion_emitters=false" * version("jaxlib").startswith("0.10."),
+    + " --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false"
+    * version("jaxlib").startswith("0.10."),
 )
 
 import jax
@@ -19,6 +24,9 @@ import pytest
 from command_line import Said
 
 CACHE = pathlib.Path(tempfile.gettempdir()) / "jaxroof-test-cache"
+
+# a trace makes millions of objects: to look for circles among them took a tenth of the time
+gc.set_threshold(50_000, 20, 20)
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -28,6 +36,26 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 os.environ.setdefault("JAXROOF_CACHE", str(CACHE))
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))  # of notebooks
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_shapes():
+    """Pad short lists of plans to one length, so that a compiled search serves many tests."""
+    from jaxroof.engine.search import candidates  # after the settings above
+
+    candidates.PLANS, candidates.ROWS = 1024, 512
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget():
+    """Let go of what a module compiled and listed, of which the next one needs little."""
+    yield
+    jax.clear_caches()
+    for module in [m for name, m in sys.modules.items() if name.startswith("jaxroof.")]:
+        for value in vars(module).values():
+            if isinstance(value, functools._lru_cache_wrapper):
+                value.cache_clear()
+    gc.collect()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import importlib
 import inspect
 import os
@@ -31,19 +32,23 @@ MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(HOUSE.rglob("*.py"))
 }
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 RECORDS = (jr.Model, jr.System, jr.Precision, jr.Plan, jr.Inputs, Report)
 
 
+@functools.cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
 def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node for node in ast.walk(TREES[name]) if isinstance(node, kinds)]
+    return [node for node in ast.walk(tree(name)) if isinstance(node, kinds)]
 
 
 def public(name: str) -> list[ast.FunctionDef]:
     """Return the functions that a module offers."""
-    kept = [node for node in TREES[name].body if isinstance(node, ast.FunctionDef)]
+    kept = [node for node in tree(name).body if isinstance(node, ast.FunctionDef)]
     return [node for node in kept if not node.name.startswith("_")]
 
 
@@ -57,7 +62,7 @@ def under(head: str) -> list[str]:
 def imports(name: str) -> set[str]:
     """Return every module that a module imports, wherever in it, by its full name."""
     found: set[str] = set()
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree(name)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom):
@@ -182,7 +187,7 @@ for name in {LIGHT!r}:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_module_says_what_it_is(name):
-    text = ast.get_docstring(TREES[name])
+    text = ast.get_docstring(tree(name))
     assert text
     assert text.splitlines()[0].endswith((".", "?"))
 
@@ -215,7 +220,7 @@ def test_a_source_in_the_project_can_be_opened_at_its_section(name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_public_name_is_explained(name):
-    for node in TREES[name].body:
+    for node in tree(name).body:
         kinds = (ast.FunctionDef, ast.ClassDef)
         if isinstance(node, kinds) and not node.name.startswith("_"):
             assert ast.get_docstring(node), f"{name}.{node.name}"
@@ -262,7 +267,7 @@ def test_fields_come_in_the_order_of_their_records(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_nothing_hides_what_is_wrong(name):
     """No bare except, no NaN made a number, no record that JAX could not rebuild."""
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree(name)):
         assert not (isinstance(node, ast.ExceptHandler) and node.type is None), name
         assert not (isinstance(node, ast.Attribute) and node.attr == "nan_to_num"), name
         assert getattr(node, "name", "") != "__post_init__", name

@@ -194,7 +194,7 @@ def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
     asked = [replace_all(inputs, at) for _, at in grid_points(read_axes(inputs, axes))]
     near = nearby(inputs, 3)
     by = np.repeat([0.0, -STEP, STEP], [len(asked) + POINTS, POINTS, POINTS])
-    lanes = jax.vmap(moved(law, inputs))(stacked([*asked, *near, *near, *near]), by)
+    lanes = jax.jit(jax.vmap(moved(law, inputs)))(stacked([*asked, *near, *near, *near]), by)
     below, here, above = (
         jax.tree.map(lambda leaf, at=at: np.asarray(leaf[by == at]), lanes)
         for at in (-STEP, 0.0, STEP)

@@ -1,6 +1,7 @@
 """What must hold of any step: nothing is lost, faster never slows, and units scale."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,7 @@ NAMES = [f"{recipe.split.value} {recipe.attention.value}" for recipe in RECIPES]
 SIZES = {jr.Split.ONE_D: (1, 8, 256, 2048), jr.Split.SUMMA: (8, 32), jr.Split.CONTEXT: (8, 64)}
 
 
+@functools.cache  # asked when first needed, not when a worker collects
 def questions(split):
     """Return inputs with all plans of a few cluster sizes."""
     found = []
@@ -45,7 +47,6 @@ def questions(split):
     return found
 
 
-QUESTIONS = {split: questions(split) for split in jr.Split}
 FIELDS = [f.name for f in dataclasses.fields(jr.Plan)]
 
 
@@ -53,7 +54,7 @@ FIELDS = [f.name for f in dataclasses.fields(jr.Plan)]
 def planned(draw, recipes=STEEP):
     """Draw inputs with one legal plan, feasible or not, and the recipe that it is legal under."""
     recipe = draw(st.sampled_from(recipes))
-    inputs, data = draw(st.sampled_from(QUESTIONS[recipe.split]))
+    inputs, data = draw(st.sampled_from(questions(recipe.split)))
     row = data.isel(plan=draw(st.integers(0, data.sizes["plan"] - 1)))
     plan = jr.Plan(**{f: np.float64(row[f]) for f in FIELDS})
     return dataclasses.replace(inputs, plan=plan), recipe
@@ -65,7 +66,7 @@ PLAIN = [recipe for recipe in RECIPES if recipe.attention is jr.Attention.FUSED]
 @pytest.fixture(scope="module", params=RECIPES, ids=NAMES)
 def reports(request):
     """Return every plan of every question under one recipe."""
-    asked = QUESTIONS[request.param.split]
+    asked = questions(request.param.split)
     return [(inputs, jr.survey(jr.training, inputs, request.param)) for inputs, _ in asked]
 
 

@@ -65,6 +65,7 @@ def between(ends: Sequence[float | str], count: int) -> Between:
 
 
 def number_column(inputs: Any, path: str, values: Any, names: Names) -> np.ndarray:
+    """Return the checked numbers that a path takes along an axis."""
     field = field_at(inputs, path)
     if not is_quantity(field):
         raise refusal(path, f"a record, not a number; {fields_of(inputs, path)}")

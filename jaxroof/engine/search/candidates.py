@@ -16,6 +16,8 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Candidates, Estimator, reads
 from jaxroof.records import Absent, get_at, leaves, replace_at
 
+PLANS, ROWS = 256, 16  # that plans and the distinct rows of a part are padded to, at least
+
 
 def list_plans(
     estimator: Estimator, inputs: Any, recipe: Any, where: Sequence[Constraint] = ()
@@ -222,8 +224,8 @@ def distinct_part_rows(
         for name, part in estimator.parts.items()
     }
     longest = max(max(len(q) for q in ready.plans), 1)
-    counts = tuple(_padding(max(len(r.first), 1), 16) for r in rows.values())
-    return rows, Sizes(_padding(len(ready.plans), 1), _padding(longest, 256), counts)
+    counts = tuple(_padding(max(len(r.first), 1), ROWS) for r in rows.values())
+    return rows, Sizes(_padding(len(ready.plans), 1), _padding(longest, PLANS), counts)
 
 
 def _together(ready: PreparedPlans) -> dict[str, np.ndarray]:
