@@ -224,7 +224,8 @@ class Estimator:
             one = dict.fromkeys(lacking, np.float64(1.0))
             return self.with_placement(inputs, one) if lacking else inputs
         recipe = self.recipe if recipe is None else recipe
-        columns = self._placements(inputs, recipe)
+        with naming_all(self, inputs, recipe):
+            columns = self._placements(inputs, recipe)
         if next(iter(columns.values())).shape[-1] == 1:  # nothing to choose
             only = {field: column[..., 0] for field, column in columns.items()}
             return self.with_placement(inputs, only)

@@ -49,9 +49,10 @@ def resolve_settings(
 
     Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
     """
-    recipe, choices = estimator.recipe, choices_of(estimator.recipe)
-    known = {*choices, *former_of(recipe)}
+    choices = choices_of(estimator.recipe)
+    known = {*choices, *former_of(estimator.recipe)}
     chosen = {key: value for key, value in settings.items() if key in known}
+    recipe = choose(estimator.recipe, chosen)
     rest = {key: value for key, value in settings.items() if key not in known}
     moving = values_of(axes)
     for key in estimator.names:
@@ -67,4 +68,4 @@ def resolve_settings(
     varied = paths_of(axes)
     rest, recipe = read_names(rest, recipe, estimator.names, chosen, varied)
     inputs = build_inputs(estimator.inputs, rest, estimator.names, moved=varied)
-    return inputs, choose(recipe, chosen)
+    return inputs, recipe

@@ -15,6 +15,7 @@ import sys
 import time
 import tomllib
 
+import click
 import numpy as np
 import pytest
 from command_line import Said
@@ -23,6 +24,7 @@ from places import ROOT
 import jaxroof as jr
 from jaxroof import catalog, cli, estimators
 from jaxroof.catalog import needs
+from jaxroof.cli.actions import published_layers
 from jaxroof.cli.actions import run as runs
 from jaxroof.cli.actions import search as commands
 from jaxroof.errors import InputError
@@ -332,7 +334,7 @@ def test_help_names_every_option(command, option, jaxroof):
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith(f"Usage: jaxroof {command}".rstrip())
     if command:
-        for parameter in cli.cli.commands[command].params:
+        for parameter in cli.cli.get_command(click.Context(cli.cli), command).params:
             assert {*parameter.opts} & {*said.out.replace(",", " ").split(), parameter.name}
     else:
         assert all(f"  {name}" in said.out for name in COMMANDS)
@@ -343,7 +345,7 @@ def test_alone_it_prints_its_help_with_a_line_for_each_command(jaxroof):
     assert (said.code, said.err) == (0, "")
     assert said.out == jaxroof("--help").out
     lines = {line.split()[0]: line for line in said.out.splitlines() if line.startswith("  ")}
-    for name in cli.cli.commands:
+    for name in cli.cli.list_commands(click.Context(cli.cli)):
         assert len(lines[name].split()) > 3, name
         assert "..." not in lines[name], "the whole of it fits an ordinary terminal"
 
@@ -944,7 +946,7 @@ def test_an_older_result_outlives_bad_input(line, jaxroof, tmp_path):
 
 INTERRUPTED = [  # where Ctrl-C comes, in what
     (commands, "survey", f"search {QUESTION} --all -o out.csv"),
-    (commands, "layers_of", f"layers {MACHINE} --plan tp=4 -o out.csv"),
+    (published_layers, "layers_of", f"layers {MACHINE} --plan tp=4 -o out.csv"),
     (runs, "run_file", "run sweep.toml -o out.csv"),
     (store.pd.DataFrame, "to_csv", f"search {QUESTION} --all -o out.csv"),
     (catalog, "describe", "list models"),

@@ -377,6 +377,10 @@ def command_lines(text: str) -> list[list[str]]:
     return found
 
 
+COMMANDS = {
+    name: cli.cli.get_command(click.Context(cli.cli), name)
+    for name in cli.cli.list_commands(click.Context(cli.cli))
+}
 SHOWN = {
     f"{path.name}: {shlex.join(words)}": words
     for path in DOCUMENTS
@@ -386,7 +390,7 @@ SHOWN = {
 }
 HELPED = {
     f"help: {shlex.join(words)}": words
-    for command in [cli.cli, *cli.cli.commands.values()]
+    for command in [cli.cli, *COMMANDS.values()]
     for words in command_lines(re.sub(r"^ +", "", command.epilog or "", flags=re.MULTILINE))
 }
 
@@ -401,7 +405,7 @@ def test_the_readme_shows_how_to_search_to_run_and_to_look_up():
 def test_a_command_line_that_is_shown_can_be_typed(words):
     """It parses, and what it names exists; that it runs is the business of test_cli."""
     name, *rest = words
-    command = cli.cli.commands[name]
+    command = COMMANDS[name]
     try:
         context = command.make_context(
             name, list(rest), parent=click.Context(cli.cli, **cli.cli.context_settings)

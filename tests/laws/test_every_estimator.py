@@ -1,15 +1,14 @@
 """What every estimator obeys: those with a name are found by themselves, with all their recipes."""
 
-import dataclasses
-import enum
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from estimator_laws import Law, example, laws, smooth
 
 import jaxroof as jr
 from jaxroof import estimators
@@ -17,62 +16,17 @@ from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.engine.grid import evaluate as points
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
-from jaxroof.errors import InputError
+from jaxroof.errors import InputError, NotGiven
 from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
-from jaxroof.settings import variants
 from jaxroof.views.text.estimators import listed
 
 RTOL = 1e-12
 POINTS = 4
 
 
-class Law(NamedTuple):
-    """One estimator and one recipe of it."""
-
-    estimator: jr.Estimator
-    recipe: Any
-
-
-def laws(searched: bool = True) -> Iterator[Any]:
-    """Yield every estimator with its recipes; with the default one alone where it is searched."""
-    for name in estimators.names():
-        estimator = estimators.estimator(name)
-        every = variants(estimator.recipe)
-        for recipe in every if searched or estimator.plan is None else [estimator.recipe]:
-            members = vars(recipe).values() if recipe else ()
-            chosen = [member.value for member in members if isinstance(member, enum.Enum)]
-            # the thresholds of a run are those of the estimator of that name
-            marks = [pytest.mark.slow] if (name, *chosen) == ("limits", "thresholds") else []
-            yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
-
-
 each = pytest.mark.parametrize("law", [*laws()])
 # the slopes of the other recipes of a training step are held to physics (test_physics.py)
 SLOPED = [param.values[0] for param in laws(searched=False)]
-
-
-def example(law: Law) -> Any:
-    """Return the example of an estimator; skip a recipe that its rules refuse."""
-    assert law.estimator.example is not None, "an example says how to ask, and is held to the laws"
-    inputs = checked(law.estimator.example())
-    try:
-        report = jax.eval_shape(lambda asked: law.estimator.evaluate(asked, law.recipe), inputs)
-    except InputError as error:
-        assert law.recipe != law.estimator.recipe, "the example answers by default"
-        pytest.skip(f"no such recipe: {error}")
-    for record in (law.estimator.inputs, type(report)):  # every number says what it is
-        for field in dataclasses.fields(record):
-            assert not is_quantity(field) or field.metadata["doc"].endswith("."), field.name
-    return inputs
-
-
-def smooth(inputs: Any) -> dict[str, Any]:
-    """Return the numbers that may take any value beside their own."""
-    kept = {}
-    for path, field, value in leaves(inputs):
-        if not field.metadata["whole"] and float(value) > 0.0:
-            kept[path] = value
-    return kept
 
 
 def nearby(inputs: Any, seed: int) -> list[Any]:
@@ -117,7 +71,8 @@ def demanded(estimator: jr.Estimator, recipe: Any, values: dict[str, Any]) -> It
             inputs, _ = resolve_settings(estimator, asked)
             jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
         except InputError as error:
-            missing = str(error).partition(":")[0]
+            named = error.paths if isinstance(error, NotGiven) else ()
+            missing = next(iter(named), str(error).partition(":")[0])
         else:
             return
         path = next(p for p in values if p == missing or p.startswith(f"{missing}."))

@@ -232,7 +232,7 @@ def test_results_that_are_written_are_forgotten(ring, monkeypatch):
         assert sum(one() is not None for one in kept) <= 2
         put(*arguments)
 
-    monkeypatch.setattr(zarr_store, "put", counted)
+    monkeypatch.setattr(zarr_store, "write_chunk", counted)
     run()
     assert len(kept) == CHUNKS
 
@@ -252,7 +252,7 @@ def stopped(monkeypatch, after: int, error=KeyboardInterrupt, name="ring.zarr", 
         put(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(zarr_store, "put", until)
+        patch.setattr(zarr_store, "write_chunk", until)
         with pytest.raises(error):
             run(name, **more)
 
@@ -367,7 +367,7 @@ def test_a_store_that_is_not_finished_is_not_read(ring, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("step", ["_lay_out", "settle", "append", "end", "prints"])
+@pytest.mark.parametrize("step", ["_lay_out", "write_manifest", "append", "finalise", "checksums"])
 def test_a_store_half_laid_out_is_begun_again(step, ring, monkeypatch, whole):
     def killed(*_, **__):
         raise MemoryError
@@ -801,7 +801,7 @@ def test_a_store_names_no_file_outside_itself(ring, monkeypatch):
 
 
 @pytest.mark.parametrize("after", [0, 1, 13])
-@pytest.mark.parametrize("step", ["append", "prints"])
+@pytest.mark.parametrize("step", ["append", "checksums"])
 def test_a_disk_that_fills_keeps_what_is_finished(step, after, ring, monkeypatch, whole):
     left = [after]
     real = getattr(zarr_store, step)
@@ -960,7 +960,8 @@ FORKS = """
 import json, os, pathlib, random, signal, sys, time, warnings
 import dask.array, filelock, numcodecs, xarray, zarr, zarr.codecs
 import jaxroof as jr
-from jaxroof.engine import ledger, sweep, zarr_store
+from jaxroof.engine.runs import chunked_sweep as sweep
+from jaxroof.io import chunk_manifest as ledger, zarr_store
 warnings.simplefilter("ignore")  # JAX warns of fork; no backend is there yet
 
 path, chance, kills = sys.argv[1], random.Random(int(sys.argv[2])), int(sys.argv[3])
@@ -987,7 +988,7 @@ for number in range(kills):
         time.sleep(chance.uniform(0.0, 0.08))
     os.kill(child, signal.SIGKILL)
     how = os.waitpid(child, 0)[1]
-    told = [sorted(map(str, found)) for found in (ledger.record(path), ledger.sound(path))]
+    told = [sorted(map(str, found)) for found in (ledger.record(path), ledger.verified(path))]
     print(json.dumps([how, *told]), flush=True)
 """
 

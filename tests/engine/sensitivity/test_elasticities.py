@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from complex_step import Looped, Operations
-from test_every_estimator import Law, example, laws, smooth
+from estimator_laws import Law, example, laws, smooth
 
 import jaxroof as jr
 from jaxroof.engine.grid import evaluate as points

@@ -1,0 +1,59 @@
+"""Every estimator with its recipes, its example, and which of its numbers may take any value."""
+
+import dataclasses
+import enum
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import pytest
+
+import jaxroof as jr
+from jaxroof import estimators
+from jaxroof.errors import InputError
+from jaxroof.records import checked, is_quantity, leaves
+from jaxroof.settings import variants
+
+
+class Law(NamedTuple):
+    """One estimator and one recipe of it."""
+
+    estimator: jr.Estimator
+    recipe: Any
+
+
+def laws(searched: bool = True) -> Iterator[Any]:
+    """Yield every estimator with its recipes; with the default one alone where it is searched."""
+    for name in estimators.names():
+        estimator = estimators.estimator(name)
+        every = variants(estimator.recipe)
+        for recipe in every if searched or estimator.plan is None else [estimator.recipe]:
+            members = vars(recipe).values() if recipe else ()
+            chosen = [member.value for member in members if isinstance(member, enum.Enum)]
+            # the thresholds of a run are those of the estimator of that name
+            marks = [pytest.mark.slow] if (name, *chosen) == ("limits", "thresholds") else []
+            yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
+
+
+def example(law: Law) -> Any:
+    """Return the example of an estimator; skip a recipe that its rules refuse."""
+    assert law.estimator.example is not None, "an example says how to ask, and is held to the laws"
+    inputs = checked(law.estimator.example())
+    try:
+        report = jax.eval_shape(lambda asked: law.estimator.evaluate(asked, law.recipe), inputs)
+    except InputError as error:
+        assert law.recipe != law.estimator.recipe, "the example answers by default"
+        pytest.skip(f"no such recipe: {error}")
+    for record in (law.estimator.inputs, type(report)):  # every number says what it is
+        for field in dataclasses.fields(record):
+            assert not is_quantity(field) or field.metadata["doc"].endswith("."), field.name
+    return inputs
+
+
+def smooth(inputs: Any) -> dict[str, Any]:
+    """Return the numbers that may take any value beside their own."""
+    kept = {}
+    for path, field, value in leaves(inputs):
+        if not field.metadata["whole"] and float(value) > 0.0:
+            kept[path] = value
+    return kept
