@@ -43,7 +43,7 @@ def quantity(
     ``whole``: only whole numbers; ``zero``: zero is allowed (nothing negative ever is);
     ``most``: the largest value; ``better``: the direction a search improves a result in.
     A default of None is a number that not every record gives: using one that is not there raises
-    (see ``answering``).
+    (see ``with_named_absences``).
 
     The rest is what tables, sentences and pictures need. ``symbol``: the short name of the field,
     which people may type; ``words``: what sentences call it, ``label``: what pictures call it, both
@@ -183,7 +183,7 @@ def with_named_absences(tree: Record, prefix: str = "") -> Record:
     >>> @record
     ... class Link:
     ...     bandwidth: Number | None = quantity("B/s", "Bandwidth of the link.", default=None)
-    >>> answering(Link()).bandwidth * 2.0
+    >>> with_named_absences(Link()).bandwidth * 2.0
     Traceback (most recent call last):
     jaxroof.records.Missing: bandwidth: not given; expected a value: Bandwidth of the link [B/s]
     """
@@ -202,7 +202,7 @@ def with_named_absences(tree: Record, prefix: str = "") -> Record:
 def value_or(value: Any, otherwise: Any) -> Any:
     """Return a number that a record may lack, or what stands for it.
 
-    >>> given(None, 2.0)
+    >>> value_or(None, 2.0)
     2.0
     """
     return otherwise if value is None or isinstance(value, Absent) else value

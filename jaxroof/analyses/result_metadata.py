@@ -49,7 +49,7 @@ def name_of(data: xr.Dataset, name: str, *keys: str) -> str:
     """Return what people call a quantity: the first of some attributes that it has, or its name.
 
     >>> data = xr.Dataset({"data": ((), 4, {"symbol": "dp"}), "ring_size": 2}, attrs={"roles": "-"})
-    >>> called(data, "data", "words", "symbol"), called(data, "ring_size", "words", "symbol")
+    >>> name_of(data, "data", "words", "symbol"), name_of(data, "ring_size", "words", "symbol")
     ('dp', 'ring size')
     """
     found = about(data, name)

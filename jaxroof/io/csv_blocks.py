@@ -191,7 +191,7 @@ UNCLOSED = "unexpected end of data"  # as the reader calls it
 def csv_line(cells: Sequence[str]) -> str:
     """Return cells as one line of a CSV file, without its end.
 
-    >>> quoted(["a,b", "2"])
+    >>> csv_line(["a,b", "2"])
     '"a,b",2'
     """
     page = io.StringIO()

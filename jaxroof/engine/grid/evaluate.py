@@ -28,7 +28,7 @@ def results(report: Any) -> dict[str, Any]:
 def pad_points(column: np.ndarray, size: int) -> np.ndarray:
     """Return a column lengthened to ``size`` by its last value (1 where it has none).
 
-    >>> padded(np.array([2.0, 3.0]), 4).tolist()
+    >>> pad_points(np.array([2.0, 3.0]), 4).tolist()
     [2.0, 3.0, 3.0, 3.0]
     """
     last = column[-1:] if len(column) else np.ones(1, column.dtype)

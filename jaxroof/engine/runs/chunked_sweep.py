@@ -188,7 +188,7 @@ def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:
 def even_parts(size: int, most: int) -> int:
     """Return the length of a dimension's parts: equal parts where that costs less than half.
 
-    >>> even(28, 10), even(31, 10), even(31, 40)
+    >>> even_parts(28, 10), even_parts(31, 10), even_parts(31, 40)
     (7, 8, 31)
     """
     most = max(1, min(size, most))

@@ -1,4 +1,4 @@
-"""AllPlans plan of every point of a grid, legal or not, side by side in one dimension."""
+"""Every plan of every point of a grid, legal or not, side by side in one dimension."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -184,11 +184,11 @@ def add_verdicts(estimator: Estimator, data: xr.Dataset, inputs: Any, axis: Axis
         str(name): xr.Variable((DIMENSION,), held[name], v.attrs) for name, v in flags.items()
     }
     if "feasible" not in changed:
-        about = attributes({"unit": "1", "doc": "AllPlans rule allows the plan, and it fits"})
+        about = attributes({"unit": "1", "doc": "Every rule allows the plan, and it fits"})
         changed["feasible"] = xr.Variable((DIMENSION,), reason == 0, about)
     doc = {"unit": "1", "doc": "Why it is refused"}
     changed["legal"] = xr.Variable(
-        (DIMENSION,), legal, attributes({"unit": "1", "doc": "AllPlans rule allows the plan"})
+        (DIMENSION,), legal, attributes({"unit": "1", "doc": "Every rule allows the plan"})
     )
     changed["reason"] = xr.Variable(
         (DIMENSION,), reason, attributes({**doc, "flags": (*whole, *rules)})

@@ -42,8 +42,8 @@ def slopes(
     """Return a result and its slopes d value / d ln(parameter) at every point.
 
     ``inputs`` have leaves that are scalars or columns of one length, the plan's among them. On a
-    ridge the slope is that of one side (see ``sided``). ``ways`` [way, parameter] asks for the
-    slopes along some directions rather than along each parameter.
+    ridge the slope is that of one side (see ``one_sided_slopes``). ``ways`` [way, parameter] asks for
+    the     slopes along some directions rather than along each parameter.
     Returns: value [points], slopes [points, parameters].
     """
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}

@@ -59,7 +59,7 @@ def cost_of(question: SearchProblem, objective: Any) -> Any:
 def share_saved(cost: np.ndarray, kept: np.ndarray | float) -> np.ndarray:
     """Return the share of a cost that is kept which another one saves.
 
-    >>> saved(np.array([3.0, 5.0]), 4.0).tolist()
+    >>> share_saved(np.array([3.0, 5.0]), 4.0).tolist()
     [0.25, -0.25]
     """
     return (kept - cost) / np.where(kept == 0.0, 1.0, kept)
@@ -83,7 +83,7 @@ class ParameterLanes:
 def parameter_lanes(
     question: SearchProblem, ready: PreparedPlans, paths: Sequence[str], factors: np.ndarray
 ) -> ParameterLanes:
-    """Return the lanes of a question's machine, for plans that fit it (see ``fitting``)."""
+    """Return the lanes of a question's machine, for plans that fit it (see ``plans_that_fit``)."""
     shape = (len(paths), len(factors))
     columns = {}
     for row, path in enumerate(paths):

@@ -14,7 +14,7 @@ from jaxroof.records import Absent, Number
 def value_or(value: Any, otherwise: Callable[[], Number]) -> Number:
     """Return a number of the inputs, or what takes its place where the inputs lack it.
 
-    >>> given(2.0, lambda: 3.0)
+    >>> value_or(2.0, lambda: 3.0)
     2.0
     """
     return otherwise() if isinstance(value, Absent) else value

@@ -51,8 +51,10 @@ def in_time(stairs: xr.Dataset, most_days: float) -> int | None:
 def smallest_system_with(memory: float, capacities: Capacities) -> str:
     """Return the system of the catalogue with the least memory that is enough.
 
-    >>> held_by(100e9, {"a100": 80e9, "h200": 141e9}), held_by(1e12, {"a100": 80e9})
-    ('h200', '-')
+    >>> smallest_system_with(100e9, {"a100": 80e9, "h200": 141e9})
+    'h200'
+    >>> smallest_system_with(1e12, {"a100": 80e9})
+    '-'
     """
     return next((name for name, most in capacities.items() if memory <= most), "-")
 
