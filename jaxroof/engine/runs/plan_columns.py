@@ -18,7 +18,7 @@ Parse = Callable[[str], Any]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PlanColumn:
-    """A column: how its cells are written and read; a key also has a value for each configuration."""
+    """A column: how its cells are written and read; a key also has the configurations' values."""
 
     name: str
     spell: Callable[[Any], str]
