@@ -1,7 +1,7 @@
 """jaxroof: analytical performance modelling of transformer training, on arrays.
 
-Names load on first use, so that importing the package does not import JAX. The public names and
-their modules stand in ``__init__.pyi`` alone, which editors and type checkers read as well.
+Names load on first use, so importing the package does not import JAX. The public names and their
+modules are listed only in ``__init__.pyi``, which editors and type checkers read too.
 """
 
 import ast
@@ -11,12 +11,12 @@ import pathlib
 from typing import Any
 
 __version__ = "0.1.0"
-_EXTRA = {"plot"}  # a module that needs matplotlib, so not among ``import *``
+_EXTRA = {"plot"}  # a module that needs matplotlib, so ``import *`` leaves it out
 
 
 @functools.cache
 def _homes() -> dict[str, tuple[str, str]]:
-    """Return the module of every public name and its name there, as the stub has them."""
+    """Return, for every public name, its module and its name there, as read from the stub."""
     stub = pathlib.Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
     imports = (node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom))
     names = ((node.module or "", alias) for node in imports for alias in node.names)
@@ -37,12 +37,12 @@ def __getattr__(name: str) -> Any:
 
 
 def _no_attribute(name: str) -> AttributeError:
-    """Return the error for a name that is not public, with the nearest one that is."""
+    """Return the error for a name that is not public, with the nearest public name."""
     from jaxroof.errors import nearest
 
     near = None if name.startswith("_") else nearest(name, _homes())
     meant = f". Did you mean {near!r}?" if near else ""
-    # named, so that Python does not add a suggestion of its own to the traceback
+    # `name` is set, so that Python adds no suggestion of its own to the traceback
     return AttributeError(f"module 'jaxroof' has no attribute {name!r}{meant}", name=name)
 
 

@@ -1,4 +1,4 @@
-"""What a user is told when an input cannot be used: one line, the remedy last."""
+"""Errors about inputs: a message of one line that ends with the remedy."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ _SHOWN = 60  # characters of a wrong value that an error repeats
 
 
 class InputError(ValueError):
-    """Say in one line what is wrong with an input and how to mend it.
+    """An input cannot be used; the one-line message says why and how to fix it.
 
     >>> str(InputError("gpt3.toml: no such file,\\n  given 'gpt3.toml'"))
     "gpt3.toml: no such file, given 'gpt3.toml'"
@@ -19,7 +19,7 @@ class InputError(ValueError):
 
 
 class NotGiven(InputError):
-    """Say that an answer needs numbers which the inputs lack, and keep their paths."""
+    """The answer needs numbers that the inputs lack; ``paths`` lists them."""
 
     def __init__(self, message: str, paths: Iterable[str]) -> None:
         super().__init__(message)
@@ -36,20 +36,20 @@ def refusal(where: str, text: str) -> InputError:
 
 
 def shown(value: object) -> str:
-    """Return a wrong value as an error repeats it: not all of a long one.
+    """Return a wrong value as an error shows it; a long one is shortened.
 
     >>> shown("2 GB"), shown(True), shown(10**5000)
     ("'2 GB'", 'true', 'an integer of thousands of digits')
     """
     try:
         text = str(value).lower() if isinstance(value, bool) else repr(value)
-    except ValueError:  # Python prints no integer of more than 4300 digits
+    except ValueError:  # Python refuses to print integers of more than 4300 digits
         text = "an integer of thousands of digits"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 def nearest(name: str, options: Iterable[str]) -> str | None:
-    """Return the option most like ``name``, or None; case, ``-`` and ``_`` do not count.
+    """Return the option most similar to ``name``, or None; case, ``-`` and ``_`` are ignored.
 
     >>> nearest("GPT3_1T", ["gpt3", "gpt3-1t"])
     'gpt3-1t'
@@ -66,7 +66,7 @@ def nearest(name: str, options: Iterable[str]) -> str | None:
 
 
 def unknown(where: str, name: object, what: str, options: Iterable[str]) -> InputError:
-    """Return the error for a name that is none of ``options``, with the nearest of them.
+    """Return the error for a name that is not in ``options``, with the nearest option.
 
     >>> str(unknown("gpt3.toml", "system.hbm_bandwith", "field of System", ["hbm_bandwidth"]))
     "gpt3.toml: system.hbm_bandwith: no such field of System. Did you mean 'hbm_bandwidth'?"
@@ -77,7 +77,7 @@ def unknown(where: str, name: object, what: str, options: Iterable[str]) -> Inpu
     plain = isinstance(name, str) and name.strip() != "" and len(name) <= _SHOWN
     called = name if plain else shown(name)
     name = name if isinstance(name, str) else ""
-    # A dotted name is known up to its last dot, unless the options are dotted themselves.
+    # Compare only the last part of a dotted name, unless the options are dotted themselves.
     near = nearest(name, options) or nearest(name.rpartition(".")[2], options)
     if near is not None:
         return refusal(where, f"{called}: no such {what}. Did you mean {near!r}?")
@@ -96,7 +96,7 @@ def _plain(name: str) -> str:
 
 
 def listing(words: Sequence[str]) -> str:
-    """Return several things as a part of a sentence.
+    """Join words with commas and a final "and".
 
     >>> listing(["a"]), listing(["a", "b", "c"])
     ('a', 'a, b and c')

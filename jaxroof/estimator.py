@@ -1,4 +1,4 @@
-"""The seam: what an estimator tells the engine."""
+"""The interface between an estimator and the engine."""
 
 import contextlib
 import dataclasses
@@ -16,79 +16,80 @@ from jaxroof.missing import naming_all
 from jaxroof.records import get_at, value_or, with_named_absences
 from jaxroof.settings import apply_settings, choices_of
 
-FEWEST = 16  # placements that a program is compiled for
-TIE = 1e-12  # objectives this close count as equal; the leaner plan wins, then the smaller one
+FEWEST = 16  # smallest number of placements that a program is compiled for
+TIE = 1e-12  # relative; on a tie the plan that needs less memory wins, then the smaller
 
 
 class Candidates(NamedTuple):
-    """The legal plans of one question, a column of whole numbers a field, and what was refused."""
+    """The legal plans, one column of whole numbers per field, and the counts of refused plans."""
 
     plans: Mapping[str, np.ndarray]
     refused: Mapping[str, int]
 
 
 class ProgramSizes(NamedTuple):
-    """How large a program points need, of an estimator whose loops have lengths of their own."""
+    """The program sizes that points need, if an estimator's loop lengths depend on the inputs."""
 
-    of: Callable[[Any], np.ndarray]  # inputs -> what each of their points needs, [points, sizes]
-    fit: Callable[[Any, Any], Any]  # a recipe and the most of each size -> the recipe that holds it
-    exact: Callable[[Any, Any], Any]  # the same for these points alone: loops of known length
-    batch: Callable[[Any], int]  # a recipe -> points of one call: enough for a core, alike
+    of: Callable[[Any], np.ndarray]  # inputs -> the sizes that each point needs, [points, sizes]
+    fit: Callable[[Any, Any], Any]  # recipe, largest value of each size -> a recipe that fits
+    exact: Callable[[Any, Any], Any]  # the same for these points only: loops of fixed length
+    batch: Callable[[Any], int]  # recipe -> points of one call, enough to occupy a core
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Estimator:
-    """A pure function from a record of inputs to a record of results, in two storeys.
+    """A pure function from a record of inputs to a record of results, in two levels.
 
-    ``evaluate(inputs, recipe)`` calls every part with the inputs less their plan and with the plan
-    fields that its keyword-only arguments name, then ``step(inputs, recipe, **parts)``. Only those
-    fields reach a part, so the engine may evaluate it once for each distinct set of them. An
-    estimator of one function is ``Estimator(step=f)``; the rest is for those that are searched.
+    ``evaluate(inputs, recipe)`` first calls every part, then ``step(inputs, recipe, **parts)``. A
+    part gets the inputs without their plan, and the plan fields that its keyword-only arguments
+    name. It sees no other plan field, so the engine may evaluate it once for each distinct set of
+    their values. An estimator of one function is ``Estimator(step=f)``; the other fields are for
+    estimators that are searched.
     """
 
     step: Callable[..., Any]
     inputs: type[Any]
-    plan: type[Any] | None = None  # the record of what a search chooses
+    plan: type[Any] | None = None  # the record of the fields that a search chooses
     recipe: Any = None  # the default recipe: a frozen, hashable record of structural choices
     parts: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     candidates: Callable[[Any, Any], Candidates] | None = None
     structural: tuple[
         str, ...
-    ] = ()  # paths that `candidates` reads: an axis there lists plans anew
-    objective: str = ""  # the result that a search improves unless told otherwise
+    ] = ()  # paths that `candidates` reads: along such an axis plans are listed again
+    objective: str = ""  # the result that a search optimises by default
     need: str = ""  # the result that must not exceed ...
-    limit: Callable[[Any], Any] | None = None  # ... this, a function of the inputs less their plan
-    # plan fields that place a split rather than make another, in the order that they are printed
-    # in; the need must not depend on them
+    limit: Callable[[Any], Any] | None = None  # ... this function of the inputs without their plan
+    # plan fields that place the split on the machine without changing it, in printing order; the
+    # result `need` must not depend on them
     placement: tuple[str, ...] = ()
-    # the plan fields that a recipe does not have: they are 1 in every plan, and not printed
+    # plan fields that do not apply to a recipe: they are 1 in every plan, and not printed
     unused: Callable[[Any], Iterable[str]] | None = None
-    machine: str = "system"  # where in the inputs the machine stands, a record or a dotted path
-    # every placement of the plan that some inputs hold, or of each of their plans, a column a
-    # placement field, [*plans, placements]; those whose record gives none are placed best
+    machine: str = "system"  # path of the machine in the inputs: a record or a dotted path
+    # every placement of each plan of the inputs, one column per placement field,
+    # [*plans, placements]; a plan that gives no placement gets the best one
     placements: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
-    # every plan that a study tries, legal or not; those that are legal where it is missing
+    # every plan that a study tries, legal or not; by default the legal plans
     tried: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
-    # numbers of the inputs that, where they are given, are the product of fields of the plan
+    # numbers of the inputs that, if given, must equal the product of these plan fields
     products: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     sizing: ProgramSizes | None = None
     name: str = ""
-    former_name: str = ""  # what files of earlier versions call it: their sweeps go on
-    # paths of records that have names, and what reads one: "system" -> jaxroof.system; it may
-    # return (record, choices): choices of the recipe that come with the name
+    former_name: str = ""  # its name in files of earlier versions, so that their sweeps can resume
+    # path of a record -> function that reads it by name: "system" -> jaxroof.system; the function
+    # may return (record, choices), with choices of the recipe that come with the name
     names: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
-    # inputs that make sense, for help and for the laws that every estimator obeys
+    # reasonable inputs, for help texts and for the tests that every estimator must pass
     example: Callable[[], Any] | None = None
-    about: str = ""  # the question it answers, in a sentence
+    about: str = ""  # one sentence: the question it answers
 
     @property
     def plan_fields(self) -> tuple[str, ...]:
-        """Return the names of what a search chooses, none for an estimator without plans."""
+        """Return the names of the plan fields, none for an estimator without plans."""
         return tuple(f.name for f in dataclasses.fields(self.plan)) if self.plan else ()
 
     @property
     def short_names(self) -> dict[str, str]:
-        """Return what people may type for the fields of a plan: symbols, and words that differ."""
+        """Return other names that users may type for plan fields: short name -> field."""
         named: dict[str, str] = {}
         for key in ("symbol", "words"):
             for field in dataclasses.fields(self.plan) if self.plan else ():
@@ -97,11 +98,11 @@ class Estimator:
         return {short: name for short, name in named.items() if short not in self.plan_fields}
 
     def unused_fields(self, recipe: Any) -> list[str]:
-        """Return the plan fields that a recipe does not have, in order."""
+        """Return the plan fields that do not apply to a recipe, sorted."""
         return sorted(self.unused(recipe)) if self.unused else []
 
     def lists_anew(self, path: str) -> bool:
-        """Return whether ``candidates`` reads what stands at a dotted path."""
+        """Return whether ``candidates`` reads the value at a dotted path."""
         return any(path == head or path.startswith(f"{head}.") for head in self.structural)
 
     def resolve(
@@ -111,10 +112,10 @@ class Estimator:
         settings: Mapping[str, Any],
         varied: Collection[str] = (),
     ) -> tuple[Any, Any, set[str]]:
-        """Return inputs and recipe with settings applied, and which choices someone made.
+        """Return inputs and recipe with settings applied, and the names given explicitly.
 
-        Choices that come with a record by name give way to those of ``settings`` and of a recipe
-        that is given; those of a record at one of the paths ``varied`` are left to its axis.
+        Choices in ``settings`` or in a given recipe override choices that come with a named
+        record. Choices of a record at one of the paths ``varied`` are left to its axis.
 
         Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
         """
@@ -125,8 +126,8 @@ class Estimator:
     def evaluate(self, inputs: Any, recipe: Any = None) -> Any:
         """Return the results for inputs whose leaves broadcast: one plan, or a million.
 
-        A plan without a placement is placed best. Raises: InputError that names the numbers which
-        the answer needs and the inputs lack, or one that its plan contradicts.
+        A plan without a placement gets the best one. Raises: InputError that names the needed
+        numbers that are missing, or a number that contradicts the plan.
 
         >>> import jax.numpy as jnp
         >>> square = Estimator(step=lambda inputs, recipe: inputs * inputs, inputs=float)
@@ -143,17 +144,17 @@ class Estimator:
             return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
 
     def sized_recipe(self, inputs: Any, recipe: Any) -> Any:
-        """Return the recipe whose program holds the points of the inputs, where they are known."""
+        """Return a recipe whose program fits the inputs; it is unchanged if they are traced."""
         if self.sizing is None:
             return recipe
         try:
             most = self.sizing.of(inputs).max(axis=0)
-        except jax.errors.TracerArrayConversionError:  # whoever traces them sizes the program
+        except jax.errors.TracerArrayConversionError:  # the tracing caller chooses the size
             return recipe
         return self.sizing.exact(self.sizing.fit(recipe, most), most)
 
     def evaluate_parts(self, inputs: Any, recipe: Any) -> dict[str, Any]:
-        """Return every part's results, each from the plan fields that it names and no others."""
+        """Return the results of every part; each gets only the plan fields that it names."""
         if not self.parts:
             return {}
         inputs = with_named_absences(inputs)
@@ -164,7 +165,7 @@ class Estimator:
         }
 
     def contradictions(self, inputs: Any) -> np.ndarray:
-        """Return where the plan contradicts a number that ``products`` names; traced ones pass."""
+        """Return where the plan contradicts a number in ``products``; traced values pass."""
         plan, found = getattr(inputs, "plan", None), np.zeros((), bool)
         for path, fields in self.products.items() if plan is not None else ():
             number = value_or(get_at(inputs, path), None)
@@ -178,7 +179,7 @@ class Estimator:
     def refuse_contradictions(self, inputs: Any) -> None:
         """Check that the plan agrees with the numbers that are products of its fields.
 
-        Raises: InputError that names the first that does not.
+        Raises: InputError that names the first contradiction.
         """
         wrong = self.contradictions(inputs)
         if not wrong.any():
@@ -198,24 +199,25 @@ class Estimator:
                 raise refusal(path, f"{what}; expected {said} = {product:.12g}")
 
     def is_placed(self, inputs: Any) -> bool:
-        """Return whether inputs say where their plan lies, or have none that can be placed."""
+        """Return whether the plan gives a placement, or there is no plan to place."""
         plan = getattr(inputs, "plan", None)
         if plan is None or self.placements is None:
             return True
         return any(value_or(getattr(plan, field), None) is not None for field in self.placement)
 
     def with_placement(self, inputs: Any, columns: Mapping[str, Any]) -> Any:
-        """Return inputs with other values of the fields that place their plan."""
+        """Return inputs whose plan has the given values of its placement fields."""
         return dataclasses.replace(inputs, plan=dataclasses.replace(inputs.plan, **columns))
 
     def placed(
         self, inputs: Any, recipe: Any = None, first: Callable[..., Any] | None = None
     ) -> Any:
-        """Return inputs whose plan has a placement: its own, or the best where it has none.
+        """Return inputs whose plan has a placement: its own, or the best if it has none.
 
-        The best has the least objective, whatever fits; ties go to the smaller placement. Beside a
-        field that is given the others are 1. ``first`` is ``first_best`` or a compiled one.
-        Raises: InputError where the degrees of a plan without placement are traced.
+        The best placement has the best objective, whether or not the plan fits in memory; ties go
+        to the smaller placement. If only some placement fields are given, the others are 1.
+        ``first`` is ``first_best`` or a compiled version of it.
+        Raises: InputError if a plan without a placement is traced.
         """
         plan = getattr(inputs, "plan", None)
         if self.is_placed(inputs):
@@ -240,9 +242,9 @@ class Estimator:
         return self.with_placement(inputs, chosen)
 
     def _placements(self, inputs: Any, recipe: Any) -> dict[str, np.ndarray]:
-        """Return every placement along a last dimension behind those of the inputs.
+        """Return every placement along a new last dimension, after those of the inputs.
 
-        Where there are several they are as many as a power of two: few shapes, few programs.
+        Several placements are padded to a power of two, so that few programs are compiled.
         """
         assert self.placements is not None
         try:
@@ -264,7 +266,7 @@ class Estimator:
 
 
 def first_best(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
-    """Return which placement, of those along the last dimension, is the best at each point."""
+    """Return the index of the best placement along the last dimension, at each point."""
     report = estimator.evaluate(inputs, recipe)
     name, fields = estimator.objective, getattr(report, "__dataclass_fields__", {})
     sign = -1.0 if name in fields and fields[name].metadata.get("better") == "higher" else 1.0

@@ -1,4 +1,4 @@
-"""Numbers that an answer needs and its inputs lack: all of them in one message."""
+"""Missing numbers: one error names every number that an answer needs and its inputs lack."""
 
 import contextlib
 import dataclasses
@@ -14,11 +14,11 @@ from jaxroof.records import Absent, Missing, get_at, replace_at, with_named_abse
 
 @contextlib.contextmanager
 def naming_all(estimator: Any, inputs: Any, recipe: Any, searched: bool = False) -> Iterator[None]:
-    """Name all numbers that an answer in the block needs and the inputs lack, not the first alone.
+    """Make an error of the block name every missing number, not only the first.
 
-    ``searched``: what lists the plans and what limits them count too.
+    ``searched``: numbers that list or limit the plans count too.
 
-    Raises: InputError in the place of the one that names a single number.
+    Raises: InputError instead of the one that names a single number.
     """
     try:
         yield
@@ -28,7 +28,7 @@ def naming_all(estimator: Any, inputs: Any, recipe: Any, searched: bool = False)
 
 
 def lacking(estimator: Any, inputs: Any, recipe: Any, searched: bool = False) -> list[Absent]:
-    """Return what the inputs lack of the numbers that an answer needs, found by tracing it."""
+    """Return the missing numbers that an answer needs; tracing the answer finds them."""
     if estimator.plan is not None:  # which numbers are needed does not depend on the plan
         ones = dict.fromkeys(estimator.plan_fields, 1.0)
         inputs = dataclasses.replace(inputs, plan=estimator.plan(**ones))
@@ -50,16 +50,16 @@ def lacking(estimator: Any, inputs: Any, recipe: Any, searched: bool = False) ->
             found += error.absent
             for number in error.absent:
                 inputs = replace_at(inputs, number.path, 1.0)
-        except InputError:  # of another kind: it is told when no number is missing
+        except InputError:  # another problem: it is reported once no number is missing
             return found
         else:
             return found
 
 
 def check_listed(estimator: Any, inputs: Any) -> None:
-    """Check that what lists plans is given.
+    """Check that the numbers which list plans are given.
 
-    Raises: InputError that names the first number that is not.
+    Raises: InputError that names the first missing one.
     """
     full = with_named_absences(inputs)
     for path in estimator.structural:

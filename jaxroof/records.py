@@ -1,4 +1,4 @@
-"""Records: frozen dataclasses of numbers that JAX sees as pytrees and people see with units.
+"""Records: frozen dataclasses of numbers with units, registered as JAX pytrees.
 
 Importing this module switches JAX to 64-bit floats for the whole process.
 """
@@ -17,7 +17,7 @@ jax.config.update("jax_enable_x64", True)
 Number = float | jax.Array
 Record = TypeVar("Record")
 
-# Beyond these a number is a slip of the hand, and products of counts would not be exact.
+# A larger number is taken for a typing error; products of larger counts would not be exact.
 MOST = 1e30
 MOST_WHOLE = 1e9
 
@@ -38,18 +38,18 @@ def quantity(
     resource: str = "",
     headline: bool = False,
 ) -> Any:
-    """Declare a field with its SI unit, one sentence of meaning and the values it may take.
+    """Declare a field with its SI unit, a sentence on its meaning and its allowed values.
 
-    ``whole``: only whole numbers; ``zero``: zero is allowed (nothing negative ever is);
-    ``most``: the largest value; ``better``: the direction a search improves a result in.
-    A default of None is a number that not every record gives: using one that is not there raises
-    (see ``with_named_absences``).
+    ``whole``: only whole numbers; ``zero``: zero is allowed (negative numbers never are);
+    ``most``: the largest value; ``better``: the direction in which a search improves a result.
+    A default of None marks a number that a record may lack; using a missing one raises (see
+    ``with_named_absences``).
 
-    The rest is what tables, sentences and pictures need. ``symbol``: the short name of the field,
-    which people may type; ``words``: what sentences call it, ``label``: what pictures call it, both
-    the symbol unless given, or the name; ``part_of``: the result that this one is a part of;
-    ``resource``: what of the machine a rate, a latency or a capacity stands for, or what a need
-    fills (``"capacity"``); ``headline``: a result that is printed before others.
+    The other arguments are for tables, sentences and pictures. ``symbol``: a short name of the
+    field, which users may type; ``words``: its name in sentences; ``label``: its name in pictures
+    (both default to the symbol, or else to the field's name); ``part_of``: the result that this one
+    is a part of; ``resource``: the resource of the machine that a rate, a latency or a capacity
+    belongs to, or that a need fills (``"capacity"``); ``headline``: a result printed before others.
     """
     most = most if most is not None else (MOST_WHOLE if whole else MOST)
     return dataclasses.field(
@@ -111,7 +111,7 @@ def field_at(tree: Any, path: str) -> "dataclasses.Field[Any]":
 
 
 def replace_at(tree: Any, path: str, value: Any) -> Any:
-    """Return a copy of a record with what stands at a dotted path replaced.
+    """Return a copy of a record with the value at a dotted path replaced.
 
     Raises: InputError with the nearest name.
     """
@@ -121,7 +121,7 @@ def replace_at(tree: Any, path: str, value: Any) -> Any:
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]", Any]]:
-    """Yield (dotted path, field, value) for every number that a record holds."""
+    """Yield (dotted path, field, value) for every number that a record gives."""
     for field in dataclasses.fields(tree):
         value = getattr(tree, field.name)
         if is_quantity(field):
@@ -132,9 +132,9 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Fiel
 
 
 class Absent:
-    """What stands for a number that a record does not give: to use it is to be told its name."""
+    """A placeholder for a number that a record lacks; using it raises an error with its name."""
 
-    __array_ufunc__ = None  # numpy leaves the operation to this class
+    __array_ufunc__ = None  # NumPy then defers to the operators of this class
 
     def __init__(self, path: str, field: "dataclasses.Field[Any]", kind: type[Any]) -> None:
         self.path, self.field, self.kind = path, field, kind  # the record that has the field
@@ -153,7 +153,7 @@ class Absent:
 
 
 class Missing(NotGiven):
-    """Say which numbers an answer needs and its inputs do not give."""
+    """The answer needs numbers that the inputs do not give; the message names them."""
 
     def __init__(self, absent: Sequence[Absent], who: str = "") -> None:
         self.absent = tuple(absent)
@@ -168,7 +168,7 @@ class Missing(NotGiven):
         super().__init__(said + self._remedy("them" if most else "it"), [n.path for n in absent])
 
     def _remedy(self, them: str) -> str:
-        """Return where to start from: a published record that gives the numbers it lacks."""
+        """Return a hint: the name of a published record that gives the missing numbers."""
         for kind in {number.kind for number in self.absent}:
             names = [number.field.name for number in self.absent if number.kind is kind]
             name = kind.published(names) if hasattr(kind, "published") else None
@@ -178,7 +178,7 @@ class Missing(NotGiven):
 
 
 def with_named_absences(tree: Record, prefix: str = "") -> Record:
-    """Return a record in which every number that is not given answers by its name when used.
+    """Return a record in which using a missing number raises an error with its name.
 
     >>> @record
     ... class Link:
@@ -200,7 +200,7 @@ def with_named_absences(tree: Record, prefix: str = "") -> Record:
 
 
 def value_or(value: Any, otherwise: Any) -> Any:
-    """Return a number that a record may lack, or what stands for it.
+    """Return a value, or ``otherwise`` if the value is missing.
 
     >>> value_or(None, 2.0)
     2.0
@@ -209,9 +209,9 @@ def value_or(value: Any, otherwise: Any) -> Any:
 
 
 def checked(tree: Record, where: str = "") -> Record:
-    """Return a record with every leaf a checked float64 array: the border that all input passes.
+    """Return a record whose leaves are checked float64 arrays; all input passes through here.
 
-    Raises: InputError for what is not a finite number in the range that the field declares.
+    Raises: InputError for a value that is not a finite number in the range of its field.
     """
     for path, field, value in list(leaves(tree)):
         array = checked_values(value, field, f"{where}: {path}" if where else path)
@@ -220,13 +220,13 @@ def checked(tree: Record, where: str = "") -> Record:
 
 
 def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> np.ndarray:
-    """Return a field's value or values as float64, each finite and in the field's range.
+    """Return a field's value or values as float64 after checking that they are in its range.
 
-    Raises: InputError naming the first value that is not.
+    Raises: InputError with the first value that is not finite or not in the range.
     """
     try:
         array = np.asarray(value, dtype=np.float64)
-    except OverflowError:  # an integer that no float holds
+    except OverflowError:  # an integer too large for a float
         raise InputError(f"{where}: expected {_range(field)}, given {shown(value)}") from None
     except (TypeError, ValueError):
         said = shown(value)

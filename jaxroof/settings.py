@@ -10,8 +10,8 @@ from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
 from jaxroof.units import parse
 
-# path of a record -> what reads one by name: the record, or (record, choices), the recipe's choices
-# that come with it by name, such as {"attention": "unfused"}
+# path of a record -> function that reads it by name; it returns the record, or (record, choices)
+# with choices of the recipe that come with the record, such as {"attention": "unfused"}
 Names = Mapping[str, Callable[[str], Any]]
 
 
@@ -23,11 +23,11 @@ def apply_settings(
     given: Collection[str] = (),
     varied: Collection[str] = (),
 ) -> tuple[Any, Any]:
-    """Return inputs and recipe with settings applied: fields of the recipe, or paths of the inputs.
+    """Return inputs and recipe with settings applied; a key is a choice or a path of the inputs.
 
-    A text is read with the unit of its field, as the name of a structural choice, or as the name
-    of a whole record. Choices that come with a record count unless the settings make them, or they
-    are ``given`` otherwise; not those of a record that axes vary.
+    A text is read as a number with the unit of its field, as a structural choice, or as the name of
+    a whole record. Choices that come with a record apply unless they are in ``settings`` or in
+    ``given``, or the record is at one of the paths ``varied`` by axes.
 
     Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
     """
@@ -53,7 +53,7 @@ def read_names(
     given: Collection[str] = (),
     varied: Collection[str] = (),
 ) -> tuple[dict[str, Any], Any]:
-    """Return settings with records where names of them stood, and a recipe as those choose.
+    """Return settings with named records read, and the recipe with the records' choices.
 
     Raises: InputError for an unknown name (with the nearest), or a choice the recipe lacks.
     """
@@ -69,9 +69,9 @@ def read_names(
 def choices_brought(
     path: str, recipe: Any, chosen: Mapping[str, Any], given: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the choices of a recipe that come with a record, less those that are given otherwise.
+    """Return the choices of a recipe that come with a record, except those in ``given``.
 
-    Raises: InputError for a choice that the recipe lacks (with the nearest), or another value.
+    Raises: InputError for a choice that the recipe lacks (with the nearest), or a wrong value.
     """
     known = choices_of(recipe)
     for key in chosen:
@@ -90,15 +90,15 @@ def choices_of(recipe: Any) -> list[str]:
 
 
 def former_of(recipe: Any) -> Mapping[str, str]:
-    """Return choices that files of earlier versions make, with the one value that each had."""
+    """Return choices that only files of earlier versions have, each with its only value."""
     former: Mapping[str, str] = getattr(recipe, "FORMER", {})
     return former
 
 
 def choose(recipe: Any, chosen: Mapping[str, Any]) -> Any:
-    """Return a recipe with choices made by name; one that earlier versions had changes nothing.
+    """Return a recipe with choices set by name; choices of earlier versions are ignored.
 
-    Raises: InputError for another value than a choice has, with the nearest.
+    Raises: InputError for a value that a choice does not have, with the nearest.
     """
     members = {key: choice(recipe, key, value) for key, value in chosen.items()}
     there = choices_of(recipe)
@@ -107,7 +107,7 @@ def choose(recipe: Any, chosen: Mapping[str, Any]) -> Any:
 
 
 def variants(recipe: Any) -> Iterator[Any]:
-    """Yield a recipe, and each that differs from it in one choice."""
+    """Yield a recipe, then every recipe that differs from it in one choice."""
     yield recipe
     for key in choices_of(recipe):
         held = getattr(recipe, key)
@@ -117,7 +117,7 @@ def variants(recipe: Any) -> Iterator[Any]:
 
 
 def choice(recipe: Any, key: str, value: Any) -> Any:
-    """Return a structural choice by name.
+    """Return the value of a structural choice from its name.
 
     Raises: InputError with the nearest name.
     """
@@ -136,7 +136,7 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
 
 
 def kind_of_choice(recipe: Any, key: str) -> type[Any]:
-    """Return what a choice is one of: one that is left open has it in its hint."""
+    """Return the type of a choice, from its value or, if left open, from its type hint."""
     held = getattr(recipe, key)
     if held is not None:
         return type(held)
@@ -147,9 +147,9 @@ def kind_of_choice(recipe: Any, key: str) -> type[Any]:
 def named_record(
     path: str, value: Any, names: Names, expected: str
 ) -> tuple[Any, Mapping[str, Any]]:
-    """Return a record, read by name where a text stands for it, and the choices that come with it.
+    """Return a record, read by name if the value is a text, and the choices that come with it.
 
-    Raises: InputError where there is neither a record nor a name of one.
+    Raises: InputError if the value is neither a record nor the name of one.
     """
     if isinstance(value, str) and path in names:
         value = names[path](value)
@@ -165,7 +165,7 @@ def is_pair(value: Any) -> bool:
 
 
 def fields_of(inputs: Any, path: str) -> str:
-    """Return what could stand instead of a record's path."""
+    """Return a hint for errors that lists the paths of a record's fields."""
     held = get_at(inputs, path)
     names = [f.name for f in dataclasses.fields(held)] if held is not None else []
     return f"expected one of {', '.join(f'{path}.{name}' for name in names)}"
@@ -179,7 +179,7 @@ def _value(inputs: Any, path: str, value: Any) -> Any:
 
 
 def _number(value: Any, field: "dataclasses.Field[Any]", path: str) -> Any:
-    """Return a number or a column of numbers, checked; a text is read with the field's unit."""
+    """Return a checked number or column of numbers; a text is read with the field's unit."""
     if isinstance(value, str):
         value = parse(value, field.metadata["unit"], path)
     elif isinstance(value, list | tuple | Mapping):
@@ -194,13 +194,13 @@ def build_inputs(
     prefix: str = "",
     moved: Collection[str] = (),
 ) -> Any:
-    """Return a record made of settings: values, or columns of values, by dotted path.
+    """Build a record from settings: values, or columns of values, by dotted path.
 
-    A record inside it is given by a name, field by field, or by a name and the fields that differ.
-    Numbers at the paths ``moved`` may be missing: an axis gives them.
+    A nested record is given by name, field by field, or by name with the fields that differ.
+    Numbers at the paths ``moved`` may be missing, because an axis gives them.
 
-    Raises: InputError for a number that is missing, an unknown path (with the nearest), a wrong
-    unit or a value out of range.
+    Raises: InputError for a missing number, an unknown path (with the nearest), a wrong unit or a
+    value out of range.
     """
     if not prefix:
         _known_paths(kind, settings)
@@ -240,7 +240,7 @@ def build_inputs(
 
 
 def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
-    """Yield (dotted path, field) for every field of a kind of record, records included."""
+    """Yield (dotted path, field) for every field of a record type, including nested records."""
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
         yield prefix + field.name, field
@@ -249,7 +249,7 @@ def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclas
 
 
 def least(kind: type[Any]) -> Any:
-    """Return a record of a kind that gives no number which may be missing, and 1 for the others."""
+    """Return a minimal record: optional numbers keep their defaults, the others are 1."""
     hints = typing.get_type_hints(kind)
     values: dict[str, Any] = {}
     for field in dataclasses.fields(kind):

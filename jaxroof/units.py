@@ -1,7 +1,7 @@
 """Numbers with units: "2.039 TB/s" to SI and back.
 
-A number is SI already; a string carries its unit. GB is 1e9 bytes and GiB is 2**30 bytes. Outside
-this file every quantity is a float in FLOP, B, s, FLOP/s, B/s or W.
+A number is in SI already; a string has its own unit. GB is 1e9 bytes and GiB is 2**30 bytes.
+Outside this file every quantity is a float in FLOP, B, s, FLOP/s, B/s or W.
 """
 
 import functools
@@ -14,7 +14,7 @@ from jaxroof.errors import InputError, refusal, shown
 
 # Prefix -> power of ten (or, for bytes, of two).
 _LARGE = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "Z": 21, "Y": 24}
-_SMALL = {"": 0, "m": -3, "u": -6, "\u00b5": -6, "\u03bc": -6, "n": -9}  # both signs for micro
+_SMALL = {"": 0, "m": -3, "u": -6, "\u00b5": -6, "\u03bc": -6, "n": -9}  # both characters for micro
 _LONG = {"min": 60, "h": 3600, "day": 86400, "days": 86400}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
@@ -28,7 +28,7 @@ _SPELLINGS = {
     "W": (("W",), _LARGE),
 }
 
-# Unit -> what a quantity in it is, and what was expected instead of a wrong one.
+# Unit -> name of its quantity, and the text after "expected" in errors.
 _MEANING = {
     "FLOP/s": ("a compute rate", "FLOP/s under any prefix, such as '989.4 TFLOP/s'"),
     "FLOP": ("an amount of compute", "FLOP under any prefix, such as '2 PFLOP'"),
@@ -43,14 +43,14 @@ _NUMBER = re.compile(
     r"([+-]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(.*)", re.DOTALL
 )
 _BITS = re.compile(r"([kKmMgGtTpPeEzZyY]?i?)b(/s|ps)?")
-JOIN = "\ue000"  # a space at which no line ends: no wrapping of text knows the character
+JOIN = "\ue000"  # stands for a space at which text is not wrapped
 
 
 def parse(value: object, unit: str, where: str = "") -> float:
-    """Return a quantity of the SI unit ``unit`` as a float: a number as it is, a string converted.
+    """Return a quantity in the SI unit ``unit``: a number unchanged, a string converted.
 
     Raises:
-        InputError: The value is no finite number, or its unit is not ``unit`` under some prefix.
+        InputError: The value is not a finite number, or its unit is not ``unit`` with a prefix.
 
     >>> parse("2.039 TB/s", "B/s"), parse("192 GiB", "B"), parse("70 %", "1"), parse(8, "token")
     (2039000000000.0, 206158430208.0, 0.7, 8.0)
@@ -72,7 +72,7 @@ def parse(value: object, unit: str, where: str = "") -> float:
 
 
 def show(value: float, unit: str) -> str:
-    """Return a quantity as people write it, in at most six digits under a decimal prefix.
+    """Return a quantity as text, with at most six digits and a decimal prefix.
 
     >>> show(2.039e12, "B/s"), show(80e9, "B"), show(20e-6, "s"), show(2e31, "FLOP")
     ('2.039 TB/s', '80 GB', '20 us', '2e31 FLOP')
@@ -93,7 +93,7 @@ def show(value: float, unit: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Return a text that keeps a number on a line with its unit and with the word before it.
+    """Keep a number on one line with its unit and the word before it: mark those spaces with JOIN.
 
     >>> unbroken("of dp 16 each takes 1.5 GB/s").replace(JOIN, "~")
     'of dp~16 each takes~1.5~GB/s'
@@ -120,7 +120,7 @@ def _parse_text(text: str, unit: str, where: str) -> float:
     scale = _scales(unit).get(spelling)
     if scale is None:
         raise _wrong_unit(text, number, spelling, unit, where)
-    # Decimal, so that "2.039 TB/s" is the float 2.039e12 to the last bit.
+    # Decimal, so that "2.039 TB/s" is exactly the float 2.039e12.
     if plain != 0.0 and math.isfinite(plain):
         plain = float(Decimal(number) * scale)
     if not math.isfinite(plain):
@@ -130,7 +130,7 @@ def _parse_text(text: str, unit: str, where: str) -> float:
 
 @functools.cache
 def _scales(unit: str) -> dict[str, Decimal]:
-    """Return every accepted spelling of a unit with its size in SI; none at all is SI."""
+    """Return every accepted spelling of a unit with its size in SI; no unit means SI."""
     one = Decimal(1)
     if unit == "1":
         return {"": one, "%": Decimal("0.01")}
@@ -166,7 +166,7 @@ def _wrong_unit(text: str, number: str, spelling: str, unit: str, where: str) ->
 
 
 def _same_letters(spelling: str, unit: str) -> str | None:
-    """Return the unit that differs from ``spelling`` in case, or in "ps" for "/s", alone."""
+    """Return the unit that differs from ``spelling`` only in case, or in "ps" for "/s"."""
     scales = _scales(unit)
     folded = {spelling.casefold(), re.sub("ps$", "/s", spelling.casefold())}
     for known, scale in scales.items():
@@ -200,7 +200,7 @@ def size(value: float, unit: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return a time with four digits and a unit a person reads.
+    """Return a time with four digits, in s, ms or us.
 
     >>> seconds(39.9751), seconds(0.01234)
     ('39.98 s', '12.34 ms')

@@ -1,4 +1,4 @@
-"""Design files: a budget, prices and bounds in TOML -> the machine that they should buy."""
+"""Design files: a budget, prices and bounds in TOML -> the best machine for that budget."""
 
 import os
 import pathlib
@@ -29,23 +29,23 @@ KEYS = (
     "where", "price", "bounds",
 )  # fmt: skip
 PLAN_KEYS = {"gpus": int, "global_batch": int, "split": str}
-AIMS = {"training_days": False, "cost_days": True}  # whether times the cost
+AIMS = {"training_days": False, "cost_days": True}  # whether the cost multiplies the days
 WHAT = "key of a design file"
 
 
 def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Return the machine that a design file's budget should buy for a training step.
+    """Return the best machine within a design file's budget for a training step.
 
-    Raises: InputError, led by the file's name, for whatever is wrong with it.
+    Raises: InputError that starts with the file's name, for any problem in the file.
     """
     with errors_in_file(path):
         return _designed(load(path), pathlib.Path(path))
 
 
 def read_design(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a design file says, its keys checked.
+    """Return the contents of a design file after checking its keys.
 
-    Raises: InputError, led by the file's name, for a key that is unknown or missing.
+    Raises: InputError that starts with the file's name, for an unknown or missing key.
     """
     with errors_in_file(path):
         written = load(path)
@@ -102,7 +102,7 @@ def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
 
 
 def _paths(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every entry under its dotted path, which may be written without quotes."""
+    """Yield (dotted path, entry); the nested tables of an unquoted path are joined."""
     for key, value in written.items():
         if (
             isinstance(value, dict)

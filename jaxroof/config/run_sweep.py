@@ -1,4 +1,4 @@
-"""Run a sweep file: its search, its table or the parts of its plan."""
+"""Run a sweep file: a search, a table, every plan, the parts of one plan, or elasticities."""
 
 import os
 import pathlib
@@ -26,13 +26,13 @@ def run(
     chunk: int | None = None,
     overwrite: bool = False,
 ) -> xr.Dataset:
-    """Return the Dataset of a sweep file: a search, or a table where it gives a plan.
+    """Return the Dataset of a sweep file: a search, or a table if the file gives a plan.
 
-    Arguments: ``progress`` is told (done, all) points; ``output`` is a file to write. A ``.zarr``
-    file is written chunk by chunk (of at most ``chunk`` points): a run that was stopped and is
-    started again finishes what is missing, unless told to ``overwrite``. So is a ``.csv`` file
-    of every plan, which several sweeps may share: each adds the rows that it lacks.
-    Raises: InputError, led by the file's name, for whatever is wrong with it.
+    Arguments: ``progress`` is called with (done, all) points; ``output`` is a file to write. A
+    ``.zarr`` file is written in chunks of at most ``chunk`` points. If a run is stopped, the next
+    run computes only the missing chunks, unless ``overwrite`` is set. A ``.csv`` file of every plan
+    works the same way; several sweeps may share it, and each adds the rows that it lacks.
+    Raises: InputError that starts with the file's name, for any problem in the file.
     """
     if output is not None:
         check_writable(output)
@@ -57,7 +57,7 @@ def run(
 
 
 def _whole(sweep: Sweep) -> xr.Dataset:
-    """Return an answer that is found at one go."""
+    """Return an answer that is computed whole: elasticities, or the parts of one plan."""
     if sweep.answer == "elasticities":
         options = {"axes": _axes(sweep), **sweep.options}
         return elasticities(sweep.estimator, sweep.inputs, sweep.recipe, **options)
@@ -65,7 +65,7 @@ def _whole(sweep: Sweep) -> xr.Dataset:
 
 
 def _task(sweep: Sweep, about: Mapping[str, str]) -> SweepJob:
-    """Return the grid that a sweep file asks for, checked."""
+    """Return the checked sweep of a sweep file."""
     return sweep_job(
         sweep.estimator,
         sweep.inputs,

@@ -1,4 +1,4 @@
-"""Sweep files: a question in TOML, checked line by line and run."""
+"""Sweep files: read a question in TOML and check every key of it."""
 
 import contextlib
 import dataclasses
@@ -40,12 +40,12 @@ KEYS = (
     "title", "picture", "answer", "estimator", "model", "system", "format", "plan", "set", "inputs",
     "search", "axes", "elasticities",
 )  # fmt: skip
-RECORDS = ("model", "system")  # that a name stands for
-PARTS: dict[str, dict[Estimator, Callable[..., xr.Dataset]]] = {  # of one plan
+RECORDS = ("model", "system")  # records that a file may give by name
+PARTS: dict[str, dict[Estimator, Callable[..., xr.Dataset]]] = {  # answers about one plan's parts
     "layers": {published: layers, unfused: unfused_layers},  # one layer by operation
     "stages": {pipeline: stages_of},  # a pipeline stage by stage
 }
-# the results, those of a plan's parts, of every plan, or what they answer to
+# the best plans or a table, the parts of one plan, every plan, or sensitivities
 ANSWERS = ("step", *PARTS, "plans", "elasticities")
 SEARCH_KEYS: dict[str, dict[str, Any]] = {
     "step": {"top": int, "where": str, "objective": str, "placements": bool},
@@ -63,24 +63,24 @@ class Sweep:
     estimator: Estimator
     inputs: Any
     recipe: Any
-    chosen: frozenset[str]  # the choices of the recipe that the file makes itself
+    chosen: frozenset[str]  # the recipe's choices that the file itself makes
     axes: dict[str, Any]
     options: dict[str, Any]
     searched: bool
-    picture: str  # that `plot` draws unless told otherwise
+    picture: str  # the default picture of `plot`
     answer: str
-    records: Mapping[str, str]  # what the file calls them
+    records: Mapping[str, str]  # names of the records, as in the file
 
 
 def _axes(sweep: Sweep) -> list[Axis]:
-    """Return the axes of a sweep; what the file chooses itself wins over what records choose."""
+    """Return the axes of a sweep; choices of the file override those that come with records."""
     names = sweep.estimator.names
     return read_axes(sweep.inputs, sweep.axes, sweep.recipe, names, sweep.chosen)
 
 
 @contextlib.contextmanager
 def errors_in_file(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Lead every refusal in the block with the file's name."""
+    """Put the file's name in front of every InputError of the block."""
     try:
         yield
     except InputError as error:
@@ -90,8 +90,8 @@ def errors_in_file(path: str | os.PathLike[str]) -> Iterator[None]:
 def read_sweep(path: str | os.PathLike[str]) -> Sweep:
     """Return the checked contents of a sweep file.
 
-    Raises: InputError, led by the file's name, for a missing or damaged file, an unknown key
-    (with the nearest), a wrong type or unit, or a name that is not in the catalogue.
+    Raises: InputError that starts with the file's name, for a missing or damaged file, an unknown
+    key (with the nearest), a wrong type or unit, or a name that is not in the catalogue.
     """
     with errors_in_file(path):
         return _sweep(load(path), pathlib.Path(path))
@@ -148,7 +148,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
 
 
 def _answer(written: Mapping[str, Any], inputs: Any, estimator: Estimator) -> str:
-    """Return what is asked for: the step, or the operations of one layer."""
+    """Return the answer that the file requests, one of ANSWERS, after checking that it applies."""
     answer = text(written, "answer", "step")
     if answer not in ANSWERS:
         raise unknown("answer", answer, "answer", ANSWERS)
@@ -162,9 +162,9 @@ def _answer(written: Mapping[str, Any], inputs: Any, estimator: Estimator) -> st
 
 
 def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any]:
-    """Return what [plan] and [set] change together, each field once.
+    """Return the settings of [plan] and [set] together, each field once.
 
-    Degrees of an estimator that has a plan among its inputs alone are paths of those.
+    If the estimator has its plan only as a record of the inputs, degrees become ``plan.`` paths.
     """
     plan, changes = table(written, "plan"), table(written, "set")
     inside = dict(fields_of(estimator.inputs)) if estimator.plan is None else {}
@@ -188,9 +188,9 @@ def _inputs(
     estimator: Estimator,
     varied: Mapping[str, Any],
 ) -> tuple[Any, Any]:
-    """Return the inputs that a file describes: records by name, and fields by path in [inputs].
+    """Return a file's inputs and recipe: records are given by name, fields by path in [inputs].
 
-    What an axis gives may be missing. Beside them is the recipe, as the records choose.
+    Values that an axis gives may be missing. The recipe has the choices that come with the records.
     """
     if estimator is published and "inputs" in written:
         raise refusal("inputs", "not of a training step; use [set] for fields")
@@ -225,7 +225,7 @@ def _fields(estimator: Estimator) -> str:
 
 
 def _plan(kind: type[Any], settings: Mapping[str, Any], given: set[str]) -> Any:
-    """Return a plan with the fields given, every other degree 1; not placed unless it says how."""
+    """Return a plan with the given fields; other degrees are 1, a missing placement stays open."""
     fields = dataclasses.fields(kind)
     units = {f.name: f.metadata["unit"] for f in fields}
     values = {f.name: None if f.default is None else np.float64(1.0) for f in fields}

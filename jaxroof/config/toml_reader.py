@@ -1,4 +1,4 @@
-"""What stands in a sweep file, read key by key: known keys, right types, axes."""
+"""Reading TOML files: load them, check keys and types, and read axes."""
 
 import os
 import pathlib
@@ -19,9 +19,9 @@ SPACINGS = ("linear", "log")
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a TOML file holds.
+    """Return the contents of a TOML file.
 
-    Raises: InputError where it cannot be read.
+    Raises: InputError if it cannot be read.
     """
     try:
         return tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
@@ -33,13 +33,13 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError("not valid TOML: nested too deeply") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"not valid TOML: {error}") from None
-    except ValueError:  # of Python, which reads no integer of more digits
+    except ValueError:  # Python's limit on the digits of an integer
         most = sys.get_int_max_str_digits()
         raise InputError(f"a whole number of more than {most:,} digits; expected fewer") from None
 
 
 def axes(written: Mapping[str, Any], folder: pathlib.Path) -> dict[str, Any]:
-    """Return the axes; a table that spaces no values moves several paths together."""
+    """Return the axes; a table without keys of a spacing varies several paths together."""
     read: dict[str, Any] = {}
     for key, values in written.items():
         together = isinstance(values, dict) and values and not set(values) & set(SPACING_KEYS)
@@ -51,7 +51,7 @@ def axes(written: Mapping[str, Any], folder: pathlib.Path) -> dict[str, Any]:
 
 
 def beside(folder: pathlib.Path, value: Any) -> Any:
-    """Return a value, which as the path of a TOML file is seen from the file it stands in."""
+    """Resolve the path of a TOML file relative to ``folder``; return other values unchanged."""
     return str(folder / value) if isinstance(value, str) and value.endswith(".toml") else value
 
 
@@ -78,9 +78,9 @@ def _values(path: str, written: Any, folder: pathlib.Path) -> Values:
 
 
 def table(written: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the table of a key, empty where there is none.
+    """Return the table of a key, empty if the key is missing.
 
-    Raises: InputError where it is no table.
+    Raises: InputError if the value is not a table.
     """
     found = written.get(key, {})
     if not isinstance(found, dict):
@@ -91,7 +91,7 @@ def table(written: Mapping[str, Any], key: str) -> dict[str, Any]:
 def text(written: Mapping[str, Any], key: str, default: str) -> str:
     """Return the text of a key.
 
-    Raises: InputError where it is no text.
+    Raises: InputError if the value is not a text.
     """
     found = written.get(key, default)
     if not isinstance(found, str):
@@ -111,7 +111,7 @@ def flat(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 def known(
     table: str, written: Mapping[str, Any], keys: Any, what: str = "key of a sweep file"
 ) -> None:
-    """Check that every key is one of those known.
+    """Check that every key is one of ``keys``.
 
     Raises: InputError with the nearest name.
     """
@@ -126,9 +126,9 @@ def typed(
     kinds: Mapping[str, Any],
     what: str = "key of a sweep file",
 ) -> None:
-    """Check that every key is known and its value of the right type.
+    """Check that every key is known and its value has the right type.
 
-    Raises: InputError for the first that is not.
+    Raises: InputError for the first key that fails.
     """
     known(table, written, kinds, what)
     for key, value in written.items():

@@ -1,4 +1,4 @@
-"""A table of uncertain inputs in TOML: what `jaxroof search --uncertain` reads."""
+"""Tables of uncertain inputs in TOML, for `jaxroof search --uncertain`."""
 
 import os
 from typing import Any
@@ -11,10 +11,10 @@ KEYS = ("title", "samples", "seed", "distributions")
 
 
 def read_uncertain(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a table of uncertain inputs says, as arguments of ``uncertain``.
+    """Return the contents of a table of uncertain inputs, as arguments of ``uncertain``.
 
-    Raises: InputError, led by the file's name, where it cannot be read, for an unknown key (with
-    the nearest), or where it spreads no input.
+    Raises: InputError that starts with the file's name, if the file cannot be read, a key is
+    unknown (with the nearest), or no input has a distribution.
     """
     with errors_in_file(path):
         written = load(path)

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: replaced at once, kept aside until done, or added to."""
+"""Safe writing: atomic replacement, partial files renamed when complete, locked appending."""
 
 import contextlib
 import io
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from jaxroof.errors import InputError, refusal
 from jaxroof.io.locks import Path, in_place, open_locked
 
-LONGEST = 1 << 20  # bytes of a line
+LONGEST = 1 << 20  # longest line in bytes
 
 
 @contextlib.contextmanager
 def os_errors(path: Path, doing: str = "written") -> Iterator[None]:
-    """Say in one line what the system refused in the block.
+    """Turn an OSError of the block into a one-line error.
 
-    Raises: InputError that names the path.
+    Raises: InputError that names the path and the reason.
     """
     try:
         yield
@@ -28,11 +28,11 @@ def os_errors(path: Path, doing: str = "written") -> Iterator[None]:
 
 @contextlib.contextmanager
 def replace_file(path: Path, of: Path | None = None) -> Iterator[str]:
-    """Give a temporary name beside ``path`` that takes its place once the block is done.
+    """Yield the name of a temporary file that replaces ``path`` when the block ends normally.
 
-    A kill leaves that name, which ends in ``.partial``; ``of`` is what an error names, if not
-    ``path``.
-    Raises: InputError where the file cannot be written; nothing half-written is left.
+    The file is in the same directory. A killed process leaves it there; its name ends in
+    ``.partial``. Errors name the path ``of``, by default ``path``.
+    Raises: InputError if the file cannot be written; the temporary file is then removed.
     """
     target = pathlib.Path(path)
     with os_errors(of or path):
@@ -53,7 +53,7 @@ def replace_file(path: Path, of: Path | None = None) -> Iterator[str]:
 
 
 def _add(stream: io.FileIO, size: int, text: str, *, sync: bool = False) -> int:
-    """Write a text behind the first ``size`` bytes, all or nothing; return the new size."""
+    """Write a text after the first ``size`` bytes, all or nothing; return the new size."""
     data = memoryview(text.encode("utf-8", "surrogatepass"))
     done = 0
     try:
@@ -70,7 +70,7 @@ def _add(stream: io.FileIO, size: int, text: str, *, sync: bool = False) -> int:
 
 
 def partial_of(path: Path) -> pathlib.Path:
-    """Return where rows are kept until all are there.
+    """Return the name of the file that collects rows until all are written.
 
     >>> partial_of("answers.csv").name
     'answers.partial.csv'
@@ -80,7 +80,7 @@ def partial_of(path: Path) -> pathlib.Path:
 
 
 class _Partial:
-    """A file that grows by whole texts beside the one that it becomes."""
+    """A growing file in the same directory that replaces the target when complete."""
 
     def __init__(self, path: Path) -> None:
         self.target, self.path = pathlib.Path(path), partial_of(path)
@@ -88,15 +88,15 @@ class _Partial:
         self.size = self.rows = 0
 
     def add(self, text: str, rows: int) -> None:
-        """Write a text that holds some rows."""
-        if self.stream is None:  # not before: an older one may be all there is
+        """Append a text of ``rows`` rows."""
+        if self.stream is None:  # only now: the old file may be the only copy
             self.path.unlink(missing_ok=True)
             self.stream = io.FileIO(self.path, "xb")
         size = _add(self.stream, self.size, text)
         self.size, self.rows = size, self.rows + rows
 
     def finish(self) -> None:
-        """Let the file take its place."""
+        """Rename the file to the target."""
         assert self.stream is not None
         if not in_place(self.stream, self.path):
             raise InputError(f"{self.target}: another run writes it too; expected another name")
@@ -104,7 +104,7 @@ class _Partial:
         os.replace(self.path, self.target)
 
     def stop(self) -> str:
-        """Cut off what is not whole; return what is left, in words."""
+        """Cut off an incomplete text; return a sentence part that says where the rows are."""
         if self.stream is None:
             return ""
         ours = self.stream.closed or in_place(self.stream, self.path)
@@ -122,11 +122,11 @@ class _Partial:
 
 @contextlib.contextmanager
 def partial_file(path: Path) -> Iterator[Callable[[str, int], None]]:
-    """Give a function that writes texts and counts their rows; ``path`` appears at the end, whole.
+    """Yield a function (text, rows) that appends to a partial file, renamed to ``path`` at the end.
 
-    Until then they are in a file beside it (see ``partial_of``), which stays, cut to whole texts,
-    where the block ends before it is done.
-    Raises: InputError where the file cannot be written, saying where the rows are.
+    The partial file is in the same directory (see ``partial_of``). If the block fails, it stays,
+    cut to whole texts.
+    Raises: InputError if the file cannot be written; it says where the rows are.
     """
     file = _Partial(path)
     try:
@@ -144,23 +144,24 @@ def partial_file(path: Path) -> Iterator[Callable[[str, int], None]]:
 
 
 class LockedAppend:
-    """A text file that no other run has: its whole lines, and bytes of one that was cut short.
+    """An append-only text file under an exclusive lock.
 
-    Runs add whole lines; what one wrote outlives whatever ends it.
+    Runs add whole lines; lines already written survive a crash. The file may end in an incomplete
+    line, which ``lines`` stores in ``rest`` and ``cut`` removes.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = os.fspath(path)
         self.stream = open_locked(path)
-        self.stream.seek(0)  # adding moves to the end by itself
+        self.stream.seek(0)  # writes go to the end of the file anyway
         self.reader = io.BufferedReader(self.stream)
-        self.size = 0  # bytes of the lines that stay
-        self.rest = b""  # behind them
+        self.size = 0  # bytes of the whole lines read or written
+        self.rest = b""  # an incomplete line after them
 
     def lines(self) -> Iterator[str]:
-        """Yield the whole lines from the start, with their ends.
+        """Yield the whole lines from the start, each with its newline.
 
-        Raises: InputError where it is not text, or cannot be read.
+        Raises: InputError if the file is not UTF-8 text or cannot be read.
         """
         number = 0
         while data := self._line():
@@ -183,17 +184,17 @@ class LockedAppend:
             return self.reader.readline(LONGEST)
 
     def cut(self) -> None:
-        """Let go of what is behind the lines that stay.
+        """Remove everything after the whole lines that were read.
 
-        Raises: InputError where the file cannot be written.
+        Raises: InputError if the file cannot be written.
         """
         with os_errors(self.path):
             self.stream.truncate(self.size)
 
     def add(self, text: str) -> None:
-        """Write whole lines, all or none, and wait until the disk has them.
+        """Append whole lines, all or none, and wait until they are on disk.
 
-        Raises: InputError where another file took the place of this one; OSError.
+        Raises: InputError if the path now names another file; OSError.
         """
         if not in_place(self.stream, self.path):
             what = "another file took its place while it was written; expected another name"
@@ -203,9 +204,9 @@ class LockedAppend:
 
 @contextlib.contextmanager
 def locked_append(path: Path) -> Iterator[LockedAppend]:
-    """Hold a file that lines are added to during the block; one that stays empty is removed.
+    """Open and lock an append-only file for the block; remove the file if it ends up empty.
 
-    Raises: InputError where another run holds it, or where it cannot be written.
+    Raises: InputError if another run has locked it, or it cannot be written.
     """
     with os_errors(path):
         file = LockedAppend(path)
@@ -215,4 +216,4 @@ def locked_append(path: Path) -> Iterator[LockedAppend]:
         if os.fstat(file.stream.fileno()).st_size == 0 and in_place(file.stream, path):
             with contextlib.suppress(OSError):
                 os.unlink(path)
-        file.reader.close()  # and the stream
+        file.reader.close()  # closes the stream too

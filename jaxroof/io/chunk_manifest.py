@@ -1,9 +1,10 @@
-"""The ledger of a Zarr store: who writes it, what was asked, which chunks are finished.
+"""The manifest of a Zarr store: its write lock, its sweep and layout, and its finished chunks.
 
-It is the folder ``.jaxroof`` inside the store: ``lock``; ``plan.json``, what was asked and how the
-grid is cut, there once the store is laid out; ``finished.jsonl``, a line for each finished chunk
-with the size and the CRC-32 of its files. A chunk without a line that fits its files is not there.
-The plan and every line carry a CRC-32 of their own, which earlier stores lack.
+It is the folder ``.jaxroof`` inside the store, with three files. ``lock`` is the write lock.
+``plan.json`` has the sweep's fingerprint and the layout of the grid; it is written once the store
+is laid out. ``finished.jsonl`` has one line per finished chunk, with the size and CRC-32 of each of
+its files. A chunk counts as missing unless a line matches its files. The plan and every line have a
+CRC-32 of their own; stores of earlier versions lack it.
 """
 
 import contextlib
@@ -28,11 +29,11 @@ Files = dict[str, list[int]]  # [size, CRC-32] of each file, by its name inside 
 HOME = ".jaxroof"
 PLAN, RECORD = "plan.json", "finished.jsonl"
 FORMAT = 1
-END = "end"  # the last line: the attributes are those of the whole
-ABOUT = (".zarray", ".zattrs")  # of an array
+END = "end"  # key of the last line: the attributes of the whole sweep are written
+ABOUT = (".zarray", ".zattrs")  # metadata files of an array
 CHUNK = re.compile(r"\d+(\.\d+)*")  # name of a file that holds values
-SUM = "crc32"  # of the plan, or of a line
-# what readers raise for a file that is not theirs (RecursionError is a RuntimeError)
+SUM = "crc32"  # key of the checksum of the plan, or of a line
+# what readers raise for a damaged or foreign file (RecursionError is a RuntimeError)
 DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 UNFINISHED = {"unfinished": "chunks that are missing read as NaN, -1 or false; run the sweep again"}
 ANEW = "use --overwrite to start anew"
@@ -52,7 +53,7 @@ class Layout:
         return [-(-size // self.chunk[dim]) for dim, size in self.sizes.items()]
 
     def place(self, number: int) -> dict[str, int]:
-        """Return a chunk's place among the chunks of each dimension."""
+        """Return a chunk's index along each dimension."""
         index = np.unravel_index(number, self._counts() or (1,))
         return dict(zip(self.sizes, map(int, index), strict=False))
 
@@ -70,9 +71,9 @@ class Layout:
 
 @contextlib.contextmanager
 def write_lock(path: Path) -> Iterator[None]:
-    """Keep other writers out of a store during the block.
+    """Lock a store against other writers during the block.
 
-    Raises: InputError where another run holds it, or where it cannot be written.
+    Raises: InputError if another run has locked it, or it cannot be written.
     """
     check_ours(path)
     home = pathlib.Path(path, HOME)
@@ -86,9 +87,9 @@ def write_lock(path: Path) -> Iterator[None]:
 
 
 def check_ours(path: Path) -> None:
-    """Check that a store may be written: nothing is there, or what jaxroof wrote.
+    """Check that a path may be written: it is free, empty, or a store that jaxroof wrote.
 
-    Raises: InputError where something else is there.
+    Raises: InputError if it is anything else.
     """
     folder = pathlib.Path(path)
     if folder.exists() and not folder.is_dir():
@@ -102,10 +103,10 @@ def check_ours(path: Path) -> None:
 
 
 def clear(path: Path) -> None:
-    """Empty a store that is held."""
+    """Empty a store whose write lock is held."""
     home = pathlib.Path(path, HOME)
     with os_errors(path):
-        (home / PLAN).unlink(missing_ok=True)  # first: without it nothing else counts
+        (home / PLAN).unlink(missing_ok=True)  # first: the rest is invalid without the plan
         for kept in [*pathlib.Path(path).iterdir(), *home.iterdir()]:
             if kept.is_dir() and kept != home:
                 shutil.rmtree(kept)
@@ -114,9 +115,9 @@ def clear(path: Path) -> None:
 
 
 def plan(path: Path) -> dict[str, Any] | None:
-    """Return what a store was asked and how it is cut; None where it is not laid out.
+    """Return a store's plan: its sweep's fingerprint and layout; None if it is not laid out.
 
-    Raises: InputError where that is lost though chunks are finished.
+    Raises: InputError if the plan is lost or damaged although chunks are finished.
     """
     with contextlib.suppress(OSError, *DAMAGE):
         found = _proven(pathlib.Path(path, HOME, PLAN).read_bytes())
@@ -133,14 +134,14 @@ def _lost(path: Path, name: str) -> InputError:
 
 
 def _summed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is kept in the ledger with a CRC-32 beside it."""
+    """Return an entry of the manifest with its CRC-32 added."""
     return {**content, SUM: zlib.crc32(json.dumps(content).encode())}
 
 
 def _proven(text: bytes) -> dict[str, Any]:
-    """Return what was kept with a CRC-32.
+    """Return an entry of the manifest after checking its CRC-32.
 
-    Raises: one of DAMAGE where it is not as it was written.
+    Raises: one of DAMAGE if the entry is damaged.
     """
     found = json.loads(text)
     known = found.pop(SUM, None)
@@ -150,7 +151,7 @@ def _proven(text: bytes) -> dict[str, Any]:
 
 
 def _inside(names: Iterable[str]) -> bool:
-    """Return whether all names are of files that a store has: those of arrays, inside it."""
+    """Return whether all names are array or metadata files inside the store."""
     parts = [pathlib.PurePath(name).parts for name in names]
     return all(
         ".." not in some
@@ -168,9 +169,9 @@ def write_manifest(
     asked: Any,
     filled: Sequence[str] = (),
 ) -> None:
-    """Say that a store is laid out, with all of its metadata.
+    """Write the plan of a store that is laid out, with all of its metadata.
 
-    ``filled`` are variables that have a fill until the store is finished.
+    ``filled`` are variables that have a fill value only until the store is finished.
     """
     root = pathlib.Path(path)
     arrays = [*variables, *coordinates]
@@ -193,7 +194,7 @@ def write_manifest(
 
 
 def checksums(root: pathlib.Path, names: Iterable[str]) -> Files:
-    """Return what tells each file of a store from a damaged one."""
+    """Return the size and the CRC-32 of each file."""
     found: Files = {}
     for name in names:
         content = (root / name).read_bytes()
@@ -202,7 +203,7 @@ def checksums(root: pathlib.Path, names: Iterable[str]) -> Files:
 
 
 def first_damaged(path: Path, files: Files, thorough: bool) -> str | None:
-    """Return the first file that is not as it was written: by its size, or by every bit."""
+    """Return the first damaged file: compare sizes, and CRC-32 too if ``thorough``."""
     root = pathlib.Path(path)
     for name, known in files.items():
         try:
@@ -216,7 +217,7 @@ def first_damaged(path: Path, files: Files, thorough: bool) -> str | None:
 
 
 def append(path: Path, line: Mapping[str, Any]) -> None:
-    """Add a line to the record; one that a kill has torn stays apart from it."""
+    """Append a line to the record, on a new line if a kill left the last one incomplete."""
     with open(pathlib.Path(path, HOME, RECORD), "ab+") as stream:
         end = stream.seek(0, os.SEEK_END)
         stream.seek(max(end - 1, 0))
@@ -227,9 +228,9 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
 
 
 def record(path: Path) -> dict[int | str, dict[str, Any]]:
-    """Return the last line of each chunk in the record; a torn or damaged line is none.
+    """Return the last line of each chunk in the record; incomplete or damaged lines are skipped.
 
-    Raises: InputError where there is none though chunks are finished, or where it cannot be read.
+    Raises: InputError if no line is left although chunks are finished, or it cannot be read.
     """
     found: dict[int | str, dict[str, Any]] = {}
     file = pathlib.Path(path, HOME, RECORD)
@@ -245,13 +246,13 @@ def record(path: Path) -> dict[int | str, dict[str, Any]]:
 
 
 def _written(path: Path) -> bool:
-    """Return whether there are chunks behind the first: those were written after a line."""
+    """Return whether files of later chunks exist, so that the record must have a line."""
     names = (file.name for file in pathlib.Path(path).glob("*/*"))
     return any(CHUNK.fullmatch(name) and name.strip("0.") for name in names)
 
 
 def verified(path: Path) -> dict[int | str, dict[str, Any]]:
-    """Return the lines of the record whose files are as they were written, to the last bit."""
+    """Return the lines of the record whose files all match their CRC-32."""
     lines = record(path)
     return {
         n: line for n, line in lines.items() if first_damaged(path, line["files"], True) is None
@@ -259,7 +260,7 @@ def verified(path: Path) -> dict[int | str, dict[str, Any]]:
 
 
 def remove_partials(path: Path, intact: Collection[int | str]) -> None:
-    """Remove what a killed writer left half-written, and damaged files of chunks not ``intact``."""
+    """Remove a killed writer's partial files, and damaged files of chunks not ``intact``."""
     root = pathlib.Path(path)
     for left in root.rglob("*.partial"):
         remove(left)
@@ -270,9 +271,9 @@ def remove_partials(path: Path, intact: Collection[int | str]) -> None:
 
 
 def remove(file: pathlib.Path) -> None:
-    """Make room for a file that is written anew.
+    """Remove a file before it is written again.
 
-    Raises: InputError where it cannot be: a directory in its place is not ours to remove.
+    Raises: InputError if it cannot be removed; a directory of that name is never removed.
     """
     with os_errors(file):
         file.unlink(missing_ok=True)

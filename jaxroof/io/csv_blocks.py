@@ -1,4 +1,4 @@
-"""Files of rows: CSV read in blocks, every row as it was typed."""
+"""CSV files read in blocks; every row keeps its original text."""
 
 import contextlib
 import csv
@@ -12,27 +12,27 @@ from typing import BinaryIO
 from jaxroof.errors import refusal
 
 Path = str | os.PathLike[str]
-BYTES = 1 << 22  # read at once
-LONGEST = 1 << 20  # bytes of a line
+BYTES = 1 << 22  # of one read
+LONGEST = 1 << 20  # longest line in bytes
 ADVICE = "expected a CSV file, UTF-8, cells apart by commas, the names of its columns in line 1"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CsvBlock:
-    """Rows of a table: as they were typed, their cells column by column, and where they stand."""
+    """Rows of a table: their original text, their cells by column, and their line numbers."""
 
     typed: list[str]
     cells: list[Sequence[str]]
     lines: Sequence[int]
-    ragged: dict[int, str]  # rows whose cells do not fit the header, and what is wrong
+    ragged: dict[int, str]  # rows that do not fit the header: row -> the problem
 
 
 class RowFile:
-    """A CSV file open for reading: its header, then block after block of its rows."""
+    """A CSV file open for reading: first its header, then its rows in blocks."""
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:
         self.stream, self.path = stream, os.fspath(path)
-        self.read, self.line = 0, 1  # bytes read; the number of the first line that waits
+        self.read, self.line = 0, 1  # bytes read; number of the first waiting line
         self.waiting: list[str] = []
         self.texts = self._texts()
         self.columns = 0
@@ -48,9 +48,9 @@ class RowFile:
             raise refusal(f"{self.path}: line 1", f"no comma in {self.head[:60]!r}; {ADVICE}")
 
     def take(self, count: int) -> CsvBlock | None:
-        """Return the next rows, about ``count`` of them, None at the end; blank lines are none.
+        """Return the next rows, about ``count`` of them, None at the end; blank lines are skipped.
 
-        Raises: InputError where the file is not text, or cannot be read.
+        Raises: InputError if the file is not UTF-8 text or cannot be read.
         """
         while (block := self._block(count)) is not None:
             if block.typed:
@@ -58,7 +58,7 @@ class RowFile:
         return None
 
     def _texts(self) -> Iterator[list[str]]:
-        """Yield the lines of one read after another, without their ends."""
+        """Yield the lines of each read, without their newlines."""
         rest, number = b"", 1
         while data := self._bytes():
             head, end, tail = data.rpartition(b"\n")
@@ -93,19 +93,19 @@ class RowFile:
         if "\r" in text:
             lines = [line.removesuffix("\r") for line in lines]
             for place, one in enumerate(lines):
-                if "\r" in one:  # others would read two lines there
+                if "\r" in one:  # other readers would see two lines
                     what = "a carriage return inside; expected lines that end in LF or CRLF"
                     raise refusal(f"{self.path}: line {number + place}", what)
         return lines
 
     def _more(self) -> bool:
-        """Read on; return whether there was more."""
+        """Read more lines; return whether there were any."""
         lines = next(self.texts, None)
         self.waiting += lines or []
         return lines is not None
 
     def _block(self, count: int) -> CsvBlock | None:
-        """Return what the next ``count`` lines hold, None where there is none."""
+        """Return the rows of the next ``count`` lines, None at the end of the file."""
         while len(self.waiting) < count and self._more():
             pass
         lines = self.waiting[:count]
@@ -128,7 +128,7 @@ class RowFile:
         return self._fitted(lines, [line.split(",") for line in lines], numbers, {})
 
     def _quoted(self, count: int) -> CsvBlock:
-        """Return the records of ``count`` lines, and of those that a quoted cell runs on over."""
+        """Return the rows of ``count`` lines, plus lines over which a quoted cell continues."""
         used = 0
 
         def feed() -> Iterator[str]:
@@ -160,7 +160,7 @@ class RowFile:
         return self._fitted(typed, records, numbers, wrong)
 
     def _unfit(self, count: int, wide: int) -> str:
-        """Return what is wrong with a row of more or fewer cells than the header has."""
+        """Return the problem of a row with more or fewer cells than the header."""
         said = f"{count} cell{'' if count == 1 else 's'}; expected the {wide} of line 1"
         if count < wide:
             return f"{self.headings[count] or count + 1}: no cell, the row has {said}"
@@ -173,7 +173,7 @@ class RowFile:
         lines: Sequence[int],
         wrong: dict[int, str],
     ) -> CsvBlock:
-        """Return records as columns, each as wide as the header; what does not fit is ragged."""
+        """Return rows as columns; ragged rows are padded or cut to the width of the header."""
         wide = self.columns or len(records[0])
         ragged = dict(wrong)
         for row, cells in enumerate(records):
@@ -185,11 +185,11 @@ class RowFile:
         return CsvBlock(typed, columns or [[] for _ in range(wide)], lines, ragged)
 
 
-UNCLOSED = "unexpected end of data"  # as the reader calls it
+UNCLOSED = "unexpected end of data"  # message of the csv module
 
 
 def csv_line(cells: Sequence[str]) -> str:
-    """Return cells as one line of a CSV file, without its end.
+    """Return cells as one line of a CSV file, without a newline.
 
     >>> csv_line(["a,b", "2"])
     '"a,b",2'
@@ -203,7 +203,7 @@ def csv_line(cells: Sequence[str]) -> str:
 def open_rows(path: Path) -> Iterator[RowFile]:
     """Open a CSV file for the block.
 
-    Raises: InputError, led by its name, where it cannot be read or has no header.
+    Raises: InputError that starts with the file's name if it cannot be read or has no header.
     """
     name = os.fspath(path)
     try:

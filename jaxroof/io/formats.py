@@ -1,4 +1,4 @@
-"""Files of results: NetCDF, CSV, JSON and Zarr, written whole or not at all, and read back."""
+"""Files of results: write them whole or not at all as NetCDF, CSV, JSON or Zarr; read them back."""
 
 import contextlib
 import json
@@ -24,11 +24,11 @@ CSV = ".csv"
 
 
 def write(data: xr.Dataset, path: Path) -> None:
-    """Write a Dataset to a file; the name's ending says how (.nc, .csv, .json, .zarr).
+    """Write a Dataset to a file in the format of its suffix (.nc, .csv, .json, .zarr).
 
-    A trace becomes a .json that Chrome and Perfetto open, and a .csv with a row an event.
-    The file appears whole or not at all: it is written under another name, then renamed.
-    Raises: InputError for another ending, or where the file cannot be written.
+    As .json a trace is written in the format of Chrome and Perfetto, as .csv with one row per
+    event. The file appears whole or not at all: it is written under another name, then renamed.
+    Raises: InputError for another suffix, or if the file cannot be written.
     """
     kind = _kind(path, WRITERS)
     whole = contextlib.nullcontext(os.fspath(path)) if kind == ZARR else replace_file(path)
@@ -45,8 +45,8 @@ def write(data: xr.Dataset, path: Path) -> None:
 def read(path: Path) -> xr.Dataset:
     """Return the Dataset of a file written by ``write``.
 
-    A CSV file carries no units and no grid: its rows come back over a dimension ``row``, those of
-    a trace over ``event``. The variables of a Zarr store are read when they are used (dask).
+    A CSV file has no units and no grid: its rows come back along a dimension ``row``, those of
+    a trace along ``event``. The variables of a Zarr store are read lazily (dask).
     Raises: InputError for a missing, unreadable or corrupt file.
     """
     kind = _kind(path, READERS)
@@ -66,9 +66,9 @@ def read(path: Path) -> xr.Dataset:
 
 
 def load(data: xr.Dataset, path: Path) -> xr.Dataset:
-    """Return a Dataset that was read from a file with all of its values in memory.
+    """Load all values of a Dataset that was read from a file into memory.
 
-    Raises: InputError where a chunk is damaged.
+    Raises: InputError if a chunk is damaged.
     """
     try:
         return data.load()
@@ -90,7 +90,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_placeable(path: Path, directory: bool = False) -> None:
-    """Check that a file, or a directory, can be made at a path.
+    """Check that a file, or a directory, can be created at a path.
 
     Raises: InputError that says why it cannot.
     """
@@ -114,13 +114,13 @@ def _kind(path: Path, kinds: dict[str, Any]) -> str:
 
 
 def _write_netcdf(data: xr.Dataset, path: str) -> None:
-    # made in memory: HDF5 does not survive a disk that fills up under it
+    # encode in memory first: HDF5 does not survive a full disk
     content = data.to_netcdf(None, engine="h5netcdf")
     pathlib.Path(path).write_bytes(content)
 
 
 def _read_netcdf(path: str) -> xr.Dataset:
-    # whole numbers stay whole: -1 is not turned into NaN
+    # integers stay integers: -1 is not turned into NaN
     data = xr.load_dataset(path, engine="h5netcdf", mask_and_scale=False)
     for name in data.variables:
         variable = data[name]
@@ -131,7 +131,7 @@ def _read_netcdf(path: str) -> xr.Dataset:
 
 
 def frame(data: xr.Dataset) -> pd.DataFrame:
-    """Return a Dataset as a table: coordinates first, a column per variable, a row per point."""
+    """Return a Dataset as a table with a row per point; coordinates are the first columns."""
     single = data.expand_dims("row") if not data.sizes else data
     dims = list(single.sizes)
     grid = xr.DataArray(np.empty(tuple(single.sizes.values())), dims=dims)
@@ -192,7 +192,7 @@ def _write_json(data: xr.Dataset, path: str) -> None:
 
 
 def _plain(values: np.ndarray, fill: Any) -> Any:
-    """Return nested lists in which what is missing is None."""
+    """Return nested lists of values, with None for missing ones."""
     if values.ndim:
         return [_plain(value, fill) for value in values]
     value = values.item() if hasattr(values, "item") else values

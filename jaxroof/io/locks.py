@@ -1,4 +1,4 @@
-"""Locks of the system: one run at a time writes a file or a store; a lock dies with its run."""
+"""File locks: one run at a time writes a file or a store; the system frees a dead run's lock."""
 
 import io
 import os
@@ -14,9 +14,9 @@ TAKEN = "another run is writing it"
 
 
 def acquired(lock: Path, path: Path) -> "BaseFileLock":
-    """Return the lock of what ``path`` names, by a lock file that no other run holds.
+    """Acquire the lock file ``lock`` and return the lock; errors name ``path``.
 
-    Raises: InputError where another run holds it; OSError.
+    Raises: InputError if another run has locked it; OSError.
     """
     from filelock import FileLock, Timeout
 
@@ -27,9 +27,9 @@ def acquired(lock: Path, path: Path) -> "BaseFileLock":
 
 
 def open_locked(path: Path) -> io.FileIO:
-    """Return a file, made where there is none, that no other run has; closing it frees it.
+    """Open a file, created if missing, under an exclusive lock; closing it frees the lock.
 
-    Raises: InputError where another run has it; OSError.
+    Raises: InputError if another run has locked it; OSError.
     """
     from filelock import lock_descriptor
 
@@ -42,13 +42,13 @@ def open_locked(path: Path) -> io.FileIO:
         except BaseException:
             stream.close()
             raise
-        stream.close()  # if it was free, whoever had it took it away: there is another, or none
+        stream.close()  # if free, its last owner removed or replaced it: try again
         if not free:
             raise refusal(os.fspath(path), TAKEN)
 
 
 def in_place(stream: io.FileIO, path: Path) -> bool:
-    """Return whether a path still names the file that is open."""
+    """Return whether a path still names the open file."""
     try:
         return os.path.samestat(os.fstat(stream.fileno()), os.stat(path))
     except FileNotFoundError:

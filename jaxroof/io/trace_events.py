@@ -1,4 +1,4 @@
-"""Traces: what each device did and when, an event a row, over the dimension ``event``."""
+"""Traces: events on devices with start and duration, along the dimension ``event``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,9 +8,9 @@ import xarray as xr
 
 from jaxroof.errors import refusal
 
-NONE = -1  # no such place: no stage, no microbatch ...
+NONE = -1  # place that does not apply: no stage, no microbatch ...
 KINDS = ("forward", "backward", "weight", "send", "all-reduce", "all-gather", "optimizer", "other")
-VISITS = KINDS[:3]  # phases that are visits of a stage; others are before or after them all
+VISITS = KINDS[:3]  # phases within a stage; other phases come before or after all visits
 TEXTS = {
     "name": "Operation, or visit of a stage",
     "kind": "What the event is",
@@ -25,8 +25,8 @@ PLACES = {
 }
 TIMES = {"start": "Start of the event", "duration": "Duration of the event"}
 COLUMNS = (*TEXTS, *PLACES, *TIMES)
-LABEL = "schedule"  # the coordinate that tells several traces apart
-OPERATIONS = {  # kinds of operations that come from elsewhere, by name
+LABEL = "schedule"  # coordinate that labels each of several traces
+OPERATIONS = {  # operation names of external traces -> kind
     **dict.fromkeys(("MatMul", "Relu", "Loss", "LossGrad"), "forward"),
     **dict.fromkeys(("ReluGrad", "MatMulGrad", "Add", "Identity", "Concat"), "backward"),
     "Send": "send",
@@ -42,9 +42,9 @@ def is_trace(data: xr.Dataset) -> bool:
 
 
 def trace_of(columns: Mapping[str, Sequence[Any]], attrs: Mapping[str, Any]) -> xr.Dataset:
-    """Return columns of events, in the order given, as a Dataset over ``event``.
+    """Return columns of events, in the order given, as a Dataset along ``event``.
 
-    Places that are not given are -1; kinds and phases follow from the names of operations.
+    Missing places are -1; missing kinds and phases follow from the names of the operations.
     Raises: ValueError for a time that is negative or not finite, or columns of unequal length.
     """
     count = len(columns["name"])
@@ -79,7 +79,7 @@ def event_columns(data: xr.Dataset) -> dict[str, list[Any]]:
 
 
 def labelled_parts(data: xr.Dataset) -> dict[str, xr.Dataset]:
-    """Return the traces that a Dataset holds, by label; one alone has none."""
+    """Return the traces of a Dataset by label; a single trace has the empty label."""
     if LABEL not in data.coords:
         return {"": data}
     labels = np.broadcast_to(data[LABEL].values, data.sizes["event"])
@@ -88,10 +88,11 @@ def labelled_parts(data: xr.Dataset) -> dict[str, xr.Dataset]:
 
 
 def side_by_side(traces: Mapping[str, xr.Dataset] | Iterable[xr.Dataset]) -> xr.Dataset:
-    """Return several traces as one, told apart by a coordinate ``schedule``.
+    """Return several traces as one, labelled by a coordinate ``schedule``.
 
-    A list is labelled by the ``schedule`` of each, where its attributes tell, or its title.
-    Raises: InputError where there is none, two have one label, or one is no trace.
+    The labels of a list are the attribute ``schedule`` of each trace, or else its title; they are
+    numbered if two are equal or one is empty.
+    Raises: InputError if there is no trace, or one of them is not a trace.
     """
     if not isinstance(traces, Mapping):
         listed = list(traces)

@@ -1,6 +1,6 @@
 """Files of traces: Chrome's Trace Event Format, which Perfetto opens, and CSV.
 
-Times are exact in both: microseconds are written as the decimal digits of the seconds, shifted.
+Times are exact in both: microseconds are the decimal digits of the seconds, shifted by six places.
 """
 
 import csv
@@ -20,7 +20,7 @@ from jaxroof.io.trace_events import (
     trace_of,
 )
 
-HEADER = {  # of a CSV file, and the columns that it names
+HEADER = {  # CSV heading -> column of the trace
     "name": "name",
     "device": "device",
     "start_s": "start",
@@ -33,7 +33,7 @@ HEADER = {  # of a CSV file, and the columns that it names
     "tensor": "tensor",
     LABEL: LABEL,
 }
-LEAD = ("seq", "name", "device", "start_s", "dur_s")  # columns that tell a trace
+LEAD = ("seq", "name", "device", "start_s", "dur_s")  # first columns of every CSV trace
 COLOURS = {  # reserved names of the format: blue, orange, green, yellow, red ...
     "forward": "rail_response",
     "backward": "rail_idle",
@@ -48,7 +48,7 @@ MICRO = 6  # digits from a second to a microsecond
 
 
 def write_chrome(data: xr.Dataset, path: str) -> None:
-    """Write a trace as complete events, a track a device, in the Trace Event Format.
+    """Write a trace in the Trace Event Format: complete events, one track per device.
 
     Source: Google 2016, Trace Event Format, sections "Complete Events" and "Metadata Events".
     """
@@ -77,7 +77,7 @@ def _metadata(what: str, process: int, track: int, **told: Any) -> str:
 
 
 def _tracks(columns: Mapping[str, Sequence[Any]], whose: Sequence[int]) -> list[str]:
-    """Return what names and orders the track of every device."""
+    """Return the metadata events that name and order the track of every device."""
     places: dict[tuple[int, int], dict[str, set[int]]] = {}
     rows = zip(whose, columns["device"], *(columns[name] for name in PLACED), strict=True)
     for process, device, *numbers in rows:
@@ -95,7 +95,7 @@ PLACED = ("replica", "tensor", "stage")
 
 
 def track_name(device: int, places: Mapping[str, set[int]]) -> str:
-    """Return what a track is called: the device, and what is known of its place.
+    """Return the name of a track: the device, and its place as far as known.
 
     >>> track_name(1, {"replica": {0}, "tensor": {0}, "stage": {0, 4}})
     'device 1 (replica 0, tensor 0, stages 0, 4)'
@@ -109,7 +109,7 @@ def track_name(device: int, places: Mapping[str, set[int]]) -> str:
 
 
 def _complete(event: Mapping[str, Any], process: int) -> str:
-    """Return one event; its times are spliced in, for they hold more digits than a float."""
+    """Return one event as JSON; times are inserted as text, with more digits than a float has."""
     places = {n: event[n] for n in PLACES if n != "device" and event[n] != NONE}
     told = {**places, "kind": event["kind"], "phase": event["phase"]}
     head = {"ph": "X", "name": event["name"], "cat": event["kind"]}
@@ -131,7 +131,7 @@ def _microseconds(seconds: float) -> str:
 
 
 def is_chrome(whole: Any) -> bool:
-    """Return whether what a JSON file holds are events in the Trace Event Format."""
+    """Return whether parsed JSON is in the Trace Event Format."""
     if isinstance(whole, list):
         return bool(whole) and all(isinstance(one, dict) and "ph" in one for one in whole)
     return isinstance(whole, dict) and isinstance(whole.get("traceEvents"), list)
@@ -140,8 +140,7 @@ def is_chrome(whole: Any) -> bool:
 def read_chrome(text: str) -> xr.Dataset:
     """Return the trace of a JSON text: its complete events, in their order.
 
-    Raises: ValueError, TypeError or LookupError for events that are damaged, or where none is
-    complete.
+    Raises: ValueError, TypeError or LookupError if an event is damaged or none is complete.
     """
     whole = json.loads(text, parse_float=Decimal)
     events = whole if isinstance(whole, list) else whole["traceEvents"]
@@ -179,7 +178,7 @@ def _plain(value: Any) -> Any:
 
 
 def _seconds(microseconds: Any) -> float:
-    """Return a time in seconds from the digits of one in microseconds."""
+    """Convert the digits of a time in microseconds to seconds."""
     seconds = float(Decimal(microseconds).scaleb(-MICRO))
     if not math.isfinite(seconds):
         raise ValueError(f"not a time: {microseconds}")
@@ -208,7 +207,7 @@ def is_table(columns: Iterable[Any]) -> bool:
 def read_table(path: str) -> xr.Dataset:
     """Return the trace of a CSV file.
 
-    Raises: ValueError for cells that are no numbers, or rows that do not fit the header.
+    Raises: ValueError for a cell that is not a number, or a row that does not fit the header.
     """
     with open(path, encoding="utf-8", newline="") as stream:
         try:

@@ -1,7 +1,7 @@
-"""A Zarr store, laid out whole and written chunk by chunk, read when its values are used.
+"""A Zarr store: laid out once for the whole grid, written chunk by chunk, and read lazily.
 
-Zarr format 2, the one that has texts; every chunk carries a CRC-32, and the ledger beside them
-says which are finished.
+It uses Zarr format 2, which supports text. Every chunk has a CRC-32, and the manifest lists the
+finished chunks.
 """
 
 import contextlib
@@ -37,11 +37,11 @@ from jaxroof.io.chunk_manifest import (
 )
 from jaxroof.io.locks import Path
 
-PROVEN = 1 << 26  # bytes of a store that is read to the last bit before it is opened
-KINDS = re.compile(r"[|<>][biufcSU]\d+")  # of values: flags, numbers and texts of a fixed width
+PROVEN = 1 << 26  # stores of fewer bytes are checked by CRC-32 before they are opened
+KINDS = re.compile(r"[|<>][biufcSU]\d+")  # accepted dtypes: flags, numbers and fixed-width texts
 CODECS = ("crc32", "zstd")
 CONSOLIDATED = ".zmetadata"  # all metadata in one file
-NOTHING = -1  # of a whole number that is not yet there, while a store is unfinished
+NOTHING = -1  # fill value of integers while a store is unfinished
 
 
 def create(
@@ -86,7 +86,7 @@ def _names(data: xr.Dataset) -> tuple[list[str], list[str]]:
 
 
 def _lay_out(data: xr.Dataset, folder: pathlib.Path, *, compute: bool) -> None:
-    """Write a Dataset as Zarr; what dask holds is written with ``compute`` alone."""
+    """Write a Dataset as Zarr; values of dask arrays are written only with ``compute``."""
     import numcodecs
 
     def encoding(variable: xr.Variable) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _lay_out(data: xr.Dataset, folder: pathlib.Path, *, compute: bool) -> None:
         return {
             "filters": (numcodecs.CRC32(location="end"),),
             "compressors": (numcodecs.Zstd(level=1),),
-            **({"chunks": variable.shape} if whole else {}),  # of a coordinate: one file
+            **({"chunks": variable.shape} if whole else {}),  # a coordinate is one file
             **({} if fill is None else {"_FillValue": fill}),
         }
 
@@ -107,14 +107,14 @@ def _lay_out(data: xr.Dataset, folder: pathlib.Path, *, compute: bool) -> None:
         encoding={name: encoding(v) for name, v in data.variables.items()},
         zarr_format=2,
         consolidated=False,
-        write_empty_chunks=True,  # so that a file that is lost is told from one of zeros
+        write_empty_chunks=True,  # so that a lost file differs from a chunk of zeros
     )
 
 
 def write_chunk(
     path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping[str, Any]
 ) -> None:
-    """Write the results of one chunk to its region, then its line of the record.
+    """Write the results of one chunk to its region, then append its line to the record.
 
     A variable that lacks a dimension is written by the first chunk along it.
     """
@@ -137,16 +137,16 @@ def write_chunk(
 
 
 def metadata(path: Path) -> dict[str, Any]:
-    """Return all metadata of a store that is not finished, by file.
+    """Return all metadata of an unfinished store, by file.
 
-    Raises: InputError for arrays of another kind than those that jaxroof writes.
+    Raises: InputError for an array of a kind that jaxroof does not write.
     """
     found = plan(path)
     assert found is not None
     names = [
         f"{name}/{kind}" for name in found["variables"] + found["coordinates"] for kind in ABOUT
     ]
-    known = found.get("metadata") or {  # earlier stores: in files alone, which the plan proves
+    known = found.get("metadata") or {  # stores of earlier versions have it only in files
         ".zgroup": {"zarr_format": 2},
         **{name: json.loads(pathlib.Path(path, name).read_bytes()) for name in names},
     }
@@ -155,12 +155,12 @@ def metadata(path: Path) -> dict[str, Any]:
 
 
 def reopen(path: Path) -> None:
-    """Make a store that is laid out one that is not finished, with all of its metadata."""
+    """Mark a store as unfinished and restore all of its metadata."""
     _mend(path, metadata(path))
 
 
 def finalise(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> None:
-    """Finish a store: the attributes of the whole, less those of the first chunk in ``without``."""
+    """Finish a store: write the attributes of the whole sweep, dropping those in ``without``."""
     found, every = plan(path), metadata(path)
     assert found is not None
     kept = {name: text for name, text in found["attributes"].items() if name not in without}
@@ -175,9 +175,9 @@ def finalise(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()
 
 
 def _mend(path: Path, known: Mapping[str, Any]) -> None:
-    """Write all metadata, in files and in one, where it is not as it should be."""
+    """Write the metadata files, separate and consolidated, that are missing or differ."""
     one = {CONSOLIDATED: {"metadata": known, "zarr_consolidated_format": 1}}
-    for name, content in {**one, **known}.items():  # first what others read
+    for name, content in {**one, **known}.items():  # the consolidated file first: others read it
         file, text = pathlib.Path(path, name), json.dumps(content, indent=2)
         with contextlib.suppress(OSError):
             if file.read_bytes() == text.encode():
@@ -190,9 +190,9 @@ def _mend(path: Path, known: Mapping[str, Any]) -> None:
 
 
 def _accept(path: Path, known: Mapping[str, Any]) -> None:
-    """Check, before an array is opened, that it is of a kind that jaxroof writes.
+    """Check, before an array is opened, that jaxroof writes its dtype and codecs.
 
-    Others may run code: what a file unpickles is the file's choice.
+    Other kinds may unpickle data, and so run code of the file's choice.
     """
     for name, about in known.items():
         if not name.endswith(".zarray"):
@@ -210,11 +210,11 @@ def _accept(path: Path, known: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> xr.Dataset:
-    """Return a finished store, its variables read when they are used.
+    """Return the Dataset of a finished store; its variables are read lazily.
 
-    A large store is known to have every file at its full size; what else is wrong with a chunk
-    its CRC-32 tells when it is read.
-    Raises: InputError for a store that is not finished, or damaged.
+    For a large store only the sizes of the files are checked here; other damage to a chunk is
+    detected by its CRC-32 when the chunk is read.
+    Raises: InputError for a store that is unfinished or damaged.
     """
     found = plan(path)
     if found is None:
@@ -232,7 +232,7 @@ def read(path: Path) -> xr.Dataset:
             said = f"damaged: {wrong} is not as it was written; run the sweep again to mend it"
             raise refusal(os.fspath(path), said)
     _accept(path, json.loads(pathlib.Path(path, CONSOLIDATED).read_bytes())["metadata"])
-    # whole numbers stay whole: -1 is not turned into NaN
+    # integers stay integers: -1 is not turned into NaN
     data = xr.open_zarr(
         os.fspath(path),
         chunks={},
@@ -248,13 +248,13 @@ def read(path: Path) -> xr.Dataset:
         {name: data.variables[name] for name in found[kind]}
         for kind in ("variables", "coordinates")
     )
-    # what moves along an axis with others is short, and not cut as the results are
+    # coordinates are short and not chunked like the results, so they are loaded now
     read_now = {name: variable.load() for name, variable in coordinates.items()}
     return xr.Dataset(variables, read_now, data.attrs)
 
 
 def save(data: xr.Dataset, path: Path) -> None:
-    """Write a whole Dataset as a finished store, beside what is there, which it then replaces."""
+    """Write a whole Dataset as a finished store in a temporary directory, then replace ``path``."""
     target = pathlib.Path(path)
     check_ours(target)
     with os_errors(path):
@@ -275,6 +275,6 @@ def save(data: xr.Dataset, path: Path) -> None:
 
 
 def _even(data: xr.Dataset) -> xr.Dataset:
-    """Return a Dataset whose chunks are equal along a dimension, but for the last."""
+    """Return a Dataset with equal chunks along each dimension, except the last one."""
     chunks = data.unify_chunks().chunksizes
     return data.chunk({dim: max(sizes) for dim, sizes in chunks.items()}) if chunks else data

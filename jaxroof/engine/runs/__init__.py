@@ -1,1 +1,1 @@
-"""Long runs: sweeps in chunks, tables of plans that grow, rows in a stream."""
+"""Long runs: chunked sweeps, append-only tables of plans, streams of rows."""

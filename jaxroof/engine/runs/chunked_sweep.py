@@ -1,4 +1,4 @@
-"""Long sweeps: a grid cut into chunks, each kept once it is finished, gone on with after a kill."""
+"""Long sweeps: the grid is cut into chunks, stored one by one, and a stopped run can resume."""
 
 import json
 import math
@@ -28,8 +28,8 @@ from jaxroof.io import zarr_store
 from jaxroof.io.chunk_manifest import Layout
 from jaxroof.io.locks import Path
 
-SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a chunk: about a second each
-Sums = Mapping[str, Any]  # attributes that are sums over the chunks
+SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a chunk: about one second of work
+Sums = Mapping[str, Any]  # attributes that add up over the chunks
 
 
 def sweep(
@@ -42,11 +42,11 @@ def sweep(
 ) -> xr.Dataset:
     """Return the results of a sweep, written to a Zarr store chunk by chunk.
 
-    A store that holds some of them is finished, one that holds them all is left as it is. What
-    ends before it is done keeps every finished chunk.
-    Arguments: ``chunk`` is the most points of a chunk; ``overwrite`` starts anew whatever is there;
-    ``progress`` is told (done, all) points.
-    Raises: InputError where the store holds another sweep, another run writes it, or the disk is
+    If the store already holds some chunks, only the missing ones are computed; a complete store
+    is left unchanged. An interrupted run keeps every finished chunk.
+    Arguments: ``chunk`` is the largest number of points in a chunk; ``overwrite`` discards an
+    existing store; ``progress`` is called with (done, all) points.
+    Raises: InputError if the store holds another sweep, another run is writing it, or the disk is
     full.
     """
     if chunk is not None and chunk < 1:
@@ -74,7 +74,7 @@ def sweep(
 def _finish(
     asked: SweepJob, path: Path, layout: Layout, about: Any, progress: Progress | None
 ) -> None:
-    """Evaluate and write the chunks that are not there."""
+    """Evaluate and write the missing chunks."""
     lines, begun = ledger.verified(path), ledger.plan(path) is not None
     done = {number for number in range(len(layout)) if number in lines}
     points = sum(layout.points(number) for number in done)
@@ -101,7 +101,7 @@ def _finish(
 
 
 def _within(progress: Progress | None, before: int, here: int, total: int) -> Progress | None:
-    """Return what tells the progress of one chunk in points of the whole sweep."""
+    """Return a callback that reports the progress of one chunk in points of the whole sweep."""
     if progress is None:
         return None
     progress(before, total)
@@ -111,7 +111,7 @@ def _within(progress: Progress | None, before: int, here: int, total: int) -> Pr
 def _evaluated(
     asked: SweepJob, part: Mapping[str, slice], progress: Progress | None
 ) -> tuple[xr.Dataset, Sums]:
-    """Return the results of one chunk, and its share of the attributes that are sums."""
+    """Return the results of one chunk, and its share of the attributes that add up over chunks."""
     axes = [axis.part(part[axis.name]) for axis in asked.axes]
     arguments = (asked.estimator, asked.inputs, asked.recipe)
     if asked.every is not None:
@@ -133,7 +133,7 @@ def _evaluated(
     for question, best in found:
         kind = axis_roles(question)
         lists = {question.axes[d].name for d in kind.outer + kind.structural}
-        # plans are listed once in the whole sweep, but in each chunk along the other axes
+        # every chunk along the other axes lists the same plans: count the refused ones once
         if all(part[axis.name].start == 0 for axis in question.axes if axis.name not in lists):
             refused.update(best.refused)
     data = search_dataset(every, found).assign_attrs(asked.about)
@@ -141,7 +141,7 @@ def _evaluated(
 
 
 def _whole(sums: Sequence[Sums]) -> dict[str, str]:
-    """Return the attributes of the whole sweep that are sums over its chunks."""
+    """Add up the chunks' shares of the attributes of the whole sweep."""
     searched = [some for some in sums if some]
     if not searched:
         return {}
@@ -153,7 +153,7 @@ def _whole(sums: Sequence[Sums]) -> dict[str, str]:
 
 
 def evaluate_sweep(asked: SweepJob, progress: Progress | None = None) -> xr.Dataset:
-    """Return the results of a sweep, all at once; ``progress`` is told (done, all) points."""
+    """Return the results of a sweep, all at once; ``progress`` gets (done, all) points."""
     if asked.every is not None:
         whole = {axis.name: slice(0, len(axis)) for axis in asked.axes}
         return _evaluated(asked, whole, _within(progress, 0, asked.points, asked.points))[0]
@@ -170,9 +170,10 @@ def evaluate_sweep(asked: SweepJob, progress: Progress | None = None) -> xr.Data
 
 
 def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:
-    """Return how a sweep is cut: the last axes stay whole, and so do choices of the recipe.
+    """Return how a sweep is cut into chunks; the last axes stay whole where they fit.
 
-    What depends on an axis may differ from choice to choice, so that each chunk has them all.
+    Axes over choices of the recipe are never cut. The results may depend on different axes under
+    different choices, so each chunk needs every choice.
     """
     left = chunk or (SEARCHED if asked.searched else TABULATED)
     sizes = {axis.name: len(axis) for axis in asked.axes}
@@ -186,7 +187,7 @@ def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:
 
 
 def even_parts(size: int, most: int) -> int:
-    """Return the length of a dimension's parts: equal parts where that costs less than half.
+    """Return the length of a dimension's parts: at most ``most``, and as equal as possible.
 
     >>> even_parts(28, 10), even_parts(31, 10), even_parts(31, 40)
     (7, 8, 31)

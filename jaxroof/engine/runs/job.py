@@ -1,4 +1,4 @@
-"""A sweep, checked, and what tells it from another."""
+"""A checked sweep, and the fingerprint that distinguishes it from other sweeps."""
 
 import contextlib
 import dataclasses
@@ -26,11 +26,11 @@ from jaxroof.records import checked, field_at
 from jaxroof.settings import former_of
 from jaxroof.units import show
 
-LISTED = 1000  # values of an axis that are kept to be compared one by one
-SHOWN = 3  # differences that are told
-CODE = "code"  # of an estimator of the user's own
-SHOWN_AS = ("title", "picture")  # how a result is shown, whatever it is
-EXACT = ("jaxroof", "jax", "jaxlib", "numpy")  # versions that the last bit depends on
+LISTED = 1000  # longest axis whose values are stored one by one; longer ones are hashed
+SHOWN = 3  # differences that an error lists
+CODE = "code"  # fingerprint key: hash of the code of a user's own estimator
+SHOWN_AS = ("title", "picture")  # attributes that affect only how a result is shown
+EXACT = ("jaxroof", "jax", "jaxlib", "numpy")  # packages whose version may change the last bit
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class SweepJob:
     options: Mapping[str, Any]
     searched: bool
     about: Mapping[str, str]  # attributes of the result: its title, its picture
-    every: AllPlans | None = None  # where every plan is asked for, legal or not
+    every: AllPlans | None = None  # set if every plan is evaluated, legal or not
 
     @property
     def points(self) -> int:
@@ -65,7 +65,7 @@ def sweep_job(
 ) -> SweepJob:
     """Return a checked sweep: a search, a table, or every plan of each point (``plans``).
 
-    Arguments as in ``search``, ``tabulate`` or ``every``.
+    The arguments are those of ``search``, ``tabulate`` or ``list_all_plans``.
     """
     recipe = estimator.recipe if recipe is None else recipe
     inputs = checked(inputs)
@@ -83,7 +83,7 @@ def sweep_job(
 
 
 def fingerprint(asked: SweepJob) -> dict[str, Any]:
-    """Return everything that the results follow from, by the path that a user knows it under."""
+    """Return everything that determines the results, by the path that a user knows it under."""
     about = provenance(asked.estimator, asked.inputs, asked.recipe, asked.axes)
     versions = json.loads(about["versions"])
     found = {
@@ -112,10 +112,10 @@ def _kept(column: np.ndarray) -> Any:
 
 
 def _code(estimator: Estimator) -> str:
-    """Return what tells a user's own estimator from itself before it was changed."""
+    """Return the SHA-256 of the source file of a user's own estimator, empty for one of jaxroof."""
     step = inspect.unwrap(estimator.step)
     if step.__module__.partition(".")[0] == "jaxroof":
-        return ""  # the version tells
+        return ""  # the version of jaxroof identifies it
     try:
         source = inspect.getsourcefile(step)
         content = pathlib.Path(source).read_bytes() if source else b""
@@ -127,9 +127,9 @@ def _code(estimator: Estimator) -> str:
 def check_same(
     path: Path, asked: SweepJob, there: Mapping[str, Any], here: Mapping[str, Any]
 ) -> None:
-    """Check that a store holds results of the same sweep; how it is shown may differ.
+    """Check that a store holds results of the same sweep; title and picture may differ.
 
-    Raises: InputError with the first differences.
+    Raises: InputError that lists the first differences.
     """
     former = former_of(asked.recipe).items()
     there = {k: v for k, v in (there or {}).items() if k not in SHOWN_AS and (k, v) not in former}
@@ -144,7 +144,7 @@ def check_same(
 
 
 def different_sweep(what: str, path: Path) -> InputError:
-    """Return the refusal of a store that holds another sweep."""
+    """Return the error for a store that holds another sweep."""
     return refusal(os.fspath(path), f"holds another sweep: {what}; use --overwrite to start anew")
 
 

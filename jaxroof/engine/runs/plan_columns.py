@@ -1,4 +1,4 @@
-"""The columns of a file of configurations: which there are, how they are spelled and read."""
+"""The columns of a file of configurations: names, how cells are written and read."""
 
 import dataclasses
 import enum
@@ -18,36 +18,36 @@ Parse = Callable[[str], Any]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PlanColumn:
-    """A column: how a value is spelled and read, and of a key what the configurations have."""
+    """A column: how its cells are written and read; a key also has the configurations' values."""
 
     name: str
     spell: Callable[[Any], str]
     parse: Parse
-    expected: str  # where a cell cannot be read
-    key: Any = None  # an array, one value for all, or of a result nothing
+    expected: str  # what a cell should hold, for errors
+    key: Any = None  # of a key: an array, or one value for all
     is_key: bool = False
-    dtype: str = ""  # of a result that is read back
-    former: bool = False  # of files of earlier versions alone
+    dtype: str = ""  # of a result, when it is read back
+    former: bool = False  # only in files of earlier versions
 
     def values(self, some: np.ndarray) -> Sequence[Any]:
-        """Return a key's values of some configurations."""
+        """Return the key's values for some configurations."""
         held = self.key
         return held[some].tolist() if isinstance(held, np.ndarray) else [held] * len(some)
 
     def read(self, cells: Sequence[str]) -> list[Any]:
-        """Return cells as values.
+        """Return the values of some cells.
 
-        Raises: ValueError or KeyError for one that is none.
+        Raises: ValueError or KeyError for a cell that cannot be read.
         """
-        if cells.count(cells[0]) == len(cells):  # most columns
+        if cells.count(cells[0]) == len(cells):  # true of most columns
             return [self.parse(cells[0])] * len(cells)
         if self.dtype == "float64":
             return [self.parse(cell) for cell in cells]
-        known = {cell: self.parse(cell) for cell in {*cells}}  # few differ
+        known = {cell: self.parse(cell) for cell in {*cells}}  # few distinct cells
         return [known[cell] for cell in cells]
 
     def cells(self, values: Iterable[Any]) -> list[str]:
-        """Return values as they are written."""
+        """Return values as the text of their cells."""
         known: dict[Any, str] = {}
         if not self.is_key:
             return [self.spell(value) for value in values]
@@ -55,12 +55,12 @@ class PlanColumn:
 
 
 def plan_columns(asked: SweepJob, shapes: Any, records: Mapping[str, str]) -> list[PlanColumn]:
-    """Return the columns of a sweep's configurations, those that a reader needs first.
+    """Return the columns of a sweep's configurations; those that a reader needs come first.
 
-    Which there are follows from the estimator alone, so that grids of all kinds share a file: the
-    names of the records, every number of the inputs, every choice of the recipe, the results, and
-    what made them. Arguments: ``shapes`` are those of a point's results; ``records`` what the
-    question calls its records.
+    The set of columns depends only on the estimator, so different grids can share a file. It has
+    the names of the records, every number of the inputs, every choice of the recipe, the results,
+    and the estimator and version that made them. Arguments: ``shapes`` are the shapes of a point's
+    results; ``records`` has the names of the records as the question gives them.
     """
     found = results(shapes)
     verdicts = [n for n, shape in found.items() if np.dtype(shape.dtype).kind == "b"]
@@ -99,7 +99,7 @@ def _text(name: str, key: Any) -> PlanColumn:
 
 
 def _label(asked: SweepJob, name: str, given: str) -> PlanColumn:
-    """Return what a question calls a record, or each of an axis over records."""
+    """Return the column with the name of a record, or with the names along an axis over records."""
     assert asked.every is not None
     labels, numbers = asked.every.labels.get(name, ((given,), None))
     plain = np.array([" ".join(label.split()) for label in labels], object)
@@ -109,9 +109,9 @@ def _label(asked: SweepJob, name: str, given: str) -> PlanColumn:
 def _numbers(
     asked: SweepJob, taken: set[str]
 ) -> tuple[list[PlanColumn], list[PlanColumn], list[PlanColumn]]:
-    """Return a column for every number of the inputs: told first, of the plan, and the rest.
+    """Return columns for all numbers of the inputs: leading, of the plan, and the rest.
 
-    First are those of no record, and those that an axis of their own varies.
+    The leading columns are numbers outside any record, and numbers with an axis of their own.
     """
     every, estimator = asked.every, asked.estimator
     assert every is not None
@@ -135,7 +135,7 @@ def _numbers(
 
 
 def _choices(recipe: Any) -> tuple[list[PlanColumn], list[PlanColumn]]:
-    """Return a column for every choice of a recipe: those that are made, and those left open."""
+    """Return a column for every choice of a recipe: first those made, then those left open."""
     made: list[PlanColumn] = []
     left: list[PlanColumn] = []
     for name in choices_of(recipe):
@@ -183,7 +183,7 @@ def _spelled(value: int) -> str:
     return "" if value == -1 else str(value)
 
 
-KINDS: dict[str, tuple[Callable[[Any], str], Parse, str, str]] = {  # by the kind of dtype
+KINDS: dict[str, tuple[Callable[[Any], str], Parse, str, str]] = {  # by kind of dtype
     "b": (str, _flag, "True or False", "bool"),
     "i": (_spelled, _count, "a whole number", "int64"),
     "f": (_measure, _measured, "a number", "float64"),

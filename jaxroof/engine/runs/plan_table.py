@@ -1,4 +1,4 @@
-"""Every plan of a grid in a CSV file that grows: many grids share it, nothing is computed twice."""
+"""An append-only CSV file of every plan of a grid; many grids share it and reuse its rows."""
 
 import csv
 import dataclasses
@@ -23,24 +23,24 @@ from jaxroof.io.atomic import LockedAppend, locked_append
 from jaxroof.io.chunk_manifest import ANEW
 from jaxroof.io.locks import Path
 
-CHUNK = 1 << 16  # configurations that are written at once: about a second's
-BLOCK = 1 << 12  # lines that are read at once
+CHUNK = 1 << 16  # configurations written at once: about one second of work
+BLOCK = 1 << 12  # lines read at once
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WrittenRows:
-    """The rows that a sweep asks for, each once, and what is known of them."""
+    """The distinct rows that a sweep needs, and the results known so far."""
 
-    columns: Sequence[PlanColumn]  # as the file has them
-    first: np.ndarray  # of each row: the first configuration that it is
-    row_of: np.ndarray  # of each configuration
-    places: Mapping[tuple[Any, ...], int]  # rows by their key
-    found: Mapping[str, np.ndarray]  # results
+    columns: Sequence[PlanColumn]  # in the order of the file
+    first: np.ndarray  # of each row: its first configuration
+    row_of: np.ndarray  # of each configuration: its row
+    places: Mapping[tuple[Any, ...], int]  # key -> row
+    found: Mapping[str, np.ndarray]  # results, by column
     there: np.ndarray  # whether a row's results are known
 
     @property
     def done(self) -> int:
-        """Return how many configurations are known."""
+        """Return how many configurations have results."""
         return int(np.count_nonzero(self.there[self.row_of]))
 
 
@@ -53,15 +53,15 @@ def append_plans(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> xr.Dataset:
-    """Return every plan of a sweep; those that the file lacks are evaluated and added to it.
+    """Return every plan of a sweep; plans missing from the file are evaluated and appended.
 
-    Rows are told apart by every number and choice that they follow from, and by what made them;
-    the rows of other sweeps of the same estimator stay. What ends before it is done keeps every
-    row written.
-    Arguments: ``records`` is what the question calls its model and its system; ``chunk`` is the
-    most configurations that are written at once; ``overwrite`` starts anew whatever is there;
-    ``progress`` is told (done, all) configurations.
-    Raises: InputError where the file is another kind of table or damaged, another run writes it,
+    A row's key is every number and choice that determines it, with the estimator and version that
+    made it. Rows of other sweeps of the same estimator stay. An interrupted run keeps every row
+    that was written.
+    Arguments: ``records`` has the names of the model and the system as the question gives them;
+    ``chunk`` is the largest number of configurations written at once; ``overwrite`` discards an
+    existing file; ``progress`` is called with (done, all) configurations.
+    Raises: InputError if the file is damaged or another kind of table, another run is writing it,
     or the disk is full.
     """
     if chunk is not None and chunk < 1:
@@ -79,9 +79,9 @@ def append_plans(
 
 
 def _headed(file: LockedAppend, lines: Any, columns: Sequence[PlanColumn]) -> Sequence[PlanColumn]:
-    """Return the columns in the order of a file's first line, or as they are where there is none.
+    """Return the columns in the order of the file's first line; an empty file keeps their order.
 
-    Raises: InputError for columns that are not those of the sweep.
+    Raises: InputError if the file's columns are not those of the sweep.
     """
     names = {column.name: column for column in columns}
     anew = [column for column in columns if not column.former]
@@ -89,7 +89,7 @@ def _headed(file: LockedAppend, lines: Any, columns: Sequence[PlanColumn]) -> Se
     if head is None:
         *whole, last = file.rest.decode("utf-8", "replace").split(",")
         if {*whole} <= {*names} and any(name.startswith(last) for name in names):
-            return anew  # nothing, or a first line that was cut short
+            return anew  # an empty file, or a first line that was cut short
         raise refusal(where, f"not the names of columns; expected rows of this sweep; {ANEW}")
     for name in head:
         if name not in names or head.count(name) > 1:
@@ -102,7 +102,7 @@ def _headed(file: LockedAppend, lines: Any, columns: Sequence[PlanColumn]) -> Se
 
 
 def _next(file: LockedAppend, lines: Any) -> list[str] | None:
-    """Return the cells of a file's next line, None at the end."""
+    """Return the cells of the file's next line, None at the end."""
     try:
         return next(lines, None)
     except csv.Error as error:
@@ -115,7 +115,7 @@ def _damaged(file: LockedAppend, line: int, what: str) -> InputError:
 
 
 def _asked(columns: Sequence[PlanColumn], points: int) -> WrittenRows:
-    """Return the rows that configurations ask for, none of them known."""
+    """Return the distinct rows of all configurations, still without results."""
     every = np.arange(points)
     places: dict[tuple[Any, ...], int] = {}
     keys = zip(*(column.values(every) for column in columns if column.is_key), strict=True)
@@ -127,9 +127,9 @@ def _asked(columns: Sequence[PlanColumn], points: int) -> WrittenRows:
 
 
 def _read(file: LockedAppend, lines: Any, rows: WrittenRows) -> None:
-    """Take what a file knows of the rows asked for; every line of it is checked.
+    """Read the results of the needed rows from the file, checking every line.
 
-    Raises: InputError that names the line, and its column, that cannot be read.
+    Raises: InputError that names the line and the column that cannot be read.
     """
     while block := list(itertools.islice(_numbered(file, lines), BLOCK)):
         cells = [cells for _, cells in block]
@@ -158,7 +158,7 @@ def _numbered(file: LockedAppend, lines: Any) -> Iterator[tuple[int, list[str]]]
 def _unread(
     file: LockedAppend, columns: Sequence[PlanColumn], block: Sequence[tuple[int, Sequence[str]]]
 ) -> InputError:
-    """Return what is wrong with the first line that cannot be read."""
+    """Return the error for the first line that cannot be read."""
     for number, cells in block:
         if len(cells) != len(columns):
             what = f"{len(cells)} cells; expected the {len(columns)} of line 1"
@@ -175,7 +175,7 @@ def _unread(
 def _add(
     asked: SweepJob, file: LockedAppend, rows: WrittenRows, chunk: int, progress: Progress | None
 ) -> None:
-    """Evaluate and write the rows that are not there, some at a time."""
+    """Evaluate and write the missing rows, a chunk at a time."""
     missing = np.flatnonzero(~rows.there)
     try:
         for start in range(0, len(missing), chunk):
@@ -191,9 +191,9 @@ def _add(
 
 
 def _write(file: LockedAppend, rows: WrittenRows, text: str) -> None:
-    """Add lines to a file.
+    """Append lines to the file.
 
-    Raises: InputError that says how many configurations are there without them.
+    Raises: InputError that says how many configurations are already in the file.
     """
     try:
         file.add(text)
@@ -208,14 +208,14 @@ def _left(rows: WrittenRows) -> str:
 
 
 def _within(progress: Progress | None, before: int, total: int) -> Progress | None:
-    """Return what tells the progress of some configurations in those of the whole sweep."""
+    """Return a callback that reports a chunk's progress in configurations of the whole sweep."""
     if progress is None:
         return None
     return lambda done, _: progress(before + done, total)
 
 
 def _part(asked: SweepJob, some: np.ndarray) -> SweepJob:
-    """Return a sweep of some configurations."""
+    """Return the same sweep for some of its configurations."""
     assert asked.every is not None
     columns = {path: column[some] for path, column in asked.axes[0].columns.items()}
     axis = dataclasses.replace(asked.axes[0], columns=columns)
@@ -225,7 +225,7 @@ def _part(asked: SweepJob, some: np.ndarray) -> SweepJob:
 
 
 def _text(columns: Sequence[PlanColumn], data: xr.Dataset, some: np.ndarray, headed: bool) -> str:
-    """Return configurations as lines of a file, under the names of the columns where it begins."""
+    """Return configurations as lines of CSV; ``headed`` adds the header line."""
     page = io.StringIO()
     lines = csv.writer(page, lineterminator="\n")
     if headed:
@@ -244,7 +244,7 @@ def _text(columns: Sequence[PlanColumn], data: xr.Dataset, some: np.ndarray, hea
 
 
 def _dataset(asked: SweepJob, rows: WrittenRows, shapes: Any) -> xr.Dataset:
-    """Return the configurations of a sweep in their own order, as if just evaluated."""
+    """Return the configurations of a sweep in its own order, as a fresh evaluation would."""
     assert asked.every is not None
     columns = {name: ((DIMENSION,), rows.found[name][rows.row_of]) for name in results(shapes)}
     about = provenance(asked.estimator, asked.inputs, asked.recipe, asked.axes)

@@ -1,7 +1,7 @@
-"""Rows of a table through an estimator: columns in, columns out, a chunk at a time.
+"""Evaluate the rows of a table with an estimator: columns in, columns out, a chunk at a time.
 
-A chunk is cut into pieces of a power of two, padded, so that one program serves a file of any
-length, a short file is not evaluated at thousands of points, and memory stays flat.
+A chunk is cut into padded pieces whose size is a power of two. So one program serves a file of any
+length, a short file is not evaluated at thousands of points, and memory use stays constant.
 """
 
 import dataclasses
@@ -19,24 +19,24 @@ from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
 from jaxroof.records import units
 
-MOST = 4096  # points of a piece
-SHORT = 16  # pieces of a smaller program that are run before a larger one is compiled
-SCRATCH = 1 << 26  # bytes that the program of one piece may need beside its results
-AHEAD = 4  # pieces under way at once
-FIRST, LAST, GROWTH = 1 << 4, 1 << 15, 4  # rows of a chunk: the first, at most, times before
-QUICK = 0.25  # seconds: a chunk that takes less is followed by a larger one
+MOST = 4096  # most points of a piece
+SHORT = 16  # fewer pieces than this reuse a smaller program
+SCRATCH = 1 << 26  # most bytes of temporary memory for the program of one piece
+AHEAD = 4  # pieces in flight at once
+FIRST, LAST, GROWTH = 1 << 4, 1 << 15, 4  # rows of a chunk: first, largest, growth factor
+QUICK = 0.25  # seconds: after a quicker chunk the next one is larger
 
 
 class RowGroup(NamedTuple):
-    """Rows of a chunk that one program answers: a recipe, and which numbers there are."""
+    """Rows of a chunk that share a program: the same recipe, and the same numbers given."""
 
     rows: np.ndarray  # their positions in the chunk
-    inputs: Any  # a record whose leaves are numbers, or columns of one number a row
+    inputs: Any  # a record whose leaves are numbers, or columns with one value per row
     recipe: Any
 
 
 class RowChunk(NamedTuple):
-    """Some rows, all that can be asked in groups; ``about`` is whatever else is known of them."""
+    """A chunk of rows in groups; rows in no group are invalid; ``about`` is the caller's."""
 
     size: int
     groups: Sequence[RowGroup]
@@ -45,22 +45,24 @@ class RowChunk(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowResults:
-    """The results of a chunk, a column each, NaN or 0 in rows that have none."""
+    """The results of a chunk as columns; NaN or 0 where a row has none."""
 
     chunk: RowChunk
     columns: Mapping[str, np.ndarray]
     units: Mapping[str, str]
-    refused: Sequence[tuple[np.ndarray, InputError]]  # rows that the estimator has no answer to
+    refused: Sequence[tuple[np.ndarray, InputError]]  # rows refused, and why
 
 
 class Size:
-    """How many rows to take next: more while chunks are quick, so that little is ever lost."""
+    """Adaptive chunk size: it grows fourfold while a chunk takes under 0.25 s.
+
+    So an interrupt loses little."""
 
     def __init__(self) -> None:
         self.rows, self.since = 0, 0.0
 
     def next(self) -> int:
-        """Return the rows of the next chunk; the time since the last call is that of one chunk."""
+        """Return the rows of the next chunk; the time since the last call counts as one chunk's."""
         now = time.perf_counter()
         quick, self.since = now - self.since < QUICK, now
         grown = self.rows * GROWTH if quick else self.rows
@@ -77,7 +79,7 @@ class Programs:
         self.most: dict[Any, int] = {}
 
     def fitting(self, group: RowGroup) -> tuple[int, Any]:
-        """Return the size and the program of a group's pieces; few sizes are ever compiled."""
+        """Return the piece size and the program for a group; few sizes are compiled."""
         leaves, structure = jax.tree.flatten(group.inputs)
         shape = (group.recipe, structure, tuple(np.ndim(leaf) for leaf in leaves))
         known, most = self.known.setdefault(shape, {}), self.most.get(shape, MOST)
@@ -105,9 +107,9 @@ class Programs:
 def stream_rows(estimator: Estimator, chunks: Iterable[RowChunk]) -> Iterator[RowResults]:
     """Yield the results of every chunk, in order.
 
-    A group for which the estimator lacks a number (or that it refuses otherwise) is told as such,
-    the other groups of the chunk are answered.
-    Raises: InputError for a result that is not one number a row, or that some rows alone have.
+    If the estimator refuses a group (for example because a number is missing), its rows go into
+    ``refused``; the other groups of the chunk are still evaluated.
+    Raises: InputError for a result that is not one number per row, or that only some rows have.
     """
     programs = Programs(estimator)
     for chunk in chunks:
@@ -134,7 +136,7 @@ def stream_rows(estimator: Estimator, chunks: Iterable[RowChunk]) -> Iterator[Ro
 
 
 class Refused(Exception):
-    """What an estimator says of inputs that it cannot answer."""
+    """The estimator refuses the inputs of a group; ``why`` is its error."""
 
     def __init__(self, why: InputError) -> None:
         super().__init__(str(why))
@@ -142,7 +144,7 @@ class Refused(Exception):
 
 
 def _answered(programs: Programs, group: RowGroup) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return the results of a group and the placements chosen for its plans, and their units."""
+    """Return the results of a group, with the placements chosen for its plans, and their units."""
     estimator, count, report = programs.estimator, len(group.rows), None
     if estimator.sizing is not None:
         return _sized(estimator, group)
@@ -178,7 +180,7 @@ def _sized(estimator: Estimator, group: RowGroup) -> tuple[dict[str, np.ndarray]
 
 
 def _piece(leaf: Any, start: int, size: int) -> Any:
-    """Return a part of a column, lengthened to a whole piece; a number as it is."""
+    """Return one piece of a column, padded to full size; a single number stays as it is."""
     if np.ndim(leaf) == 0:
         return np.float64(leaf)
     part = leaf[start : start + size]
@@ -186,7 +188,7 @@ def _piece(leaf: Any, start: int, size: int) -> Any:
 
 
 def _store(found: dict[str, np.ndarray], start: int, report: Any, count: int, size: int) -> None:
-    """Put the results of a piece into the columns of its group."""
+    """Copy the results of a piece into the columns of its group."""
     for name, value in results(report).items():
         array = np.asarray(value)
         if array.shape not in ((), (size,)):

@@ -43,7 +43,7 @@ def slopes(
 
     ``inputs`` have leaves that are scalars or columns of one length, the plan's among them. On a
     ridge the slope is that of one side (see ``one_sided_slopes``). ``ways`` [way, parameter] asks for
-    the     slopes along some directions rather than along each parameter.
+    slopes along some directions rather than along each parameter.
     Returns: value [points], slopes [points, parameters].
     """
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
