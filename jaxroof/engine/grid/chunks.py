@@ -20,7 +20,7 @@ def progress_share(progress: Progress | None, number: int, searches: int) -> Pro
 
 
 def chunk_shape(sizes: list[int], budget: int) -> list[int]:
-    """Return a chunk's size on each dimension for at most ``budget`` points, last dimension first."""
+    """Return the shape of a chunk of at most ``budget`` points, filled from the last dimension."""
     shape = []
     for size in reversed(sizes):
         shape.append(max(1, min(size, budget)))
