@@ -42,9 +42,8 @@ class AllPlans:
 
     inputs: Any
     axis: Axis
-    labels: Mapping[
-        str, tuple[tuple[str, ...], np.ndarray]
-    ]  # path of a record -> its labels, and the index of the label of each configuration
+    # path of a record on an axis -> its labels, and the index of each configuration's label
+    labels: Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 def plans(

@@ -62,9 +62,8 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     kind, axes = axis_roles(question), question.axes
     groups = list(_groups(question, kind))
     first = {id(group.ready): place for place, group in reversed(list(enumerate(groups)))}
-    groups.sort(
-        key=lambda group: first[id(group.ready)]
-    )  # groups with the same plans run in sequence
+    # groups with the same plans run in sequence
+    groups.sort(key=lambda group: first[id(group.ready)])
     machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
     # one size for all groups, so that they share one compiled program
     sizes = functools.reduce(
@@ -138,9 +137,8 @@ def _chunks(
     distinct, plans = pack_plans(question.estimator, group.ready, sizes)
     lead, size = plans.split.shape
     fold = _fold(question, kind, group, size)
-    cells = max(
-        size // fold.block, (2 * fold.looks + 1) * fold.block
-    )  # minima or second-pass values per lane
+    # block minima per lane, or values of the second pass per lane
+    cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)
     shape, shard = _chunk_shape(axes, first, min(LANES, CELLS // cells))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
     varied = folding.replicate(varied)

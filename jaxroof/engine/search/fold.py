@@ -137,7 +137,7 @@ def _questions(
 def _tables(
     fold: FoldConfig, dims: tuple[int, ...], bare: Any, distinct: Distinct
 ) -> dict[str, Any]:
-    """Evaluate every part on its distinct rows: [row, lane], or [row] if no machine axis matters."""
+    """Evaluate every part on its distinct rows: [row, lane], or [row] where all lanes agree."""
     across = jax.tree.map(lambda leaf: leaf[None] if jnp.ndim(leaf) else leaf, bare)
 
     def table(name: str, part: Any) -> Any:
