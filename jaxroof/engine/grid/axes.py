@@ -1,4 +1,4 @@
-"""Axes: which leaves of the inputs vary, over what values, and how they become dimensions."""
+"""Axes: which leaves of the inputs vary, over which values, each axis one dimension."""
 
 import dataclasses
 import itertools
@@ -25,22 +25,23 @@ from jaxroof.settings import (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Axis:
-    """One dimension: a name, and for each dotted path that it sets one value a point.
+    """One dimension of a grid: a name, and a column of values for each dotted path that it sets.
 
-    Whole records and choices of the recipe have a name at each point; the fields of a record are
-    columns.
+    Whole records and choices of the recipe also have a label at each point. The fields of a record
+    are columns.
     """
 
     name: str
     columns: Mapping[str, np.ndarray]
     labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    # of the recipe, a member a point: points that differ are programs of their own
+    # choices of the recipe, one member per point; points with different choices need different
+    # programs
     choices: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    asked: tuple[str, ...] = ()  # the paths given, records as one; every column where empty
+    asked: tuple[str, ...] = ()  # paths as given, a record as one path; empty: all columns
 
     @property
     def values(self) -> dict[str, np.ndarray]:
-        """Return every column, of numbers and of choices."""
+        """Return the columns of numbers and the columns of choices."""
         return {**self.columns, **self.choices}
 
     @property
@@ -52,11 +53,11 @@ class Axis:
         return len(next(iter(self.values.values())))
 
     def part(self, some: slice) -> "Axis":
-        """Return the axis over some of its points."""
+        """Return the axis restricted to a slice of its points."""
         return self.at(np.arange(len(self))[some])
 
     def at(self, places: np.ndarray) -> "Axis":
-        """Return the axis over the points at some places."""
+        """Return the axis restricted to the points at the given positions."""
         columns = {path: column[places] for path, column in self.columns.items()}
         choices = {path: column[places] for path, column in self.choices.items()}
         labels = {p: tuple(names[i] for i in places) for p, names in self.labels.items()}
@@ -76,11 +77,12 @@ def read_axes(
 ) -> list[Axis]:
     """Return the checked axes of a grid.
 
-    A key is a dotted path with its values, names of records at the path of a record, choices at a
-    field of the recipe; or a name of your own with a mapping of such paths to values of equal
-    length, which then move together (zip). Axes cross each other. A field with an axis of its own
-    is left out of the records of another axis, and so are choices that are ``given`` otherwise.
-    Axes that were read come back as they are.
+    A key is a dotted path. Its values are numbers, names of records (where the path is a record)
+    or choices (where the path is a field of the recipe). A key may also be a new name for a mapping
+    of such paths to values of equal length, which then vary together (zip). The grid is the product
+    of the axes. A field that has an axis of its own overrides the same field in the records of
+    another axis. Choices in ``given`` override those that come with records. Axes that have already
+    been read are returned unchanged.
 
     Raises: InputError for unknown paths, empty axes, wrong units, and uneven or repeated paths.
     """
@@ -104,9 +106,9 @@ def read_axes(
 
 
 def unique_names(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis]:
-    """Return the axes under names of their own, none of them one of the results ``taken``.
+    """Return the axes with unique names that differ from the result names in ``taken``.
 
-    Raises: InputError where an axis has no other name.
+    Raises: InputError where no unique name can be derived for an axis.
     """
     named: list[Axis] = []
     for axis in axes:
@@ -123,9 +125,9 @@ def unique_names(axes: Sequence[Axis], taken: Collection[str] = ()) -> list[Axis
 
 
 def fill_from_axes(inputs: Any, axes: Sequence[Axis]) -> Any:
-    """Return the inputs with the first value of an axis wherever nothing is given.
+    """Complete the inputs: where only an axis gives a value, use its first one.
 
-    A number that not every record of an axis gives is not given at all.
+    A number that is missing from some of an axis's records is removed from the inputs.
     """
     known = {path for path, _, _ in leaves(inputs)}
     columns = {p: c for a in axes for p, c in a.columns.items()}
@@ -136,7 +138,7 @@ def fill_from_axes(inputs: Any, axes: Sequence[Axis]) -> Any:
 
 
 def paths_of(axes: AxisValues | None) -> set[str]:
-    """Return every path, and every name of their own, that axes give."""
+    """Return every path that the axes vary, and every new name among their keys."""
     if not isinstance(axes, Mapping):
         return {path for axis in axes or () for path in axis.values}
     together = (value for value in axes.values() if isinstance(value, Mapping))
@@ -144,9 +146,9 @@ def paths_of(axes: AxisValues | None) -> set[str]:
 
 
 def check_paths(inputs: Any, axes: AxisValues | None, recipe: Any = None) -> None:
-    """Check that no axis looks inside a record for what stands beside it (``plan.global_batch``).
+    """Check that no axis path puts a top-level field inside a record (``plan.global_batch``).
 
-    Raises: InputError with the path that is meant.
+    Raises: InputError that suggests the correct path.
     """
     beside = [*(field.name for field in dataclasses.fields(inputs)), *choices_of(recipe)]
     known = {path for path, _ in settings.paths_of(type(inputs))}
@@ -157,7 +159,7 @@ def check_paths(inputs: Any, axes: AxisValues | None, recipe: Any = None) -> Non
 
 
 def values_of(axes: AxisValues | None) -> dict[str, Any]:
-    """Return the values that axes give each path, those that move together among them."""
+    """Return the values of each path, including paths that vary together."""
     found: dict[str, Any] = {}
     for key, values in axes.items() if isinstance(axes, Mapping) else ():
         found |= values if isinstance(values, Mapping) and not _labelled(values) else {key: values}
@@ -175,7 +177,7 @@ def _axis(
 ) -> Axis:
     """Return one axis, named by the last word of its path unless it has a name of its own.
 
-    ``own`` are paths of other axes, ``made`` choices that a record does not make.
+    ``own`` are the paths of all axes. ``made`` are the choices that records must not override.
     """
     if not isinstance(values, Mapping) or _labelled(values):
         axis = _one_path(inputs, key, values, recipe, names, own, made)
@@ -231,7 +233,7 @@ def _one_path(
 
 
 def _chosen(recipe: Any, brought: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Return a column for each choice that any record brings, the recipe's where one does not."""
+    """Return a column for each choice that any record sets, with the recipe's value elsewhere."""
     columns: dict[str, np.ndarray] = {}
     for key in dict.fromkeys(key for chosen in brought for key in chosen):
         columns[key] = np.empty(len(brought), object)
@@ -240,7 +242,7 @@ def _chosen(recipe: Any, brought: Sequence[Mapping[str, Any]]) -> dict[str, np.n
 
 
 def _labelled(values: Mapping[str, Any]) -> bool:
-    """Return whether a mapping holds records by label, rather than values by path."""
+    """Return whether a mapping is from labels to records rather than from paths to values."""
     return (
         bool(values)
         and all(dataclasses.is_dataclass(v) or is_pair(v) for v in values.values())
@@ -249,7 +251,7 @@ def _labelled(values: Mapping[str, Any]) -> bool:
 
 
 def _labels(values: Sequence[Any]) -> tuple[str, ...]:
-    """Return what the points of an axis over records are called: their names, or numbers."""
+    """Return the labels of the points of an axis over records: their names, or their indices."""
     return tuple(v if isinstance(v, str) else str(i) for i, v in enumerate(values))
 
 
@@ -260,10 +262,10 @@ def _check_distinct(key: str, labels: tuple[str, ...]) -> None:
 
 
 def spread(inputs: Any, axes: Sequence[Axis], extra: int = 0) -> Any:
-    """Return the inputs with each axis on a dimension of its own; other leaves stay scalars.
+    """Return the inputs with each axis on its own dimension; other leaves stay scalars.
 
-    Every swept leaf has full rank, size 1 on the dimensions that are not its own, and ``extra``
-    dimensions of size 1 behind.
+    Every swept leaf has full rank, with size 1 on the dimensions of other axes and on ``extra``
+    trailing dimensions.
     """
     rank = len(axes) + extra
     for dimension, axis in enumerate(axes):

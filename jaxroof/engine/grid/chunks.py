@@ -1,4 +1,4 @@
-"""Chunks of a grid: how large, where they lie, how their progress adds up."""
+"""Chunks of a grid: their shape, their places and their share of the progress."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,18 +9,18 @@ from jaxroof.engine.grid.axes import Axis
 Progress = Callable[[int, int], None]  # (combinations done, combinations in all)
 
 
-Place = tuple[slice, ...]  # over the limits, then the machine dimensions
+Place = tuple[slice, ...]  # one slice per dimension: the limits, then the machine axes
 
 
 def progress_share(progress: Progress | None, number: int, searches: int) -> Progress | None:
-    """Return what tells the progress of one of several searches, taken as equally long."""
+    """Return the progress callback of one of several searches, assumed to be equally long."""
     if progress is None or searches == 1:
         return progress
     return lambda done, total: progress(number * total + done, searches * total)
 
 
 def chunk_shape(sizes: list[int], budget: int) -> list[int]:
-    """Return a chunk's size on each dimension, the last filled first."""
+    """Return the shape of a chunk of at most ``budget`` points, filled from the last dimension."""
     shape = []
     for size in reversed(sizes):
         shape.append(max(1, min(size, budget)))
@@ -29,7 +29,7 @@ def chunk_shape(sizes: list[int], budget: int) -> list[int]:
 
 
 def iter_chunks(axes: Sequence[Axis], shape: Sequence[int]) -> Iterator[Place]:
-    """Yield the part of the axes that each chunk covers."""
+    """Yield the place of each chunk: a slice of every axis."""
     counts = [-(-len(axis) // size) for axis, size in zip(axes, shape, strict=True)]
     for index in np.ndindex(*counts):
         yield tuple(
@@ -39,7 +39,7 @@ def iter_chunks(axes: Sequence[Axis], shape: Sequence[int]) -> Iterator[Place]:
 
 
 def padded_slice(axes: Sequence[Axis], place: Place, shape: Sequence[int]) -> list[Axis]:
-    """Return the axes cut to a chunk, each lengthened by its last value to the chunk's shape."""
+    """Return the axes cut to a chunk; each is padded with its last value to the chunk's shape."""
     return [
         Axis(
             axis.name,

@@ -1,4 +1,4 @@
-"""Labelled results: arrays in, xarray out, with units, meanings and what repeats the run."""
+"""Labelled results: arrays become an xarray Dataset with units, descriptions and provenance."""
 
 import dataclasses
 import enum
@@ -17,13 +17,13 @@ from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.programs import groups
 from jaxroof.records import field_at, is_quantity, leaves
 
-# what people call a quantity, and what it stands for
+# metadata that describes a quantity, copied to its attributes
 NAMED = ("symbol", "words", "label", "part_of", "resource")
 Columns = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 def field_metadata(*records: Any) -> dict[str, Mapping[str, Any]]:
-    """Return the metadata of every number that the records declare, by name."""
+    """Return the metadata of every quantity that the records declare, by field name."""
     return {
         field.name: field.metadata
         for record in records
@@ -42,7 +42,7 @@ def attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
     if metadata.get("headline"):
         about["headline"] = "true"
     if metadata.get("default") == 1:
-        about["default"] = "1"  # a degree that a plan need not have
+        about["default"] = "1"  # a degree of 1 may be left out of a plan
     if "flags" in metadata:
         flags = metadata["flags"]
         about |= {"flag_values": list(range(len(flags))), "flag_meanings": " ".join(flags)}
@@ -58,7 +58,7 @@ def dataset(
 ) -> xr.Dataset:
     """Return columns (dimensions, values) as a Dataset with a coordinate for every axis.
 
-    Whole-number columns carry -1 where there is nothing, floats NaN.
+    Missing values are -1 in whole-number columns and NaN in float columns.
     """
     variables = {}
     for name, (dims, values) in columns.items():
@@ -89,21 +89,22 @@ def _coordinates(axes: Sequence[Axis], inputs: Any) -> dict[str, xr.Variable]:
 
 
 def _coordinate(axis: Axis, path: str) -> str:
-    """Return the name of the coordinate that says what a path is along an axis."""
+    """Return the name of the coordinate that holds the values of a path along an axis."""
     leaf = path.rpartition(".")[2]
     if len(axis.paths) == 1:
         return axis.name
     return leaf if leaf != axis.name else path.replace(".", "_")
 
 
-MISSING = {"f": np.nan, "i": -1}  # by the kind of dtype
+MISSING = {"f": np.nan, "i": -1}  # missing value by dtype kind
 
 
 def stack_choices(axes: Sequence[Axis], found: Sequence[Columns]) -> Columns:
-    """Return the columns of one evaluation for each program of a grid as columns of them all.
+    """Join the columns of each program of a grid into columns over the whole grid.
 
-    Programs come as from ``programs``. A column has every dimension of any of its programs, in the
-    order of the axes, other dimensions behind, as long as the longest: NaN or -1 in the others.
+    ``found`` is in the order of ``programs``. A column has every dimension that it has in any
+    program: first the axes in their order, then other dimensions, each as long as in the program
+    where it is longest. Places that a program does not fill are NaN or -1.
     """
     choosing = [axis for axis in axes if axis.choices]
     if not choosing:
@@ -132,9 +133,9 @@ def stack_choices(axes: Sequence[Axis], found: Sequence[Columns]) -> Columns:
 def provenance(
     estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = (), **more: Any
 ) -> dict[str, str]:
-    """Return the attributes that let anyone repeat a run: inputs, recipe, versions.
+    """Return the attributes that make a run repeatable: inputs, recipe and versions.
 
-    What an axis names, a whole record or a choice, is left out: its labels say it.
+    Records and choices that an axis varies are left out, because the axis labels name them.
     """
     varied = {p for a in axes for p in a.values if p in a.labels or p not in a.paths}
     numbers = {p: float(v) for p, _, v in leaves(inputs) if np.ndim(v) == 0 and p not in varied}
@@ -152,12 +153,12 @@ def provenance(
 
 
 def roles(estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = ()) -> dict[str, Any]:
-    """Return what the names of an estimator's records stand for, for whoever prints its results.
+    """Return the roles of an estimator's fields, for printing its results.
 
-    ``split`` and ``placement`` are the fields of the plan in the order that they are printed in,
-    ``unused`` those that a choice of the recipe does not have: of the recipe itself under ``""``,
-    else by the name of an axis and its label. ``resources`` are numbers of the inputs by path: what
-    of the machine each stands for, and the sign of a time's answer to it (0: it multiplies others).
+    ``split`` and ``placement`` are the fields of the plan in printing order. ``unused`` are the
+    plan fields that a recipe does not use: under ``""`` those of ``recipe`` itself, and under the
+    name of an axis those of each of its labels. ``resources`` gives, by input path, the machine
+    resource that a number describes and the sign of a time's response to it (see ``sign_of``).
     """
     unused: dict[str, Any] = {"": estimator.unused_fields(recipe)}
     for axis in (axis for axis in axes if axis.choices and axis.labels):
@@ -182,7 +183,7 @@ def roles(estimator: Any, inputs: Any, recipe: Any, axes: Sequence[Axis] = ()) -
 
 
 def sign_of(unit: str) -> int:
-    """Return whether a time grows (1) or falls (-1) with what has a unit; 0 where that is open.
+    """Return the sign of a time's response to a quantity of this unit; 0 where it is unknown.
 
     >>> sign_of("B/s"), sign_of("s"), sign_of("B")
     (-1, 1, 0)
@@ -191,7 +192,7 @@ def sign_of(unit: str) -> int:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what a result depends on."""
+    """Return the versions of the packages that a result depends on."""
     found = {n: importlib.metadata.version(n) for n in ("jax", "jaxlib", "numpy", "xarray")}
     return {"jaxroof": __version__, "python": platform.python_version(), **found}
 

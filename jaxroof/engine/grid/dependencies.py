@@ -1,4 +1,4 @@
-"""What the results of an estimator depend on, read from shapes: nothing is computed."""
+"""Inputs that each result of an estimator depends on, found by abstract evaluation of shapes."""
 
 import dataclasses
 import functools
@@ -17,18 +17,18 @@ Paths = frozenset[str]
 
 
 class Dependencies(NamedTuple):
-    """The paths of the inputs that each result of a plan, and any of the parts, depends on."""
+    """The input paths that each result of a plan depends on, and those that any part depends on."""
 
-    report: Any  # the results, as shapes
+    report: Any  # the shapes of the results
     results: dict[str, Paths]
     parts: Paths
 
 
 @functools.lru_cache(maxsize=256)
 def dependencies(estimator: Estimator, recipe: Any, structure: Any) -> Dependencies:
-    """Return what results depend on, for inputs of a structure (of ``jax.tree.structure``).
+    """Return the dependencies of the results, for inputs of a given ``jax.tree.structure``.
 
-    Raises: InputError that names a number which the results need and the inputs lack.
+    Raises: InputError that names a number that the results need and the inputs lack.
     """
     inputs = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
     paths = [path for path, _, _ in leaves(inputs)]
@@ -52,9 +52,10 @@ def dependencies(estimator: Estimator, recipe: Any, structure: Any) -> Dependenc
 
 
 def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
-    """Return the inputs with 1 at every number that the results ask for and the inputs lack.
+    """Return the inputs with 1 for every number that the results need and the inputs lack.
 
-    Found by asking: what is refused as not given is given, until there is an answer.
+    The evaluation is repeated abstractly. Each time, the numbers that it reports as missing are set
+    to 1, until none is missing.
     """
     while True:
         try:
@@ -69,10 +70,10 @@ def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
 def axes_that_move(
     function: Callable[[Any], Any], inputs: Any, axes: Sequence[Sequence[str]]
 ) -> tuple[Any, Any]:
-    """Return the shapes of a function's results, and the axes that each of them depends on.
+    """Return the shapes of a function's results, and the axes that each result depends on.
 
-    Each axis, a list of paths that move together, gets a dimension of its own: one that touches a
-    result shows in the result's shape. A path may move with several axes.
+    An axis is a list of paths that vary together. Each axis gets a dimension of size 2. A result
+    depends on an axis if its shape has that dimension. A path may belong to several axes.
     """
     for path in {path for paths in axes for path in paths}:
         shape = tuple(2 if path in paths else 1 for paths in axes)

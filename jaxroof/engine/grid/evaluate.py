@@ -1,4 +1,4 @@
-"""Evaluation at a list of points, in chunks of one shape, so that memory stays flat."""
+"""Evaluation at a list of points, in chunks of one shape, so that memory use stays constant."""
 
 import contextlib
 import dataclasses
@@ -15,18 +15,18 @@ import numpy as np
 from jaxroof.estimator import Estimator, ProgramSizes
 from jaxroof.records import leaves, replace_at
 
-CHUNK = 4096  # points a call: one compile for all short lists
+CHUNK = 4096  # points per call; shorter lists are padded and share one compiled program
 
 
 def results(report: Any) -> dict[str, Any]:
-    """Return the named results of an estimator's report: a record, a mapping, or one array."""
+    """Return the results of an estimator's report (a record, a mapping or one array) by name."""
     if dataclasses.is_dataclass(report):
         return {f.name: getattr(report, f.name) for f in dataclasses.fields(report)}
     return dict(report) if isinstance(report, Mapping) else {"value": report}
 
 
 def pad_points(column: np.ndarray, size: int) -> np.ndarray:
-    """Return a column lengthened to ``size`` by its last value (1 where it has none).
+    """Return a column padded to ``size`` with its last value (with 1 if it is empty).
 
     >>> pad_points(np.array([2.0, 3.0]), 4).tolist()
     [2.0, 3.0, 3.0, 3.0]
@@ -36,7 +36,7 @@ def pad_points(column: np.ndarray, size: int) -> np.ndarray:
 
 
 def ravel_grid(wide: Any, shape: tuple[int, ...]) -> Any:
-    """Return inputs spread over a grid of a shape as points: columns, or numbers as they are."""
+    """Flatten inputs over a grid to one column per array leaf; scalar leaves stay scalars."""
     return jax.tree.map(
         lambda leaf: np.broadcast_to(leaf, shape).ravel() if np.ndim(leaf) else leaf, wide
     )
@@ -44,7 +44,7 @@ def ravel_grid(wide: Any, shape: tuple[int, ...]) -> Any:
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 3))
 def evaluate_jit(estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None) -> Any:
-    """Return the report, or one result alone, of a compiled evaluation."""
+    """Evaluate with a compiled program; return the report, or only the result ``name``."""
     report = jax.tree.map(jnp.asarray, estimator.evaluate(inputs, recipe))
     return report if name is None else {name: results(report)[name]}
 
@@ -52,9 +52,9 @@ def evaluate_jit(estimator: Estimator, recipe: Any, inputs: Any, name: str | Non
 def evaluate_points(
     estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None
 ) -> dict[str, np.ndarray]:
-    """Return results at every point: leaves of the inputs are scalars or columns of one length.
+    """Return the results at every point; input leaves are scalars or columns of one length.
 
-    Every leaf goes in as a column, so that one program serves whatever varies.
+    Every leaf is passed as a column, so that one compiled program serves any choice of axes.
     """
     if estimator.sizing is not None:
         return evaluate_by_size(estimator, recipe, inputs, name)
@@ -77,10 +77,10 @@ def evaluate_points(
 def evaluate_by_size(
     estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None
 ) -> dict[str, np.ndarray]:
-    """Return results at every point, where points need programs of different sizes.
+    """Return the results at every point, where points need programs of different sizes.
 
-    Points are put in the order of what they need and cut into batches of one program each, so that
-    few programs are compiled and none does much for nothing; batches run side by side.
+    Points are sorted by the program size that they need and cut into batches of one program each.
+    This limits both the number of compiled programs and the wasted work. Batches run in parallel.
     """
     sizing = estimator.sizing
     assert sizing is not None
@@ -109,13 +109,13 @@ def evaluate_by_size(
     return whole
 
 
-SHORT = 64  # points of a batch: short lists share programs, long ones those of full batches
+SHORT = 64  # points per batch; batches up to this size are padded to it, others to a full batch
 
 
 def _batches(
     sizing: ProgramSizes, recipe: Any, sizes: np.ndarray
 ) -> Iterator[tuple[np.ndarray, Any]]:
-    """Yield the points of each batch and the recipe of its program."""
+    """Yield the point indices of each batch and the recipe of its program."""
     largest = sizing.fit(recipe, sizes.max(axis=0))
     if len(sizes) <= sizing.batch(largest):
         yield np.arange(len(sizes)), largest
@@ -133,7 +133,7 @@ def _batches(
 
 @contextlib.contextmanager
 def precompile(estimator: Estimator, recipe: Any, inputs: Any) -> Iterator[None]:
-    """Compile the whole evaluation beside what the block does: its end waits for it."""
+    """Compile the full evaluation in a thread while the block runs; wait for it on exit."""
     fields = dict.fromkeys(estimator.plan_fields, 1.0)
     asked = dataclasses.replace(inputs, plan=estimator.plan(**fields)) if fields else inputs  # type: ignore[misc]
     with ThreadPoolExecutor(1) as worker:

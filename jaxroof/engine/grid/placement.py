@@ -1,4 +1,4 @@
-"""Plans without a placement, each placed best."""
+"""The best placement for plans that have none."""
 
 import functools
 from typing import Any
@@ -11,7 +11,7 @@ from jaxroof.engine.grid.evaluate import pad_points
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator, first_best
 
-FEW, MANY = 64, 1024  # points of one call: two programs serve lists of any length
+FEW, MANY = 64, 1024  # points per call; two programs serve lists of any length
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -26,18 +26,19 @@ def _compiled(estimator: Estimator, recipe: Any, inputs: Any) -> np.ndarray:
 def place_best(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     """Return inputs whose plan has a placement at every point: its own, or the best.
 
-    Leaves are numbers, or arrays of one rank that broadcast; so are the fields of the placement.
-    Raises: InputError for a number that placing needs and the inputs lack, or that the plan
-    contradicts.
+    Leaves and placement fields are numbers, or arrays of one rank that broadcast.
+    Raises: InputError for a number that the placement needs and the inputs lack, or that
+    contradicts the plan.
     """
     estimator.refuse_contradictions(inputs)
     return estimator.placed(inputs, recipe, _compiled)
 
 
 def without_placement(estimator: Estimator, inputs: Any, axes: AxisValues | None = None) -> Any:
-    """Return inputs whose plan is to be placed best, whatever its placement was.
+    """Remove the placement from the plan of the inputs, so that the best one is chosen.
 
-    Raises: InputError for an estimator or inputs without plans, or where an axis places the plan.
+    Raises: InputError for an estimator or inputs without plans, or where an axis sets a placement
+    field.
     """
     if estimator.placements is None or getattr(inputs, "plan", None) is None:
         raise InputError("placement: nothing to place; expected a plan with degrees of its own")
@@ -49,14 +50,14 @@ def without_placement(estimator: Estimator, inputs: Any, axes: AxisValues | None
 
 
 def with_any_placement(estimator: Estimator, inputs: Any) -> Any:
-    """Return inputs whose plan has some placement: what it is does not matter to shapes."""
+    """Return inputs whose plan has some placement, for use where only shapes matter."""
     if estimator.is_placed(inputs):
         return inputs
     return estimator.with_placement(inputs, dict.fromkeys(estimator.placement, np.float64(1.0)))
 
 
 def place_rows(estimator: Estimator, inputs: Any, recipe: Any, count: int) -> Any:
-    """Return ``count`` points whose plans are placed; leaves are numbers, or columns."""
+    """Return ``count`` points whose plans all have a placement; leaves are numbers or columns."""
     if estimator.is_placed(inputs):
         return place_best(estimator, inputs, recipe)
     size = FEW if count <= MANY else MANY

@@ -1,4 +1,4 @@
-"""Which points of a grid share a program: choices of the recipe that axes vary are one each."""
+"""Programs of a grid: points with the same choices of the recipe share one program."""
 
 import dataclasses
 import itertools
@@ -11,17 +11,17 @@ from jaxroof.engine.grid.axes import Axis
 
 
 class Program(NamedTuple):
-    """A recipe, and the axes of numbers over the points that it answers."""
+    """A recipe, and the numeric axes of the points that it evaluates."""
 
     recipe: Any
     axes: tuple[Axis, ...]
 
 
 def programs(axes: Sequence[Axis], recipe: Any) -> list[Program]:
-    """Return a program for every combination of the choices that axes vary, the last fastest.
+    """Return a program for every combination of the choices on the axes, the last axis fastest.
 
-    An axis of choices alone is left out of a program's axes; one over records that choose keeps
-    the points with the choices of the program.
+    A program's axes leave out axes that consist of choices alone. Of an axis over records that set
+    choices, they include only the points with the program's choices.
     """
     choosing = [axis for axis in axes if axis.choices]
     found = []
@@ -38,7 +38,7 @@ def programs(axes: Sequence[Axis], recipe: Any) -> list[Program]:
 
 
 def groups(axis: Axis) -> list[np.ndarray]:
-    """Return the points of an axis that share their choices, in the order of their first points."""
+    """Group the points of an axis by their choices, in the order of each group's first point."""
     if not axis.columns:
         return [np.array([point]) for point in range(len(axis))]
     alike: dict[tuple[Any, ...], list[int]] = {}

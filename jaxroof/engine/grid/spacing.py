@@ -1,4 +1,4 @@
-"""Values of one path along an axis: listed, evenly spaced, or piecewise between systems."""
+"""Values of one path along an axis: listed, evenly spaced, or piecewise linear."""
 
 import dataclasses
 import itertools
@@ -12,12 +12,12 @@ from jaxroof.records import checked_values, field_at, get_at, is_quantity
 from jaxroof.settings import Names, fields_of, named_record
 from jaxroof.units import parse
 
-MOST_POINTS = 10_000_000  # of one axis
+MOST_POINTS = 10_000_000  # on one axis
 
 
 @dataclasses.dataclass(frozen=True)
 class Spacing:
-    """Equal steps from ``start`` to ``stop``, in the value or in its logarithm."""
+    """Values in equal steps from ``start`` to ``stop``, in the value or in its logarithm."""
 
     start: float | str
     stop: float | str
@@ -27,14 +27,14 @@ class Spacing:
 
 @dataclasses.dataclass(frozen=True)
 class Between:
-    """Equal steps from each of several values, or named records, to the next."""
+    """Values in equal steps from each of several ends to the next; an end may name a record."""
 
     ends: tuple[float | str, ...]
-    count: int  # values of one segment, both its ends among them
+    count: int  # values of one segment, both ends included
 
 
 def linspace(start: float | str, stop: float | str, count: int) -> Spacing:
-    """Return ``count`` equally spaced values for an axis; texts carry units.
+    """Return ``count`` equally spaced values for an axis; strings may carry units.
 
     >>> linspace("80 GB", "192 GB", 3).count
     3
@@ -43,7 +43,7 @@ def linspace(start: float | str, stop: float | str, count: int) -> Spacing:
 
 
 def geomspace(start: float | str, stop: float | str, count: int) -> Spacing:
-    """Return ``count`` values in equal ratios for an axis; texts carry units.
+    """Return ``count`` values in equal ratios for an axis; strings may carry units.
 
     >>> geomspace("1 TB/s", "16 TB/s", 5).log
     True
@@ -54,9 +54,9 @@ def geomspace(start: float | str, stop: float | str, count: int) -> Spacing:
 def between(ends: Sequence[float | str], count: int) -> Between:
     """Return values for an axis, piecewise linear from one end to the next.
 
-    An end is a value, a text with its unit, or the name of a record (of a system, where the path
-    is a field of one), whose field is meant. ``count`` is the number of values of one segment,
-    both its ends among them.
+    An end is a number, a string with a unit, or the name of a record that has the field (a system,
+    where the path is a field of one). ``count`` is the number of values of one segment, both ends
+    included.
 
     >>> between(["a100-nvs8", "h200-nvs8", "192 GB"], 4).count
     4
@@ -65,7 +65,7 @@ def between(ends: Sequence[float | str], count: int) -> Between:
 
 
 def number_column(inputs: Any, path: str, values: Any, names: Names) -> np.ndarray:
-    """Return the checked numbers that a path takes along an axis."""
+    """Return the checked values of a numeric path along an axis."""
     field = field_at(inputs, path)
     if not is_quantity(field):
         raise refusal(path, f"a record, not a number; {fields_of(inputs, path)}")
@@ -112,7 +112,10 @@ def _countable(count: int, path: str) -> None:
 
 
 def listed_values(path: str, values: Any) -> list[Any]:
-    """Return the values of an axis that are listed one by one."""
+    """Return the values of an axis as a list.
+
+    Raises: InputError for anything but a list or array of at least one value.
+    """
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
         raise refusal(path, f"expected a list of values, given {values!r}")
     if len(values) == 0:

@@ -1,4 +1,4 @@
-"""Tabulate: every point of a grid, each term computed once for what it depends on."""
+"""Tabulation of a grid: each term is computed only over the axes that it depends on."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -40,8 +40,8 @@ from jaxroof.estimator import Estimator
 from jaxroof.records import checked
 from jaxroof.settings import choices_of
 
-CHUNK = 1 << 18  # points of one call
-PLACED = 1 << 13  # the same where each point has many placements
+CHUNK = 1 << 18  # points per call
+PLACED = 1 << 13  # points per call where each has many placements to compare
 PLACEMENTS = ("given", "best")
 
 
@@ -58,13 +58,13 @@ def tabulate(
 ) -> xr.Dataset:
     """Return every result at every point of a grid, legal or not.
 
-    A plan whose placement is not given is placed best at every point, fitting or not.
+    A plan without a placement gets the best one at every point, whether or not the plan fits.
 
-    Arguments: ``axes`` as in ``search``, plan fields included (``"plan.tensor"``); ``placement``
-    is that of the plan, ``"given"``, or the ``"best"`` in place of it; ``settings`` and ``more``
-    are fields of the inputs or of the recipe.
-    Returns: a Dataset over the axes of every result and of the plan's fields; what an axis does not
-    touch lacks its dimension.
+    Arguments: ``axes`` are as in ``search``, and may include plan fields (``"plan.tensor"``);
+    ``placement`` is ``"given"`` to use the placement of the plan, or ``"best"`` to replace it;
+    ``settings`` and ``more`` are fields of the inputs or of the recipe.
+    Returns: a Dataset of every result and of the plan's fields. Each variable has only the
+    dimensions of the axes that it depends on.
     Raises: InputError for anything that is not a grid of this estimator's inputs.
     """
     chosen = {**(settings or {}), **more}
@@ -93,10 +93,11 @@ def table_axes(
     axes: AxisValues | None,
     given: Collection[str] | None = None,
 ) -> tuple[Any, list[Axis], Any]:
-    """Return the inputs, the checked axes and the shapes of one point's results of a table.
+    """Return the completed inputs, the checked axes and the shapes of the results of a table.
 
-    Choices ``given``, all of the recipe unless said otherwise, do not come with records of an axis.
-    Raises: InputError for what is not a grid, and for a plan that contradicts the inputs.
+    Choices in ``given`` override those that come with records of an axis. The default is every
+    choice of the recipe.
+    Raises: InputError for an invalid grid, and for a plan that contradicts the inputs.
     """
     given = choices_of(recipe) if given is None else given
     read = read_axes(inputs, axes, recipe, estimator.names, given)
@@ -111,7 +112,7 @@ def table_axes(
 
 
 def _plan_columns(estimator: Estimator, inputs: Any, grid: Sequence[Axis]) -> Columns:
-    """Return the fields of the plan that no axis moves: those are coordinates."""
+    """Return the plan fields that are constant over the grid; fields on an axis are coordinates."""
     plan = getattr(inputs, "plan", None)
     moved = {path for axis in grid for path in axis.columns}
     moved |= set() if estimator.is_placed(inputs) else {f"plan.{f}" for f in estimator.placement}
@@ -126,7 +127,7 @@ def _columns(
     grid: Sequence[Axis],
     progress: Progress | None,
 ) -> Columns:
-    """Return every result over a grid of numbers, each with the dimensions that touch it."""
+    """Return every result over a numeric grid, each with the dimensions that it depends on."""
     sizes = [len(axis) for axis in grid]
     shape = chunk_shape(sizes, CHUNK if estimator.is_placed(inputs) else PLACED)
     answer = _pointwise if estimator.sizing is not None else _compiled
@@ -158,9 +159,10 @@ def _columns(
 def _moved(
     estimator: Estimator, inputs: Any, recipe: Any, grid: Sequence[Axis]
 ) -> dict[str, set[int]]:
-    """Return the axes that each result depends on, and those that a placement to be chosen does.
+    """Return the axes that each result depends on, and those that the best placement depends on.
 
-    That is what moves the objective, or the plan and its fast domains.
+    The best placement depends on the axes that change the objective, the plan or any number that
+    the candidates read.
     """
 
     def report(asked: Any) -> dict[str, Any]:
@@ -183,7 +185,7 @@ def _moved(
 def _chosen(
     estimator: Estimator, inputs: Any, wide: Any, moved: Mapping[str, set[int]], shape: Any
 ) -> dict[str, np.ndarray]:
-    """Return the placement that was chosen, over the axes that move it."""
+    """Return the fields of the best placement over the axes that they depend on."""
     fields = () if estimator.is_placed(inputs) else estimator.placement
     return {
         field: np.broadcast_to(
@@ -200,6 +202,6 @@ def _compiled(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[
 
 
 def _pointwise(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
-    """Return results where points need programs of different sizes, each with all dimensions."""
+    """Evaluate points that need programs of different sizes; results have all dimensions."""
     found = evaluate_points(estimator, recipe, ravel_grid(wide, shape))
     return {name: values.reshape(shape) for name, values in found.items()}

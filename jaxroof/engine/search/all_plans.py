@@ -1,4 +1,4 @@
-"""Every plan of every point of a grid, legal or not, side by side in one dimension."""
+"""Every plan of every point of a grid, legal or not, along one dimension."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -38,11 +38,12 @@ DIMENSION = "configuration"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AllPlans:
-    """All configurations of a question: their numbers as one axis, and what labels call them."""
+    """All configurations of a problem: their numbers as one axis, and their labels."""
 
     inputs: Any
     axis: Axis
-    labels: Mapping[str, tuple[tuple[str, ...], np.ndarray]]  # of an axis over records: its number
+    # path of a record on an axis -> its labels, and the index of each configuration's label
+    labels: Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 def plans(
@@ -55,12 +56,12 @@ def plans(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return every plan that a study of each point of a grid tries, the refused ones with why.
+    """Return every plan tried at each point of a grid, with the reason why each is refused.
 
-    Arguments as in ``search``.
-    Returns: a Dataset over ``configuration``: what the axes move, the plan, its results (NaN where
-    a rule refuses it), ``legal`` and ``reason``.
-    Raises: InputError for anything that is not a grid of this estimator, or holds no plan.
+    Arguments are as in ``search``.
+    Returns: a Dataset over ``configuration`` of the values on the axes, the plan, its results (NaN
+    where a rule refuses it), ``legal`` and ``reason``.
+    Raises: InputError for anything that is not a grid of this estimator, or if there is no plan.
     """
     chosen = {**(settings or {}), **more}
     inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
@@ -77,10 +78,10 @@ def list_all_plans(
     axes: AxisValues | None = None,
     where: str | Iterable[str | Constraint] = (),
 ) -> AllPlans:
-    """Return every plan that is tried at every point of a grid; arguments as in ``search``.
+    """List every plan tried at every point of a grid; arguments are as in ``search``.
 
-    Raises: InputError for an estimator without plans, an axis over choices or over the plan, and
-    where no plan is left.
+    Raises: InputError for an estimator without plans, for an axis over choices or over the plan,
+    and if no plan remains.
     """
     given = choices_of(recipe) if recipe is not None else ()
     recipe = estimator.recipe if recipe is None else recipe
@@ -120,7 +121,7 @@ def list_all_plans(
 def _tried(
     estimator: Estimator, inputs: Any, recipe: Any, rules: tuple[Constraint, ...]
 ) -> Mapping[str, np.ndarray]:
-    """Return the plans of one point, a column a field."""
+    """Return the plans tried at one point, one column per plan field."""
     for path, _, value in list(leaves(inputs)):
         inputs = replace_at(inputs, path, floats([value])[0])
     if estimator.tried is not None:
@@ -137,17 +138,17 @@ def _tried(
 def evaluate_plans(
     estimator: Estimator, asked: AllPlans, recipe: Any, axis: Axis, part: slice, **options: Any
 ) -> xr.Dataset:
-    """Return the results of some configurations, with why each is refused.
+    """Evaluate some of the configurations, and add why each is refused.
 
-    Returns: floats NaN where a rule refuses the plan; ``legal``; ``reason``, the first rule that
-    does not hold, or what the plan needs too much of.
+    Returns: a Dataset of the results (floats are NaN where a rule refuses the plan), ``legal`` and
+    ``reason``: the first rule that the plan violates, or the need that exceeds its limit.
     """
     data = tabulate(estimator, asked.inputs, recipe, axes=[axis], **options)
     return add_labels(asked, add_verdicts(estimator, data, asked.inputs, axis), part)
 
 
 def add_labels(asked: AllPlans, data: xr.Dataset, part: slice) -> xr.Dataset:
-    """Return results of some configurations with what the axes over records call them."""
+    """Add the labels of the axes over records to the results of some configurations."""
     for name, (labels, numbers) in asked.labels.items():
         about = attributes({"unit": "1", "doc": f"The {name}", "flags": labels})
         data[name] = xr.Variable((DIMENSION,), numbers[part], about)
@@ -155,9 +156,10 @@ def add_labels(asked: AllPlans, data: xr.Dataset, part: slice) -> xr.Dataset:
 
 
 def add_verdicts(estimator: Estimator, data: xr.Dataset, inputs: Any, axis: Axis) -> xr.Dataset:
-    """Return results with ``legal`` and ``reason``, floats NaN where a rule refuses the plan.
+    """Add ``legal`` and ``reason`` to the results; floats become NaN where a rule refuses the plan.
 
-    Whether a plan fits is the verdict ``NEED_fits``, or where there is none what the limit says.
+    The result ``NEED_fits`` says whether a plan fits. Without it, the need is compared with the
+    limit.
     """
     fits, whole = f"{estimator.need}_fits", fit_flags(estimator)
     count = data.sizes[DIMENSION]

@@ -1,4 +1,4 @@
-"""The plans of a question: listed, constrained, sorted by need, and their distinct rows."""
+"""The plans of a problem: listed, constrained, sorted by need, and reduced to distinct rows."""
 
 import dataclasses
 import functools
@@ -16,15 +16,15 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Candidates, Estimator, reads
 from jaxroof.records import Absent, get_at, leaves, replace_at
 
-PLANS, ROWS = 256, 16  # that plans and the distinct rows of a part are padded to, at least
+PLANS, ROWS = 256, 16  # least padded number of plans, and of distinct rows of a part
 
 
 def list_plans(
     estimator: Estimator, inputs: Any, recipe: Any, where: Sequence[Constraint] = ()
 ) -> Candidates:
-    """Return the legal plans that the constraints allow, and what was refused by which rule.
+    """Return the legal plans that satisfy the constraints, and how many plans each rule refused.
 
-    Raises: InputError where the estimator has no plans to list.
+    Raises: InputError if the estimator has no plans to list.
     """
     if estimator.candidates is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
@@ -40,7 +40,7 @@ def list_plans(
 
 
 class InputsKey(NamedTuple):
-    """Inputs whose leaves are all numbers, as something that can be a key."""
+    """A hashable form of inputs whose leaves are all numbers, used as a cache key."""
 
     structure: Any
     paths: tuple[str, ...]
@@ -48,31 +48,31 @@ class InputsKey(NamedTuple):
 
     @classmethod
     def of(cls, inputs: Any, known: frozenset[str]) -> "InputsKey":
-        """Return the key of what some inputs hold at the paths known, 1 elsewhere."""
+        """Return the key of the inputs: their values at the paths in ``known``, 1 elsewhere."""
         found = {path: value if path in known else 1.0 for path, _, value in leaves(inputs)}
         return cls(jax.tree.structure(inputs), tuple(found), floats(found.values()))
 
     def at(self, values: Mapping[str, Any], known: frozenset[str]) -> "InputsKey":
-        """Return the key with other values at those of their paths that are known."""
+        """Return the key with new values at those of the given paths that are in ``known``."""
         pairs = zip(self.paths, self.values, strict=True)
         new = (values[path] if path in known and path in values else old for path, old in pairs)
         return self._replace(values=floats(new))
 
     def inputs(self) -> Any:
-        """Return the inputs again."""
+        """Return the inputs that the key stands for."""
         return jax.tree.unflatten(self.structure, self.values)
 
 
 def floats(values: Iterable[Any]) -> tuple[float, ...]:
-    """Return numbers, arrays of one number among them, as floats."""
+    """Return numbers and one-element arrays as floats."""
     return tuple(float(value) for value in values)
 
 
 class Undeclared(Absent):
-    """What stands, where plans are listed, for a number that the estimator does not declare."""
+    """Placeholder, while plans are listed, for a number that is not declared as structural."""
 
     def refuse(self, *_: Any) -> Any:
-        """Raise the InputError that says what to declare."""
+        """Raise an InputError that names the path to declare."""
         what = "the candidates read it, and the estimator does not say so"
         raise refusal(self.path, f"{what}; expected it among structural")
 
@@ -102,11 +102,11 @@ def _listed(estimator: Estimator, recipe: Any, known: InputsKey) -> Candidates:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SortedPlans:
-    """The plans of one question, leanest first, ties in the order of the plan's fields."""
+    """The plans of one problem by increasing need, ties in the order of the plan's fields."""
 
     plans: Mapping[str, np.ndarray]
     need: np.ndarray
-    split: np.ndarray  # number of the split, plans that differ in placement alone share it
+    split: np.ndarray  # index of the split; plans that differ only in placement share it
 
     def __len__(self) -> int:
         return len(self.need)
@@ -115,9 +115,9 @@ class SortedPlans:
 def sort_by_need(
     estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Mapping[str, Any]]
 ) -> list[SortedPlans]:
-    """Return the plans of several questions, each sorted by what it needs.
+    """Return the plans of several problems, each list sorted by need.
 
-    ``asked`` are the inputs of each question, all leaves numbers.
+    ``asked`` are the inputs of each problem; all their leaves are numbers.
     """
     needs = _needs(estimator, recipe, asked, plans)
     return [_sort(estimator, p, need) for p, need in zip(plans, needs, strict=True)]
@@ -134,7 +134,7 @@ def _sort(estimator: Estimator, plans: Mapping[str, np.ndarray], need: np.ndarra
 def _needs(
     estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Mapping[str, Any]]
 ) -> list[np.ndarray]:
-    """Return what each plan needs: all questions in one list of points."""
+    """Return the need of each plan, evaluated for all problems as one list of points."""
     counts = [len(next(iter(p.values()))) for p in plans]
     if not estimator.need or sum(counts) == 0:
         return [np.zeros(count) for count in counts]
@@ -151,7 +151,7 @@ def _needs(
 
 
 def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (indices of the first of each distinct row, number of the distinct row of each row).
+    """Return (first index of each distinct row, index of the distinct row of each row).
 
     >>> first, number = distinct_rows([np.array([4, 2, 4]), np.array([1, 1, 1])])
     >>> first.tolist(), number.tolist()
@@ -160,14 +160,14 @@ def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         values, index = np.unique(column, return_inverse=True)
-        # numbered anew after each column, so that products of counts stay small
+        # renumber after each column, so that the products of counts stay small
         number = np.unique(number * len(values) + index, return_inverse=True)[1]
     return np.unique(number, return_index=True)[1], number
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PreparedPlans:
-    """The plans of several questions: listed, constrained and sorted by need."""
+    """The plans of several problems: listed, constrained and sorted by need."""
 
     plans: list[SortedPlans]
     refused: list[Mapping[str, int]]
@@ -177,9 +177,10 @@ class PreparedPlans:
 def prepare_plans(
     estimator: Estimator, recipe: Any, where: tuple[Constraint, ...], asked: tuple[InputsKey, ...]
 ) -> PreparedPlans:
-    """Return the plans of several questions, of which ``asked`` holds what listing and need read.
+    """Return the sorted plans of several problems; ``asked`` has the key of each.
 
-    What they do not read is 1 there, so that machines that differ in rates alone share the answer.
+    A key has 1 for every number that neither the listing nor the need reads. Machines that differ
+    only in rates therefore share one cached result.
     """
     questions = [numbers.inputs() for numbers in asked]
     found = [list_plans(estimator, inputs, recipe, where) for inputs in questions]
@@ -188,18 +189,18 @@ def prepare_plans(
 
 
 def read_paths(estimator: Estimator, recipe: Any, inputs: Any) -> frozenset[str]:
-    """Return the paths of the inputs that listing the plans or their need reads."""
+    """Return the input paths that the listing of the plans or their need depends on."""
     found = dependencies(estimator, recipe, jax.tree.structure(inputs)).results
     lists = (path for path, _, _ in leaves(inputs) if estimator.lists_anew(path))
     return frozenset(lists) | found.get(estimator.need, frozenset())
 
 
 class Sizes(NamedTuple):
-    """The padded sizes of packed plans: calls of equal sizes share one compiled program."""
+    """The padded sizes of packed plans; calls of equal sizes share one compiled program."""
 
     questions: int
     plans: int
-    rows: tuple[int, ...]  # of each part
+    rows: tuple[int, ...]  # distinct rows of each part
 
     def __or__(self, other: "Sizes") -> "Sizes":
         rows = tuple(map(max, zip(self.rows, other.rows, strict=True)))
@@ -207,7 +208,7 @@ class Sizes(NamedTuple):
 
 
 class PartRows(NamedTuple):
-    """The distinct rows of the fields that a part reads, and which of them each plan has."""
+    """The distinct rows of the plan fields that a part reads, and the row of each plan."""
 
     first: np.ndarray
     number: np.ndarray
@@ -217,7 +218,7 @@ class PartRows(NamedTuple):
 def distinct_part_rows(
     estimator: Estimator, ready: PreparedPlans
 ) -> tuple[dict[str, PartRows], Sizes]:
-    """Return the distinct rows of each part over several questions, and the sizes to pad to."""
+    """Return the distinct rows of each part over several problems, and the sizes to pad to."""
     together = _together(ready)
     rows = {
         name: PartRows(*distinct_rows([together[f] for f in reads(part)]))
@@ -234,7 +235,7 @@ def _together(ready: PreparedPlans) -> dict[str, np.ndarray]:
 
 @functools.lru_cache(maxsize=2)
 def pack_plans(estimator: Estimator, ready: PreparedPlans, sizes: Sizes) -> tuple[Distinct, Plans]:
-    """Return the distinct rows of each part, and the plans of several questions, padded."""
+    """Return the distinct rows of each part and the plans of several problems, both padded."""
     count = np.array([len(q) for q in ready.plans])
     together = _together(ready)
 
@@ -264,5 +265,5 @@ def pack_plans(estimator: Estimator, ready: PreparedPlans, sizes: Sizes) -> tupl
 
 
 def _padding(size: int, least: int) -> int:
-    """Return the next power of two: few shapes, few compiles."""
+    """Return the next power of two, at least ``least``, so that few shapes are compiled."""
     return max(least, 1 << (size - 1).bit_length())

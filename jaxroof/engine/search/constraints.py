@@ -18,12 +18,12 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-MOST_DIGITS = 18  # more than any degree has
+MOST_DIGITS = 18  # longer than any degree
 _FORM = re.compile(r"\s*([A-Za-z_]\w*)\s*(<=|>=|!=|==|=|<|>)\s*(\S+)\s*")
 
 
 class Constraint(NamedTuple):
-    """One plan field compared with a whole number."""
+    """A comparison of one plan field with a whole number."""
 
     field: str
     comparison: str
@@ -40,11 +40,12 @@ class Constraint(NamedTuple):
 def constraints(
     given: str | Iterable[str], fields: Iterable[str], short: Mapping[str, str] | None = None
 ) -> tuple[Constraint, ...]:
-    """Return the constraints of a text such as ``tensor<=8,pipeline=4``, or of a list of texts.
+    """Parse constraints from a string such as ``tensor<=8,pipeline=4``, or from a list of strings.
 
-    ``short`` gives other names for fields.
+    ``short`` maps alternative names to fields.
 
-    Raises: InputError for another form, an unknown field (with the nearest) or no whole number.
+    Raises: InputError for a malformed constraint, an unknown field (with the nearest name), or a
+    value that is not a whole number.
 
     >>> constraints("tensor<=8", ["tensor", "data"])
     (Constraint(field='tensor', comparison='<=', value=8),)

@@ -1,4 +1,4 @@
-"""The best plans of every point of a grid: questions grouped, machines cut into chunks, folded."""
+"""The best plans at every point of a grid: groups of problems, folded over chunks of machines."""
 
 import dataclasses
 import functools
@@ -26,9 +26,9 @@ from jaxroof.engine.search.per_plan import search_per_plan
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem, axis_roles
 from jaxroof.estimator import Estimator
 
-LANES = 1024  # machines and limits a device holds in one call
-CELLS = 1 << 23  # block minima, or plans looked at again, that a device holds in one call
-QUESTIONS = 64  # questions of one call, so that their padded plans stay small
+LANES = 1024  # machines times limits per device in one call
+CELLS = 1 << 23  # block minima, or plans of the second pass, per device in one call
+QUESTIONS = 64  # problems per call; limits the memory of their padded plans
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,34 +37,35 @@ class SearchResult:
 
     plans: dict[str, np.ndarray]  # [*axes, rank], -1 where fewer plans fit
     objective: np.ndarray  # [*axes, rank]
-    legal: np.ndarray  # plans, [*axes]
-    feasible: np.ndarray  # plans that fit the limit, [*axes]
-    least_need: np.ndarray  # [*axes], NaN without a plan
-    refused: dict[str, int]  # plans or choices refused by each rule, over all questions
-    combinations: int  # of plans and points, weighed
+    legal: np.ndarray  # number of legal plans, [*axes]
+    feasible: np.ndarray  # number of plans that fit the limit, [*axes]
+    least_need: np.ndarray  # [*axes], NaN where there is no plan
+    refused: dict[str, int]  # plans or choices refused by each rule, over all problems
+    combinations: int  # pairs of a plan and a point that were compared
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ProblemGroup:
-    """Questions that share one call: the same parts, the same need."""
+    """Problems that share one call, because their parts and their need are the same."""
 
-    index: list[tuple[int, ...]]  # of each question, over the outer then the structural axes
+    index: list[tuple[int, ...]]  # of each problem: first the outer, then the structural axes
     inputs: Any
     varied: dict[str, np.ndarray]
     ready: PreparedPlans
 
 
 def best_plans(question: SearchProblem, progress: Progress | None = None) -> SearchResult:
-    """Return the best plans at every point of a search's grid."""
+    """Return the best plans at every point of the grid of a search."""
     found = _nothing_yet(question)
     if question.estimator.sizing is not None:
         return dataclasses.replace(found, combinations=search_per_plan(question, found, progress))
     kind, axes = axis_roles(question), question.axes
     groups = list(_groups(question, kind))
     first = {id(group.ready): place for place, group in reversed(list(enumerate(groups)))}
-    groups.sort(key=lambda group: first[id(group.ready)])  # those that share plans together
+    # groups with the same plans run in sequence
+    groups.sort(key=lambda group: first[id(group.ready)])
     machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
-    # of all groups, so that they share one compiled program
+    # one size for all groups, so that they share one compiled program
     sizes = functools.reduce(
         operator.or_, (distinct_part_rows(question.estimator, g.ready)[1] for g in groups)
     )
@@ -101,12 +102,12 @@ def _nothing_yet(question: SearchProblem) -> SearchResult:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MachineChunk:
-    """The winners of a group's questions on a part of the grid."""
+    """The winners of a group's problems on one chunk of the grid."""
 
     place: Place
-    position: np.ndarray  # [question, rank, *limits, *machine]
+    position: np.ndarray  # [problem, rank, *limits, *machine]
     objective: np.ndarray
-    fits: np.ndarray  # [question, *limits, *machine]
+    fits: np.ndarray  # [problem, *limits, *machine]
 
 
 def _groups(question: SearchProblem, kind: AxisRoles) -> Iterator[ProblemGroup]:
@@ -130,13 +131,14 @@ def _groups(question: SearchProblem, kind: AxisRoles) -> Iterator[ProblemGroup]:
 def _chunks(
     question: SearchProblem, kind: AxisRoles, group: ProblemGroup, sizes: Sizes
 ) -> Iterator[MachineChunk]:
-    """Fold a group's plans over one chunk of limits and machines after another."""
+    """Fold a group's plans over each chunk of limits and machines in turn."""
     limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
     axes, first = [*limits, *machine], len(limits)
     distinct, plans = pack_plans(question.estimator, group.ready, sizes)
     lead, size = plans.split.shape
     fold = _fold(question, kind, group, size)
-    cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)  # a lane's minima and looks
+    # block minima per lane, or values of the second pass per lane
+    cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)
     shape, shard = _chunk_shape(axes, first, min(LANES, CELLS // cells))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
     varied = folding.replicate(varied)
@@ -145,7 +147,7 @@ def _chunks(
         here = padded_slice(axes, place, shape)
         lanes = spread(group.inputs, here[first:])
         fits = _fits(question.estimator, group, here)
-        # plans beyond the largest limit of the call cannot win: they are not folded
+        # plans beyond the largest limit of the call cannot win and are not folded
         reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))
         rows = np.zeros((lead, *fits.shape[1:]), np.int64)
         rows[: len(fits)] = fits
@@ -159,7 +161,7 @@ def _chunks(
             rows.reshape(lead, -1, *shape[first:]),
         )
         waiting.append((place, fits, found))
-        if len(waiting) > 1:  # the devices work on one chunk while the last is read
+        if len(waiting) > 1:  # the devices compute one chunk while the previous one is read
             yield _read(question, shape, *waiting.pop(0))
     for held in waiting:
         yield _read(question, shape, *held)
@@ -168,7 +170,7 @@ def _chunks(
 def _read(
     question: SearchProblem, shape: list[int], place: Place, fits: np.ndarray, found: Any
 ) -> MachineChunk:
-    """Return what a call found, without padding."""
+    """Return the winners of one call, without padding."""
     used = tuple(slice(0, s.stop - s.start) for s in place)
     inside = (slice(0, len(fits)), slice(None), *used)
     position, objective = (np.asarray(a).reshape(-1, question.top, *shape)[inside] for a in found)
@@ -176,11 +178,11 @@ def _read(
 
 
 def _chunk_shape(axes: Sequence[Axis], first: int, lanes: int) -> tuple[list[int], int]:
-    """Return a chunk's shape and which of its machine dimensions the devices divide."""
+    """Return a chunk's shape and the machine dimension that is split over the devices."""
     devices = folding.mesh().size
     sizes = [len(axis) for axis in axes]
     most = chunk_shape(sizes, max(1, lanes) * devices)
-    # as even as can be: the last chunk is as long as the others
+    # chunks as equal as possible, so that the last one needs little padding
     shape = [-(-size // -(-size // part)) for size, part in zip(sizes, most, strict=True)]
     if first == len(axes):
         return shape, 0
@@ -195,7 +197,7 @@ def _fold(
     block = 16 if size <= 1 << 16 else 64
     per_split = not question.placements and question.top > 1
     largest = max(_largest_split(plans) for plans in group.ready.plans)
-    # the plans of one split stand together, but may run over several blocks
+    # the plans of one split are adjacent, but may span several blocks
     straddle = 1 + -(-(largest - 1) // block) if per_split else 1
     return folding.FoldConfig(
         estimator=question.estimator,
@@ -215,7 +217,7 @@ def _largest_split(plans: SortedPlans) -> int:
 
 
 def _fits(estimator: Estimator, group: ProblemGroup, axes: Sequence[Axis]) -> np.ndarray:
-    """Return how many plans of each question fit, [question, *axes]."""
+    """Return how many plans of each problem fit, [problem, *axes]."""
     plans = group.ready.plans
     fits = np.empty((len(plans), *(len(axis) for axis in axes)), np.int64)
     if estimator.limit is None:
@@ -231,8 +233,8 @@ def _fits(estimator: Estimator, group: ProblemGroup, axes: Sequence[Axis]) -> np
 def _fill(
     kind: AxisRoles, group: ProblemGroup, q: int, chunk: MachineChunk, found: SearchResult
 ) -> None:
-    """Write one question's chunk into the arrays of the whole grid."""
-    order = kind.limits + kind.machine  # of the chunk's dimensions
+    """Write one problem's chunk into the arrays of the whole grid."""
+    order = kind.limits + kind.machine  # the axis of each dimension of the chunk
     place = dict(zip(kind.outer + kind.structural, group.index[q], strict=True))
     steps: dict[int, Any] = {**place, **dict(zip(order, chunk.place, strict=True))}
     at = tuple(steps[d] for d in sorted(steps))

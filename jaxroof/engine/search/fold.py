@@ -1,8 +1,8 @@
-"""The hot path: the best plans of every machine, plans folded one by one, machines in the lanes.
+"""The hot path of a search: a loop over the plans, with the machines in vector lanes.
 
-Plans come sorted by what they need, so that the plans that fit a limit are a prefix. The
-fold keeps the minimum of each block of plans and nothing else; the winners are found by a second
-look (look.py) inside the blocks that can hold them.
+Plans are sorted by need, so the plans that fit a limit are a prefix of the list. The fold stores
+only the minimum objective of each block of plans. A second pass (second_pass.py) then finds the
+winners inside the blocks that can contain them.
 """
 
 import dataclasses
@@ -20,20 +20,20 @@ from jaxroof.engine.search.second_pass import FAR, Objective, SecondPass, exact_
 from jaxroof.estimator import Estimator
 from jaxroof.records import replace_at
 
-SHORT = 16  # lanes of a dimension under which it is not worth a loop of its own
-UNROLL = 4  # plans a fused loop body; more make longer programs, 16 split the fusion
-COPIED = PartitionSpec()  # whole on every device
+SHORT = 16  # a shorter last dimension is merged with the others into one vector loop
+UNROLL = 4  # plans per fused loop body; more lengthen the program, and 16 break the fusion
+COPIED = PartitionSpec()  # replicated on every device
 
-Array = Any  # of numpy or of JAX: what the host packs, the devices hold
+Array = Any  # a NumPy array on the host, a JAX array on the devices
 
 
 class Plans(NamedTuple):
-    """The plans of several questions, each sorted by need, padded to one shape [question, plan]."""
+    """The plans of several problems, each sorted by need, padded to one shape [problem, plan]."""
 
     fields: dict[str, Array]  # plan fields, whole numbers
-    rows: dict[str, Array]  # part -> the plan's row of its table
-    split: Array  # number of the plan's split
-    counts: Array  # plans, without padding [question]
+    rows: dict[str, Array]  # part -> each plan's row in the table of the part
+    split: Array  # index of each plan's split
+    counts: Array  # number of plans without padding [problem]
 
 
 Distinct = dict[str, dict[str, Array]]  # part -> plan field -> distinct rows [row]
@@ -41,27 +41,27 @@ Distinct = dict[str, dict[str, Array]]  # part -> plan field -> distinct rows [r
 
 @dataclasses.dataclass(frozen=True)
 class FoldConfig:
-    """What a compiled fold depends on besides shapes."""
+    """The static settings of a compiled fold, besides shapes."""
 
     estimator: Estimator
     recipe: Any
     objective: str
-    sign: float  # +1 where less is better, -1 where more is
+    sign: float  # +1 to minimise the objective, -1 to maximise it
     top: int
-    per_split: bool  # the best plan of each split only
-    looks: int  # full blocks that can hold the winners
+    per_split: bool  # rank only the best plan of each split
+    looks: int  # number of full blocks that can contain the winners
     block: int
-    rank: int  # dimensions of the machine grid
+    rank: int  # number of dimensions of the machine grid
 
 
 @functools.cache
 def mesh() -> Mesh:
-    """Return all devices that this process has, in a row."""
+    """Return a one-dimensional mesh of all devices of this process."""
     return Mesh(np.array(jax.devices()), ("machines",))
 
 
 def replicate(tree: Any) -> Any:
-    """Return arrays placed whole on every device."""
+    """Return the arrays replicated on every device."""
     return jax.device_put(tree, NamedSharding(mesh(), PartitionSpec()))
 
 
@@ -75,12 +75,13 @@ def best(
     plans: Plans,
     fits: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the sorted positions and objectives of the best plans of every question and machine.
+    """Return the positions and objectives of the best plans, best first, per problem and machine.
 
-    ``inputs`` carries machine axes as dimensions; ``varied`` the values [question] at paths that
-    differ by question and that no part reads; ``fits`` how many plans fit, [question, limit,
-    *machine dims]. ``shard`` is the machine dimension that devices divide. Returns two arrays
-    [question, top, limit, *machine dims]; position -1 where fewer plans fit.
+    ``inputs`` has the machine axes as dimensions. ``varied`` has the values [problem] of the paths
+    that differ between problems; no part reads them. ``fits`` is how many plans fit, [problem,
+    limit, *machine dims]. ``shard`` is the machine dimension that is split over the devices.
+    Returns two arrays [problem, top, limit, *machine dims]; the position is -1 where fewer plans
+    fit.
     """
     (name,) = mesh().axis_names
 
@@ -115,7 +116,7 @@ def _questions(
     plans: Plans,
     fits: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Evaluate the parts once, then fold the plans of one question after another."""
+    """Evaluate the parts once, then fold the plans of each problem in turn."""
     dims = fits.shape[2:]
     bare = dataclasses.replace(inputs, plan=None)
     tables = _tables(fold, dims, bare, distinct)
@@ -136,7 +137,7 @@ def _questions(
 def _tables(
     fold: FoldConfig, dims: tuple[int, ...], bare: Any, distinct: Distinct
 ) -> dict[str, Any]:
-    """Return every part on its distinct rows: [row, lane], or [row] where no machine touches."""
+    """Evaluate every part on its distinct rows: [row, lane], or [row] where all lanes agree."""
     across = jax.tree.map(lambda leaf: leaf[None] if jnp.ndim(leaf) else leaf, bare)
 
     def table(name: str, part: Any) -> Any:
@@ -155,7 +156,7 @@ def _question(
     plans: Plans,
     fits: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the best plans of one question, [top, limit, lane]."""
+    """Return the best plans of one problem, [top, limit, lane]."""
     width = fits.shape[-1]
     dims = dims if dims and dims[-1] >= SHORT else (width,)
     objective = _objective(fold, dims, inputs, tables, plans)
@@ -168,7 +169,7 @@ def _question(
 def _objective(
     fold: FoldConfig, dims: tuple[int, ...], inputs: Any, tables: dict[str, Any], plans: Plans
 ) -> Objective:
-    """Return the function from a plan's position to its objective in every lane."""
+    """Return a function from a plan's position to its objective in every lane."""
     estimator, plan_type = fold.estimator, fold.estimator.plan
     assert plan_type is not None
 
@@ -186,7 +187,7 @@ def _objective(
 
 
 def shard_lanes(columns: dict[str, np.ndarray]) -> dict[str, jax.Array]:
-    """Return columns over lanes, lengthened by their last value so that devices divide them."""
+    """Shard columns over lanes; pad with the last value to a multiple of the number of devices."""
     (name,) = mesh().axis_names
     room = {path: (0, -len(column) % mesh().size) for path, column in columns.items()}
     whole = {path: np.pad(column, room[path], mode="edge") for path, column in columns.items()}
@@ -195,7 +196,7 @@ def shard_lanes(columns: dict[str, np.ndarray]) -> dict[str, jax.Array]:
 
 @functools.partial(jax.jit, static_argnums=0)
 def tables(fold: FoldConfig, inputs: Any, distinct: Distinct) -> dict[str, Any]:
-    """Return every part on its distinct rows, for inputs of one dimension of lanes."""
+    """Evaluate every part on its distinct rows, for inputs with one dimension of lanes."""
     (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
     return _tables(fold, dims, inputs, distinct)
 
@@ -204,7 +205,7 @@ def tables(fold: FoldConfig, inputs: Any, distinct: Distinct) -> dict[str, Any]:
 def objectives(
     fold: FoldConfig, inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array
 ) -> jax.Array:
-    """Return the objectives of one question's plans at some positions, [position, lane]."""
+    """Return the objectives of one problem's plans at the given positions, [position, lane]."""
     (name,) = mesh().axis_names
 
     def part(inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array) -> jax.Array:
@@ -227,14 +228,15 @@ def objectives(
 
 
 def _row(column: jax.Array, index: jax.Array) -> jax.Array:
-    """Return one row; without the check for negative indices, so that the loop stays vectorised."""
+    """Return one row without a check for negative indices, so that the loop stays vectorised."""
     return lax.dynamic_index_in_dim(column, index, keepdims=False, allow_negative_indices=False)
 
 
 def _lanes(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
-    """Return a leaf with its machine dimensions, each of size 1 where it does not touch.
+    """Return a leaf with its machine dimensions, of size 1 where it does not depend on them.
 
-    Without them where none does; as one dimension where the last is too short for vectors.
+    A leaf that depends on none has no machine dimensions. If the last dimension is too short for
+    vectors, all machine dimensions are flattened to one.
     """
     leaf = jnp.asarray(leaf)
     head, machine = leaf.shape[:lead], leaf.shape[lead:]

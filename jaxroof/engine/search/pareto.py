@@ -1,4 +1,4 @@
-"""The staircase of an objective against the need: the plans where more of the need buys more."""
+"""The Pareto front of the objective against the need, as a staircase of plans."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -27,17 +27,18 @@ def pareto(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return the plans where more of the need buys more, leanest first: a stair each.
+    """Return the Pareto-optimal plans, by increasing need: each step is one plan.
 
-    A stair is a legal plan, whether or not the machine holds it, such that no other plan needs at
-    most as much and does as well: what a search answers at every capacity. Ties within 1e-12 go to
-    the leaner plan, then to the smaller tuple, as there.
+    A step is a legal plan, whether or not it fits the machine, such that no other legal plan needs
+    no more and has an objective at least as good. The steps are the plans that a search returns as
+    the limit varies. Ties within 1e-12 go to the plan that needs less, then to the plan with the
+    smaller tuple of fields, as in ``search``.
 
-    Arguments: as in ``search``; ``axes`` give one staircase a point (such as gpus, system, split).
-    Returns: a Dataset over ``step_number``, the staircases of all points one after another, with a
-    coordinate for each axis, of plan fields and results, whether the machine holds the plan
-    (``fits``), its limit and how many legal plans were weighed.
-    Raises: InputError for anything that is not a grid of an estimator whose plans need something.
+    Arguments: as in ``search``; each point of ``axes`` has its own staircase.
+    Returns: a Dataset over ``step_number``, the concatenated staircases of all points, with a
+    coordinate for each axis. It has the plan fields, the results, whether the plan fits the machine
+    (``fits``), its limit and the number of legal plans that were compared.
+    Raises: InputError for an invalid grid, and for an estimator whose plans have no need.
     """
     every, asked = check_searches(
         estimator,
@@ -85,7 +86,7 @@ def _about(question: SearchProblem, axes: tuple[Axis, ...]) -> dict[str, str]:
 def _staircase(
     question: SearchProblem, values: Mapping[str, Any], at: dict[str, int]
 ) -> tuple[xr.Dataset, dict[str, int]]:
-    """Return the stairs at one point of the axes, and the point."""
+    """Return the staircase at one point of the axes, and the point."""
     estimator, choices = question.estimator, vars(question.recipe) if question.recipe else {}
     chosen = {path: value for path, value in values.items() if path in choices}
     recipe = dataclasses.replace(question.recipe, **chosen) if chosen else question.recipe
@@ -114,10 +115,10 @@ def _staircase(
 
 
 def stairs_of(need: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Return the positions of the points that win at some limit of the need, leanest first.
+    """Return the positions of the points that win at some limit of the need, by increasing need.
 
-    Less of either is better. Values within 1e-12 of the least are tied: the leanest of them wins,
-    then the first.
+    Less is better for both arguments. Values within 1e-12 of the least are tied. Ties go to the
+    least need, then to the first position.
 
     >>> stairs_of(np.array([3.0, 1.0, 2.0, 2.0]), np.array([5.0, 9.0, 9.0, 7.0]))
     array([1, 3, 0])
@@ -126,7 +127,7 @@ def stairs_of(need: np.ndarray, value: np.ndarray) -> np.ndarray:
     if not len(order):
         return order
     least = np.minimum.accumulate(value[order])
-    last = np.append(np.diff(need[order]) > 0, True)  # of those that need the same
+    last = np.append(np.diff(need[order]) > 0, True)  # the last of each run of equal needs
     bound = least[last] + TIE * np.abs(least[last])
-    first = np.searchsorted(-least, -bound, side="left")  # where the least comes within a tie
+    first = np.searchsorted(-least, -bound, side="left")  # first tie of the running minimum
     return order[np.unique(first)]

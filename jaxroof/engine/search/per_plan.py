@@ -1,4 +1,4 @@
-"""The best plans of a grid, plan by plan: for estimators whose plans need programs of their own."""
+"""Search that evaluates plan by plan, for estimators whose plans need programs of their own."""
 
 import dataclasses
 from typing import Any
@@ -14,7 +14,7 @@ from jaxroof.records import replace_at
 
 
 def search_per_plan(question: SearchProblem, found: Any, progress: Any = None) -> int:
-    """Fill in the winners at every point of a search's grid; return the combinations weighed."""
+    """Write the winners at every grid point into ``found``; return the number of combinations."""
     estimator = question.estimator
     places, plans = [], []
     for index, values in points(question.axes):

@@ -1,4 +1,4 @@
-"""A search, checked, and what kind of dimension each of its axes is."""
+"""The checked problem of a search, and the role of each of its axes."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -24,12 +24,12 @@ from jaxroof.estimator import Estimator, reads
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked, is_quantity, with_named_absences
 
-MOST_PLANS = 1_000_000  # that one search lists, best first
+MOST_PLANS = 1_000_000  # largest ``top`` of a search
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SearchProblem:
-    """A checked search."""
+    """The checked inputs and settings of one search."""
 
     estimator: Estimator
     inputs: Any
@@ -45,21 +45,21 @@ class SearchProblem:
 
 @dataclasses.dataclass(frozen=True)
 class AxisRoles:
-    """Which dimensions of a grid are which, told by the shapes of what they touch."""
+    """The role of each dimension of a grid, found from the shapes of the results."""
 
-    outer: tuple[int, ...]  # structural, and a part or the need depends on it: a call each
-    structural: tuple[int, ...]  # lists plans anew
-    machine: tuple[int, ...]  # moves the objective: lanes
-    limits: tuple[int, ...]  # moves the limit alone: thresholds
+    outer: tuple[int, ...]  # changes the need, or both plans and parts; one call per point
+    structural: tuple[int, ...]  # changes the list of plans
+    machine: tuple[int, ...]  # changes the objective; becomes lanes
+    limits: tuple[int, ...]  # changes at most the limit; becomes thresholds
 
 
 def check_search(
     estimator: Estimator, inputs: Any, recipe: Any = None, **options: Any
 ) -> SearchProblem:
-    """Return a checked search, ready for ``best_plans``; arguments as in ``search``.
+    """Return a checked problem for ``best_plans``; arguments are as in ``search``.
 
-    Raises: InputError for axes over choices of the recipe, which are a search each, and for
-    whatever else is not a search.
+    Raises: InputError for axes over choices of the recipe, because each choice is a search of its
+    own, and for any other invalid argument.
     """
     axes, asked = check_searches(estimator, inputs, recipe, **options)
     for axis in axes:
@@ -80,7 +80,7 @@ def check_searches(
     placements: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[Axis, ...], list[SearchProblem]]:
-    """Return the axes of a search, and a checked search for each choice of the recipe on them."""
+    """Return the axes of a search, and a checked problem for each combination of recipe choices."""
     inputs, recipe, given = estimator.resolve(inputs, recipe, settings or {}, paths_of(axes))
     check_searchable(estimator)
     inputs = dataclasses.replace(checked(inputs), plan=None)
@@ -121,9 +121,9 @@ def check_searches(
 
 
 def check_searchable(estimator: Estimator) -> None:
-    """Check that an estimator has plans, and that its own fields speak of them.
+    """Check that an estimator has plans, and that its definition names only existing plan fields.
 
-    Raises: InputError that names the first field of the estimator that does not.
+    Raises: InputError that names the first error.
     """
     who = estimator.name or "estimator"
     if estimator.plan is None or estimator.candidates is None:
@@ -141,7 +141,7 @@ def check_searchable(estimator: Estimator) -> None:
 def searchable_report(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     """Return the shapes of one plan's results.
 
-    Raises: InputError where they lack what the plans need.
+    Raises: InputError if the results do not include the need of the estimator.
     """
     who = estimator.name or "estimator"
     report = dependencies(estimator, recipe, jax.tree.structure(inputs)).report
@@ -153,7 +153,7 @@ def searchable_report(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
 def constraints_of(
     estimator: Estimator, where: str | Iterable[str | Constraint]
 ) -> tuple[Constraint, ...]:
-    """Return the constraints on an estimator's plan, read where they are texts."""
+    """Return the constraints on an estimator's plan; strings are parsed."""
     texts = [where] if isinstance(where, str) else list(where)
     fields = estimator.plan_fields
     read: list[Constraint] = []
@@ -170,11 +170,11 @@ NO_LEGAL_PLAN = "no_legal_plan"
 
 
 def fit_flags(estimator: Estimator) -> tuple[str, str]:
-    """Return the first flags of ``reason``: a plan fits, or it needs too much (of what)."""
+    """Return the first two flags of ``reason``: a plan fits, or the name of the exceeded need."""
     return "fits", estimator.need or "limit"
 
 
-COUNTS = ("plans_legal", "plans_feasible", "reason")  # of a search, beside its winners
+COUNTS = ("plans_legal", "plans_feasible", "reason")  # results of a search besides the winners
 
 
 def _needs(estimator: Estimator) -> tuple[str, ...]:
@@ -196,10 +196,10 @@ def _objective(estimator: Estimator, report: Any, objective: str | None) -> tupl
 
 
 def axis_roles(question: SearchProblem) -> AxisRoles:
-    """Return which axes are structural, which are machines and which only move the limit.
+    """Return the role of each axis: outer, structural, machine or limit.
 
-    No list of fields says so: an axis that a part, the need or the objective depends on shows in
-    the shape of that result.
+    Whether a part, the need or the objective depends on an axis is found from the shape of that
+    result, not from a list of fields.
     """
     estimator, axes = question.estimator, question.axes
     found = dependencies(estimator, question.recipe, jax.tree.structure(question.inputs))

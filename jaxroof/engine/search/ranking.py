@@ -1,4 +1,4 @@
-"""The order of surveyed plans: by objective, ties to the leaner plan, then to the smaller one."""
+"""The ranking of surveyed plans: by objective, ties by need, then by position in the survey."""
 
 import numpy as np
 import xarray as xr
@@ -10,14 +10,14 @@ from jaxroof.estimator import TIE, Estimator
 def rank_plans(
     estimator: Estimator, data: xr.Dataset, objective: str, sign: float, mask: np.ndarray
 ) -> np.ndarray:
-    """Return the positions of the plans of a survey that the mask allows, best first."""
+    """Return the positions of the surveyed plans in the mask, best first."""
     value = sign * data[objective].values
     need = data[estimator.need].values if estimator.need else np.zeros(len(value))
     return ranking_order(value, need, mask)
 
 
 def ranking_order(value: np.ndarray, need: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the positions that the mask allows, least value first, ties to the leaner."""
+    """Return the positions in the mask, least value first; ties go to the least need."""
     allowed = np.flatnonzero(mask)
     order = allowed[np.lexsort((allowed, need[allowed], value[allowed]))]
     start = 0
@@ -33,7 +33,7 @@ def ranking_order(value: np.ndarray, need: np.ndarray, mask: np.ndarray) -> np.n
 
 
 def first_of_each(estimator: Estimator, data: xr.Dataset, order: np.ndarray) -> np.ndarray:
-    """Return the positions that come first for each split: its best placement."""
+    """Return the first position of each split in ``order``: its best placement."""
     assert estimator.plan is not None
     fields = [f for f in data.data_vars if f in estimator.plan.__dataclass_fields__]
     kinds = [data[f].values[order] for f in fields if f not in estimator.placement]

@@ -1,4 +1,4 @@
-"""Search: the best plans of every machine of a grid, and every plan of one machine."""
+"""Search for the best plans of every machine of a grid; survey of every plan of one machine."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,8 @@ from jaxroof.estimator import Estimator
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked
 
-FEASIBLE = {"feasible": {"unit": "1", "doc": "The plan fits the limit"}}  # where no result says it
+# for estimators without a result ``feasible``
+FEASIBLE = {"feasible": {"unit": "1", "doc": "The plan fits the limit"}}
 
 
 def search(
@@ -46,17 +47,19 @@ def search(
 ) -> xr.Dataset:
     """Return the best plans at every point of a grid of machines.
 
-    Arguments: ``axes`` maps dotted paths to values, paths of records to names, fields of the recipe
-    to choices (or a name to several paths that move together); ``where`` constrains plan fields
-    (``"tensor<=8,pipeline=4"``); ``objective`` names a result, improved in its own direction;
-    ``top`` keeps the best k splits, each with its best placement, or the best k plans with
-    ``placements``; ``progress`` is told (done, all) combinations; ``settings`` and
-    ``more`` are fields of the inputs or of the recipe.
-    Ties within 1e-12 go to the leaner plan, then to the smaller tuple: an objective that no
-    placement moves does not choose the faster one.
-    Returns: a Dataset over the axes (and ``rank`` where top > 1) of the winners' plan fields and
-    results, ``plans_legal``, ``plans_feasible``, the least need and what of it is missing. Where
-    nothing fits ``feasible`` is false, ``reason`` says why, floats are NaN and whole numbers -1.
+    Arguments: ``axes`` maps dotted paths to values, paths of records to names, and fields of the
+    recipe to choices (or a new name to several paths that vary together); ``where`` constrains plan
+    fields (``"tensor<=8,pipeline=4"``); ``objective`` names the result to optimise, in the
+    direction that it declares as better; ``top`` is how many splits to return, each with its best
+    placement, or how many plans with ``placements``; ``progress`` is called with (combinations
+    done, combinations in all); ``settings`` and ``more`` are fields of the inputs or of the recipe.
+    Ties within 1e-12 go to the plan that needs less, then to the plan with the smaller tuple of
+    fields. If the objective does not depend on the placement, the result is therefore not
+    necessarily the fastest placement.
+    Returns: a Dataset over the axes (and ``rank`` if top > 1) of the winners' plan fields and
+    results, ``plans_legal``, ``plans_feasible``, the least need and how far it exceeds the limit.
+    Where no plan fits, ``feasible`` is false, ``reason`` says why, floats are NaN and whole numbers
+    are -1.
     Raises: InputError for anything that is not a grid of this estimator.
     """
     every, asked = check_searches(
@@ -76,10 +79,10 @@ def search(
 def best_of_each(
     asked: Sequence[SearchProblem], progress: Progress | None = None
 ) -> list[tuple[SearchProblem, SearchResult]]:
-    """Return the best plans of several searches, each beside its question."""
+    """Return the problem and the best plans of each of several searches."""
     found = []
     for number, question in enumerate(asked):
-        # the winners are evaluated whole afterwards
+        # compile the full evaluation, which the winners need afterwards
         with precompile(question.estimator, question.recipe, question.inputs):
             best = best_plans(question, progress_share(progress, number, len(asked)))
         found.append((question, best))
@@ -89,7 +92,7 @@ def best_of_each(
 def search_dataset(
     axes: Sequence[Axis], found: Sequence[tuple[SearchProblem, SearchResult]]
 ) -> xr.Dataset:
-    """Return the winners of a search for each choice of the recipe, with all their results."""
+    """Return a Dataset of the winners for every choice of the recipe, with all their results."""
     question = found[0][0]
     estimator = question.estimator
     columns = stack_choices(axes, [_columns(*one) for one in found])
@@ -135,7 +138,7 @@ def search_dataset(
 def _columns(
     question: SearchProblem, found: SearchResult
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Return the winners and the counts of one search, a column of the grid each."""
+    """Return the winners and the counts of one search as columns over the grid."""
     estimator = question.estimator
     dims = tuple(axis.name for axis in question.axes)
     ranked = (*dims, "rank")
@@ -164,14 +167,14 @@ def _columns(
 
 
 def winning_results(question: SearchProblem, found: SearchResult) -> dict[str, np.ndarray]:
-    """Return every result of the winning plans, exactly re-evaluated, [*axes, rank]."""
+    """Re-evaluate the winning plans and return all their results, [*axes, rank]."""
     shape = next(iter(found.plans.values())).shape
     found_at = evaluate_points(question.estimator, question.recipe, winning_inputs(question, found))
     return {name: values.reshape(shape) for name, values in found_at.items()}
 
 
 def winning_inputs(question: SearchProblem, found: SearchResult) -> Any:
-    """Return the inputs with the winning plan of every point and rank, a column each."""
+    """Return the inputs with the winning plan of every point and rank, as columns."""
     shape = next(iter(found.plans.values())).shape
     wide = ravel_grid(spread(question.inputs, question.axes, extra=1), shape)
     plans = {f: np.maximum(v, 1).astype(np.float64).reshape(-1) for f, v in found.plans.items()}
@@ -189,8 +192,9 @@ def survey(
 ) -> xr.Dataset:
     """Return every legal plan of one machine, feasible or not, in the order of the plan's fields.
 
-    Arguments as in ``search``. Returns: a Dataset over ``plan``; how many choices each rule
-    refused is in its ``refused`` attribute.
+    Arguments are as in ``search``.
+    Returns: a Dataset over ``plan``. Its attribute ``refused`` gives how many choices each rule
+    refused.
     Raises: InputError for anything that is not a point of this estimator.
     """
     inputs, recipe, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
@@ -225,7 +229,7 @@ def survey(
 def _within(
     estimator: Estimator, inputs: Any, found: Mapping[str, np.ndarray], count: int
 ) -> np.ndarray:
-    """Return which legal plans need no more than there is, where the results do not say so."""
+    """Return which legal plans fit the limit, for estimators without a result ``feasible``."""
     if estimator.limit is None or not estimator.need:
         return np.ones(count, bool)
     limit = np.asarray(estimator.limit(inputs))

@@ -1,4 +1,4 @@
-"""The second look: the best plans, found exactly inside the blocks that can hold them."""
+"""The second pass of a search: the exact winners inside the blocks that can contain them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,18 +9,18 @@ from jax import lax
 
 from jaxroof.estimator import TIE
 
-FAR = 1e300  # an objective that nothing has: no infinities in the arithmetic
-HELD = 1 << 17  # objectives of looked-at plans that stay at hand: they fit a core's cache
+FAR = 1e300  # larger than any objective; finite, so that the arithmetic has no infinities
+HELD = 1 << 17  # objectives evaluated at a time, so that they fit the cache of a core
 
-Objective = Callable[[jax.Array], jax.Array]  # of the plan at a position, [lane]
+Objective = Callable[[jax.Array], jax.Array]  # position of a plan -> its objective [lane]
 
 
 class SecondPass(NamedTuple):
-    """How many plans are sought, and where."""
+    """How many winners to find, and in how many blocks to look."""
 
     top: int
-    looks: int  # whole blocks that can hold them
-    block: int  # plans of a block
+    looks: int  # number of full blocks that can contain the winners
+    block: int  # plans per block
 
 
 def exact_winners(
@@ -32,12 +32,12 @@ def exact_winners(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the positions and objectives of the best plans that fit, [top, limit, lane].
 
-    ``minima`` are those of whole blocks [block, lane]; ``fits`` how many plans fit [limit, lane].
-    With ``split``, the number of each plan's split, only the best plan of each split counts.
-    Position -1 where fewer plans fit.
+    ``minima`` are the minima of full blocks [block, lane]; ``fits`` is how many plans fit [limit,
+    lane]. ``split`` is the index of each plan's split; if given, only the best plan of each split
+    is ranked. The position is -1 where fewer plans fit.
     """
     chosen = _least_blocks(look, minima, fits // look.block)
-    cut = jnp.where(fits % look.block > 0, fits // look.block, -1)  # what the limit cuts through
+    cut = jnp.where(fits % look.block > 0, fits // look.block, -1)  # block that fits only partly
     chosen = jnp.concatenate([chosen, cut[None]])
     values = _values(look, objective, chosen, len(minima))
     offsets = jnp.arange(look.block)[None, :, None, None]
@@ -49,10 +49,11 @@ def exact_winners(
 
 
 def _least_blocks(look: SecondPass, minima: jax.Array, whole_blocks: jax.Array) -> jax.Array:
-    """Return the blocks that can hold the best plans, among those that fit whole.
+    """Return the blocks that can contain the best plans, among the blocks that fit in full.
 
-    Each look takes the block with the least minimum, and the first that ties with it: the leaner
-    of tied plans may stand there. Returns [2 looks, limit, lane], -1 where there is none.
+    Each step takes the block with the least minimum and the first block that ties with it, because
+    that one may contain the tied plan that needs less. Returns [2 looks, limit, lane], -1 where
+    there is no block.
     """
     blocks = jnp.arange(len(minima))[:, None, None]
     fitting = jnp.where(blocks < whole_blocks[None], minima[:, None], FAR)
@@ -78,7 +79,8 @@ def _least_blocks(look: SecondPass, minima: jax.Array, whole_blocks: jax.Array) 
 def _values(look: SecondPass, objective: Objective, chosen: jax.Array, blocks: int) -> jax.Array:
     """Return the objectives of every plan in the chosen blocks, [look, offset, limit, lane].
 
-    Each block is evaluated once for all lanes, some blocks at a time, then read where chosen.
+    Each chosen block is evaluated once for all lanes, a few blocks at a time, and its values are
+    copied to every limit and lane that chose it.
     """
     looks, limits, lanes = chosen.shape
     named = jnp.where(chosen < 0, blocks, chosen)
@@ -114,7 +116,7 @@ def _values(look: SecondPass, objective: Objective, chosen: jax.Array, blocks: i
 def _best_of(
     top: int, values: jax.Array, position: jax.Array, split: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the best of the looked-at plans in order, ties to the first position, [top, ...]."""
+    """Return the best evaluated plans, best first, ties to the first position, [top, ...]."""
     last = jnp.iinfo(position.dtype).max
 
     def pick(values: jax.Array, _: None) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
