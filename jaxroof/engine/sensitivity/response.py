@@ -256,7 +256,7 @@ def _capacity(question: SearchProblem) -> str:
 
 
 def _holding(question: SearchProblem, path: str, need: np.ndarray) -> np.ndarray:
-    """Return the least value of a parameter at which each plan fits, given needs, to the bit."""
+    """Return the least value of a parameter at which a plan of each need fits, exact to the bit."""
     inputs = question.inputs
 
     def limit(value: Any) -> np.ndarray:
