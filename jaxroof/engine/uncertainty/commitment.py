@@ -17,7 +17,7 @@ from jaxroof.records import leaves, replace_at
 STRATA = 16  # intervals of an input that a measurement of it can distinguish
 WORST = 0.05  # share of the draws that count as the worst
 POINTS = 1 << 20  # evaluations (plans times draws) per call, to limit memory
-KEPT = 3  # least number of candidates: best today, cheapest on average, cheapest at worst
+KEPT = 3  # least number of candidates: best at current inputs, on average, at worst
 DIGITS = 12  # decimals of a share that are compared: plans equal to these tie
 
 Plans = Mapping[str, np.ndarray]
