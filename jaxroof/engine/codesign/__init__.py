@@ -1,1 +1,1 @@
-"""Machines for a budget: prices, bounds and the proof of the best."""
+"""The best machine for a budget: prices, bounds and a proof of optimality."""

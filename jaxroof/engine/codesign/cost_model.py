@@ -1,4 +1,4 @@
-"""What a machine costs: the prices of its fields, read and checked, and what a budget may move."""
+"""The cost of a machine: the prices of its fields, parsed and checked."""
 
 import dataclasses
 import numbers
@@ -13,57 +13,57 @@ from jaxroof.estimator import Estimator
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves
 from jaxroof.units import parse
 
-KEYS = ("price", "per", "power", "with")  # of one price
-MOST = 1e12  # dollars; beyond these a cent is rounding
+KEYS = ("price", "per", "power", "with")  # allowed in one price
+MOST = 1e12  # dollars; above this a cent is lost to rounding
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CostModel:
-    """The fields that money moves, as logarithms of how much better each is than in the base.
+    """The priced fields of a machine, in logarithms relative to the base machine.
 
-    ``z = ln(value / base)`` where more costs more, ``z = ln(base / value)`` where less does (a
-    power below 0), so that a larger z is always the dearer.
+    ``z = ln(value / base)`` where more costs more, ``z = ln(base / value)`` where less costs more
+    (a power below 0). A larger z therefore always costs more.
     """
 
     paths: tuple[str, ...]
-    together: tuple[tuple[str, ...], ...]  # what each moves: itself, then those in proportion
+    together: tuple[tuple[str, ...], ...]  # each path with those that move in proportion to it
     way: np.ndarray  # 1, or -1 where less costs more
     cost: np.ndarray  # of the base [dollars]
     power: np.ndarray  # of exp(z), above 0
     low: np.ndarray  # least z of each
-    high: np.ndarray
-    fixed: float  # that every machine costs anyway [dollars]
+    high: np.ndarray  # greatest z of each
+    fixed: float  # cost of every machine besides its fields [dollars]
     budget: float  # [dollars]
-    times_cost: bool  # whether cost times the result is to be least, or the result alone
+    times_cost: bool  # minimize cost times the result instead of the result
 
     @property
     def every(self) -> list[str]:
-        """Return every path that money moves."""
+        """Return every path that a price moves, including those that move in proportion."""
         return [path for some in self.together for path in some]
 
     @property
     def field(self) -> np.ndarray:
-        """Return the number of the field that each of these paths moves with."""
+        """Return, for each path of ``every``, the number of the field that it moves with."""
         return np.repeat(np.arange(len(self.together)), [len(some) for some in self.together])
 
     def costs(self, z: np.ndarray) -> np.ndarray:
-        """Return what each field costs [..., fields]."""
+        """Return the cost of each field [..., fields]."""
         return self.cost * np.exp(self.power * z)
 
     def spent(self, z: np.ndarray) -> np.ndarray:
-        """Return what a whole machine costs [...]."""
+        """Return the cost of a whole machine [...]."""
         return self.fixed + self.costs(z).sum(axis=-1)
 
     def factors(self, z: np.ndarray) -> np.ndarray:
-        """Return each field over that of the base [..., fields]."""
+        """Return the ratio of each field to that of the base [..., fields]."""
         return np.exp(self.way * z)
 
     def objective(self, result: Any, z: np.ndarray) -> Any:
-        """Return what is to be least: the result, or its product with the cost."""
+        """Return the objective to minimize: the result, or its product with the cost."""
         return result * self.spent(z) if self.times_cost else result
 
     def moved(self, inputs: Any, z: np.ndarray) -> Any:
-        """Return the inputs of machines: their fields are scalars, or columns where z has rows."""
+        """Return the inputs at z: scalar fields for one machine, columns where z has rows."""
         return scale_parameters(inputs, self.every, self.factors(z)[..., self.field])
 
 
@@ -79,9 +79,10 @@ def cost_model(
 ) -> CostModel:
     """Return the priced fields of some inputs, checked.
 
-    A price is ``price * (value / per) ** power`` [dollars]; a budget that is not given is what the
-    inputs cost. Raises: InputError for an unknown field (with the nearest), a wrong unit, a price
-    or a power that makes no sense, or bounds that are missing or cross.
+    A field costs ``price * (value / per) ** power`` [dollars]. The default budget is the cost of
+    the inputs.
+    Raises: InputError for an unknown field (with the nearest name), a wrong unit, an invalid price
+    or power, or bounds that are missing or in the wrong order.
     """
     if not prices:
         raise InputError("price: nothing to buy; expected a price of one field or more")
@@ -124,7 +125,7 @@ def _row(
     bounds: Mapping[str, Sequence[Any]],
     seen: set[str],
 ) -> tuple[tuple[str, ...], float, float, float, float]:
-    """Return what a price moves, the base's cost, the power and the logarithms of the bounds."""
+    """Return the paths that a price moves, the base's cost, the power and the bounds as logs."""
     where = f"price.{path}"
     if not isinstance(price, Mapping):
         raise refusal(where, f"expected a table with {', '.join(KEYS[:3])}, given {price!r}")
@@ -170,7 +171,7 @@ def _row(
 
 
 def _buyable(estimator: Estimator, inputs: Any, path: str, seen: set[str]) -> None:
-    """Check that a field is there, is priced once, and moves freely."""
+    """Check that a field is given, is priced once, and varies continuously."""
     field = field_at(inputs, path)
     if not is_quantity(field):
         raise refusal(path, "a record, not a number; expected a path of one of its fields")

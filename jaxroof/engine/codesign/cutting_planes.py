@@ -1,10 +1,11 @@
-"""The best machine for one plan: cuts from below, a convex program, and a bound that proves it.
+"""The best machine for one plan: cutting planes, a convex program, and a proof of optimality.
 
 The time of a plan is a non-decreasing, convex, piecewise linear function of ``exp(-z)``, each
-field's reciprocal over the base's (``prices.Market``). Its tangents are therefore cuts that hold
-everywhere; since optima lie on its kinks, cuts are added where the program of those so far is
-least, until it meets the time itself. With prices that are powers everything is a geometric
-program, convex in z: what is found is the best of all machines, and the multipliers prove it.
+field's reciprocal relative to the base (``cost_model.CostModel``). Its tangents are therefore
+cuts, lower bounds that hold everywhere. Optima lie on kinks of the time, so each new cut is added
+at the minimum over the current cuts, until that minimum meets the time itself. Prices are powers,
+so the whole problem is a geometric program, convex in z. The solution is the global optimum, and
+the multipliers prove it.
 """
 
 from collections.abc import Callable
@@ -16,16 +17,16 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 from jaxroof.engine.codesign.cost_model import CostModel
 
 MOST_CUTS = 100
-CLOSE = 1e-10  # a gap, relative, that closes the search for cuts
-VIOLATED = 1e-9  # a time that lies lower than a cut by more is not convex
-ROUNDS = 64  # of halving the bracket of a multiplier
+CLOSE = 1e-10  # relative gap at which no more cuts are added
+VIOLATED = 1e-9  # relative: a time further below a cut is not convex
+ROUNDS = 64  # bisection steps for a multiplier
 TINY = 1e-300
 
 Time = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]  # z -> value, d value / dz
 
 
 class Cut(NamedTuple):
-    """A lower bound of a result: rest + sum over fields of share * exp(-z)."""
+    """A lower bound on a result: rest + sum over fields of share * exp(-z)."""
 
     rest: np.ndarray  # [...]
     share: np.ndarray  # [..., fields]
@@ -36,7 +37,7 @@ class Cut(NamedTuple):
 
 
 def tangent(value: np.ndarray, slope: np.ndarray, z: np.ndarray) -> Cut:
-    """Return the cut that touches a result where its value and slope d value / dz are given.
+    """Return the cut that is tangent to a result at z, from its value and slope d value / dz.
 
     >>> cut = tangent(np.array(3.0), np.array([-2.0]), np.array([0.0]))
     >>> float(cut.at(np.array([0.0]))), float(cut.at(np.log(np.array([2.0]))))
@@ -51,11 +52,11 @@ def mix_cuts(cuts: Cut, weights: np.ndarray) -> Cut:
 
 
 def lower_bound(cut: Cut, low: np.ndarray, market: CostModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least objective that each of many cuts allows within bounds and budget, and where.
+    """Return the minimum objective of each cut within bounds and budget, and where it lies.
 
-    At a price w of a unit of cost, each field stands alone: the least of c exp(-z) + w p exp(k z)
-    lies where c exp(-z) = w k p exp(k z), or at a bound. The right w is found by halving; an
-    objective that no machine reaches is inf.
+    For a given multiplier w of the cost the fields separate: c exp(-z) + w p exp(k z) is least
+    where c exp(-z) = w k p exp(k z), or at a bound. Bisection finds w. The objective is inf where
+    no machine is feasible.
 
     Arguments: a cut [points] with shares [points, fields]; the least z of each [points, fields].
     Returns: objectives [points], z [points, fields].
@@ -89,16 +90,16 @@ class Optimum(NamedTuple):
     z: np.ndarray
     value: np.ndarray  # the result there
     objective: float
-    bound: float  # that no machine goes below
-    mean: Cut  # of the cuts that are active, by their multipliers
-    points: np.ndarray  # where those touch [cut, fields]
-    weights: np.ndarray  # of those, their sum 1
-    worth: float  # of the budget: share of the objective saved per share of budget added
-    convex: bool  # whether no time lay below a cut
+    bound: float  # lower bound on the objective of every machine
+    mean: Cut  # mean of the active cuts, weighted by their multipliers
+    points: np.ndarray  # z where the active cuts are tangent [cut, fields]
+    weights: np.ndarray  # of the active cuts, with sum 1
+    worth: float  # share of the objective saved per share of budget added
+    convex: bool  # false if a time lay below a cut
 
 
 def optimum(time: Time, low: np.ndarray, market: CostModel, start: np.ndarray) -> Optimum:
-    """Return the best machine for one plan within bounds and budget, from a machine to start at."""
+    """Return the best machine for one plan within bounds and budget; ``start`` is the first z."""
     z, best, convex = np.clip(start, low, market.high), None, True
     points, cuts = [z], [tangent(*time(z), z)]
     z = _lower_bound(cuts[0], low, market)[1]
@@ -125,13 +126,13 @@ def optimum(time: Time, low: np.ndarray, market: CostModel, start: np.ndarray) -
 
 
 def _lower_bound(cut: Cut, low: np.ndarray, market: CostModel) -> tuple[float, np.ndarray]:
-    """Return the least objective that one cut allows, and where."""
+    """Return the minimum objective of one cut, and where it lies."""
     objective, z = lower_bound(Cut(cut.rest[None], cut.share[None]), low[None], market)
     return float(objective[0]), z[0]
 
 
 def _program(cuts: Cut, low: np.ndarray, market: CostModel, start: np.ndarray) -> OptimizeResult:
-    """Return the least of the larger of some cuts: SLSQP in z and the logarithm of the result."""
+    """Minimize the maximum of some cuts: SLSQP in z and the logarithm of the result."""
     count = len(low)
 
     def lines(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +171,7 @@ def _program(cuts: Cut, low: np.ndarray, market: CostModel, start: np.ndarray) -
 
 
 def _multipliers(found: OptimizeResult, cuts: Cut) -> tuple[np.ndarray, float]:
-    """Return the weights of the cuts, their sum 1, and the multiplier of the budget."""
+    """Return the weights of the cuts, with sum 1, and the multiplier of the budget."""
     active, worth = np.maximum(found.multipliers[:-1], 0.0), float(found.multipliers[-1])
     weights = active / np.maximum(cuts.at(found.x[:-1]), TINY)  # of the cuts, not their logarithms
     if not weights.sum() > 0:
@@ -179,7 +180,7 @@ def _multipliers(found: OptimizeResult, cuts: Cut) -> tuple[np.ndarray, float]:
 
 
 def _affordable(z: np.ndarray, low: np.ndarray, market: CostModel) -> np.ndarray:
-    """Return a machine that rounding put beyond its bounds or budget back within them."""
+    """Move a machine that exceeds bounds or budget by rounding back within them."""
     z = np.clip(z, low, market.high)
     over = max(0.0, float(market.spent(z) - market.budget))
     slope = float((market.power * market.costs(z))[z > low].sum())

@@ -1,4 +1,4 @@
-"""The best machine over all plans: descents from many starts, then every plan held against it."""
+"""The best machine over all plans: descents from many starts, then a bound for every plan."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -22,25 +22,25 @@ from jaxroof.engine.codesign.machines import (
     value_and_slope,
 )
 
-SWEEPS = 40  # rounds of better bounds before what is left is solved plan by plan
+SWEEPS = 40  # rounds that tighten bounds; then the remaining plans are solved one by one
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BestMachine:
-    """The best machine and its plan, and what proves it."""
+    """The best machine, its plan and the proof of optimality."""
 
     row: int
     optimum: Optimum
-    bound: float  # on the objective of every plan at every machine
-    ends: np.ndarray  # objective where each start came to rest, NaN where nothing fits
-    solved: int  # plans whose best machine was found
-    convex: bool
+    bound: float  # lower bound on the objective of every plan at every machine
+    ends: np.ndarray  # objective where the descent from each start ended, NaN if no plan fits
+    solved: int  # number of plans whose best machine was computed
+    convex: bool  # false if a result lay below a cut
 
 
 def initial_machines(market: CostModel, count: int) -> np.ndarray:
-    """Return machines to start at [start, fields]: the base, then even shares of the budget.
+    """Return starting machines [start, fields]: the base, then varied splits of the budget.
 
-    What is beyond a bound stops there. Shares are a Sobol sequence on the simplex.
+    The splits are a Sobol sequence on the simplex. Values beyond a bound are clipped to it.
     """
     fields = len(market.way)
     first = np.clip(np.zeros((1, fields)), market.low, market.high)
@@ -55,7 +55,7 @@ def initial_machines(market: CostModel, count: int) -> np.ndarray:
 
 
 class Solver:
-    """The best machine of each plan, found once."""
+    """The best machine of each plan, computed once and stored."""
 
     def __init__(self, task: DesignProblem, plans: FeasiblePlans) -> None:
         self.task, self.plans = task, plans
@@ -75,14 +75,15 @@ class Solver:
 
     @property
     def best(self) -> int:
-        """Return the row of the best plan so far."""
+        """Return the row of the best plan solved so far."""
         return min(self.found, key=lambda row: (self.found[row].objective, row))
 
 
 def descend(task: DesignProblem, plans: FeasiblePlans, solve: Solver, z: np.ndarray) -> np.ndarray:
-    """Return the objective where each start comes to rest.
+    """Return the objective where the descent from each start ends.
 
-    The best plan of a machine, then the best machine of that plan, until the plan stays.
+    A descent alternates: the best plan of a machine, then the best machine of that plan. It ends
+    when the plan no longer changes.
     """
     first = best_plan_rows(task, plans, z)
     follows: dict[int, int] = {}
@@ -98,7 +99,7 @@ def descend(task: DesignProblem, plans: FeasiblePlans, solve: Solver, z: np.ndar
 
 
 def _rest(row: int, follows: Mapping[int, int], found: Mapping[int, Optimum]) -> float:
-    """Return the objective where the plans that follow one another no longer improve."""
+    """Follow the descent from a plan and return the objective where it no longer improves."""
     if row < 0:
         return np.nan
     after = follows[row]
@@ -107,7 +108,7 @@ def _rest(row: int, follows: Mapping[int, int], found: Mapping[int, Optimum]) ->
 
 
 def best_machine(task: DesignProblem, plans: FeasiblePlans) -> BestMachine:
-    """Return the best machine over all plans, each plan solved or shown to be no better."""
+    """Return the best machine over all plans; every plan is solved or proven to be no better."""
     solve, starts = Solver(task, plans), initial_machines(task.market, task.starts)
     ends = descend(task, plans, solve, starts)
     if not solve.found:
@@ -126,14 +127,16 @@ def best_machine(task: DesignProblem, plans: FeasiblePlans) -> BestMachine:
 def _prove_optimal(
     task: DesignProblem, plans: FeasiblePlans, solve: Solver
 ) -> tuple[np.ndarray, bool]:
-    """Return what no machine goes below with each plan, and whether no time lay below a cut.
+    """Return a lower bound on the objective of every unsolved plan, and whether all cuts held.
 
-    The cuts that prove the best machine of the best plan prove most others worse: each plan's own
-    tangents there, in the same proportion, bound it. What may yet be better adds its tangent where
-    its bound is least (Frank and Wolfe's steps on the dual), so that the bounds rise.
+    Solved plans have bounds of their own and are inf here. The first bound of a plan combines its
+    tangents at the points of the best plan's active cuts, with the same weights. This rules out
+    most plans. A plan that may still be better adds a tangent at the minimum of its bound
+    (Frank-Wolfe steps on the dual), so that its bound rises. A cut holds if no result lies below
+    it.
     """
     market, best, convex = task.market, solve.found[solve.best], True
-    bounds = np.full(len(plans.low), np.inf)  # of those that are solved: they have their own
+    bounds = np.full(len(plans.low), np.inf)  # stays inf for solved plans
     rows = np.array([row for row in range(len(plans.low)) if row not in solve.found], np.int64)
     if not len(rows):
         return bounds, convex
@@ -163,7 +166,7 @@ def _prove_optimal(
 def _tangents(
     task: DesignProblem, plans: FeasiblePlans, rows: np.ndarray, z: np.ndarray
 ) -> tuple[np.ndarray, Cut]:
-    """Return the result of plans, each at a machine of its own, and their tangents there."""
+    """Return the results of plans, each at its own machine, and their tangents there."""
     some = {field: column[rows] for field, column in plans.plans.items()}
     value, slope = value_and_slope(task, some, z)
     return value, tangent(value, slope, z)

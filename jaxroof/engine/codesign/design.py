@@ -1,4 +1,4 @@
-"""Co-design: the machine that a budget should buy, its plan chosen as it goes."""
+"""Co-design: the best machine for a budget, optimized together with its plan."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,9 +29,9 @@ from jaxroof.estimator import Estimator
 from jaxroof.records import checked, field_at, get_at
 
 MACHINES = ("base", "best")
-HELD = ("inside", "least", "most", "need")  # of the flags 0 to 3
+HELD = ("inside", "least", "most", "need")  # names of the flags 0 to 3
 MOST_STARTS = 1 << 12
-EDGE = 1e-9  # in z: nearer to a bound than this lies on it
+EDGE = 1e-9  # in z: a value closer to a bound than this counts as on it
 
 
 def design(
@@ -50,26 +50,29 @@ def design(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return the machine that a budget should buy, with the plan that is best on it.
+    """Return the best machine that a budget can buy, with the best plan on it.
 
-    The machine of the inputs is the base. Plans are searched where the inputs hold none: the best
-    plan of a machine, then the best machine of that plan, from many starts; then every plan is
-    held against the best that was found, by a bound or by its own best machine.
+    The machine of the inputs is the base. Where the inputs hold no plan, plans are searched. A
+    descent alternates between the best plan of a machine and the best machine of that plan, from
+    many starts. Every other plan is then ruled out by a lower bound, or solved for its own best
+    machine.
 
-    Arguments: ``prices`` give each path ``{"price": dollars, "per": "1 GB/s", "power": 1.0,
-    "with": [paths that move in proportion]}``, which costs ``price * (value / per) ** power``
-    (a power below 0 where less costs more); ``bounds`` its least and most; ``budget`` the dollars
-    of a machine (those of the base unless given), ``fixed`` of them spent anyway; ``minimise``
-    names a result, or with ``times_cost`` its product with the cost; ``starts`` machines to
-    descend from; ``where`` and ``settings`` as in ``search``.
-    Returns: over ``machine`` (base, best) what a search says of both; over ``machine`` and
-    ``field`` each field's ``value``, its cost (``spent``), its ``elasticity`` (share of the result
-    saved per share of the field) and ``saved_per_dollar``, on a kink those of the active cuts by
-    their multipliers; over ``field`` its bounds, which of them hold it (``held``) and the
-    ``multiplier``; ``budget_value`` (result saved per dollar added), the ``bound`` that nothing
-    goes below, and what proves it.
-    Raises: InputError for a price, a bound or a budget that makes no sense, and where no machine
-    within them holds a plan.
+    Arguments: ``prices`` maps each path to ``{"price": dollars, "per": "1 GB/s", "power": 1.0,
+    "with": [paths that move in proportion]}``; the field costs ``price * (value / per) ** power``
+    (a power below 0 where less costs more). ``bounds`` maps each path to its least and greatest
+    value. ``budget`` is the most that a machine may cost in dollars (default: the cost of the
+    base), of which ``fixed`` is spent on any machine. ``minimise`` names the result to minimize;
+    with ``times_cost`` its product with the cost is minimized. ``starts`` is the number of
+    descents; ``where`` and ``settings`` as in ``search``.
+    Returns: a Dataset. Over ``machine`` (base, best): the results of a search on both. Over
+    ``machine`` and ``field``: each field's ``value``, its cost (``spent``), its ``elasticity``
+    (share of the result saved per share of the field) and ``saved_per_dollar``; on a kink these
+    come from the active cuts, weighted by their multipliers. Over ``field``: its bounds, the bound
+    that is active (``held``) and its ``multiplier``. Scalars: ``budget_value`` (objective saved
+    per dollar added), the lower ``bound`` on the objective of all machines and plans, and the
+    measures that prove it.
+    Raises: InputError for an invalid price, bound or budget, and where no plan fits any machine
+    within them.
     """
     task = _problem(
         estimator, inputs, recipe, minimise, where, starts, {**(settings or {}), **more},
@@ -102,7 +105,7 @@ def _problem(
     settings: Mapping[str, Any],
     **priced: Any,
 ) -> DesignProblem:
-    """Return what is asked, checked."""
+    """Return the design problem, checked."""
     inputs, recipe, _ = estimator.resolve(inputs, recipe, settings)
     inputs = place_best(estimator, checked(inputs), recipe)
     if isinstance(starts, bool) or not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
@@ -124,7 +127,7 @@ def _problem(
 
 
 def _minimised(task: DesignProblem) -> None:
-    """Check that what is to be least is a result of which less is better."""
+    """Check that the objective is a result of which less is better."""
     known = field_metadata(task.report)
     lower = [n for n, value in results(task.report).items() if value.dtype != bool]
     lower = [n for n in lower if n not in known or known[n]["better"] == "lower"]
@@ -151,7 +154,7 @@ def _results(task: DesignProblem, z: np.ndarray) -> xr.Dataset:
 def _fields(
     data: xr.Dataset, task: DesignProblem, plans: FeasiblePlans, best: BestMachine, z: np.ndarray
 ) -> None:
-    """Add what each field is, costs and saves, and what holds it."""
+    """Add each field's value, cost, savings and active bound to the data."""
     market, optimum = task.market, best.optimum
     units = [field_at(task.inputs, path).metadata["unit"] for path in market.paths]
     base = np.array([float(get_at(task.inputs, path)) for path in market.paths])
@@ -202,7 +205,7 @@ def _fields(
 
 
 def _elasticity(task: DesignProblem, base: xr.Dataset) -> np.ndarray:
-    """Return the elasticities at the base machine, NaN where nothing fits it."""
+    """Return the elasticities at the base machine, NaN where no plan fits it."""
     if task.searched and not bool(base.feasible):
         return np.full(len(task.market.way), np.nan)
     fields = task.estimator.plan_fields
@@ -213,7 +216,7 @@ def _elasticity(task: DesignProblem, base: xr.Dataset) -> np.ndarray:
 
 
 def _proof(data: xr.Dataset, task: DesignProblem, plans: FeasiblePlans, best: BestMachine) -> None:
-    """Add the budget, what more of it saves, and what shows that nothing is better."""
+    """Add the budget, its marginal value and the proof of optimality to the data."""
     market, optimum = task.market, best.optimum
     unit = data[task.name].attrs.get("units", "1")
     times = f"dollar {unit}" if market.times_cost else unit

@@ -1,4 +1,4 @@
-"""Machines that a market sells: the plans they hold, what a search and the slopes say of them."""
+"""Machines under a cost model: the plans that fit them, their best plans and their slopes."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -23,48 +23,48 @@ from jaxroof.records import field_at, get_at
 from jaxroof.units import show
 
 CLOSE = 1e-9  # objectives that differ by less, relative, are the same
-ROUNDING = 1e-13  # that a least capacity is raised by, so that the plan fits as the search sees it
+ROUNDING = 1e-13  # added to a least capacity, so that the plan fits in a search too
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DesignProblem:
-    """What is asked: the least of a result over machines that a market sells, and over plans."""
+    """The problem: minimize a result over the machines of a cost model and over plans."""
 
     estimator: Estimator
     inputs: Any  # of the base, without a plan where plans are searched
     recipe: Any
-    name: str  # of the result
+    name: str  # of the result to minimize
     market: CostModel
     where: tuple[Constraint, ...]
     starts: int
 
     @property
     def report(self) -> Any:
-        """Return the results of the estimator, as shapes."""
+        """Return the report of the estimator, with shapes in place of values."""
         return dependencies(self.estimator, self.recipe, jax.tree.structure(self.inputs)).report
 
     @property
     def searched(self) -> bool:
-        """Return whether plans are to be chosen."""
+        """Return whether plans are searched rather than given."""
         return self.estimator.candidates is not None and getattr(self.inputs, "plan", None) is None
 
     @property
     def lanes(self) -> int:
-        """Return how many machines a search takes: always as many, so that one compile serves."""
+        """Return the number of machines per search, a constant so that one program serves all."""
         return max(self.starts, 2)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FeasiblePlans:
-    """Every plan that some machine within bounds and budget holds, and the least z it takes."""
+    """Every plan that fits some machine within bounds and budget, and the least z it needs."""
 
-    plans: Mapping[str, np.ndarray]  # no columns where there is nothing to choose
-    low: np.ndarray  # [plans, fields]
-    needy: int | None  # the field that the need of a plan raises
-    legal: int  # plans, held or not
+    plans: Mapping[str, np.ndarray]  # no columns where the estimator has no plan
+    low: np.ndarray  # least z at which the plan fits [plans, fields]
+    needy: int | None  # the field whose least z depends on the need of the plan
+    legal: int  # number of legal plans, whether they fit or not
 
     def row(self, plan: Mapping[str, Any]) -> int:
-        """Return the row of a plan, -1 where no machine holds it."""
+        """Return the row of a plan, -1 where it fits no machine."""
         same = np.ones(len(self.low), bool)
         for field, column in self.plans.items():
             same &= column == plan[field]
@@ -74,7 +74,10 @@ class FeasiblePlans:
 def value_and_slope(
     task: DesignProblem, plans: Mapping[str, np.ndarray], z: np.ndarray
 ) -> tuple[Any, Any]:
-    """Return the result [points] and its slopes d value / dz [points, fields], row by row."""
+    """Return the result [points] and its slopes d value / dz [points, fields].
+
+    Raises: InputError for a field whose result gets worse as it costs more.
+    """
     market, inputs = task.market, task.market.moved(task.inputs, z)
     if plans:
         degrees = {field: column.astype(np.float64) for field, column in plans.items()}
@@ -91,9 +94,9 @@ def value_and_slope(
 
 
 def feasible_plans(task: DesignProblem) -> FeasiblePlans:
-    """Return the plans that some machine within bounds and budget holds.
+    """Return the plans that fit some machine within bounds and budget.
 
-    Raises: InputError where there is none, or where the need depends on what is for sale.
+    Raises: InputError where there is none, or where the need depends on a priced field.
     """
     market = task.market
     plans, need = _plans(task)
@@ -110,7 +113,7 @@ def feasible_plans(task: DesignProblem) -> FeasiblePlans:
 
 
 def _plans(task: DesignProblem) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
-    """Return every legal plan, or the one that is given, and what each needs."""
+    """Return every legal plan, or the given one, and the need of each."""
     estimator, recipe, inputs = task.estimator, task.recipe, task.inputs
     read = read_paths(estimator, recipe, inputs)
     for path in task.market.every:
@@ -128,7 +131,7 @@ def _plans(task: DesignProblem) -> tuple[Mapping[str, np.ndarray], np.ndarray]:
 
 
 def _limit(task: DesignProblem) -> tuple[int | None, float, float | None]:
-    """Return which field the limit is a power of, the power, and the base's limit."""
+    """Return the field that the limit is a power of (or None), the power and the base's limit."""
     limit, market = task.estimator.limit, task.market
     if limit is None:
         return None, 1.0, None
@@ -148,7 +151,7 @@ def _limit(task: DesignProblem) -> tuple[int | None, float, float | None]:
 
 
 def _nothing(task: DesignProblem, need: float, needy: int | None, low: np.ndarray) -> InputError:
-    """Return why no plan fits within bounds and budget: the leanest plan says it."""
+    """Return the error that no plan fits within bounds and budget, with the least need."""
     market = task.market
     if needy is None:
         name, limit = str(task.estimator.need), float(_limit(task)[2] or 0.0)
@@ -171,7 +174,7 @@ def _nothing(task: DesignProblem, need: float, needy: int | None, low: np.ndarra
 
 
 def best_plan_rows(task: DesignProblem, plans: FeasiblePlans, z: np.ndarray) -> np.ndarray:
-    """Return the row of the best plan of each machine, -1 where nothing fits: one search."""
+    """Return the row of the best plan of each machine, -1 where no plan fits."""
     if not task.searched:
         return np.zeros(len(z), np.int64)
     rows: list[int] = []
@@ -185,7 +188,7 @@ def best_plan_rows(task: DesignProblem, plans: FeasiblePlans, z: np.ndarray) -> 
 
 
 def search_problem(task: DesignProblem, z: np.ndarray) -> SearchProblem:
-    """Return the search over some machines, the last repeated up to the lanes of a search."""
+    """Return the search over some machines; the last is repeated to fill the lanes."""
     lanes = np.concatenate([z, np.repeat(z[-1:], task.lanes - len(z), axis=0)])
     return check_search(
         task.estimator, task.inputs, task.recipe, axes={"machine": parameter_columns(task, lanes)},
@@ -194,6 +197,6 @@ def search_problem(task: DesignProblem, z: np.ndarray) -> SearchProblem:
 
 
 def parameter_columns(task: DesignProblem, z: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the values of every path that money moves, over some machines."""
+    """Return the values of every path that a price moves, one column each over the machines."""
     moved = task.market.moved(task.inputs, z)
     return {path: get_at(moved, path) for path in task.market.every}

@@ -1,7 +1,7 @@
-"""Exact slopes of a result at many points: forward mode, all parameters side by side.
+"""Exact slopes of a result at many points: forward mode, all parameters vectorized.
 
-Forward mode passes every loop and compiles in half the time of reverse mode, whose run is the
-shorter by some milliseconds a map (``benchmarks/sensitivity_speed.py``).
+Forward mode differentiates through every kind of loop and compiles in half the time of reverse
+mode. Reverse mode runs a few milliseconds faster per map (``benchmarks/sensitivity_speed.py``).
 """
 
 import functools
@@ -16,10 +16,10 @@ from jaxroof.engine.grid.evaluate import pad_points, results
 from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at, leaves, replace_at
 
-ROOMS = (64, 4096)  # points of a call: few shapes, few compiles
-EPSILON = 1e-10  # of a parameter: what lies closer to a ridge than this lies on it
-SAME = 1e-6  # of the result: slopes that differ by less are one slope
-SLIGHT = 1e-8  # of the result: the least that such slopes differ by along all parameters at once
+ROOMS = (64, 4096)  # points per call: few shapes, so few compiles
+EPSILON = 1e-10  # relative to a parameter: a point closer to a kink than this counts as on it
+SAME = 1e-6  # relative to the result: slopes that differ by less count as equal
+SLIGHT = 1e-8  # relative to the result: least jump, all parameters moved, of a kink
 
 
 class OneSided(NamedTuple):
@@ -28,7 +28,7 @@ class OneSided(NamedTuple):
     value: np.ndarray  # [points]
     above: np.ndarray  # [points, parameters], for an increase of the parameter
     below: np.ndarray  # [points, parameters], for a decrease
-    tie: np.ndarray  # [points, parameters], whether they differ: the point lies on a ridge
+    tie: np.ndarray  # [points, parameters], true where they differ: the point lies on a kink
 
 
 def slopes(
@@ -41,9 +41,9 @@ def slopes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a result and its slopes d value / d ln(parameter) at every point.
 
-    ``inputs`` have leaves that are scalars or columns of one length, the plan's among them. On a
-    ridge the slope is that of one side (see ``one_sided_slopes``). ``ways`` [way, parameter] asks for
-    slopes along some directions rather than along each parameter.
+    Leaves of ``inputs``, the plan's included, are scalars or columns of one length. On a kink the
+    slope is that of one side (see ``one_sided_slopes``). ``ways`` [way, parameter] holds
+    directions; slopes are taken along them instead of along each parameter.
     Returns: value [points], slopes [points, parameters].
     """
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
@@ -91,12 +91,13 @@ def directional_slopes(
 def one_sided_slopes(
     estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], name: str
 ) -> OneSided:
-    """Return a result and its slopes to both sides, which differ where the point is on a ridge.
+    """Return a result and its slopes to both sides, which differ where the point is on a kink.
 
-    A ridge, where two terms tie for the larger, is found by the slopes a hair to either side of
-    the point, along a direction that moves all parameters unequally; there each parameter is moved
-    a hair by itself. A whole number is taken as real but not moved, as its quotients would fall to
-    the next whole one: it has one slope.
+    A kink is a point where two terms tie for the maximum. It is detected by comparing the slopes
+    just before and just behind the point, along a direction that moves all parameters unequally.
+    At a kink each parameter is then moved slightly by itself. A whole number is differentiated as
+    a real number but not moved, since its quotients would round to another whole number. It has
+    one slope.
     """
     value, slope = slopes(estimator, recipe, inputs, paths, name)
     above, below = slope.copy(), slope.copy()
@@ -120,9 +121,9 @@ def one_sided_slopes(
 def _jump(
     estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], name: str, way: np.ndarray
 ) -> np.ndarray:
-    """Return how much the slope along a way differs a hair before and behind every point."""
+    """Return how much the slope along a direction changes across every point."""
     few = all(np.size(leaf) <= ROOMS[0] for _, _, leaf in leaves(inputs))
-    # few points: the program of the slopes themselves serves, and none more is compiled
+    # few points: pad the directions to reuse the program that is already compiled for the slopes
     ways = way[None] * np.eye(len(paths) if few else 1, 1)
     before, behind = (
         slopes(

@@ -1,4 +1,4 @@
-"""What matters: how a result answers to every parameter, exactly, over whole grids."""
+"""Exact elasticities of a result in every parameter, over whole grids."""
 
 import dataclasses
 import math
@@ -49,19 +49,19 @@ def elasticities(
 
     e = d ln(result) / d ln(parameter), at a fixed plan
 
-    Where the inputs hold no plan, the best one of each point is found first (as ``search`` finds
-    it, by ``objective`` under ``where``), gathered and then differentiated: +1 % of a parameter
-    changes the result by e %. Whole numbers (layers, hidden, a degree) are taken as real: their
-    quotients have the slope of the quotient (``relaxed``).
+    An increase of a parameter by 1 % changes the result by e %. Where the inputs hold no plan, a
+    search first picks the best plan of each point (by ``objective`` under ``where``); the result
+    is differentiated at that plan. Whole numbers (layers, hidden, a degree) are treated as real
+    numbers: a rounded quotient has the slope of the exact quotient (``relaxed``).
 
-    Arguments: ``parameters`` are dotted paths of the inputs, every number of the machine unless
-    said otherwise; ``of`` names a result, the objective unless said otherwise; ``axes`` and
-    ``settings`` as in ``search`` and ``tabulate``.
+    Arguments: ``parameters`` are dotted paths of the inputs (default: every number of the
+    machine); ``of`` names a result (default: the objective); ``axes`` and ``settings`` as in
+    ``search`` and ``tabulate``.
     Returns: what ``search`` or ``tabulate`` returns, with ``elasticity`` over the axes and
-    ``parameter``. On a ridge, where two terms tie, ``elasticity`` is that of an increase,
-    ``elasticity_below`` that of a decrease and ``tie`` is true. NaN where nothing fits.
-    Raises: InputError for an unknown parameter or result (with the nearest), and for what is not a
-    grid of this estimator.
+    ``parameter``. On a kink, where two terms tie, ``elasticity`` is that of an increase,
+    ``elasticity_below`` that of a decrease and ``tie`` is true. NaN where no plan fits.
+    Raises: InputError for an unknown parameter or result (with the nearest name), and for axes
+    that this estimator cannot evaluate.
     """
     chosen = {**(settings or {}), **more}
     inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_on(axes))
@@ -88,7 +88,7 @@ def elasticities(
 
 
 def default_parameters(estimator: Estimator, inputs: Any) -> tuple[str, ...]:
-    """Return every number of the machine that some inputs hold; every real one without a machine.
+    """Return the paths of all numbers of the machine, or of all real inputs without a machine.
 
     >>> from jaxroof.estimators.published.step import example, training
     >>> default_parameters(training, example())[:3]
@@ -102,9 +102,9 @@ def default_parameters(estimator: Estimator, inputs: Any) -> tuple[str, ...]:
 def known_parameters(
     estimator: Estimator, inputs: Any, asked: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return dotted paths that are numbers of the inputs; the default ones where none are asked.
+    """Return the requested parameters, checked, or the default ones where none are given.
 
-    Raises: InputError for one that is not, with the nearest name.
+    Raises: InputError for a path that is no number of the inputs, with the nearest name.
     """
     asked = default_parameters(estimator, inputs) if asked is None else asked
     paths = [asked] if isinstance(asked, str) else asked
@@ -132,9 +132,9 @@ def known_parameters(
 
 
 def _result(estimator: Estimator, report: Any, asked: str | None) -> str:
-    """Return the result that is differentiated: the objective, or the first time.
+    """Return the name of the result to differentiate: by default the objective or the first time.
 
-    Raises: InputError for one that the estimator has not, with the nearest name.
+    Raises: InputError for an unknown result, with the nearest name.
     """
     numbers = {n: v for n, v in results(report).items() if v.dtype != bool}
     if asked is None and not estimator.objective:
@@ -175,7 +175,7 @@ def _of_table(
 def at_plan(
     estimator: Estimator, inputs: Any, recipe: Any, paths: tuple[str, ...], name: str
 ) -> xr.Dataset:
-    """Return the elasticities of a result at one point, whose plan is given, and nothing else."""
+    """Return only the elasticities of a result at one point, whose plan is given."""
     columns = _columns(estimator, recipe, inputs, paths, name, np.ones((), bool), ())
     return _joined(xr.Dataset(), columns, paths, inputs, name)
 
@@ -189,7 +189,7 @@ def _columns(
     held: np.ndarray,
     dims: tuple[str, ...],
 ) -> Columns:
-    """Return the elasticities at the points that hold a plan, NaN at the others."""
+    """Return the elasticities at the points that have a plan, NaN at the others."""
     rows, count = np.flatnonzero(held), held.size
     some = jax.tree.map(lambda leaf: leaf[rows] if np.ndim(leaf) else leaf, points)
     shape = (*held.shape, len(paths))
@@ -206,7 +206,7 @@ def _columns(
 def _joined(
     data: xr.Dataset, columns: Columns, paths: tuple[str, ...], inputs: Any, name: str
 ) -> xr.Dataset:
-    """Return the data with the elasticities, and what is known of each parameter."""
+    """Return the data with the elasticities and the metadata of each parameter."""
     for key, (dims, values) in columns.items():
         about = attributes({"unit": "1", "doc": MEANINGS[key]})
         data[key] = xr.Variable(dims, values, about)

@@ -1,15 +1,15 @@
-"""The envelope of many plans along a parameter: where another plan wins, none missed.
+"""The lower envelope of many plans along a parameter: every change of the best plan, exactly.
 
-Along a parameter (or its reciprocal) the cost of each plan is convex. Between two places (a cell)
-it lies below its chord and above its supporting lines at both ends. A plan can win inside a cell
-only where its supporting lines pass below the chords of both plans that win at the ends: all others
-are dropped. Where no plan's lines do, those of the winners among them, the first winner reigns up
-to where the two chords cross and the last from there on. Any other cell is cut where a plan may
-come lowest (at a kink or a crossing, where there is one) and all that is left is evaluated there.
-The line through two places before a cell, or behind it, is a supporting line too, so that a first
-look needs no slopes.
+Along a parameter (or its reciprocal) the cost of each plan is convex. In a cell, the interval
+between two places, the cost lies below its chord and above its supporting lines at both ends. A
+plan can win inside a cell only where its supporting lines pass below the chords of both plans that
+win at the ends. All other plans are dropped. If no plan's lines pass below, including those of the
+two winners, the cell is settled: the first winner is best up to where the two chords cross, and
+the last winner from there on. Any other cell is cut where a plan may come lowest (at a kink or a
+crossing, where there is one), and the remaining plans are evaluated there. The line through two
+places before a cell, or behind it, is a supporting line too, so the first pass needs no slopes.
 
-Ties within 1e-12 go to the first plan (they come sorted), as in a search.
+Plans are sorted; ties within 1e-12 go to the first one, as in a search.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,37 +19,37 @@ import numpy as np
 
 from jaxroof.estimator import TIE
 
-NARROW = 1e-14  # of a place along a parameter: a cell that is not cut any more
-EDGE = 1e-9  # share of a cell: a cut closer to its end would not make it smaller
-ROUNDS = 1000  # of cuts, far more than it takes
+NARROW = 1e-14  # relative width of a cell that is not cut any further
+EDGE = 1e-9  # share of a cell: a cut closer to an end is moved to the middle
+ROUNDS = 1000  # limit on rounds of cuts, far above what is needed
 
 # plans, rows (of parameters) and places -> costs and their slopes there
 Evaluate = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Cells(NamedTuple):
-    """Stretches between two neighbouring places of a parameter."""
+    """Intervals between two neighbouring places of a parameter."""
 
     row: np.ndarray  # number of the parameter
     start: np.ndarray
     stop: np.ndarray
 
     def some(self, which: np.ndarray) -> "Cells":
-        """Return some of the cells."""
+        """Return the selected cells."""
         return Cells(*(column[which] for column in self))
 
 
 class Ends(NamedTuple):
-    """Costs of plans at both ends of a cell, and how they go on from there over a whole cell."""
+    """Costs of plans at both ends of a cell, and their supporting lines there."""
 
     start: np.ndarray
-    rise: np.ndarray  # of the supporting line at the start, over the cell's length
+    rise: np.ndarray  # change of the supporting line at the start, over the cell's length
     stop: np.ndarray
-    fall: np.ndarray  # of the supporting line at the stop, over the cell's length
+    fall: np.ndarray  # change of the supporting line at the stop, over the cell's length
 
 
 class CellWinners(NamedTuple):
-    """The plans that win at the ends of cells, with what they cost at both ends."""
+    """The plans that win at the start and the stop of cells, with their costs at both ends."""
 
     first: np.ndarray
     last: np.ndarray
@@ -59,13 +59,13 @@ class CellWinners(NamedTuple):
     last_stop: np.ndarray
 
     def least(self, share: np.ndarray) -> np.ndarray:
-        """Return the lower of both chords, at a share of the cell."""
+        """Return the lower of the two winners' chords, at a share of the cell."""
         first = self.first_start + (self.first_stop - self.first_start) * share
         last = self.last_start + (self.last_stop - self.last_start) * share
         return np.minimum(first, last)
 
     def crossing(self) -> np.ndarray:
-        """Return where the chords cross, as a share of the cell; the middle where they are one."""
+        """Return where the chords cross, as a share of the cell; 0.5 where they coincide."""
         before = np.maximum(self.last_start - self.first_start, 0.0)
         behind = np.maximum(self.first_stop - self.last_stop, 0.0)
         both = before + behind
@@ -73,23 +73,23 @@ class CellWinners(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """From where on which plan reigns, in the order of rows and places."""
+    """Intervals of each parameter and the best plan of each, sorted by row and place."""
 
     row: np.ndarray
-    place: np.ndarray
+    place: np.ndarray  # where the interval begins
     plan: np.ndarray
-    start: np.ndarray  # of the cell that says so
+    start: np.ndarray  # of the cell that the interval comes from
 
     def some(self, which: np.ndarray) -> "Intervals":
-        """Return some of the reigns."""
+        """Return the selected intervals."""
         return Intervals(*(column[which] for column in self))
 
 
 def bound_gap(plan: np.ndarray, ends: Ends, reign: CellWinners) -> tuple[np.ndarray, np.ndarray]:
-    """Return how far plans may come below the reigning ones in a cell, and where.
+    """Return a bound on how far plans may come below the winners of a cell, and where.
 
-    Not above 0 where they cannot win; the place as a share of the cell.
-    Arrays over pairs of plans and cells, that broadcast.
+    The bound is at most 0 for a plan that cannot win. The place is a share of the cell.
+    Arrays are over pairs of plans and cells, and broadcast.
     """
     bend = ends.fall - ends.rise
     meeting = (ends.fall - (ends.stop - ends.start)) / np.where(bend > 0.0, bend, 1.0)
@@ -102,7 +102,7 @@ def bound_gap(plan: np.ndarray, ends: Ends, reign: CellWinners) -> tuple[np.ndar
     least = bound(meeting)
     chord = ends.start + (ends.stop - ends.start) * meeting
     bent = chord - least > TIE * np.abs(chord)
-    # a leaner plan wins where it ties; one that is straight would do so at an end
+    # an earlier plan (of less need) wins a tie; a plan with a straight cost would do so at an end
     leaner = bent & ((plan < reign.first) | (plan < reign.last))
     edge = np.where(leaner, 1.0 + TIE, 1.0 - TIE)
     crossing = reign.crossing()
@@ -114,7 +114,7 @@ def bound_gap(plan: np.ndarray, ends: Ends, reign: CellWinners) -> tuple[np.ndar
 def envelope(
     cells: Cells, pair: np.ndarray, plan: np.ndarray, evaluate: Evaluate
 ) -> list[Intervals]:
-    """Return which plans reign where, given for each cell all plans that may win in it.
+    """Return the intervals with the best plan of each, from the plans that may win in each cell.
 
     ``pair`` holds the number of the cell and ``plan`` the plan of each pair, sorted by both.
     """
@@ -132,7 +132,7 @@ def envelope(
 
 
 class OpenCells(NamedTuple):
-    """Cells that are not settled, and the plans that may win in them."""
+    """Cells that are not settled yet, and the plans that may win in them."""
 
     cells: Cells
     pair: np.ndarray  # number of the cell, sorted
@@ -143,13 +143,13 @@ class OpenCells(NamedTuple):
     fall: np.ndarray
 
     def ends(self) -> Ends:
-        """Return the costs with slopes over the length of their cells."""
+        """Return the costs, with slopes multiplied by the length of their cells."""
         length = (self.cells.stop - self.cells.start)[self.pair]
         return Ends(self.start, self.rise * length, self.stop, self.fall * length)
 
 
 def _round(left: OpenCells, evaluate: Evaluate) -> tuple[Intervals, OpenCells]:
-    """Settle the cells that can be, cut the others in two and evaluate what is left there."""
+    """Settle cells where possible, cut the others in two and evaluate their plans at the cuts."""
     cells, pair, plan = left.cells, left.pair, left.plan
     first = np.searchsorted(pair, np.arange(len(cells.row)))
     reign = _reign(left, first)
@@ -203,7 +203,7 @@ def _first(holds: np.ndarray, first: np.ndarray) -> np.ndarray:
 
 
 def split_at_crossing(cells: Cells, reign: CellWinners) -> Intervals:
-    """Return what settled cells say: the first plan from the start, the last from the crossing."""
+    """Return the intervals of settled cells: the last winner follows the first at the crossing."""
     crossing = cells.start + reign.crossing() * (cells.stop - cells.start)
     return Intervals(
         np.tile(cells.row, 2),
@@ -214,9 +214,9 @@ def split_at_crossing(cells: Cells, reign: CellWinners) -> Intervals:
 
 
 def changes(won: Sequence[Intervals]) -> Intervals:
-    """Return where the reigning plan of each row changes; the first of a row is where it begins.
+    """Return where the best plan of each row changes; a row's first interval is where it begins.
 
-    Reigns no wider than the last digits are none, but that of today, at place 1.
+    Intervals no wider than rounding are dropped, except next to place 1, the current value.
     """
     whole = Intervals(*(np.concatenate(columns) for columns in zip(*won, strict=True)))
     second = np.concatenate([np.arange(len(one.row)) * 2 >= len(one.row) for one in won])
@@ -227,17 +227,17 @@ def changes(won: Sequence[Intervals]) -> Intervals:
 
 
 def _different(whole: Intervals) -> Intervals:
-    """Return the reigns that differ from those before them."""
+    """Return the intervals whose plan differs from the one before."""
     return whole.some(np.append(True, (np.diff(whole.row) != 0) | (np.diff(whole.plan) != 0)))
 
 
 def first_contenders(
     places: np.ndarray, plan: np.ndarray, cost: np.ndarray, reign: CellWinners
 ) -> np.ndarray:
-    """Return which plans may win in which cells, told from costs alone, [plan, row, cell].
+    """Return which plans may win in which cells, from costs without slopes, [plan, row, cell].
 
-    ``cost`` [plan, row, place] is known at one place more than the cells have at both ends;
-    ``reign`` are the winners [row, cell].
+    ``cost`` [plan, row, place] covers one place more on either side than the cells do; ``reign``
+    holds the winners [row, cell].
     """
     length = np.diff(places)
     slope = np.diff(cost, axis=-1) / length

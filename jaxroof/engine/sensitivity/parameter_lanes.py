@@ -1,4 +1,4 @@
-"""One machine, moved: what plans that fit it cost where one parameter differs, in lanes."""
+"""Costs of the plans that fit one machine while its parameters change one at a time, in lanes."""
 
 import dataclasses
 import functools
@@ -24,11 +24,11 @@ from jaxroof.errors import refusal
 from jaxroof.records import get_at
 
 BLOCK = 16
-LOOK = 1024  # plans looked at in one call: whole blocks
+LOOK = 1024  # plans evaluated per call, a multiple of BLOCK
 
 
 def plans_that_fit(question: SearchProblem) -> PreparedPlans:
-    """Return the plans that fit the machine of a question, leanest first."""
+    """Return the plans that fit the machine of a problem, sorted by need."""
     estimator, inputs = question.estimator, question.inputs
     known = read_paths(estimator, question.recipe, inputs)
     ready = prepare_plans(
@@ -40,7 +40,7 @@ def plans_that_fit(question: SearchProblem) -> PreparedPlans:
 
 @functools.lru_cache(maxsize=8)
 def _first(ready: PreparedPlans, count: int) -> PreparedPlans:
-    """Return the leanest plans of one question."""
+    """Return the first plans of one problem, those of the least need."""
     (plans,) = ready.plans
     some = {field: column[:count] for field, column in plans.plans.items()}
     return PreparedPlans(
@@ -49,15 +49,15 @@ def _first(ready: PreparedPlans, count: int) -> PreparedPlans:
 
 
 def cost_of(question: SearchProblem, objective: Any) -> Any:
-    """Return what is to be least, above 0: the objective, or its reciprocal where more is better.
+    """Return the cost to minimize, above 0: the objective, or its reciprocal if more is better.
 
-    A throughput is no convex function of what a machine takes; the time of one of them is.
+    A throughput is not convex in the parameters of a machine; the time per unit of work is.
     """
     return objective if question.sign > 0 else 1.0 / objective
 
 
 def share_saved(cost: np.ndarray, kept: np.ndarray | float) -> np.ndarray:
-    """Return the share of a cost that is kept which another one saves.
+    """Return the share of the baseline cost ``kept`` that another cost saves.
 
     >>> share_saved(np.array([3.0, 5.0]), 4.0).tolist()
     [0.25, -0.25]
@@ -67,12 +67,12 @@ def share_saved(cost: np.ndarray, kept: np.ndarray | float) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ParameterLanes:
-    """A machine of which one parameter after another is moved by factors: a lane each."""
+    """A machine with one lane for each parameter and each factor that multiplies it."""
 
     question: SearchProblem
     paths: tuple[str, ...]
     factors: np.ndarray
-    plans: Mapping[str, np.ndarray]  # those that fit, leanest first
+    plans: Mapping[str, np.ndarray]  # those that fit, sorted by need
     fold: folding.FoldConfig
     folded: tuple[Any, dict[str, Any], folding.Plans]  # inputs and parts by lane, packed plans
 
@@ -83,7 +83,7 @@ class ParameterLanes:
 def parameter_lanes(
     question: SearchProblem, ready: PreparedPlans, paths: Sequence[str], factors: np.ndarray
 ) -> ParameterLanes:
-    """Return the lanes of a question's machine, for plans that fit it (see ``plans_that_fit``)."""
+    """Return the lanes of a problem's machine, for the plans of ``plans_that_fit``."""
     shape = (len(paths), len(factors))
     columns = {}
     for row, path in enumerate(paths):
@@ -122,7 +122,7 @@ def block_minima(lanes: ParameterLanes) -> np.ndarray:
 def plan_costs(
     lanes: ParameterLanes, blocks: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the plans of some blocks, some at a time, with [plan, parameter, factor] costs.
+    """Yield the plans of some blocks in batches, with their costs [plan, parameter, factor].
 
     Raises: InputError where a plan has no cost.
     """
@@ -134,7 +134,7 @@ def plan_costs(
         asked = folding.replicate(np.pad(some, (0, LOOK - len(some)), mode="edge"))
         found = np.asarray(folding.objectives(lanes.fold, *lanes.folded, asked))
         values = found[: len(some), : rows * count].reshape(-1, rows, count)
-        rising = lanes.question.sign > 0  # folded is the objective times its sign
+        rising = lanes.question.sign > 0  # the fold returns the objective times its sign
         if not np.all(np.isfinite(values) & (rising | (values != 0.0))):
             text = "not finite, or none, for a plan that fits; expected a number above 0 for each"
             raise refusal(lanes.question.objective, text)
@@ -142,7 +142,7 @@ def plan_costs(
 
 
 def _batches(row: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield points of one parameter, few enough for the smaller program of ``slopes``."""
+    """Yield batches of points of one parameter that fit the smaller program of ``slopes``."""
     for number in np.unique(row):
         which = np.flatnonzero(row == number)
         for start in range(0, len(which), ROOMS[0]):
@@ -152,14 +152,14 @@ def _batches(row: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 def costs_and_slopes(
     lanes: ParameterLanes, plan: np.ndarray, row: np.ndarray, factor: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what plans cost where parameters are moved by factors, and d cost / d ln factor."""
+    """Return the costs of plans at scaled parameters, and d cost / d ln factor."""
     question, paths = lanes.question, lanes.paths
     estimator = question.estimator
     assert estimator.plan is not None
     cost, slope = np.empty(len(plan)), np.empty(len(plan))
     for number, which in _batches(row):
         fields = {f: column[plan[which]].astype(float) for f, column in lanes.plans.items()}
-        # each parameter is a column, so that one program serves them all
+        # every parameter is a column, so that all share one compiled program
         columns = {p: np.full(len(which), float(get_at(question.inputs, p))) for p in paths}
         columns[paths[number]] *= factor[which]
         asked = replace_all(question.inputs, columns)

@@ -1,4 +1,4 @@
-"""How the best over all plans answers to each parameter, and where another plan takes over."""
+"""How the best result over all plans changes with each parameter, and where the plan changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at, leaves, replace_at
 
-HALF = 16  # factors on either side of today
+HALF = 16  # factors on either side of the current value
 MEANINGS = {
     "parameter": ("1", "Dotted path of what is moved"),
     "factor": ("1", "Value as a multiple of today's"),
@@ -57,22 +57,25 @@ def response(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return how the best over all plans moves with each parameter, and every switch of plans.
+    """Return the best result over all plans for each parameter, and every switch of the best plan.
 
-    Each parameter is moved by itself, from 1/span to span times today's value, plans chosen anew.
-    Switches are exact: where the envelope of all plans that fit passes from one to the next.
-    Assumes: what is to be least (of a result where more is better, its reciprocal) is convex and
-    does not fall in each parameter or in its reciprocal, as times are; told where it is not.
+    Each parameter varies by itself from 1/span to span times its current value, and the best plan
+    is chosen again at each value. Switches are exact: they are the points where the lower envelope
+    of all plans that fit passes from one plan to the next.
+    Assumes: the cost (the objective, or its reciprocal where more is better) is convex and does
+    not fall in each parameter or in its reciprocal, as times are. An InputError names a parameter
+    for which this does not hold.
 
-    Arguments: ``parameters`` are dotted paths, every number of the machine unless said otherwise;
-    those that list plans, move what they need or may take, or move nothing are left out;
-    ``where``, ``objective`` and ``settings`` as in ``search``.
-    Returns: a Dataset over (parameter, factor) of the objective with the best plan and with
-    today's plan ``_kept``, and of the best plan's fields; over ``switch`` where another plan takes
-    over (``switch_factor``, ``switch_value``), which, until where, and the share of today's plan's
-    cost that it saves there (``switch_gain``: 0 where both tie, and the leaner is named as in a
-    search). NaN and -1 where nothing fits, or a parameter has no such value.
-    Raises: InputError for what is no search, an unknown parameter or a span of 1 or less.
+    Arguments: ``parameters`` are dotted paths (default: every number of the machine); paths that
+    decide which plans exist, change the need or the limit of plans, or do not change the objective
+    are left out; ``where``, ``objective`` and ``settings`` as in ``search``.
+    Returns: a Dataset. Over (parameter, factor): the objective of the best plan, the objective of
+    the current plan (``_kept``), and the best plan's fields. Over ``switch``: where another plan
+    takes over (``switch_factor``, ``switch_value``), its fields, where it ends (``switch_until``),
+    and the share of the current plan's cost that it saves there (``switch_gain``: 0 where both
+    tie; the plan of less need is then named, as in a search). NaN and -1 where no plan fits, or
+    where the parameter cannot take the value.
+    Raises: InputError for an invalid search, an unknown parameter, or a span not above 1.
     """
     if estimator.sizing is not None:
         raise InputError(f"{estimator.name}: its plans are programs of their own; use search")
@@ -95,7 +98,7 @@ def response(
 
 
 def _paths(question: SearchProblem, asked: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the parameters that move the objective and nothing that chooses or limits plans."""
+    """Return the parameters that change the objective but neither the list of plans nor limits."""
     estimator, inputs = question.estimator, question.inputs
     given = known_parameters(estimator, inputs, asked)
     found = dependencies(estimator, question.recipe, jax.tree.structure(inputs)).results
@@ -117,7 +120,7 @@ def _dataset(
     best: BestPlans | None,
     found: Switches,
 ) -> xr.Dataset:
-    """Return the response with what is known of its parameters and plans."""
+    """Return the response as a Dataset with the metadata of its parameters and plans."""
     name, inputs = question.objective, question.inputs
     shape = (len(paths), len(factors))
     cost, kept, plan = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, -1)
@@ -166,7 +169,7 @@ def _dataset(
     )
 
 
-ULPS = 4  # floats that a quotient may be off by
+ULPS = 4  # floats by which rounding may shift a quotient
 STEPS = {
     "place": ("1", "Place on the staircase: 0 is today's plan, 1 the next step up"),
     "limit": ("", "What the step needs"),
@@ -186,18 +189,19 @@ def capacity_steps(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return what more capacity buys and less costs, seen from the machine that is there.
+    """Return what more capacity gains and what less of it costs, relative to the given machine.
 
-    Each step is a plan of the staircase that ``pareto`` gives: what a search answers from its
-    ``value`` of the capacity up to that of the next step.
+    Each step is a plan of the Pareto front from ``pareto``. It is the best plan from its ``value``
+    of the capacity up to that of the next step.
 
     Arguments: as in ``search``.
-    Returns: a Dataset over ``step`` (``place`` 0 today's, 1 the next up, -1 the next down) of the
-    plan and its results, the ``limit`` it needs, the least ``value`` at which it fits of the
-    ``parameter`` that the limit is proportional to (in attrs), the ``change`` from today's value
-    and the ``gain``.
-    Where nothing fits today, step 1 is the first that would and gains are NaN.
-    Raises: InputError for what is no search, and for plans that nothing limits.
+    Returns: a Dataset over ``step`` (``place`` 0 is the current plan, 1 the next step up, -1 the
+    next down). It holds the plan and its results, the ``limit`` that it needs, and the least
+    ``value`` of the capacity at which it fits; attrs name this ``parameter``, to which the limit
+    is proportional. ``change`` is relative to the current value; ``gain`` is the share of the
+    current plan's cost that is saved. Where no plan fits the given machine, step 1 is the first
+    that would fit, and gains are NaN.
+    Raises: InputError for an invalid search, and for plans that nothing limits.
     """
     chosen = {**(settings or {}), **more}
     question = check_search(
@@ -233,7 +237,7 @@ def _limiting(estimator: Estimator, inputs: Any) -> list[str]:
 def _capacity(question: SearchProblem) -> str:
     """Return the path of the inputs that the limit of plans is proportional to.
 
-    Of several it is the one in the unit of the limit: a capacity, not the share of it in use.
+    If there are several, the one in the unit of the limit: a capacity, not a utilized share.
     """
     estimator, inputs = question.estimator, question.inputs
     if estimator.limit is None:
@@ -252,7 +256,7 @@ def _capacity(question: SearchProblem) -> str:
 
 
 def _holding(question: SearchProblem, path: str, need: np.ndarray) -> np.ndarray:
-    """Return the least values of a parameter at which plans that need so much fit, to the bit."""
+    """Return the least value of a parameter at which a plan of each need fits, exact to the bit."""
     inputs = question.inputs
 
     def limit(value: Any) -> np.ndarray:

@@ -1,9 +1,10 @@
-"""Where another plan takes over: one machine swept along each parameter, every switch found.
+"""All switches of the best plan: one machine swept along each parameter.
 
-Every parameter is moved by factors, a lane each. A plan's cost goes one way along a parameter, so
-that none costs less between two lanes than at the cheaper one, and the best never more than at the
-dearer one: only blocks whose minimum comes that low can hold a plan that wins in between. Of their
-plans those that the envelope cannot rule out are followed exactly.
+Each parameter is multiplied by factors, with one lane for each factor. A plan's cost is monotone
+along a parameter. Between two lanes no plan therefore costs less than at the cheaper lane, and the
+best plan never costs more than at the dearer lane. Only a block whose minimum is at most that cost
+can hold a plan that wins in between. Among the plans of these blocks, those that the envelope
+cannot rule out are evaluated exactly.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,35 +33,35 @@ from jaxroof.errors import refusal
 from jaxroof.estimator import TIE
 from jaxroof.records import field_at, get_at
 
-SLACK = 1e-12  # of a cost: rounding
+SLACK = 1e-12  # relative to a cost: allowance for rounding
 
 
 class BestPlans(NamedTuple):
-    """The best plan of every lane, over (parameter, place): places go from cheap to dear."""
+    """The best plan of every lane, over (parameter, place); costs rise with the place."""
 
-    way: np.ndarray  # of each parameter: a place is its factor to this power, 1 or -1
+    way: np.ndarray  # [parameter], 1 or -1: a place is the factor to this power
     plan: np.ndarray  # position among those that fit
     cost: np.ndarray
-    kept: np.ndarray  # cost of today's plan
-    today: int  # position of today's plan
+    kept: np.ndarray  # cost of the current plan
+    today: int  # position of the current plan
 
     def by_factor(self, column: np.ndarray) -> np.ndarray:
-        """Return a column over (parameter, place) over (parameter, factor), without its margin."""
+        """Reorder a column from (parameter, place) to (parameter, factor), without its margin."""
         return _turned(self.way, column)[:, 1:-1]
 
 
 class Switches(NamedTuple):
-    """Changes of the best plan, by parameter and by distance from today."""
+    """Changes of the best plan, sorted by parameter and by distance from the current value."""
 
     row: np.ndarray  # of the parameter
     factor: np.ndarray
-    plan: np.ndarray  # that takes over, seen from today
-    until: np.ndarray  # factor where the next one does
+    plan: np.ndarray  # that takes over, going away from the current value
+    until: np.ndarray  # factor where the next plan takes over
     cost: np.ndarray  # of the plan where it takes over
-    gain: np.ndarray  # share of the cost of today's plan that it saves at `until`
+    gain: np.ndarray  # share of the current plan's cost that it saves at `until`
 
     def order(self) -> np.ndarray:
-        """Return the number of each switch among those of its parameter on its side of today."""
+        """Return the number of each switch, counted by parameter and side of the current value."""
         side = 2 * self.row + (self.factor > 1.0)
         return np.tril(side[:, None] == side).sum(axis=1)
 
@@ -69,7 +70,7 @@ NOTHING = Switches(*(np.zeros(0, kind) for kind in (int, float, int, float, floa
 
 
 def sweep_lanes(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
-    """Return the best plans of all lanes, and where which plan reigns between them."""
+    """Return the best plans of all lanes, and the intervals of each best plan between them."""
     blocks = block_minima(lanes)
     falls = blocks[..., -1].sum(axis=0) <= blocks[..., 0].sum(axis=0)
     way = np.where(falls, -1, 1)
@@ -97,23 +98,23 @@ def sweep_lanes(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
 
 
 def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """Return costs over (..., parameter, factor) by place, or those by place by factor."""
+    """Reorder costs (..., parameter, factor) from factors to places, or from places to factors."""
     return np.where(way[:, None] < 0, cost[..., ::-1], cost)
 
 
 def _look(
     lanes: ParameterLanes, way: np.ndarray, blocks: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the plans of the blocks for which a mask is true, with costs by place, checked."""
+    """Yield the plans of the blocks where a mask is true, with their checked costs by place."""
     for plan, cost in plan_costs(lanes, np.flatnonzero(blocks)):
         _check(lanes, _turned(way, cost))
         yield plan, _turned(way, cost)
 
 
 def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:
-    """Check that costs [plan, parameter, place] go one way, and are convex.
+    """Check that costs [plan, parameter, place] are monotone and convex.
 
-    Raises: InputError that names a parameter along which one is not.
+    Raises: InputError that names the first parameter along which a cost is not.
     """
     length = np.diff(lanes.factors)
     slack = SLACK * cost.max(axis=-1, keepdims=True)
@@ -130,7 +131,7 @@ def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:
 def _settled(
     lanes: ParameterLanes, way: np.ndarray, reign: CellWinners, pair: np.ndarray, plan: np.ndarray
 ) -> Intervals:
-    """Return where which plan reigns, from the plans that may win in each cell."""
+    """Return the intervals of each best plan, from the plans that may win in each cell."""
     places = lanes.factors
     rows, count = reign.first.shape
     cells = Cells(
@@ -157,7 +158,7 @@ def _settled(
 
 
 def switches(lanes: ParameterLanes, best: BestPlans, won: Intervals) -> Switches:
-    """Return every change of the reigning plan, seen from today."""
+    """Return every change of the best plan, ordered outward from the current value."""
     last_place = lanes.factors[-2]
     at = np.flatnonzero(np.diff(won.row, prepend=-1) == 0)
     dearer = won.start[at] >= 1.0
@@ -166,7 +167,7 @@ def switches(lanes: ParameterLanes, best: BestPlans, won: Intervals) -> Switches
     until = np.where(dearer, behind, won.place[at - 1])
     plan = np.where(dearer, won.plan[at], won.plan[at - 1])
     way, most = best.way[won.row[at]], most_factor(lanes.question, lanes.paths)[won.row[at]]
-    # today itself is on this side of a switch
+    # a switch never falls on the current value itself (factor 1)
     factor, above, below = won.place[at] ** way, np.nextafter(1, 2), np.nextafter(1, 0)
     factor = np.where(dearer == (way > 0), np.maximum(factor, above), np.minimum(factor, below))
     until = np.minimum(until**way, most)
@@ -180,8 +181,8 @@ def switches(lanes: ParameterLanes, best: BestPlans, won: Intervals) -> Switches
 
 
 def most_factor(question: SearchProblem, paths: Sequence[str]) -> np.ndarray:
-    """Return the factor that takes each parameter to the largest value that it may have."""
+    """Return the factor that takes each parameter to its largest allowed value."""
     inputs = question.inputs
     largest = [field_at(inputs, path).metadata["most"] for path in paths]
-    with np.errstate(over="ignore"):  # of one next to nothing
+    with np.errstate(over="ignore"):  # for values close to 0
         return np.array(largest) / np.array([float(get_at(inputs, path)) for path in paths])

@@ -1,1 +1,1 @@
-"""Uncertain inputs: distributions, Sobol sequences, the plan to commit to."""
+"""Uncertain inputs: distributions, Sobol sequences and the plan to commit to."""

@@ -1,4 +1,4 @@
-"""One plan for all draws: how often each is best, and what committing to it costs."""
+"""One plan for all draws: how often each plan is best, and the cost of committing to it."""
 
 import dataclasses
 import math
@@ -14,39 +14,39 @@ from jaxroof.engine.search.driver import SearchResult
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.records import leaves, replace_at
 
-STRATA = 16  # parts of an input's range that measuring it tells apart
-WORST = 0.05  # share of the draws that are called the worst
-POINTS = 1 << 20  # plans and draws of one call, so that memory stays flat
-KEPT = 3  # candidates at least: best today, and cheapest on average and at worst
-DIGITS = 12  # of a share, beyond which plans tie
+STRATA = 16  # intervals of an input that a measurement of it can distinguish
+WORST = 0.05  # share of the draws that count as the worst
+POINTS = 1 << 20  # evaluations (plans times draws) per call, to limit memory
+KEPT = 3  # least number of candidates: best at current inputs, on average, at worst
+DIGITS = 12  # decimals of a share that are compared: plans equal to these tie
 
 Plans = Mapping[str, np.ndarray]
 
 
 class PlanScores(NamedTuple):
-    """Plans that are among the best of some draw, most probable first, over a grid."""
+    """Candidate plans over a grid, each among the best of some draw, most probable first."""
 
     plans: dict[str, np.ndarray]  # [*axes, candidate], -1 where there are fewer
     need: np.ndarray
-    probability: np.ndarray  # that it is the best, of the draws in which any plan fits
+    probability: np.ndarray  # share of the draws with a plan that fits in which this is the best
     fits: np.ndarray  # share of those draws in which it fits
-    regret_mean: np.ndarray  # what it takes beyond the best, as a share of that, where it fits
+    regret_mean: np.ndarray  # excess over the best as a share of the best, mean where it fits
     regret_worst: np.ndarray  # the same over the worst 5 % of the draws
-    today: np.ndarray  # candidate that is best today, -1 where none is, [*axes]
+    today: np.ndarray  # candidate that is best at the current inputs, -1 if none, [*axes]
     committed: np.ndarray  # candidate that fits most often and then costs least, [*axes]
-    winners: np.ndarray  # plans that are best in some draw, [*axes]
-    known: np.ndarray  # share of the best that knowing one input alone saves, [*axes, input]
+    winners: np.ndarray  # number of plans that are best in some draw, [*axes]
+    known: np.ndarray  # share of the best saved by knowing one input alone, [*axes, input]
     best: np.ndarray  # objective of the best plan, NaN where none fits, [*axes, draw]
-    kept: np.ndarray  # of the plan that is best today, NaN where it does not fit, [*axes, draw]
-    drawn: np.ndarray  # candidate that is best, -1 where it is none of these, [*axes, draw]
+    kept: np.ndarray  # objective of plan ``today``, NaN where it does not fit, [*axes, draw]
+    drawn: np.ndarray  # candidate that is best, -1 where no candidate is, [*axes, draw]
 
 
 def score_plans(question: SearchProblem, found: SearchResult, draws: int, top: int) -> PlanScores:
-    """Return what becomes of one plan in all draws, for the plans that a search of them found.
+    """Score the plans of a search over draws, each as one commitment for all draws.
 
-    The last axis of the question holds today's inputs, then the draws, in two independent halves.
-    ``top`` candidates are kept: the most probable, the best today, and those that cost least on
-    average and in the worst draws.
+    The last axis of the problem holds the current inputs, then the draws in two independent
+    halves. ``top`` candidates are returned: the plan that is best at the current inputs, those
+    that cost least on average and in the worst draws, and the most probable ones.
     """
     *grid, sample = question.axes
     lanes = [*grid, sample.part(slice(1, 1 + draws))]
@@ -62,7 +62,7 @@ def score_plans(question: SearchProblem, found: SearchResult, draws: int, top: i
     keeps = (today[..., None] >= 0) & np.take_along_axis(fits, mine, -1)[..., 0]
     kept = np.where(keeps, np.take_along_axis(values, mine, -1)[..., 0], np.nan)
     size = np.where(held & (best != 0), np.abs(best), 1.0)[..., None]
-    # plans that tie with a leaner one may be better by a rounding
+    # a plan that ties with the best one may cost less than it by rounding
     beyond = np.maximum(question.sign * (values - best[..., None]) / size, 0.0)
     beyond = np.where(fits, beyond, np.nan)
     costs = np.apply_along_axis(_costs, -2, beyond)
@@ -89,8 +89,9 @@ def score_plans(question: SearchProblem, found: SearchResult, draws: int, top: i
 def _pool(plans: Plans, least: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return the distinct plans at each point of a grid, and which of them is best in each draw.
 
-    Takes [*axes, draw, rank]; returns [*axes, candidate], in the order of the plan's fields, of
-    ``least`` candidates or more, and [*axes, draw].
+    Arguments: fields of plans [*axes, draw, rank].
+    Returns: fields of plans [*axes, candidate], sorted by the plan's fields and padded to at least
+    ``least`` candidates; the index of the best candidate [*axes, draw].
     """
     *shape, draws, ranks = next(iter(plans.values())).shape
     flat = {f: column.reshape(-1, draws * ranks) for f, column in plans.items()}
@@ -136,7 +137,7 @@ def _at_plans(
 ) -> np.ndarray:
     """Return one result of several plans at every point of some axes, [*axes, plan].
 
-    ``plans`` hold a column a field, of any shape that broadcasts to that.
+    ``plans`` holds one column per field, each of a shape that broadcasts to the result.
     """
     estimator, result = question.estimator, name or question.objective
     assert estimator.plan is not None
@@ -158,7 +159,7 @@ def _at_plans(
 
 
 def _costs(row: np.ndarray) -> np.ndarray:
-    """Return the mean of what is there, and the mean of its worst part."""
+    """Return the mean of the finite values, and the mean of the worst share of them."""
     held = np.sort(row[np.isfinite(row)])
     if not len(held):
         return np.full(2, np.nan)
@@ -166,11 +167,12 @@ def _costs(row: np.ndarray) -> np.ndarray:
 
 
 def _information_value(beyond: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return what choosing the plan by one input alone saves on average, [*axes, input].
+    """Return the average saving from choosing the plan by one input alone, [*axes, input].
 
-    The draws are cut into strata of equal probability along the input; the plan that costs least
-    in a stratum of one half of the draws is judged by the other half, so that chance saves
-    nothing. Plans that do not fit in every draw are left out; NaN where no other is.
+    The draws are divided into strata of equal probability along the input. The plan that costs
+    least in a stratum of one half of the draws is evaluated on the other half, so that chance
+    does not count as a saving. Plans that do not fit in every draw are left out; NaN where none
+    remains.
     """
     draws = drawn.shape[-1] // 2
     strata = min(STRATA, draws)
@@ -188,7 +190,7 @@ def _information_value(beyond: np.ndarray, drawn: np.ndarray) -> np.ndarray:
 
 
 def _ordered(all_plans: PlanScores, top: int) -> PlanScores:
-    """Return ``top`` candidates worth keeping, most probable first, ties to what costs less."""
+    """Return the ``top`` candidates, most probable first; of a tie, the plan that costs less."""
     there = np.isfinite(all_plans.need)
     costs = np.stack([all_plans.regret_mean, all_plans.regret_worst])
     cost, worst = np.round(np.where(np.isfinite(costs), costs, np.inf), DIGITS)
@@ -207,7 +209,7 @@ def _ordered(all_plans: PlanScores, top: int) -> PlanScores:
 
     turn = np.lexsort((take(number), take(cost), take(seldom)), axis=-1)
     chosen = np.take_along_axis(chosen, turn, axis=-1)
-    place = np.full((*there.shape[:-1], there.shape[-1] + 1), -1)  # the last for -1: none
+    place = np.full((*there.shape[:-1], there.shape[-1] + 1), -1)  # last: for index -1
     np.put_along_axis(place, chosen, np.arange(chosen.shape[-1]), axis=-1)
 
     def placed(index: np.ndarray) -> np.ndarray:

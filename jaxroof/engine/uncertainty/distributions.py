@@ -1,4 +1,4 @@
-"""Distributions of uncertain inputs: what is written of one, checked, as a quantile function."""
+"""Distributions of uncertain inputs: parsed, checked and returned as quantile functions."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.records import checked_values, field_at, get_at, is_quantity
 from jaxroof.units import parse, show
 
-FORMS = {  # the key that tells what is written, and those that may stand beside it
+FORMS = {  # the key that identifies the form, and the other keys that it allows
     "values": ("weights",),
     "around": ("shape",),
     "mean": ("deviation", "shape"),
@@ -25,39 +25,40 @@ EXPECTED = (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Distribution:
-    """An uncertain number."""
+    """The distribution of an uncertain number."""
 
-    at: Callable[[np.ndarray], np.ndarray]  # shares of the probability, from 0 to 1 -> values
-    words: str
+    at: Callable[[np.ndarray], np.ndarray]  # quantile function: probabilities 0 to 1 -> values
+    words: str  # a description for people
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Place:
-    """The field that is uncertain: its path, its declaration and what is given there today."""
+    """The field that is uncertain: its path, its declaration and its current value."""
 
     path: str
     field: "dataclasses.Field[Any]"
     today: float | None
 
     def number(self, value: Any, key: str) -> float:
-        """Return a value of the field, read with its unit and checked."""
+        """Return a value of the field, parsed with its unit and checked."""
         where = f"{self.path}.{key}"
         read = parse(value, self.field.metadata["unit"], where)
         return float(checked_values(read, self.field, where))
 
     def show(self, value: float) -> str:
-        """Return a value of the field as people write it."""
+        """Return a value of the field as text with its unit."""
         return show(value, self.field.metadata["unit"])
 
 
 def distribution(inputs: Any, path: str, written: Any) -> Distribution:
-    """Return how the number at a path of some inputs is spread.
+    """Return the distribution of the number at a path of some inputs.
 
-    ``written`` is [low, high], or a mapping: from, to and a shape (uniform, loguniform, triangular
-    with its peak); around, a share of today's value either way, and a shape; mean and deviation
-    (normal, cut off where the field's range ends); values and their weights. Texts carry units.
+    ``written`` is [low, high], or a mapping with one of these forms: from, to and a shape
+    (uniform, loguniform, or triangular with its peak); around, a share of the current value in
+    both directions, and a shape; mean and deviation (normal, truncated to the field's range);
+    values and their weights. Values given as text carry units.
     Raises: InputError for an unknown path or key, a wrong unit, a value out of the field's range,
-    ends the wrong way round or a negative weight.
+    ends in the wrong order or a negative weight.
 
     >>> import jaxroof as jr
     >>> found = distribution(jr.system("h200-nvs4"), "matrix_efficiency", ["0.7", "90 %"])
@@ -116,7 +117,7 @@ def _around(place: Place, written: Mapping[str, Any]) -> Distribution:
 def _shaped(
     place: Place, written: Mapping[str, Any], low: float, high: float, peak: float | None
 ) -> Distribution:
-    """Return a distribution between two ends; its peak is for the triangular one alone."""
+    """Return a distribution between two ends; only the triangular shape uses the peak."""
     shape, words = _shape(place, written, SHAPES), f"{place.show(low)} to {place.show(high)}"
     if "peak" in written and shape != "triangular":
         raise refusal(place.path, f"a {shape} shape has no peak; expected shape = 'triangular'")

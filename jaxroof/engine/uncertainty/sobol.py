@@ -1,4 +1,4 @@
-"""Sobol indices: the points that they need, and what share of a variance each input explains."""
+"""Sobol indices: their sample points, and the share of a variance that each input explains."""
 
 from typing import NamedTuple
 
@@ -7,27 +7,27 @@ from scipy.stats import qmc
 
 from jaxroof.errors import refusal
 
-MOST = 1 << 20  # draws
-CERTAIN = 1.96  # standard errors that a 95 % interval reaches either way
-SAME = 1e-12  # spread, relative to the mean, that is rounding
+MOST = 1 << 20  # largest number of draws
+CERTAIN = 1.96  # half width of a 95 % interval in standard errors
+SAME = 1e-12  # spread relative to the mean that counts as rounding
 
 
 class Indices(NamedTuple):
-    """What share of a variance each input explains, [..., input], and how far it may be off."""
+    """The share of a variance that each input explains, [..., input], with errors."""
 
-    first: np.ndarray  # by itself
-    total: np.ndarray  # with all that it interacts with
+    first: np.ndarray  # of the input by itself
+    total: np.ndarray  # of the input with all its interactions
     first_error: np.ndarray  # half width of the 95 % interval
     total_error: np.ndarray
 
 
 def points(inputs: int, draws: int, seed: int) -> np.ndarray:
-    """Return points in the unit cube, a row an input: two sets of draws, then their crossings.
+    """Return points in the unit cube, one row per input: two sets of draws and their crossings.
 
-    The first ``draws`` columns are two independent halves, A and B, of a scrambled Sobol sequence;
-    then, for each input in turn, A again with that input as in B.
+    The first ``draws`` columns are two independent halves, A and B, of a scrambled Sobol sequence.
+    Then, for each input in turn, A is repeated with that input taken from B.
 
-    Assumes: ``draws`` is a power of two, for the sequence to be balanced.
+    Assumes: ``draws`` is a power of two, so that the sequence is balanced.
     Source: Saltelli et al. 2010 (doi 10.1016/j.cpc.2009.09.018), section 5.
     Raises: InputError for another number of draws, or a seed that is no whole number.
 
@@ -53,8 +53,8 @@ def indices(values: np.ndarray, inputs: int) -> Indices:
     """Return the first- and total-order indices of a function at ``points``, [..., point].
 
     S_i = mean(f(B) (f(AB_i) - f(A))) / V, T_i = mean((f(A) - f(AB_i))^2) / 2V, where V is the
-    variance at A and B and f is taken less its mean. The errors are those of independent draws, so
-    that those of a Sobol sequence are smaller. Where nothing varies, all are 0.
+    variance at A and B and f has its mean subtracted. The errors are those of independent draws;
+    those of a Sobol sequence are smaller. Where the function does not vary, all indices are 0.
     Source: Saltelli et al. 2010 (doi 10.1016/j.cpc.2009.09.018), Table 2 (b) and (f).
     """
     draws = values.shape[-1] // (inputs + 2)
@@ -70,7 +70,7 @@ def indices(values: np.ndarray, inputs: int) -> Indices:
     def share(terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         terms = np.where(still, 0.0, terms / scale)
         found = terms.mean(axis=-1, keepdims=True)
-        # of a ratio: what moves terms and variance alike moves the share little
+        # the error of a ratio: noise common to the terms and the variance largely cancels
         error = (terms - found * variance / scale).std(axis=-1) / np.sqrt(draws)
         return found[..., 0], CERTAIN * error
 

@@ -1,6 +1,6 @@
-"""Uncertain inputs: bands of the best, the plan to commit to before they are known, what matters.
+"""Uncertain inputs: bands of the best result, the plan to commit to, and Sobol indices.
 
-All draws are lanes of one search: an axis along which the uncertain fields move together.
+All draws are lanes of one search, along one axis on which the uncertain fields vary together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,15 +32,15 @@ from jaxroof.records import checked, field_at, get_at
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SAMPLE = "sample"  # the axis of the draws
-LISTED = 5  # best plans of each draw that are weighed as commitments
+LISTED = 5  # number of best plans of each draw that are considered as commitments
 
 
 class Draws(NamedTuple):
-    """What is drawn: a column of values a path, today's first, then those of the draws."""
+    """The drawn values: one column for each path, the current value first, then the draws."""
 
     spread: dict[str, Distribution]
     columns: dict[str, np.ndarray]
-    number: int  # of draws; crossings of them, for the indices, stand behind
+    number: int  # of draws; in the columns, crossings for the indices follow them
     seed: int
 
 
@@ -59,20 +59,21 @@ def uncertain(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return how far a result is spread by uncertain inputs, and what to do about it.
+    """Return the spread of a result under uncertain inputs, and the plans to commit to.
 
-    Arguments: ``distributions`` maps dotted paths to what ``distribution`` reads, such as
-    ``("70 %", "90 %")`` or ``{"around": "50 %"}``; ``samples`` is the number of draws, a power of
-    two; ``top`` the number of plans told; the rest as in ``search``.
-    Returns: a Dataset over the axes. Over ``quantile`` the objective of each draw's best plan and,
-    as ``_kept``, of the plan that is best today; over ``candidate`` the plans that are best, how
-    probably, and what it costs to commit to each before anything is known (share of the best, on
-    average and in the worst 5 % of the draws; every plan among a draw's best five is weighed);
-    over ``parameter`` the Sobol indices and what knowing that input alone before the plan is
-    chosen saves, NaN where some draw fits no plan; over ``draw`` what was drawn and found. Inputs
-    with a plan, and estimators without plans, have bands and indices alone.
-    Raises: InputError for what is no distribution, for inputs that decide which plans there are or
-    what they need, and for anything that is not a search of this estimator.
+    Arguments: ``distributions`` maps dotted paths to distributions as ``distribution`` reads them,
+    such as ``("70 %", "90 %")`` or ``{"around": "50 %"}``; ``samples`` is the number of draws, a
+    power of two; ``top`` the number of candidate plans returned; the rest as in ``search``.
+    Returns: a Dataset over the axes. Over ``quantile``: the objective of each draw's best plan
+    and, as ``_kept``, of the plan that is best at the current inputs. Over ``candidate``: plans,
+    the probability that each is best, and the cost of committing to it before the inputs are known
+    (relative to the best plan, on average and in the worst 5 % of the draws; all plans among the
+    best five of a draw are considered). Over ``parameter``: the Sobol indices, and the saving from
+    knowing that input alone before the plan is chosen, NaN where some draw fits no plan. Over
+    ``draw``: the drawn inputs and their results. For inputs with a plan, and estimators without
+    plans, only the bands and the indices are returned.
+    Raises: InputError for an invalid distribution, for uncertain inputs that decide which plans
+    exist or what they need, and for an invalid search.
     """
     chosen = {**(settings or {}), **more}
     inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
@@ -106,9 +107,9 @@ def uncertain(
 
 
 def _draws(inputs: Any, distributions: Mapping[str, Any], count: int, seed: int) -> Draws:
-    """Return what is drawn of every uncertain field.
+    """Return the draws of every uncertain field.
 
-    Raises: InputError where nothing is uncertain, or a distribution is none.
+    Raises: InputError where no distribution is given, or one is invalid.
     """
     if not distributions:
         raise InputError("distributions: nothing is uncertain; expected paths with their ranges")
@@ -123,9 +124,9 @@ def _draws(inputs: Any, distributions: Mapping[str, Any], count: int, seed: int)
 
 
 def _drawable(question: SearchProblem, draws: Draws) -> None:
-    """Check that one list of plans, sorted by one need, serves all draws.
+    """Check that no uncertain input changes the list of plans or their need.
 
-    Raises: InputError that names the first input for which it does not.
+    Raises: InputError that names the first input that does.
     """
     fixed = read_paths(question.estimator, question.recipe, question.inputs)
     for path in draws.spread:
@@ -164,7 +165,7 @@ def _searched(question: SearchProblem, draws: Draws, top: int) -> Columns:
 
 
 def _number(position: np.ndarray) -> np.ndarray:
-    """Return what candidates are called, 1 for the first, -1 for none."""
+    """Return the numbers of candidates: 1 for the first, -1 for none."""
     return np.where(position < 0, -1, position + 1)
 
 
@@ -200,7 +201,7 @@ def _tabled(
 
 
 def _bands(dims: tuple[str, ...], name: str, drawn: np.ndarray) -> Columns:
-    """Return the quantiles, the mean and the deviation of what is there of some draws, and it."""
+    """Return the draws with the quantiles, mean and standard deviation of their finite values."""
     found = np.apply_along_axis(_summary, -1, drawn)
     return {
         name: ((*dims, "quantile"), found[..., 2:]),
@@ -225,7 +226,7 @@ def _indices(dims: tuple[str, ...], values: np.ndarray, draws: Draws) -> Columns
 def _told(
     question: SearchProblem, axes: Sequence[Axis], columns: Columns, draws: Draws, **about: Any
 ) -> xr.Dataset:
-    """Return the columns as a Dataset, with what was drawn."""
+    """Return the columns as a Dataset, with the drawn inputs."""
     attrs = provenance(
         question.estimator,
         question.inputs,
