@@ -165,7 +165,7 @@ def _steps(task: Task, rules: Iterable[Any]) -> xr.Dataset:
 
 
 def _best(task: Task, steps: xr.Dataset) -> xr.Dataset:
-    """Return the fastest plan that fits, with its results and the capacity it needs."""
+    """Return the fastest plan that fits, with its results and the limit of the capacity."""
     estimator = task.estimator
     here = np.flatnonzero(steps.place.values == 0)
     best = steps.isel(step=int(here[0])) if len(here) else xr.Dataset(attrs=steps.attrs)
