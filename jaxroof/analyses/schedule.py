@@ -91,7 +91,7 @@ def schedule(
     keeps its row: its numbers are missing and ``reason`` says why. DualPipe stores every weight
     twice.
     Raises: InputError for settings that are unknown or out of range, for an illegal plan, and if no
-    allows the plan.
+    schedule allows the plan.
     """
     chosen = {**(settings or {}), **more}
     asked = schedule_problem(inputs, recipe, chosen, chunks, first, last, sends)

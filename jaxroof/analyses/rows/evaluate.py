@@ -117,7 +117,7 @@ def _question(
     where: str,
     head: str,
 ) -> RowProblem:
-    """Return the problem of a table, checked before rows are read; ``head`` locates the headings."""
+    """Return the problem of a table, checked before rows are read; ``head`` locates headings."""
 
     def beside(read: Callable[[str], Any]) -> Callable[[str], Any]:
         file = pathlib.Path(folder)
