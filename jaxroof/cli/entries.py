@@ -1,4 +1,4 @@
-"""Names with their descriptions, one per line, as `list` and `show` print them; no JAX."""
+"""Names with their descriptions, one per line, as `list` and `show` print them, without JAX."""
 
 import shutil
 import sys
