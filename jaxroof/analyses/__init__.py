@@ -1,1 +1,1 @@
-"""Questions that need to know an estimator: settings in, a Dataset out, nothing printed."""
+"""Analyses that depend on an estimator: settings in, a Dataset out, nothing printed."""

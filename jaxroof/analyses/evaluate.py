@@ -1,4 +1,4 @@
-"""One question to one estimator, by name: settings in, a Dataset out."""
+"""Evaluate an estimator, given by name: settings in, a Dataset out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,11 +22,11 @@ def evaluate(
     axes: AxisValues | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return what an estimator answers to settings: dotted paths of its inputs, or its choices.
+    """Evaluate an estimator at settings: dotted paths of its inputs, or choices of its recipe.
 
     Arguments: ``estimator`` itself or its name; ``settings`` and ``more`` are values, texts with
-    units, or names of the catalogue; ``axes`` as in ``tabulate``.
-    Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
+    units, or names from the catalogue; ``axes`` as in ``tabulate``.
+    Raises: InputError for settings that are missing, unknown (with the nearest) or out of range.
     """
     asked = named(estimator) if isinstance(estimator, str) else estimator
     chosen = {**(settings or {}), **more}
@@ -42,12 +42,12 @@ def evaluate(
 def resolve_settings(
     estimator: Estimator, settings: Mapping[str, Any], axes: AxisValues | None = None
 ) -> tuple[Any, Any]:
-    """Return the inputs and the recipe that settings describe; what an axis gives may be missing.
+    """Return the inputs and the recipe that settings describe; values on an axis may be missing.
 
-    A number may be a column of numbers. Choices of the recipe that come with a name count where
-    the settings make none.
+    A number may be a column of numbers. Recipe choices that come with a named record apply where
+    the settings do not set them.
 
-    Raises: InputError for what is missing, unknown (with the nearest name) or out of range.
+    Raises: InputError for settings that are missing, unknown (with the nearest) or out of range.
     """
     choices = choices_of(estimator.recipe)
     known = {*choices, *former_of(estimator.recipe)}

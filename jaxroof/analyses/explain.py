@@ -1,4 +1,4 @@
-"""What binds the best plan of an estimator, by how much, and where that changes: one machine."""
+"""Which resource limits the best plan of one machine, by how much, and where that changes."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -23,8 +23,8 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
 from jaxroof.records import field_at, get_at, leaves, replace_at
 
-PASSES = 3  # each cuts the cell of the one before into so many
-TURNS: dict[str, tuple[type[Any], str]] = {  # of a parameter: where another limit comes to bind
+PASSES = 3  # refinement passes; each splits the cell of the previous one into this many
+TURNS: dict[str, tuple[type[Any], str]] = {  # changes of the dominant limit as one parameter varies
     "turn_parameter": (np.str_, "Dotted path of what is moved"),
     "turn_factor": (float, "Where another limit comes to bind, as a multiple of today's value"),
     "turn_value": (float, "Where another limit comes to bind"),
@@ -34,13 +34,14 @@ TURNS: dict[str, tuple[type[Any], str]] = {  # of a parameter: where another lim
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """What binds the best plan, by how much, and where that changes.
+    """Which resources limit the best plan, by how much, and where that changes.
 
-    ``best`` is the best plan with its results; ``elasticities`` those of its time over
-    ``parameter``, with the ``value`` of each; ``operations`` the seconds of that time over
-    ``operation`` and ``limit``; ``turns`` where another limit comes to bind as one parameter moves;
-    ``response`` how the best over all plans moves and where another takes over; ``steps`` what more
-    or less memory does. Where nothing fits ``best`` has no plan, and all but ``steps`` no rows.
+    ``best`` is the best plan with its results. ``elasticities`` are those of its time over
+    ``parameter``, with the ``value`` of each. ``operations`` are the seconds of that time over
+    ``operation`` and ``limit``. ``turns`` are the points where another limit becomes dominant as a
+    parameter varies. ``response`` is the best time over all plans as a parameter varies, with the
+    switches of plan. ``steps`` is the effect of more or less memory. Where no plan fits, ``best``
+    has no plan and only ``steps`` has rows.
     """
 
     best: xr.Dataset
@@ -57,7 +58,7 @@ class Explanation:
 
     @property
     def limits(self) -> dict[str, float]:
-        """Return the seconds of the step by what limits them, the most first."""
+        """Return the seconds of the step by limiting resource, largest first."""
         names = self.operations["limit"].values.tolist()
         sums = self.operations.seconds.sum("operation").values.tolist()
         return dict(sorted(zip(names, sums, strict=True), key=lambda item: -item[1]))
@@ -65,7 +66,7 @@ class Explanation:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Task:
-    """One machine to explain: a checked question without a plan, and its resources."""
+    """One machine to explain: checked inputs and recipe without a plan, and its resources."""
 
     estimator: Estimator
     inputs: Any
@@ -74,23 +75,23 @@ class Task:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the resources that take time."""
+        """Return the names of the resources that take time."""
         return tuple(self.resources.limits)
 
     def planned(self, plan: Any) -> Any:
-        """Return the inputs with the plan of a mapping of its fields."""
+        """Return the inputs with a plan made from a mapping of its fields."""
         assert self.estimator.plan is not None
         fields = {f: np.asarray(plan[f], float) for f in self.estimator.plan_fields}
         return dataclasses.replace(self.inputs, plan=self.estimator.plan(**fields))
 
     @property
     def any_plan(self) -> Any:
-        """Return the inputs with some plan."""
+        """Return the inputs with an arbitrary plan."""
         return self.planned(dict.fromkeys(self.estimator.plan_fields, 1.0))
 
     @property
     def about(self) -> dict[str, str]:
-        """Return what repeats the run."""
+        """Return the attributes needed to repeat the run."""
         return provenance(self.estimator, self.inputs, self.recipe)
 
 
@@ -104,13 +105,13 @@ def explain(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Explanation:
-    """Return what binds the best plan of a machine, by how much, and where that changes.
+    """Explain what limits the best plan of a machine, by how much, and where that changes.
 
-    Arguments: ``inputs`` with a cluster size (a plan in them is not read: the best is found);
-    ``estimator`` that of a training step, or one of your own that is searched for a time and whose
-    machine says what its rates and latencies stand for (``quantity(resource=...)``);
-    ``where`` constrains plans; parameters are moved from 1/``span`` to ``span`` times what they
-    are today; ``settings`` and ``more`` are fields of the inputs or the recipe.
+    Arguments: ``inputs`` with a cluster size (a plan in them is ignored: the best is searched);
+    ``estimator`` that of a training step, or your own: its search must minimise a time, and its
+    machine must declare its rates and latencies (``quantity(resource=...)``);
+    ``where`` constrains plans; parameters vary from 1/``span`` to ``span`` times their current
+    value; ``settings`` and ``more`` are fields of the inputs or the recipe.
     Raises: InputError for anything that is not a search of one machine for a time.
     """
     inputs, choices, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
@@ -136,9 +137,9 @@ def explain(
 
 
 def _task(estimator: Estimator, inputs: Any, recipe: Any, rules: Iterable[Any]) -> Task:
-    """Return a checked question.
+    """Return the checked task.
 
-    Raises: InputError for what is no search, or is not one for a time that resources make up.
+    Raises: InputError if it is not a search, or its objective is not a time made up by resources.
     """
     question = check_search(estimator, inputs, recipe, where=rules)
     aim = question.objective
@@ -154,7 +155,7 @@ def _task(estimator: Estimator, inputs: Any, recipe: Any, rules: Iterable[Any]) 
 
 
 def _steps(task: Task, rules: Iterable[Any]) -> xr.Dataset:
-    """Return what more and less capacity does; the best plan alone where nothing limits plans."""
+    """Return the effect of more and less capacity; only the best plan if none is needed."""
     asked = (task.estimator, task.inputs, task.recipe)
     if task.estimator.need and task.estimator.limit is not None:
         return capacity_steps(*asked, where=rules)
@@ -164,7 +165,7 @@ def _steps(task: Task, rules: Iterable[Any]) -> xr.Dataset:
 
 
 def _best(task: Task, steps: xr.Dataset) -> xr.Dataset:
-    """Return the plan that fits and is the fastest, with its results, and what there is of need."""
+    """Return the fastest plan that fits, with its results and the limit of the capacity."""
     estimator = task.estimator
     here = np.flatnonzero(steps.place.values == 0)
     best = steps.isel(step=int(here[0])) if len(here) else xr.Dataset(attrs=steps.attrs)
@@ -177,16 +178,16 @@ def _best(task: Task, steps: xr.Dataset) -> xr.Dataset:
 
 
 def _ahead(task: Task) -> None:
-    """Compile what is asked of the best plan, beside what finds it."""
+    """Compile the programs that analyse the best plan, in parallel with the search for it."""
     limits_of(task.any_plan, task.recipe, task.estimator)
     _elasticities(task, task.any_plan, True)
 
 
 def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
-    """Return the elasticities at the plan of the inputs, beside what each parameter is.
+    """Return the elasticities at the plan of the inputs, with the attributes of each parameter.
 
-    Of every number of the machine, and of what is whole in model and plan, taken as real; not of
-    what only lists the plans, which a plan says again.
+    Parameters are every number of the machine, and the whole numbers of model and plan taken as
+    real. Inputs that only list the plans are left out: the plan repeats them.
     """
     estimator, aim = task.estimator, task.estimator.objective
     moving = dependencies(estimator, task.recipe, jax.tree.structure(task.inputs)).results[aim]
@@ -201,11 +202,11 @@ def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     return found if there else found.isel(parameter=slice(0))
 
 
-# ---- What limits each operation -----------------------------------------------------------------
+# ---- Limits of each operation --------------------------------------------------------------------
 
 
 def _operations(task: Task, inputs: Any, there: bool) -> xr.Dataset:
-    """Return the seconds of a step by what adds them and by what limits that."""
+    """Return the seconds of a step by contribution and by limiting resource."""
     names, times, seconds = limits_of(inputs, task.recipe, task.estimator)
     about = {"units": "s", "long_name": "Time of the step"}
     by = {"units": "s", "long_name": "Time of the step, by what limits it"}
@@ -220,16 +221,16 @@ def _operations(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     return found if there else found.isel(operation=slice(0))
 
 
-# ---- Where another limit comes to bind ----------------------------------------------------------
+# ---- Changes of the dominant limit ---------------------------------------------------------------
 
 
 def _turns(
     task: Task, inputs: Any, moved: xr.Dataset, today: np.ndarray, there: bool
 ) -> xr.Dataset:
-    """Return where another limit comes to take most of the step as one parameter moves.
+    """Return where another limit becomes dominant in the step as one parameter varies.
 
-    Looked for on a grid of factors to either side of today and at both ends of every plan's reign,
-    however short, then in the cell where it lies.
+    Searched on a grid of factors to either side of 1 and at both ends of every plan's interval,
+    however short; then refined in the cell where the change lies.
     """
     span, first, signs = float(moved.factor.max()), int(today.argmax()), task.resources.signs
     rows = []
@@ -260,7 +261,7 @@ def _turns(
 
 
 def _factors(moved: xr.Dataset, path: str, end: float) -> np.ndarray:
-    """Return factors of a parameter from today's to an end, plans before and behind each switch."""
+    """Return factors of a parameter from 1 to an end, with the plans on both sides of a switch."""
     at = moved.switch_factor.values[moved.switch_parameter.values == path]
     at = at[(at > 1.0) == (end > 1.0)]
     found = np.concatenate([np.geomspace(1.0, end, POINTS), np.nextafter(at, 1.0), at])
@@ -268,7 +269,7 @@ def _factors(moved: xr.Dataset, path: str, end: float) -> np.ndarray:
 
 
 def _tops(task: Task, inputs: Any, moved: xr.Dataset, path: str, factors: np.ndarray) -> np.ndarray:
-    """Return which limit takes most of the step at factors of a parameter, plans chosen anew."""
+    """Return the dominant limit at factors of a parameter, with the plan chosen anew at each."""
     found = []
     for start in range(0, len(factors), POINTS):
         some = factors[start : start + POINTS]
@@ -283,10 +284,10 @@ def _tops(task: Task, inputs: Any, moved: xr.Dataset, path: str, factors: np.nda
 def plans_at(
     inputs: Any, moved: xr.Dataset, path: str, factors: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return the plan fields that are best at factors of a parameter, by a response's switches."""
+    """Return the best plan's fields at factors of a parameter, from the switches of a response."""
     own = moved.isel(switch=np.flatnonzero(moved.switch_parameter.values == path))
     at = own.switch_factor.values
-    # of the switches on the way to a factor the furthest counts; without any today's plan, put last
+    # the furthest switch passed on the way to a factor counts; without any, the current plan (last)
     passed = ((at >= 1.0) & (at <= factors[:, None])) | ((at < 1.0) & (at >= factors[:, None]))
     order = np.where(passed, own.switch_order.values, 0.0)
     place = np.hstack([order, np.full((len(factors), 1), 0.5)]).argmax(axis=1)

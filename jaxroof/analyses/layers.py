@@ -23,11 +23,11 @@ def layers(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return one row an operation of one layer and one microbatch, under the plan of the inputs.
+    """Return one row per operation of one layer and one microbatch, under the plan of the inputs.
 
-    A plan without a placement is placed best for its step.
+    If the plan has no placement, the fastest one for the step is used.
     Returns: a Dataset over ``operation`` of FLOP, bytes, messages and seconds in both directions
-    and the bytes kept.
+    and the bytes of saved activations.
     Raises: InputError for inputs without a plan, or out of range.
     """
     inputs, recipe, _ = published.resolve(inputs, recipe, {**(settings or {}), **more})

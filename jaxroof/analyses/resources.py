@@ -1,4 +1,4 @@
-"""What may bind a step: the resources of a machine, and the parameters that stand for each."""
+"""The resources of a machine that may limit a step, and the parameters that describe each."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,25 +7,25 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import roles
 
-CAPACITY = "capacity"  # what limits the plans: it takes no time
-WORDS = {"hbm": "HBM bandwidth"}  # resources that are called otherwise than their names
+CAPACITY = "capacity"  # limits which plans fit; takes no time
+WORDS = {"hbm": "HBM bandwidth"}  # resources whose displayed name differs from their own
 
 
 class Resources(NamedTuple):
-    """What of a machine each parameter stands for, by its path, and what people call that.
+    """The resource that each machine parameter (by path) describes, and its displayed name.
 
-    A time is of degree one in reciprocal rates and in latencies: with the ``signs`` of those, their
-    shares of it sum to one. What has no sign multiplies a rate, and says again what that says, or
-    is a capacity.
+    A time is homogeneous of degree one in reciprocal rates and latencies. With the ``signs`` of
+    those parameters, their shares of the time sum to one. A parameter without a sign is a capacity,
+    or it multiplies a rate and so repeats that rate's share.
     """
 
     of: Mapping[str, str]
     signs: Mapping[str, float]
-    limits: Mapping[str, str]  # that take time, rates before latencies: their words
+    limits: Mapping[str, str]  # resources that take time, rates before latencies: displayed names
 
 
 def resources(declared: Mapping[str, Sequence[Any]]) -> Resources:
-    """Return the resources that an estimator declares: by path a name and a sign.
+    """Return the resources that an estimator declares: a name and a sign by path.
 
     >>> found = resources({"net.hop": ["latency", 1], "net.rate": ["ring_links", -1]})
     >>> dict(found.limits), dict(found.signs)
@@ -42,15 +42,15 @@ def resources(declared: Mapping[str, Sequence[Any]]) -> Resources:
 
 
 def resources_of(data: xr.Dataset) -> Resources:
-    """Return the resources of the estimator that some results are of."""
+    """Return the resources of the estimator that produced some results."""
     return resources(roles(data).get("resources", {}))
 
 
 def shares(elasticity: xr.DataArray, known: Resources) -> xr.DataArray:
     """Return the share of a time that each resource takes, over ``limit``.
 
-    ``elasticity`` is that of the time, over ``parameter`` and any other dimensions. A rate's counts
-    with its sign turned; what multiplies a rate does not count again.
+    ``elasticity`` is that of the time, over ``parameter`` and any other dimensions. The sign of a
+    rate is reversed. A parameter that multiplies a rate is not counted again.
 
     >>> known = resources({"a": ["compute", -1], "b": ["hbm", -1], "c": ["latency", 1]})
     >>> found = shares(xr.DataArray([-0.5, -0.3, 0.2], {"parameter": ["a", "b", "c"]}), known)

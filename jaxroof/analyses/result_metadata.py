@@ -1,4 +1,4 @@
-"""What the names in a Dataset stand for, as the records of its estimator declare it."""
+"""Roles and metadata of the names in a Dataset, as the records of its estimator declare them."""
 
 import functools
 import json
@@ -13,7 +13,7 @@ from jaxroof.engine.grid.dataset import roles as declared_roles
 
 
 def roles(data: xr.Dataset) -> Mapping[str, Any]:
-    """Return what the names of the estimator stand for (see ``engine.dataset.roles``)."""
+    """Return the roles of the names of the estimator (see ``engine.dataset.roles``)."""
     told = data.attrs.get("roles")
     return _roles(str(told)) if told else _earlier()[0]
 
@@ -26,7 +26,7 @@ def _roles(told: str) -> Mapping[str, Any]:
 
 @functools.cache
 def _earlier() -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
-    """Return the roles and the metadata of training, for files that were written without any."""
+    """Return the roles and the metadata of training, for older files that have none."""
     from jaxroof.estimators.published.inputs import Plan
     from jaxroof.estimators.published.legality import lacked
     from jaxroof.estimators.published.recipe import Split
@@ -35,7 +35,7 @@ def _earlier() -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
 
     splits = {split.value: sorted(lacked(split.value)) for split in Split}
     known = declared_roles(published, example(), published.recipe)
-    known["unused"] = {**splits, "split": splits}  # the recipe of such a file says its split
+    known["unused"] = {**splits, "split": splits}  # the recipe of such a file gives its split
     return known, {n: attributes(about) for n, about in field_metadata(Plan, Report).items()}
 
 
@@ -46,7 +46,7 @@ def about(data: xr.Dataset, name: str) -> Mapping[str, Any]:
 
 
 def name_of(data: xr.Dataset, name: str, *keys: str) -> str:
-    """Return what people call a quantity: the first of some attributes that it has, or its name.
+    """Return the displayed name of a quantity: the first of some attributes, or else its own name.
 
     >>> data = xr.Dataset({"data": ((), 4, {"symbol": "dp"}), "ring_size": 2}, attrs={"roles": "-"})
     >>> name_of(data, "data", "words", "symbol"), name_of(data, "ring_size", "words", "symbol")
@@ -57,17 +57,17 @@ def name_of(data: xr.Dataset, name: str, *keys: str) -> str:
 
 
 def head_of(data: xr.Dataset, name: str) -> str:
-    """Return a quantity as the head of a column: its shortest name."""
+    """Return the head of a quantity's column: its shortest name."""
     return name_of(data, name, "symbol", "words")
 
 
 def words_of(data: xr.Dataset, name: str) -> str:
-    """Return a quantity as a part of a sentence."""
+    """Return the name of a quantity within a sentence."""
     return name_of(data, name, "words", "symbol")
 
 
 def label_of(data: xr.Dataset, name: str) -> str:
-    """Return a quantity as a label of a picture."""
+    """Return the label of a quantity in a picture."""
     return name_of(data, name, "label", "words", "symbol")
 
 
@@ -77,7 +77,7 @@ def unit_of(data: xr.Dataset, name: str) -> str:
 
 
 def unused(data: xr.Dataset) -> frozenset[str]:
-    """Return the plan fields that no choice of the recipe in the data has."""
+    """Return the plan fields that are unused under every recipe choice in the data."""
     known = roles(data)["unused"]
     lists: list[Iterable[str]] = [
         by.get(str(label), ())
@@ -94,22 +94,22 @@ def unused(data: xr.Dataset) -> frozenset[str]:
 
 
 def objective_of(data: xr.Dataset) -> str:
-    """Return the result that was improved, or that the estimator improves; none where it has no."""
+    """Return the optimised result, else the estimator's objective; empty if it has none."""
     return str(data.attrs.get("objective") or roles(data).get("objective") or "")
 
 
 def run_of(data: xr.Dataset) -> str:
-    """Return what the objective is the time of: ``step`` of ``step_time``."""
+    """Return the unit of work that the objective times: ``step`` of ``step_time``."""
     return words_of(data, objective_of(data).removesuffix("_time"))
 
 
 def need_of(data: xr.Dataset) -> str:
-    """Return the result that must not exceed a limit; none where nothing limits the plans."""
+    """Return the result that must not exceed a limit; empty if nothing limits the plans."""
     return str(roles(data).get("need") or "")
 
 
 def headlines(data: xr.Dataset) -> list[str]:
-    """Return the results that are printed before others, the estimator's own objective first."""
+    """Return the results that are printed first, led by the estimator's own objective."""
     plan = {*roles(data).get("split", ())}
     names = [str(name) for name in data.data_vars if str(name) not in plan]
     found = [name for name in names if about(data, name).get("headline")]
@@ -119,13 +119,13 @@ def headlines(data: xr.Dataset) -> list[str]:
 
 
 def telling_fields(data: xr.Dataset, fields: Iterable[str]) -> list[str]:
-    """Return the plan fields that name a plan where there is little room: by default all."""
+    """Return the plan fields that name a plan in short form; by default all of them."""
     known = list(fields)
     return [name for name in known if about(data, name).get("headline")] or known
 
 
 def optional(data: xr.Dataset, name: str) -> bool:
-    """Return whether a field of the plan is 1 unless it is used: then 1 is not worth telling."""
+    """Return whether a plan field is optional: its value 1 means unused and is not shown."""
     return bool(about(data, name).get("default") == "1")
 
 
@@ -136,22 +136,22 @@ def parts_of(data: xr.Dataset, whole: str) -> list[str]:
 
 
 def filled_paths(data: xr.Dataset) -> list[str]:
-    """Return the paths of the inputs whose product is what the need may fill."""
+    """Return the paths of the inputs whose product is the limit on the need."""
     filled = about(data, need_of(data)).get("resource") if need_of(data) else None
     known = roles(data).get("resources", {})
     return [path for path, (name, _) in known.items() if filled and name == filled]
 
 
 def rises(data: xr.Dataset, name: str) -> bool:
-    """Return whether more of a result is better."""
+    """Return whether a larger value of a result is better."""
     return about(data, name).get("better") == "higher"
 
 
 def machine_of(data: xr.Dataset) -> str:
-    """Return where in the inputs the machine stands."""
+    """Return the path of the machine in the inputs."""
     return str(roles(data).get("machine") or "system")
 
 
 def is_machine(data: xr.Dataset, path: str) -> bool:
-    """Return whether a path of the inputs is one of the machine's."""
+    """Return whether a path of the inputs belongs to the machine."""
     return path.startswith(f"{machine_of(data)}.")

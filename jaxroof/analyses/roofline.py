@@ -1,4 +1,4 @@
-"""An operator at one shape or over a sweep, on one machine or several, as it is typed."""
+"""Roofline of an operator at one shape or over a sweep, for one or several machines."""
 
 import contextlib
 import dataclasses
@@ -31,10 +31,10 @@ from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES, estimator
 
-OPERATORS = "jaxroof.estimators.operators."  # where estimators of one operator live
-FORMATS = ("bf16",)  # unless told otherwise
-# Operators (and a choice of theirs) whose critical size is not that of their first letter: which it
-# is, and what arithmetic outlasts from there on.
+OPERATORS = "jaxroof.estimators.operators."  # modules of the estimators of one operator
+FORMATS = ("bf16",)  # default
+# Operators (with a choice of their recipe) whose critical size is not that of their first letter:
+# the critical size, and the time that arithmetic exceeds from there on.
 CRITICAL: dict[tuple[str, str | None], tuple[str, str]] = {
     ("attention", "generation"): ("T", "memory"),
     ("attention", None): ("T = S", "memory"),
@@ -47,7 +47,7 @@ CRITICAL: dict[tuple[str, str | None], tuple[str, str]] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Case:
-    """One machine at one set of number formats, by name, and the settings that make it."""
+    """One machine at one set of number formats: its name and its settings."""
 
     name: str
     settings: Mapping[str, Any]
@@ -63,14 +63,14 @@ def roofline(
     sweep: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """Return what binds an operator at a shape or over a sweep, on one machine or several.
+    """Return what limits an operator at a shape or over a sweep, on one machine or several.
 
     Arguments are those of the command: ``shape`` such as ``"D=4096,F=16384"``; ``dtypes`` a list of
     formats of input, weight and output, such as ``["bf16", "bf16,int8,bf16"]``; ``system`` names,
-    with commas between; ``sweep`` such as ``"B=1:8192"``; ``settings`` other fields by path.
-    Returns: a Dataset over the size that is swept, and ``case`` where there are several; what
-    ``jr.plot.roofline`` draws.
-    Raises: InputError that names the option and what would be right.
+    separated by commas; ``sweep`` such as ``"B=1:8192"``; ``settings`` other fields by path.
+    Returns: a Dataset over the swept size, and over ``case`` if there are several;
+    ``jr.plot.roofline`` draws it.
+    Raises: InputError that names the option and the allowed values.
     """
     asked, chosen = _operator(op), dict(settings or {})
     along = None if sweep is None else read_sweep(asked, sweep)
@@ -94,7 +94,7 @@ def roofline(
 
 @contextlib.contextmanager
 def _about(name: str) -> Iterator[None]:
-    """Lead every refusal in the block with the name of a case, where there are several."""
+    """Prefix every error raised in the block with the name of a case, if there are several."""
     try:
         yield
     except InputError as error:
@@ -140,7 +140,7 @@ def _cases(
 
 
 def _kinds(asked: Estimator, dtypes: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return the formats of every case."""
+    """Return the number formats of every case."""
     kinds = [read_dtypes(text) for text in dtypes or FORMATS]
     for kind in kinds:
         if kinds.count(kind) > 1:
@@ -153,7 +153,7 @@ def _kinds(asked: Estimator, dtypes: Sequence[str]) -> list[tuple[str, str, str]
 def _machines(
     asked: Estimator, chosen: Mapping[str, Any], names: str | None
 ) -> Sequence[str | None]:
-    """Return the names of the machines, None for one that is given by its fields, or none."""
+    """Return the names of the machines; None is a machine given by its fields, or no machine."""
     fields = {field.name: field for field in dataclasses.fields(asked.inputs)}
     if names is None:
         described = any(path.startswith("system.") for path in chosen)
@@ -172,23 +172,23 @@ def _machines(
 
 
 def _called(name: str) -> str:
-    """Return what a machine is called: a file by its name alone."""
+    """Return the displayed name of a machine; for a file, its name without the folder."""
     return pathlib.Path(name).stem if name.endswith(".toml") else name
 
 
 def _short(dtypes: Sequence[str]) -> str:
-    """Return formats as they are typed, one where all are the same."""
+    """Return number formats as typed: a single one where all are the same."""
     return dtypes[0] if len(set(dtypes)) == 1 else ",".join(dtypes)
 
 
 def _machine(
     name: str, dtypes: Sequence[str], number_format: str | None, on_vectors: bool
 ) -> System:
-    """Return a machine at the peak of a product's formats, or of the format asked for.
+    """Return a machine at the peak rate of the product's formats, or of the format requested.
 
-    A file of one rate is at that of the format in use; what runs on vectors needs no such peak.
+    A file with a single rate counts as the format in use. Vector operators need no matrix peak.
 
-    Raises: InputError with the formats that it has, where it has no such peak.
+    Raises: InputError that lists the available formats, if the machine has no such peak.
     """
     try:
         plain = system(name)
@@ -217,7 +217,7 @@ def _asked(asked: Estimator, chosen: Mapping[str, Any], along: Sweep | None) -> 
 
 
 def _joined(parts: Sequence[xr.Dataset], names: Sequence[str]) -> xr.Dataset:
-    """Return the answers of several cases over a dimension of their names."""
+    """Concatenate the results of several cases over a dimension of their names."""
     if len(parts) == 1:
         return parts[0].assign_coords({roofs.CASE: names[0]} if names[0] else {})
     data = xr.concat(
@@ -233,7 +233,7 @@ def _joined(parts: Sequence[xr.Dataset], names: Sequence[str]) -> xr.Dataset:
 def _described(
     data: xr.Dataset, asked: Estimator, given: Mapping[str, float], along: Sweep | None
 ) -> xr.Dataset:
-    """Return the data under a title, with the letters that people know the sizes by."""
+    """Return the data with a title and with the usual letters of the sizes."""
     fields = dimensions(asked)
     shape = [
         f"{letter(fields[p])} {roofs.sized(v, fields[p].metadata['unit'])}"
@@ -255,7 +255,7 @@ def _described(
 
 
 def critical(asked: Estimator, recipe: Mapping[str, str]) -> dict[str, str]:
-    """Return which size is the critical one, and what arithmetic outlasts from there on."""
+    """Return which size is critical, and which time arithmetic exceeds from there on."""
     for (name, choice), found in CRITICAL.items():
         if name == asked.name and choice in (None, *recipe.values()):
             return dict(zip(("critical_letter", "critical_against"), found, strict=True))

@@ -1,4 +1,4 @@
-"""Shapes, number formats and sweeps of one operator, as a person types them."""
+"""Shapes, number formats and sweeps of one operator, parsed from typed text."""
 
 import dataclasses
 import math
@@ -17,14 +17,14 @@ from jaxroof.units import parse
 
 Fields = Mapping[str, "dataclasses.Field[Any]"]  # by dotted path
 
-WIDTHS = ("widths.input", "widths.weight", "widths.output")  # paths, as the formats come
-POINTS = 64  # of a sweep, about, unless it says how many
+WIDTHS = ("widths.input", "widths.weight", "widths.output")  # in the order of the typed formats
+POINTS = 64  # default number of points in a sweep, approximately
 MOST_POINTS = 100_000
 PEAKS = {"fp16": "bf16"}  # formats that run at the rate of another
 
 
 def dimensions(estimator: Estimator) -> Fields:
-    """Return the numbers of an operator's shape by path: neither the machine's nor the widths."""
+    """Return the dimensions of an operator's shape by path, without the machine and the widths."""
     records = {*estimator.names, "widths"}
     return {
         path: field
@@ -34,14 +34,14 @@ def dimensions(estimator: Estimator) -> Fields:
 
 
 def letter(field: "dataclasses.Field[Any]") -> str:
-    """Return what a dimension is called in a shape: its letter, or its name."""
+    """Return the displayed name of a dimension in a shape: its letter, or its name."""
     return field.metadata["symbol"] or field.name
 
 
 def read_shape(estimator: Estimator, text: str, swept: str | None = None) -> dict[str, Any]:
-    """Return the numbers of a text such as ``B=256,D=4096`` by path; ``swept`` needs none.
+    """Return the numbers of a text such as ``B=256,D=4096`` by path; ``swept`` may be missing.
 
-    Raises: InputError for one that is missing, unknown, there twice or out of range.
+    Raises: InputError for a dimension that is missing, unknown, repeated or out of range.
     """
     fields = dimensions(estimator)
     found: dict[str, Any] = {}
@@ -61,9 +61,9 @@ def read_shape(estimator: Estimator, text: str, swept: str | None = None) -> dic
 
 
 def check_complete(estimator: Estimator, given: Iterable[str]) -> None:
-    """Check that every dimension that has no default is given.
+    """Check that every dimension without a default is given.
 
-    Raises: InputError that lists those that the operator takes.
+    Raises: InputError that lists the dimensions of the operator.
     """
     known = set(given)
     missing = [letter(f) for path, f in _needed(estimator).items() if path not in known]
@@ -73,7 +73,7 @@ def check_complete(estimator: Estimator, given: Iterable[str]) -> None:
 
 
 def _needed(estimator: Estimator) -> Fields:
-    """Return the dimensions without a default, in records without one."""
+    """Return the dimensions that have no default, at any level of nested records."""
     every = dict(paths_of(estimator.inputs))
     spare = {path for path, field in every.items() if field.default is not dataclasses.MISSING}
     return {
@@ -84,7 +84,7 @@ def _needed(estimator: Estimator) -> Fields:
 
 
 def takes(estimator: Estimator) -> str:
-    """Return the dimensions of an operator in words, and a shape that makes sense."""
+    """Return the dimensions of an operator in words, with a sensible example shape."""
     fields, needed = dimensions(estimator), _needed(estimator)
     spare = [letter(f) for p, f in fields.items() if p not in needed]
     said = ", ".join(f"{letter(f)} ({_meaning(f)})" for f in needed.values())
@@ -105,9 +105,9 @@ def _meaning(field: "dataclasses.Field[Any]") -> str:
 
 
 def path_of(estimator: Estimator, name: str, where: str) -> str:
-    """Return the path of a dimension given by its letter, its name or its path.
+    """Return the path of a dimension given by letter, name or path.
 
-    Raises: InputError with the nearest.
+    Raises: InputError with the nearest name.
     """
     fields = dimensions(estimator)
     for called in (letter, lambda field: field.name):
@@ -125,7 +125,7 @@ def path_of(estimator: Estimator, name: str, where: str) -> str:
 def read_dtypes(text: str) -> tuple[str, str, str]:
     """Return the formats of input, weight and output of a text such as ``bf16,int8,bf16``.
 
-    Raises: InputError for an unknown format (with the nearest), or another number of them.
+    Raises: InputError for an unknown format (with the nearest), or a wrong number of formats.
     """
     names = [part.strip() for part in text.split(",")]
     for name in names:
@@ -138,18 +138,18 @@ def read_dtypes(text: str) -> tuple[str, str, str]:
 
 
 def width_paths(estimator: Estimator) -> list[str]:
-    """Return the paths of the bytes an element that the formats set."""
+    """Return the paths of the bytes per element that the formats set."""
     return [path for path, _ in paths_of(estimator.inputs) if path in WIDTHS]
 
 
 def read_widths(estimator: Estimator, dtypes: Sequence[str]) -> dict[str, float]:
-    """Return the bytes an element of input, weight and output, by path."""
+    """Return the bytes per element of input, weight and output, by path."""
     kinds = dict(zip(WIDTHS, dtypes, strict=True))
     return {path: DTYPES[kinds[path]] for path in width_paths(estimator)}
 
 
 def peak_format(dtypes: Sequence[str]) -> str:
-    """Return the format at whose matrix rate a product runs: the wider of input and weight.
+    """Return the format whose matrix rate a product uses: the wider of input and weight.
 
     >>> peak_format(("bf16", "int8", "bf16")), peak_format(("fp16", "fp16", "fp16"))
     ('bf16', 'bf16')
@@ -160,16 +160,16 @@ def peak_format(dtypes: Sequence[str]) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sweep:
-    """One dimension and the values that it takes."""
+    """One dimension and its values in a sweep."""
 
     path: str
     values: np.ndarray
 
 
 def read_sweep(estimator: Estimator, text: str) -> Sweep:
-    """Return the sweep of a text such as ``B=1:8192:65``: equal ratios, counts rounded.
+    """Parse a sweep such as ``B=1:8192:65``: values in equal ratios, counts rounded.
 
-    Raises: InputError for another form, an unknown dimension, or ends out of range.
+    Raises: InputError for a malformed text, an unknown dimension, or ends out of range.
     """
     name, equals, ends = (part.strip() for part in text.partition("="))
     parts = [part.strip() for part in ends.split(":")]
@@ -192,13 +192,13 @@ def read_sweep(estimator: Estimator, text: str) -> Sweep:
 
 
 def _doubling(low: float, high: float) -> np.ndarray:
-    """Return values in equal ratios that meet every doubling of the first, and the last.
+    """Return values in equal ratios that include every doubling of the first, and the last.
 
     >>> [int(value) for value in _doubling(1.0, 1024.0)[::6]]
     [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
     """
     doublings = math.log2(high / low)
-    each = max(1, round(POINTS / max(doublings, 1.0)))  # points of one doubling
+    each = max(1, round(POINTS / max(doublings, 1.0)))  # points per doubling
     steps = np.arange(math.ceil(doublings * each - 1e-9)) / each
     return np.append(low * 2.0**steps, high)
 

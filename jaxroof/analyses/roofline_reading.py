@@ -1,4 +1,4 @@
-"""What a person reads off an operator's roofline: its cases, what binds, where that turns."""
+"""Facts read from an operator's roofline: its cases, what binds, and where that changes."""
 
 import math
 
@@ -8,30 +8,30 @@ import xarray as xr
 from jaxroof.units import size
 
 CASE = "case"  # the dimension of several machines or number formats
-TIMES = {  # what may bind: its time, what takes it, the verdict
+TIMES = {  # possible limits: the time, what takes it, the verdict
     "compute": ("math_time", "arithmetic", "compute bound"),
     "memory": ("memory_time", "memory traffic", "memory bound"),
     "link": ("link_time", "communication", "link bound"),
 }
 VERDICTS = ("compute_bound", "memory_bound", "link_bound", "critical_exists")
 NEEDED = ("math_time", "memory_time", "link_time", "lower", "upper", "intensity", "balance")
-MOST_DIGITS = 1e15  # of a number that is written out
+MOST_DIGITS = 1e15  # largest number that is written out in full
 PHYSICAL = ("B", "B/s", "FLOP", "FLOP/s", "s", "W")
 
 
 def is_roofline(data: xr.Dataset) -> bool:
-    """Return whether the data are the answers of an operator's roofline."""
+    """Return whether the data are the roofline of an operator."""
     return all(name in data for name in (*NEEDED, *VERDICTS, "critical", "critical_small"))
 
 
 def across(data: xr.Dataset) -> str:
-    """Return the dimension that names machines, number formats or choices, if there is one."""
+    """Return the dimension of machines, number formats or choices; empty if there is none."""
     texts = (str(d) for d in data.sizes if d in data.coords and data[d].dtype.kind in "UOT")
     return next(texts, CASE)
 
 
 def cases(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
-    """Return the name and the data of every machine and number format, one or several."""
+    """Return the name and the data of each case: machine and number format."""
     dim = across(data)
     if dim not in data.sizes:
         texts = (c for c in data.coords.values() if not c.dims and c.dtype.kind in "UOT")
@@ -40,17 +40,17 @@ def cases(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
 
 
 def sweep_dimension(data: xr.Dataset) -> str | None:
-    """Return the dimension that is swept, if one is."""
+    """Return the swept dimension, if there is one."""
     return next((str(dim) for dim in data.sizes if dim != across(data)), None)
 
 
 def letter(data: xr.Dataset, dim: str) -> str:
-    """Return what people call a dimension: its letter, or its name."""
+    """Return the displayed name of a dimension: its letter, or its name."""
     return str(data[dim].attrs.get("symbol") or dim.replace("_", " "))
 
 
 def milestones(values: np.ndarray, most: int = 12) -> list[int]:
-    """Return the positions of at most ``most`` telling values: doublings, and both ends.
+    """Return the positions of at most ``most`` values to show: doublings, and both ends.
 
     >>> milestones(np.arange(1.0, 101.0))
     [0, 1, 3, 7, 15, 31, 63, 99]
@@ -73,7 +73,7 @@ def binding(point: xr.Dataset) -> str:
 def is_critical(part: xr.Dataset) -> bool:
     """Return whether what is swept has a critical value.
 
-    Data that do not say which size that is tell by what binds on both sides of the value.
+    If the data do not name the critical size, it is inferred from what binds on both sides of it.
     """
     dim, known = sweep_dimension(part), part.attrs.get("critical_letter")
     if dim is None or not has_critical(part) or not _constant(part.critical):
@@ -86,7 +86,7 @@ def is_critical(part: xr.Dataset) -> bool:
 
 
 def has_critical(part: xr.Dataset) -> bool:
-    """Return whether there is a critical size, everywhere: something that arithmetic outlasts."""
+    """Return whether every point has a critical size, from which on arithmetic binds."""
     idle = against(part) == "link" and not np.any(part.link_time.values)
     return not idle and bool(np.all(part.critical_exists.values))
 
@@ -97,17 +97,17 @@ def _constant(values: xr.DataArray) -> bool:
 
 
 def against(data: xr.Dataset) -> str:
-    """Return what arithmetic outlasts from the critical size on: memory or link."""
+    """Return which time arithmetic exceeds from the critical size on: memory or link."""
     return str(data.attrs.get("critical_against", "memory"))
 
 
 def on_links(data: xr.Dataset) -> bool:
-    """Return whether links bind anywhere, so that the roof of interest is theirs."""
+    """Return whether links bind anywhere, so that the roof to show is that of the links."""
     return "link_balance" in data and bool(np.any(data.link_bound.values))
 
 
 def sized(value: float, unit: str) -> str:
-    """Return a size of a shape in words.
+    """Return a size of a shape as text.
 
     >>> sized(16384.0, "token"), sized(0.5, "1"), sized(2e6, "B")
     ('16,384', '0.5', '2 MB')
@@ -119,12 +119,12 @@ def sized(value: float, unit: str) -> str:
 
 
 def at(value: xr.DataArray) -> str:
-    """Return a size of a shape: all digits of a count, a unit where it is a physical one."""
+    """Return a size of a shape as text: all digits of a count, a unit if it is physical."""
     return sized(float(value), str(value.attrs.get("units", "1")))
 
 
 def critical_words(point: xr.Dataset) -> str:
-    """Return from which size on arithmetic binds, exactly and by the estimate for small sizes."""
+    """Return the size from which arithmetic binds, exact and by the small-size estimate."""
     name, other = str(point.attrs.get("critical_letter", "")), against(point)
     if not name or (other == "link" and not np.any(point.link_time.values)):
         return ""
@@ -140,14 +140,14 @@ def critical_words(point: xr.Dataset) -> str:
 
 
 def critical_sizes(point: xr.Dataset, name: str) -> str:
-    """Return the critical size exactly and by the estimate for small sizes."""
+    """Return the critical size, exact and by the small-size estimate."""
     exact, small = float(point.critical), float(point.critical_small)
     guess = f"; small-{name} estimate {number(small)}" if small not in (0.0, exact) else ""
     return f"{number(exact)} exactly{guess}"
 
 
 def number(value: float) -> str:
-    """Return a plain number in four digits, all of them before the point.
+    """Return a plain number with four digits, and every digit before the decimal point.
 
     >>> number(131.3521), number(17511.11), number(20400.0), number(0.5)
     ('131.4', '17,511.1', '20,400', '0.5')
@@ -160,7 +160,7 @@ def number(value: float) -> str:
 
 
 def first_whole(critical: float) -> str:
-    """Return the first whole size that is not below a critical one.
+    """Return the smallest whole size that is not below a critical size.
 
     >>> first_whole(131.35), first_whole(240.0)
     ('132', '240')
@@ -169,7 +169,7 @@ def first_whole(critical: float) -> str:
 
 
 def turn_words(part: xr.Dataset) -> str:
-    """Return what binds over a sweep and where that turns, the critical size where it is known."""
+    """Return what binds over a sweep and where that changes, with the critical size if known."""
     dim = sweep_dimension(part)
     assert dim is not None
     name, values = letter(part, dim), part[dim]

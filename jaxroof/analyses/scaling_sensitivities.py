@@ -1,4 +1,4 @@
-"""How much utilisation, thresholds and the latency wall change with what they depend on."""
+"""Sensitivities of utilisation, its thresholds and the latency wall to their parameters."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -38,12 +38,12 @@ def sensitivities(
     """Return elasticities of utilisation, its thresholds and the wall, over results and parameters.
 
     ``inputs`` are those of ``limits``, or settings that make them, as in ``evaluate``.
-    Elasticity is d ln(result) / d ln(parameter), here twice: ``elasticity``, by derivative, holds
-    for the split that is best; ``solved``, from solving again with the parameter lower and higher
-    by ``change``, sees what jumps. A threshold jumps where another split takes its place, so that
-    the two may differ. ``low`` and ``high`` are the results solved again. An exponent of 0 or a
-    latency of 0 has elasticity 0.
-    Raises: InputError for an unknown parameter (with the nearest), or a change that is none.
+    Elasticity is d ln(result) / d ln(parameter), computed in two ways. ``elasticity``, by
+    derivative, holds for the split that is best. ``solved``, by solving again with the parameter
+    lower and higher by ``change``, includes jumps. A threshold jumps where another split becomes
+    best, so the two may differ. ``low`` and ``high`` are the results solved again. A parameter of
+    value 0 (an exponent, a latency) has elasticity 0.
+    Raises: InputError for an unknown parameter (with the nearest), or an invalid ``change``.
     """
     if not 0.0 < change < 1.0:
         raise refusal("change", f"expected a share between 0 and 1, given {change!r}")
@@ -75,9 +75,9 @@ def sensitivities(
 
 @functools.partial(jax.jit, static_argnums=0)
 def _solve(paths: tuple[str, ...], inputs: Any, rows: Any, ways: Any) -> tuple[Any, Any]:
-    """Return all results, a column a row of factors, and their slopes along a way.
+    """Return all results, one column per row of factors, and their slopes along a direction.
 
-    Row after row, as the search behind a result goes point by point: one program to compile.
+    Rows run one after the other, as does the search behind a result: one program to compile.
     """
 
     def results(factors: Any) -> jax.Array:

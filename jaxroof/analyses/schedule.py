@@ -1,4 +1,4 @@
-"""Schedules of a pipeline side by side: what a training step takes and needs under each."""
+"""Pipeline schedules side by side: time and memory of a training step under each."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from jaxroof.schedules.table import Schedule, in_flight
 from jaxroof.units import parse
 
 SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
-UNPLACED = "placement_fills_domain"  # what a plan may break and still run
+UNPLACED = "placement_fills_domain"  # a rule that a plan may break and still run
 FLAGS = {
     "allowed": "The schedule allows the plan",
     "memory_fits": "Memory is at most the usable capacity, on every device",
@@ -45,7 +45,7 @@ COUNTS = {
 
 
 class ScheduleProblem(NamedTuple):
-    """What is asked of every schedule, checked."""
+    """The checked problem that every schedule is evaluated on."""
 
     inputs: Inputs
     recipe: Recipe
@@ -55,13 +55,13 @@ class ScheduleProblem(NamedTuple):
 
     @property
     def devices(self) -> int:
-        """Return the devices of the pipeline."""
+        """Return the number of devices of the pipeline."""
         assert self.inputs.plan is not None
         return int(self.inputs.plan.pipeline)
 
     @property
     def microbatches(self) -> int:
-        """Return the microbatches of a step on one data-parallel rank."""
+        """Return the number of microbatches of a step on one data-parallel rank."""
         plan = self.inputs.plan
         assert plan is not None
         return int(self.inputs.global_batch) // int(plan.data * plan.microbatch)
@@ -79,18 +79,19 @@ def schedule(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return what a training step takes and needs under each of several pipeline schedules.
+    """Return the time and memory of a training step under each of several pipeline schedules.
 
     Arguments: ``inputs`` with a plan, or settings by dotted path (``{"model": "gpt3-1t",
-    "plan.tensor": 4, ...}``); ``chunks`` stages a device where a schedule has several; ``first``
-    and ``last`` are what the first and the last stage have more in time and weights, in layers'
-    worth (0.1 for an embedding, 0.8 for a head); ``sends`` between stages are ``"overlapped"``
+    "plan.tensor": 4, ...}``); ``chunks`` stages per device in schedules with several; ``first``
+    and ``last`` are the extra time and weights of the first and the last stage, in units of one
+    layer (0.1 for an embedding, 0.8 for a head); ``sends`` between stages are ``"overlapped"``
     with work, ``"blocking"`` or ``"free"``; ``settings`` and ``more`` are fields of the inputs or
     the recipe.
     Returns: a Dataset over ``schedule`` and ``device``. A schedule that does not allow the plan
-    stays, its numbers missing, with its ``reason``. DualPipe holds every weight twice.
-    Raises: InputError for what is unknown, out of range or no legal plan, and where no schedule
-    allows the plan.
+    keeps its row: its numbers are missing and ``reason`` says why. DualPipe stores every weight
+    twice.
+    Raises: InputError for settings that are unknown or out of range, for an illegal plan, and if no
+    schedule allows the plan.
     """
     chosen = {**(settings or {}), **more}
     asked = schedule_problem(inputs, recipe, chosen, chunks, first, last, sends)
@@ -112,7 +113,7 @@ def schedule(
     return _labelled(asked, names, found, reasons)
 
 
-# ---- What is asked ------------------------------------------------------------------------------
+# ---- The problem --------------------------------------------------------------------------------
 
 
 def schedule_problem(
@@ -124,9 +125,9 @@ def schedule_problem(
     last: float,
     sends: Sends | str,
 ) -> ScheduleProblem:
-    """Return what is asked, checked.
+    """Return the checked problem.
 
-    Raises: InputError that names what is wrong and what would be right.
+    Raises: InputError that names the wrong setting and the allowed values.
     """
     begun, choices = _settled(inputs, recipe, settings)
     _check_plan(begun, choices)
@@ -144,9 +145,9 @@ def schedule_problem(
 
 
 def layer_equivalents(where: str, value: float | str) -> float:
-    """Return what a stage has more, in layers' worth.
+    """Return the extra cost of a stage, in units of one layer.
 
-    Raises: InputError for what is not a number of at least 0.
+    Raises: InputError if it is not a number of at least 0.
     """
     found = parse(value, "1", where)
     if found < 0:
@@ -158,7 +159,7 @@ def layer_equivalents(where: str, value: float | str) -> float:
 def _settled(
     inputs: Inputs | Mapping[str, Any], recipe: Recipe | None, settings: Mapping[str, Any]
 ) -> tuple[Inputs, Recipe]:
-    """Return inputs and recipe with the settings applied, every number one and in its range."""
+    """Return inputs and recipe with the settings applied, every number scalar and in its range."""
     if isinstance(inputs, Mapping):
         chosen = vars(recipe) if recipe is not None else {}
         begun, choices = resolve_settings(published, {**chosen, **inputs, **settings})
@@ -172,7 +173,7 @@ def _settled(
 
 
 def _check_plan(inputs: Inputs, recipe: Recipe) -> None:
-    """Check that there is a plan, legal and with a pipeline."""
+    """Check that there is a legal plan with a pipeline."""
     plan = inputs.plan
     if plan is None:
         raise refusal("plan", "not given; expected how the step is split, plan.pipeline and more")
@@ -187,9 +188,9 @@ def _check_plan(inputs: Inputs, recipe: Recipe) -> None:
 
 
 def check_schedules(names: Sequence[str], where: str = "schedules") -> list[str]:
-    """Return names of schedules, checked.
+    """Return the names of schedules after checking them.
 
-    Raises: InputError for one that is unknown (with the nearest) or there twice.
+    Raises: InputError for a name that is unknown (with the nearest) or repeated.
     """
     for name in names:
         if name not in pipelines.NAMES:
@@ -202,9 +203,9 @@ def check_schedules(names: Sequence[str], where: str = "schedules") -> list[str]
 
 
 def built(asked: ScheduleProblem, name: str) -> Schedule:
-    """Return a schedule for the plan that is asked.
+    """Return a schedule built for the plan of the problem.
 
-    Raises: InputError where it does not allow the plan.
+    Raises: InputError if the schedule does not allow the plan.
     """
     chunks = asked.chunks if name in pipelines.CHUNKED else 1
     layers, stages = int(asked.inputs.model.layers), asked.devices * chunks
@@ -214,7 +215,7 @@ def built(asked: ScheduleProblem, name: str) -> Schedule:
     return pipelines.build(name, asked.devices, asked.microbatches, chunks)
 
 
-# ---- What is answered ---------------------------------------------------------------------------
+# ---- The results --------------------------------------------------------------------------------
 
 
 def _fields(report: ScheduledStep) -> dict[str, np.ndarray]:
@@ -222,7 +223,7 @@ def _fields(report: ScheduledStep) -> dict[str, np.ndarray]:
 
 
 def _counts(asked: ScheduleProblem, pipeline: Schedule) -> dict[str, np.ndarray]:
-    """Return the whole numbers that a schedule says of itself."""
+    """Return the whole-number properties that a schedule reports."""
     copies = int(routes_of(pipeline))
     return {
         "in_flight": in_flight(pipeline),

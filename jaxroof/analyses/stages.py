@@ -1,4 +1,4 @@
-"""One MLP step stage by stage: what each does, how long it idles and what it holds."""
+"""One MLP step by pipeline stage: the work, idle time and memory of each."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,11 +30,11 @@ MEANINGS = {
 
 
 def stages(settings: Mapping[str, Any] | None = None, /, **more: Any) -> xr.Dataset:
-    """Return what every stage of one MLP step does; settings as of ``jr.evaluate("pipeline")``.
+    """Return work, idle time and memory of every stage; settings as in ``jr.evaluate("pipeline")``.
 
     Returns: a Dataset over ``stage``: seconds of its visits, shares of the step, bytes.
-    Raises: InputError for what is missing, unknown (with the nearest name), out of range or a plan
-    that a rule refuses.
+    Raises: InputError for settings that are missing, unknown (with the nearest name) or out of
+    range, and for a plan that breaks a rule.
 
     >>> plan = {"plan.data": 1, "plan.tensor": 1, "plan.pipeline": 2, "plan.microbatches": 4}
     >>> found = stages(plan, model="mlp-xs", system="distir-a", profile="distir-a")
@@ -46,7 +46,7 @@ def stages(settings: Mapping[str, Any] | None = None, /, **more: Any) -> xr.Data
 
 
 def stages_of(inputs: Any, recipe: Any) -> xr.Dataset:
-    """Return what every stage of one MLP step does, from checked inputs."""
+    """Return work, idle time and memory of every stage, from checked inputs."""
     pipeline.refuse_contradictions(inputs)
     legal(with_named_absences(inputs), recipe.chosen())
     fitted = pipeline.sized_recipe(inputs, recipe)
@@ -76,7 +76,7 @@ def stages_of(inputs: Any, recipe: Any) -> xr.Dataset:
 
 
 def _columns(inputs: Any, recipe: Any) -> tuple[dict[str, Any], Any]:
-    """Return what every stage does and holds, and the time of the step."""
+    """Return the columns of every stage, and the time of the step."""
     run = simulated(inputs, recipe)
     costs, held = run.costs, run.held
     columns = {

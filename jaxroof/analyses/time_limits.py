@@ -1,4 +1,4 @@
-"""What adds to the time of the best plan, and what of the machine limits each part of it."""
+"""Contributions to the time of the best plan, and the machine resource that limits each."""
 
 import dataclasses
 import functools
@@ -19,17 +19,17 @@ from jaxroof.estimators.published.step import published
 from jaxroof.estimators.published.step_breakdown import contributions
 from jaxroof.records import leaves, replace_at
 
-# what adds to the objective, of estimators that tell it finer than by the parts of their report
+# contributions to the objective, where an estimator gives them finer than its report's parts
 CONTRIBUTIONS: dict[Estimator, Callable[[Any, Any], "OrderedDict[str, Any]"]] = {
     published: contributions
 }
-POINTS = 64  # of a parameter in one pass
+POINTS = 64  # values of a parameter per pass
 
 
 def adding(estimator: Estimator, inputs: Any, recipe: Any) -> "OrderedDict[str, Any]":
-    """Return what adds to the objective under the plan of the inputs, by what people call it.
+    """Return the contributions to the objective under the plan of the inputs, by displayed name.
 
-    As the estimator tells it; else the parts of the objective in its report, or all of it.
+    They come from the estimator; else from the parts of the objective in its report, or its total.
     """
     if estimator in CONTRIBUTIONS:
         return CONTRIBUTIONS[estimator](inputs, recipe)
@@ -44,11 +44,11 @@ def adding(estimator: Estimator, inputs: Any, recipe: Any) -> "OrderedDict[str, 
 def limits_of(
     inputs: Any, recipe: Any, estimator: Estimator = published
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Return what adds to a step under the plan of the inputs, and its seconds by what limits it.
+    """Return the contributions to a step under the plan of the inputs, with seconds per resource.
 
     Leaves of the inputs are numbers or columns of one length, of at most ``POINTS``.
-    Returns: names, seconds [points, names] and [points, names, limits]; over limits these sum to
-    those, and over names both to the step time.
+    Returns: names, seconds [points, names] and [points, names, limits]. The sum of the latter over
+    limits equals the former; the sum over names equals the step time.
     """
     known = resources(roles(estimator, inputs, recipe)["resources"])
     paths = tuple(path for path, _, _ in leaves(inputs) if path in known.signs)
@@ -65,7 +65,7 @@ def limits_of(
     return list(times), np.stack(own, axis=1), np.stack(along, axis=1) @ np.array(by)
 
 
-HURRY = {"xla_backend_optimization_level": 0}  # compiled for a few short calls
+HURRY = {"xla_backend_optimization_level": 0}  # fast compilation, for a few short calls
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=HURRY)
@@ -74,7 +74,7 @@ def _slopes(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return every contribution, and its slopes with ln(parameter), columns points x parameters.
 
-    Each parameter moves in its own places of the columns: one pass for all of them.
+    Each parameter varies in its own entries of the columns: one pass for all of them.
     """
     each = jnp.tile(jnp.eye(len(paths)), (POINTS, 1))
 

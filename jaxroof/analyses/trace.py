@@ -1,4 +1,4 @@
-"""Traces: what every device does when, in one step of one configuration, event by event."""
+"""Traces: every event of every device in one step of one configuration."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -44,8 +44,8 @@ def trace(
     Returns: name, kind and phase of each event, its device (numbered from 1, stages innermost,
     replicas outermost), replica, tensor rank, stage, microbatch, start and duration [s]. ``write``
     makes a .json of it that Chrome and Perfetto open, ``plot.timeline`` a picture.
-    Raises: InputError for what is missing, unknown (with the nearest name), out of range or not
-    allowed.
+    Raises: InputError for settings that are missing, unknown (with the nearest name), out of range
+    or not allowed.
 
     >>> mlp = {"model.layers": 4, "model.hidden": 512, "system": "distir-a"}
     >>> plan = {"data": 1, "tensor": 1, "pipeline": 2, "microbatches": 2}
@@ -63,7 +63,7 @@ def trace(
     return TRACED[estimator](chosen)
 
 
-# ---- An MLP, operation by operation -------------------------------------------------------------
+# ---- An MLP, by operation ------------------------------------------------------------------------
 
 
 def _pipeline(settings: Mapping[str, Any]) -> xr.Dataset:
@@ -98,7 +98,7 @@ def network_of(inputs: Inputs) -> Network:
     return Network((into, *between, out), float(inputs.global_batch), *degrees)
 
 
-# ---- A transformer, visit by visit --------------------------------------------------------------
+# ---- A transformer, by visit ---------------------------------------------------------------------
 
 
 def _published(settings: Mapping[str, Any]) -> xr.Dataset:
@@ -133,14 +133,14 @@ def _published(settings: Mapping[str, Any]) -> xr.Dataset:
 
 
 def _leave(asked: ScheduleProblem, table: Schedule) -> Any:
-    """Return how long sending its output keeps the device of each visit, None: not at all."""
+    """Return how long sending each visit's output occupies its device; None if not at all."""
     if asked.sends is not Messages.BLOCKING:
         return None
     inputs, recipe = asked[:2]
     assert inputs.plan is not None
     near = under_plan(send_time, inputs, recipe)
     far = under_plan(send_time, inputs, recipe, fast_pipeline=1.0)
-    other: Any = None  # what layers take is of no matter here
+    other: Any = None  # the costs of layers do not matter here
     costs = LayerCosts(block=other, weight_gradient=other, near=near, far=far, sync=other)
     send = send_times(costs, layout_of(table), inputs.plan.fast_pipeline)
     none = 0.0 * send
@@ -157,11 +157,11 @@ def of_visits(
     synchronisation: Any = None,
     attrs: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
-    """Return the trace of a schedule's visits, in order of timesteps.
+    """Return the trace of a schedule's visits, ordered by timestep.
 
     Arguments: ``start`` and ``end`` of each visit [timesteps, devices] [s]; ``leave`` is how long
-    each visit's output keeps its device after it; ``synchronisation`` the seconds that each device
-    communicates with its replicas once all its visits are done.
+    sending each visit's output occupies its device afterwards; ``synchronisation`` is the time that
+    each device communicates with its replicas after all its visits [s].
     """
     start, end = np.asarray(start, np.float64), np.asarray(end, np.float64)
     kept = np.zeros_like(start) if leave is None else np.asarray(leave, np.float64)

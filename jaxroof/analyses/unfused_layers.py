@@ -1,4 +1,4 @@
-"""One layer with nothing fused, operator by operator."""
+"""One layer without fusion, operator by operator."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from jaxroof.records import checked, units
 TERA, GIGA, MILLI = 1e12, 1e9, 1e-3
 
 
-SHEET = {  # column of the published tables, in their order: ours, and the SI size of its unit
+SHEET = {  # column of the published tables, in order: our name, and the SI size of its unit
     "flops_fwd": ("flops_forward", TERA),
     "activation_in_mem": ("activation_in", GIGA),
     "activation_in_other_mem": ("activation_other", GIGA),
@@ -62,13 +62,13 @@ def unfused_layers(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return one row an operator of the MLP block, then of the attention block, of one layer.
+    """Return one row per operator of one layer: the MLP block, then the attention block.
 
-    Arguments: ``inputs`` is the record, or settings that make one, as in ``evaluate``.
+    Arguments: ``inputs`` is a record, or settings that make one, as in ``evaluate``.
     Returns: a Dataset over ``operation`` of FLOP, bytes, messages and seconds in both directions.
-    Its coordinates name the block, the collectives and the links; a message is NaN, and its group
-    -1, where an operator does not communicate.
-    Raises: InputError for inputs out of range, or that lack a number.
+    Its coordinates name the block, the collectives and the links. An operator that does not
+    communicate has a message of NaN and a group of -1.
+    Raises: InputError for inputs that are out of range or incomplete.
     """
     chosen = {**(settings or {}), **more}
     if isinstance(inputs, Mapping):
@@ -94,7 +94,7 @@ def unfused_layers(
 
 
 def _missing(rows: list[Operator]) -> dict[str, np.ndarray]:
-    """Return the numbers of all operators, missing where there is no message."""
+    """Return the numbers of all operators; missing where there is no message."""
     columns = {
         name: np.array([float(getattr(one, name)) for one in rows]) for name in units(Operator)
     }
@@ -107,7 +107,7 @@ def _missing(rows: list[Operator]) -> dict[str, np.ndarray]:
 
 
 def _texts(rows: list[Operator]) -> dict[str, list[str]]:
-    """Return the names of collectives and links, empty where there is no message."""
+    """Return the names of collectives and links; empty where there is no message."""
     forward = [one.collective_forward if one.there_forward else "" for one in rows]
     backward = [one.collective_backward if one.there_backward else "" for one in rows]
     either = [bool(one.there_forward) or bool(one.there_backward) for one in rows]

@@ -1,8 +1,8 @@
-"""Published models and systems, and the user's own files of the same form.
+"""Published models and systems, and files of the user in the same form.
 
-An entry is one TOML table: the fields of its record, a title and a source; a system also lists its
-peak rates by number format. The fields and their units come from the caller, which has the records
-and checks the range of each value.
+An entry is one TOML table: the fields of its record, a title and a source. A system also lists
+its peak rates by number format. The caller has the records: it supplies the fields and their
+units, and checks the range of each value.
 """
 
 import copy
@@ -36,7 +36,7 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def describe(kind: str, name: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return an entry as it is written: strings with their units, title, source, notes.
+    """Return an entry as written: strings with their units, title, source, notes.
 
     Raises:
         InputError: There is no such entry, or a file of the user's cannot be read.
@@ -54,17 +54,18 @@ def entry(
     optional: Collection[str] | None = None,
     choices: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Return an entry by its name, or out of a file of the user's, its fields as floats in SI.
+    """Return an entry by name, or from a file of the user, with its fields as floats in SI.
 
-    ``fields`` maps each field to its unit. The keys of the result are the fields that the entry
-    has, then ``title``, ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name
-    that ends in ".toml" or holds a path separator is a file; its ``base`` names the published entry
-    that it changes. Where such a file sets ``matrix_flops`` and no peaks, those of its base, which
-    belong to another rate, are dropped. ``optional`` fields may be missing; by default, those that
-    some published entry of this kind leaves out. ``choices`` may be there too, a text each.
+    ``fields`` maps each field to its unit. The keys of the result are the fields of the entry,
+    then ``title``, ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name that
+    ends in ".toml" or contains a path separator is a file; its ``base`` names the published entry
+    that it changes. If such a file sets ``matrix_flops`` but no peaks, the peaks of its base are
+    dropped, because they belong to another rate. ``optional`` fields may be missing; by default,
+    these are the fields that some published entry of this kind omits. ``choices`` may be present
+    too, each as a text.
 
     Raises:
-        InputError: No such entry, file, field or format, or a value that is not what it should be.
+        InputError: No such entry, file, field or format, or an invalid value.
 
     >>> entry("systems", "b200-nvs8", {"hbm_bandwidth": "B/s", "fast_domain": "1"})["fast_domain"]
     8.0
@@ -87,7 +88,7 @@ def entry(
 
 
 def giving(kind: str, fields: Collection[str], like: str = "") -> str | None:
-    """Return a published entry that gives some fields: the nearest to a name, or the first.
+    """Return a published entry that has the given fields: the nearest to a name, or the first.
 
     >>> giving("systems", ["fast_domain", "slow_latency"], like="h100-sxn")
     'h100-sxm'
@@ -98,19 +99,19 @@ def giving(kind: str, fields: Collection[str], like: str = "") -> str | None:
 
 @functools.cache
 def _published(kind: str) -> dict[str, dict[str, Any]]:
-    """Return the entries of a kind as written, one for each variant."""
+    """Return the entries of a kind as written, one per variant."""
     if kind not in _SINGULAR:
         raise unknown("", kind, "part of the catalogue", _SINGULAR)
     text = importlib.resources.files(__name__).joinpath(f"{kind}.toml").read_text("utf-8")
     tables = tomllib.loads(text)
     for name, table in tables.items():
-        if "base" in table:  # the fields of an entry above, some of them changed
+        if "base" in table:  # an earlier entry with some of its fields changed
             tables[name] = tables[table.pop("base")] | table
     return dict(pair for base, table in tables.items() for pair in _variants(base, table))
 
 
 def _variants(base: str, table: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each system that ``fast_domains`` stands for; another entry as it is."""
+    """Yield one system per value of ``fast_domains``; yield any other entry unchanged."""
     domains = table.get("fast_domains", [None])
     for domain in domains:
         variant = {
@@ -133,8 +134,8 @@ def _is_file(name_or_path: str | os.PathLike[str]) -> bool:
 
 
 def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
-    """Return where an entry comes from, in the user's words, and the entry as written."""
-    _published(kind)  # refuses an unknown kind, before anything is read
+    """Return the origin of an entry, in the user's words, and the entry as written."""
+    _published(kind)  # raises for an unknown kind, before anything is read
     if not isinstance(name_or_path, str | os.PathLike):
         expected = "expected a name of the catalogue or a TOML file"
         raise refusal(_SINGULAR[kind], f"not a name, given {shown(name_or_path)}; {expected}.")
@@ -166,7 +167,7 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
     published = _published(kind)
     if name in published:
         return copy.deepcopy(published[name])
-    # The bare name of a system with variants, or a variant that is not there: name its variants.
+    # The bare name of a system with variants, or an unknown variant: the error lists the variants.
     stem = name.casefold().partition("-nvs")[0]
     variants = [known for known in published if known.startswith(f"{stem}-nvs")]
     if variants and name.casefold() not in variants:
@@ -176,7 +177,7 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
 
 
 def _read(kind: str, path: str) -> dict[str, Any]:
-    """Return the table of a TOML file of the user's."""
+    """Return the table of a user's TOML file."""
     expected = f"expected a TOML file of one {_SINGULAR[kind]}"
     try:
         return tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
@@ -200,7 +201,7 @@ def _check_complete(
     optional: Collection[str] | None,
     choices: Collection[str],
 ) -> None:
-    """Refuse an entry with a key that it cannot have, or without a field that it must have."""
+    """Raise for an entry with a key that is not allowed, or without a required field."""
     allowed = [*fields, *choices, *_TEXTS[:3], "base"]
     allowed += ["peaks", "peaks_source"] if kind == "systems" else []
     for key in written:

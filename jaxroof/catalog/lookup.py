@@ -11,15 +11,15 @@ from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.records import checked, units
 from jaxroof.settings import apply_settings
 
-# what an entry of a model may say beside its numbers: choices of a training step, of unfused blocks
+# what a model's entry may set beside its numbers: choices of a training step or unfused blocks
 CHOICES = ("split", "attention", "variant")
 
 
 def model(name: str | os.PathLike[str], **fields: Any) -> Model:
-    """Return a model of the catalogue, or of a TOML file given by path, with fields changed.
+    """Return a model from the catalogue, or from a TOML file given by path, with fields changed.
 
-    Numbers alone: choices of a recipe that its entry makes (attention = "unfused") come with its
-    name among the settings of a question, ``model="name"``.
+    The result has numbers only. Recipe choices that the entry sets (attention = "unfused") apply
+    when the model is given by name in the settings, ``model="name"``.
 
     Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
 
@@ -30,7 +30,7 @@ def model(name: str | os.PathLike[str], **fields: Any) -> Model:
 
 
 def model_with_choices(name: str) -> tuple[Model, dict[str, str]]:
-    """Return a model as ``model`` does, and the choices of a recipe that its entry makes."""
+    """Return a model as ``model`` does, and the recipe choices that its entry sets."""
     entry = _model_entry(name)
     return _record(Model, entry, name, {}), {key: entry[key] for key in CHOICES if key in entry}
 
@@ -40,7 +40,7 @@ def _model_entry(name: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def mlp(name: str | os.PathLike[str], **fields: Any) -> Mlp:
-    """Return an MLP of the catalogue, or of a TOML file given by path, with fields changed.
+    """Return an MLP from the catalogue, or from a TOML file given by path, with fields changed.
 
     Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
 
@@ -52,9 +52,9 @@ def mlp(name: str | os.PathLike[str], **fields: Any) -> Mlp:
 
 
 def system(name: str | os.PathLike[str], number_format: str | None = None, **fields: Any) -> System:
-    """Return a system of the catalogue, or of a TOML file given by path, with fields changed.
+    """Return a system from the catalogue, or from a TOML file given by path, with fields changed.
 
-    ``number_format`` (bf16, fp8, fp4, int8, fp32) takes that format's peak as the matrix rate;
+    ``number_format`` (bf16, fp8, fp4, int8, fp32) sets the matrix rate to that format's peak;
     texts carry units.
 
     Raises: InputError for an unknown name, format or field (with the nearest), or a wrong unit.

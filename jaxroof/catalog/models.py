@@ -19,7 +19,7 @@ class Model:
 class Mlp:
     """A stack of square or rectangular matrices, each followed by a ReLU; no biases.
 
-    A width that is not given is the hidden one.
+    A missing width defaults to the hidden width.
     """
 
     layers: Number = quantity("1", "Weight matrices.", whole=True, symbol="L")

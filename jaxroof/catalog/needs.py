@@ -1,4 +1,4 @@
-"""What questions need of a system, known without asking them: fields that not every system has."""
+"""System fields that each estimator needs and that some systems lack, known without running it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from jaxroof import catalog
 from jaxroof.errors import InputError, refusal
 
-# Estimator -> the fields; a test holds each to what a run demands.
+# Estimator -> the fields; a test compares each with what a run requires.
 NEEDS: dict[str, tuple[str, ...]] = {
     "published": (
         "vector_flops",
@@ -22,8 +22,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "torus": ("link_bandwidth", "link_latency"),
     "limits": ("network_bandwidth",),
 }
-FORMER = {"training": "published"}  # names of estimators in earlier versions
-QUESTIONS = {  # in words
+FORMER = {"training": "published"}  # names in earlier versions -> present names
+QUESTIONS = {  # what each estimator answers, in words
     "published": "a training step",
     "unfused": "a layer of unfused blocks",
     "matmul": "a product of matrices",
@@ -33,7 +33,7 @@ QUESTIONS = {  # in words
 
 
 def present_name(estimator: str) -> str:
-    """Return the name that an estimator goes by, given one that it has or had in earlier versions.
+    """Return the present name of an estimator, given a present or former one.
 
     >>> present_name("training"), present_name("matmul")
     ('published', 'matmul')
@@ -42,9 +42,9 @@ def present_name(estimator: str) -> str:
 
 
 def lacking(estimator: str, name: str, given: Collection[str]) -> list[str]:
-    """Return what a system and the fields given beside it lack for an estimator.
+    """Return the fields an estimator needs that neither a system nor the given fields provide.
 
-    Nothing for a file with keys that no published system has: its reader knows them.
+    Empty for a file with keys that no published system has: the file's reader handles them.
 
     >>> lacking("published", "tpu-v3", ["vector_flops", "fast_domain", "fast_bandwidth"])
     ['fast_latency', 'slow_bandwidth', 'slow_latency']
@@ -61,10 +61,10 @@ def lacking(estimator: str, name: str, given: Collection[str]) -> list[str]:
 def refuse(
     where: str, estimator: str, missing: Mapping[str, Sequence[str]], setting: str
 ) -> InputError:
-    """Return the error for systems that lack fields, with what to give or to start from.
+    """Return the error for systems that lack fields, with the settings or systems that would help.
 
-    Arguments: ``missing`` are the fields by system; ``setting`` is how one is given, with its
-    ``{field}`` and a ``{value}``.
+    Arguments: ``missing`` are the fields by system; ``setting`` is the form of a setting, with
+    ``{field}`` and ``{value}`` in it.
     """
     question, (name, *more) = QUESTIONS[estimator], missing
     fields = missing[name]
@@ -85,7 +85,7 @@ def refuse(
 
 
 def answers(written: Mapping[str, Any]) -> list[str]:
-    """Return the questions that a system as it is written can answer, in a word each."""
+    """Return the questions that a system, as written, can answer, one word each."""
     words = {"published": "training", "matmul": "roofline", "torus": "torus", "limits": "limits"}
     return [word for name, word in words.items() if set(NEEDS[name]) <= set(written)]
 

@@ -10,9 +10,9 @@ from jaxroof.records import Number, quantity, record
 class System:
     """One accelerator, its high-bandwidth memory and its links: peak rates and efficiencies.
 
-    Bandwidths are one direction per accelerator unless they say otherwise; a rate in use is its
-    peak times its efficiency. One record serves all estimators: what not every machine has, or not
-    every question needs, may be None, and using it names the field.
+    Bandwidths are per accelerator in one direction unless stated otherwise; an effective rate is
+    its peak times its efficiency. One record serves all estimators. Fields that some machines lack
+    or some questions do not need may be None; using such a field raises an error that names it.
     """
 
     matrix_flops: Number = quantity(
@@ -114,12 +114,12 @@ class System:
 
     @staticmethod
     def published(fields: Collection[str]) -> str | None:
-        """Return a system of the catalogue that gives some fields, None where there is none."""
+        """Return a system from the catalogue that has the given fields, or None."""
         return catalog.giving("systems", fields)
 
 
 def links(system: System) -> tuple[Number, ...]:
-    """Return what a collective reads of the machine, in the order that it takes it."""
+    """Return the machine parameters of a collective, in the order of its arguments."""
     return (
         system.fast_bandwidth * system.fast_efficiency,
         system.fast_latency,

@@ -1,4 +1,4 @@
-"""Commands: what each takes in a file of its own, what each does in ``actions``."""
+"""Commands: the options of each in a file of its own, its implementation in ``actions``."""
 
 from jaxroof.cli.main import cli, main
 

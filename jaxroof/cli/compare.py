@@ -1,4 +1,4 @@
-"""The command `jaxroof compare`: what it takes."""
+"""Options of the command `jaxroof compare`."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""The command `jaxroof design`: what it takes."""
+"""Options of the command `jaxroof design`."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""Names and what they are, one below the other: what `list` and `show` print, without any array."""
+"""Names with their descriptions, one per line, as `list` and `show` print them, without JAX."""
 
 import shutil
 import sys
@@ -8,11 +8,11 @@ from typing import Any
 
 from jaxroof.units import JOIN, unbroken
 
-GAP = 2  # blanks between a name and what it is
+GAP = 2  # blanks between a name and its description
 
 
 def print_entries(entries: Sequence[tuple[str, str]]) -> None:
-    """Print every name with its text: wrapped at a terminal's width, on one line to a pipe."""
+    """Print every name with its text: wrapped at a terminal's width, or on one line when piped."""
     wide = max((len(name) for name, _ in entries), default=0) + GAP
     for name, text in entries:
         line = f"{name:<{wide}}{' '.join(text.split())}".rstrip()
@@ -20,7 +20,7 @@ def print_entries(entries: Sequence[tuple[str, str]]) -> None:
 
 
 def _wrapped(line: str, indent: int) -> str:
-    """Return a line as the terminal has room for it, its text below its text."""
+    """Return a line wrapped to the terminal, with the continuation aligned below its text."""
     width = shutil.get_terminal_size().columns
     below = " " * min(indent, width // 2)
     lines = textwrap.wrap(unbroken(line), width, subsequent_indent=below, break_on_hyphens=False)
@@ -28,7 +28,7 @@ def _wrapped(line: str, indent: int) -> str:
 
 
 def entry_rows(written: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return a row a key of an entry or a file; a table of tables has a row for each.
+    """Return one row per key of an entry or a file; a table of tables has a row for each.
 
     >>> entry_rows({"title": "A part", "peaks": {"bf16": "2 PFLOP/s", "fp8": "4 PFLOP/s"}})
     [('title', 'A part'), ('peaks', 'bf16 2 PFLOP/s, fp8 4 PFLOP/s')]

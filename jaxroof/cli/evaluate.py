@@ -1,4 +1,4 @@
-"""The command `jaxroof evaluate`: what it takes."""
+"""Options of the command `jaxroof evaluate`."""
 
 from typing import Any
 

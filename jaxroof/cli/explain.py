@@ -1,4 +1,4 @@
-"""The command `jaxroof explain`: what it takes."""
+"""Options of the command `jaxroof explain`."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""The command `jaxroof layers`: what it takes."""
+"""Options of the command `jaxroof layers`."""
 
 from typing import Any
 

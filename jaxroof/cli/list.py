@@ -1,4 +1,4 @@
-"""The command `jaxroof list`: what it takes."""
+"""Options of the command `jaxroof list`."""
 
 from typing import Any
 

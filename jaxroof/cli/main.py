@@ -1,4 +1,4 @@
-"""The command line: a group whose commands load when they are called."""
+"""The command line: a group whose commands are imported when called."""
 
 import importlib
 import sys
@@ -18,7 +18,7 @@ Examples:
   jaxroof run sweeps/gpt3_hbm.toml -o map.nc
   jaxroof show b200-nvs8
 """
-COMMANDS = {  # the module of that name in this room, and what help says of it
+COMMANDS = {  # the module of that name in this package, and its line in the help
     "search": "Print the fastest plans of a cluster, and what binds them.",
     "compare": "Print the best plans of systems and splits side by side.",
     "explain": "Print what binds the best plan, and where that changes.",
@@ -37,21 +37,21 @@ COMMANDS = {  # the module of that name in this room, and what help says of it
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are modules, each imported when it is called (click's own pattern)."""
+    """A group whose commands are modules, each imported when called (click's own pattern)."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command by name, None where there is none."""
+        """Return a command by name, None if there is none."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"jaxroof.cli.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a line a command, none of them imported."""
+        """Write one line per command without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 

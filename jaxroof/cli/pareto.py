@@ -1,4 +1,4 @@
-"""The command `jaxroof pareto`: what it takes."""
+"""Options of the command `jaxroof pareto`."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""The command `jaxroof plot`: what it takes."""
+"""Options of the command `jaxroof plot`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A process of our own: its compile cache, a device for each core, its streams and signals."""
+"""Set-up of the command-line process: compile cache, one device per core, streams and signals."""
 
 import _thread
 import contextlib
@@ -13,20 +13,20 @@ from typing import Any
 
 
 def start() -> None:
-    """Set up JAX for a process of our own: a compile cache, a device for each core."""
+    """Set up JAX for the command-line process: a compile cache, one device per core."""
     import jax
 
     folder = os.environ.get("JAXROOF_CACHE") or _cache_folder()
     try:
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError:
-        folder = ""  # a home that cannot be written: compile anew each time
+        folder = ""  # the home is not writable: compile anew each time
     if folder:
         jax.config.update("jax_compilation_cache_dir", folder)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     jax.config.update("jax_num_cpu_devices", _cores())
-    # A full disk leaves entries that cannot be read: what it held is compiled anew, without a word.
+    # A full disk leaves unreadable cache entries: those programs are silently compiled again.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
 
 
@@ -41,7 +41,7 @@ def _cache_folder() -> str:
 
 
 def prepare_streams() -> None:
-    """Print what a stream can; die of a closed pipe as other tools do; lose no Ctrl-C."""
+    """Print what a stream can encode; exit on a closed pipe like other tools; lose no Ctrl-C."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -50,7 +50,7 @@ def prepare_streams() -> None:
     before = sys.unraisablehook
 
     def again(what: Any) -> None:
-        """Interrupt once more where a callback of a library swallowed the first Ctrl-C."""
+        """Raise the interrupt again if a callback of a library swallowed the first Ctrl-C."""
         if what.exc_type is None or not issubclass(what.exc_type, KeyboardInterrupt):
             before(what)
             return
@@ -62,6 +62,6 @@ def prepare_streams() -> None:
 
 
 def silence(stream: Any) -> None:
-    """Let a stream that cannot be written end without a word."""
+    """Make a stream that cannot be written end silently."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

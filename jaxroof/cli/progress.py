@@ -1,4 +1,4 @@
-"""A bar of what is done: points a second and the time that is left, in a terminal alone."""
+"""A progress bar: points per second and the time left; shown in a terminal only."""
 
 from rich.console import Console
 from rich.progress import (
@@ -14,15 +14,15 @@ from rich.text import Text
 
 
 class Speed(ProgressColumn):
-    """Points a second, of late."""
+    """The recent number of points per second."""
 
     def render(self, task: Task) -> Text:
-        """Return what stands in the column."""
+        """Return the text of the column."""
         return Text(f"{task.speed:,.0f} points/s" if task.speed else "")
 
 
 def progress_bar(page: Console) -> Progress:
-    """Return a bar that leaves nothing behind, and shows nothing where there is no terminal."""
+    """Return a bar that is erased when done, and that is not shown outside a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

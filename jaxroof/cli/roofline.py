@@ -1,4 +1,4 @@
-"""The command `jaxroof roofline`: what it takes."""
+"""Options of the command `jaxroof roofline`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The command `jaxroof run`: what it takes."""
+"""Options of the command `jaxroof run`."""
 
 import sys
 from typing import Any

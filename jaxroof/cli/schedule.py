@@ -1,4 +1,4 @@
-"""The command `jaxroof schedule`: what it takes."""
+"""Options of the command `jaxroof schedule`."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""The command `jaxroof search`: what it takes."""
+"""Options of the command `jaxroof search`."""
 
 import sys
 from typing import Any

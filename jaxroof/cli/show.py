@@ -1,4 +1,4 @@
-"""The command `jaxroof show`: what it takes."""
+"""Options of the command `jaxroof show`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""Systems before JAX is there: the list of them, and what a command's systems lack."""
+"""Checks and lists of systems that run before JAX is loaded."""
 
 import contextlib
 import csv
@@ -18,12 +18,12 @@ IN_FILE = '"system.{field}" = {value!r} in [set]'
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Check that the systems that a command names give what its question needs.
+    """Check that the systems named by a command have the fields its question needs.
 
-    Raises: InputError that names every field that is missing, and of which system.
+    Raises: InputError that names every missing field and its system.
     """
     estimator = present_name(options.get("estimator", "published"))
-    if estimator not in NEEDS or options.get("uncertain"):  # a table may give fields of its own
+    if estimator not in NEEDS or options.get("uncertain"):  # a table may set fields itself
         return
     names = options.get("system_name") or options["system_names"]
     given = _fields(text.partition("=")[0].strip() for text in options["sets"])
@@ -33,11 +33,11 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def check_sweep(path: str) -> None:
-    """Check that the systems of a sweep file give what its question needs.
+    """Check that the systems of a sweep file have the fields its question needs.
 
-    What is wrong otherwise is left to whoever reads the file.
+    Any other error is left to the reader of the file.
 
-    Raises: InputError that names every field that is missing, and of which system.
+    Raises: InputError that names every missing field and its system.
     """
     try:
         written = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
@@ -59,7 +59,7 @@ def check_sweep(path: str) -> None:
 
 
 def check_rows(estimator: str, file: str, sets: Sequence[str], **_: Any) -> None:
-    """Check that the system of the first row gives what its question needs; as ``check_sweep``."""
+    """Check that the first row's system has the fields its question needs; as ``check_sweep``."""
     estimator, given = present_name(estimator), [text.partition("=")[::2] for text in sets]
     try:
         with open(file, encoding="utf-8-sig", newline="") as stream:
@@ -80,7 +80,7 @@ def check_rows(estimator: str, file: str, sets: Sequence[str], **_: Any) -> None
 
 
 def list_systems() -> Iterable[str]:
-    """Yield the lines of a table: the rates of every system, and what it can answer."""
+    """Yield the lines of a table: the rates of every system, and the questions it can answer."""
     yield f"{'system':<16}  {'TFLOP/s':>7}  {'GB':>4}  {'GB/s':>8}  {'domain':>6}  answers"
     for name in catalog.names("systems"):
         written = catalog.describe("systems", name)
@@ -98,7 +98,7 @@ def list_systems() -> Iterable[str]:
 
 
 def _in(unit: float, written: Any, si: str) -> str:
-    """Return a number as it is written in a larger unit, a dash where there is none."""
+    """Return a number as written, converted to a larger unit; a dash if there is none."""
     return "-" if written is None else f"{parse(written, si) / unit:.7g}"
 
 
@@ -108,9 +108,9 @@ def _fields(paths: Iterable[str]) -> set[str]:
 
 
 def _missing(estimator: str, names: Iterable[str], given: set[str]) -> dict[str, list[str]]:
-    """Return what each system lacks, of those that lack something and can be read."""
+    """Return the missing fields of each system that can be read and lacks some."""
     found: dict[str, list[str]] = {}
     for name in names:
-        with contextlib.suppress(InputError):  # told by whoever reads it in full
+        with contextlib.suppress(InputError):  # reported when the system is read in full
             found[name] = lacking(estimator, name, given)
     return {name: fields for name, fields in found.items() if fields}

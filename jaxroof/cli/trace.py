@@ -1,4 +1,4 @@
-"""The command `jaxroof trace`: what it takes."""
+"""Options of the command `jaxroof trace`."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""Rows of a table: headings and cells read, answered in chunks, written beside what was typed."""
+"""Rows of a table: read headings and cells, evaluate in chunks, write results beside them."""

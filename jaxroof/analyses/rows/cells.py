@@ -1,4 +1,4 @@
-"""Cells of a table as an estimator's inputs: numbers, records and choices, and what is wrong."""
+"""Convert cells of a table to an estimator's inputs (numbers, records, choices); report errors."""
 
 import dataclasses
 import math
@@ -25,20 +25,20 @@ from jaxroof.settings import (
 from jaxroof.units import parse
 
 Cells = Sequence[str] | np.ndarray  # of one column: texts, or numbers
-SHOWN = 60  # characters of a wrong cell that an error repeats
+SHOWN = 60  # characters of a wrong cell that an error shows
 
 
 class Faults(dict[int, tuple[int, str]]):
-    """What is wrong with rows: the first column that is, and why."""
+    """Errors by row: the first wrong column of the row, and the reason."""
 
     def note(self, row: int, order: int, why: str) -> None:
-        """Remember a fault, unless an earlier column of the row has one."""
+        """Record an error, unless an earlier column of the row has one."""
         if row not in self or order < self[row][0]:
             self[row] = (order, why)
 
 
 class RowProblem:
-    """What a table asks: the meaning of its columns, and what all its rows share."""
+    """The problem a table states: the meaning of its columns, and the settings all rows share."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class RowProblem:
         }
 
     def _reader(self, path: str, names: Any, given: Collection[str]) -> Any:
-        """Return what reads a record by name, and the choices that come with it."""
+        """Return a function that reads a record by name and the choices it sets."""
 
         def read(name: str) -> tuple[Any, Mapping[str, Any]]:
             record, chosen = named_record(path, name, names, "")
@@ -77,8 +77,8 @@ class RowProblem:
     def chunk(
         self, cells: Sequence[Cells], size: int, faults: Faults, about: Any = None
     ) -> RowChunk:
-        """Return some rows as what can be asked; ``faults`` gets the rows that cannot."""
-        values: dict[str, np.ndarray] = {}  # of numbers; places of records and choices
+        """Return rows as inputs ready to evaluate; rows with errors are recorded in ``faults``."""
+        values: dict[str, np.ndarray] = {}  # numbers; for records and choices, their positions
         for order, (column, texts) in enumerate(zip(self.columns, cells, strict=True)):
             if column.kind is Kind.NUMBER:
                 values[column.path] = _numbers(column, texts, order, faults)
@@ -94,7 +94,7 @@ class RowProblem:
     def _agreeing(
         self, rows: np.ndarray, values: Mapping[str, np.ndarray], faults: Faults
     ) -> RowGroup:
-        """Return the group of rows whose plan agrees with what else they say; note the others."""
+        """Return the group of rows whose plan agrees with their other cells; record the others."""
         group = self._group(rows, values)
         wrong = np.broadcast_to(self.estimator.contradictions(group.inputs), len(rows))
         if not wrong.any():
@@ -108,7 +108,7 @@ class RowProblem:
         return self._group(rows[~wrong], values)
 
     def _apart(self, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
-        """Yield rows that one program answers: the same choices, and records of the same fields."""
+        """Yield groups of rows for one program: same choices, records with the same fields."""
         keys = np.zeros(len(rows), np.int64)
         for path, table in {**self.named, **self.chosen}.items():
             if len(table.kinds) > 1:
@@ -140,19 +140,19 @@ def _chooser(recipe: Any, key: str) -> Any:
 
 
 class _Named:
-    """What the texts of a column stand for, each read once."""
+    """The meaning of each distinct text of a column, read once."""
 
     def __init__(self, heading: str, read: Any) -> None:
         self.heading, self.read = heading, read
-        self.place: dict[str, int] = {}  # text -> where it stands in `found`, -1 where it is wrong
+        self.place: dict[str, int] = {}  # text -> its position in `found`, -1 if it is wrong
         self.found: list[Any] = []
-        self.brought: list[Mapping[str, Any]] = []  # choices that come with each
-        self.forms: list[int] = []  # of each that is found: which have the same fields
+        self.brought: list[Mapping[str, Any]] = []  # recipe choices that each record sets
+        self.forms: list[int] = []  # of each in `found`: the same number for the same fields
         self.kinds: dict[Any, int] = {}
         self.why: dict[str, str] = {}
 
     def places(self, texts: Cells, order: int, faults: Faults) -> np.ndarray:
-        """Return where each cell's meaning stands among those found."""
+        """Return the position in `found` of each cell's value."""
         texts = texts.astype(str).tolist() if isinstance(texts, np.ndarray) else texts
         for text in dict.fromkeys(texts):
             if text not in self.place:
@@ -183,7 +183,7 @@ class _Named:
         self.forms.append(self.kinds.setdefault(form, len(self.kinds)))
 
     def stacked(self, places: np.ndarray) -> Any:
-        """Return one record of columns, of records with the same fields."""
+        """Stack records with the same fields into one record of columns."""
         distinct, place = np.unique(places, return_inverse=True)
         some = [{p: v for p, _, v in leaves(self.found[n])} for n in distinct]
         record = self.found[distinct[0]]
@@ -194,7 +194,7 @@ class _Named:
 
 
 def _numbers(column: RowColumn, cells: Cells, order: int, faults: Faults) -> np.ndarray:
-    """Return a column in SI; ``faults`` gets what is no number, or out of range."""
+    """Return a column in SI units; ``faults`` records cells that are no number or out of range."""
     wrong: dict[int, str] = {}
     if isinstance(cells, np.ndarray):
         values = cells.astype(np.float64) * column.scale
@@ -212,7 +212,7 @@ def _numbers(column: RowColumn, cells: Cells, order: int, faults: Faults) -> np.
 
 
 def _read(column: RowColumn, texts: Sequence[str]) -> tuple[np.ndarray, dict[int, str]]:
-    """Return numbers of texts, all at once where they are plain, and the rows that are none."""
+    """Parse texts as numbers, all at once if they are plain; also return errors by row."""
     suffix = suffix_of(column.scale)
     count = len(texts)
     try:
@@ -236,7 +236,7 @@ def _read(column: RowColumn, texts: Sequence[str]) -> tuple[np.ndarray, dict[int
 
 
 def _one(column: RowColumn, text: str, suffix: str, scales: dict[str, str]) -> float:
-    """Return the number of a cell: a plain one in the column's unit, or with a unit of its own."""
+    """Parse one cell: a plain number in the column's unit, or a number with its own unit."""
     text = text.strip()
     try:
         plain = float(text)
@@ -266,7 +266,7 @@ def _meaning(column: RowColumn) -> str:
 
 
 def _outside(column: RowColumn, values: np.ndarray, rows: np.ndarray) -> Iterator[tuple[int, str]]:
-    """Yield the rows whose number is out of its field's range, and why: halves of halves."""
+    """Yield the rows whose number is out of its field's range, with the reason, by bisection."""
     assert column.field is not None
     try:
         checked_values(values[rows], column.field, column.heading)

@@ -1,4 +1,4 @@
-"""What the columns of a table mean to an estimator: numbers, names, choices, or notes."""
+"""The meaning of a table's columns to an estimator: numbers, names, choices, or notes."""
 
 import dataclasses
 import enum
@@ -14,13 +14,13 @@ from jaxroof.records import is_quantity
 from jaxroof.settings import build_inputs, choices_of, former_of, paths_of
 from jaxroof.units import parse
 
-NOTES = ("id",)  # columns that are carried through, as are those that begin with MARK
+NOTES = ("id",)  # columns copied unchanged, like those that start with MARK
 MARK = "#"
 _HEADING = re.compile(r"(.*?)\s*\[([^\[\]]*)\]")
 
 
 class Kind(enum.Enum):
-    """What the cells of a column are."""
+    """The kind of a column's cells."""
 
     NUMBER = "number"
     RECORD = "name"
@@ -30,7 +30,7 @@ class Kind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowColumn:
-    """One column: its heading as it was typed, and the path or the choice that it gives."""
+    """One column: its heading as typed, and the path or the choice that it sets."""
 
     heading: str
     kind: Kind
@@ -46,10 +46,10 @@ class RowColumn:
 
 
 def read_columns(estimator: Estimator, headings: Sequence[str]) -> list[RowColumn]:
-    """Return what each column means.
+    """Return the meaning of each column.
 
-    Raises: InputError for an unknown name (with the nearest), a wrong unit, a column without a
-    name or one that is there twice.
+    Raises: InputError for an unknown name (with the nearest), a wrong unit, or a column that has
+    no name or is repeated.
     """
     found: list[RowColumn] = []
     for number, heading in enumerate(headings, 1):
@@ -96,10 +96,10 @@ def _column(estimator: Estimator, heading: str) -> RowColumn:
 
 
 def path_of(estimator: Estimator, name: str) -> str:
-    """Return the path or the choice of the recipe that a name means.
+    """Return the path or the recipe choice that a name refers to.
 
-    A name is a path, a choice, a short form such as ``tp``, the letter of one number alone, or the
-    last part of one path alone. Raises: InputError with the nearest name.
+    A name is a path, a choice, a short form such as ``tp``, the letter of exactly one number, or
+    the last part of exactly one path. Raises: InputError with the nearest name.
     """
     fields = dict(paths_of(estimator.inputs))
     choices = choices_of(estimator.recipe)
@@ -128,9 +128,9 @@ def path_of(estimator: Estimator, name: str) -> str:
 def shared_of(
     estimator: Estimator, settings: Mapping[str, Any], columns: Iterable[RowColumn]
 ) -> dict[str, Any]:
-    """Return the settings of all rows by path or choice, records read by name.
+    """Return the settings shared by all rows, by path or choice, with records read by name.
 
-    Raises: InputError for an unknown name, one that is there twice, or one that a column gives.
+    Raises: InputError for a name that is unknown, repeated or also given by a column.
     """
     taken = {column.path: column.heading for column in columns if column.path}
     found: dict[str, Any] = {}
@@ -149,9 +149,9 @@ def shared_of(
 def check_complete(
     estimator: Estimator, columns: Iterable[RowColumn], shared: Mapping[str, Any]
 ) -> None:
-    """Check that columns and settings of all rows give all that the inputs need.
+    """Check that columns and shared settings give every input that is required.
 
-    Raises: InputError for the first that is missing, or a setting that cannot be used.
+    Raises: InputError for the first missing input, or for a setting that cannot be used.
     """
     choices = {*choices_of(estimator.recipe), *former_of(estimator.recipe)}
     given: dict[str, Any] = {path: v for path, v in shared.items() if path not in choices}
@@ -175,7 +175,7 @@ def check_complete(
 
 
 def _kind_at(kind: type[Any], path: str) -> type[Any]:
-    """Return the kind of record at a dotted path of another."""
+    """Return the class of the record at a dotted path of another record class."""
     found: Any = kind
     for name in path.split("."):
         hint = typing.get_type_hints(found)[name]
@@ -184,13 +184,13 @@ def _kind_at(kind: type[Any], path: str) -> type[Any]:
 
 
 def _any(kind: type[Any]) -> Any:
-    """Return some record of a kind: what it holds does not matter."""
+    """Return an arbitrary record of a class; its values do not matter."""
     fields = dataclasses.fields(kind)
     return kind(**{f.name: 1.0 for f in fields if is_quantity(f)})
 
 
 def suffix_of(scale: float) -> str:
-    """Return what makes the text of a number one in SI, where the scale is a power of ten.
+    """Return the suffix that converts the text of a number to SI, if the scale is a power of ten.
 
     >>> suffix_of(1e9), suffix_of(0.01), suffix_of(1.0), suffix_of(2.0**30)
     ('e9', 'e-2', '', '*')

@@ -1,4 +1,4 @@
-"""Rows of a table: each one configuration, its answers beside it."""
+"""Evaluate the rows of a table: each row is one configuration, with its results beside it."""
 
 import contextlib
 import dataclasses
@@ -23,16 +23,16 @@ from jaxroof.io.formats import check_placeable
 
 Path = str | os.PathLike[str]
 Progress = Callable[[int, int], None]
-SHOWN = 12  # rows of a table that is printed
+SHOWN = 12  # rows printed of a table
 
 
 @dataclasses.dataclass(eq=False)
 class RowsWritten:
-    """What became of a file of rows, and the first of them."""
+    """The outcome of evaluating a file of rows, and its first rows."""
 
     rows: int = 0
-    passed: int = 0  # over
-    first: str = ""  # why the first row was that was passed over
+    passed: int = 0  # rows skipped
+    first: str = ""  # why the first skipped row was skipped
     verdicts: Verdicts = dataclasses.field(default_factory=Verdicts)
     headings: Sequence[str] = ()
     units: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -48,13 +48,13 @@ def evaluate_rows(
     keep_going: bool = False,
     **more: Any,
 ) -> Any:
-    """Return a table (pandas) with the answers of an estimator to each row as columns beside it.
+    """Return a table (pandas) with an estimator's results for each row as additional columns.
 
-    Arguments: ``frame``'s columns are dotted paths, names of the catalogue or choices, as in a
-    file of rows; ``settings`` and ``more`` are what all rows share; ``keep_going`` tells in a
-    column ``error`` which rows have no answer, instead of raising.
-    Returns: the table; ``attrs`` count the ``answered``, the ``feasible`` and the ``refused``.
-    Raises: InputError naming the row and the column of what cannot be used.
+    Arguments: ``frame``'s columns are dotted paths, names from the catalogue or choices, as in a
+    file of rows; ``settings`` and ``more`` are shared by all rows; with ``keep_going``, a column
+    ``error`` says why a row has no results, instead of an exception.
+    Returns: the table; its ``attrs`` count the rows ``answered``, ``feasible`` and ``refused``.
+    Raises: InputError naming the row and the column that cannot be used.
     """
     here = pathlib.Path.cwd()
     asked = estimator_of(estimator, here) if isinstance(estimator, str) else estimator
@@ -91,7 +91,7 @@ def evaluate_rows(
 
 
 def _plain(column: Any) -> Cells:
-    """Return a column of a frame as numbers, or as texts."""
+    """Return a column of a frame as numbers or as texts."""
     if column.dtype.kind in "iuf":
         return np.asarray(column, np.float64)
     values = column.tolist()
@@ -99,7 +99,7 @@ def _plain(column: Any) -> Cells:
 
 
 def _joined(name: str, parts: Sequence[RowResults], bad: np.ndarray) -> np.ndarray:
-    """Return a column of all parts, nothing in the rows that are bad: NaN, or None."""
+    """Concatenate the parts of a column; bad rows become NaN or None."""
     column = np.concatenate(
         [part.columns.get(name, np.zeros(part.chunk.size, bool)) for part in parts]
     )
@@ -117,7 +117,7 @@ def _question(
     where: str,
     head: str,
 ) -> RowProblem:
-    """Return what a table asks, checked before any row is read; ``head`` is where headings are."""
+    """Return the problem of a table, checked before rows are read; ``head`` locates headings."""
 
     def beside(read: Callable[[str], Any]) -> Callable[[str], Any]:
         file = pathlib.Path(folder)
@@ -139,7 +139,7 @@ def _question(
 
 @contextlib.contextmanager
 def _led(where: str) -> Iterator[None]:
-    """Lead every refusal in the block with where it is."""
+    """Prefix every error raised in the block with its location."""
     try:
         yield
     except InputError as error:
@@ -147,7 +147,7 @@ def _led(where: str) -> Iterator[None]:
 
 
 def _checked(chunks: Iterator[RowChunk], keep_going: bool) -> Iterator[RowChunk]:
-    """Yield chunks; refuse the first row that cannot be asked, unless told to keep going."""
+    """Yield chunks; raise at the first row with an error, unless ``keep_going``."""
     for chunk in chunks:
         places, faults = chunk.about[:2]
         if faults and not keep_going:
@@ -157,7 +157,7 @@ def _checked(chunks: Iterator[RowChunk], keep_going: bool) -> Iterator[RowChunk]
 
 
 def _refuse(answers: RowResults, keep_going: bool) -> None:
-    """Note the rows that the estimator has no answer to, or refuse the first of them."""
+    """Record the rows that the estimator cannot evaluate, or raise for the first of them."""
     places, faults = answers.chunk.about[:2]
     for rows, why in sorted(answers.refused, key=lambda one: int(one[0][0])):
         if not keep_going:
@@ -167,7 +167,7 @@ def _refuse(answers: RowResults, keep_going: bool) -> None:
 
 
 class _Places(Sequence[str]):
-    """Where rows of a file stand, in words."""
+    """The location of each row of a file, in words."""
 
     def __init__(self, path: str, lines: Sequence[int]) -> None:
         self.path, self.lines = path, lines
@@ -187,11 +187,11 @@ def evaluate_file(
     keep_going: bool = False,
     progress: Progress | None = None,
 ) -> RowsWritten:
-    """Evaluate every row of a CSV file; write them with their answers where ``output`` says.
+    """Evaluate every row of a CSV file; write the rows with their results to ``output``.
 
-    ``progress`` is told (done, all) rows, all by the share of the file that was read. What is
-    stopped keeps the rows that are done in a file beside ``output`` (``NAME.partial.csv``).
-    Raises: InputError naming the file, the line and the column of what cannot be used.
+    ``progress`` receives (done, all) rows; all is estimated from the share of the file read so far.
+    An interrupted run leaves its finished rows beside ``output`` (``NAME.partial.csv``).
+    Raises: InputError naming the file, the line and the column that cannot be used.
     """
     if output is not None:
         _check_output(output, path)
@@ -238,7 +238,7 @@ def _chunks(file: RowFile, question: RowProblem) -> Iterator[RowChunk]:
 
 
 def _count(done: RowsWritten, answers: RowResults) -> None:
-    """Add a chunk to what became of a file."""
+    """Add a chunk's results to the outcome of a file."""
     places, faults, block = answers.chunk.about
     if faults and not done.first:
         done.first = f"{places[min(faults)]}: {faults[min(faults)][1]}"

@@ -1,4 +1,4 @@
-"""How many rows of a file are feasible, and what refused the others."""
+"""Counts of the feasible rows of a file, and of the verdicts that refused the others."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -13,17 +13,17 @@ FEASIBLE = "feasible"
 
 @dataclasses.dataclass(eq=False)
 class Verdicts:
-    """How many rows have an answer, how many of them are feasible, and what refused the others.
+    """Counts of the rows with results, of the feasible ones, and of the verdicts on the others.
 
-    A flag that is false in a row that is feasible is no verdict: it counts as minus infinity.
+    A flag that is false in some feasible row is not a verdict: its count becomes minus infinity.
     """
 
     answered: int = 0
-    feasible: int | None = None  # of an estimator that says what is
+    feasible: int | None = None  # None if the estimator does not report feasibility
     failed: dict[str, float] = dataclasses.field(default_factory=dict)  # rows, by flag
 
     def add(self, columns: Mapping[str, np.ndarray], passed: Collection[int]) -> None:
-        """Count rows by their results; those at the positions ``passed`` have none."""
+        """Count rows by their results; rows at the positions ``passed`` have none."""
         good = np.ones(len(next(iter(columns.values()), ())), bool)
         good[[row for row in passed if row < len(good)]] = False
         self.answered += int(good.sum())
@@ -38,13 +38,13 @@ class Verdicts:
 
     @property
     def refused(self) -> dict[str, int]:
-        """Return how many rows each verdict refuses, the most first."""
+        """Return how many rows each verdict refuses, largest first."""
         order = sorted(self.failed.items(), key=lambda one: -one[1])
         return {name: int(count) for name, count in order if count > 0}
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """Return the counts by name, the answers alone of an estimator without verdicts."""
+        """Return the counts by name; only ``answered`` if the estimator gives no verdicts."""
         if self.feasible is None:
             return {"answered": self.answered}
         counts = {"answered": self.answered, "feasible": self.feasible}
@@ -52,7 +52,7 @@ class Verdicts:
 
     @property
     def sentence(self) -> str:
-        """Return how many rows are feasible and what refused the others, or nothing."""
+        """Return how many rows are feasible and what refused the others; may be empty."""
         if self.feasible is None or not self.answered:
             return ""
         are = "is" if self.feasible == 1 else "are"

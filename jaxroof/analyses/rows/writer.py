@@ -1,4 +1,4 @@
-"""Rows with their answers as text: every cell as it was typed, every number to its last digit."""
+"""Rows with their results as text: cells exactly as typed, numbers with all digits."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,27 +8,27 @@ from jaxroof.engine.runs.row_stream import RowResults
 from jaxroof.errors import InputError
 from jaxroof.io.csv_blocks import RowFile, csv_line
 
-Write = Callable[[str, int], None]  # a text, and how many rows it holds
-ERROR = "error"  # the column that says why a row was passed over
-ALIKE = 256  # values that tell whether a column repeats itself
+Write = Callable[[str, int], None]  # a text, and the number of rows in it
+ERROR = "error"  # the column that says why a row was skipped
+ALIKE = 256  # values examined to decide whether a column repeats itself
 TRUTH = np.array(["false", "true"], object)
 
 
 def result_name(name: str, headings: Sequence[str]) -> str:
-    """Return the name of a result's column, apart from those of the table."""
+    """Return the column name of a result, distinct from the headings of the table."""
     return f"result.{name}" if name in headings else name
 
 
 class Page:
-    """The rows of a file with their answers, as texts."""
+    """The rows of a file with their results, as texts."""
 
     def __init__(self, file: RowFile, keep_going: bool) -> None:
         self.file, self.keep_going = file, keep_going
         self.names: list[str] | None = None
-        self.waiting: list[RowResults] = []  # before any answer says what there is
+        self.waiting: list[RowResults] = []  # chunks before the first one with results
 
     def write(self, answers: RowResults, write: Write) -> None:
-        """Write a chunk, the header before the first."""
+        """Write a chunk, with the header before the first."""
         if self.names is None and not answers.columns:
             self.waiting.append(answers)
             return
@@ -39,7 +39,7 @@ class Page:
         write(self._text(answers), answers.chunk.size)
 
     def begin(self, names: list[str], write: Write) -> None:
-        """Write the header, and the rows that waited for it."""
+        """Write the header, then the waiting rows."""
         self.names = names
         added = [*names, *([ERROR] if self.keep_going else [])]
         heads = [result_name(name, self.file.headings) for name in added]
@@ -49,7 +49,7 @@ class Page:
         self.waiting = []
 
     def end(self, write: Write) -> None:
-        """Write what waits still."""
+        """Write the rows still waiting."""
         if self.names is None:
             self.begin([], write)
 
@@ -72,7 +72,7 @@ class Page:
 
 
 def texts(column: np.ndarray) -> list[str]:
-    """Return numbers as texts that read back the same; nothing for NaN.
+    """Return numbers as texts that parse back to the same values; empty for NaN.
 
     >>> texts(np.array([0.1, np.nan])), texts(np.array([True, False]))
     (['0.1', ''], ['true', 'false'])

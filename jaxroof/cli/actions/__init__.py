@@ -1,1 +1,1 @@
-"""What each command does: read what was typed, ask, print, write."""
+"""Implementation of each command: read the options, evaluate, print, write."""

@@ -1,4 +1,4 @@
-"""What a person types at the command line, read and checked."""
+"""Parsing and checks of command-line arguments."""
 
 import dataclasses
 import math
@@ -19,11 +19,11 @@ from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 
 PLAN_FIELDS = [f.name for f in dataclasses.fields(Plan)]
-SHORT = {**published.short_names}  # what people type for them
+SHORT = {**published.short_names}  # short forms accepted at the command line
 
 
 def parse_count(option: str, text: str) -> int:
-    """Return a whole number of at least 1.
+    """Parse a whole number of at least 1.
 
     Raises: InputError that names the option.
     """
@@ -34,7 +34,7 @@ def parse_count(option: str, text: str) -> int:
 
 
 def parse_share(option: str, text: str) -> float:
-    """Return a share of at least 0, such as ``2%``.
+    """Parse a share of at least 0, such as ``2%``.
 
     Raises: InputError that names the option.
     """
@@ -45,10 +45,10 @@ def parse_share(option: str, text: str) -> float:
 
 
 def parse_settings(sets: tuple[str, ...], given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the changed fields of texts such as ``system.nics=2``.
+    """Parse changed fields from texts such as ``system.nics=2``.
 
-    ``given`` says which option gives a field already. Raises: InputError for another form, a field
-    twice, one that an option gives, or one of the plan.
+    ``given`` maps a field to the option that already sets it. Raises: InputError for a malformed
+    text, and for a field that is repeated, set by an option, or part of the plan.
     """
     found: dict[str, Any] = {}
     for text in sets:
@@ -70,7 +70,7 @@ def parse_plan(
     short: Mapping[str, str] = SHORT,
     known: Sequence[str] = PLAN_FIELDS,
 ) -> dict[str, int]:
-    """Return the plan fields of a text such as ``dp=64,tp=4``, by their long names."""
+    """Parse plan fields from a text such as ``dp=64,tp=4``, by their long names."""
     found: dict[str, int] = {}
     for item in text.split(","):
         name, equals, value = item.partition("=")
@@ -86,9 +86,9 @@ def parse_plan(
 
 
 def own_plan(text: str, inputs: Inputs, recipe: Any) -> dict[str, int]:
-    """Return the fields of one's own plan, its data degree from the number of accelerators.
+    """Return the fields of the user's plan; the number of accelerators sets its data degree.
 
-    Raises: InputError where degrees do not multiply to the accelerators.
+    Raises: InputError if the degrees do not multiply to the number of accelerators.
     """
     own, gpus = parse_plan("--mine", text), int(inputs.gpus or 1)
     inner, spelled = _inner(recipe)
@@ -102,7 +102,7 @@ def own_plan(text: str, inputs: Inputs, recipe: Any) -> dict[str, int]:
 
 
 def why_not_allowed(own: Mapping[str, int], inputs: Inputs, recipe: Any) -> str:
-    """Return the rule that one's own plan breaks and what would be right; nothing where none."""
+    """Return the rule that the user's plan breaks, with a legal value; empty if there is none."""
     inner, spelled = _inner(recipe)
     if inner <= set(own) and "data" not in own:
         split = math.prod(own[f] for f in inner)
@@ -111,7 +111,7 @@ def why_not_allowed(own: Mapping[str, int], inputs: Inputs, recipe: Any) -> str:
 
 
 def _inner(recipe: Any) -> tuple[set[str], str]:
-    """Return the degrees that a split has beside the data degree, and their product in words."""
+    """Return the degrees of a split other than the data degree, and their product in words."""
     named = {field: short for short, field in SHORT.items()}
     lacks = lacked(recipe.split.value)
     inner = [f for f in ("tensor", "context", "pipeline") if f not in lacks]
@@ -119,9 +119,9 @@ def _inner(recipe: Any) -> tuple[set[str], str]:
 
 
 def refuse_illegal(option: str, plan: Mapping[str, int], inputs: Inputs, recipe: Any) -> None:
-    """Check the rules of the split whose fields a plan gives.
+    """Check a plan against the rules of the split that concern its given fields.
 
-    Raises: InputError for the first that a field breaks, with what would be right.
+    Raises: InputError for the first rule that a field breaks, with a legal value.
     """
     broken = _broken(option, plan, inputs, recipe)
     if broken:
@@ -129,7 +129,7 @@ def refuse_illegal(option: str, plan: Mapping[str, int], inputs: Inputs, recipe:
 
 
 def _broken(option: str, plan: Mapping[str, int], inputs: Inputs, recipe: Any) -> str:
-    """Return the first rule that a field of a plan breaks, with what would be right."""
+    """Return the first rule that a field of a plan breaks, with a legal value."""
     named = {field: short for short, field in SHORT.items()}
     known = {**dict.fromkeys(lacked(recipe.split.value), 1), **plan}
     for rule in RULES[recipe.split]:
@@ -171,10 +171,10 @@ def _rule_remedy(rule: str, fields: Sequence[str], inputs: Inputs) -> str:
 
 
 def whole_plan(text: str, inputs: Inputs, recipe: Any) -> Plan:
-    """Return the plan of ``--plan``: degrees of 1 and the fewest panels where none are given.
+    """Return the plan of ``--plan``: missing degrees are 1, and missing panels the fewest allowed.
 
-    It is placed as it says, best where it does not.
-    Raises: InputError for the first rule that it breaks, with what would be right.
+    Its placement is the one given, or else the best.
+    Raises: InputError for the first rule that it breaks, with a legal value.
     """
     given = parse_plan("--plan", text)
     placed_by = [f for f in published.placement if f in given]
@@ -189,9 +189,9 @@ def whole_plan(text: str, inputs: Inputs, recipe: Any) -> Plan:
 
 
 def _listed(option: str, text: str) -> list[str]:
-    """Return the names of a list such as ``A,B``.
+    """Parse the names of a list such as ``A,B``.
 
-    Raises: InputError for one that is there twice.
+    Raises: InputError for a repeated name.
     """
     found = [name.strip() for name in text.split(",")]
     for name in found:
@@ -205,7 +205,7 @@ def _sizes(text: str) -> list[int]:
 
 
 def _records(option: str, text: str, read: Callable[[str], Any]) -> dict[str, Any]:
-    """Return the records of a list of names, refusals led by the option."""
+    """Return the records of a list of names; errors start with the option."""
     found = {}
     for name in _listed(option, text):
         with errors_in_file(option):

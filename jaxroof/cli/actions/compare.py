@@ -1,4 +1,4 @@
-"""What-if questions: systems and splits side by side, and what more memory buys."""
+"""The compare command: systems and splits side by side."""
 
 import dataclasses
 from typing import Any, cast
@@ -51,7 +51,7 @@ def compare_command(
         gpus=float(sizes[0]),
         global_batch=float(sequences),
     )
-    # a record on an axis brings all its fields: what --set changes is changed in each beforehand
+    # a record on an axis sets all its fields, so the --set changes are applied to each first
     models = {n: (_changed(start, chosen, model=m).model, c) for n, (m, c) in models.items()}
     held = {name: _changed(start, chosen, system=s) for name, s in systems.items()}
     axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
@@ -85,13 +85,13 @@ def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
 
 
 def _changed(inputs: Inputs, chosen: dict[str, Any], **record: Any) -> Inputs:
-    """Return the inputs with another model or system, and what --set changes."""
+    """Return the inputs with another model or system, and the --set changes."""
     changed, _ = apply_settings(dataclasses.replace(inputs, **record), published.recipe, chosen)
     return cast("Inputs", changed)
 
 
 def _beside(data: xr.Dataset) -> xr.Dataset:
-    """Return the systems of every cluster size side by side, for a picture."""
+    """Return the systems side by side for every cluster size, for a picture."""
     if "gpus" not in data.sizes:
         return data
     each = []

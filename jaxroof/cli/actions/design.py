@@ -1,4 +1,4 @@
-"""The design command: a design file asked, printed, written and drawn."""
+"""The design command: solve a design file, print, write and draw the result."""
 
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import console, print_text
@@ -7,7 +7,7 @@ from jaxroof.views.text.design import design_json, design_sentences, design_tabl
 
 
 def design_command(*, file: str, output: str | None, as_json: bool) -> int:
-    """Print, write and draw the machine that a budget should buy; return the exit status."""
+    """Print, write and draw the best machine for a budget; return the exit status."""
     outputs.check_output(output)
     data = run_design(file)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))

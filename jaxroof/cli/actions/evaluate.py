@@ -1,4 +1,4 @@
-"""What `jaxroof evaluate` does: rows of a table answered and printed."""
+"""The evaluate command: evaluate and print the rows of a table."""
 
 import pathlib
 import time
@@ -18,9 +18,9 @@ from jaxroof.views.text.rows import rows_sentence, rows_table
 def evaluate_command(
     *, estimator: str, file: str, output: str | None, keep_going: bool, sets: tuple[str, ...]
 ) -> None:
-    """Evaluate a file of rows, print the first of them or write them all.
+    """Evaluate a file of rows; print the first ones or write them all.
 
-    Raises: InputError for what cannot be used, or where no row has an answer.
+    Raises: InputError for rows or settings that cannot be used, and if no row has results.
     """
     asked, settings = estimator_of(estimator, pathlib.Path.cwd()), _settings(sets)
     start = time.perf_counter()
@@ -46,7 +46,7 @@ def evaluate_command(
 
 
 def _settings(sets: Sequence[str]) -> dict[str, str]:
-    """Return what texts such as ``system.nics=2`` give."""
+    """Parse settings from texts such as ``system.nics=2``."""
     found: dict[str, str] = {}
     for text in sets:
         name, equals, value = (part.strip() for part in text.partition("="))

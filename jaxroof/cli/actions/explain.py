@@ -1,4 +1,4 @@
-"""The explain command: what binds the best plan, printed, written and drawn."""
+"""The explain command: what limits the best plan, printed, written and drawn."""
 
 import pathlib
 
@@ -25,7 +25,7 @@ from jaxroof.views.text.explain_json import explain_json
 from jaxroof.views.text.explain_sentences import best_sentence, explain_sentences
 from jaxroof.views.text.search import counts_sentence
 
-CHANGE = 1.1  # of a parameter, to either side, in the tornado
+CHANGE = 1.1  # factor applied to a parameter in both directions, in the tornado plot
 
 
 def explain_command(
@@ -42,7 +42,7 @@ def explain_command(
     as_json: bool,
     output: str | None,
 ) -> int:
-    """Print, write or draw what binds the best plan; return the exit status."""
+    """Print, write or draw what limits the best plan; return the exit status."""
     _check(output)
     count, sequences = parse_count("--gpus", gpus), parse_count("--batch", batch)
     reach = parse(span, "1", "--span")
@@ -96,7 +96,7 @@ def _check(output: str | None) -> None:
 
 
 def _draw(output: str, moved: xr.Dataset, found: Explanation, title: str) -> None:
-    """Draw what a little more and a little less of each parameter does."""
+    """Draw the effect of a small increase and decrease of each parameter."""
     from jaxroof.views import plots
 
     data = views.with_capacity(moved, found.steps)

@@ -1,4 +1,4 @@
-"""What `jaxroof layers` does, by estimator: the operations of one layer, printed and written."""
+"""The layers command, by estimator: print and write the operations of one layer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,15 +21,15 @@ from jaxroof.records import checked
 from jaxroof.settings import apply_settings
 from jaxroof.views.text.unfused import block_tables, sums_table
 
-DEGREES = {"tp": "tensor", "sp": "sequence"}  # what people type, for the degrees of a block
+DEGREES = {"tp": "tensor", "sp": "sequence"}  # command-line names of the degrees of a block
 SAID = {degree: short for short, degree in DEGREES.items()}
 WORDS = {"heads": "heads", "feedforward": "feedforward columns", "sequence": "tokens"}
 
 
 def one_layer(estimator: str, **options: Any) -> None:
-    """Print and write the operations of one layer as an estimator sees them.
+    """Print and write the operations of one layer for an estimator.
 
-    Raises: InputError for an estimator that has none, with the nearest that has.
+    Raises: InputError for an estimator without layers, with the nearest name that has them.
     """
     estimator = present_name(estimator)
     if estimator not in LAYERS:
@@ -77,7 +77,7 @@ def unfused_command(
 
 
 def _plan(text: str) -> Plan:
-    """Return the degrees of a text such as ``tp=4,sp=2``.
+    """Parse degrees from a text such as ``tp=4,sp=2``.
 
     Raises: InputError for a degree that the blocks do not have.
     """
@@ -107,7 +107,7 @@ def _shares(report: Report) -> str:
 
 
 def _check_degrees(inputs: Inputs, recipe: Recipe) -> None:
-    """Check that no degree is larger than what it divides: nothing would be left of the block."""
+    """Check that no degree exceeds the size it divides, which would leave nothing of the block."""
     for name, fields in DIVIDED[recipe.variant].items():
         degree, short = float(getattr(inputs.plan, name)), SAID[name]
         for field in fields:
@@ -118,7 +118,7 @@ def _check_degrees(inputs: Inputs, recipe: Recipe) -> None:
 
 
 def _dropped(inputs: Inputs, recipe: Recipe) -> str:
-    """Return what a degree does not divide, which the blocks leave out without a word."""
+    """Return the sizes that a degree does not divide; the blocks silently drop the remainder."""
     model, plan = inputs.model, inputs.plan
     said = [
         f"{SAID[name]}={int(degree)} does not divide {int(getattr(model, field))} {WORDS[field]}"

@@ -1,4 +1,4 @@
-"""What can be asked: the estimators by name, their inputs and their answers, and files."""
+"""The list and show commands: estimators with their inputs and results, and files."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -21,17 +21,17 @@ from jaxroof.views.text.estimators import inputs_table, results_table
 
 RECORDS: dict[str, type[Any]] = {"models": Model, "systems": System, "mlps": Mlp}
 READ: dict[str, Callable[[str], Any]] = {"models": model, "systems": system, "mlps": mlp}
-# keys that a file of each kind has and the kinds before it have not
+# keys that identify each kind of file, absent from the kinds before it
 KEYS = {
     "uncertain": {"distributions"},
     "design": {"price", "bounds", "budget", "minimise"},
     "sweep": {"model", "system", "estimator", "plan", "axes", "inputs", "search", "answer"},
 }
-EXAMPLES = 4  # names of a kind that a list of all kinds shows
+EXAMPLES = 4  # names shown per kind in the list of all kinds
 
 
 def list_kinds() -> None:
-    """Print what can be listed: how many there are of each kind, and the first of them."""
+    """Print the kinds that can be listed, with the count and the first names of each."""
     kinds = {kind: catalog.names(kind) for kind in ("models", "mlps", "systems")}
     kinds["estimators"] = estimators.names()
     print_entries(
@@ -48,7 +48,7 @@ def list_estimators() -> None:
 
 
 def show_estimator(name: str, entries: Iterable[str]) -> None:
-    """Print what an estimator asks and what it answers.
+    """Print the inputs and the results of an estimator.
 
     Raises: InputError with the nearest name among the estimators and the catalogue's ``entries``.
     """
@@ -65,9 +65,9 @@ def show_estimator(name: str, entries: Iterable[str]) -> None:
 
 
 def show_file(path: str) -> None:
-    """Print a file of the user's: the entry of the catalogue that it makes, or what it asks.
+    """Print a file of the user: its catalogue entry, or a summary of what it computes.
 
-    Raises: InputError, led by the file's name, for whatever is wrong with it.
+    Raises: InputError that starts with the file's name, for any error in it.
     """
     with errors_in_file(path):
         written = load(path)
@@ -80,12 +80,12 @@ def show_file(path: str) -> None:
         print_text(page, use)
         return
     kind = _kind_of_entry(path, written)
-    READ[kind](path)  # refuses what it cannot be
+    READ[kind](path)  # raises for an invalid file
     print_entries(entry_rows(catalog.describe(kind, path)))
 
 
 def _kind_of_entry(path: str, written: Mapping[str, Any]) -> str:
-    """Return which part of the catalogue a file belongs to: by its base, or by most of its keys."""
+    """Return the part of the catalogue a file belongs to: by its base, or by most of its keys."""
     for kind in RECORDS:
         if written.get("base") in catalog.names(kind):
             return kind
@@ -111,7 +111,7 @@ def _sweep(path: str) -> tuple[str, str]:
 
 
 def _wanted(sweep: Sweep) -> str:
-    """Return what a sweep asks for, in words."""
+    """Return a sweep's output in words."""
     top = sweep.options.get("top", 1)
     best = "the best plan" if top == 1 else f"the best {top} plans"
     if sweep.answer == "step":

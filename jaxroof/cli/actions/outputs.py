@@ -1,4 +1,4 @@
-"""Where results go: a file of results, or a picture of them, by the ending of its name."""
+"""Output files: results or a picture, by the suffix of the name."""
 
 import importlib
 import pathlib
@@ -15,20 +15,20 @@ PICTURES = (".png", ".svg", ".pdf")
 
 
 def is_picture(output: str | None) -> bool:
-    """Return whether a name is that of a picture."""
+    """Return whether a name has the suffix of a picture."""
     return output is not None and pathlib.Path(output).suffix in PICTURES
 
 
 def check_output(output: str | None) -> None:
     """Check, before any work, that a picture or a file of results can be written.
 
-    Raises: InputError that says why it cannot.
+    Raises: InputError with the reason it cannot.
     """
     if output is None:
         return
     kind = pathlib.Path(output).suffix
     if kind in PICTURES:
-        importlib.import_module("jaxroof.views.plots").drawable(output)  # it says what it lacks
+        importlib.import_module("jaxroof.views.plots").drawable(output)  # raises if it cannot
     elif kind not in WRITERS:
         known = ", ".join([*PICTURES, *WRITERS])
         what = f"cannot tell the kind of file from {kind!r}; expected a name that ends in {known}"
@@ -38,7 +38,7 @@ def check_output(output: str | None) -> None:
 
 
 def write_or_draw(output: str | None, data: xr.Dataset, draw: Callable[[Any], Any]) -> None:
-    """Write the results to a file, or draw them where its name is that of a picture."""
+    """Write the results to a file, or draw them if its name has the suffix of a picture."""
     if output is None:
         return
     if not is_picture(output):
@@ -50,6 +50,6 @@ def write_or_draw(output: str | None, data: xr.Dataset, draw: Callable[[Any], An
 
 
 def report_written(output: str | None) -> None:
-    """Say that a file was written, where one was asked for."""
+    """Report the file that was written, if one was requested."""
     if output is not None:
         print(f"wrote {output}", file=sys.stderr)

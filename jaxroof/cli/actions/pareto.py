@@ -1,4 +1,4 @@
-"""What `jaxroof pareto` does: what more memory buys, printed, written and drawn."""
+"""The pareto command: the benefit of more memory, printed, written and drawn."""
 
 import numpy as np
 import xarray as xr
@@ -38,7 +38,7 @@ def pareto_command(
     sets: tuple[str, ...],
     output: str | None,
 ) -> int:
-    """Print the staircase of step time against memory of each size; return the exit status."""
+    """Print the staircase of step time against memory for each size; return the exit status."""
     check_output(output)
     sizes, sequences = _sizes(gpus), parse_count("--batch", batch)
     most_days, worth = None if days is None else _days(days), parse_share("--gain", gain)
@@ -89,7 +89,7 @@ def _print_stairs(
 
 
 def _capacities() -> dict[str, float]:
-    """Return the memory of each accelerator that the catalogue can train on, least first."""
+    """Return the memory of each accelerator in the catalogue that supports training, ascending."""
     found: dict[str, float] = {}
     for name in catalog.names("systems"):
         entry = catalog.describe("systems", name)

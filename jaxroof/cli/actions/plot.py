@@ -1,4 +1,4 @@
-"""The plot command: a file of results, or a sweep file, drawn."""
+"""The plot command: draw a results file or a sweep file."""
 
 import importlib
 import pathlib
@@ -13,8 +13,8 @@ from jaxroof.io.formats import load, read
 def plot_command(
     *, file: str, output: str | None, kind: str | None, points: tuple[str, ...]
 ) -> None:
-    """Draw a file of results, or of a sweep that is run first, into a picture."""
-    plots = importlib.import_module("jaxroof.views.plots")  # matplotlib is an extra
+    """Draw a results file, or run a sweep file and draw its results."""
+    plots = importlib.import_module("jaxroof.views.plots")  # matplotlib is an optional dependency
     target = output or f"{pathlib.Path(file).stem}.png"
     plots.drawable(target)
     if kind is not None and kind not in plots.KINDS:
@@ -26,7 +26,7 @@ def plot_command(
 
 
 def _points(texts: Sequence[str]) -> dict[str, str]:
-    """Return the values of texts such as ``gpus=8192``, by dimension."""
+    """Parse selected values by dimension from texts such as ``gpus=8192``."""
     found = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))

@@ -1,4 +1,4 @@
-"""What `jaxroof layers` does for a training step: its operations, printed and written."""
+"""The layers command for a training step: print and write its operations."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ def layers_command(
     plan_text: str,
     output: str | None,
 ) -> None:
-    """Print one layer's operations under a plan."""
+    """Print the operations of one layer under a plan."""
     outputs.check_output(output)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     fixed = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
@@ -52,13 +52,13 @@ def layers_command(
 
 
 def _batch(inputs: Inputs, plan: dict[str, int]) -> float:
-    """Return a batch that a plan divides: a layer's costs do not depend on it."""
+    """Return a batch size that a plan divides; the costs of a layer do not depend on it."""
     least = float(plan.get("data", 1) * plan.get("microbatch", 1))
     return float(inputs.global_batch) if inputs.global_batch % least == 0 else least
 
 
 def _shared(plan: Plan) -> str:
-    """Return how many ranks of a layer share a fast domain, and in how many panels it works."""
+    """Return how many ranks of a layer share a fast domain, and the number of panels."""
     said = f"{plan.fast_tensor:.0f} of the {plan.tensor:.0f} tensor ranks"
     if plan.context > 1:
         said += f" and {plan.fast_context:.0f} of the {plan.context:.0f} context ranks"

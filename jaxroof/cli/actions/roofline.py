@@ -1,4 +1,4 @@
-"""The roofline command: what binds an operator, printed, written and drawn."""
+"""The roofline command: what limits an operator, printed, written and drawn."""
 
 import importlib.util
 import os
@@ -26,7 +26,7 @@ def roofline_command(
     sweep: str | None,
     output: str | None,
 ) -> None:
-    """Ask an operator at a shape or over a sweep, print what binds, write or draw it."""
+    """Evaluate an operator at a shape or over a sweep; print, write or draw what limits it."""
     outputs.check_output(output)
     data = roofline(
         op,
@@ -48,14 +48,14 @@ def roofline_command(
 
 
 def _drawn(op: str, data: xr.Dataset) -> str | None:
-    """Draw a sweep in the folder one is in, where that can be done; return the file's name."""
+    """Draw a sweep in the current folder if possible; return the file's name."""
     able = importlib.util.find_spec("matplotlib") is not None and os.access(os.curdir, os.W_OK)
     if not able or not roofs.is_roofline(data):
         return None
     name = f"{op}_roofline.png"
     try:
         outputs.write_or_draw(name, data, lambda plots: plots.roofline(data))
-    except InputError:  # it has no such picture; the table says it all
+    except InputError:  # no such picture exists; the table has all the results
         return None
     return name
 

@@ -1,4 +1,4 @@
-"""What `jaxroof run` does: a sweep file run, written, and printed as a table and in sentences."""
+"""The run command: run a sweep file, write it, and print a table and sentences."""
 
 import sys
 import time
@@ -27,7 +27,7 @@ from jaxroof.views.text.unfused import block_tables
 
 
 def run_command(file: str, output: str | None, chunk: int | None, overwrite: bool) -> int:
-    """Run a sweep file, print what it found and write it; return the exit status."""
+    """Run a sweep file, print and write its results; return the exit status."""
     start = time.perf_counter()
     with progress_bar(Console(stderr=True)) as bar:
         task = bar.add_task("evaluating", total=None)
@@ -61,7 +61,7 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
 
 
 def _print_grid(page: Console, data: Any) -> None:
-    """Print a grid by its telling result, or one point with all of its results; then sentences."""
+    """Print the headline result of a grid, or all results of a single point; then sentences."""
     if data.sizes or ("step_time" in data and "feasible" in data):
         grid = tables.grid_table(data)
         if grid is not None:

@@ -80,7 +80,7 @@ def _print(data: xr.Dataset) -> None:
 def _title(
     model_name: str, system_name: str, plan: Plan, asked: dict[str, Any], data: xr.Dataset
 ) -> str:
-    """Return what was asked, and what the closed form says to it."""
+    """Return the title: the plan and its settings, and the step time by the closed form."""
     words = {f.name: f.metadata["words"] or f.metadata["symbol"] for f in dataclasses.fields(Plan)}
     degrees = {f: int(getattr(plan, f)) for f in words if f not in published.placement}
     shown = [f for f, many in degrees.items() if many > 1 or f == "microbatch"]
@@ -94,9 +94,9 @@ def _title(
 
 
 def _chunks(text: str | None, names: list[str]) -> int:
-    """Return the stages of a device.
+    """Return the number of stages per device.
 
-    Raises: InputError where no schedule that is asked has a choice.
+    Raises: InputError if no requested schedule has a choice.
     """
     if text is None:
         return 2
@@ -114,7 +114,7 @@ def _sends(text: str) -> Sends:
 
 
 def _traced(data: xr.Dataset) -> str:
-    """Return the first schedule that was named and allows the plan."""
+    """Return the first named schedule that allows the plan."""
     return str(data.schedule.values[data.allowed.values][0])
 
 

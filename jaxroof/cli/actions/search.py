@@ -1,4 +1,4 @@
-"""What the commands do: read what was typed, ask the engine, print."""
+"""The search command: search, print and write the plans of one or several cluster sizes."""
 
 import dataclasses
 import sys
@@ -35,18 +35,18 @@ from jaxroof.views.text.plan import plan_fields as fields_of
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Answer:
-    """What a search of one cluster size found."""
+    """The results of the search at one cluster size."""
 
     question: SearchProblem
     data: xr.Dataset  # every legal plan
-    order: np.ndarray  # of those that fit, best first
-    shown: np.ndarray  # of those printed
-    own: int | None  # where the user's own plan stands in the data
-    refused: str = ""  # why it is not allowed
+    order: np.ndarray  # plans that fit, best first
+    shown: np.ndarray  # plans printed
+    own: int | None  # position of the user's plan in the data
+    refused: str = ""  # why the user's plan is not allowed
 
     @property
     def gpus(self) -> int:
-        """Return the cluster's size."""
+        """Return the number of accelerators of the cluster."""
         return int(self.question.inputs.gpus)
 
     @property
@@ -56,12 +56,12 @@ class Answer:
 
     @property
     def best(self) -> xr.Dataset | None:
-        """Return the best plan, None where nothing fits."""
+        """Return the best plan, None if nothing fits."""
         return self.data.isel(plan=int(self.order[0])) if len(self.order) else None
 
     @property
     def about_own(self) -> str:
-        """Return the sentences about the user's own plan, nothing where there is none."""
+        """Return the sentences about the user's plan; empty if there is none."""
         if self.own is None:
             return f"Yours is not allowed: {self.refused}." if self.refused else ""
         aim = self.question.objective
@@ -71,7 +71,7 @@ class Answer:
 def search_command(*, uncertain: str | None, **options: Any) -> int:
     """Search one or several cluster sizes, print and write; return the exit status.
 
-    Where ``uncertain`` names a table of uncertain inputs, in every draw of them.
+    If ``uncertain`` names a table of uncertain inputs, search in every draw of them.
     """
     if uncertain is None:
         return _search(**options)
@@ -142,7 +142,7 @@ def _answer(question: SearchProblem, placements: bool, mine: str | None) -> Answ
 
 
 def _refused(own: dict[str, int], question: SearchProblem, legal: int) -> str:
-    """Return why one's own plan is none of the legal plans."""
+    """Return why the user's plan is not among the legal plans."""
     why = why_not_allowed(own, question.inputs, question.recipe)
     if why:
         return why
@@ -171,7 +171,7 @@ def _print_one(page: Console, answer: Answer, close: float) -> None:
 
 
 def _unfilled_domains(inputs: Inputs) -> str:
-    """Return why no plan can be legal where whole fast domains do not make up the accelerators."""
+    """Return why no plan can be legal if the accelerators do not fill whole fast domains."""
     gpus, domain = int(inputs.gpus or 0), int(inputs.system.fast_domain)
     if gpus <= domain or gpus % domain == 0:
         return ""
@@ -208,7 +208,7 @@ def _print_sizes(page: Console, answers: list[Answer]) -> None:
 
 
 def _written(answers: list[Answer], everything: bool) -> xr.Dataset:
-    """Return every plan, or the plans printed, of all sizes, with a column of sizes."""
+    """Return all plans, or only the plans printed, of all sizes, with a column of sizes."""
     parts = []
     for answer in answers:
         some = answer.data if everything else answer.data.isel(plan=answer.shown)
@@ -221,9 +221,9 @@ def _written(answers: list[Answer], everything: bool) -> xr.Dataset:
 
 
 def _position(data: xr.Dataset, own: dict[str, int], order: np.ndarray) -> int | None:
-    """Return the position of the plan that has the fields given, in its best placement.
+    """Return the position of the plan with the given fields, in its best placement.
 
-    Of several splits the best that fits, else the leanest; None where no plan has the fields.
+    Among several splits, the best that fits, else the one that needs least memory; or None.
     """
     rows = np.flatnonzero(np.all([data[field].values == own[field] for field in own], axis=0))
     if not len(rows):

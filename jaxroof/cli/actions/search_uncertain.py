@@ -1,4 +1,4 @@
-"""What `search --uncertain` does: bands, the plan to commit to, what to measure first."""
+"""The `search --uncertain` command: quantiles, the plan to commit to, what to measure first."""
 
 import pathlib
 from typing import Any
@@ -42,7 +42,7 @@ def uncertain_command(
 ) -> int:
     """Search one or several cluster sizes in every draw, print and write; return the status.
 
-    Every placement counts as a plan of its own, so that ``placements`` changes nothing.
+    Every placement counts as a separate plan, so ``placements`` has no effect.
     """
     check_output(output)
     for option, asked in (("--mine", mine), ("--all", everything)):
@@ -61,7 +61,7 @@ def uncertain_command(
     }
     check_search(
         published, inputs, top=top, settings=first, **given
-    )  # what is wrong is not in the file
+    )  # the error is not in the file
     if len(sizes) > 1:
         given |= {"axes": {"gpus": sizes}, "settings": chosen}
     else:

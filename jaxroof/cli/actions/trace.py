@@ -1,4 +1,4 @@
-"""The trace command: one MLP's step, event by event, into a file or a picture."""
+"""The trace command: one MLP step, event by event, written or drawn."""
 
 import dataclasses
 from typing import Any
@@ -35,9 +35,9 @@ def trace_command(
     sets: tuple[str, ...],
     output: str,
 ) -> None:
-    """Trace one configuration under one schedule or several; write or draw it, and say its times.
+    """Trace one configuration under one schedule or several; write or draw it, and print its times.
 
-    Raises: InputError for what is unknown, out of range or not allowed.
+    Raises: InputError for settings that are unknown, out of range or not allowed.
     """
     outputs.check_output(output)
     degrees = dict.fromkeys(FIELDS, 1) | parse_plan("--plan", plan_text, SHORT, FIELDS)
@@ -61,7 +61,7 @@ def trace_command(
 
 
 def _orders(names: str) -> list[str]:
-    """Return the schedules of a text such as ``gpipe,1f1b``, each once."""
+    """Parse schedules from a text such as ``gpipe,1f1b``, each once."""
     known = [order.value for order in Order]
     listed = [name.strip() for name in names.split(",")]
     for name in listed:

@@ -1,1 +1,1 @@
-"""Tables and sentences, printed."""
+"""Tables and sentences for printing."""

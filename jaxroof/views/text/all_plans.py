@@ -1,4 +1,4 @@
-"""Every plan of a study as a table and in sentences: the best, the gaps, what is refused."""
+"""Every plan of a study in a table and in sentences: the best, the gaps, the refused plans."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,14 +37,14 @@ from jaxroof.views.text.search import per_run
 from jaxroof.views.text.tables import amount, plain_table
 
 SHARES = {"communication_overhead": "links\n%", "idle_share": "idle\n%", "mfu": "MFU\n%"}
-TIE = 1e-9  # throughputs that differ by less are the same
-MOST_POINTS = 30  # of a table
+TIE = 1e-9  # throughputs with a smaller relative difference count as equal
+MOST_POINTS = 30  # in a table
 
 
 def plan_table(data: xr.Dataset, most: int = 10) -> Table:
-    """Return the best plans of a study, or where its axes move anything the best of each point.
+    """Return the best plans of a study or, if its axes vary anything, the best of each point.
 
-    Gaps are of step time, to the best plan.
+    Gaps are in step time, relative to the best plan.
     """
     found, axes = points(data), moved(data)
     table, shown = plain_table(), _shown(data)
@@ -72,7 +72,7 @@ def plan_table(data: xr.Dataset, most: int = 10) -> Table:
 
 
 def _shown(data: xr.Dataset) -> dict[str, str]:
-    """Return the results beside time and throughput that the data have: name, head."""
+    """Return the results in the data besides time and throughput: name, head."""
     shares = {name: head for name, head in SHARES.items() if name in data}
     need = need_of(data)
     needs = bool(need) and bool(data[need].max() > 0)
@@ -80,7 +80,7 @@ def _shown(data: xr.Dataset) -> dict[str, str]:
 
 
 def _own(data: xr.Dataset) -> dict[str, str]:
-    """Return the fields of the plans that are shown, with their heads."""
+    """Return the shown plan fields with their heads."""
     if is_parallel(data):
         pieces = {name: head for name, head in PIECES.items() if name in data.variables}
         return {**{name: DEGREES[name] for name in degrees(data)}, **pieces}
@@ -98,12 +98,12 @@ def plan_said(data: xr.Dataset, position: int) -> str:
 
 
 def _results(data: xr.Dataset) -> list[str]:
-    """Return the results that are shown of each plan: the objective and the headlines."""
+    """Return the results shown for each plan: the objective and the headlines."""
     return list(dict.fromkeys([objective_of(data), *headlines(data)]))
 
 
 def _result_head(data: xr.Dataset, name: str) -> str:
-    """Return the head of a result's column: samples a second by what is counted."""
+    """Return the head of a result's column; samples per second are named after the unit counted."""
     unit = unit_of(data, name)
     counted = unit.removesuffix("/s")
     if counted != unit and counted not in ("B", "FLOP"):
@@ -124,7 +124,7 @@ def _thinned(found: Sequence[Point]) -> list[Point]:
 
 
 def _cells(data: xr.Dataset, position: int, gap: list[str], shown: Mapping[str, str]) -> list[str]:
-    """Return a plan's degrees and results, a cell each."""
+    """Return a plan's degrees and results, one cell each."""
     row, limit = data.isel({ALONG: position}), capacities(data)
     return [
         *[str(int(row[name])) for name in _own(data)],
@@ -143,7 +143,7 @@ def _full(data: xr.Dataset, need: float, limit: np.ndarray | None, position: int
 
 
 def rate(value: float) -> str:
-    """Return samples a second as people read them.
+    """Return a rate in samples per second as text.
 
     >>> rate(55313.02), rate(3.14159)
     ('55,313', '3.142')
@@ -152,20 +152,20 @@ def rate(value: float) -> str:
 
 
 def _per_cent(best: float, other: float) -> str:
-    """Return how much longer a step takes at another throughput, in per cent."""
+    """Return how much longer a step takes at another throughput, in percent."""
     share = best / other - 1.0
     return "-" if share <= TIE else f"{100 * share:.3g}"
 
 
 def plan_sentences(data: xr.Dataset) -> list[str]:
-    """Return what the best plan is, by how much, and how many were legal, too large and refused."""
+    """Return the best plan, its lead, and how many plans were legal, too large or refused."""
     found = points(data)
     said = [_one(data)] if len(found) == 1 else _many(found)
     return [*said, counts_sentence(data)]
 
 
 def _one(data: xr.Dataset) -> str:
-    """Return the best plan, how far behind the next is, and the best of every other style."""
+    """Return the best plan, its lead over the next, and the best plan of every other style."""
     order = fitting(data)
     if not len(order):
         return "No plan fits."
@@ -185,7 +185,7 @@ def _one(data: xr.Dataset) -> str:
 
 
 def _said(data: xr.Dataset, name: str, value: float) -> str:
-    """Return a result in a sentence: samples a second by what is counted."""
+    """Return a result within a sentence; samples per second are named after the unit counted."""
     head = _result_head(data, name)
     said = _result(data, name, value)
     return (
@@ -194,7 +194,7 @@ def _said(data: xr.Dataset, name: str, value: float) -> str:
 
 
 def _behind(data: xr.Dataset, best: int, other: int) -> str:
-    """Return how much longer, or how much less, another plan takes or gives, in per cent."""
+    """Return how much worse another plan's objective is, in percent."""
     name = merit(data)
     values = data[name].values
     pair = (best, other) if rises(data, name) else (other, best)
@@ -202,9 +202,9 @@ def _behind(data: xr.Dataset, best: int, other: int) -> str:
 
 
 def _others(data: xr.Dataset, order: np.ndarray) -> str:
-    """Return the best plan of every style but that of the best."""
+    """Return the best plan of every style other than that of the best plan."""
     styles = styles_of(data)
-    firsts = {str(styles[i]): i for i in order[::-1]}  # the last one kept is the fastest
+    firsts = {str(styles[i]): i for i in order[::-1]}  # the fastest plan is assigned last
     own = str(styles[order[0]])
     places = {int(i): place for place, i in enumerate(order)}
     said = [
@@ -216,7 +216,7 @@ def _others(data: xr.Dataset, order: np.ndarray) -> str:
 
 
 def _many(found: Sequence[Point]) -> list[str]:
-    """Return the best plan of all points, and at how many points each style is the best."""
+    """Return the best plan over all points, and at how many points each style is best."""
     firsts = [(p, fitting(p.data)[0]) for p in found if len(fitting(p.data))]
     if not firsts:
         return [f"No plan fits at any of {len(found):,} points."]
@@ -240,7 +240,7 @@ def _many(found: Sequence[Point]) -> list[str]:
 
 
 def _best_of(firsts: Sequence[tuple[Point, int]], points: int) -> str:
-    """Return the best plan of all points."""
+    """Return the best plan over all points."""
     name = merit(firsts[0][0].data)
     values = [float(point.data[name].values[i]) for point, i in firsts]
     order = int(np.argmax(values) if rises(firsts[0][0].data, name) else np.argmin(values))
@@ -255,7 +255,7 @@ def counts_sentence(data: xr.Dataset) -> str:
     """Return how many plans were tried, are legal and fit, and which rules refused the others."""
     flags = str(data.reason.attrs["flag_meanings"]).split()
     counts = dict(zip(flags, np.bincount(data.reason.values, minlength=len(flags)), strict=True))
-    fits, over, *_ = flags  # before the names of the rules
+    fits, over, *_ = flags  # precede the names of the rules
     tried, fit, large = data.sizes[ALONG], int(counts[fits]), int(counts[over])
     said = f"{tried:,} plans tried: {fit + large:,} legal"
     said += f", {large:,} of them too large" if large else ", all of which fit" if fit else ""

@@ -1,4 +1,4 @@
-"""Systems and splits side by side, each with its best plan: how fast, how full, and why."""
+"""Systems and splits side by side, each with its best plan: speed, memory, and the reasons."""
 
 from collections.abc import Iterator
 
@@ -13,11 +13,11 @@ from jaxroof.views.text.plan import plan_fields, split_cells, split_heads
 from jaxroof.views.text.search import NO_LEGAL_PLAN
 from jaxroof.views.text.tables import filled, plain_table
 
-TELLING = 0.1  # of a difference: a part that makes less of it is not named
+TELLING = 0.1  # smallest share of a difference for which a part is named
 
 
 def rate_table(data: xr.Dataset, title: str) -> Table:
-    """Return a row a system and split: how fast its best plan is, which it is, how full."""
+    """Return one row per system and split: the best plan, its speed and its memory."""
     table, fields = plain_table(title), plan_fields(data)
     best = float(data.step_time.min())
     for header in ("system", "split"):
@@ -52,7 +52,7 @@ def rate_table(data: xr.Dataset, title: str) -> Table:
 
 
 def parts_table(data: xr.Dataset) -> Table:
-    """Return a row a system and split: the seconds of its step by what they are spent on."""
+    """Return one row per system and split: the seconds of its step by part."""
     table = plain_table("Where a step's time goes [s]")
     for header in ("system", "split"):
         table.add_column(header, no_wrap=True)
@@ -73,7 +73,7 @@ def _rows(data: xr.Dataset) -> Iterator[tuple[str, str, xr.Dataset]]:
 
 
 def days(value: float) -> str:
-    """Return a number of days with three digits, counted out.
+    """Return a number of days with three digits, in full without an exponent.
 
     >>> days(12.345), days(1234.5), days(0.04)
     ('12.3', '1,234', '0.0400')
@@ -82,7 +82,7 @@ def days(value: float) -> str:
 
 
 def compare_sentences(data: xr.Dataset) -> list[str]:
-    """Return which is fastest, how far before the next of its kind and why, and what misses."""
+    """Return which is fastest, its lead over the next of its kind and why, and which do not fit."""
     said = []
     if bool(data.feasible.any()):
         system, split = _fastest(data)
@@ -102,14 +102,14 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
 
 
 def _fastest(data: xr.Dataset) -> tuple[str, str]:
-    """Return the system and the split of the least step time; the first of those that tie."""
+    """Return the system and the split with the least step time; the first among ties."""
     position = data.step_time.transpose("system", "split").argmin(("system", "split"))
     at = {dim: int(index) for dim, index in position.items()}
     return str(data.system.values[at["system"]]), str(data.split.values[at["split"]])
 
 
 def _ahead(data: xr.Dataset, lead: str, dim: str) -> list[str]:
-    """Return by how much the fastest of a row is ahead of the next, and which parts shrank."""
+    """Return the lead of the fastest of a row over the next, and which parts shrank."""
     fitting = (
         data.squeeze().isel({dim: data.feasible.values.ravel()}) if data[dim].size > 1 else None
     )
@@ -126,7 +126,7 @@ def _ahead(data: xr.Dataset, lead: str, dim: str) -> list[str]:
 
 
 def times(ratio: float) -> str:
-    """Return a ratio in words, with as many digits as it takes to tell it from 1.
+    """Return a ratio in words, with enough digits to distinguish it from 1.
 
     >>> times(1.2), times(1.00123), times(12.34), times(1234.5)
     ('1.20 times', '1.0012 times', '12.3 times', '1,234 times')
@@ -151,7 +151,7 @@ def why(best: xr.Dataset, after: xr.Dataset) -> str:
 
 
 def spent(data: xr.Dataset, part: str) -> str:
-    """Return what a part of the time is spent in: traffic takes time, not the bandwidth."""
+    """Return the name of a time part for a sentence: traffic takes time, not the bandwidth."""
     return words_of(data, part).replace("HBM bandwidth", "HBM traffic")
 
 
@@ -164,7 +164,7 @@ def _short(value: float) -> float:
 
 
 def _unfit(data: xr.Dataset) -> list[str]:
-    """Return why each system and split that has no plan has none, and what is missing."""
+    """Return why each system and split without a plan has none, and how much is missing."""
     said = []
     for system, split, row in _rows(data):
         if bool(row.feasible):

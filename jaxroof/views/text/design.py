@@ -1,4 +1,4 @@
-"""A machine that a budget should buy: beside the base, what holds it and what proves it."""
+"""The best machine for a budget: comparison with the base, active bounds and optimality proof."""
 
 import json
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from jaxroof.units import show
 from jaxroof.views.text.plan import placed_words, placement_title, plan_fields
 from jaxroof.views.text.tables import amount, plain_table
 
-SAME = 1e-3  # a change of a field that is not told
+SAME = 1e-3  # relative change of a field that is too small to report
 HELD = {"least": "its least", "most": "its most", "need": "what the plan needs", "inside": ""}
 WORTH = {"least": "1 % below it", "most": "1 % above it", "need": "1 % less need"}
 HOLDS = {"least": "its least", "most": "its most", "need": "the plan", "inside": ""}  # in a table
 HEADS = ("base", "best", "times", "base\n$", "best\n$")
-SOON = (0, 0, 4, 3, 2, 6, 5)  # how soon these columns may go, and those of what a dollar saves
+SOON = (0, 0, 4, 3, 2, 6, 5)  # removal order of the columns, savings included; 0 stays
 
 
 def leaf(path: str) -> str:
-    """Return what a field is called at the end of its path.
+    """Return the last part of a field's path.
 
     >>> leaf("system.hbm_bandwidth")
     'hbm_bandwidth'
@@ -40,19 +40,19 @@ def dollars(value: float) -> str:
 
 
 def bound_kinds(data: xr.Dataset) -> list[str]:
-    """Return what holds each field: inside, least, most or need."""
+    """Return which bound is active on each field: inside (none), least, most or need."""
     flags = str(data.held.attrs["flag_meanings"]).split()
     return [flags[int(flag)] for flag in data.held.values]
 
 
 def result_of(data: xr.Dataset) -> tuple[np.ndarray, str]:
-    """Return the result that was to be least, of the base and of the best, and its unit."""
+    """Return the objective of the base and of the best machine, and its unit."""
     result = data[str(data.attrs["objective"])]
     return result.values, str(result.attrs.get("units", "1"))
 
 
 def design_table(data: xr.Dataset) -> Table:
-    """Return a row a field: the base, the best, what each costs and what a dollar more saves."""
+    """Return one row per field: the base, the best, the cost of each and the saving per dollar."""
     table, unit = plain_table(), result_of(data)[1]
     table.add_column("field", no_wrap=True)
     head = f"{'days' if unit == 'day' else unit}\nsaved by\n$1,000,\n"
@@ -75,7 +75,7 @@ def design_table(data: xr.Dataset) -> Table:
         table.add_row("anyway", "", "", "", fixed, fixed, "", "", "")
     total = [f"{float(cost):,.0f}" for cost in data.cost.values]
     budget = "budget" if bool(data.budget_active) else ""
-    # what it saves of a product with the cost stands in the sentences: its unit is another
+    # where the objective includes the cost, the sentences give the saving: its unit differs
     worth = "" if data.attrs["times_cost"] == "true" else _number(1e3 * _worth(data))
     table.add_row("all of it", "", "", "", *total, "", worth, budget)
     return table
@@ -90,7 +90,7 @@ def _number(value: float) -> str:
 
 
 def design_sentences(data: xr.Dataset) -> list[str]:
-    """Return what the budget buys better, with which plan, what holds it and what proves it."""
+    """Return the improvement for the budget, the plan, the active bounds and the proof."""
     said = [_bought(data), *_plans(data), _holding(data), _proof(data)]
     if not bool(data.convex):
         what = "the result is not convex in the reciprocals of the fields: some cut was violated"
@@ -99,7 +99,7 @@ def design_sentences(data: xr.Dataset) -> list[str]:
 
 
 def _bought(data: xr.Dataset) -> str:
-    """Return the change against the base, what comes and what goes."""
+    """Return the change from the base: the objective, and which fields grow and shrink."""
     (before, after), unit = result_of(data)
     cost, spent = (float(value) for value in data.cost.values)
     price = f"the same {dollars(cost)}" if abs(spent / cost - 1) < SAME else dollars(spent)
@@ -126,7 +126,7 @@ def _bought(data: xr.Dataset) -> str:
 
 
 def _moves(data: xr.Dataset) -> tuple[list[str], list[str]]:
-    """Return how much of each field comes, and how much goes, by the money it moves."""
+    """Return the growth of each field that grows and of each that shrinks, by the money moved."""
     moved = data.spent.values[1] - data.spent.values[0]
     found: tuple[list[str], list[str]] = ([], [])
     for number in np.argsort(-np.abs(moved), kind="stable"):
@@ -155,7 +155,7 @@ def _plans(data: xr.Dataset) -> list[str]:
 
 
 def _holding(data: xr.Dataset) -> str:
-    """Return what more budget saves, and which bounds hold the machine."""
+    """Return what a larger budget saves, and which bounds are active."""
     unit = result_of(data)[1]
     said = []
     if bool(data.budget_active):
@@ -184,7 +184,7 @@ def _share(value: float) -> str:
 
 
 def _proof(data: xr.Dataset) -> str:
-    """Return what shows that nothing is better, and where the starts came to rest."""
+    """Return the evidence that no machine is better, and where the starts converged."""
     ends, best = data.start_objective.values, float(data.least_objective)
     agree, came = int(np.sum(ends <= best * (1 + 1e-9))), ends[np.isfinite(ends)]
     said = f"No machine within the bounds and the budget does better, to {_gap(data)}"
@@ -207,7 +207,7 @@ def _gap(data: xr.Dataset) -> str:
 
 
 def design_record(data: xr.Dataset) -> dict[str, Any]:
-    """Return a design as a record for machines, its numbers by dotted path, units SI."""
+    """Return a design as a record for programs: numbers by dotted path, in SI units."""
     paths = [str(path) for path in data.field.values]
 
     def by_path(values: Iterable[Any]) -> dict[str, Any]:
@@ -241,12 +241,12 @@ def design_record(data: xr.Dataset) -> dict[str, Any]:
 
 
 def design_json(data: xr.Dataset) -> str:
-    """Return a design as one JSON object; what is not there is null."""
+    """Return a design as one JSON object; missing values are null."""
     return json.dumps(design_record(data), indent=2)
 
 
 def _plain(value: Any) -> Any:
-    """Return a number of an array as JSON holds it, None where there is nothing."""
+    """Return an array element as a JSON value, None if it is missing."""
     number = np.asarray(value).item()
-    absent = isinstance(number, int) and number == -1  # as plan fields are where nothing fits
+    absent = isinstance(number, int) and number == -1  # the plan fields are -1 where nothing fits
     return None if absent or not np.isfinite(number) else number

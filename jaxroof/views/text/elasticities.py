@@ -8,15 +8,15 @@ from jaxroof.analyses.resources import resources_of, shares
 from jaxroof.views.text.layout import evenly
 from jaxroof.views.text.tables import plain_table, thinned, tick
 
-MOST = 8  # columns of a grid
-LEAST = 1e-12  # of an elasticity: what is less is rounding
+MOST = 8  # columns shown of a grid
+LEAST = 1e-12  # smaller elasticities are rounding error
 
 
 def strengths(data: xr.Dataset) -> tuple[xr.DataArray, dict[str, str]]:
-    """Return how strongly each of several things binds, over ``limit``, and what they are called.
+    """Return the strength of each limit, over ``limit``, and the displayed names of the limits.
 
-    Resources by their share of the time where the parameters are a machine's; else the parameters
-    themselves, by the size of their elasticity.
+    The limits are resources, by their share of the time, if the parameters are a machine's. Else
+    they are the parameters themselves, by the size of their elasticity.
     """
     paths = [str(path) for path in data.parameter.values]
     if binds(data):
@@ -27,19 +27,19 @@ def strengths(data: xr.Dataset) -> tuple[xr.DataArray, dict[str, str]]:
 
 
 def binds(data: xr.Dataset) -> bool:
-    """Return whether elasticities are a time's to what a machine has: its resources share it."""
+    """Return whether elasticities are those of a time with respect to a machine's parameters."""
     signs = resources_of(data).signs
     return of_time(data) and any(str(path) in signs for path in data.parameter.values)
 
 
 def of_time(data: xr.Dataset) -> bool:
-    """Return whether elasticities are those of a time, which resources share among them."""
+    """Return whether elasticities are those of a time."""
     of = data.attrs.get("of")
     return of not in data or data[of].attrs.get("units") in ("s", "day")
 
 
 def binding_table(data: xr.Dataset) -> Table:
-    """Return what binds over a grid of at most two axes, thinned; one row a parameter without."""
+    """Return what binds over a thinned grid of up to two axes; without axes, a row a parameter."""
     strong, names = strengths(data)
     dims = [str(dim) for dim in data.elasticity.dims if dim != "parameter"]
     of = data.attrs.get("of", "result")
@@ -77,9 +77,9 @@ def _parameters(data: xr.Dataset, of: str, at: str) -> Table:
 def _rows(
     data: xr.Dataset, strong: xr.DataArray, names: dict[str, str], dim: str, title: str
 ) -> Table:
-    """Return a row a point: the shares of the resources, or the elasticities themselves."""
+    """Return one row per point: the shares of the resources, or the elasticities themselves."""
     table, resources = plain_table(title), binds(data)
-    if not resources:  # the strongest, in the order of the parameters
+    if not resources:  # the strongest parameters, in their original order
         most = strong.max([d for d in strong.dims if d != "limit"]).fillna(0.0).values
         kept = sorted(np.argsort(-most, kind="stable")[:MOST])
         keys = [str(strong.limit.values[i]) for i in kept]
@@ -103,7 +103,7 @@ def _most(one: xr.DataArray, names: dict[str, str]) -> str:
 
 
 def binding_sentence(data: xr.Dataset) -> str:
-    """Return how often each resource, or parameter, matters most, and how much it does."""
+    """Return how often each resource, or parameter, is the strongest, and how strong it is."""
     strong, names = strengths(data)
     shared = binds(data)
     values = strong.transpose(..., "limit").values.reshape(-1, strong.sizes["limit"])

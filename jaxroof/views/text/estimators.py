@@ -1,4 +1,4 @@
-"""What an estimator is asked and what it answers, as tables."""
+"""Inputs and results of an estimator, as tables."""
 
 import dataclasses
 import enum
@@ -18,7 +18,7 @@ from jaxroof.views.text.tables import plain_table
 
 
 def inputs_table(estimator: Estimator) -> Table:
-    """Return every input by its path: its letter, an example, its meaning."""
+    """Return every input by path: its letter, an example, its meaning."""
     table = plain_table("inputs")
     table.add_column("path", no_wrap=True)
     table.add_column("letter", no_wrap=True, optional=2)
@@ -63,10 +63,10 @@ def results_table(estimator: Estimator) -> Table:
 
 
 def listed(estimator: Estimator) -> list[tuple[str, "dataclasses.Field[Any]"]]:
-    """Return the inputs of an estimator by path; of a machine, those that some answer needs.
+    """Return the inputs of an estimator by path; for a machine, only those that some result needs.
 
-    Needed is what a result of the example depends on, under any one choice of the recipe, and what
-    is asked for where the inputs give the least.
+    An input is needed if a result of the example depends on it under any single recipe choice, or
+    if it is required when only the minimum of inputs is given.
     """
     bare = least(estimator.inputs)
     full, needed = bare, set[str]()
@@ -74,7 +74,7 @@ def listed(estimator: Estimator) -> list[tuple[str, "dataclasses.Field[Any]"]]:
         try:
             full = completed(estimator, full, recipe)
             needed |= _used(estimator, estimator.example() if estimator.example else full, recipe)
-        except InputError:  # no such combination of choices
+        except InputError:  # this combination of choices is not allowed
             continue
     asked = {path for path, _, _ in leaves(full)} - {path for path, _, _ in leaves(bare)}
     if not asked <= needed:
@@ -93,7 +93,7 @@ def _example(example: Any, path: str, field: "dataclasses.Field[Any]") -> str:
     value = None
     try:
         value = get_at(example, path) if example is not None else None
-    except ValueError:  # a record that the example does without
+    except ValueError:  # a record that the example does not have
         return ""
     return "" if value is None else show(float(value), field.metadata["unit"])
 

@@ -1,4 +1,4 @@
-"""What binds a step, by how much and where that changes: bars and tables."""
+"""What limits a step, by how much and where that changes: bars and tables."""
 
 import numpy as np
 import xarray as xr
@@ -19,15 +19,15 @@ from jaxroof.units import show, size
 from jaxroof.views.text.plan import placed_words
 from jaxroof.views.text.tables import amount, plain_table
 
-BAR = 32  # letters of the longest bar
-TELLING = 5e-4  # elasticities below it are named, not drawn
-ROWS = 0.005  # share of the step from which on an operation has a row of its own
+BAR = 32  # characters of the longest bar
+TELLING = 5e-4  # smaller elasticities are listed, not drawn
+ROWS = 0.005  # smallest share of the step for which an operation has its own row
 SWITCH = "switch_"
-NEAR = 3  # capacity steps shown to either side
+NEAR = 3  # capacity steps shown on either side
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, in three digits.
+    """Return a share in percent, with three digits.
 
     >>> percent(0.87291), percent(0.0052049), percent(-27.8), percent(2e-6)
     ('87.3 %', '0.52 %', '-2,780 %', '<0.01 %')
@@ -41,7 +41,7 @@ def percent(share: float) -> str:
 
 
 def name_of(path: str, machine: str = "system") -> str:
-    """Return a parameter as people type it, without the machine's prefix.
+    """Return a parameter as it is typed, without the machine's prefix.
 
     >>> name_of("system.hbm_bandwidth"), name_of("model.hidden")
     ('hbm_bandwidth', 'model.hidden')
@@ -59,10 +59,10 @@ def words(path: str, machine: str = "system") -> str:
 
 
 def bars_table(data: xr.Dataset) -> Table:
-    """Return a bar a parameter of the machine, largest first: what one percent more of it does.
+    """Return one bar per parameter of the machine, largest first: the effect of one percent more.
 
-    Rates and latencies have a share of the step, which sum to one where none is tied; what
-    multiplies a rate says again what that says.
+    Rates and latencies have a share of the step; these sum to one if no parameters are tied. A
+    parameter that multiplies a rate repeats that rate's share.
     """
     table = plain_table(f"What 1 % more of a machine's parameter does to the {run_of(data)}")
     table.add_column("parameter", no_wrap=True)
@@ -87,12 +87,12 @@ def bars_table(data: xr.Dataset) -> Table:
 
 
 def _time_head(data: xr.Dataset) -> str:
-    """Return the objective as the head of a column."""
+    """Return the head of the objective's column."""
     return words_of(data, objective_of(data)).replace(" ", "\n")
 
 
 def parameter_rows(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
-    """Return the parameters of the machine that a step answers to, the largest first."""
+    """Return the machine parameters that affect the step, largest effect first."""
     rows = [(str(path), data.sel(parameter=path)) for path in data.parameter.values]
     told = [one for one in rows if is_machine(data, one[0]) and _largest(one[1]) >= TELLING]
     return sorted(told, key=lambda one: -_largest(one[1]))
@@ -103,7 +103,7 @@ def _largest(row: xr.Dataset) -> float:
 
 
 def rest_sentences(data: xr.Dataset) -> list[str]:
-    """Return what does nothing today, and the slopes in model and plan, taken as real numbers."""
+    """Return parameters without effect, and the slopes in model and plan, taken as real numbers."""
     bars = {path for path, _ in parameter_rows(data)}
     machine = [str(p) for p in data.parameter.values if is_machine(data, str(p))]
     none = [name_of(path, machine_of(data)) for path in machine if path not in bars]
@@ -118,9 +118,9 @@ def rest_sentences(data: xr.Dataset) -> list[str]:
 
 
 def binding_table(data: xr.Dataset) -> Table:
-    """Return what adds to the step, the largest first, and the seconds of it by what limits them.
+    """Return the contributions to the step, largest first, with their seconds by limiting resource.
 
-    Operations that add little are one row together; all rows sum to the step.
+    Small contributions share one row; all rows sum to the step.
     """
     table = plain_table(f"What the {run_of(data)} is made of, and what limits it [s]")
     limits = list(resources_of(data).limits.values())
@@ -144,7 +144,7 @@ def binding_table(data: xr.Dataset) -> Table:
 
 
 def _places(values: np.ndarray) -> list[int]:
-    """Return the place of every value among them, 1 for the largest."""
+    """Return the rank of every value, 1 for the largest."""
     return [int(place) + 1 for place in np.argsort(np.argsort(-values, kind="stable"))]
 
 
@@ -159,25 +159,25 @@ def _binding_cells(name: str, row: np.ndarray, step: float, limits: list[str]) -
     ]
 
 
-# ---- Where that changes -------------------------------------------------------------------------
+# ---- Changes of the best plan -------------------------------------------------------------------
 
 
 def plan_of(row: xr.Dataset) -> xr.Dataset:
-    """Return the plan fields of a switch (which has its own), of a capacity step or a best plan."""
+    """Return the plan fields of a switch (with its own names), a capacity step or a best plan."""
     prefix, known = SWITCH if "switch_factor" in row else "", roles(row)
     fields = [f for f in (*known["split"], *known["placement"]) if prefix + f in row]
     return xr.Dataset({f: row[prefix + f] for f in fields})
 
 
 def next_switches(data: xr.Dataset) -> list[xr.Dataset]:
-    """Return the next switch of each parameter in each direction, the nearest first."""
+    """Return the next switch of each parameter in each direction, nearest first."""
     rows = [data.isel(switch=i) for i in range(data.sizes["switch"])]
     first = [row for row in rows if int(row.switch_order) == 1]
     return sorted(first, key=lambda row: abs(float(np.log(row.switch_factor))))
 
 
 def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
-    """Return the next plan on each axis: how far, which, and what it saves in the end.
+    """Return the next plan on each axis: its distance, the plan, and its final saving.
 
     Units are those of the elasticities ``told``.
     """
@@ -205,9 +205,9 @@ def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
 
 
 def range_words(row: xr.Dataset) -> tuple[str, str]:
-    """Return from where to where the plan of a switch is best, as multiples of today's value.
+    """Return the interval in which a switch's plan is best, as multiples of the current value.
 
-    In three digits, in more where both would read the same.
+    Three digits, or more if both ends would look the same.
     """
     ends = float(row.switch_factor), float(row.switch_until)
     digits = next((n for n in range(3, 9) if f"{ends[0]:.{n}g}" != f"{ends[1]:.{n}g}"), 3)
@@ -215,13 +215,13 @@ def range_words(row: xr.Dataset) -> tuple[str, str]:
 
 
 def plan_with_placement(row: xr.Dataset, data: xr.Dataset) -> str:
-    """Return the plan of a switch or a step: its degrees, and what of them a fast domain holds."""
+    """Return the plan of a switch or a step: its degrees, and the part of them in a fast domain."""
     plan = plan_of(row).assign_attrs(data.attrs)
     return placed_words(plan)
 
 
 def steps_table(data: xr.Dataset) -> Table:
-    """Return the steps of the staircase about the machine: what a capacity holds, and its worth."""
+    """Return the capacity steps around the machine's: capacity, time, time saved and plan."""
     near = data.isel(step=np.flatnonzero(np.abs(data.place.values) <= NEAR)).sortby("value")
     path, unit, aim = str(data.attrs["parameter"]), unit_of(data, "value"), objective_of(data)
     table = plain_table(f"{words(path, machine_of(data))}, step by step")
@@ -255,7 +255,7 @@ def signed_size(change: float, unit: str = "B") -> str:
 
 
 def with_capacity(moved: xr.Dataset, steps: xr.Dataset) -> xr.Dataset:
-    """Return a response at the ends of its span, the capacity of the machine a parameter of it."""
+    """Return a response at the ends of its span, with the machine's capacity as a parameter."""
     path, name = str(steps.attrs["parameter"]), str(moved.attrs["objective"])
     ends = moved[[name, f"{name}_kept"]].sel(factor=[moved.factor[0], 1.0, moved.factor[-1]])
     order = steps.sortby("value")

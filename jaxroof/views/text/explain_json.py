@@ -1,4 +1,4 @@
-"""What binds a step, for machines: one JSON object, in SI units."""
+"""What limits a step as one JSON object for programs, in SI units."""
 
 import json
 import math
@@ -13,11 +13,11 @@ from jaxroof.views.text.explain import plan_of
 
 
 def explain_json(found: Explanation) -> str:
-    """Return an explanation as one JSON object; what is not there is null or empty.
+    """Return an explanation as one JSON object; missing values are null or empty.
 
-    ``elasticities`` and ``relaxed`` are by dotted path; ``elasticities_below`` those for a
-    decrease, where they differ; ``binding`` seconds of the step by operation and limit; ``limits``
-    their sums; ``turns`` where another limit comes to bind.
+    ``elasticities`` and ``relaxed`` are by dotted path; ``elasticities_below`` are those for a
+    decrease, where they differ; ``binding`` gives seconds of the step by operation and limit, and
+    ``limits`` their sums; ``turns`` are the points where another limit becomes dominant.
     """
     best, need = found.best, need_of(found.operations)
     told = dict.fromkeys([*headlines(found.steps), *([need, f"{need}_limit"] if need else [])])
@@ -105,6 +105,6 @@ def _plan(row: xr.Dataset) -> dict[str, int]:
 
 
 def _number(value: xr.DataArray) -> float | None:
-    """Return a number, None where there is none."""
+    """Return a number, None if it is missing."""
     number = float(np.asarray(value))
     return number if math.isfinite(number) else None

@@ -1,4 +1,4 @@
-"""What binds a step, by how much and where that changes: the sentences."""
+"""What limits a step, by how much and where that changes: the sentences."""
 
 import xarray as xr
 
@@ -18,8 +18,8 @@ from jaxroof.views.text.plan import placed_words, placement_title
 from jaxroof.views.text.search import per_run
 from jaxroof.views.text.tables import amount
 
-MOST = 3  # turns that are told
-LITTLE = 5e-5  # share of the step that is told as none
+MOST = 3  # most changes of the dominant limit that are reported
+LITTLE = 5e-5  # shares of the step below this are reported as none
 
 
 def explain_sentences(found: Explanation) -> list[str]:
@@ -32,7 +32,7 @@ def explain_sentences(found: Explanation) -> list[str]:
 
 
 def best_sentence(found: Explanation) -> str:
-    """Return the best plan, how fast it is and how full the machine."""
+    """Return the best plan, its speed and the memory it uses."""
     best, need, aim = found.best, need_of(found.best), objective_of(found.best)
     domain = "in a fast domain" if placement_title(best) == "fast" else placement_title(best)
     said = f"Best plan: {placed_words(best, behind=domain)}, {per_run(best, aim, float(best[aim]))}"
@@ -43,7 +43,7 @@ def best_sentence(found: Explanation) -> str:
 
 
 def _binds(found: Explanation, known: Resources) -> str:
-    """Return the resource that takes most of the step, and what one percent of it buys."""
+    """Return the resource that takes most of the step, and the saving from one percent of it."""
     step, words_of = float(found.best[objective_of(found.best)]), known.limits
     run, (first, *behind) = run_of(found.best), found.limits
     (binds, most), *others = [(words_of[n], value / step) for n, value in found.limits.items()]
@@ -62,12 +62,12 @@ def _binds(found: Explanation, known: Resources) -> str:
 
 
 def _grows(limit: str, known: Resources) -> bool:
-    """Return whether a time grows with a resource, as with latency, rather than falls."""
+    """Return whether a time grows with a resource, as with latency, instead of falling."""
     return all(sign > 0 for path, sign in known.signs.items() if known.of[path] == limit)
 
 
 def _buys(found: Explanation, known: Resources, limit: str) -> str:
-    """Return what one percent more of a resource saves, of latency one percent less."""
+    """Return the saving from one percent more of a resource, or one percent less latency."""
     told = found.elasticities["elasticity_below" if _grows(limit, known) else "elasticity"]
     signs = {
         path: known.signs[path] for path in told.parameter.values.tolist() if path in known.signs
@@ -77,7 +77,7 @@ def _buys(found: Explanation, known: Resources, limit: str) -> str:
 
 
 def _turns(found: Explanation, known: Resources) -> str:
-    """Return where another resource comes to bind: how far, moving what."""
+    """Return where another resource becomes dominant: at which change of which parameter."""
     first, turns = next(iter(found.limits)), found.turns
     if not turns.sizes["turn"]:
         span = float(found.response.factor.max())
@@ -101,7 +101,7 @@ def _turns(found: Explanation, known: Resources) -> str:
 
 
 def _capacity(found: Explanation) -> str:
-    """Return what more memory buys, and what less costs."""
+    """Return the gain from more memory, and the loss from less."""
     steps, aim = found.steps, objective_of(found.steps)
     today, unit = float(found.best[aim]), unit_of(steps, "value")
     at = {int(place): steps.isel(step=i) for i, place in enumerate(steps.place.values)}
@@ -125,7 +125,7 @@ def _capacity(found: Explanation) -> str:
 
 
 def _nearest(found: Explanation, known: Resources) -> str:
-    """Return how far today's plan stays the best, and what comes after it."""
+    """Return how long the current plan stays the best, and which plan follows it."""
     rows = [
         row
         for row in next_switches(found.response)
@@ -149,7 +149,7 @@ def _nearest(found: Explanation, known: Resources) -> str:
 
 
 def _nothing(found: Explanation) -> str:
-    """Return why no plan fits, and what would make one fit."""
+    """Return why no plan fits, and which change would make one fit."""
     best, steps = found.best, found.steps
     if not steps.sizes["step"]:
         return "No legal plan: nothing to explain."
@@ -167,7 +167,7 @@ def _nothing(found: Explanation) -> str:
 
 
 def _apart(step: xr.Dataset, unit: str) -> str:
-    """Return the capacity of a step in three digits, in more where today's would read the same."""
+    """Return the capacity of a step in three digits, or more to tell it from the current one."""
     value, today = float(step["value"]), float(step["value"] - step.change)
     digits = next((n for n in range(3, 9) if f"{value:.{n}g}" != f"{today:.{n}g}"), 3)
     return show(float(f"{value:.{digits}g}"), unit)

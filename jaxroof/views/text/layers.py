@@ -1,4 +1,4 @@
-"""The operations of one layer, as a Dataset and as a table."""
+"""The operations of one layer as a table."""
 
 import xarray as xr
 from rich.table import Table

@@ -1,4 +1,4 @@
-"""Tables and sentences at the width of their page: no number cut short, no line too long."""
+"""Layout of tables and sentences for a page width: no number is cut, no line is too long."""
 
 import dataclasses
 import functools
@@ -16,19 +16,19 @@ from jaxroof.units import JOIN, unbroken
 
 GAP = 2  # blanks between two columns
 EDGES = 2  # blanks beside the first column and the last
-NARROWEST = 20  # characters of a text that wraps
-COMFORTABLE = 36  # the same beside columns that one may do without
+NARROWEST = 20  # minimum width of a text column that wraps [characters]
+COMFORTABLE = 36  # the same while optional columns can still be dropped
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Column:
-    """One column of a table: its cells, how they stand, and how soon it may go."""
+    """One column of a table: its cells, their alignment, and its order of removal."""
 
     head: Text
     cells: tuple[Text, ...]
     justify: JustifyMethod
     wraps: bool
-    optional: int  # 0 stays; of the others the smallest comes first
+    optional: int  # 0: always shown; otherwise, smaller numbers are added first
 
     @functools.cached_property
     def widths(self) -> tuple[int, int]:
@@ -42,12 +42,13 @@ class Column:
 class PlainTable(Table):
     """A table that fits its page.
 
-    Where the page is too narrow optional columns go first, those of one number together; then a
-    row takes several lines, and so do the heads; then every cell has a line with its head.
+    On a narrow page, optional columns are dropped first, all of one number together. If that is
+    not enough, rows and heads take several lines. As a last resort every cell has its own line,
+    with its head.
     """
 
     def __init__(self, title: str | None = None) -> None:
-        """Make an empty table; its title stands above it as it is, without markup."""
+        """Make an empty table; the title is printed above it verbatim, without markup."""
         super().__init__(title=None if title is None else Text(title))
         self.optional: list[int] = []
 
@@ -56,18 +57,18 @@ class PlainTable(Table):
     ) -> None:
         """Add a column as rich does; without ``no_wrap`` its cells are texts that wrap.
 
-        The larger ``optional``, the sooner it goes where a page is narrow; with 0 it stays.
+        Columns with a larger ``optional`` are dropped sooner on a narrow page; 0 is never dropped.
         """
         super().add_column(header, *args, **kwargs)
         self.optional.append(optional)
 
     def add_numbers(self, *heads: str, optional: int = 0) -> None:
-        """Add columns of numbers, which stand at the right and do not wrap."""
+        """Add columns of numbers, right-aligned and without wrapping."""
         for head in heads:
             self.add_column(head, justify="right", no_wrap=True, optional=optional)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the title, the table as wide as the page allows, and what it leaves out."""
+        """Yield the title, the table as wide as the page allows, and the dropped columns."""
         if self.title is not None:
             yield from _text_lines(console, str(self.title), options.max_width, "table.title")
         columns = [
@@ -99,7 +100,7 @@ class PlainTable(Table):
 
 
 def wrapped(page: Console, text: str, width: int) -> list[str]:
-    """Return the lines of a text at a width; a number is not parted from its unit.
+    """Return a text wrapped at a width; a number stays on one line with its unit.
 
     >>> wrapped(Console(), "the plan needs 124.6 GB of 141 GB", 30)
     ['the plan needs 124.6 GB', 'of 141 GB']
@@ -118,7 +119,7 @@ def _text_lines(console: Console, text: str, width: int, style: str = "") -> Ite
 
 
 def evenly(count: int) -> list[int]:
-    """Return how soon each of some columns of an axis goes, so that those left lie evenly.
+    """Return the removal order of the columns of an axis, so that those left are evenly spaced.
 
     >>> evenly(9)
     [0, 3, 2, 3, 1, 3, 2, 3, 0]
@@ -137,7 +138,7 @@ def evenly(count: int) -> list[int]:
 
 
 def with_optional(columns: Sequence[Column], width: int) -> list[Column]:
-    """Return the columns that must be there, and the optional ones for which a width has room."""
+    """Return the required columns and the optional ones that fit into a width."""
     numbers = {0}
     for number in sorted({column.optional for column in columns} - {0}):
         more = [column for column in columns if column.optional in numbers | {number}]
@@ -147,9 +148,9 @@ def with_optional(columns: Sequence[Column], width: int) -> list[Column]:
 
 
 def table_width(columns: Sequence[Column], text: int) -> int:
-    """Return the width of a table: its columns, what is between them and its edges.
+    """Return the width of a table: its columns, the gaps between them and its edges.
 
-    A column that wraps has as many characters as ``text``, unless it needs less or a word more.
+    A wrapping column is ``text`` wide: less if its lines are shorter, more if a word is longer.
     """
     return sum(column_width(each, text) for each in columns) + GAP * (len(columns) - 1) + EDGES
 
@@ -161,9 +162,9 @@ def column_width(column: Column, text: int) -> int:
 
 
 def fitting(columns: Sequence[Column], width: int) -> Sequence[Column] | None:
-    """Return columns no wider than a page, a row of them on as few lines as need be.
+    """Return columns that fit a page width, with as few lines per row as possible.
 
-    None where even a column beside the first is too wide.
+    None if even one column beside the first is too wide.
     """
     for lines in range(1, max(2, len(columns))):
         shown = columns if lines == 1 else stacked(columns, lines)
@@ -173,7 +174,7 @@ def fitting(columns: Sequence[Column], width: int) -> Sequence[Column] | None:
 
 
 def stacked(columns: Sequence[Column], lines: int) -> list[Column]:
-    """Return fewer columns: the first, and each of the others on one of several lines of a row."""
+    """Return fewer columns: the first, and the others distributed over several lines of a row."""
     first, others = columns[0], columns[1:]
     wide = -(-len(others) // lines)
     groups = [others[start : start + wide] for start in range(0, len(others), wide)]
@@ -184,7 +185,7 @@ def stacked(columns: Sequence[Column], lines: int) -> list[Column]:
 
 
 def _on_lines(group: Sequence[Column], row: int) -> list[str]:
-    """Return the cells of a row, all of as many lines as the tallest of them has."""
+    """Return the cells of a row, all padded to as many lines as the tallest."""
     texts = [column.cells[row].plain for column in group]
     tallest = max(text.count("\n") for text in texts)
     return [text + "\n" * (tallest - text.count("\n")) for text in texts]
@@ -200,7 +201,7 @@ def _over_each_other(
 
 
 def _cell_by_cell(console: Console, columns: Sequence[Column], width: int) -> Iterator[Segment]:
-    """Yield a line a cell, its head before it, rows apart."""
+    """Yield one line per cell, preceded by its head, with the rows separated."""
     heads = [_flat(column.head) for column in columns]
     for row in zip(*(column.cells for column in columns), strict=True):
         yield Segment.line()
@@ -211,7 +212,7 @@ def _cell_by_cell(console: Console, columns: Sequence[Column], width: int) -> It
 
 
 def _table(columns: Sequence[Column], ends: Sequence[bool]) -> Table:
-    """Return columns as rich prints them, none of them narrower than it can be read."""
+    """Return columns as a rich table, none of them too narrow to read."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for column in columns:
         table.add_column(
@@ -237,7 +238,7 @@ def _flat(head: Text) -> str:
 
 
 def _without_blanks(line: list[Segment]) -> Iterator[Segment]:
-    """Yield a line without the blanks at its end."""
+    """Yield a line without its trailing blanks."""
     length = len("".join(segment.text for segment in line).rstrip())
     for text, style, _ in line:
         if shown := text[:length].replace(JOIN, " "):

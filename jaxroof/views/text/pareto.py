@@ -12,14 +12,14 @@ from jaxroof.views.text.compare import days, times
 from jaxroof.views.text.plan import placed_words, plan_fields, split_cells, split_heads
 from jaxroof.views.text.tables import plain_table
 
-HELD_BY = "HBM that\nholds it"  # the head of a column of systems, told by their memory alone
-Capacities = Mapping[str, float]  # system of the catalogue -> its memory [B], least first
+HELD_BY = "HBM that\nholds it"  # head of the column of systems, chosen by memory alone
+Capacities = Mapping[str, float]  # system in the catalogue -> its memory [B], ascending
 
 
 def stairs_to_show(stairs: xr.Dataset, gain: float) -> list[int]:
-    """Return the stairs worth telling: the leanest, the machine's own, those that gain enough.
+    """Return the steps to show: the least memory, the machine's own, and those that gain enough.
 
-    ``gain`` is the speed that a stair adds to the last one told, as a share of it.
+    ``gain`` is the smallest relative speed-up over the previous step shown.
     """
     count, time = stairs.sizes["step_number"], stairs.step_time.values
     own = within_reach(stairs)
@@ -31,25 +31,25 @@ def stairs_to_show(stairs: xr.Dataset, gain: float) -> list[int]:
 
 
 def within_reach(stairs: xr.Dataset) -> int | None:
-    """Return the highest stair that the machine holds, None where it holds none."""
+    """Return the highest step that fits the machine, None if there is none."""
     fits = np.flatnonzero(stairs.fits.values)
     return int(fits[-1]) if len(fits) else None
 
 
 def flat_from(stairs: xr.Dataset, gain: float) -> int:
-    """Return the first stair from which any memory at all buys less than a share of speed."""
+    """Return the first step beyond which more memory gains less than a share of speed."""
     time = stairs.step_time.values
     return int(np.flatnonzero(time / time[-1] - 1.0 < max(gain, 1e-12))[0])
 
 
 def in_time(stairs: xr.Dataset, most_days: float) -> int | None:
-    """Return the leanest stair that trains in some days, None where none does."""
+    """Return the step with the least memory that trains within some days, None if there is none."""
     soon = np.flatnonzero(stairs.training_days.values <= most_days)
     return int(soon[0]) if len(soon) else None
 
 
 def smallest_system_with(memory: float, capacities: Capacities) -> str:
-    """Return the system of the catalogue with the least memory that is enough.
+    """Return the system in the catalogue with the least sufficient memory.
 
     >>> smallest_system_with(100e9, {"a100": 80e9, "h200": 141e9})
     'h200'
@@ -60,7 +60,7 @@ def smallest_system_with(memory: float, capacities: Capacities) -> str:
 
 
 def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capacities) -> Table:
-    """Return a row a stair: what it needs, how fast it is, what it gains, and who holds it."""
+    """Return one row per step: its memory, speed and gain, and the smallest system that fits it."""
     table, fields = plain_table(), plan_fields(stairs)
     limit = float(stairs.memory_limit[0])
     *degrees, placement = split_heads(stairs, fields)
@@ -92,7 +92,7 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
 
 
 def stairs_sentences(stairs: xr.Dataset, told_of: int, gain: float) -> list[str]:
-    """Return the ends of a staircase, the machine's own place on it and where it flattens."""
+    """Return the ends of a staircase, the machine's own step on it and where it flattens."""
     count, own = stairs.sizes["step_number"], within_reach(stairs)
     first, last = stairs.isel(step_number=0), stairs.isel(step_number=-1)
     flat = stairs.isel(step_number=flat_from(stairs, gain))
@@ -142,7 +142,7 @@ def _stair(row: xr.Dataset) -> str:
 def sizes_table(
     sizes: Mapping[int, xr.Dataset], gain: float, most_days: float | None, capacities: Capacities
 ) -> Table:
-    """Return a row a cluster size: the ends of its staircase, or what trains in some days."""
+    """Return one row per cluster size: the ends of its staircase, or the step within some days."""
     table = plain_table()
     table.add_numbers("gpus")
     table.add_numbers("stairs", optional=4)
@@ -190,7 +190,7 @@ def _soon(
 
 
 def sizes_sentences(sizes: Mapping[int, xr.Dataset], gain: float | None) -> list[str]:
-    """Return what ``flat from`` means where it is shown, and the sizes that have no plan at all."""
+    """Return the meaning of ``flat from`` where it is shown, and the sizes without any plan."""
     none = [f"{gpus:,}" for gpus, stairs in sizes.items() if not stairs.sizes["step_number"]]
     said = [f"No legal plan on {listing(none)} accelerators."] if none else []
     if gain is None or len(none) == len(sizes):
@@ -201,7 +201,7 @@ def sizes_sentences(sizes: Mapping[int, xr.Dataset], gain: float | None) -> list
 def days_sentences(
     sizes: Mapping[int, xr.Dataset], most_days: float, capacities: Capacities
 ) -> list[str]:
-    """Return the smallest machine that trains in some days, and the sizes that never do."""
+    """Return the smallest machine that trains within some days, and the sizes where none does."""
     asked = f"{most_days:g} {'day' if most_days == 1 else 'days'}"
     there = {gpus: stairs for gpus, stairs in sizes.items() if stairs.sizes["step_number"]}
     soon = {gpus: in_time(stairs, most_days) for gpus, stairs in there.items()}

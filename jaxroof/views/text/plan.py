@@ -1,4 +1,4 @@
-"""What a plan is called: its split and its placement, as its estimator names them."""
+"""The displayed name of a plan: its split and its placement, as its estimator names them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,13 +6,13 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import roles, unused, words_of
 
-LONG = 8  # letters of a head from which on it is broken
+LONG = 8  # characters from which on a head is broken
 
 
 def plan_fields(data: xr.Dataset) -> list[str]:
     """Return the plan fields of some results, the split before its placement.
 
-    What no choice of the recipe has is left out.
+    Fields that no recipe choice uses are left out.
     """
     known, none = roles(data), unused(data)
     fields = [*known.get("split", ()), *known.get("placement", ())]
@@ -20,13 +20,13 @@ def plan_fields(data: xr.Dataset) -> list[str]:
 
 
 def split_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> list[str]:
-    """Return those of some plan fields, by default of all, that make a split."""
+    """Return the fields of a split among some plan fields (by default all)."""
     placed = roles(data).get("placement", ())
     return [f for f in (plan_fields(data) if fields is None else fields) if f not in placed]
 
 
 def placement_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> list[str]:
-    """Return those of some plan fields, by default of all, that place a split."""
+    """Return the fields of a placement among some plan fields (by default all)."""
     placed = roles(data).get("placement", ())
     return [f for f in (plan_fields(data) if fields is None else fields) if f in placed]
 
@@ -37,9 +37,9 @@ def plan_words(plan: xr.Dataset) -> str:
 
 
 def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> str:
-    """Return how a split is placed, its factors in order; nothing where a plan has no placement.
+    """Return the placement of a split, its factors in order; empty if a plan has no placement.
 
-    ``fields`` are those to show, by default those that the plan's split has.
+    ``fields`` are those to show, by default those of the plan's split.
     """
     return "x".join(str(int(plan.data_vars[f])) for f in placement_fields(plan, fields))
 
@@ -47,9 +47,9 @@ def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> st
 def placed_words(
     plan: xr.Dataset, fields: Iterable[str] | None = None, before: str = "", behind: str = ""
 ) -> str:
-    """Return a plan in words: its split, and where it has one its placement in brackets.
+    """Return a plan in words: its split, followed by its placement, if any, in brackets.
 
-    ``before`` and ``behind`` are words about the placement.
+    ``before`` and ``behind`` are words around the placement.
     """
     placement = placement_words(plan, fields)
     said = " ".join(filter(None, (before, placement, behind)))
@@ -57,12 +57,12 @@ def placed_words(
 
 
 def placement_head(data: xr.Dataset, fields: Iterable[str]) -> str:
-    """Return what ``placement_words`` lists, as the head of a column."""
+    """Return the head of a column of ``placement_words``."""
     return " x ".join(words_of(data, field) for field in placement_fields(data, fields))
 
 
 def placement_title(data: xr.Dataset) -> str:
-    """Return what all placement fields have in front of their names, such as ``fast``."""
+    """Return the common prefix of the names of all placement fields, such as ``fast``."""
     heads = {name.partition("_")[0] for name in roles(data).get("placement", ())}
     return heads.pop() if len(heads) == 1 else "placed"
 
@@ -74,7 +74,7 @@ def split_heads(data: xr.Dataset, fields: Sequence[str]) -> list[str]:
     if not placed:
         return heads
     places = f"{placement_title(data)}\n{placement_head(data, fields)}"
-    if len(placed) > 3:  # four do not stand on one line without making a table wide
+    if len(placed) > 3:  # four on one line would make the table wide
         places = places.replace("\n", " ", 1).replace(" x ", " x\n", 1)
     return [*heads, places]
 
@@ -91,7 +91,7 @@ def _broken(head: str) -> str:
 
 
 def split_cells(row: xr.Dataset, fields: Sequence[str]) -> list[str]:
-    """Return a plan's split and its placement, a cell each; a dash for what its split lacks."""
+    """Return a plan's split and placement, one cell each; a dash for fields its split lacks."""
     own = plan_fields(row)
     cells = [str(int(row.data_vars[f])) if f in own else "-" for f in split_fields(row, fields)]
     placed = placement_fields(row, fields)

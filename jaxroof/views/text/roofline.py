@@ -1,4 +1,4 @@
-"""Roofs in words: what binds an operator, by how much, and from which size on."""
+"""Rooflines in words: what binds an operator, by how much, and from which size on."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -33,8 +33,8 @@ from jaxroof.views.text.layout import evenly
 from jaxroof.views.text.tables import plain_table
 
 BINDS = {"compute": "arithmetic", "memory": "memory", "link": "links"}
-FEW = 4  # cases that a table has room to say more of
-TIE = 1e-9  # times that differ by less are the same
+FEW = 4  # most cases for which a table has the additional columns
+TIE = 1e-9  # times with a smaller relative difference count as equal
 SHARE = "share of peak"
 
 
@@ -59,12 +59,12 @@ def verdict(point: xr.Dataset) -> str:
 
 
 def _bound(point: xr.Dataset) -> str:
-    """Return what binds at one shape, or that there is nothing to bind."""
+    """Return what binds at one shape, or that nothing does."""
     return TIMES[binding(point)][2] if float(point.lower) > 0 else "nothing to do"
 
 
 def _reach(point: xr.Dataset) -> str:
-    """Return how much of the peak rate an operator with arithmetic can reach."""
+    """Return the share of the peak rate that an operator with arithmetic can reach."""
     share = _share(point)
     if share == 0:
         return ""
@@ -73,7 +73,7 @@ def _reach(point: xr.Dataset) -> str:
 
 
 def result_table(data: xr.Dataset) -> Table:
-    """Return every result of one shape: a row a result, a column a case, and what it means."""
+    """Return every result of one shape: a row per result, a column per case, and the meaning."""
     columns, table = cases(data), plain_table(None)
     table.add_column("result", no_wrap=True)
     for name, _ in columns:
@@ -109,7 +109,7 @@ def _cell(point: xr.Dataset, name: str) -> str:
 
 
 def amount(value: xr.DataArray) -> str:
-    """Return one result as people write it, a flag in words."""
+    """Return one result as text, a flag in words."""
     if value.dtype.kind == "b":
         return "yes" if bool(value) else "no"
     found, unit = float(value), str(value.attrs.get("units", "1"))
@@ -126,7 +126,7 @@ def fastest_names(point: xr.Dataset) -> str:
 
 
 def fastest_words(point: xr.Dataset) -> str:
-    """Return which of several cases take the least time at one shape, and how much less."""
+    """Return which of several cases take the least time at one shape, and by how much."""
     times_of = {name: float(one.lower) for name, one in cases(point)}
     worst = max(times_of, key=lambda name: times_of[name])
     least = min(times_of.values())
@@ -137,7 +137,7 @@ def fastest_words(point: xr.Dataset) -> str:
 
 
 def shape_sentences(data: xr.Dataset) -> list[str]:
-    """Return a verdict for one case, or in short for each of several and which is the fastest."""
+    """Return a verdict for one case; for several, a short one for each and the fastest."""
     every = cases(data)
     if len(every) == 1:
         return [_capital(verdict(every[0][1]))]
@@ -153,10 +153,10 @@ def shape_sentences(data: xr.Dataset) -> list[str]:
 
 
 def sweep_table(data: xr.Dataset, most: int = 12) -> Table:
-    """Return a few sizes of a sweep: how much of the peak each reaches, its bounds, what binds.
+    """Return a few sizes of a sweep: the share of the peak reached, the bounds, what binds.
 
-    Of several cases, a column each: the share of the peak, the lower bound and, where there are
-    few of them, what binds.
+    Several cases have one column each for the share of the peak and the lower bound and, if there
+    are few cases, for what binds.
     """
     dim, every = sweep_dimension(data), cases(data)
     assert dim is not None
@@ -193,13 +193,13 @@ def _case_cell(point: xr.Dataset, few: bool) -> str:
 
 
 def _share(point: xr.Dataset) -> float:
-    """Return the share of the arithmetic peak that is reached where everything overlaps."""
+    """Return the share of the arithmetic peak that is reached with full overlap."""
     least = float(point.lower)
     return float(point.math_time) / least if least > 0 else 0.0
 
 
 def sweep_sentences(data: xr.Dataset) -> list[str]:
-    """Return where every case turns from one bound to another, and which case is the fastest."""
+    """Return where every case changes from one bound to another, and which case is the fastest."""
     dim, every = sweep_dimension(data), cases(data)
     assert dim is not None
     said = []
@@ -217,7 +217,7 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
 
 
 def _detail(part: xr.Dataset, dim: str) -> str:
-    """Return the balance of a machine, and the critical size where it is what is swept."""
+    """Return the balance of a machine, and the critical size if the sweep is over it."""
     said, name, links = [], letter(part, dim), on_links(part)
     balance = np.unique((part.link_balance if links else part.balance).values)
     if len(balance) == 1:
@@ -230,7 +230,7 @@ def _detail(part: xr.Dataset, dim: str) -> str:
 
 
 def plain_sweep_table(data: xr.Dataset, most: int = 8) -> Table:
-    """Return every result at a few points of a sweep: a row a result, a column a point."""
+    """Return every result at a few points of a sweep: one row per result, one column per point."""
     dim = sweep_dimension(data)
     assert dim is not None
     table, rows = plain_table(), milestones(data[dim].values, most)

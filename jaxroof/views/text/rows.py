@@ -1,4 +1,4 @@
-"""The first rows of a table with their answers, as a person reads them."""
+"""The first rows of a table with their results, for printing."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,11 +10,11 @@ from jaxroof.analyses.rows.verdicts import Verdicts, rows_words
 from jaxroof.units import show
 from jaxroof.views.text.tables import plain_table
 
-WIDEST = 24  # characters of a cell as it was typed
+WIDEST = 24  # most characters shown of a typed cell
 GAP = 3  # characters between two columns
-WHY = 60  # characters kept for what is wrong with rows
+WHY = 60  # most characters shown of an error
 ERROR = "error"
-ELSE = "..."  # in place of the headings that are not shown
+ELSE = "..."  # replaces the headings that are not shown
 
 
 def rows_table(
@@ -26,8 +26,7 @@ def rows_table(
 ) -> tuple[Table, list[str]]:
     """Return rows with as many results as fit a width, and the names of the other results.
 
-    Whether a row is feasible comes first, then numbers, then what else is true or false. A row
-    without an answer shows why.
+    Feasibility comes first, then numbers, then other flags. A row without results shows its error.
     """
     answered = next((one for one in found if ERROR not in one), {})
     flags = [name for name, value in answered.items() if isinstance(value, np.bool_)]
@@ -36,12 +35,12 @@ def rows_table(
     names = [*verdict, *(name for name in answered if name not in flags), *others]
     failed = any(ERROR in one for one in found)
     table, left = plain_table(), width - (min(WHY, width // 3) if failed else 0)
-    first = {name: _answers(name, found, units) for name in names[:2]}  # which are always shown
+    first = {name: _answers(name, found, units) for name in names[:2]}  # always shown
     apart = len(ELSE) + GAP + sum(_width([name, *cells]) + GAP for name, cells in first.items())
     columns: list[list[str]] = []
     for number, heading in enumerate(headings):
         cells = [_cut(one[number]) for one in typed]
-        head = heading.replace(" [", "\n[")  # the unit below
+        head = heading.replace(" [", "\n[")  # the unit goes on a second line
         left -= _width([*head.split("\n"), *cells]) + GAP
         if left < max(width // 3, apart) and number < len(headings) - 1 and columns:
             table.add_column(ELSE, no_wrap=True)
@@ -75,7 +74,7 @@ def rows_sentence(
     output: str | None,
     verdicts: Verdicts,
 ) -> str:
-    """Return how many rows there were, how fast, how many have no answer, how many are feasible."""
+    """Return the number of rows, the speed, and how many rows have no results or are feasible."""
     said = f"{rows_words(rows)} in {seconds:.2g} s"
     if rows / seconds > 1e3 and seconds > 1:
         said += f" ({float(f'{rows / seconds:.2g}'):,.0f} a second)"

@@ -1,16 +1,16 @@
-"""What the study of limits says in words and tables: thresholds, walls, sensitivities."""
+"""Results of the study of limits in words: thresholds, walls, sensitivities."""
 
 import math
 
 import numpy as np
 import xarray as xr
 
-MOST = 24  # lines that are said
+MOST = 24  # most sentences
 MARKS = {"threshold_80": "80 %", "threshold_50": "50 %"}
 
 
 def flop(value: float) -> str:
-    """Return the FLOP of a training run in three digits, as people write them.
+    """Return the FLOP of a training run as text, with three digits.
 
     >>> flop(3.674e25), flop(0.0)
     ('3.67e25', 'none')
@@ -22,7 +22,7 @@ def flop(value: float) -> str:
 
 
 def limits_sentences(data: xr.Dataset) -> list[str]:
-    """Return for every machine up to which run it is well used, and where latency ends it."""
+    """Return for every machine the largest well-utilised run, and the latency wall."""
     if "relative_utilisation" not in data or "training_flops" not in data.dims:
         return []
     dims = [str(dim) for dim in data.sizes if dim != "training_flops"]

@@ -1,4 +1,4 @@
-"""How much the limits of scaling change with what they depend on, as a table."""
+"""Sensitivities of the limits of scaling to their parameters, as a table."""
 
 import numpy as np
 import xarray as xr
@@ -7,7 +7,7 @@ from rich.table import Table
 from jaxroof.views.text.scaling_limits import flop
 from jaxroof.views.text.tables import plain_table
 
-QUANTITIES = {  # results, and what a table calls them
+QUANTITIES = {  # results and their names in a table
     "relative_utilisation": "utilisation",
     "threshold_80": "80 % up to",
     "threshold_50": "50 % up to",
@@ -16,7 +16,7 @@ QUANTITIES = {  # results, and what a table calls them
 
 
 def sensitivity_table(data: xr.Dataset) -> Table:
-    """Return the elasticities as a table: by derivative, and in brackets where solving differs."""
+    """Return the elasticities: by derivative, and in brackets by solving again if different."""
     table = plain_table("elasticity by derivative; in brackets solved again, where that differs")
     table.add_column("parameter", no_wrap=True)
     for name in data.result.values:
@@ -44,7 +44,7 @@ def _cell(one: xr.Dataset) -> str:
 
 
 def _short(value: float) -> str:
-    """Return two digits behind the point, and no minus before a zero.
+    """Return a number with two decimals, and no minus before a zero.
 
     >>> _short(-1e-9), _short(-1.456)
     ('0.00', '-1.46')

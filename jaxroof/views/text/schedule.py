@@ -1,4 +1,4 @@
-"""Schedules side by side: how fast each is, how long its devices idle, how full they are."""
+"""Schedules side by side: the step time, idle time and memory of each."""
 
 import numpy as np
 import xarray as xr
@@ -8,13 +8,13 @@ from jaxroof.errors import listing
 from jaxroof.units import seconds, size
 from jaxroof.views.text.tables import plain_table
 
-TIE = 1e-9  # step times that differ by less are the same
-TELLING = 0.02  # of a difference: a part that makes less of it is not named
-TWICE = 2  # copies of the weights of a schedule with two routes
+TIE = 1e-9  # step times with a smaller relative difference count as equal
+TELLING = 0.02  # smallest share of a difference for which a part is named
+TWICE = 2  # copies of the weights in a schedule with two directions
 SPENT = {"bubble_time": "idle", "data_time": "in data-parallel links", "busy_time": "at work"}
 HEADS = ("step\ntime", "against\nbest", "bubble\n%", "data\n%")
 ENDS = ("first\nGB", "last\nGB", "held x\nlayers")
-SOON = (0, 1, 2, 4, 3, 5, 5, 6)  # how soon a column of these may go
+SOON = (0, 1, 2, 4, 3, 5, 5, 6)  # removal order of the columns, largest first; 0 stays
 GB = 1e9
 
 
@@ -31,10 +31,10 @@ def best_of(data: xr.Dataset) -> str | None:
 
 
 def schedules_table(data: xr.Dataset) -> Table:
-    """Return a row a schedule, fastest first: time, how far behind, how idle, how full.
+    """Return one row per schedule, fastest first: time, gap, idle share, memory.
 
-    The gap is that to the best that fits; shares are means over devices; held are the most
-    forwards that a device holds, by the layers of each.
+    The gap is relative to the best schedule that fits. Shares are means over devices. The last
+    column is the largest number of forwards with saved activations on a device, x their layers.
     """
     table, limit = plain_table(), float(data.memory_limit)
     table.add_column("schedule", no_wrap=True)
@@ -64,7 +64,7 @@ def _gigabytes(memory: xr.DataArray) -> str:
 
 
 def gap(value: float, best: float) -> str:
-    """Return how far a time lies from the best.
+    """Return the relative difference of a time from the best.
 
     >>> gap(42.0, 40.0), gap(39.9, 40.0), gap(40.0, 40.0)
     ('+5 %', '-0.25 %', 'best')
@@ -74,7 +74,7 @@ def gap(value: float, best: float) -> str:
 
 
 def schedule_sentences(data: xr.Dataset) -> list[str]:
-    """Return what was refused, which schedule is best, by how much and why, and what it needs."""
+    """Return which schedules were refused, the best one, its lead and why, and its memory."""
     name = best_of(data)
     said = [f"Refused: {data.reason.values[i]}." for i in np.flatnonzero(~data.allowed.values)]
     if name is None:
@@ -83,7 +83,7 @@ def schedule_sentences(data: xr.Dataset) -> list[str]:
 
 
 def _best(data: xr.Dataset, name: str) -> str:
-    """Return how fast the best schedule is, and what it saves against the first that was named."""
+    """Return the speed of the best schedule, and its saving against the first one named."""
     row = data.sel(schedule=name)
     lead = f"{seconds(float(row.step_time))} a step, {_idle(row)} of it idle"
     known = [str(n) for n in data.schedule.values if bool(data.sel(schedule=n).allowed)]
@@ -101,13 +101,13 @@ def _best(data: xr.Dataset, name: str) -> str:
 
 
 def _idle(row: xr.Dataset) -> str:
-    """Return the share of the step that devices idle, least and most where these differ."""
+    """Return the idle share of the step, with its range over devices if it varies."""
     low, high = (f"{100 * float(one):.1f}" for one in (row.bubble.min(), row.bubble.max()))
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
 def _why(row: xr.Dataset, other: xr.Dataset) -> str:
-    """Return what a slower schedule spends more in, and less, on the mean of its devices."""
+    """Return where a slower schedule spends more time, and where less, as means over devices."""
     more = {part: float(other[part].mean() - row[part].mean()) for part in SPENT}
     most = max(map(abs, more.values()))
     order = sorted(more, key=lambda part: -more[part])
@@ -120,7 +120,7 @@ def _why(row: xr.Dataset, other: xr.Dataset) -> str:
 
 
 def _memory(data: xr.Dataset, name: str) -> str:
-    """Return how full the best schedule makes its devices, and what others would need."""
+    """Return the memory of the best schedule, and that of the others."""
     row, limit = data.sel(schedule=name), size(float(data.memory_limit), "B")
     needs = row.memory.values
     least, most = (size(float(value), "B") for value in (needs.min(), needs.max()))
@@ -136,7 +136,7 @@ def _memory(data: xr.Dataset, name: str) -> str:
 
 
 def _unfit(name: str, row: xr.Dataset, best: xr.Dataset) -> str:
-    """Return what a schedule that does not fit would need, and whether that would pay."""
+    """Return the memory that a schedule that does not fit needs, and whether it would be faster."""
     said = [size(float(row.memory.max()), "B")]
     said += ["every weight twice"] if int(row.copies) == TWICE else []
     share = 1.0 - float(row.step_time) / float(best.step_time)
@@ -145,7 +145,7 @@ def _unfit(name: str, row: xr.Dataset, best: xr.Dataset) -> str:
 
 
 def _nothing(data: xr.Dataset) -> str:
-    """Return which schedule needs least where none fits, and how much is missing."""
+    """Return the schedule that needs least memory if none fits, and how much is missing."""
     needs = {name: float(row.memory.max()) for name, row in rows(data)}
     name, limit = min(needs, key=lambda one: needs[one]), float(data.memory_limit)
     over = size(needs[name] - limit, "B")

@@ -1,4 +1,4 @@
-"""Sentences about a search: what there was, what fits, what binds, what comes close."""
+"""Sentences about a search: the plans, those that fit, what binds, and close alternatives."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ from jaxroof.views.text.plan import placed_words, plan_fields, plan_words
 from jaxroof.views.text.scaling_limits import limits_sentences
 from jaxroof.views.text.tables import amount, tick
 
-TOO_LARGE, NO_LEGAL_PLAN = 1, 2  # of the flag `reason`
+TOO_LARGE, NO_LEGAL_PLAN = 1, 2  # values of the flag `reason`
 
 
 def counts_sentence(
     data: xr.Dataset, limit: float, refusals: Mapping[str, str], where: Sequence[str]
 ) -> str:
-    """Return how many plans there were, how many fit, and what refused the rest."""
+    """Return how many plans there were, how many fit, and the reasons against the rest."""
     legal, fits = data.sizes["plan"], int(data.feasible.sum())
     refused = json.loads(data.attrs["refused"])
     asked = f" with {' and '.join(where)}" if where else ""
@@ -51,7 +51,7 @@ def counts_sentence(
 
 
 def best_sentence(best: xr.Dataset, limit: float) -> str:
-    """Return how fast the best plan is and what binds it."""
+    """Return the speed of the best plan and what binds it."""
     shares = {
         name: float(best[name]) / float(best.step_time) for name in parts_of(best, "step_time")
     }
@@ -65,7 +65,7 @@ def best_sentence(best: xr.Dataset, limit: float) -> str:
 
 
 def close_sentence(data: xr.Dataset, order: np.ndarray, objective: str, within: float) -> str:
-    """Return how many plans come close to the best and the leanest of those."""
+    """Return how many plans are close to the best, and which of them needs the least memory."""
     value = data[objective].values[order]
     close = order[np.abs(value - value[0]) <= within * np.abs(value[0])]
     if len(close) == 1:
@@ -106,7 +106,7 @@ def nothing_fits(data: xr.Dataset, limit: float) -> str:
 def mine_sentences(
     data: xr.Dataset, mine: int, order: np.ndarray, objective: str, limit: float
 ) -> str:
-    """Return the place of one's own plan, its gap to the best, and what differs."""
+    """Return the rank of the user's plan, its gap to the best, and the differences."""
     row = data.isel(plan=mine)
     said = f"Yours: {placed_words(row)}, {seconds(float(row.step_time))} a step"
     if not bool(row.feasible):
@@ -139,7 +139,7 @@ def mine_sentences(
 
 
 def _behind(value: float, best: float) -> str:
-    """Return how far a value lies from the best in per cent, or as it is where the best is 0."""
+    """Return the difference from the best in percent, or the value itself if the best is 0."""
     return f"{100 * abs(value / best - 1.0):.3g} %" if best else f"{abs(value):.3g}"
 
 
@@ -148,7 +148,7 @@ def _plans(count: int) -> str:
 
 
 def sweep_sentences(data: xr.Dataset) -> list[str]:
-    """Return how large a grid was, its range, and where nothing fits and why."""
+    """Return the size of a grid, its range, and where nothing fits and why."""
     best = data.isel(rank=0) if "rank" in data.sizes else data
     points = int(np.prod(list(best.sizes.values()), initial=1))
     aim = next(iter(headlines(best)), "")
@@ -170,7 +170,7 @@ def sweep_sentences(data: xr.Dataset) -> list[str]:
 
 
 def _range(best: xr.Dataset, aim: str, value: xr.DataArray) -> str:
-    """Return the best of a grid, its plan and where it stands, and how far the worst is from it."""
+    """Return the best of a grid, its plan and its position, and the ratio of the worst to it."""
     more = rises(best, aim)
     values = -value.values if more else value.values
     index = map(int, np.unravel_index(np.nanargmin(values), values.shape))
@@ -189,7 +189,7 @@ def _range(best: xr.Dataset, aim: str, value: xr.DataArray) -> str:
 
 
 def per_run(data: xr.Dataset, name: str, value: float) -> str:
-    """Return a result with its unit; the time of something by what it is the time of.
+    """Return a result with its unit; a time is given per unit of its work.
 
     >>> data = xr.Dataset({"step_time": ((), 2.0, {"units": "s"})}, attrs={"roles": "-"})
     >>> per_run(data, "step_time", 2.0)
@@ -205,7 +205,7 @@ def _points(count: int) -> str:
 
 
 def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:
-    """Return at how many points of a search nothing fits, the least that it takes, what misses."""
+    """Return at how many points of a search nothing fits, the least need, and what is missing."""
     need = need_of(best)
     known = [name for name in (f"{need}_least", f"{need}_missing") if name in best]
     _, reason, *amounts = xr.broadcast(best.feasible, best.reason, *(best[name] for name in known))
@@ -222,14 +222,14 @@ def _unfit(best: xr.Dataset, feasible: np.ndarray) -> str:
 
 
 def _needed(data: xr.Dataset, value: float) -> str:
-    """Return an amount of what plans need, and what a mere number of it counts."""
+    """Return an amount of the need, with the counted noun if it has no unit."""
     need = need_of(data)
     unit = unit_of(data, f"{need}_least")
     return f"{amount(value, unit)} {words_of(data, need)}" if unit == "1" else amount(value, unit)
 
 
 def _missing(best: xr.Dataset, missing: xr.DataArray, unfit: np.ndarray) -> str:
-    """Return how much of the need is missing where some is, the least and the most of it."""
+    """Return the missing capacity at the points where nothing fits: least and most."""
     if not unfit.any():
         return ""
     lacks = np.where(unfit, missing.values, np.nan)

@@ -1,4 +1,4 @@
-"""A pipeline stage by stage: what each does, how long it idles, what it holds."""
+"""A pipeline by stage: the work, idle time and memory of each."""
 
 import numpy as np
 import xarray as xr
@@ -11,7 +11,7 @@ TIMES = {"forward": "forward", "backward": "backward", "send": "send", "sync": "
 
 
 def stage_table(data: xr.Dataset) -> Table:
-    """Return a row a stage: its visits, its shares of the step, its memory."""
+    """Return one row per stage: its visits, its shares of the step, its memory."""
     table = plain_table("one visit, then the step")
     optional = {"layers": 4, "send": 3, "sums\nleft": 2, "busy\n%": 1}
     for head in ("stage", "layers", *TIMES.values(), "done", "busy\n%", "idle\n%", "memory"):
@@ -27,7 +27,7 @@ def stage_table(data: xr.Dataset) -> Table:
 
 
 def stage_sentence(data: xr.Dataset) -> str:
-    """Return which stage idles most, which holds most, and by how much."""
+    """Return which stage idles most, which needs the most memory, and by how much."""
     idle, memory = data.idle_share.values, data.memory.values
     most, least = int(np.argmax(idle)), int(np.argmin(idle))
     full = int(np.argmax(memory))

@@ -1,4 +1,4 @@
-"""Tables of plans that a person reads at a glance."""
+"""Tables of plans."""
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
@@ -24,12 +24,12 @@ from jaxroof.views.text.plan import (
 
 
 def plain_table(title: str | None = None) -> PlainTable:
-    """Return an empty table in the house's style."""
+    """Return an empty table in the common style."""
     return PlainTable(title)
 
 
 def plans_table(data: xr.Dataset, order: Iterable[int], limit: float) -> Table:
-    """Return plans in the order given: the split, how fast, how full, and where the time goes."""
+    """Return plans in the given order: split, speed, memory, and the parts of the time."""
     table, fields = plain_table(), plan_fields(data)
     *degrees, placement = split_heads(data, fields)
     table.add_numbers("#", *degrees)
@@ -57,7 +57,7 @@ def _result_cells(row: xr.Dataset, limit: float) -> list[str]:
 
 
 def filled(memory: float, limit: float) -> str:
-    """Return how much memory something takes, and of how much that is.
+    """Return an amount of memory and its share of the limit.
 
     >>> filled(124.6e9, 141e9)
     '124.6 GB  88%'
@@ -85,7 +85,7 @@ def amount(value: float, unit: str) -> str:
 
 
 def sizes_table(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> Table:
-    """Return one line a cluster size: its best plan and how well the cluster scales."""
+    """Return one row per cluster size: its best plan and the scaling efficiency."""
     some = next((row["best"] for row in rows if row["best"] is not None), xr.Dataset())
     table, split = plain_table(), split_heads(some, fields)
     table.add_numbers("gpus")
@@ -153,7 +153,7 @@ def _one_axis(
 
 
 def _plan_columns(best: xr.Dataset, shown: str) -> dict[str, Callable[[xr.Dataset], str]]:
-    """Return what is told of each best plan beside the result that is shown: head, cell."""
+    """Return the columns for each best plan beside the result that is shown: head, cell."""
     fields, need = plan_fields(best), need_of(best)
     columns: dict[str, Callable[[xr.Dataset], str]] = {
         name: functools.partial(_number, name) for name in headlines(best) if name != shown
@@ -174,7 +174,7 @@ def _number(name: str, point: xr.Dataset) -> str:
 
 
 def thinned(size: int, most: int) -> list[int]:
-    """Return at most so many positions of an axis, the first and the last among them.
+    """Return at most ``most`` positions of an axis, including the first and the last.
 
     >>> thinned(9, 3)
     [0, 4, 8]
@@ -185,7 +185,7 @@ def thinned(size: int, most: int) -> list[int]:
 
 
 def tick(data: xr.Dataset, dim: Any, index: int) -> str:
-    """Return what stands at a point of an axis: its value, or those that move together there."""
+    """Return the label of a point of an axis: its value, or the values that vary together there."""
     if _named(data, dim):
         return str(data.coords[dim].values[index])
     together = [c for n, c in data.coords.items() if c.dims == (dim,) and n != dim]
@@ -201,7 +201,7 @@ def tick(data: xr.Dataset, dim: Any, index: int) -> str:
 
 
 def _named(data: xr.Dataset, dim: Any) -> bool:
-    """Return whether the points of an axis have names rather than values."""
+    """Return whether the points of an axis have names instead of values."""
     return dim in data.coords and data.coords[dim].dtype.kind in "UOT"
 
 
@@ -210,14 +210,14 @@ def _side(data: xr.Dataset, dim: Any) -> JustifyMethod:
 
 
 def _amount(value: Any, unit: str) -> str:
-    """Return a value of an axis; counts keep all their digits."""
+    """Return a value of an axis as text; counts keep all their digits."""
     if np.asarray(value).dtype.kind == "i":
         return f"{int(value)}" if unit == "1" else f"{int(value)} {unit}"
     return size(float(value), unit)
 
 
 def _cell(best: xr.Dataset, value: xr.DataArray, at: dict[Any, int]) -> str:
-    """Return one value, in brackets where the point is not feasible, a dash where nothing is."""
+    """Return one value as text: in brackets if the point is infeasible, a dash if missing."""
     number = float(value.isel({d: i for d, i in at.items() if d in value.dims}))
     if np.isnan(number):
         return "-"

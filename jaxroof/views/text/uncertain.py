@@ -1,4 +1,4 @@
-"""What uncertain inputs mean: bands, the plan to commit to, and what to measure first."""
+"""Results under uncertain inputs: quantiles, the plan to commit to, what to measure first."""
 
 import numpy as np
 import xarray as xr
@@ -11,17 +11,17 @@ from jaxroof.views.text.plan import placed_words, plan_fields, split_cells, spli
 from jaxroof.views.text.tables import amount, plain_table
 
 COSTS = ("cost %,\naverage", "worst\n5 %")  # of committing to a plan
-BAR = 16  # letters of a share of 1
-WORTH = 1e-4  # share of the time that is worth a measurement
+BAR = 16  # characters of a bar for a share of 1
+WORTH = 1e-4  # smallest share of the time that is worth a measurement
 ROUNDING = 1e-9  # of a result
-SHOWN = (0.05, 0.5, 0.95)  # quantiles that a narrow table shows too
+SHOWN = (0.05, 0.5, 0.95)  # quantiles that even a narrow table shows
 LITTLE = 0.01  # share of the variance below which an input does not matter
 
 
 def inputs_table(data: xr.Dataset) -> Table:
-    """Return a row an uncertain input, what has most part in the spread first.
+    """Return one row per uncertain input, sorted by its share of the variance.
 
-    One point has a bar for each; several cluster sizes a column for each.
+    A single point has a bar for each input; several cluster sizes have a column each.
     """
     table, sizes = plain_table(), "gpus" in data.sizes
     table.add_column("uncertain\ninput", no_wrap=True)
@@ -46,7 +46,7 @@ def inputs_table(data: xr.Dataset) -> Table:
 
 
 def short_names(paths: list[str]) -> list[str]:
-    """Return what paths are called at their ends, whole where two ends are the same.
+    """Return the last part of each path, or the whole path if two last parts are the same.
 
     >>> short_names(["system.nics", "system.fast_latency"]), short_names(["a.x", "b.x", "a.y"])
     (['nics', 'fast_latency'], ['a.x', 'b.x', 'y'])
@@ -56,14 +56,14 @@ def short_names(paths: list[str]) -> list[str]:
 
 
 def first_to_last(data: xr.Dataset) -> list[int]:
-    """Return the inputs by their part in the variance, over all points of a grid."""
+    """Return the inputs sorted by their share of the variance over all points of a grid."""
     total = data.sobol_total
     mean = total.mean([d for d in total.dims if d != "parameter"]).values
     return [int(i) for i in np.argsort(-mean, kind="stable")]
 
 
 def bands_table(data: xr.Dataset) -> Table:
-    """Return the quantiles of the best of each draw, and of the plan that is best today."""
+    """Return the quantiles of each draw's best, and of the plan best at the current values."""
     table, aim = plain_table(), str(data.attrs["objective"])
     table.add_column(_named(aim), no_wrap=True)
     for share in data["quantile"].values:
@@ -83,13 +83,13 @@ def bands_table(data: xr.Dataset) -> Table:
 
 
 def _share_kept(data: xr.Dataset) -> float:
-    """Return the share of the draws that can be answered in which today's best plan fits."""
+    """Return the share of the answerable draws in which the currently best plan fits."""
     place = int(data.candidate_today) if "candidate_today" in data else -1
     return float(data.fits.sel(candidate=place)) if place > 0 else 1.0
 
 
 def plans_table(data: xr.Dataset, most: int) -> Table:
-    """Return the plans that are best in some draw, and what it costs to commit to each."""
+    """Return the plans that are best in some draw, and the cost of committing to each."""
     table, fields = plain_table(), plan_fields(data)
     told, need = _told(data), need_of(data)
     sometimes = bool((data.fits.values[told] < 1).any())
@@ -117,7 +117,7 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
 
 
 def sizes_table(data: xr.Dataset) -> Table:
-    """Return a row a cluster size: its bands, the plan to commit to, and what that costs."""
+    """Return one row per cluster size: its quantiles, the plan to commit to, and its cost."""
     table, fields, aim = plain_table(), plan_fields(data), str(data.attrs["objective"])
     *degrees, placement = split_heads(data, fields)
     heads = {"gpus": 0, "5 %": 4, "median": 0, "95 %": 4, "today": 4, **dict.fromkeys(degrees, 0)}
@@ -145,12 +145,12 @@ def _sizes(data: xr.Dataset) -> list[xr.Dataset]:
 
 
 def committed_plan(point: xr.Dataset) -> xr.Dataset:
-    """Return the plan that costs least on average, of those that fit most often."""
+    """Return the plan with the least average cost among those that fit most often."""
     return point.sel(candidate=int(point.candidate_committed))
 
 
 def sentences(data: xr.Dataset) -> list[str]:
-    """Return the band, the plan to commit to and what that costs, and what to measure first."""
+    """Return the range, the plan to commit to and its cost, and the input to measure first."""
     said = [_unanswered(data)] if float(data.feasible_share) < 1 else []
     if float(data.feasible_share) == 0:
         return said
@@ -158,7 +158,7 @@ def sentences(data: xr.Dataset) -> list[str]:
 
 
 def sizes_sentences(data: xr.Dataset) -> list[str]:
-    """Return where nothing fits, where the plan is open, and what to measure first."""
+    """Return where nothing fits, where the plan is undecided, and the input to measure first."""
     said = []
     for point in _sizes(data):
         if float(point.feasible_share) < 1:
@@ -194,7 +194,7 @@ def _unanswered(data: xr.Dataset) -> str:
 
 
 def _commitment(data: xr.Dataset) -> list[str]:
-    """Return which plan to commit to, what that costs, and what else there is to choose."""
+    """Return which plan to commit to, its cost, and the alternatives."""
     plan, today = committed_plan(data), int(data.candidate_today)
     words = placed_words(plan)
     own = int(plan.candidate) == today
@@ -234,7 +234,7 @@ def _first_measured(data: xr.Dataset) -> list[str]:
     if total[order[0]] <= 0:
         return ["Nothing that is uncertain moves it."]
     first = order[0]
-    total, alone = np.clip([total, alone], 0.0, 1.0)  # few draws may say more than all
+    total, alone = np.clip([total, alone], 0.0, 1.0)  # few draws may give less or more
     part = f"it has a part in {_percent(total[first])} of the variance"
     said = f"Measure {names[first]} first: {part}, {_percent(alone[first])} by itself"
     then = [f"{names[i]} ({_percent(total[i])})" for i in order[1:3] if total[i] >= LITTLE]
@@ -246,7 +246,7 @@ def _first_measured(data: xr.Dataset) -> list[str]:
 
 
 def _first_chosen_by(data: xr.Dataset) -> list[str]:
-    """Return which input to measure before the plan is chosen, where that saves anything."""
+    """Return which input to measure before choosing the plan, if that saves anything."""
     if "saved_if_known" not in data:
         return []
     others = [d for d in data.saved_if_known.dims if d != "parameter"]
@@ -259,9 +259,9 @@ def _first_chosen_by(data: xr.Dataset) -> list[str]:
 
 
 def columns(data: xr.Dataset) -> xr.Dataset:
-    """Return the results with a row a plan, as a CSV holds them: no draws, a column a quantile.
+    """Return the results with one row per plan, as in a CSV: no draws, one column per quantile.
 
-    The indices of each input are columns too.
+    The sensitivity indices of each input are columns too.
     """
     flat = data.drop_dims("draw").drop_vars(["units", "drawn_from", "parameter_today"])
     for dim, spell in (("quantile", lambda share: f"{100 * share:g}"), ("parameter", str)):
@@ -286,7 +286,7 @@ def _amount(data: xr.Dataset, value: float) -> str:
 
 
 def _digits(share: float) -> str:
-    """Return a share in per cent, without the sign.
+    """Return a share in percent, without the sign.
 
     >>> _digits(0.68262), _digits(0.00041), _digits(0.0), _digits(-1e-9), _digits(float("nan"))
     ('68.3', '0.041', '0', '0', '-')

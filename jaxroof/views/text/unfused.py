@@ -1,4 +1,4 @@
-"""The operators of the unfused blocks: as a Dataset, and as the tables and sums people compare."""
+"""The operators of the unfused blocks as tables, with sums to compare with the published ones."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ from jaxroof.estimators.unfused.report import Report
 from jaxroof.estimators.unfused.step import BLOCK_NAMES
 from jaxroof.views.text.tables import plain_table
 
-SUMS = {  # line of the published summary: ours, the SI size of its unit, and the unit
+SUMS = {  # line of the published summary: our name, the SI size of its unit, and the unit
     "activation_buffer": ("kept", GIGA, "GB"),
     "weights_mem": ("weights", GIGA, "GB"),
     "weights_grad_mem": ("weight_gradients", GIGA, "GB"),
@@ -24,7 +24,7 @@ SUMS = {  # line of the published summary: ours, the SI size of its unit, and th
     "t_comm_fwd": ("links_forward", MILLI, "ms"),
     "t_comm_bwd": ("links_backward", MILLI, "ms"),
 }
-STARTS = {  # first column of each piece of a table: what the piece is about
+STARTS = {  # first column of each piece of a table: the title of the piece
     "flops_fwd": "forward [TFLOP, GB]",
     "flops_bwd": "backward, and messages [TFLOP, GB]",
     "t_comp_fwd": "times of the work [ms]",
@@ -33,7 +33,7 @@ STARTS = {  # first column of each piece of a table: what the piece is about
 
 
 def shown(value: Any) -> str:
-    """Return a cell as the published tables show it: a name, or a number at six decimals.
+    """Return a cell as in the published tables: a name, or a number at six decimals.
 
     >>> shown(1.23679958), shown(2.5165824e-05), shown(4), shown(float("nan")), shown("ib")
     ('1.2368', '2.5e-05', '4.0', '', 'ib')
@@ -44,7 +44,7 @@ def shown(value: Any) -> str:
 
 
 def cells(data: xr.Dataset) -> dict[str, list[str]]:
-    """Return the columns of the published tables of some operators, as they are shown."""
+    """Return the columns of the published tables for some operators, as texts."""
     found = {"layer": [str(name) for name in data.operation.values]}
     for column, (name, size) in SHEET.items():
         values = data[name].values
@@ -58,7 +58,7 @@ def cells(data: xr.Dataset) -> dict[str, list[str]]:
 
 
 def block_tables(data: xr.Dataset, width: int) -> list[Table]:
-    """Return the table of each block in pieces no wider than a page, their columns in order."""
+    """Return the table of each block, split into pieces that fit a page, with columns in order."""
     tables: list[Table] = []
     for block, title in (("mlp", "MLP block"), ("attention", "Self-attention block")):
         columns = cells(data.isel(operation=data.block.values == block))
@@ -82,7 +82,7 @@ def _width(column: str, found: list[str]) -> int:
 
 
 def _pieces(columns: dict[str, list[str]], width: int) -> list[list[str]]:
-    """Return the columns in order, cut where a piece starts and where no more fit."""
+    """Return the columns in order, split where a piece starts or the width is exceeded."""
     pieces: list[list[str]] = []
     left = 0
     for column, found in columns.items():
