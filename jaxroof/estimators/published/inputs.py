@@ -7,7 +7,7 @@ from jaxroof.records import Number, quantity, record
 
 @record
 class Precision:
-    """Bytes per element of weights, activations, gradients and other arrays."""
+    """Bytes per element, by type of array."""
 
     weight: Number = quantity("B", "Bytes of one weight.", default=2.0)
     activation: Number = quantity("B", "Bytes of one activation, stored or sent.", default=2.0)

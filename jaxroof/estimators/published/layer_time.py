@@ -58,7 +58,7 @@ def timings(operation: LayerOperation, system: System) -> tuple[Timing, Timing]:
 class LayerTimes(NamedTuple):
     """One layer and one microbatch on one accelerator.
 
-    Link time is separate from the time of the accelerator, because it depends on other rates.
+    Link time is separate from accelerator time, because other parts of the machine determine it.
     """
 
     work_forward: Number  # [s]: arithmetic and exposed memory traffic
