@@ -1,9 +1,8 @@
 """The seconds that every operation adds to a training step.
 
 The limits of an operation are the derivatives of its time with respect to the machine's rates and
-latencies. Times are homogeneous of degree one in reciprocal rates and latencies, so by Euler
-seconds =
-- sum of dt / d ln(rate) + sum of dt / d ln(latency).
+latencies. Times are homogeneous of degree one in reciprocal rates and latencies, so by Euler's
+theorem, seconds = - sum of dt / d ln(rate) + sum of dt / d ln(latency).
 """
 
 from collections import OrderedDict
