@@ -1,7 +1,7 @@
-"""Answers: each estimator maps one record of inputs to one record of results.
+"""Estimators: each maps one record of inputs to one record of results.
 
-A new estimator gets a line here: the command line, files of rows and sweep files then know it by
-name, and the laws hold it to account.
+A new estimator needs one line here. The command line, row files and sweep files then accept its
+name, and the tests of the laws include it.
 """
 
 import importlib
@@ -60,9 +60,9 @@ def names() -> tuple[str, ...]:
 
 
 def estimator(name: str) -> Estimator:
-    """Return an estimator by name, or by one that it had before.
+    """Return an estimator by its current or an earlier name.
 
-    Raises: InputError with the nearest name.
+    Raises: InputError that suggests the nearest name.
 
     >>> estimator("training").objective
     'step_time'

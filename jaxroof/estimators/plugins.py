@@ -1,4 +1,4 @@
-"""Estimators by name, the user's own among them."""
+"""Estimators by name, including user-defined ones."""
 
 import importlib
 import importlib.util
@@ -13,9 +13,9 @@ from jaxroof.estimators import estimator, names
 
 
 def estimator_of(spelled: str, folder: pathlib.Path) -> Estimator:
-    """Return an estimator by name, or the user's own, ``module:name``, found beside the file.
+    """Return an estimator by name, or a user-defined ``module:name`` from the folder of the file.
 
-    Raises: InputError with the nearest name, or why it cannot be imported.
+    Raises: InputError that suggests the nearest name or says why the import failed.
     """
     home, colon, attribute = spelled.partition(":")
     if not colon:
@@ -34,7 +34,7 @@ def estimator_of(spelled: str, folder: pathlib.Path) -> Estimator:
 
 
 def _module(home: str, folder: pathlib.Path) -> types.ModuleType:
-    """Return a module beside the sweep file, known by its whole path, or an installed one."""
+    """Return an installed module, or one beside the sweep file, which its full path identifies."""
     path = folder.joinpath(*home.split(".")).with_suffix(".py")
     sys.path[:0] = [str(folder), os.getcwd()]
     try:

@@ -1,1 +1,1 @@
-"""Costs: pure functions of numbers. They know nothing of records, grids or files."""
+"""Cost formulas: pure functions of numbers, independent of records, grids and files."""

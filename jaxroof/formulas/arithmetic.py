@@ -1,4 +1,4 @@
-"""The piecewise operations that every formula shares, with derivatives that mean something."""
+"""Piecewise operations that all formulas share, with useful derivatives."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def largest(values: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def whole(a: Number, b: Number) -> Number:
-    """Return the whole parts floor(a / b), with the slope of a / b (a floor's own slope is 0).
+    """Return floor(a / b), with the slope of a / b (the slope of a floor is 0).
 
     >>> float(whole(7.0, 2.0)), float(jax.grad(whole)(7.0, 2.0))
     (3.0, 0.5)

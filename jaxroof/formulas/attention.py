@@ -1,4 +1,4 @@
-"""The attention core: one fused kernel, or logits, softmax, dropout and weighted sum by themselves.
+"""The attention core: one fused kernel, or separate logits, softmax, dropout and weighted sum.
 
 ``sequences`` counts (sequence, head) pairs on this accelerator, A = B h. Queries are p =
 ``queries`` rows, keys L = ``keys`` rows, each q = ``head_size`` wide: S = A p L scores, Q = A p q
@@ -18,15 +18,15 @@ def fused(
     vector_cost: Number,
     activation_width: Number,
 ) -> Operation:
-    """Return the work of one fused attention kernel, its scores computed again on the way back.
+    """Return the work of one fused attention kernel, whose backward recomputes the scores.
 
     forward  F = S (2 q - 1) + Q (2 L - 1) + k (softmax + dropout), 2 Q + 2 K + A p moved
     backward F = [Q (2 L - 1) + K (2 p - 1)] + [S (2 q - 1) + K (2 p - 1)]
                + k (softmax' + dropout) + S (2 q - 1) + k (softmax + dropout),
-    2 K + 2 Q + kept moved, and 4 Q + 2 A p kept. softmax = 2 S + A p (L - 1), softmax' = 3 S + ...
+    2 K + 2 Q + Z moved and Z = 4 Q + 2 A p saved. softmax = 2 S + A p (L - 1), softmax' = 3 S + ...
 
-    Assumes: Q11, vector FLOP are inflated by k = ``vector_cost`` (matrix over vector rate), so
-    that at the matrix rate they take their time; Q12, the way back moves local keys only.
+    Assumes: Q11, vector FLOP are multiplied by k = ``vector_cost`` (matrix rate / vector rate), so
+    that their time is right at the matrix rate; Q12, the backward pass moves only local keys.
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.8.
 
@@ -62,12 +62,12 @@ def fused(
 def logits(
     sequences: Number, queries: Number, keys: Number, head_size: Number, activation_width: Number
 ) -> Operation:
-    """Return the work of the scores Q K^T as a kernel of its own.
+    """Return the work of the scores Q K^T as a separate kernel.
 
     forward F = S (2 q - 1), Q + K + S moved; backward F = Q (2 L - 1) + K (2 p - 1),
-    3 Q + K + 2 S moved; 2 Q kept.
+    3 Q + K + 2 S moved; 2 Q saved.
 
-    Assumes: queries and keys both kept at the queries' size (Q and K where p = L).
+    Assumes: saved queries and keys both have the size of the queries (Q and K where p = L).
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.9.
 
@@ -85,9 +85,9 @@ def logits_ledger(
     activation_width: Number,
     gradient_reads: Number,
 ) -> Ledger:
-    """Return the scores Q K^T as a kernel of its own, array by array.
+    """Return the scores Q K^T as a separate kernel, array by array.
 
-    forward  F = S (2 q - 1),  Q and K read, S written; 2 Q kept
+    forward  F = S (2 q - 1),  Q and K read, S written; 2 Q saved
     backward F = Q (2 L - 1) + K (2 p - 1),  dQ and dK written, dS read n times.
 
     Assumes: as logits; n = ``gradient_reads`` as in linear_ledger.
@@ -116,11 +116,11 @@ def logits_ledger(
 def softmax(
     sequences: Number, queries: Number, keys: Number, activation_width: Number
 ) -> Operation:
-    """Return the work of the softmax over keys as a kernel of its own.
+    """Return the work of the softmax over keys as a separate kernel.
 
-    forward F = 2 S + A p (L - 1), 2 S moved; backward F = 3 S + A p (L - 1), 3 S moved; S kept.
+    forward F = 2 S + A p (L - 1), 2 S moved; backward F = 3 S + A p (L - 1), 3 S moved; S saved.
 
-    Assumes: no subtraction of the row's maximum is counted.
+    Assumes: the subtraction of the row maximum is not counted.
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.9.
 
@@ -133,9 +133,9 @@ def softmax(
 def softmax_ledger(
     sequences: Number, queries: Number, keys: Number, activation_width: Number
 ) -> Ledger:
-    """Return the softmax over keys as a kernel of its own, array by array.
+    """Return the softmax over keys as a separate kernel, array by array.
 
-    S read, written and kept; 2 S gradients moved; FLOP as in softmax.
+    S read, written and saved; 2 S gradients moved; FLOP as in softmax.
 
     Assumes: as softmax.
     Units: counts [1], width [B] -> Ledger in [FLOP], [B], [1].
@@ -162,12 +162,12 @@ def softmax_ledger(
 def attend(
     sequences: Number, queries: Number, keys: Number, head_size: Number, activation_width: Number
 ) -> Operation:
-    """Return the work of the weighted sum P V as a kernel of its own.
+    """Return the work of the weighted sum P V as a separate kernel.
 
     forward F = Q (2 L - 1), S + K + Q moved; backward F = S (2 q - 1) + K (2 p - 1),
-    3 Q + 2 S + K moved; S + Q kept.
+    3 Q + 2 S + K moved; S + Q saved.
 
-    Assumes: values both kept and scattered at the queries' size (Q and K where p = L).
+    Assumes: saved and scattered values have the size of the queries (Q and K where p = L).
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.9 (attend, seqp; 1D where p = L).
 
@@ -187,14 +187,14 @@ def attend_ledger(
     gradient_reads: Number,
     value_gradients: Number,
 ) -> Ledger:
-    """Return the weighted sum P V as a kernel of its own, array by array.
+    """Return the weighted sum P V as a separate kernel, array by array.
 
-    forward  F = Q (2 L - 1),  S and K read, Q written; S + Q kept
-    backward F = S (2 q - 1) + K (2 p - 1),  dP written, the sum's gradient read n times, v K
-    gradients of values written.
+    forward  F = Q (2 L - 1),  S and K read, Q written; S + Q saved
+    backward F = S (2 q - 1) + K (2 p - 1),  dP written, the output gradient read n times,
+    v K gradients of values written.
 
     Assumes: as attend; n = ``gradient_reads`` as in linear_ledger; v = ``value_gradients`` is 0
-    where those of the values are forgotten.
+    if the convention omits the gradients of the values.
     Units: counts, gradient_reads, value_gradients [1], width [B] -> Ledger in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.9; docs/models/unfused_block_tables.md,
     sections 2 and 7.
@@ -228,8 +228,8 @@ def logits_summa(
 ) -> Operation:
     """Return the work of the scores Q K^T of one rank of a SUMMA grid, panel by panel.
 
-    forward F = S (2 q - 1), K + n Q + S moved; backward F = Q (2 L - 1) + K (2 p - 1), twice as
-    much moved; 2 Q kept.
+    forward F = S (2 q - 1), K + n Q + S moved; backward F = Q (2 L - 1) + K (2 p - 1), twice the
+    forward bytes moved; 2 Q saved.
 
     Assumes: every head on every rank, q = ``head_size`` columns of each; n = ``panels``.
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
@@ -258,10 +258,10 @@ def attend_summa(
 ) -> Operation:
     """Return the work of the weighted sum P V of one rank of a SUMMA grid, panel by panel.
 
-    forward F = 2 Q L, S + K + n Q moved; backward F = S (2 q - 1) + K (2 p - 1), twice as much
-    moved; Z + Q kept.
+    forward F = 2 Q L, S + K + n Q moved; backward F = S (2 q - 1) + K (2 p - 1), twice the
+    forward bytes moved; Z + Q saved.
 
-    Assumes: as logits_summa; of its scores a rank keeps those of j = ``own_keys``, Z = A p j.
+    Assumes: as logits_summa; a rank saves its scores of j = ``own_keys`` keys, Z = A p j.
     Units: counts [1], width [B] -> Operation in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.9 (SUMMA unfused attention).
 

@@ -1,4 +1,4 @@
-"""The score part of attention alone: arithmetic, bytes, and the lengths at which it turns."""
+"""Attention scores: arithmetic, bytes, and critical sequence lengths."""
 
 from jaxroof.records import Number
 
@@ -11,7 +11,7 @@ def score_flops(
     heads: Number,
     head_size: Number,
 ) -> Number:
-    """Return the arithmetic of scores and of their sum with the values.
+    """Return the FLOP of the scores and of the weighted sum of the values.
 
     F = 4 p B T S N H, p = 1 forward, 3 with the backward pass
 
@@ -54,7 +54,7 @@ def cache_bytes(
 
     Y = 2 s B S K H
 
-    Assumes: every sequence has its own; each key and value is read once.
+    Assumes: every sequence has its own cache; each key and value is read once.
     Units: batch, keys, kv_heads, head_size [1], cache_width [B] -> [B].
     Source: docs/models/op_rooflines.md, section 4.
 
@@ -72,11 +72,11 @@ def critical_length(
     out_width: Number,
     balance: Number,
 ) -> Number:
-    """Return the length from which attention over itself (T = S) is compute bound.
+    """Return the length from which self-attention (T = S) is compute bound.
 
     T* = beta (s_q + s_o + 2 s K / N) / 4, which is beta (G + 1) / G at 2 bytes, G = N / K
 
-    Assumes: as score_flops and the two amounts of bytes; intensity is proportional to T.
+    Assumes: as score_flops, query_bytes and cache_bytes; intensity is proportional to T.
     Units: heads, kv_heads [1], widths [B], balance [FLOP/B] -> [1].
     Source: docs/models/op_rooflines.md, section 4, TG / (G + 1) solved for T.
 
@@ -89,13 +89,13 @@ def critical_length(
 def query_row(
     heads: Number, keys: Number, in_width: Number, out_width: Number
 ) -> tuple[Number, Number]:
-    """Return what one query adds, per unit of batch and head size: arithmetic and bytes.
+    """Return the FLOP and bytes of one more query, per unit of batch and head size.
 
     f = 4 S N, a = (s_q + s_o) N
 
     Assumes: the keys and values are read whatever the number of queries.
     Units: heads, keys [1], widths [B] -> [FLOP], [B].
-    Source: docs/models/op_rooflines.md, section 4, TSG / (TG + S) by the query.
+    Source: docs/models/op_rooflines.md, section 4, TSG / (TG + S) per query.
 
     >>> query_row(2.0, 3.0, 2.0, 2.0)
     (24.0, 8.0)
@@ -143,12 +143,12 @@ def mlp_flops(
 
 
 def equal_length(tokens: Number, other_flops: Number, scores: Number) -> Number:
-    """Return the length at which the scores take as much arithmetic as something else.
+    """Return the length at which the scores take as many FLOP as another part of the model.
 
     T* = T F_other / F_scores, since scores grow with the square of the length: 2 D against the
     projections, 8 D against all matrices if F = 4 D
 
-    Assumes: the other arithmetic grows with the length itself; the batch does not matter.
+    Assumes: the other FLOP are proportional to the length; the batch does not matter.
     Units: tokens [1], other_flops, scores [FLOP] -> [1].
     Source: docs/models/op_rooflines.md, section 4.
 

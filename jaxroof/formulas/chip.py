@@ -1,4 +1,4 @@
-"""What a chip is made of: lanes, clocks, tensor cores and registers, and rates that follow."""
+"""The parts of a chip (lanes, clocks, tensor cores, registers) and the rates that follow."""
 
 from jaxroof.records import Number
 
@@ -66,11 +66,11 @@ def tensor_core_flops(
 
 
 def resident_warps(register_file: Number, width: Number, registers: Number) -> Number:
-    """Return the warps whose registers a processor holds at once.
+    """Return the number of warps whose registers fit in a processor at once.
 
     n = R / (4 w r)
 
-    Assumes: 4-byte registers, r of each of a warp's w threads; unrounded, no other limit.
+    Assumes: 4-byte registers, r of each of a warp's w threads; not rounded, no other limit.
     Units: register_file [B], width, registers [1] -> [1].
     Source: docs/models/op_rooflines.md, section 9.
 
@@ -81,7 +81,7 @@ def resident_warps(register_file: Number, width: Number, registers: Number) -> N
 
 
 def dense_rate(sparsity: Number, matrix_flops: Number) -> Number:
-    """Return the dense rate behind one that counts the zeros of a sparse format.
+    """Return the dense rate, from a quoted rate that counts the zeros of a sparse format.
 
     C = C_quoted / s, s = 2 on sheets that quote sparse rates
 
@@ -96,9 +96,9 @@ def dense_rate(sparsity: Number, matrix_flops: Number) -> Number:
 
 
 def rate_per_price(price: Number, matrix_flops: Number) -> Number:
-    """Return the rate that a price by the hour rents.
+    """Return the rate per hourly price.
 
-    r = C / p, in FLOP/s for each dollar an hour: 3600 r FLOP are a dollar's worth
+    r = C / p, in FLOP/s per dollar an hour: one dollar pays for 3600 r FLOP
 
     Assumes: the peak rate.
     Units: price [USD/h], matrix_flops [FLOP/s] -> [FLOP/s per USD/h].

@@ -1,9 +1,9 @@
-"""Time of one collective over a group whose members share fast domains in parts.
+"""Time of one collective over a group that spans one or more fast domains.
 
 Every function takes ``message`` (the full buffer: gathered size of an all-gather, size before the
 reduction of a reduce-scatter) [B], ``group`` (members) and ``fast`` (members that share one fast
-domain) [1], bandwidths in use [B/s], latencies a hop [s] and network interfaces an accelerator [1],
-and returns seconds. A group of one and an empty message cost nothing. Rings only (M8).
+domain) [1], bandwidths in use [B/s], latencies per hop [s] and network interfaces per accelerator
+[1], and returns seconds. A group of one and an empty message cost nothing. Rings only (M8).
 """
 
 from collections.abc import Callable
@@ -26,13 +26,13 @@ def all_gather(
     slow_latency: Number,
     nics: Number,
 ) -> Number:
-    """Return the time of a ring all-gather; a reduce-scatter takes the same.
+    """Return the time of a ring all-gather or reduce-scatter.
 
     one tier:  t = l (g - 1) + (g - 1) / g V / b
     two tiers: t = max(k V / (n s bs), k V / bf) + ls (N - 1) + lf (g - N)
     with k = (g - 1) / g and N = g / s
 
-    Assumes: Q5, on slow links alone the interfaces do not count; Q27, N is rounded down.
+    Assumes: Q5, with only slow links the interfaces do not count; Q27, N is rounded down.
     Units: message [B], group, fast, nics [1], bandwidths [B/s], latencies [s] -> [s].
     Source: docs/models/transformer_model.md, section 4.
 
@@ -81,7 +81,7 @@ def broadcast(
     slow_latency: Number,
     nics: Number,
 ) -> Number:
-    """Return the time of a broadcast along a ring; a reduction to one member takes the same.
+    """Return the time of a broadcast along a ring, or of a reduction to one member.
 
     As all_gather, with the full message on every link: k = 1.
 
@@ -113,8 +113,8 @@ def point_to_point(
 
     t = l + V / b
 
-    Assumes: Q5, one network interface whatever ``nics`` says.
-    Units: message [B], group (2, or 1 for nobody to send to), fast [1], bandwidths [B/s],
+    Assumes: Q5, one network interface, for any value of ``nics``.
+    Units: message [B], group (2, or 1 without a neighbour), fast [1], bandwidths [B/s],
     latencies [s], nics (unused) [1] -> [s].
     Source: docs/models/transformer_model.md, section 4, rule 3.
 
@@ -139,7 +139,7 @@ def _ring(
     slow_latency: Number,
     nics: Number,
 ) -> Number:
-    """Return section 4's rules 5 to 7: all slow, all fast, or two tiers."""
+    """Return the time by rules 5 to 7 of section 4: all slow, all fast, or two tiers."""
     sent = share * message
     hops = group - 1.0
     domains = whole(group, fast)

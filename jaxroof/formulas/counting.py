@@ -1,4 +1,4 @@
-"""What a transformer counts to: parameters, arithmetic, caches and what training keeps."""
+"""Counts of a transformer: parameters, FLOP, caches and the memory of training."""
 
 from jaxroof.records import Number
 
@@ -25,7 +25,7 @@ def attention_parameters(
 ) -> Number:
     """Return the parameters of the attention projections of all layers.
 
-    P = L (2 D N H + 2 D K H), which is 4 L D N H where every query head has keys of its own
+    P = L (2 D N H + 2 D K H), which is 4 L D N H where every query head has its own keys
 
     Assumes: no biases; query and output are N H wide, key and value K H.
     Units: layers, hidden, heads, kv_heads, head_size [1] -> [1].
@@ -72,7 +72,7 @@ def forward_flops(parameters: Number) -> Number:
 
     F = 2 P
 
-    Assumes: every parameter meets every token once, in a product; scores are counted apart.
+    Assumes: every parameter multiplies every token once; scores are counted separately.
     Units: parameters [1] -> [FLOP].
     Source: docs/models/op_rooflines.md, section 4.
 
@@ -87,7 +87,7 @@ def training_flops(parameters: Number) -> Number:
 
     F = 6 P
 
-    Assumes: as ``forward_flops``; nothing is computed twice.
+    Assumes: as ``forward_flops``; no recomputation.
     Units: parameters [1] -> [FLOP].
     Source: docs/models/op_rooflines.md, section 4.
 
@@ -102,10 +102,10 @@ def score_flops(
 ) -> Number:
     """Return the arithmetic of attention scores and their averages, forward.
 
-    F = 4 L B T^2 N H; training takes three times that, and a backward pass that has kept the
-    matrix products alone repeats it once more
+    F = 4 L B T^2 N H; training takes three times that, or four times if only the outputs of matrix
+    products are saved, because the scores are then recomputed
 
-    Assumes: no causal mask is made use of.
+    Assumes: no causal mask.
     Units: layers, heads, head_size [1], sequence [token], sequences [sequence] -> [FLOP].
     Source: docs/models/op_rooflines.md, section 4.
 
@@ -116,9 +116,9 @@ def score_flops(
 
 
 def projection_context(hidden: Number, heads: Number, kv_heads: Number) -> Number:
-    """Return the length of sequence at which scores cost as much as the projections.
+    """Return the sequence length at which scores cost as much as the projections.
 
-    T = D (1 + K / N), which is 2 D where every query head has keys of its own
+    T = D (1 + K / N), which is 2 D where every query head has its own keys
 
     Assumes: as ``score_flops`` and ``forward_flops``.
     Units: hidden, heads, kv_heads [1] -> [token].
@@ -139,7 +139,7 @@ def matrix_context(
     matrices: Number,
     active_experts: Number,
 ) -> Number:
-    """Return the length of sequence at which scores cost as much as all matrices of a layer.
+    """Return the sequence length at which scores cost as much as all matrices of a layer.
 
     T = D (1 + K / N) + k m D F / (2 N H), which is 8 D for F = 4 D, N H = D, K = N, three matrices
 
@@ -161,7 +161,7 @@ def cache_per_token(
 
     M = 2 L K H s
 
-    Assumes: keys and values of one width, every layer with a cache of its own.
+    Assumes: keys and values of equal width; every layer has its own cache.
     Units: layers, kv_heads, head_size [1], cache_width [B] -> [B].
     Source: docs/models/op_rooflines.md, section 4.
 
@@ -174,11 +174,11 @@ def cache_per_token(
 def checkpoints(
     layers: Number, hidden: Number, tokens: Number, kept: Number, activation_width: Number
 ) -> Number:
-    """Return the bytes of activations that training keeps, so many vectors a layer.
+    """Return the bytes of saved activations, for a given number of vectors per layer.
 
     M = s c B D L, B in tokens
 
-    Assumes: what is kept is as wide as the residual stream.
+    Assumes: each saved vector is as wide as the residual stream.
     Units: layers, hidden, kept [1], tokens [token], activation_width [B] -> [B].
     Source: docs/models/op_rooflines.md, section 4.
 
@@ -191,11 +191,11 @@ def checkpoints(
 def wide_checkpoints(
     layers: Number, hidden: Number, feedforward: Number, tokens: Number, activation_width: Number
 ) -> Number:
-    """Return the bytes of activations that training keeps: one vector and two of the MLP's width.
+    """Return the bytes of saved activations: per layer, one vector and two of the MLP's width.
 
     M = s L B (D + 2 F), B in tokens
 
-    Assumes: the outputs of the two inner matrices of the MLP are kept whole.
+    Assumes: the whole outputs of the two inner matrices of the MLP are saved.
     Units: layers, hidden, feedforward [1], tokens [token], activation_width [B] -> [B].
     Source: docs/models/op_rooflines.md, section 4.
 
@@ -210,7 +210,7 @@ def training_state(parameters: Number, weight_width: Number, optimizer_width: Nu
 
     M = P (w + o): 10 bytes a parameter with 2 of weight and 8 of optimizer
 
-    Assumes: gradients are not kept beside them.
+    Assumes: gradients do not count.
     Units: parameters [1], widths [B] -> [B].
     Source: docs/models/op_rooflines.md, sections 4 and 9.
 
@@ -221,11 +221,11 @@ def training_state(parameters: Number, weight_width: Number, optimizer_width: Nu
 
 
 def utilisation(flops: Number, chip_time: Number, matrix_flops: Number) -> Number:
-    """Return the share of the peak rate that useful arithmetic made of the time taken.
+    """Return the model FLOP utilisation: useful FLOP over peak FLOP in the time taken.
 
     u = F / (n t C), F = 6 P x tokens
 
-    Assumes: chip_time is accelerators times seconds; nothing repeated counts as useful.
+    Assumes: chip_time is accelerators times seconds; recomputation is not useful.
     Units: flops [FLOP], chip_time [s], matrix_flops [FLOP/s] -> [1].
     Source: docs/models/op_rooflines.md, section 4.
 
@@ -236,7 +236,7 @@ def utilisation(flops: Number, chip_time: Number, matrix_flops: Number) -> Numbe
 
 
 def run_time(flops: Number, chips: Number, utilised: Number, matrix_flops: Number) -> Number:
-    """Return the seconds that a whole training takes.
+    """Return the time of a whole training run.
 
     t = F / (n u C)
 

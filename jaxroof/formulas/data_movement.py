@@ -1,4 +1,4 @@
-"""What moves when linear layers are trained: one layer and microbatch, or a whole batch."""
+"""Data movement in the training of linear layers: one layer and microbatch, or a whole batch."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from jaxroof.records import Number
 
 
 class Rates(NamedTuple):
-    """What a device sustains: FLOP/s on numbers of one byte, bytes/s of memory, of the network."""
+    """Sustained rates of a device: FLOP/s on one-byte numbers, bytes/s of memory and network."""
 
     arithmetic: Number
     memory: Number
@@ -26,7 +26,7 @@ class Amounts(NamedTuple):
 
 
 class Degrees(NamedTuple):
-    """How a batch is split: stages, replicas, both widths of a layer, microbatches."""
+    """The split of a batch: stages, replicas, both widths of a layer, microbatches."""
 
     pipeline: Number
     data: Number
@@ -45,11 +45,11 @@ class Phases(NamedTuple):
 
 
 def allreduce_words(words: Number, ranks: Number, coefficient: Number) -> Number:
-    """Return the words that each of some ranks sends and receives to add up an array.
+    """Return the words that each rank sends and receives in an all-reduce of an array.
 
     R(n, p) = kappa (p - 1) n / p
 
-    Assumes: kappa = 3 where ranks exchange pieces and multicast the sums, 2 where the network adds.
+    Assumes: kappa = 3 where ranks exchange pieces and multicast the sums, 2 if the network adds.
     Units: words, ranks, coefficient [1] -> [1].
     Source: docs/models/linear_data_movement.md, part A.
 
@@ -67,7 +67,7 @@ def layer_amounts(
     output_ranks: Number,
     coefficient: Number,
 ) -> Amounts:
-    """Return what one device does for one layer and microbatch, forward and backward.
+    """Return the work of one device for one layer and microbatch, forward and backward.
 
     flop = 6 a c x, net = R(c x, p_in) + R(a x, p_out), io = 4 a c + a x + net
 
@@ -92,7 +92,7 @@ def busy(amounts: Amounts, rates: Rates, width: Number) -> Amounts:
 
     t = w (flop / F, io / H, net / W)
 
-    Assumes: the peak rate halves whenever numbers get twice as wide.
+    Assumes: the peak rate is inversely proportional to the width of a number.
     Units: amounts in [FLOP], [1], [1]; rates [FLOP/s] at one byte, [B/s], [B/s]; width [B] -> [s].
     Source: docs/models/linear_data_movement.md, part A.
 
@@ -103,11 +103,11 @@ def busy(amounts: Amounts, rates: Rates, width: Number) -> Amounts:
 
 
 def intensity(flops: Number, traffic: Number) -> Number:
-    """Return the arithmetic done for each byte that moves, 0 where none does.
+    """Return the FLOP per byte moved, or 0 if no byte moves.
 
     I = F / Y
 
-    Assumes: nothing moves only where there is nothing to wait for.
+    Assumes: an operation that moves no bytes does not wait for any.
     Units: flops [FLOP], traffic [B] -> [FLOP/B].
     Source: docs/models/op_rooflines.md, section 1.
 
@@ -119,7 +119,7 @@ def intensity(flops: Number, traffic: Number) -> Number:
 
 
 def longest(times: Amounts) -> Number:
-    """Return the time of resources that work side by side: the longest of them.
+    """Return the time of resources that work in parallel: the longest of their times.
 
     t = max(t_flop, t_io, t_net)
 
@@ -206,7 +206,7 @@ def phases_time(phases: Phases) -> Number:
 def utilisation(
     training_flops: Number, train_time: Number, devices: Number, arithmetic: Number, width: Number
 ) -> Number:
-    """Return the share of a rate that a run makes use of.
+    """Return the utilisation of a run: the share of a rate that it uses.
 
     u = C / (T n F / w)
 

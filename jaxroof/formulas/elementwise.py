@@ -1,4 +1,4 @@
-"""Operations that touch each element by itself: bias, GeLU, dropout."""
+"""Elementwise operations: bias, GeLU, dropout."""
 
 from jaxroof.formulas.work import Ledger, Operation, Work
 from jaxroof.records import Number
@@ -15,7 +15,7 @@ def bias(
 
     F = r w in both directions; bytes of r w activations and w weights (backward: gradients).
 
-    Assumes: the rows are read where the product before left them, so that they count once.
+    Assumes: the rows stay where the previous product left them, so they count once.
     Units: rows, width [1]; widths of elements [B] -> Operation in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.3.
 
@@ -32,9 +32,9 @@ def bias(
 def gelu(elements: Number, activation_width: Number) -> Operation:
     """Return the work of GeLU on ``elements`` elements.
 
-    forward F = 8 m, 2 m elements moved; backward F = 13 m, 3 m moved; m kept.
+    forward F = 8 m, 2 m elements moved; backward F = 13 m, 3 m moved; m saved.
 
-    Assumes: the tanh form, its backward recomputed from the input that is kept.
+    Assumes: the tanh form; the backward pass recomputes it from the saved input.
     Units: elements [1], width [B] -> Operation in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.4.
 
@@ -53,7 +53,7 @@ def pointwise_ledger(
 ) -> Ledger:
     """Return a nonlinearity on ``elements`` elements, array by array.
 
-    F = f m and b m; m elements read, written and kept, g m gradients moved.
+    F = f m and b m; m elements read, written and saved, g m gradients moved.
 
     Assumes: f = ``flops_forward`` and b = ``flops_backward`` an element; g = ``gradient_arrays`` is
     2 where both the gradient read and the one written count.
@@ -79,9 +79,9 @@ def pointwise_ledger(
 def dropout(elements: Number, activation_width: Number, mask_width: Number) -> Operation:
     """Return the work of dropout on ``elements`` elements.
 
-    F = m and bytes of 2 m activations and m mask elements, both directions; the mask is kept.
+    F = m and bytes of 2 m activations and m mask elements, both directions; the mask is saved.
 
-    Assumes: the mask is stored, not drawn again.
+    Assumes: the mask is stored, not regenerated.
     Units: elements [1], widths [B] -> Operation in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.5.
 
@@ -97,10 +97,10 @@ def dropout_ledger(
 ) -> Ledger:
     """Return dropout on ``elements`` elements, array by array.
 
-    F = m in both directions; m elements read and written, m of the mask read and kept, g m
+    F = m in both directions; m elements read and written, m of the mask read and saved, g m
     gradients moved.
 
-    Assumes: the mask is stored, not drawn again; g = ``gradient_arrays`` as in pointwise_ledger.
+    Assumes: the mask is stored, not regenerated; g = ``gradient_arrays`` as in pointwise_ledger.
     Units: elements, arrays [1], widths [B] -> Ledger in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.5; docs/models/unfused_block_tables.md,
     sections 2 and 7.

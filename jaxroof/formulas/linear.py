@@ -1,4 +1,4 @@
-"""The matrix product of a linear layer: on one shard, or on a SUMMA grid."""
+"""The matrix product of a linear layer, on one shard or on a SUMMA grid."""
 
 from jaxroof.formulas.work import Ledger, Operation, Work
 from jaxroof.records import Number
@@ -16,9 +16,9 @@ def linear(
 
     forward  F = T o (2 i - 1),  bytes of T i + T o activations and i o weights
     backward F = T i (2 o - 1) + i o (2 T - 1), bytes of 2 T i + 2 T o activations, i o weights
-    read and i o weight gradients written; T i activations are kept.
+    read and i o weight gradients written; T i activations are saved.
 
-    Assumes: widths are those of this accelerator's shard; no bias (an operation of its own).
+    Assumes: widths are those of this accelerator's shard; no bias (a separate operation).
     Units: tokens, inputs, outputs [1]; widths [B] -> Operation in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.1.
 
@@ -43,10 +43,10 @@ def linear_ledger(
 
     forward  F = T o (2 i - 1),  X read, Y written, W read
     backward F = T i (2 o - 1) + i o (2 T - 1),  X and W read, dX written, dY read n times, dW
-    written; X kept.
+    written; X saved.
 
     Assumes: dot products counted exactly, 2 n - 1 FLOP each; n = ``gradient_reads``, 2 where each
-    product of the way back reads dY for itself.
+    backward product reads dY separately.
     Units: tokens, inputs, outputs, gradient_reads [1]; widths [B] -> Ledger in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.1; docs/models/unfused_block_tables.md,
     section 2.
@@ -76,11 +76,11 @@ def linear_ledger(
 def biased(
     ledger: Ledger, tokens: Number, outputs: Number, weight_width: Number, gradient_width: Number
 ) -> Ledger:
-    """Return a product that adds its bias itself, to what it is about to write.
+    """Return a product with a fused bias, which is added before the output is written.
 
-    F + T o in both directions; o weights more, read in both directions, and their gradients.
+    F + T o in both directions; o more weights, read in both directions, and their gradients.
 
-    Assumes: no traffic of activations, unlike the bias that is an operation of its own.
+    Assumes: no activation traffic, unlike a bias that is a separate operation.
     Units: tokens, outputs [1]; widths [B] -> Ledger in [FLOP], [B], [1].
     Source: docs/models/unfused_block_tables.md, section 2.
 
@@ -113,11 +113,11 @@ def summa(
 
     forward  F = 2 T o I, bytes of T I + T o n activations and I o weights
     backward F = T I (2 o - 1) + I o (2 T - 1), bytes of 2 T I + 2 T o n activations, I o weights
-    read and I o weight gradients written; T k activations are kept and h o weights are held.
+    read and I o weight gradients written; T k activations are saved and h o weights stored.
 
     Assumes: T = ``tokens`` and o = ``outputs`` are this rank's, I = ``inputs`` is the whole inner
-    dimension, of which the rank keeps k = ``kept_inputs`` columns of X and h = ``held_inputs`` rows
-    of W; Q19, the sum is written once a panel (n = ``panels``) and never read.
+    dimension, of which the rank saves k = ``kept_inputs`` columns of X and h = ``held_inputs`` rows
+    of W; Q19, the sum is written once per panel (n = ``panels``) and never read.
     Units: tokens, inputs, outputs, kept_inputs, held_inputs, panels [1]; widths [B] -> Operation in
     [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.2; van de Geijn and Watts 1997, SUMMA.

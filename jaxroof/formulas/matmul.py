@@ -1,4 +1,4 @@
-"""Arithmetic and bytes of one product: vectors, matrices, batches of matrices, any contraction."""
+"""FLOP and bytes of one product: vectors, matrices, batches of matrices, any contraction."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,9 +7,9 @@ from jaxroof.records import Number
 
 
 class Product(NamedTuple):
-    """What a product of ``rows`` equal rows costs: FLOP and bytes a row, and bytes moved once.
+    """The cost of a product of ``rows`` equal rows: FLOP and bytes per row, and bytes moved once.
 
-    ``extra_flops`` are those of no row; ``loaded`` and ``written`` are bytes of all rows.
+    ``extra_flops`` do not depend on the rows; ``loaded`` and ``written`` are bytes of all rows.
     """
 
     row_flops: Number
@@ -45,7 +45,7 @@ def elementwise(
 
     F = w N,  bytes r s_x N read and s_o N written
 
-    Assumes: ``reads`` vectors are read and one is written, ``work`` FLOP an element.
+    Assumes: ``reads`` vectors are read and one is written, ``work`` FLOP per element.
     Units: length, reads [1], work [FLOP], widths [B] -> [FLOP], [B].
     Source: docs/models/op_rooflines.md, section 9.
 
@@ -73,7 +73,7 @@ def matmul(
 
     F = 2 k B D F,  bytes s_x k B D and s_w E D F read and s_o k B F written
 
-    Assumes: every weight is read once whatever the batch; k = E = 1 is one dense matrix.
+    Assumes: every weight is read once for any batch; k = E = 1 is one dense matrix.
     Units: batch, hidden, feedforward, experts, active [1], widths [B] -> [FLOP], [B].
     Source: docs/models/op_rooflines.md, sections 1 and 4.
 
@@ -103,11 +103,11 @@ def batched_matmul(
     weight_width: Number,
     out_width: Number,
 ) -> Product:
-    """Return the work of [B, D] x [B, D, F]: every row has a weight matrix of its own.
+    """Return the work of [B, D] x [B, D, F], where every row has its own weight matrix.
 
     F = 2 B D F,  bytes B (s_x D + s_w D F) read and s_o B F written
 
-    Assumes: nothing is shared by two rows, so that intensity does not depend on the batch.
+    Assumes: rows share no data, so intensity does not depend on the batch.
     Units: batch, hidden, feedforward [1], widths [B] -> [FLOP], [B].
     Source: docs/models/op_rooflines.md, section 1.
 
@@ -132,7 +132,7 @@ def batched_matmul(
 def contraction_flops(sizes: Sequence[Number]) -> Number:
     """Return the arithmetic of any contraction of two arrays.
 
-    F = 2 prod_i n_i over every index once, summed or kept
+    F = 2 prod_i n_i over all indices, contracted or not
 
     Assumes: one product and one sum for each element of the space of all indices.
     Units: sizes of the indices [1] -> [FLOP].
@@ -148,11 +148,11 @@ def contraction_flops(sizes: Sequence[Number]) -> Number:
 
 
 def small_intensity(row_flops: Number, traffic: Number) -> Number:
-    """Return the intensity that a product tends to where some of its bytes do not count.
+    """Return the limit of the intensity of a product if some of its bytes are negligible.
 
-    I = f / a, with the arithmetic and the bytes of one unit of what grows
+    I = f / a, with f FLOP and a bytes per unit of the growing size
 
-    Assumes: the bytes left out are small beside these.
+    Assumes: the other bytes are negligible.
     Units: row_flops [FLOP], traffic [B] -> [FLOP/B].
     Source: docs/models/op_rooflines.md, section 1.
 

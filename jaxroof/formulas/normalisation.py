@@ -14,9 +14,9 @@ def layer_norm(
     """Return the work of layer normalisation of ``rows`` rows of ``width`` elements, z = r w.
 
     forward  F = 9 z, bytes of 2 z + 2 r activations and 2 w weights
-    backward F = 8 z + 4 r (w - 1), bytes of 5 z activations and 2 w gradients; z kept.
+    backward F = 8 z + 4 r (w - 1), bytes of 5 z activations and 2 w gradients; z saved.
 
-    Assumes: whole rows on one accelerator; two statistics a row; gain and bias.
+    Assumes: whole rows on one accelerator; two statistics per row; gain and bias.
     Units: rows, width [1]; widths of elements [B] -> Operation in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.6.
 
@@ -40,11 +40,11 @@ def layer_norm_ledger(
 ) -> Ledger:
     """Return layer normalisation of ``rows`` rows of ``width`` elements, array by array.
 
-    forward  F = 9 z,  z read and written, s r statistics moved, 2 w weights read; z kept
+    forward  F = 9 z,  z read and written, s r statistics moved, 2 w weights read; z saved
     backward F = b z + 4 r (w - 1),  g z gradients moved, 2 w weight gradients written.
 
-    Assumes: mean 2, variance 3, scale 2 and gain 2 FLOP an element; b = ``flops_backward`` an
-    element, g = ``gradient_arrays``, s = ``statistics`` a row are the convention's.
+    Assumes: mean 2, variance 3, scale 2 and gain 2 FLOP per element. The convention sets
+    b = ``flops_backward`` per element, g = ``gradient_arrays`` and s = ``statistics`` per row.
     Units: rows, width, arrays, statistics [1]; FLOP an element [FLOP]; widths of elements [B] ->
     Ledger in [FLOP], [B], [1].
     Source: docs/models/transformer_model.md, section 5.6; docs/models/unfused_block_tables.md,

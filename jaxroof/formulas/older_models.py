@@ -1,4 +1,4 @@
-"""Two older models of training at scale: a step with routed experts, and degrees in closed form."""
+"""Two older models of training at scale: a step with routed experts, and closed-form degrees."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from jaxroof.records import Number
 
 
 class Crowd(NamedTuple):
-    """Degrees of the closed form, bytes a token and block, and which of its three stages holds."""
+    """Degrees of the closed form, words per token and block, and the stage of growth (of three)."""
 
     tensor: Number
     hidden_tensor: Number
@@ -21,12 +21,12 @@ class Crowd(NamedTuple):
 def expert_matmul_time(
     inputs: Number, outputs: Number, tokens: Number, width: Number, rate: Number, bandwidth: Number
 ) -> Number:
-    """Return the time of one product: its arithmetic, or its operands through memory.
+    """Return the time of one product: the larger of its arithmetic and its memory traffic.
 
     t = max(2 A C t (q / 8) / F, (q / 8) (A C + C t + A t) / H)
 
-    Assumes: F is the rate on 8-bit numbers; q / 8 = ``width`` scales the traffic too, which the
-    sheet writes for 8 bits.
+    Assumes: F is the rate on 8-bit numbers; q / 8 = ``width`` also scales the traffic (the sheet
+    assumes 8 bits).
     Units: inputs, outputs, tokens [1], width [B], rate [FLOP/s] on bytes, bandwidth [B/s] -> [s].
     Source: docs/models/linear_data_movement.md, section D1.
 
@@ -38,11 +38,11 @@ def expert_matmul_time(
 
 
 def transfer_time(size: Number, ways: Number, width: Number, bandwidth: Number) -> Number:
-    """Return the time to send and receive an array that lies on some devices.
+    """Return the time to send and receive an array that is sharded over devices.
 
     X = 2 (n / p) (q / 8) / W
 
-    Assumes: sent and received bytes add.
+    Assumes: the times of sent and received bytes add.
     Units: size, ways [1], width [B], bandwidth [B/s] -> [s].
     Source: docs/models/linear_data_movement.md, section D1.
 
@@ -55,11 +55,11 @@ def transfer_time(size: Number, ways: Number, width: Number, bandwidth: Number) 
 def sum_time(
     size: Number, ways: Number, degree: Number, width: Number, bandwidth: Number
 ) -> Number:
-    """Return the time to add up an array over ranks: that of one transfer, 0 for a single rank.
+    """Return the time to reduce an array over ranks: one transfer, or 0 for a single rank.
 
     AR = X for more than one rank
 
-    Assumes: the network adds up, whatever the number of ranks.
+    Assumes: the network reduces, for any number of ranks.
     Units: size, ways, degree [1], width [B], bandwidth [B/s] -> [s].
     Source: docs/models/linear_data_movement.md, section D1.
 
@@ -93,17 +93,17 @@ def crowd(
     hidden_factor: Number,
     allowed: Number,
 ) -> Crowd:
-    """Return the degrees that the first optimiser chooses, and the words a token and block sends.
+    """Return the degrees that the first optimiser chooses, and the words per token and block.
 
     words = 4 d (L - 1) / L + 8 d (tp - 1) + 8 h d (tp2 - 1) + (p_d - 1) 4 N / (L B), pp = L,
-    tp2 = tp / h: first tp = sqrt(h n / L) and p_d = 1; where this sends more than is allowed, tp
-    stays where it met the bound and p_d grows; where p_d would cost more than tp, all three cost
+    tp2 = tp / h: first tp = sqrt(h n / L) and p_d = 1. When this sends more than is allowed, tp
+    stays where it reached the bound and p_d grows. When p_d would cost more than tp, all three cost
     the same
 
-    Assumes: degrees are real; tp stays at the bound itself rather than at the last point of a grid
-    below it, and at its value for n = L where even that exceeds the bound; degrees below 1, near
-    n = L, send less than nothing, which is counted, but the sum is never below 0.
-    Units: all [1] (``allowed``: words a token and block that hide behind arithmetic) -> [1].
+    Assumes: degrees are real. tp stays exactly at the bound, not at the last grid point below it,
+    or at its value for n = L if even that exceeds the bound. Degrees below 1, near n = L, count
+    with negative words, but the sum is at least 0.
+    Units: all [1] (``allowed``: words per token and block that hide behind arithmetic) -> [1].
     Source: docs/models/linear_data_movement.md, section D2.
 
     >>> small = crowd(4.0, 8.0, 4096.0, 64.0, 36.0, 1.0, 1e9)

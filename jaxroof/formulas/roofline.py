@@ -1,4 +1,4 @@
-"""The time of one operation under a roof: arithmetic, and the traffic that it cannot hide."""
+"""Roofline time of one operation: arithmetic, and the traffic that it cannot hide."""
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,11 @@ from jaxroof.records import Number
 
 
 def compute_time(flops: Number, rate: Number, efficiency: Number, launch_latency: Number) -> Number:
-    """Return the time that an operation's arithmetic takes, its launch included.
+    """Return the time of the arithmetic of an operation, including its launch.
 
     t = l + F / (e P)
 
-    Assumes: Q13, one launch an operation and direction, inside the roof.
+    Assumes: Q13, one launch per operation and direction, within the roofline.
     Units: flops [FLOP], rate [FLOP/s], efficiency [1], launch_latency [s] -> [s].
     Source: docs/models/transformer_model.md, section 3.
 
@@ -23,7 +23,7 @@ def compute_time(flops: Number, rate: Number, efficiency: Number, launch_latency
 
 
 def exposed_memory_time(traffic: Number, compute: Number, hbm_bandwidth: Number) -> Number:
-    """Return the time that memory traffic adds on top of the arithmetic that hides it.
+    """Return the exposed memory time: the traffic that arithmetic does not hide.
 
     t = max(Y / W - t_compute, 0), so that arithmetic plus exposed traffic is the roofline's larger.
 
@@ -53,7 +53,7 @@ def exposed_panels(panel: Number, panels: Number, work: Number) -> Number:
 
 
 def lower_bound(math_time: Number, memory_time: Number, link_time: Number) -> Number:
-    """Return the least time of an operation: arithmetic and all transfers overlap.
+    """Return a lower bound on the time of an operation: arithmetic and all transfers overlap.
 
     t = max(t_math, t_memory, t_link)
 
@@ -68,7 +68,7 @@ def lower_bound(math_time: Number, memory_time: Number, link_time: Number) -> Nu
 
 
 def upper_bound(math_time: Number, memory_time: Number, link_time: Number) -> Number:
-    """Return the most time of an operation: arithmetic and all transfers in turn.
+    """Return an upper bound on the time of an operation: arithmetic and transfers in sequence.
 
     t = t_math + t_memory + t_link, at most twice the lower bound if two of them take time, and
     three times if all do.
@@ -84,11 +84,11 @@ def upper_bound(math_time: Number, memory_time: Number, link_time: Number) -> Nu
 
 
 def intensity(flops: Number, traffic: Number) -> Number:
-    """Return the arithmetic of an operation per byte that it moves.
+    """Return the intensity of an operation: FLOP per byte moved.
 
     I = F / n
 
-    Assumes: where nothing is moved, as much as if it were one byte.
+    Assumes: an operation that moves no bytes counts as if it moved one.
     Units: flops [FLOP], traffic [B] -> [FLOP/B].
     Source: docs/models/op_rooflines.md, section 1.
 
@@ -99,7 +99,7 @@ def intensity(flops: Number, traffic: Number) -> Number:
 
 
 def balance(rate: Number, bandwidth: Number) -> Number:
-    """Return the arithmetic per byte at which a machine's arithmetic and transfers are in balance.
+    """Return the balance of a machine: the FLOP per byte at which both its limits are equal.
 
     beta = C / W
 
@@ -114,7 +114,7 @@ def balance(rate: Number, bandwidth: Number) -> Number:
 
 
 def reachable_rate(amount: Number, rate: Number, bandwidth: Number) -> Number:
-    """Return the arithmetic rate that an operation of some intensity can reach: the roof.
+    """Return the roofline: the highest FLOP rate of an operation of a given intensity.
 
     r = min(C, W I)
 
@@ -135,7 +135,7 @@ def critical_rows(
     rate: Number,
     bandwidth: Number,
 ) -> Number:
-    """Return how many rows make an operation compute bound: 0 where none do, or where any does.
+    """Return the rows from which an operation is compute bound: 0 if none or any number is enough.
 
     B* = (w / W) / (f / C - a / W), the batch at which B f / C = (w + B a) / W
 
@@ -157,7 +157,7 @@ def critical_rows(
 def rows_can_bind(
     row_flops: Number, row_traffic: Number, rate: Number, bandwidth: Number
 ) -> jax.Array:
-    """Return whether enough rows make an operation compute bound.
+    """Return whether an operation is compute bound for enough rows.
 
     f / C > a / W
 
@@ -174,11 +174,11 @@ def rows_can_bind(
 def critical_rows_small(
     fixed_traffic: Number, row_flops: Number, rate: Number, bandwidth: Number
 ) -> Number:
-    """Return how many rows make an operation compute bound where their own bytes do not count.
+    """Return the rows from which an operation is compute bound if their own bytes are negligible.
 
     B* = w C / (f W)
 
-    Assumes: the rows' bytes are small beside the fixed ones.
+    Assumes: the bytes of the rows are small compared with the fixed ones.
     Units: fixed_traffic [B], row_flops [FLOP], rate [FLOP/s], bandwidth [B/s] -> [1].
     Source: docs/models/op_rooflines.md, section 1.
 

@@ -1,4 +1,4 @@
-"""The pipeline and the synchronisation that hides behind it."""
+"""Pipeline counts, and the synchronisation that backward and forward hide."""
 
 import jax.numpy as jnp
 
@@ -9,8 +9,8 @@ from jaxroof.records import Number
 def microbatches(global_batch: Number, data: Number, microbatch: Number) -> Number:
     """Return the microbatches of one step on one data-parallel rank, M = floor(floor(G / d) / B).
 
-    Assumes: what does not divide is dropped (Q6); never less than one, so that all that is divided
-    by M stays finite for a plan that is not legal.
+    Assumes: remainders are dropped (Q6). M is at least 1, so that quotients by M stay finite for
+    plans that are not legal.
     Units: global_batch, microbatch [sequence], data [1] -> [1].
     Source: docs/models/transformer_model.md, section 1.
 
@@ -19,7 +19,7 @@ def microbatches(global_batch: Number, data: Number, microbatch: Number) -> Numb
     """
     return larger(
         1.0, whole(whole(global_batch, data), microbatch)
-    )  # a tie has the quotient's slope
+    )  # at a tie, the slope is that of the quotient
 
 
 def bubble_1f1b(busy: Number, pipeline: Number, microbatches: Number) -> Number:
@@ -38,7 +38,7 @@ def bubble_1f1b(busy: Number, pipeline: Number, microbatches: Number) -> Number:
 def in_flight_1f1b(pipeline: Number, microbatches: Number) -> Number:
     """Return the microbatches whose activations the first stage holds at once, min(M, p).
 
-    Assumes: 1F1B; the first stage, which holds most (Q30).
+    Assumes: 1F1B; the first stage, which holds the most (Q30).
     Units: pipeline, microbatches [1] -> [1].
     Source: docs/models/transformer_model.md, section 9.
 

@@ -1,6 +1,6 @@
-"""A model that serves: the time of a decode step, what fits beside the weights, who comes and goes.
+"""Serving a model: the time of a decode step, the free memory, and the turnover of sequences.
 
-Units follow from what is counted: a step makes one token of every sequence.
+A step generates one token of every sequence, which determines the units.
 """
 
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from jaxroof.records import Number
 
 
 def read_time(held: Number, chips: Number, hbm_bandwidth: Number) -> Number:
-    """Return the time to read bytes once that lie spread over the memories of all chips.
+    """Return the time to read once an array that is spread over the memories of all chips.
 
     t = M / (n W)
 
@@ -29,7 +29,7 @@ def token_time(parameters: Number, batch: Number, chips: Number, matrix_flops: N
 
     t = 2 b P / (n C)
 
-    Assumes: P parameters meet a token; scores are not counted.
+    Assumes: P parameters multiply each token; scores are not counted.
     Units: parameters, chips [1], batch [sequence], matrix_flops [FLOP/s] -> [s].
     Source: docs/models/op_rooflines.md, section 7.
 
@@ -44,8 +44,8 @@ def step_time(caches_read: Number, weights_read: Number, products: Number) -> Nu
 
     t = t_cache + max(t_products, t_weights)
 
-    Assumes: attention is bound by memory, whatever the batch; products hide the reading of weights
-    or the reverse; messages hide too.
+    Assumes: attention is memory bound for any batch; products and the reading of weights overlap;
+    messages are hidden, too.
     Units: all [s] -> [s].
     Source: docs/models/op_rooflines.md, section 7.
 
@@ -60,9 +60,9 @@ def critical_batch(
 ) -> Number:
     """Return the batch from which products take longer than reading the weights.
 
-    b = M C / (2 P W): E / k times the balance at 2 bytes a weight, of a mixture k of E
+    b = M C / (2 P W): E / k times the balance at 2 bytes per weight, with k of E experts active
 
-    Assumes: M bytes are read each step, P parameters meet a token.
+    Assumes: each step reads M bytes; P parameters multiply each token.
     Units: weights [B], parameters [1], matrix_flops [FLOP/s], hbm_bandwidth [B/s] -> [sequence].
     Source: docs/models/op_rooflines.md, sections 1, 4 and 7.
 
@@ -75,11 +75,11 @@ def critical_batch(
 def prefill_time(
     parameters: Number, prompt: Number, chips: Number, utilised: Number, matrix_flops: Number
 ) -> Number:
-    """Return the time to read in a prompt.
+    """Return the time to prefill a prompt.
 
     t = 2 P T / (n u C)
 
-    Assumes: bound by arithmetic; scores are not counted.
+    Assumes: compute bound; scores are not counted.
     Units: parameters, chips, utilised [1], prompt [token], matrix_flops [FLOP/s] -> [s].
     Source: docs/models/op_rooflines.md, section 7.
 
@@ -90,7 +90,7 @@ def prefill_time(
 
 
 def prefill_servers(batch: Number, prefill: Number, step: Number, generated: Number) -> Number:
-    """Return the servers that read prompts, for each that generates.
+    """Return the number of prefill servers per generating server.
 
     r = b t_prefill / (t_step G)
 
@@ -105,11 +105,11 @@ def prefill_servers(batch: Number, prefill: Number, step: Number, generated: Num
 
 
 def finishing(batch: Number, generated: Number) -> Number:
-    """Return the sequences that are done after one step, on average.
+    """Return the average number of sequences that finish in one step.
 
     f = b / G
 
-    Assumes: all answers are G tokens long and begin evenly spread.
+    Assumes: all answers are G tokens long, with evenly spread starts.
     Units: batch [sequence], generated [token] -> [sequence].
     Source: docs/models/op_rooflines.md, section 7.
 
@@ -120,7 +120,7 @@ def finishing(batch: Number, generated: Number) -> Number:
 
 
 def evicted(batch: Number, prompt: Number, generated: Number) -> Number:
-    """Return the tokens whose cache is given back after one step, on average.
+    """Return the average number of tokens whose cache is freed in one step.
 
     e = b (T + G) / G
 
@@ -135,7 +135,7 @@ def evicted(batch: Number, prompt: Number, generated: Number) -> Number:
 
 
 def free_memory(weights: Number, chips: Number, hbm_capacity: Number) -> Number:
-    """Return the bytes left for caches beside one copy of the weights; none where it does not fit.
+    """Return the bytes free for caches beside one copy of the weights, 0 if that does not fit.
 
     M = max(n V - weights, 0)
 
@@ -165,7 +165,7 @@ def whole_up(a: Number, b: Number) -> Number:
 
 
 def readers(weights: Number, within: Number, hbm_bandwidth: Number) -> Number:
-    """Return the chips that read the weights within a time, unrounded.
+    """Return the number of chips that read the weights within a given time, not rounded.
 
     n = M / (W t)
 
@@ -197,7 +197,7 @@ def memory_tensor_bound(feedforward: Number, batch: Number, memory_balance: Numb
 def line_time(
     hidden: Number, batch: Number, axes: Number, width: Number, bandwidth: Number
 ) -> Number:
-    """Return the time of messages where weights are sharded over their inner width alone.
+    """Return the time of messages if weights are sharded only over their inner width.
 
     t = 2 s b D / (M W)
 
@@ -229,7 +229,7 @@ def plane_rows(hidden: Number, feedforward: Number, chips: Number) -> Number:
 
 
 def plane_coefficient(hidden: Number, feedforward: Number, width: Number) -> Number:
-    """Return the messages of the best plane in units of b D / (sqrt(n) W).
+    """Return the message time of the best plane, in units of b D / (sqrt(n) W).
 
     c = s sqrt(8 F / D), which is sqrt(128) for F = 4 D and 2 bytes
 
@@ -251,7 +251,7 @@ def plane_time(
     width: Number,
     bandwidth: Number,
 ) -> Number:
-    """Return the time of messages where weights are sharded over the best plane.
+    """Return the time of messages if weights are sharded over the best plane.
 
     t = s sqrt(8 F / D) b D / (sqrt(n) W)
 
@@ -267,7 +267,7 @@ def plane_time(
 
 
 def plane_from(hidden: Number, feedforward: Number, axes: Number) -> Number:
-    """Return the chips from which the best plane sends less than a line over so many axes.
+    """Return the chips from which the best plane sends less than a line over a number of axes.
 
     n = 2 M^2 F / D, which is 72 for F = 4 D and three axes (a book prints 81)
 

@@ -1,4 +1,4 @@
-"""Arrays and products spread over a mesh: what each holds, computes and sends."""
+"""Arrays and products sharded over a mesh: sizes, FLOP and messages."""
 
 import jax.numpy as jnp
 
@@ -7,9 +7,9 @@ from jaxroof.records import Number
 
 
 def mesh_devices(x: Number, y: Number, z: Number) -> Number:
-    """Return the devices of a mesh, or the shards over those of its axes that are used.
+    """Return the devices of a mesh, or the shards over the axes that are used.
 
-    n = X Y Z, with 1 for an axis that does not count
+    n = X Y Z, with 1 for an unused axis
 
     Assumes: nothing.
     Units: sizes of the axes [1] -> [1].
@@ -41,7 +41,7 @@ def axis_size(size: Number, share: Number) -> Number:
 
     X^u = 1 + u (X - 1), u = 0 or 1
 
-    Assumes: an axis is used whole.
+    Assumes: a used axis is used entirely.
     Units: size, share [1] -> [1].
     Source: docs/models/op_rooflines.md, section 9.
 
@@ -56,7 +56,7 @@ def gather_message(first: Number, second: Number) -> Number:
 
     V = min(V_1, V_2)
 
-    Assumes: case 4, gathering either mends that both results lie on one axis.
+    Assumes: case 4, both operands are sharded over one axis, and gathering either resolves this.
     Units: two arrays [B] -> [B].
     Source: docs/models/op_rooflines.md, section 3.
 
@@ -69,7 +69,7 @@ def gather_message(first: Number, second: Number) -> Number:
 def gather_time(message: Number, bandwidth: Number) -> Number:
     """Return the bandwidth time of a gather, or of a reduce-scatter, over mesh axes.
 
-    t = V / W; a group of one device is for the caller to leave out
+    t = V / W; the caller must exclude groups of one device
 
     Assumes: W is the rate of all axes in use, both directions; V is the gathered array.
     Units: message [B], bandwidth [B/s] -> [s].
@@ -101,7 +101,7 @@ def strategy_time(math_time: Number, link_time: Number) -> Number:
 
     t = max(t_math, t_link)
 
-    Assumes: messages and arithmetic overlap; memory is left out.
+    Assumes: messages and arithmetic overlap; memory traffic does not count.
     Units: two times [s] -> [s].
     Source: docs/models/op_rooflines.md, section 3.
 
@@ -163,7 +163,7 @@ def exchange_width(
     for every unit of D.
     Units: batch, feedforward [1], gathered, out_width [B], passes [1], rate [FLOP/s], bandwidth
     [B/s] -> [1].
-    Source: docs/models/op_rooflines.md, section 3, which has its limit of a large batch.
+    Source: docs/models/op_rooflines.md, section 3, which gives the limit of a large batch.
 
     >>> float(exchange_width(1e9, 1.0, 2.0, 2.0, 2.0, 2550.0, 1.0))
     5100.0
@@ -175,7 +175,7 @@ def exchange_width(
 def exchange_width_large(
     out_width: Number, passes: Number, rate: Number, bandwidth: Number
 ) -> Number:
-    """Return the same where the batch is large: the gathered product is compute bound.
+    """Return exchange_width for a large batch, where the gathered product is compute bound.
 
     D* = p s_o C / (2 W), which is 2 C / W for 2 bytes and an all-reduce
 
@@ -190,7 +190,7 @@ def exchange_width_large(
 
 
 def message_ratio(gathered: Number, scattered: Number) -> Number:
-    """Return the bytes of gathering an operand over those of scattering the result.
+    """Return the ratio of the bytes to gather an operand and to scatter the result.
 
     r = V_gather / V_scatter, D / F for [B, D] gathered and [B, F] scattered at equal widths
 

@@ -16,7 +16,7 @@ def gather_cost(children: Number, bandwidth: Number) -> Number:
 
     c = (D - 1) / (D w)
 
-    Assumes: each child takes in what the others hold.
+    Assumes: each child receives the parts of the others.
     Units: children [1], bandwidth (of a child) [B/s] -> [s/B].
     Source: docs/models/op_rooflines.md, section 6.
 
@@ -27,12 +27,12 @@ def gather_cost(children: Number, bandwidth: Number) -> Number:
 
 
 def simple_cost(children: Number, bandwidth: Number) -> Number:
-    """Return the same for many children, and for a reduction inside the switch.
+    """Return gather_cost for many children, or the cost of a reduction inside the switch.
 
     c = 1 / w, 0 for one child
 
-    Assumes: D - 1 is about D; or that a switch adds up what it passes on, so that each child sends
-    and receives its array once.
+    Assumes: D - 1 is about D; or the switch reduces the data, so that each child sends and receives
+    its array once.
     Units: children [1], bandwidth (of a child) [B/s] -> [s/B].
     Source: docs/models/op_rooflines.md, section 6.
 
@@ -74,7 +74,7 @@ def all_to_all_cost(others: Number, members: Number, bandwidth: Number) -> Numbe
 
 
 def inner_node(accelerators: Number, inner: Number) -> Number:
-    """Return what divides the node's term where arrays are sharded inside by Y.
+    """Return the divisor of the node's term if arrays are sharded inside by Y.
 
     d = min(Y, N)
 
@@ -89,7 +89,7 @@ def inner_node(accelerators: Number, inner: Number) -> Number:
 
 
 def inner_scale_out(accelerators: Number, inner: Number) -> Number:
-    """Return what multiplies the scale-out term where arrays are sharded inside by Y.
+    """Return the factor of the scale-out term if arrays are sharded inside by Y.
 
     m = N / max(N, Y)
 
@@ -104,7 +104,7 @@ def inner_scale_out(accelerators: Number, inner: Number) -> Number:
 
 
 def largest(node: Number, leaf: Number, spine: Number) -> Number:
-    """Return the largest of three levels' terms: they overlap.
+    """Return the largest of the terms of three levels, which overlap.
 
     t = max_i t_i
 
@@ -119,11 +119,11 @@ def largest(node: Number, leaf: Number, spine: Number) -> Number:
 
 
 def ragged_share(active: Number, destinations: Number) -> Number:
-    """Return the part of an all-to-all that is sent where each token goes to k of Z places.
+    """Return the share of a full all-to-all that is sent if each token goes to k of Z places.
 
     s = min(k / Z, 1)
 
-    Assumes: every place is another accelerator's: no two of the k coincide.
+    Assumes: every place is on a different accelerator, so no two of the k coincide.
     Units: active, destinations [1] -> [1].
     Source: docs/models/op_rooflines.md, section 6.
 
@@ -134,12 +134,12 @@ def ragged_share(active: Number, destinations: Number) -> Number:
 
 
 def ragged_share_exact(active: Number, destinations: Number) -> Number:
-    """Return the same where the k places are drawn at random and may coincide.
+    """Return ragged_share if the k places are drawn at random and may coincide.
 
     s = 1 - ((Z - 1) / Z)^k, at most min(k / Z, 1)
 
-    Assumes: a token is sent once to an accelerator that several of its places lie on; a single
-    accelerator takes all.
+    Assumes: a token is sent once to an accelerator that holds several of its places; a single
+    accelerator receives all tokens.
     Units: active, destinations [1] -> [1].
     Source: docs/models/op_rooflines.md, section 9.
 
@@ -151,11 +151,11 @@ def ragged_share_exact(active: Number, destinations: Number) -> Number:
 
 
 def others_share(destinations: Number) -> Number:
-    """Return the part of what is spread over Z places that leaves its own.
+    """Return the share of data, spread over Z places, that leaves its place.
 
     s = (Z - 1) / Z
 
-    Assumes: all places alike.
+    Assumes: all places are equal.
     Units: destinations [1] -> [1].
     Source: docs/models/op_rooflines.md, section 6.
 
@@ -198,7 +198,7 @@ def bisection_bandwidth(members: Number, bandwidth: Number) -> Number:
 
 
 def reached_rate(message: Number, time: Number) -> Number:
-    """Return the bytes of an array over the time of its collective.
+    """Return the bytes of an array divided by the time of its collective.
 
     r = V / t
 

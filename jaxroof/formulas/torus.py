@@ -1,8 +1,8 @@
 """Collectives on a torus: one or several axes of links, each of which carries data both ways.
 
 V is the whole array (after a gather, before a scatter), tau the latency of a hop, W1 the rate of
-one link one way. An axis of one device has no links and counts for nothing; of no axes at all,
-nothing is sent and nothing takes time.
+one link one way. An axis of one device has no links and does not count. Without any axes,
+nothing is sent and all times are 0.
 """
 
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ def used_axes(x: Number, y: Number, z: Number) -> Number:
 
 
 def ring_hops(x: Number, y: Number, z: Number) -> Number:
-    """Return the hops that data goes on axes that wrap around, half of each.
+    """Return the hops of data on axes that wrap around, half of each axis.
 
     h = sum X_i / 2 over the axes used
 
@@ -77,7 +77,7 @@ def ring_gather(message: Number, axes: Number, bandwidth: Number) -> Number:
 
     t = V / (a W)
 
-    Assumes: W counts both directions of an axis; the own shard is not left out (large axes).
+    Assumes: W counts both directions of an axis; a device's own shard counts, too (large axes).
     Units: message [B], axes [1], bandwidth [B/s] -> [s].
     Source: docs/models/op_rooflines.md, section 3.
 
@@ -92,7 +92,7 @@ def line_gather(message: Number, devices: Number, axes: Number, link: Number) ->
 
     t = V (1 - 1 / X) / (a W1), on one axis (X - 1) steps of a shard
 
-    Assumes: a device at the end receives by one link an axis.
+    Assumes: a device at the end receives over one link per axis.
     Units: message [B], devices, axes [1], link [B/s] -> [s].
     Source: docs/models/op_rooflines.md, section 3; several axes share the load equally (ours).
 
@@ -138,7 +138,7 @@ def one_way_all_to_all(message: Number, devices: Number, longest: Number, link: 
 
     t = V (X - 1) / (2 n W1), on one axis half of a gather's V (1 - 1 / X) / W1
 
-    Assumes: a chunk goes (X - 1) / 2 hops on average.
+    Assumes: a chunk takes (X - 1) / 2 hops on average.
     Units: message [B], devices, longest [1], link [B/s] -> [s].
     Source: docs/models/op_rooflines.md, section 3.
 
@@ -164,7 +164,7 @@ def shift(message: Number, devices: Number, link: Number) -> Number:
 
 
 def send(message: Number, ports: Number, link: Number) -> Number:
-    """Return the bandwidth time from one device to another, by all ports that lead there.
+    """Return the bandwidth time from one device to another, over all ports that lead there.
 
     t = V / (p W1)
 
@@ -179,7 +179,7 @@ def send(message: Number, ports: Number, link: Number) -> Number:
 
 
 def critical_message(message: Number, latency_time: Number, bandwidth_time: Number) -> Number:
-    """Return the array below which hops rather than bytes take the time.
+    """Return the array size below which latency takes longer than bandwidth.
 
     V* = V t_latency / t_bandwidth
 
@@ -195,11 +195,11 @@ def critical_message(message: Number, latency_time: Number, bandwidth_time: Numb
 
 
 def time_ratio(first: Number, second: Number) -> Number:
-    """Return one time over another: of a gather over that of an all-to-all, 4 on a ring.
+    """Return the ratio of two times, such as a gather and an all-to-all (4 on a ring).
 
     r = t_1 / t_2
 
-    Assumes: 0 where the second takes no time.
+    Assumes: the ratio is 0 if the second time is 0.
     Units: two times [s] -> [1].
     Source: docs/models/op_rooflines.md, section 3.
 
@@ -226,7 +226,7 @@ def hop_message(link: Number, latency: Number) -> Number:
 
 
 def chunks(devices: Number) -> Number:
-    """Return the chunks that each device of a two-way ring sends, its own and others', in all.
+    """Return the number of chunks that each device of a two-way ring sends or forwards.
 
     c = floor(N^2 / 4), the sum of min(d, N - d) over all distances d
 

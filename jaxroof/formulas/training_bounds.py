@@ -1,9 +1,9 @@
-"""How far a training step spreads before its links bind: bounds on batches and on degrees.
+"""Bounds on batches and degrees beyond which the links limit a training step.
 
 A layer is an MLP of two matrices, D x F and F x D. All bounds follow from one ratio, communication
-over arithmetic, with the balance alpha = C / W of a rate of arithmetic over that of the links. It
-stands for elements of 2 bytes: for s bytes alpha is s / 2 of that, so that a format of half the
-bytes and twice the rate leaves every bound where it was.
+time over arithmetic time, with the balance alpha = C / W of the FLOP rate and the link rate. Here
+alpha is for elements of 2 bytes. For s bytes it is s / 2 times that, so a format with half the
+bytes and twice the rate has the same bounds.
 """
 
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ def communication_share(
     data_axes: Number,
     tensor_axes: Number,
 ) -> Number:
-    """Return the time of communication over that of arithmetic, for one layer split both ways.
+    """Return communication time / arithmetic time, for one layer with data and tensor parallelism.
 
     r = alpha (X / (M_X B) + Y / (M_Y F))
 
@@ -38,12 +38,12 @@ def communication_share(
 def data_bound(
     balance: Number, data_axes: Number, stages: Number, experts: Number, active_experts: Number
 ) -> Number:
-    """Return the tokens an accelerator needs, so that gathering weights hides behind its work.
+    """Return the tokens per accelerator from which its work hides the gathering of weights.
 
     b = alpha E / (k M_X p)
 
     Assumes: data parallel or sharded weights over many ranks; each of p pipeline stages gathers
-    its share alone; all E experts move, k of them work.
+    only its own share; all E experts move, k of them are active.
     Units: balance [FLOP/B], data_axes, stages, experts, active_experts [1] -> [token].
     Source: docs/models/op_rooflines.md, sections 4, 5 and 9.
 
@@ -54,7 +54,7 @@ def data_bound(
 
 
 def few_share(ranks: Number) -> Number:
-    """Return the share of a bound that is left where few ranks exchange: each keeps its own part.
+    """Return the factor of a bound for few ranks, which do not send their own parts.
 
     s = (X - 1) / X
 
@@ -69,7 +69,7 @@ def few_share(ranks: Number) -> Number:
 
 
 def tensor_bound(feedforward: Number, balance: Number, tensor_axes: Number) -> Number:
-    """Return the tensor degree beyond which gathering activations binds.
+    """Return the tensor degree beyond which gathering activations limits the step.
 
     Y = M_Y F / alpha
 
@@ -84,7 +84,7 @@ def tensor_bound(feedforward: Number, balance: Number, tensor_axes: Number) -> N
 
 
 def tensor_feedforward(tensor: Number, balance: Number, tensor_axes: Number) -> Number:
-    """Return the width inside the MLP from which a tensor degree does not bind.
+    """Return the inner width of the MLP from which a tensor degree does not limit the step.
 
     F = alpha Y / M_Y
 
@@ -114,7 +114,7 @@ def two_node_bound(feedforward: Number, balance: Number, node: Number) -> Number
 
 
 def expert_feedforward(balance: Number, node: Number) -> Number:
-    """Return the width inside the experts from which expert parallelism scales over nodes.
+    """Return the inner width of experts from which expert parallelism scales over nodes.
 
     F = n alpha
 
@@ -131,12 +131,12 @@ def expert_feedforward(balance: Number, node: Number) -> Number:
 def mixed_data(
     feedforward: Number, tokens: Number, chips: Number, data_axes: Number, tensor_axes: Number
 ) -> Number:
-    """Return the data degree that makes communication least, tensor parallel over the rest.
+    """Return the data degree that minimises communication, with tensor parallelism over the rest.
 
     X = sqrt((B / F) (M_X / M_Y) N)
 
     Assumes: as ``communication_share``, of which this is the minimum over X with X Y = N; not
-    rounded, nor held between 1 and N.
+    rounded, and not limited to 1 to N.
     Units: feedforward, chips, axes [1], tokens [token] -> [1].
     Source: docs/models/op_rooflines.md, section 5.
 
@@ -149,7 +149,7 @@ def mixed_data(
 def mixed_bound(
     feedforward: Number, balance: Number, data_axes: Number, tensor_axes: Number
 ) -> Number:
-    """Return the tokens an accelerator needs, so that the best mixed split does not bind.
+    """Return the tokens per accelerator from which the best mixed split is compute bound.
 
     b = 4 alpha^2 / (M_X M_Y F)
 
@@ -171,7 +171,7 @@ def mixed_ratio(
     data_axes: Number,
     tensor_axes: Number,
 ) -> Number:
-    """Return the time of arithmetic over that of communication, at the best mixed split.
+    """Return arithmetic time / communication time, at the best mixed split.
 
     r = sqrt(B F M_X M_Y) / (2 alpha sqrt(N))
 
@@ -193,7 +193,7 @@ def hop_time(
     activation_width: Number,
     bandwidth: Number,
 ) -> Number:
-    """Return the time in which one microbatch's activations reach the next pipeline stage.
+    """Return the time to send the activations of one microbatch to the next pipeline stage.
 
     t = s B D / (W M)
 
@@ -208,7 +208,7 @@ def hop_time(
 
 
 def hops(microbatches: Number, stages: Number) -> Number:
-    """Return the hops that follow each other in one pass of a pipeline.
+    """Return the number of consecutive hops in one pass of a pipeline.
 
     h = M + p - 2
 

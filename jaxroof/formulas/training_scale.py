@@ -1,4 +1,4 @@
-"""How a training run grows with its FLOP, and what latency leaves of it."""
+"""The scaling of a training run with its FLOP, and the limits that latency sets."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from jaxroof.records import Number
 
 
 class Sizes(NamedTuple):
-    """What a training run of C FLOP trains: parameters, tokens, tokens a batch, blocks, width."""
+    """The sizes of a training run: parameters, tokens, tokens per batch, blocks, width."""
 
     parameters: Number
     tokens: Number
@@ -27,12 +27,12 @@ def run_sizes(
     depth_exponent: Number,
     hidden_factor: Number,
 ) -> Sizes:
-    """Return the sizes of the model that C FLOP train best, and of its batch.
+    """Return the sizes of the best model for C FLOP of training, and of its batch.
 
     N = sqrt(C / (6 rho)), D = rho N, B = B0 (C / C0)^beta, L = L0 (C / C0)^lambda,
     d = sqrt(N / (2 h L))
 
-    Assumes: two h d x d matrices a block hold all parameters; nothing is rounded.
+    Assumes: two h d x d matrices per block hold all parameters; sizes are not rounded.
     Units: training_flops (C), reference_flops (C0) [FLOP]; the others [1] -> [1].
     Source: docs/models/linear_data_movement.md, part B.
 
@@ -53,7 +53,7 @@ def run_sizes(
 
 
 def latency_floor(layers: Number, latency: Number) -> Number:
-    """Return the least time of a batch, whatever the hardware.
+    """Return a lower bound on the time of a batch, for any hardware.
 
     T >= 4 L tau: each block waits for a reduction and a broadcast, forward and backward
 
@@ -68,7 +68,7 @@ def latency_floor(layers: Number, latency: Number) -> Number:
 
 
 def step_slack(sizes: Sizes, longest_run: Number) -> Number:
-    """Return the time that a run leaves for each step of communication.
+    """Return the time available for each communication step of a run.
 
     t = T_max / (D / B) / (4 L)
 

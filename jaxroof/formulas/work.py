@@ -1,4 +1,4 @@
-"""What one operation of a layer costs, before any machine is named."""
+"""The costs of one operation of a layer, independent of the machine."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ class Work(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One operation of a layer: its work in both directions and what it keeps."""
+    """One operation of a layer: its work in both directions and its saved activations."""
 
     forward: Work
     backward: Work
@@ -22,10 +22,10 @@ class Operation(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """One operation array by array: what it reads, writes and keeps, and its arithmetic.
+    """One operation, array by array: the bytes it reads, writes and saves, and its FLOP.
 
-    What is kept is read once on the way back. What conventions count differently is an argument
-    of the formula that returns the ledger.
+    The backward pass reads saved activations once. Where conventions differ, the formula that
+    returns the ledger has an argument.
     """
 
     flops_forward: Number  # [FLOP]
@@ -37,7 +37,7 @@ class Ledger(NamedTuple):
     parameters: Number  # weights on this accelerator [1]
     beside: Number = 0.0  # a second operand, a mask or statistics, forward [B]
     weights: Number = 0.0  # weights read, forward [B]
-    weights_again: Number = 0.0  # weights read once more, backward [B]
+    weights_again: Number = 0.0  # weights read again, backward [B]
     weight_gradients: Number = 0.0  # [B]
 
     @property

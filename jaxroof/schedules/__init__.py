@@ -1,8 +1,8 @@
-"""Pipeline schedules as data: who runs what after what, by name.
+"""Pipeline schedules as data, by name: the order of visits on every device.
 
-A schedule knows nothing of models: stages, devices and microbatches are numbers, and what a visit
-costs is told to the clock (``clock.course``). A new schedule gets a line here, its order in a file
-of its own and its published figures in ``published``.
+A schedule is independent of the model: stages, devices and microbatches are integers, and the costs
+of visits are arguments of ``clock.visit_times``. A new schedule needs one line here, a file with
+its order, and its published figures in ``published``.
 """
 
 import functools
@@ -23,15 +23,15 @@ HOMES = {
     "dualpipe": ("jaxroof.schedules.dualpipe", "dualpipe"),
 }
 NAMES = tuple(HOMES)
-CHUNKED = ("interleaved",)  # those that ask how many stages a device holds
+CHUNKED = ("interleaved",)  # schedules with a choice of stages per device
 
 
 @functools.lru_cache(maxsize=256)
 def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Schedule":
-    """Return a schedule by name, found legal and within the microbatches in flight it promises.
+    """Return a schedule by name, after a check of its order and its microbatches in flight.
 
-    Arguments: ``chunks`` is the stages of one device where the schedule leaves the choice.
-    Raises: InputError for what the schedule does not allow, with what it does.
+    Arguments: ``chunks`` is the number of stages per device, if the schedule has that choice.
+    Raises: InputError for sizes that the schedule does not allow, with those it does.
 
     >>> build("1f1b", 4, 8).timesteps
     22
@@ -53,6 +53,6 @@ def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Sched
     sizes = (devices, microbatches, chunks) if name in CHUNKED else (devices, microbatches)
     schedule = checked(order(*sizes), in_flight(name, devices, microbatches, chunks).tolist())
     for cells in (schedule.kind, schedule.stage, schedule.microbatch):
-        cells.flags.writeable = False  # it is shared by all who ask for it
+        cells.flags.writeable = False  # all callers share it
     found: Schedule = schedule
     return found

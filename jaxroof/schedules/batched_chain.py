@@ -1,7 +1,7 @@
-"""Schedules of a chain of stages in closed form, through one loop over timesteps for many at once.
+"""Closed-form schedules of a chain of stages, many at once in one loop over timesteps.
 
-Lanes are configurations: each has its own stages and microbatches, padded to one shape, so that a
-whole grid is one program. Stages lie on the first axis, lanes on the second.
+A lane is one configuration, with its own number of stages and microbatches. Lanes are padded to one
+shape, so that one program evaluates a whole grid. Axis 0 is the stages, axis 1 the lanes.
 """
 
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from jax import lax
 
 from jaxroof.formulas.arithmetic import larger
 
-FAR = -1e30  # what no clock reaches [s]: the start of a path that is not there
+FAR = -1e30  # below every clock [s]: the start of a path that does not exist
 
 
 class Chain(NamedTuple):
-    """Whole numbers of each lane: [1, lanes] each."""
+    """Integers of each lane: [1, lanes] each."""
 
     stages: Any
     microbatches: Any
 
 
 class Order(NamedTuple):
-    """When a stage does its visits, [stages, lanes] each; timesteps from 0.
+    """The timesteps of the visits of each stage, [stages, lanes] each, from 0.
 
     Forward k runs at ``stage + k`` while k < ``warmup``, then at ``steady + 2 (k - warmup)``;
     backward k at ``backward + stride k``.
@@ -37,7 +37,7 @@ class Order(NamedTuple):
 
 
 def greedy(stage: Any, chain: Chain) -> Order:
-    """Return 1F1B as published: forwards go on until the first backward arrives.
+    """Return 1F1B as published, where a stage runs forwards until its first backward arrives.
 
     Source: docs/models/distir_model.md, section 4.
     """
@@ -46,7 +46,7 @@ def greedy(stage: Any, chain: Chain) -> Order:
 
 
 def standard(stage: Any, chain: Chain) -> Order:
-    """Return 1F1B that holds no more microbatches than there are stages from here on.
+    """Return 1F1B, where a stage holds at most as many microbatches as stages remain.
 
     Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2; docs/models/distir_model.md, Q9.
     """
@@ -60,7 +60,7 @@ def _alternating(stage: Any, chain: Chain, warmup: Any) -> Order:
 
 
 def all_forward(stage: Any, chain: Chain) -> Order:
-    """Return GPipe: every forward, then every backward, both in the order of the microbatches.
+    """Return GPipe: all forwards, then all backwards, both in the order of the microbatches.
 
     Source: Huang et al. 2018 (arXiv 1811.06965); docs/models/distir_model.md, section 4.
     """
@@ -69,15 +69,15 @@ def all_forward(stage: Any, chain: Chain) -> Order:
 
 
 class Visit(NamedTuple):
-    """What each stage does in one timestep, [stages, lanes] each."""
+    """The visit of each stage in one timestep, [stages, lanes] each."""
 
-    forward: Any  # whether it is a forward, or
-    backward: Any  # a backward, of
+    forward: Any  # whether it is a forward
+    backward: Any  # whether it is a backward
     microbatch: Any
 
 
 def visit(t: Any, order: Order, stage: Any, chain: Chain) -> Visit:
-    """Return what every stage does at a timestep; at most one of both, none in padded stages."""
+    """Return the visit of every stage at a timestep, at most one; padded stages have none."""
     there = stage < chain.stages
     early = (t >= stage) & (t - stage < order.warmup)
     late = t - order.steady
@@ -91,22 +91,22 @@ def visit(t: Any, order: Order, stage: Any, chain: Chain) -> Visit:
 
 
 def timesteps(chain: Chain) -> Any:
-    """Return the timesteps of a lane: 2 M + 2 (P - 1)."""
+    """Return the number of timesteps of a lane: 2 M + 2 (P - 1)."""
     return 2 * (chain.microbatches + chain.stages - 1)
 
 
 def stages_of(most: int) -> jax.Array:
-    """Return the numbers of the stages, [stages, 1]."""
+    """Return the indices of the stages, [stages, 1]."""
     return jnp.arange(most, dtype=jnp.int32)[:, None]
 
 
 class Clocks(NamedTuple):
-    """What a step of a chain costs, [stages, lanes] each, in seconds."""
+    """The costs of a step of a chain in seconds, [stages, lanes] each."""
 
     forward: Any
     backward: Any
-    again: Any  # that every backward but the first takes more
-    joined: Any  # that every forward but the first takes more
+    again: Any  # extra time of every backward except the first
+    joined: Any  # extra time of every forward except the first
     send: Any  # [stages - 1, lanes]: a message over the link to the next stage
     start: Any  # the clock before the first timestep
 
@@ -115,19 +115,19 @@ Extra = Callable[[Any, Any, Any, Visit], Any]  # (t, clocks before, clocks after
 
 
 def run(chain: Chain, steps: int = 0) -> Any:
-    """Return how many timesteps are run: a number known beforehand, or the most of any lane."""
+    """Return the number of timesteps to run: ``steps`` if given, else the maximum of all lanes."""
     return steps or jnp.max(timesteps(chain))
 
 
 def rendezvous(
     order: Order, chain: Chain, costs: Clocks, deliver: Extra | None = None, steps: int = 0
 ) -> Any:
-    """Return the clocks at the end where a send keeps both its ends, [stages, lanes].
+    """Return the final clocks [stages, lanes] if a send occupies both of its ends.
 
-    Both ends of a message wait for each other and are then kept until it is there; messages of
-    one timestep go in the order of the stages.
+    The two ends of a message wait for each other, and are then occupied until it arrives. Messages
+    of one timestep are sent in the order of the stages.
     Arguments: ``deliver`` changes the clocks after the visits of a timestep, before its sends;
-    ``steps`` as in ``run``: where it is told, derivatives may be taken in reverse.
+    ``steps`` as in ``run``. If it is given, reverse-mode derivatives are possible.
     Source: docs/models/distir_model.md, sections 5 and 6.
     """
     stage = stages_of(len(costs.forward))
@@ -143,7 +143,7 @@ def rendezvous(
 
 
 def spent(now: Visit, costs: Clocks) -> Any:
-    """Return the seconds of every stage's visit, 0 where it idles."""
+    """Return the seconds of the visit of every stage, 0 if it is idle."""
     later = now.microbatch > 0
     forward = costs.forward + jnp.where(later, costs.joined, 0.0)
     backward = costs.backward + jnp.where(later, costs.again, 0.0)
@@ -153,8 +153,8 @@ def spent(now: Visit, costs: Clocks) -> Any:
 def _sent(clock: Any, now: Visit, send: Any) -> Any:
     """Return the clocks after the messages of a timestep.
 
-    Each link joins the clocks of its two ends, v' = max(v + A, B) for what leaves on its far side;
-    such maps compose, so that the chain of links takes log2(stages) rounds instead of stages.
+    Each link couples the clocks of its two ends: v' = max(v + A, B) at its far end. The composition
+    of such maps has the same form, so the chain of links takes log2(stages) rounds.
     """
     if len(clock) == 1:
         return clock
@@ -175,25 +175,25 @@ def _sent(clock: Any, now: Visit, send: Any) -> Any:
 
 
 class Bytes(NamedTuple):
-    """What visits do to the memory of their stage, [stages, lanes] each, in bytes."""
+    """The effect of visits on the memory of their stage in bytes, [stages, lanes] each."""
 
-    start: Any  # what is there before the first visit
-    forward_rise: Any  # most beyond what was there, in a forward of microbatch 0
-    forward_net: Any  # what it leaves
-    joined_rise: Any  # most beyond, each microbatch more adds this (buffers that grow)
-    backward_rise: Any  # the same of the first backward ...
-    again_rise: Any  # ... and of a later one, or ...
-    gathered: Any  # ... what it reaches with a buffer that ...
-    gathered_more: Any  # ... grows by this with each microbatch
-    backward_net: Any  # what the first backward leaves
-    again_net: Any  # what a later one leaves
+    start: Any  # in memory before the first visit
+    forward_rise: Any  # peak above the level before, in the forward of microbatch 0
+    forward_net: Any  # change after that forward
+    joined_rise: Any  # growth of that peak per further microbatch (growing buffers)
+    backward_rise: Any  # peak above the level before, in the first backward
+    again_rise: Any  # peak above the level before, in a later backward
+    gathered: Any  # peak of a later backward due to a buffer that
+    gathered_more: Any  # grows by this with each microbatch
+    backward_net: Any  # change after the first backward
+    again_net: Any  # change after a later backward
     message: Any  # [stages - 1, lanes]: of a message over the link to the next stage
 
 
 def peak(order: Order, chain: Chain, bytes_: Bytes, steps: int = 0) -> tuple[Any, Any]:
-    """Return the most bytes each stage holds at once, and those it holds at the end.
+    """Return the peak bytes of each stage, and its bytes at the end.
 
-    A message is freed by its sender when it is sent and held by its receiver from then on.
+    The sender frees a message when it is sent; the receiver holds it from then on.
     Source: docs/models/distir_model.md, section 8.
     """
     stage = stages_of(len(bytes_.start))
@@ -214,7 +214,7 @@ def peak(order: Order, chain: Chain, bytes_: Bytes, steps: int = 0) -> tuple[Any
         most = larger(most, live + rise)
         live = live + jnp.where(now.forward, bytes_.forward_net, 0.0)
         live = live + jnp.where(now.backward, net, 0.0)
-        # in the order of the senders: from the stage before, one's own, from the stage after
+        # in the order of the senders: the stage before, this stage, the stage after
         idle = jnp.zeros_like(now.forward[:1])
         live = live + jnp.where(jnp.concatenate([idle, now.forward[:-1]]), back, 0.0)
         most = larger(most, live)
@@ -228,7 +228,7 @@ def peak(order: Order, chain: Chain, bytes_: Bytes, steps: int = 0) -> tuple[Any
 
 
 def tables(order: Order, chain: Chain, stages: int, steps: int) -> tuple[Any, Any]:
-    """Return the classes of visits and the visits they wait for, [steps, stages, lanes] each.
+    """Return the class of each visit and the visit it waits for, [steps, stages, lanes] each.
 
     Classes: 0 idle, 1 a first forward, 2 a first backward, 3 and 4 those of later microbatches.
     """

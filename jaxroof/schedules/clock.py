@@ -1,7 +1,7 @@
-"""When everything happens: clocks of all devices through one scan over timesteps.
+"""The times of all visits: the clocks of all devices, in one scan over timesteps.
 
-A device starts a visit once it is free and the visit's input has arrived, which is a recurrence of
-sums and maxima: exact, and differentiable where no two paths tie.
+A device starts a visit when it is free and the input of the visit has arrived. This is an exact
+recurrence of sums and maxima, which is differentiable unless two paths tie.
 """
 
 from typing import Any, NamedTuple
@@ -19,32 +19,32 @@ class Costs(NamedTuple):
     """Seconds by class of visit (see ``table.work``) and device: [classes, devices, *lanes]."""
 
     seconds: Any  # of the visit itself
-    arrival: Any  # from the end of the visit that makes its input to its being there
-    leave: Any  # that sending its output keeps the device; the output is there at its end
+    arrival: Any  # from the end of the visit that produces its input to the arrival
+    leave: Any  # sending time that occupies the device; the output arrives at its end
 
 
 class VisitTimes(NamedTuple):
-    """When each visit starts and ends; where a device idles, both are its clock.
+    """The start and end of each visit; for an idle device, both are its clock.
 
-    ``end`` is when the work ends; sends that keep the device come after it.
+    ``end`` is the end of the work; sends that occupy the device follow it.
     """
 
     start: Any  # [timesteps, devices, *lanes], seconds
     end: Any
-    clock: Any  # [devices, *lanes]: when the device has done all, sends included
-    busy: Any  # [devices, *lanes]: seconds in visits and in sends that keep the device
+    clock: Any  # [devices, *lanes]: end of the device's last visit and its sends
+    busy: Any  # [devices, *lanes]: seconds in visits and in sends that occupy the device
 
 
 def visit_times(work: Any, source: Any, costs: Costs, steps: Any = None) -> VisitTimes:
-    """Return when each visit of a schedule runs.
+    """Return the times of the visits of a schedule.
 
     start = max(clock, end of the source + leave there + arrival), end = start + seconds
 
     Assumes: messages never wait for each other; a device runs its visits in order.
-    Arguments: ``work`` and ``source`` [timesteps, devices] as in ``table``, or with lanes of their
-    own behind; costs in seconds; ``steps`` of the timesteps are run (all, unless told otherwise;
-    a traced number allows forward derivatives alone).
-    Source: docs/models/distir_model.md, section 6, with sends that are posted and not waited for.
+    Arguments: ``work`` and ``source`` [timesteps, devices] as in ``table``, optionally with lanes
+    on a third axis; costs in seconds; ``steps`` is the number of timesteps to run (default: all).
+    A traced number allows only forward-mode derivatives.
+    Source: docs/models/distir_model.md, section 6, with asynchronous sends.
     """
     every, devices = np.shape(work)[:2]
     lanes = np.shape(costs.seconds)[2:]
@@ -70,10 +70,10 @@ def visit_times(work: Any, source: Any, costs: Costs, steps: Any = None) -> Visi
 
 
 def peaks(work: Any, rise: Any, net: Any) -> jax.Array:
-    """Return the most bytes that each device holds above its start.
+    """Return the peak bytes of each device above its start.
 
-    Arguments: ``work`` [timesteps, devices]; ``rise`` and ``net`` [classes, devices, *lanes]: what
-    a visit needs at most beyond what is there before it, and what it leaves behind.
+    Arguments: ``work`` [timesteps, devices]; ``rise`` and ``net`` [classes, devices, *lanes]: the
+    peak of a visit above the level before it, and its net change of that level.
     """
     begun = jnp.zeros(np.shape(net)[1:]) + 0.0 * net[0]
 
@@ -95,19 +95,19 @@ def _taken(values: Any, index: Any) -> Any:
 
 
 def _wide(values: Any, lanes: tuple[int, ...]) -> Any:
-    """Return values of devices, the same in all lanes unless they have them, beside those."""
+    """Broadcast values of devices over the lanes, unless they already have lanes."""
     return values.reshape(values.shape + (1,) * (1 + len(lanes) - values.ndim))
 
 
 def stage_costs(
     schedule: Schedule, forward: Any, backward: Any, weight: Any, send: Any, blocking: bool = False
 ) -> Costs:
-    """Return the costs of a schedule's visits from those of its stages.
+    """Return the costs of the visits of a schedule from the costs of its stages.
 
-    Arguments: seconds of each stage's visits [stages, *lanes], ``backward`` without the weight
-    gradient where the schedule splits them (``weight`` is not read elsewhere), and of sending its
-    output to the stage after it, forward, or back to it from there; a stage on the same device
-    is told at no cost. ``blocking`` sends keep the sender.
+    Arguments: seconds of the visits of each stage [stages, *lanes]. If the schedule has separate
+    weight gradients, ``backward`` excludes them; otherwise ``weight`` is unused. A send takes the
+    same time from a stage to the next one (forward) and back (backward), and no time between
+    stages on one device. ``blocking`` sends occupy the sender.
     """
     visits = jnp.stack([jnp.asarray(value) for value in (forward, backward, weight)])
     before, after = schedule.before, schedule.after
@@ -117,7 +117,7 @@ def stage_costs(
     onward = jnp.where(_wide(other, lanes), jnp.asarray(send), 0.0)
     back = jnp.where(_wide(from_before, lanes), jnp.asarray(send)[np.maximum(before, 0)], 0.0)
     nothing = jnp.zeros_like(onward)
-    # a forward waits for the stage before it and sends on; a backward the other way about
+    # a forward receives from the stage before and sends to the next; a backward the reverse
     arrival, leave = jnp.stack([back, onward, nothing]), jnp.stack([onward, back, nothing])
     none = jnp.zeros_like(visits)
     whole = (visits, none, leave) if blocking else (visits, arrival, none)
@@ -125,7 +125,7 @@ def stage_costs(
 
 
 def by_class(schedule: Schedule, cost: Any) -> jax.Array:
-    """Return numbers of kinds and stages [3, stages, *lanes] as [classes, devices, *lanes]."""
+    """Return values by kind and stage [3, stages, *lanes] as [classes, devices, *lanes]."""
     shape = (1 + 3 * schedule.chunks, schedule.devices, *cost.shape[2:])
     classes = 3 * schedule.local[None, :] + np.arange(1, 4)[:, None]
     devices = np.broadcast_to(schedule.device, classes.shape)

@@ -1,4 +1,4 @@
-"""DualPipe: two routes through the same devices, one from either end."""
+"""DualPipe: two routes through the same devices, one from each end."""
 
 import numpy as np
 
@@ -8,23 +8,23 @@ from jaxroof.schedules.overlap import Group, OverlappedSchedule, overlapped_sche
 from jaxroof.schedules.table import BACKWARD, FORWARD, WEIGHT
 
 NEAR, FAR = 0, 1  # the route that starts nearer to a device, and the other
-Move = tuple[tuple[int, int], ...]  # kinds of visits and their routes, run together
+Move = tuple[tuple[int, int], ...]  # (kind, route) of the visits that run together
 
 
 def dualpipe(devices: int, microbatches: int) -> OverlappedSchedule:
-    """Return DualPipe: half of the microbatches go from either end of the devices to the other.
+    """Return DualPipe: half of the microbatches enter at each end of the pipeline.
 
     Device i holds stage i of the first route and stage P - 1 - i of the second (stages P to 2 P - 1
-    here), so each piece of the model is there twice. A forward of one route runs together with a
-    backward of the other: in the table they follow one another, so that the pair takes F&B = F + B
-    (with the whole B), and what both make is handed on when both are done.
+    here), so there are two copies of each part of the model. A forward of one route runs together
+    with a backward of the other. In the table they follow one another, so the pair takes
+    F&B = F + B (with the whole B), and both outputs are sent when both visits are done.
 
-    Assumes: an even number of devices and of microbatches, two of these a device at least; the
-    first microbatches, one half, take the first route.
+    Assumes: an even number of devices and of microbatches; at least two microbatches per device;
+    the first half of the microbatches takes the first route.
     Source: DeepSeek-AI 2024 (arXiv 2412.19437), section 3.2.1, Figure 5 and Table 2. The authors'
-    own program runs the first pair of the two devices in the middle one after the other, which
-    waits less than Table 2 says where F < B.
-    Raises: InputError where devices or microbatches do not fit.
+    program does not overlap the first pair on the two middle devices, so its bubble is smaller
+    than in Table 2 where F < B.
+    Raises: InputError for numbers of devices or microbatches that are not allowed.
 
     >>> dualpipe(2, 4).kind.T.tolist()[0]
     [1, 1, 2, 1, 3, 2, 1, 3, 2, 3, 2, 3]
@@ -43,7 +43,7 @@ def dualpipe(devices: int, microbatches: int) -> OverlappedSchedule:
 
 
 def _order(device: int, devices: int, each: int) -> list[Group]:
-    """Return the visits of one device, ``each`` microbatches a route, numbered as they come."""
+    """Return the visits of one device for ``each`` microbatches per route, numbered in order."""
     first = device < devices // 2
     routes = (0, 1) if first else (1, 0)  # of NEAR and FAR
     stages = (device, 2 * devices - 1 - device)
@@ -60,10 +60,10 @@ def _order(device: int, devices: int, each: int) -> list[Group]:
 
 
 def _moves(end: int, devices: int, each: int) -> list[Move]:
-    """Return what a device does that lies ``end`` devices from the nearer end of the pipeline.
+    """Return the moves of a device that is ``end`` devices from the nearer end of the pipeline.
 
-    A lone backward hands on its input gradient before its weight gradient where devices would wait
-    for it, and after it elsewhere.
+    A backward that runs alone sends its input gradient before its weight gradient if another device
+    would wait for it, else after it.
     """
     middle = devices // 2 - 1 - end  # devices between it and the middle
     moves: list[Move] = [_one(FORWARD, NEAR)] * (2 * middle)
@@ -73,7 +73,7 @@ def _moves(end: int, devices: int, each: int) -> list[Move]:
     moves += [_whole(FAR), _pair(FAR, NEAR)] * middle
     drain = [FAR, NEAR] * (end + 1)
     moves += [_whole(side) for side in drain[: end + 1]]
-    owed = drain[end + 1 :]  # weight gradients, oldest first
+    owed = drain[end + 1 :]  # outstanding weight gradients, oldest first
     moves += [_one(BACKWARD, side) for side in owed]
     for _ in range(middle):
         moves += [_one(WEIGHT, owed.pop(0)), _one(BACKWARD, NEAR)]

@@ -1,4 +1,4 @@
-"""Schedules of one stage a device and two kinds of visits, timestep by timestep in closed form."""
+"""Closed-form schedules with one stage per device and two kinds of visits."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from jaxroof.schedules.table import BACKWARD, FORWARD, Schedule
 
 
 def chain(stages: int) -> np.ndarray:
-    """Return the stage that takes each stage's output on one route through all of them.
+    """Return the stage that receives the output of each stage, for one route through all stages.
 
     >>> chain(3).tolist()
     [1, 2, -1]
@@ -19,8 +19,8 @@ def gpipe(devices: int, microbatches: int) -> Schedule:
 
     forward at i + k, backward at M + 2 (P - 1) - i + k, of microbatch k on device i
 
-    Source: Huang et al. 2018 (arXiv 1811.06965), section 2.3, whose backwards run in the reverse
-    order, in as many timesteps; docs/models/distir_model.md, section 4.
+    Source: Huang et al. 2018 (arXiv 1811.06965), section 2.3 (there the backwards run in
+    reverse order, in the same number of timesteps); docs/models/distir_model.md, section 4.
 
     >>> gpipe(2, 3).kind.T.tolist()
     [[1, 1, 1, 0, 0, 2, 2, 2], [0, 1, 1, 1, 2, 2, 2, 0]]
@@ -30,7 +30,7 @@ def gpipe(devices: int, microbatches: int) -> Schedule:
 
 
 def greedy(devices: int, microbatches: int) -> Schedule:
-    """Return 1F1B where a device starts what it can, alternating where it can.
+    """Return greedy 1F1B: a device starts any visit that is ready, alternating if both kinds are.
 
     w = min(M, 2 (P - i) - 1) forwards before the first backward; backward at 2 P - 1 - i + 2 k,
     forward at i + k for k < w, then at 2 P - i + 2 (k - w), of microbatch k on device i
@@ -47,7 +47,7 @@ def greedy(devices: int, microbatches: int) -> Schedule:
 
 
 def one_forward_one_backward(devices: int, microbatches: int) -> Schedule:
-    """Return 1F1B with no more microbatches in flight than the pipeline needs.
+    """Return 1F1B with the fewest microbatches in flight that keep the pipeline busy.
 
     w = min(M, P - i) forwards before the first backward; backward at 2 P - 1 - i + 2 k, forward at
     i + k for k < w, then at i + 2 k, of microbatch k on device i

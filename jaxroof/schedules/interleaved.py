@@ -1,4 +1,4 @@
-"""Interleaved 1F1B: a device holds several stages, and the pipeline fills in smaller steps."""
+"""Interleaved 1F1B: a device holds several stages, so the pipeline fills in smaller steps."""
 
 import numpy as np
 
@@ -8,15 +8,15 @@ from jaxroof.schedules.table import BACKWARD, FORWARD, Schedule, Visit, schedule
 
 
 def interleaved(devices: int, microbatches: int, chunks: int) -> Schedule:
-    """Return interleaved 1F1B with stage s on device s mod P, ``chunks`` stages a device.
+    """Return interleaved 1F1B with stage s on device s mod P, ``chunks`` stages per device.
 
-    A device goes through its stages with P microbatches at a time: forwards from its first stage to
+    A device passes groups of P microbatches through its stages: forwards from its first stage to
     its last, backwards from its last to its first. Device i runs 2 (P - i - 1) + (v - 1) P forwards
     before it alternates one forward with one backward.
 
-    Assumes: microbatches divide by the devices; two stages a device at least.
+    Assumes: the devices divide the microbatches; at least two stages per device.
     Source: Narayanan et al. 2021 (arXiv 2104.04473), section 2.2.2 and Figure 4.
-    Raises: InputError where microbatches or chunks do not fit.
+    Raises: InputError for numbers of microbatches or chunks that are not allowed.
 
     >>> interleaved(2, 2, 2).stage.T.tolist()[0]
     [0, 0, 2, 2, 0, 2, 0, 2, 0, 0]
@@ -35,7 +35,7 @@ def interleaved(devices: int, microbatches: int, chunks: int) -> Schedule:
 
 
 def _order(device: int, devices: int, microbatches: int, chunks: int) -> list[Visit]:
-    """Return the visits of one device: forwards that fill, one of each, backwards that drain."""
+    """Return the visits of one device: warmup forwards, alternating pairs, final backwards."""
     up = range(device, devices * chunks, devices)
     forwards = _visits(FORWARD, up, devices, microbatches)
     backwards = _visits(BACKWARD, up[::-1], devices, microbatches)
@@ -46,7 +46,7 @@ def _order(device: int, devices: int, microbatches: int, chunks: int) -> list[Vi
 
 
 def _visits(kind: int, stages: range, devices: int, microbatches: int) -> list[Visit]:
-    """Return one kind of visits: every stage for a group of microbatches, group by group."""
+    """Return all visits of one kind: group by group of microbatches, each through every stage."""
     return [
         (kind, stage, first + k)
         for first in range(0, microbatches, devices)

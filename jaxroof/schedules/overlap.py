@@ -1,4 +1,4 @@
-"""Visits that overlap: what they make is handed on when the last of them ends."""
+"""Visits that overlap: their outputs are sent when the last of them ends."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,24 +9,24 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.schedules import table
 from jaxroof.schedules.table import IDLE, WORDS, Schedule, Visit
 
-Group = tuple[Visit, ...]  # visits of a device, one after another, whose results come together
+Group = tuple[Visit, ...]  # consecutive visits of a device whose outputs are sent together
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OverlappedSchedule(Schedule):
-    """A schedule some of whose visits run together; in the table they follow one another.
+    """A schedule in which some visits overlap; in the table they follow one another.
 
-    ``handed`` [timesteps, devices] is the timestep of the last visit that runs together with one:
-    other devices have its results at the end of that visit, its own device at once.
+    ``handed`` [timesteps, devices] is the timestep of the last visit that overlaps a visit. Other
+    devices receive the output at the end of that visit, the same device has it at once.
     """
 
     handed: np.ndarray
 
 
 def visit_sources(schedule: Schedule) -> np.ndarray:
-    """Return timestep * devices + device of the visit at whose end a visit's input is handed on.
+    """Return timestep * devices + device of the visit at whose end the input of a visit is sent.
 
-    As ``table.source``, which it is for a schedule whose visits do not overlap.
+    The same as ``table.source`` if no visits overlap.
     """
     places = table.source(schedule)
     if not isinstance(schedule, OverlappedSchedule):
@@ -44,11 +44,11 @@ def overlapped_schedule(
     after: np.ndarray,
     orders: Sequence[Sequence[Group]],
 ) -> OverlappedSchedule:
-    """Return the schedule in which every device does its groups in order, each at once.
+    """Return the schedule in which every device runs its groups in order, as early as possible.
 
-    A group starts in the first timestep in which its device is free and all that it needs from
-    elsewhere was handed on before; its visits take a timestep each.
-    Raises: InputError where the orders wait for each other.
+    A group starts in the first timestep in which its device is free and all inputs from other
+    devices have been sent. Each of its visits takes one timestep.
+    Raises: InputError if the orders wait for each other (deadlock).
     """
     cells = np.full((_visits(orders), len(orders), 4), 0)
     empty = OverlappedSchedule(name, microbatches, device, after, *np.moveaxis(cells[:0], -1, 0))
@@ -74,7 +74,7 @@ def overlapped_schedule(
 
 
 def _deadlock(name: str, left: Sequence[Sequence[Group]]) -> InputError:
-    """Return the error for what is left of orders that wait for each other."""
+    """Return the error for the remaining visits of orders that wait for each other."""
     device = next(one for one, groups in enumerate(left) if groups)
     kind, stage, k = left[device][0][0]
     visit = f"the {WORDS[kind]} of microbatch {k} in stage {stage}"
@@ -87,6 +87,6 @@ def _visits(orders: Sequence[Sequence[Group]]) -> int:
 
 
 def _needs(schedule: Schedule, group: Group) -> list[Visit]:
-    """Return what a group takes from outside itself."""
+    """Return the visits outside a group whose outputs it needs."""
     every = [need for visit in group for need in table.needs(schedule, visit)]
     return [need for need in every if need not in group]

@@ -1,4 +1,4 @@
-"""What the papers promise of their schedules: how long a device idles, how much it holds."""
+"""Published figures of the schedules: the bubble, and the microbatches in flight."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def bubble(
     weight: Number,
     chunks: Number = 1.0,
 ) -> Number:
-    """Return how long the step takes beyond the work of one device, T - M (F + B + W).
+    """Return the bubble: the step time minus the work of one device, T - M (F + B + W).
 
     gpipe, 1f1b, 1f1b-greedy  (P - 1) (F + B + W)
     interleaved               (P - 1) (F + B + W) / v
@@ -26,18 +26,18 @@ def bubble(
 
     Papers print (P - 1) (F + B - W) for zb-h1, which holds for M >= P, W <= F and W <= B, and
     (P / 2 - 1) (F&B + B' - 3 W) for dualpipe, with the whole backward B' = B + W and a pair that
-    takes F&B = F + B', which holds for F <= B and W <= B. What we say beyond is what these orders
-    take.
+    takes F&B = F + B', which holds for F <= B and W <= B. Outside these ranges, the formulas
+    above are the times of these orders.
 
-    Assumes: stages are alike, sends are free; T is from the start of the first visit to the end of
-    the last, weight gradients included and the optimizer not.
-    Arguments: seconds of one microbatch on one device, over all stages that it visits there:
-    forward F, input gradient B, weight gradient W (0 where B is the whole backward).
+    Assumes: equal stages, free sends; T is from the start of the first visit to the end of the
+    last, with weight gradients and without the optimizer.
+    Arguments: seconds of one microbatch on one device, over all stages of that device: forward F,
+    input gradient B, weight gradient W (0 where B is the whole backward).
     Units: devices P, microbatches M, chunks v [1]; forward, backward, weight [s] -> [s].
     Source: Huang et al. 2018 (arXiv 1811.06965), section 2.3; Narayanan et al. 2021 (arXiv
     2104.04473), sections 2.2.1 and 2.2.2; Qi et al. 2023 (arXiv 2401.10241), section 2.3;
     DeepSeek-AI 2024 (arXiv 2412.19437), Table 2.
-    Raises: InputError for a schedule without a closed form.
+    Raises: InputError for a schedule that has no closed form.
 
     >>> float(bubble("1f1b", 4.0, 8.0, 1.0, 1.0, 1.0))
     9.0
@@ -58,21 +58,21 @@ def bubble(
 
 
 def in_flight(name: str, devices: int, microbatches: int, chunks: int = 1) -> np.ndarray:
-    """Return how many forwards each device holds at most before they are released.
+    """Return the peak number of unreleased forwards on each device.
 
     gpipe  M                       1f1b         min(M, P - i)
     zb-h1  min(M, P)               1f1b-greedy  min(M, 2 (P - i) - 1)
     dualpipe  P + 1                interleaved  min(M v, 2 (P - i - 1) + (v - 1) P + 1)
 
-    Assumes: a forward is one microbatch in one stage, released by its backward, or by its weight
-    gradient where that is a visit of its own; the pair of visits that overlap in dualpipe holds
-    both of its microbatches.
+    Assumes: a forward is one microbatch in one stage. Its backward releases it, or its weight
+    gradient where that is a separate visit. Each overlapping pair of dualpipe holds both of its
+    microbatches.
     Units: [1].
-    Source: those of ``bubble``; Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.3, for
+    Source: as ``bubble``; Korthikanti et al. 2022 (arXiv 2205.05198), section 4.2.3, for
     interleaved: (1 + (P - 1) / (P v)) P v on the first device; docs/models/distir_model.md,
     section 4,
     for 1f1b-greedy.
-    Raises: InputError for a schedule that is not there.
+    Raises: InputError for an unknown schedule.
 
     >>> in_flight("interleaved", 4, 8, 2).tolist()
     [11, 9, 7, 5]

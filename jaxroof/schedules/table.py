@@ -1,4 +1,4 @@
-"""A schedule is data: which device runs which visit at which timestep, and what makes it legal."""
+"""A schedule as a table of the visit of each device at each timestep, and its legality checks."""
 
 import dataclasses
 import functools
@@ -15,12 +15,12 @@ Visit = tuple[int, int, int]  # kind, stage, microbatch
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Schedule:
-    """Visits of every device in order; timesteps say what comes before what, not when.
+    """The ordered visits of every device; timesteps give the order of visits, not their times.
 
-    A *stage* is a piece of the model, a device holds one or more of them. ``after`` is the stage
-    that takes a stage's output, -1 at the end of a route. ``kind``, ``stage`` and ``microbatch``
-    are [timesteps, devices], kind 0 where a device idles. Where weight gradients are visits of
-    their own, a backward visit computes the gradient of its input alone.
+    A *stage* is a part of the model; a device holds one or more stages. ``after`` is the stage that
+    receives the output of a stage, or -1 at the end of a route. ``kind``, ``stage`` and
+    ``microbatch`` are [timesteps, devices]; kind 0 means that the device is idle. If weight
+    gradients are separate visits, a backward visit computes only the gradient of its input.
     """
 
     name: str
@@ -48,17 +48,17 @@ class Schedule:
 
     @property
     def split(self) -> bool:
-        """Return whether weight gradients are visits of their own."""
+        """Return whether weight gradients are separate visits."""
         return bool(np.any(self.kind == WEIGHT))
 
     @property
     def chunks(self) -> int:
-        """Return the most stages that one device holds."""
+        """Return the maximum number of stages on one device."""
         return int(np.max(np.bincount(self.device)))
 
     @functools.cached_property
     def before(self) -> np.ndarray:
-        """Return the stage whose output each stage takes, -1 at the start of a route."""
+        """Return the stage whose output each stage receives, -1 at the start of a route."""
         found = np.full(self.stages, -1)
         takers = self.after[self.after >= 0]
         found[takers] = np.flatnonzero(self.after >= 0)
@@ -66,7 +66,7 @@ class Schedule:
 
     @functools.cached_property
     def local(self) -> np.ndarray:
-        """Return the rank of each stage among those of its device."""
+        """Return the index of each stage among the stages of its device."""
         earlier = np.tri(self.stages, k=-1, dtype=bool)
         return np.sum(earlier & (self.device[:, None] == self.device[None, :]), axis=1)
 
@@ -78,10 +78,10 @@ def schedule_table(
     after: Sequence[int] | np.ndarray,
     orders: Sequence[Sequence[Visit]],
 ) -> Schedule:
-    """Return the schedule in which every device does its visits in its own order, each at once.
+    """Return the schedule in which every device runs its visits in order, as early as possible.
 
-    A visit takes the first timestep in which its device is free and its inputs were made before.
-    Raises: InputError where the orders wait for each other.
+    A visit takes the first timestep in which its device is free and its inputs are available.
+    Raises: InputError if the orders wait for each other (deadlock).
     """
     table = Schedule(name, microbatches, np.asarray(device), np.asarray(after), *_nothing(orders))
     made: dict[Visit, int] = {}
@@ -113,7 +113,7 @@ def _filled(table: Schedule, rows: np.ndarray) -> Schedule:
 
 
 def needs(table: Schedule, visit: Visit) -> list[Visit]:
-    """Return the visits whose results a visit takes, the one from elsewhere first."""
+    """Return the visits whose outputs a visit needs, that of another stage first."""
     kind, stage, microbatch = visit
     if kind == FORWARD:
         before = int(table.before[stage])
@@ -131,7 +131,7 @@ def _ready(table: Schedule, visit: Visit, made: dict[Visit, int]) -> bool:
 def visits(schedule: Schedule) -> dict[Visit, tuple[int, int]]:
     """Return the timestep and the device of every visit.
 
-    Raises: InputError for a visit that is there twice.
+    Raises: InputError for a duplicate visit.
     """
     found: dict[Visit, tuple[int, int]] = {}
     for t, device in np.argwhere(schedule.kind != IDLE).tolist():
@@ -151,9 +151,9 @@ def _at(schedule: Schedule, t: int, device: int) -> Visit:
 
 
 def checked(schedule: Schedule, most_in_flight: Sequence[int] | None = None) -> Schedule:
-    """Return a schedule that is legal: every visit once, in its place, after what it needs.
+    """Return the schedule if it is legal: every visit once, on its device, after its inputs.
 
-    Arguments: ``most_in_flight`` is how many forwards each device may hold unreleased.
+    Arguments: ``most_in_flight`` is the maximum number of unreleased forwards of each device.
     Raises: InputError that names the visit, its device and its timestep.
     """
     found = visits(schedule)
@@ -201,16 +201,16 @@ def _routes(schedule: Schedule) -> list[list[int]]:
 
 
 def _levels(schedule: Schedule) -> np.ndarray:
-    """Return how many microbatches each device holds after each timestep."""
+    """Return the number of unreleased forwards on each device after each timestep."""
     release = WEIGHT if schedule.split else BACKWARD
     change = (schedule.kind == FORWARD).astype(int) - (schedule.kind == release)
     return np.cumsum(change, axis=0)
 
 
 def in_flight(schedule: Schedule) -> np.ndarray:
-    """Return the most forwards that each device holds before they are released.
+    """Return the peak number of unreleased forwards on each device.
 
-    A forward is released by its backward, or by its weight gradient where that is a visit.
+    The backward of a forward releases it, or its weight gradient where that is a separate visit.
     """
     levels: np.ndarray = _levels(schedule).max(axis=0)
     return levels
@@ -224,13 +224,13 @@ def _capacity(schedule: Schedule, most: Sequence[int]) -> None:
 
 
 def work(schedule: Schedule) -> np.ndarray:
-    """Return the class of each visit, 3 * chunk + kind with the device's own chunk; 0 is idle."""
+    """Return the class of each visit, 3 * chunk + kind (chunk: index on the device); 0 is idle."""
     chunk = schedule.local[schedule.stage]
     return np.where(schedule.kind == IDLE, 0, 3 * chunk + schedule.kind)
 
 
 def source(schedule: Schedule) -> np.ndarray:
-    """Return timestep * devices + device of the visit that each visit waits for, -1: none."""
+    """Return timestep * devices + device of the visit that each visit waits for, or -1."""
     found = visits(schedule)
     places = np.full(schedule.kind.shape, -1)
     for visit, place in found.items():

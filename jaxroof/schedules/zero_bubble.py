@@ -1,4 +1,4 @@
-"""ZB-H1: weight gradients wait, so that input gradients come sooner and the drain has work."""
+"""ZB-H1: delayed weight gradients let input gradients finish sooner and fill the drain phase."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from jaxroof.schedules.table import BACKWARD, FORWARD, WEIGHT, Schedule, Visit, 
 
 
 def zero_bubble(devices: int, microbatches: int) -> Schedule:
-    """Return ZB-H1: 1F1B whose weight gradients lag the more, the later the device.
+    """Return ZB-H1: 1F1B with weight gradients delayed by i backwards on device i.
 
-    Device i runs P - 1 - i forwards, then one forward and one backward (of the input alone) in
-    turn, the weight gradient of a microbatch i backwards later, what is left of those at the end.
-    So every device holds P microbatches at most, as the first device of 1F1B does.
+    Device i runs P - 1 - i forwards, then alternates one forward and one backward (of the input
+    only). The weight gradient of a microbatch runs i backwards later, and the remaining ones run at
+    the end. So every device holds at most P microbatches, like the first device of 1F1B.
 
     Source: Qi et al. 2023 (arXiv 2401.10241), section 2.1.
 

@@ -37,12 +37,12 @@ def _unfused(layer: LayerContext) -> Operations:
 
 
 def _product(layer: LayerContext) -> Number:
-    """Return the FLOP of one product of dense attention, all heads of a sequence."""
+    """Return the FLOP of one product of dense attention, over all heads of a sequence."""
     return layer.product_flops(layer.model.hidden, layer.model.sequence)
 
 
 def _core(layer: LayerContext) -> tuple[tuple[Number, Number, Number, Number], Number]:
-    """Return (sequences, queries, keys, head size) of a rank's attention, and its keys' bytes."""
+    """Return a rank's (sequences, queries, keys, head size), and the bytes of its keys."""
     model, ranks = layer.model, layer.ranks
     sequences = ranks.microbatch * whole(model.heads, ranks.tensor)
     queries = whole(model.sequence, ranks.context)
@@ -57,7 +57,7 @@ def _recompute(layer: LayerContext) -> Operations:
         "logits": core["logits"].work.kept,
         "softmax": 0.0 * core["softmax"].work.kept,
         "dpr_at": 0.0 * core["dpr_at"].work.kept,
-        "attend": core["attend"].work.kept - core["softmax"].work.kept,  # the values' part alone
+        "attend": core["attend"].work.kept - core["softmax"].work.kept,  # the values alone
     }
     return {
         name: operation._replace(

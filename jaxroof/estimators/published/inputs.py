@@ -1,4 +1,4 @@
-"""What a training step is computed from."""
+"""Inputs of a training step."""
 
 from jaxroof.catalog.models import Model
 from jaxroof.catalog.system import System
@@ -7,7 +7,7 @@ from jaxroof.records import Number, quantity, record
 
 @record
 class Precision:
-    """Bytes that one element takes, by what it is."""
+    """Bytes per element, by type of array."""
 
     weight: Number = quantity("B", "Bytes of one weight.", default=2.0)
     activation: Number = quantity("B", "Bytes of one activation, stored or sent.", default=2.0)
@@ -20,11 +20,11 @@ class Precision:
 
 @record
 class Plan:
-    """How the work is split over accelerators, and how each group lies in the fast domains.
+    """A split of the work over accelerators, and the placement of each group in fast domains.
 
-    The degrees multiply to the accelerators in use; a fast degree is the part of a group that
-    shares one fast domain. Where no fast degree is given, the plan is placed best; beside one that
-    is given the others are 1.
+    The product of the degrees is the number of accelerators in use. A fast degree is the number
+    of members of a group that share one fast domain. If no fast degree is given, the best
+    placement is used. If some are given, the others are 1.
     """
 
     data: Number = quantity("1", "Data-parallel degree.", whole=True, symbol="dp", label="data")
@@ -83,10 +83,10 @@ class Plan:
 
 @record
 class Inputs:
-    """A training step: the model, the machine, how many of them, the batch and the plan.
+    """A training step: the model, the machine, the number of accelerators, the batch and the plan.
 
-    ``gpus`` says how many accelerators a search may split over; a plan's own number is the product
-    of its degrees.
+    ``gpus`` is the number of accelerators for a search. A given plan uses the product of its
+    degrees instead.
     """
 
     model: Model

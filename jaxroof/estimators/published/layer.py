@@ -1,4 +1,4 @@
-"""What a layer is made of: operations, their messages, and what they are split over."""
+"""The parts of a layer: its operations, their messages, and the ranks they are split over."""
 
 from typing import NamedTuple
 
@@ -24,18 +24,18 @@ Messages = tuple[Message, ...]
 
 
 class LayerOperation(NamedTuple):
-    """One named operation of a layer: what a rank does, and what the model needs of it."""
+    """One named operation of a layer: the work of one rank, and the FLOP that the model needs."""
 
     work: Operation
-    model_flops: Number | None  # of the whole, a sequence forward [FLOP]; None at the vector rate
+    model_flops: Number | None  # all ranks, one sequence forward [FLOP]; None at the vector rate
     forward: Messages = ()
     backward: Messages = ()
-    recomputed: bool = False  # its forward runs once more on the way back
-    panels: Number | None = None  # its messages go panel by panel, behind its work
+    recomputed: bool = False  # its forward runs again in the backward pass
+    panels: Number | None = None  # its messages are sent panel by panel, hidden behind its work
 
     @property
     def matrix(self) -> bool:
-        """Return whether it runs at the matrix rate, else at the vector rate."""
+        """Return whether the operation runs at the matrix rate (else at the vector rate)."""
         return self.model_flops is not None
 
 
@@ -43,7 +43,7 @@ Operations = dict[str, LayerOperation]
 
 
 class Ranks(NamedTuple):
-    """What a layer is split over: the plan fields that it reads."""
+    """The plan fields that determine how a layer is split."""
 
     tensor: Number
     context: Number
@@ -53,11 +53,11 @@ class Ranks(NamedTuple):
     fast_context: Number
 
     def over_tensor(self, collective: collectives.Collective, volume: Number) -> Message:
-        """Return a message among the tensor ranks, empty where there is one alone."""
+        """Return a message among the tensor ranks, empty where there is only one."""
         return _among(collective, volume, self.tensor, self.fast_tensor)
 
     def over_context(self, collective: collectives.Collective, volume: Number) -> Message:
-        """Return a message among the context ranks, empty where there is one alone."""
+        """Return a message among the context ranks, empty where there is only one."""
         return _among(collective, volume, self.context, self.fast_context)
 
 
@@ -68,11 +68,11 @@ def _among(
 
 
 class LayerContext(NamedTuple):
-    """What every layer function is given."""
+    """The arguments that every layer function shares."""
 
     model: Model
     precision: Precision
-    vector_cost: Number  # matrix over vector rate
+    vector_cost: Number  # matrix rate / vector rate
     ranks: Ranks
 
     @property
@@ -86,7 +86,7 @@ class LayerContext(NamedTuple):
         F = 2 D i o
 
         Units: inputs, outputs [1] -> [FLOP].
-        Source: Chowdhery et al. 2022 (arXiv 2204.02311), appendix B: 2 FLOP a weight and token.
+        Source: Chowdhery et al. 2022 (arXiv 2204.02311), appendix B: 2 FLOP per weight and token.
         """
         return 2.0 * self.model.sequence * inputs * outputs
 

@@ -34,7 +34,7 @@ class LayerReport:
 
 
 def layer_reports(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, LayerReport]:
-    """Return every operation of one layer in order, by name, under the plan of the inputs.
+    """Return every operation of one layer by name, in order, for the plan of the inputs.
 
     Units: see LayerReport.
     Source: docs/models/transformer_model.md, sections 3, 5 and 6.
@@ -52,7 +52,7 @@ def layer_reports(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, LayerRepor
         fast_tensor=plan.fast_tensor,
         fast_context=plan.fast_context,
     )
-    # a plain dict would come back from jit sorted by name
+    # jit would return a plain dict sorted by name
     return OrderedDict((name, _report(operation, bare)) for name, operation in layer.items())
 
 

@@ -1,4 +1,4 @@
-"""One transformer layer: how long each of its operations takes, and their sums.
+"""The time of each operation of one transformer layer, and the sums over the layer.
 
 Source: docs/models/transformer_model.md, sections 3 and 6.
 """
@@ -16,7 +16,7 @@ from jaxroof.records import Number
 
 
 class Timing(NamedTuple):
-    """Seconds of one operation in one direction; the exposed parts add up to its time."""
+    """Seconds of one operation in one direction; the sum of the exposed parts is its time."""
 
     compute: Number
     memory: Number
@@ -24,7 +24,7 @@ class Timing(NamedTuple):
 
 
 def message_time(message: Message, system: System, panels: Number = 1.0) -> Number:
-    """Return the seconds of a collective, or of one panel's share of it."""
+    """Return the seconds of a collective, or of its part for one panel."""
     volume = message.volume / panels
     return message.collective(volume, message.group, message.fast, *links(system))
 
@@ -34,7 +34,7 @@ def timing(
 ) -> Timing:
     """Return the exposed seconds of one operation in one direction.
 
-    Assumes: M7, nothing overlaps but the panels of a SUMMA product.
+    Assumes: M7, only the panels of a SUMMA product overlap.
     """
     rate = system.matrix_flops if matrix else system.vector_flops
     compute = roofline.compute_time(
@@ -48,7 +48,7 @@ def timing(
 
 
 def timings(operation: LayerOperation, system: System) -> tuple[Timing, Timing]:
-    """Return an operation's seconds forward and backward, without what is computed again."""
+    """Return an operation's seconds forward and backward, without recomputation."""
     work, matrix, panels = operation.work, operation.matrix, operation.panels
     forward = timing(work.forward, operation.forward, matrix, panels, system)
     backward = timing(work.backward, operation.backward, matrix, panels, system)
@@ -58,10 +58,10 @@ def timings(operation: LayerOperation, system: System) -> tuple[Timing, Timing]:
 class LayerTimes(NamedTuple):
     """One layer and one microbatch on one accelerator.
 
-    What links take stands apart from what the accelerator does, as other machines move them.
+    Link time is separate from accelerator time, because other parts of the machine determine it.
     """
 
-    work_forward: Number  # [s]: arithmetic and the traffic that it does not hide
+    work_forward: Number  # [s]: arithmetic and exposed memory traffic
     work_backward: Number
     links_forward: Number  # [s]
     links_backward: Number

@@ -1,4 +1,4 @@
-"""Which plans are legal: each rule once, for the enumerator (numpy) and the verdicts (jax.numpy).
+"""The rules for legal plans, shared by the enumerator (numpy) and the verdicts (jax.numpy).
 
 Every rule takes the inputs and plan fields by name and uses only %, //, comparisons, & and |.
 Source: docs/models/transformer_model.md, section 10.
@@ -12,18 +12,18 @@ from typing import Any
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.recipe import Split
 
-NARROWEST = 128  # columns, or tokens, of a product that one accelerator must keep (Q22)
-PANEL = 512  # columns of a SUMMA panel, at least, where a panel can be cut at all
-POWER_OF_TWO = 2.0**40  # what a power of two divides, of any size met here
+NARROWEST = 128  # least columns, or tokens, of a product on one accelerator (Q22)
+PANEL = 512  # least columns of a SUMMA panel, where a panel can be cut at all
+POWER_OF_TWO = 2.0**40  # every power of two that occurs here divides it
 
 
 def no_context(inputs: Any, *, context: Any, panels: Any, fast_context: Any) -> Any:
-    """Return whether the degrees that a 1D split lacks are 1."""
+    """Return whether the degrees that a 1D split does not have are 1."""
     return (context == 1) & (panels == 1) & (fast_context == 1)
 
 
 def no_panels(inputs: Any, *, panels: Any) -> Any:
-    """Return whether products are whole."""
+    """Return whether products are not cut into panels."""
     return panels == 1
 
 
@@ -58,7 +58,7 @@ def context_long_enough(inputs: Any, *, context: Any) -> Any:
 
 
 def panels_fit(inputs: Any, *, tensor: Any, context: Any, panels: Any) -> Any:
-    """Return whether panels are a power of two of the grid's longer side, and wide enough (Q20)."""
+    """Return whether panels are wide enough, a power of two times the grid's longer side (Q20)."""
     hidden = inputs.model.hidden
 
     def of(side: Any) -> Any:
@@ -81,7 +81,7 @@ def data_divides_batch(inputs: Any, *, data: Any) -> Any:
 
 
 def microbatch_divides_batch(inputs: Any, *, data: Any, microbatch: Any) -> Any:
-    """Return whether a data rank's sequences make whole microbatches."""
+    """Return whether the sequences of a data rank divide into whole microbatches."""
     return (inputs.global_batch // data) % microbatch == 0
 
 
@@ -112,7 +112,7 @@ def placement_divides(
     fast_context: Any,
     fast_pipeline: Any,
 ) -> Any:
-    """Return whether each group is spread evenly over its fast domains."""
+    """Return whether each group is spread evenly over fast domains."""
     outer = (data % fast_data == 0) & (pipeline % fast_pipeline == 0)
     return outer & (tensor % fast_tensor == 0) & (context % fast_context == 0)
 
@@ -129,7 +129,7 @@ def placement_fills_domain(
     fast_context: Any,
     fast_pipeline: Any,
 ) -> Any:
-    """Return whether the fast degrees fill a fast domain, or hold every accelerator (Q25, Q26)."""
+    """Return whether the fast degrees fill a fast domain or contain all accelerators (Q25, Q26)."""
     used = data * tensor * context * pipeline
     placed = fast_data * fast_tensor * fast_context * fast_pipeline
     domain = inputs.system.fast_domain
@@ -138,7 +138,7 @@ def placement_fills_domain(
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One reason to refuse a plan: its verdict in the report, its predicate and its words."""
+    """One reason to reject a plan: its verdict in the report, its predicate and its message."""
 
     name: str
     holds: Callable[..., Any]
@@ -227,7 +227,7 @@ VERDICTS = tuple(dict.fromkeys(rule.name for rules in RULES.values() for rule in
 
 @functools.cache
 def lacked(split: str) -> frozenset[str]:
-    """Return the plan fields that a split does not have: its rules say that they are 1.
+    """Return the plan fields that a split does not have, which its rules require to be 1.
 
     >>> sorted(lacked("1d")), sorted(lacked("context")), sorted(lacked("summa"))
     (['context', 'fast_context', 'panels'], ['panels'], [])

@@ -18,15 +18,15 @@ from jaxroof.records import Number
 def layer_1d(layer: LayerContext, core: Operations) -> Operations:
     """Return the operations of a layer whose matrices are split over one tensor group."""
     hidden, tokens = layer.model.hidden, layer.ranks.microbatch * layer.model.sequence
-    # Q10: on every token, though the sum is scattered
+    # Q10: computed on every token, although the sum is scattered
     return _columns_then_rows(layer, core, (tokens, hidden), (tokens, hidden))
 
 
 def layer_context(layer: LayerContext, core: Operations) -> Operations:
-    """Return the operations of a layer as in 1D, on one context rank's tokens of each sequence."""
+    """Return the operations of a layer as in 1D, on the tokens of one context rank."""
     hidden, ranks = layer.model.hidden, layer.ranks
     own = whole(layer.model.sequence, ranks.context)
-    # Q10: the one on a tensor rank's rows, the other on a tensor rank's columns
+    # Q10: one on the rows of a tensor rank, the other on its columns
     mlp = (ranks.microbatch * whole(own, ranks.tensor), hidden)
     attended = (ranks.microbatch * own, whole(hidden, ranks.tensor))
     return _columns_then_rows(layer, core, mlp, attended)
@@ -38,10 +38,10 @@ Shape = tuple[Number, Number]  # rows, width
 def _columns_then_rows(
     layer: LayerContext, core: Operations, mlp_bias: Shape, attention_bias: Shape
 ) -> Operations:
-    """Return a layer whose first products are split by columns and whose second ones by rows."""
+    """Return a layer with its first products split by columns and its second ones by rows."""
     model, ranks = layer.model, layer.ranks
     hidden = model.hidden
-    tokens = ranks.microbatch * whole(model.sequence, ranks.context)  # Q6: the rest is dropped
+    tokens = ranks.microbatch * whole(model.sequence, ranks.context)  # Q6: the remainder is dropped
     feedforward = whole(model.feedforward, ranks.tensor)
     volume = tokens * hidden * layer.precision.activation
     gather = (ranks.over_tensor(collectives.all_gather, volume),)
@@ -56,13 +56,13 @@ def _columns_then_rows(
         return LayerOperation(work, layer.product_flops(inputs, hidden), scatter, ())
 
     rows, width = _rows_of_tokens(layer)
-    # Q18: both ways are counted, the way back as one more reduce-scatter
+    # Q18: both directions count, backward as one more reduce-scatter
     norm = LayerOperation(
         normalisation.layer_norm(rows, width, *layer.widths), None, gather, scatter
     )
     inner, outer = tokens * feedforward, rows * width
     return {
-        "fc1": columns(model.feedforward),  # Q17: its whole input is kept on every rank
+        "fc1": columns(model.feedforward),  # Q17: every rank saves its whole input
         "fc1-bias": layer.bias(tokens, feedforward),
         "act1": layer.gelu(inner),
         "dpr1": layer.dropout(inner),
@@ -82,7 +82,7 @@ def _columns_then_rows(
 def _rows_of_tokens(layer: LayerContext) -> Shape:
     """Return a rank's share of the activations between operations: whole rows of some tokens."""
     model, ranks = layer.model, layer.ranks
-    own = whole(model.sequence, ranks.context)  # Q6: what does not divide is dropped
+    own = whole(model.sequence, ranks.context)  # Q6: the remainder is dropped
     return ranks.microbatch * whole(own, ranks.tensor), model.hidden
 
 
@@ -138,15 +138,15 @@ def _columns_of_tokens(layer: LayerContext) -> Shape:
     """Return a rank's share of the activations between operations: rows across tensor ranks."""
     model, ranks = layer.model, layer.ranks
     tokens = ranks.microbatch * whole(model.sequence, ranks.context)
-    return tokens, whole(model.sequence, ranks.tensor)  # Q1: not the hidden width's
+    return tokens, whole(model.sequence, ranks.tensor)  # Q1: not the hidden width
 
 
 def _norm_2d(layer: LayerContext) -> LayerOperation:
-    """Return a normalisation whose rows lie across the tensor ranks."""
+    """Return a normalisation whose rows are divided among the tensor ranks."""
     model, ranks = layer.model, layer.ranks
     tokens, shard = _columns_of_tokens(layer)
     statistics = 2.0 * tokens * layer.precision.activation
-    # Q8: gains over the wrong group; tokens rounded down after the microbatch
+    # Q8: gains over the wrong group; tokens are rounded down after the microbatch
     gains = whole(2.0 * model.hidden, ranks.tensor) * layer.precision.gradient
     back = whole(2.0 * ranks.microbatch * model.sequence, ranks.context)
     return LayerOperation(
@@ -170,7 +170,7 @@ def operations(
 ) -> Operations:
     """Return the operations of one layer under the recipe's split, in order.
 
-    Raises: InputError for an attention core that the split does not have.
+    Raises: InputError for an attention core that the split does not support.
     """
     if recipe.attention is Attention.PANELS and recipe.split is not Split.SUMMA:
         raise InputError(
@@ -185,11 +185,11 @@ def operations(
 def stage_send(
     inputs: Inputs, recipe: Recipe, *, tensor: Number, context: Number, microbatch: Number
 ) -> Number:
-    """Return what a rank sends to the next stage: its share of the activations between layers.
+    """Return the bytes that a rank sends to the next stage: its share of the activations.
 
-    M = w r c of the r rows and c columns that it has of them
+    M = w r c for r rows and c columns of activations on the rank
 
-    Assumes: one tensor passes from layer to layer, as large as between the operations of one.
+    Assumes: one tensor passes between layers, as large as between operations of a layer.
     Units: degrees [1], microbatch [sequence] -> [B].
     Source: docs/models/transformer_model.md, section 8.
     """
@@ -210,7 +210,7 @@ LAYER: dict[Split, Callable[[LayerContext, Operations], Operations]] = {
     Split.SUMMA: layer_summa,
     Split.CONTEXT: layer_context,
 }
-BETWEEN: dict[Split, Callable[[LayerContext], Shape]] = {  # a rank's activations between operations
+BETWEEN: dict[Split, Callable[[LayerContext], Shape]] = {  # activations between operations
     Split.ONE_D: _rows_of_tokens,
     Split.SUMMA: _columns_of_tokens,
     Split.CONTEXT: _rows_of_tokens,

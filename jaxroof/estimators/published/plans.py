@@ -1,4 +1,4 @@
-"""The legal plans of a cluster, enumerated as columns of whole numbers by vectorised numpy.
+"""The legal plans of a cluster, enumerated with vectorised numpy as columns of integers.
 
 Source: docs/models/transformer_model.md, section 10.
 """
@@ -15,8 +15,8 @@ from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.recipe import Recipe, Split
 
 Columns = Mapping[str, np.ndarray]
-GROUPS = ("tensor", "context", "data", "pipeline")  # a fast domain is filled in this order
-PLACED = ("fast_data", "fast_tensor", "fast_context", "fast_pipeline")  # as in Plan
+GROUPS = ("tensor", "context", "data", "pipeline")  # the order in which a fast domain is filled
+PLACED = ("fast_data", "fast_tensor", "fast_context", "fast_pipeline")  # in the order of Plan
 ONE = np.array([1])
 
 
@@ -32,11 +32,11 @@ def divisors(number: int) -> np.ndarray:
 
 
 def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
-    """Return every legal plan of ``inputs.gpus`` accelerators, ordered by the plan's fields.
+    """Return every legal plan for ``inputs.gpus`` accelerators, sorted by the fields of Plan.
 
     Assumes: model, batch, gpus and fast domain are single numbers.
-    Returns: a column per field of Plan, and how many choices each rule refused at the stage
-    that drops it (degrees at the first stages, splits at the last).
+    Returns: a column per field of Plan, and the number of choices that each rule rejected. The
+    first stages reject degrees, the last ones whole splits.
     Raises: InputError where the number of accelerators is missing.
     Source: docs/models/transformer_model.md, section 10.
     """
@@ -49,7 +49,7 @@ def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
     refused = {rule.name: 0 for rule in rules}
 
     def keep(columns: Columns) -> Columns:
-        """Return the rows that every rule whose fields are known allows; count the others."""
+        """Return the rows that pass every rule whose fields are known; count the others."""
         known = [rule for rule in rules if set(reads(rule.holds)) <= set(columns)]
         for rule in known:
             rules.remove(rule)
@@ -59,7 +59,7 @@ def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
         return columns
 
     def take(columns: Columns, field: str, values: np.ndarray) -> Columns:
-        """Return the rows with a degree more, whose product divides the accelerators."""
+        """Add a degree to the rows, so that the product still divides the accelerators."""
         rows = _cross(columns, field, values)
         return _where(rows, gpus % _ranks(rows) == 0)
 
@@ -81,12 +81,12 @@ def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
 
 
 def _ranks(rows: Columns) -> np.ndarray:
-    """Return the product of the degrees that the rows have so far."""
+    """Return the product of the degrees already in the rows."""
     return np.prod([rows[field] for field in GROUPS if field in rows], axis=0)
 
 
 def _place(rows: Columns, gpus: int, domain: int) -> Columns:
-    """Return every way to fill a fast domain: factors of it that divide the degrees."""
+    """Return every way to fill a fast domain with factors that divide the degrees."""
     if gpus <= domain:  # Q26: everything in one domain
         return {**rows, **{f"fast_{field}": rows[field] for field in GROUPS}}
     rows = _shares(rows, domain)
@@ -94,7 +94,7 @@ def _place(rows: Columns, gpus: int, domain: int) -> Columns:
 
 
 def _shares(rows: Columns, domain: int) -> Columns:
-    """Return every way to lay degrees into a fast domain; ``left`` is the part that stays free."""
+    """Return every way to place degrees in a fast domain; ``left`` is the part that stays free."""
     left = np.full(len(rows["tensor"]), domain)
     for field in GROUPS[:-1]:
         rows = _cross({**rows, "left": left}, f"fast_{field}", divisors(domain))
@@ -106,11 +106,11 @@ def _shares(rows: Columns, domain: int) -> Columns:
 
 
 def placements(inputs: Inputs, recipe: Recipe) -> Columns:
-    """Return every way to place the degrees of one plan, or of each of many, in the fast domains.
+    """Return every placement of the degrees of one or many plans in the fast domains.
 
-    Where no placement fills the fast domain, those that leave the least of it free.
-    Returns: a column a placement field, [*plans, placements], in the order of the fields; a plan
-    with fewer placements repeats its last.
+    If no placement fills the fast domain, return those that leave the least of it free.
+    Returns: a column per placement field, [*plans, placements], sorted by the fields. A plan
+    with fewer placements repeats its last one.
     """
     plan = inputs.plan
     assert plan is not None
@@ -127,7 +127,7 @@ def placements(inputs: Inputs, recipe: Recipe) -> Columns:
 
 
 def _placements(distinct: np.ndarray) -> Columns:
-    """Return the placements of distinct rows (degrees, domain), in the order of rows and fields."""
+    """Return the placements of distinct rows (degrees, domain), sorted by row and then by field."""
     domains = distinct[:, -1]
     inside = np.prod(distinct[:, :-1], axis=1) <= domains  # Q26: everything in one domain
     known = {field: distinct[:, i] for i, field in enumerate(GROUPS)}
@@ -144,7 +144,7 @@ def _placements(distinct: np.ndarray) -> Columns:
 
 
 def _cross(rows: Columns, name: str, values: np.ndarray) -> Columns:
-    """Return every row with every value of a new column."""
+    """Return the product of the rows with all values of a new column."""
     count = len(next(iter(rows.values())))
     crossed = {field: np.repeat(column, len(values)) for field, column in rows.items()}
     return {**crossed, name: np.tile(values, count)}
@@ -155,7 +155,7 @@ def _where(rows: Columns, mask: np.ndarray) -> Columns:
 
 
 def _ordered(rows: Columns) -> Columns:
-    """Return the columns of Plan, missing degrees 1, rows in lexicographic order."""
+    """Return the columns of Plan, with 1 for missing degrees and rows in lexicographic order."""
     fields = [f.name for f in dataclasses.fields(Plan)]
     ones = np.ones_like(rows["tensor"])
     columns = {field: rows.get(field, ones) for field in fields}
@@ -163,7 +163,7 @@ def _ordered(rows: Columns) -> Columns:
     return _where(columns, order)
 
 
-VARIES: dict[Split, tuple[str, ...]] = {  # what a split has beside tensor, pipeline and data
+VARIES: dict[Split, tuple[str, ...]] = {  # degrees of a split besides tensor, pipeline and data
     Split.ONE_D: (),
     Split.SUMMA: ("context", "panels"),
     Split.CONTEXT: ("context",),

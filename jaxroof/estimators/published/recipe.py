@@ -1,4 +1,4 @@
-"""Structural choices of a training step: static, so that each compiles to its own program."""
+"""Structural choices of a training step, which are static: each compiles its own program."""
 
 import dataclasses
 import enum
@@ -9,18 +9,18 @@ from typing import ClassVar
 class Split(enum.Enum):
     """How the matrices of one layer are divided among accelerators."""
 
-    ONE_D = "1d"  # one tensor-parallel group: columns, then rows
+    ONE_D = "1d"  # one tensor-parallel group: split by columns, then by rows
     SUMMA = "summa"  # a grid of tensor x context ranks multiplies panel by panel
-    CONTEXT = "context"  # as 1d, and each sequence is cut over the context ranks
+    CONTEXT = "context"  # as 1d, with each sequence also divided among the context ranks
 
 
 class Attention(enum.Enum):
     """How the attention core is executed."""
 
-    FUSED = "fused"  # one kernel, scores computed again on the way back
-    UNFUSED = "unfused"  # logits, softmax, dropout and weighted sum by themselves
-    RECOMPUTE = "recompute"  # unfused, and the first three computed again on the way back
-    PANELS = "panels"  # unfused, its products multiplied panel by panel (summa alone)
+    FUSED = "fused"  # one kernel; the backward pass recomputes the scores
+    UNFUSED = "unfused"  # separate kernels for logits, softmax, dropout and weighted sum
+    RECOMPUTE = "recompute"  # unfused; the backward pass recomputes the first three
+    PANELS = "panels"  # unfused; products are computed panel by panel (summa only)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,5 +33,5 @@ class Recipe:
 
     split: Split = Split.ONE_D
     attention: Attention = Attention.FUSED
-    # choices of files of earlier versions, and the one value that each had
+    # recipe fields of earlier versions, and the only value that each had
     FORMER: ClassVar[Mapping[str, str]] = {"convention": "published"}

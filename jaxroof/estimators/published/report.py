@@ -1,4 +1,4 @@
-"""What a training step results in."""
+"""The results of a training step."""
 
 import jax
 
@@ -11,8 +11,8 @@ Flag = bool | jax.Array
 class Report:
     """Time, memory and legality of one optimizer step under one plan.
 
-    The six time parts sum to ``step_time``, the four memory parts to ``memory``; ``feasible`` is
-    the conjunction of the verdicts before it.
+    The six time parts sum to ``step_time``, and the four memory parts to ``memory``. A plan is
+    ``feasible`` if all verdicts before that field are true.
     """
 
     step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)

@@ -1,4 +1,4 @@
-"""A training step under a pipeline schedule: every visit timed, every device's memory followed."""
+"""A training step under a pipeline schedule: the times of all visits, the memory of all devices."""
 
 import enum
 from typing import Any, NamedTuple
@@ -24,15 +24,15 @@ from jaxroof.schedules import clock, overlap, table
 
 
 class Sends(enum.Enum):
-    """What a device does while what it made travels to the next one."""
+    """How a device sends its output to the next one."""
 
-    OVERLAPPED = "overlapped"  # it goes on; the next stage waits
-    BLOCKING = "blocking"  # it waits until all is sent
+    OVERLAPPED = "overlapped"  # the sender continues; the next stage waits
+    BLOCKING = "blocking"  # the sender waits until the send is complete
     FREE = "free"  # sends take no time
 
 
 class Extra(NamedTuple):
-    """What the first and the last stage have beside their layers, in layers' worth."""
+    """Extra work of the first and the last stage, in units of one layer."""
 
     first: Number = 0.0
     last: Number = 0.0
@@ -40,10 +40,10 @@ class Extra(NamedTuple):
 
 @record
 class ScheduledStep:
-    """One optimizer step under a schedule; what differs by device is an array over devices.
+    """One optimizer step under a schedule; values that differ by device are arrays over devices.
 
-    On each device busy, bubble and data-parallel time sum to the step time, and weights,
-    gradients, optimizer state and activations to the memory.
+    On each device, busy, bubble and data-parallel time sum to the step time. Weights, gradients,
+    optimizer state and activations sum to the memory.
     """
 
     step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)
@@ -63,12 +63,12 @@ NOTHING = Extra()
 
 
 def routes_of(pipeline: table.Schedule) -> float:
-    """Return how many routes lead through all layers, each with weights of its own."""
+    """Return the number of routes through all layers, each with its own weights."""
     return float((pipeline.after < 0).sum())
 
 
 def layout_of(pipeline: table.Schedule) -> Layout:
-    """Return where a schedule's stages lie."""
+    """Return the devices that hold the stages of a schedule."""
     ends = pipeline.after < 0
     taker = jnp.where(ends, pipeline.device, pipeline.device[pipeline.after])
     every = (pipeline.device, taker, pipeline.before < 0, ends)
@@ -85,10 +85,10 @@ def course_of(pipeline: table.Schedule, held: Stages, blocking: bool) -> clock.V
 
 
 def activations(pipeline: table.Schedule, kept: Any) -> Any:
-    """Return the most bytes of activations that each device keeps.
+    """Return the peak bytes of saved activations on each device.
 
-    Assumes: a stage's activations come whole with its forward and go whole with its backward, or
-    with its weight gradient where that is a visit of its own.
+    Assumes: the activations of a stage are all saved at its forward. They are all freed at its
+    backward, or at its weight gradient where that is a separate visit.
     """
     nothing = 0.0 * kept
     going = (nothing, -kept) if pipeline.split else (-kept, nothing)
@@ -105,7 +105,7 @@ def step_of(
     blocking: bool,
     extra: Extra,
 ) -> tuple[ScheduledStep, clock.VisitTimes]:
-    """Return a step under a schedule, and when each of its visits runs."""
+    """Return a step under a schedule, and the times of its visits."""
     held = stages(inputs, recipe, costs, layout_of(pipeline), *extra)
     times = course_of(pipeline, held, blocking)
 
@@ -133,7 +133,7 @@ def step_of(
     return report, times
 
 
-# two programs, so that schedules differ in the short one alone
+# two programs, so that only the short one is compiled per schedule
 _layer_costs = jax.jit(layer_costs, static_argnames="recipe")
 _step_of = jax.jit(step_of, static_argnames=("recipe", "pipeline", "blocking"))
 
@@ -145,21 +145,21 @@ def scheduled_step(
     sends: Sends = Sends.OVERLAPPED,
     extra: Extra = NOTHING,
 ) -> tuple[ScheduledStep, clock.VisitTimes]:
-    """Return a step under a schedule, for the plan of the inputs, and when each visit runs.
+    """Return a step under a schedule for the plan of the inputs, and the times of its visits.
 
     t = max over devices of (clock + t_data)
 
     Assumes: the plan's stages and microbatches are those of the schedule; messages between stages
     never wait for each other.
-    Units: see ScheduledStep; the times of visits in [s] from the end of the gathers on.
-    Source: docs/models/transformer_model.md, section 9, with clocks for its closed form.
+    Units: see ScheduledStep; the times of visits in [s] after the end of the gathers.
+    Source: docs/models/transformer_model.md, section 9, with clocks instead of its closed form.
     """
     costs = costs_under(inputs, recipe, routes_of(pipeline), sends)
     return _step_of(inputs, recipe, costs, pipeline, sends is Sends.BLOCKING, extra)
 
 
 def costs_under(inputs: Inputs, recipe: Recipe, routes: float, sends: Sends) -> LayerCosts:
-    """Return what all stages are made of, where sends may be free."""
+    """Return the costs that all stages share, with sends set to 0 where they are free."""
     costs: LayerCosts = _layer_costs(inputs, recipe, routes)
     if sends is not Sends.FREE:
         return costs
@@ -167,7 +167,7 @@ def costs_under(inputs: Inputs, recipe: Recipe, routes: float, sends: Sends) -> 
 
 
 def closed_form(inputs: Inputs, recipe: Recipe, sends: Sends = Sends.OVERLAPPED) -> Number:
-    """Return the step time that the training estimator has, with no sends where those are free.
+    """Return the step time of the training estimator, without sends where those are free.
 
     Assumes: as the training step: 1F1B, equal stages, blocking sends of which Q2 drops some.
     Units: -> [s].

@@ -1,7 +1,6 @@
-"""Stages of a pipeline: what each takes and holds, from the sums over one layer.
+"""The stages of a pipeline: time and memory of each, from the sums over one layer.
 
-Source: docs/models/transformer_model.md, sections 6 to 9, stage by stage rather than for equal
-stages.
+Source: docs/models/transformer_model.md, sections 6 to 9, but stages may differ.
 """
 
 import dataclasses
@@ -26,9 +25,9 @@ from jaxroof.records import Number, with_named_absences
 
 
 class Layout(NamedTuple):
-    """Which devices of a pipeline hold the stages, over all routes: arrays [stages].
+    """The devices that hold the stages of all routes of a pipeline: arrays [stages].
 
-    A route leads through all layers once; where there are several, each has its own copy of them.
+    A route passes through all layers once. Each route has its own copy of the weights.
     """
 
     device: Any
@@ -39,32 +38,32 @@ class Layout(NamedTuple):
 
 
 class LayerCosts(NamedTuple):
-    """What one layer takes and what lies between two stages, under one plan."""
+    """The costs of one layer and of a send between two stages, for one plan."""
 
     block: LayerTimes
-    weight_gradient: Number  # of the block's way back [s]
+    weight_gradient: Number  # part of the block's backward [s]
     near: Number  # a send inside a fast domain [s]
     far: Number  # a send between fast domains [s]
     sync: SyncTimes
 
 
 class Stages(NamedTuple):
-    """What the stages of a pipeline take and hold: arrays [stages]."""
+    """Time and memory of the stages of a pipeline: arrays [stages]."""
 
-    layers: Any  # with what the first and the last have beside theirs, in layers' worth
+    layers: Any  # including the extra work of the first and the last, in layers
     forward: Any  # seconds of one microbatch
     backward: Any  # both gradients
-    input_gradient: Any  # the part of it that the stage before waits for
-    weight_gradient: Any  # the rest
-    send: Any  # seconds to send one microbatch on
-    kept: Any  # bytes of activations of one microbatch
+    input_gradient: Any  # the part of backward that the previous stage waits for
+    weight_gradient: Any  # the rest of backward
+    send: Any  # seconds to send one microbatch to the next stage
+    kept: Any  # bytes of saved activations of one microbatch
     weights: Any  # [B]
     gradients: Any
     optimizer: Any
 
 
 def under_plan(part: Callable[..., Any], inputs: Inputs, recipe: Recipe, **other: Number) -> Any:
-    """Return a part of the training step under the plan of the inputs, some fields of it others."""
+    """Return a part of the training step for the plan of the inputs, with some fields replaced."""
     bare = with_named_absences(dataclasses.replace(inputs, plan=None))
     fields = {name: getattr(inputs.plan, name) for name in reads(part)}
     return part(bare, recipe, **{**fields, **other})
@@ -81,14 +80,14 @@ def weight_gradient(
     fast_tensor: Number,
     fast_context: Number,
 ) -> Number:
-    """Return the time of one layer's weight gradients, the part of backward that nothing awaits.
+    """Return the time of one layer's weight gradients, which no other stage waits for.
 
     t_W = sum of (t_compute + t_memory) / 2 over the operations that have parameters
 
-    Assumes: of such an operation's way back the weights' gradient is half, arithmetic, launch and
-    exposed traffic alike (of a product it is: both gradients multiply the same three sizes). All
-    else stays with the gradient of the input: collectives, operations without parameters, and
-    what is computed again.
+    Assumes: the weight gradient is half of the backward of such an operation, in arithmetic,
+    launch and exposed traffic. (This is exact for a product: both gradients multiply the same
+    three sizes.) The rest belongs to the gradient of the input: collectives, operations without
+    parameters, and recomputation.
     Units: degrees and panels [1], microbatch [sequence] -> [s].
     Source: Qi et al. 2023 (arXiv 2401.10241), section 2: B and W apart, about equal for a product.
     """
@@ -111,9 +110,9 @@ def weight_gradient(
 
 
 def layer_costs(inputs: Inputs, recipe: Recipe, routes: Number) -> LayerCosts:
-    """Return what all stages are made of, for the plan of the inputs and so many copies of it.
+    """Return the costs that all stages share, for the plan of the inputs and a number of routes.
 
-    Assumes: copies of the weights on other routes are replicas more, each in a domain of its own.
+    Assumes: copies of the weights on other routes are further replicas, each in its own domain.
     Units: routes [1] -> LayerCosts.
     Source: docs/models/transformer_model.md, sections 6 to 8.
     """
@@ -131,13 +130,13 @@ def layer_costs(inputs: Inputs, recipe: Recipe, routes: Number) -> LayerCosts:
 def stages(
     inputs: Inputs, recipe: Recipe, costs: LayerCosts, layout: Layout, first: Number, last: Number
 ) -> Stages:
-    """Return what each stage takes for a microbatch and holds, under the plan of the inputs.
+    """Return time and memory of each stage for one microbatch, for the plan of the inputs.
 
-    A stage has L r / n layers (n stages on r routes); the first of a route has ``first`` layers'
-    worth of time and weights more, the last one ``last`` (an embedding, a head and its loss).
+    A stage has L r / n layers (n stages on r routes). The first stage of a route has the time and
+    weights of ``first`` more layers, the last one of ``last`` (an embedding, a head and its loss).
 
-    Assumes: what those have more keeps no activations; Q23, gradients are not sharded; optimizer
-    state is sharded over all that hold the same weights, the copies of other routes included.
+    Assumes: this extra work saves no activations; Q23, gradients are not sharded; optimizer state
+    is sharded over all ranks with the same weights, including the copies on other routes.
     Units: first, last [1], Layout -> Stages.
     Source: docs/models/transformer_model.md, sections 6, 8 and 9.
     """
@@ -164,10 +163,10 @@ def stages(
 
 
 def send_times(costs: LayerCosts, layout: Layout, fast_pipeline: Number) -> Any:
-    """Return the time to send a microbatch on from each stage, 0 where it stays on its device.
+    """Return the time to send a microbatch to the next stage, 0 if that is on the same device.
 
     Assumes: the devices of a pipeline fill one fast domain after another, ``fast_pipeline`` in
-    each; links between domains cost what slow links do (Q2, where they cost nothing, corrected).
+    each; a send between domains takes a slow link (corrects Q2, where it costs nothing).
     Units: fast_pipeline [1] -> [s].
     Source: docs/models/transformer_model.md, section 8.
     """
@@ -177,7 +176,7 @@ def send_times(costs: LayerCosts, layout: Layout, fast_pipeline: Number) -> Any:
 
 
 def data_time(costs: LayerCosts, layers: Any) -> Any:
-    """Return the data-parallel time that devices with so many layers cannot hide.
+    """Return the data-parallel time that devices with a given number of layers cannot hide.
 
     Assumes: as the training step (Q16).
     Units: layers [1] -> [s].

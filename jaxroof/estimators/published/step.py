@@ -1,4 +1,4 @@
-"""A training step: a layer, its synchronisation and its sends make a step's time and memory.
+"""Time and memory of a training step, from a layer, its synchronisation and its sends.
 
 Source: docs/models/transformer_model.md, sections 7 to 9.
 """
@@ -23,12 +23,12 @@ DAY = 86400.0  # [s]
 
 
 class ScheduleCounts(NamedTuple):
-    """What the plan alone decides about a step: how often a stage runs, idles and sends."""
+    """The counts of a step that depend on the plan only: runs, sends and bubble of a stage."""
 
     layers: Number  # of one stage
-    runs: Number  # layer passes of one accelerator: microbatches times layers
+    runs: Number  # layer passes of one accelerator: microbatches * layers
     sends: Number  # sends at full cost, both directions
-    idle: Number  # bubble, as a share of the busy time
+    idle: Number  # bubble / busy time
     held: Number  # layer activations in memory at once
 
 
@@ -43,7 +43,7 @@ def schedule_counts(
 ) -> ScheduleCounts:
     """Return the counts of a 1F1B schedule.
 
-    Assumes: M3, equal stages; sends are never overlapped, forward and backward.
+    Assumes: M3, equal stages; sends never overlap, neither forward nor backward.
     Units: degrees [1], microbatch [sequence] -> Schedule [1].
     Source: docs/models/transformer_model.md, sections 8 and 9.
     """
@@ -75,7 +75,7 @@ def sync_times(
     fast_data: Number,
     fast_context: Number,
 ) -> SyncTimes:
-    """Return the time to gather one layer's weights and to scatter its gradients.
+    """Return the times to gather the weights of one layer and to scatter its gradients.
 
     Assumes: optimizer state sharded over the replicas (M13); Q9, replicated parameters are never
     synchronised; Q28, one flat ring over data and context ranks.
@@ -104,7 +104,7 @@ def send_time(
 ) -> Number:
     """Return the time to send one microbatch's activations to the next stage.
 
-    Assumes: a fast link wherever any two stages share a domain (Q2 corrects for the others).
+    Assumes: a fast link if any two stages share a domain (Q2 corrects for the other links).
     Units: degrees [1], microbatch [sequence] -> [s].
     Source: docs/models/transformer_model.md, section 8.
     """
@@ -113,7 +113,7 @@ def send_time(
 
 
 def exposed_sync_times(block: LayerTimes, sync: SyncTimes, layers: Number) -> SyncTimes:
-    """Return the data-parallel time that a stage of so many layers does not hide.
+    """Return the data-parallel time that a stage of a given number of layers does not hide.
 
     Units: Block, Sync, layers [1] -> Sync [s].
     Source: docs/models/transformer_model.md, section 7.
@@ -127,18 +127,18 @@ def exposed_sync_times(block: LayerTimes, sync: SyncTimes, layers: Number) -> Sy
 
 
 def memory_limit(inputs: Inputs) -> Number:
-    """Return the memory that a step may fill [B] (Q31: no headroom unless hbm_usable says so)."""
+    """Return the memory available to a step [B] (Q31: no headroom unless set by hbm_usable)."""
     return inputs.system.hbm_capacity * inputs.system.hbm_usable
 
 
 def model_flops(inputs: Inputs, recipe: Recipe) -> Number:
-    """Return the matrix FLOP that one step needs, whatever the plan: the numerator of the MFU.
+    """Return the matrix FLOP that one step needs under any plan: the numerator of the MFU.
 
-    F = 3 G L (sum of what the model needs of each operation of a layer)
+    F = 3 G L (sum of the model FLOP of the operations of a layer)
 
-    Assumes: backward costs twice forward; dense attention; nothing computed again counts.
+    Assumes: backward costs twice forward; dense attention; recomputation does not count.
     Units: -> [FLOP].
-    Source: Chowdhery et al. 2022 (arXiv 2204.02311), appendix B: 6 N + 12 D E L FLOP a token.
+    Source: Chowdhery et al. 2022 (arXiv 2204.02311), appendix B: 6 N + 12 D E L FLOP per token.
     """
     layer = operations(inputs, recipe, tensor=1.0, microbatch=1.0)
     needed = (o.model_flops for o in layer.values() if o.model_flops is not None)
@@ -154,12 +154,12 @@ def step(
     send_time: Number,
     schedule_counts: ScheduleCounts,
 ) -> Report:
-    """Return time, memory and verdicts of one optimizer step.
+    """Return the time, memory and verdicts of one optimizer step.
 
     t0 = (t_f + t_b) M K + 2 M p;  t = t0 + (P - 1) t0 / M + t_data
 
-    Assumes: M3, equal stages; Q15, the bubble grows with the sends; Q30, activations of the first
-    stage and nothing else.
+    Assumes: M3, equal stages; Q15, the bubble grows with the sends; Q30, only the
+    activations of the first stage.
     Units: see Report.
     Source: docs/models/transformer_model.md, section 9.
     """
@@ -199,7 +199,7 @@ def step(
         time_data=time_data,
         time_pipeline=time_pipeline,
         time_bubble=time_bubble,
-        flops=block.flops * schedule_counts.runs,  # Q11: vector FLOP of the fused kernel inflated
+        flops=block.flops * schedule_counts.runs,  # Q11: inflated vector FLOP of the fused kernel
         mfu=model_flops(inputs, recipe) / (step_time * gpus * system.matrix_flops),
         training_days=steps * step_time / DAY,
         tokens_per_second=inputs.global_batch * model.sequence / (step_time * gpus),
@@ -209,7 +209,7 @@ def step(
 
 
 def _verdicts(inputs: Inputs, recipe: Recipe, memory: Number) -> dict[str, Any]:
-    """Return whether each rule holds; what a split does not ask holds."""
+    """Return whether each rule holds; a rule that a split does not have holds."""
     verdicts: dict[str, Any] = dict.fromkeys(VERDICTS, True)
     for rule in RULES[recipe.split]:
         fields = {f: getattr(inputs.plan, f) for f in reads(rule.holds)}
@@ -232,7 +232,7 @@ def _data_and_context(data: Number, context: Number) -> Number:
     return data * context
 
 
-REPLICAS = {  # ranks that hold the same weights, and share their gradients and optimizer state
+REPLICAS = {  # ranks with the same weights, which share gradients and optimizer state
     Split.ONE_D: _data,
     Split.SUMMA: _data,
     Split.CONTEXT: _data_and_context,
@@ -240,7 +240,7 @@ REPLICAS = {  # ranks that hold the same weights, and share their gradients and 
 
 
 def example() -> Inputs:
-    """Return GPT-3 1T on 2048 H200, split as the search would."""
+    """Return GPT-3 1T on 2048 H200, with the split that the search finds."""
     return Inputs(
         model=named.model("gpt3-1t"),
         system=named.system("h200-nvs4"),

@@ -1,8 +1,8 @@
-"""What a training step is made of: the seconds that every operation adds to it.
+"""The seconds that every operation adds to a training step.
 
-What limits each of them is told by its derivatives with respect to the machine's rates and
-latencies: times are of degree one in reciprocal rates and in latencies, so that (Euler) seconds =
-- sum of dt / d ln(rate) + sum of dt / d ln(latency).
+The limits of an operation are the derivatives of its time with respect to the machine's rates and
+latencies. Times are homogeneous of degree one in reciprocal rates and latencies, so by Euler's
+theorem, seconds = - sum of dt / d ln(rate) + sum of dt / d ln(latency).
 """
 
 from collections import OrderedDict
@@ -19,15 +19,16 @@ GATHER, SCATTER, SENDS, BUBBLE = "weight gather", "gradient scatter", "stage sen
 
 
 def contributions(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, Number]:
-    """Return what every operation and direction adds to the step under the plan of the inputs.
+    """Return the seconds that every operation adds to the step, for the plan of the inputs.
 
     t = sum of (t_f + t_b) M K over operations + t_gather + t_scatter + sends + bubble
 
-    Operations count with their collectives (of panels, what the work does not hide) and with what
-    is computed again on the way back; the data-parallel gather and scatter with what shows.
+    Each direction of an operation has its own entry. It includes its collectives (for panels,
+    only their exposed time) and recomputation in the backward pass. The data-parallel gather and
+    scatter count with their exposed time.
 
-    Assumes: as the training step. What hides behind work shrinks as the work grows: a gather that
-    shows in part has a negative share in the limits of the layer that hides the rest.
+    Assumes: as the training step. More work hides more of a gather, so a partly exposed gather
+    has a negative share in the limits of the layer that hides the rest.
     Units: -> [s], which sum to the step time.
     Source: docs/models/transformer_model.md, sections 6 to 9.
     """
@@ -35,7 +36,7 @@ def contributions(inputs: Inputs, recipe: Recipe) -> OrderedDict[str, Number]:
     parts = estimator.evaluate_parts(inputs, recipe)
     whole = step(inputs, recipe, **parts)
     counts = parts["schedule_counts"]
-    found: OrderedDict[str, Number] = OrderedDict()  # a plain dict comes back from jit sorted
+    found: OrderedDict[str, Number] = OrderedDict()  # jit returns a plain dict sorted
     for name, operation in layer_reports(inputs, recipe).items():
         found[f"{name} {FORWARD}"] = operation.time_forward * counts.runs
         found[f"{name} {BACKWARD}"] = operation.time_backward * counts.runs

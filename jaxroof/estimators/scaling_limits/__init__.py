@@ -1,1 +1,1 @@
-"""Data movement and latency: how far the training of linear layers scales."""
+"""Limits that data movement and latency set to the training of linear layers."""

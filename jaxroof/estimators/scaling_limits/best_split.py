@@ -1,10 +1,11 @@
 """The best split of a run: all degrees and microbatch counts in one array program.
 
-Two facts make it small, and both are exact. The time of a batch depends on the two tensor degrees
-through their product p and through q = h (p_r - 1) + (p_h - 1) alone, and rises with q: of all
-pairs with one product, the one with the least q wins. And the data-parallel degree needs no list:
-the time is convex and piecewise linear in u = 1 / p_d, its ratio to u never rises, so that the
-largest u that meets the limit is best, and Newton's method from u = 1 finds it exactly.
+Two exact facts reduce the search. First, the time of a batch depends on the two tensor degrees
+only through their product p and through q = h (p_r - 1) + (p_h - 1), and it increases with q. So
+for each product, only the pair with the smallest q is needed. Second, the data-parallel degree
+need not be enumerated. The time is convex and piecewise linear in u = 1 / p_d, and time / u never
+increases. So the largest u that meets the limit is best, and Newton's method from u = 1 finds it
+exactly.
 """
 
 from typing import Any, NamedTuple
@@ -25,15 +26,15 @@ from jaxroof.formulas.data_movement import Degrees
 from jaxroof.formulas.training_scale import latency_floor
 from jaxroof.records import Number
 
-TENSOR = 14  # each tensor degree goes up to 2^14
-MICROBATCHES = 22  # so does M up to 2^22, and pp with it
+TENSOR = 14  # each tensor degree is at most 2^14
+MICROBATCHES = 22  # M is at most 2^22, and so is pp
 NEWTON = 7  # the time has at most 6 kinks in u
-TIE = 1e-12  # the solution lies on the limit, but for rounding
+TIE = 1e-12  # relative rounding error of a solution on the limit
 PAIRS = tuple((i, j) for i in range(MICROBATCHES + 1) for j in range(i, MICROBATCHES + 1))
 
 
 class BestSplit(NamedTuple):
-    """The best split of a run, and its share of the sustained rate (0: nothing is feasible)."""
+    """The best split of a run, and its share of the sustained rate (0: no split is feasible)."""
 
     split: Degrees
     utilisation: Number
@@ -41,12 +42,12 @@ class BestSplit(NamedTuple):
 
 
 class _Lanes(NamedTuple):
-    """The grid of splits: pipelines and microbatch counts on one side, tensor degrees on one."""
+    """The grid of splits: pipelines and microbatch counts on one axis, tensor degrees on one."""
 
     pipeline: jax.Array
     microbatches: jax.Array
     product: jax.Array
-    hidden: jax.Array  # of the pair with this product that sends least
+    hidden: jax.Array  # from the pair with this product that sends least
     residual: jax.Array
     sent: jax.Array  # q
 
@@ -70,9 +71,9 @@ def _lanes(hidden_factor: Number) -> _Lanes:
 
 
 def best_split(problem: Problem) -> BestSplit:
-    """Return the best split of one point; every number of the problem is a scalar.
+    """Return the best split of one point, for a problem of scalars.
 
-    The winner of ties is the first: fewest stages, fewest microbatches, smallest tensor degrees.
+    Ties go to the fewest stages, then the fewest microbatches, then the smallest tensor degrees.
     """
     lanes, found = _lanes(problem.scaling.hidden_factor), sizes(problem)
     limit = batch_limit(problem)
@@ -100,9 +101,9 @@ def best_split(problem: Problem) -> BestSplit:
 
 
 def _largest(problem: Problem, lanes: _Lanes) -> tuple[jax.Array, jax.Array]:
-    """Return the largest u in (0, 1] whose batch meets the limit, and that batch's time.
+    """Return the largest u in (0, 1] for which the batch meets the limit, and its time.
 
-    Where there is none, u is 0 or less. Times of a lane are multiplied by its tensor product.
+    If there is none, u is 0 or less. The times of a lane are multiplied by its tensor product.
     """
     found, scaling, rates = sizes(problem), problem.scaling, problem.rates
     square = scaling.hidden_factor * found.hidden**2.0 * problem.width
@@ -150,7 +151,7 @@ def _largest(problem: Problem, lanes: _Lanes) -> tuple[jax.Array, jax.Array]:
 
 
 def _longest(*lines: tuple[Number, Number]) -> tuple[Number, Number]:
-    """Return value and slope of the longest of (value, slope)."""
+    """Return the (value, slope) with the largest value."""
     most, slope = lines[0]
     for value, other in lines[1:]:
         slope = jnp.where(value > most, other, slope)
@@ -159,17 +160,17 @@ def _longest(*lines: tuple[Number, Number]) -> tuple[Number, Number]:
 
 
 def with_slopes(problem: Problem, best: BestSplit) -> tuple[Degrees, Outcome]:
-    """Return a split that was found and what it makes of the run, with their slopes."""
+    """Return the best split and its outcome, both with derivatives."""
     moved = best.split._replace(data=_data(problem, best))
     return moved, outcome(problem, moved)
 
 
 @jax.custom_jvp
 def _data(problem: Problem, best: BestSplit) -> Number:
-    """Return the data-parallel degree of a split that was found.
+    """Return the data-parallel degree of the best split, with its derivative.
 
-    Its slope is that of one more step of Newton's method: u = 1 / p_d follows the limit where it
-    lies on it, and stays where u = 1 meets it.
+    The derivative is that of one more step of Newton's method. Where u = 1 / p_d lies on the
+    limit, it follows the limit. Where u = 1 meets the limit, the derivative is 0.
     """
     return best.split.data
 
@@ -187,4 +188,4 @@ def _data_jvp(primals: Any, tangents: Any) -> tuple[Number, Number]:
     _, change = jax.jvp(lambda problem: over(u, problem), (problem,), (tangents[0],))
     on_limit = best.feasible & (u < 1.0) & (slope > 0.0)
     step = jnp.where(on_limit, change / jnp.where(on_limit, slope, 1.0), 0.0)
-    return _data(problem, best), step / u**2.0  # of p_d = 1 / u, as u moves by -step
+    return _data(problem, best), step / u**2.0  # derivative of p_d = 1 / u, as u changes by -step

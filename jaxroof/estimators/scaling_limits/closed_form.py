@@ -1,4 +1,4 @@
-"""An older model: parallel degrees in closed form for any number of devices."""
+"""An older model: closed-form parallel degrees for any number of devices."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from jaxroof.records import Number, quantity, record
 
 @record
 class ClosedFormInputs(DeviceInputs):
-    """A training run, the devices it has, and the machine; batches start from 4e6 tokens."""
+    """A training run, its number of devices, and the machine; the reference batch is 4e6 tokens."""
 
     training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
@@ -32,7 +32,7 @@ class ClosedFormInputs(DeviceInputs):
 
 @record
 class ClosedFormReport:
-    """The degrees, what a token sends and computes in a block, and the utilisation."""
+    """The degrees, the communication and FLOP per token and block, and the utilisation."""
 
     pipeline: Number = quantity("1", "Pipeline stages: one a block.")
     residual_tensor: Number = quantity("1", "Devices that share the residual width.")
@@ -49,11 +49,11 @@ class ClosedFormReport:
 
 
 def step(inputs: ClosedFormInputs, recipe: None) -> ClosedFormReport:
-    """Return the degrees for a number of devices, and how well they are used.
+    """Return the degrees for a number of devices, and the utilisation.
 
-    The sheet is a summary. Taken here: any number of devices rather than a grid of 0.001 decades,
-    so that tensor degrees freeze where communication just hides, not at the grid's last point
-    before; and where it hides nowhere, they freeze at their values for one device a block.
+    The sheet is a summary. We allow any number of devices instead of a grid of 0.001 decades. So
+    tensor degrees stop growing exactly where communication is no longer hidden, not at the last
+    grid point before. If it is never hidden, they stay at their values for one device per block.
     """
     i = inputs
     sizes, factor = sizes_of(i.training_flops, i.scaling), i.scaling.hidden_factor

@@ -1,4 +1,4 @@
-"""Greedy growth: a split that grows by one degree at a time, always by the one that pays most."""
+"""Greedy growth: a split grows one degree at a time, always the one that reduces time most."""
 
 from typing import Any, NamedTuple
 
@@ -19,14 +19,14 @@ from jaxroof.formulas.data_movement import Degrees
 from jaxroof.records import Number, quantity, record
 
 MICROBATCHES = 23.0  # M stays below 2^23
-BLOCK = 64  # microbatch counts that are weighed at a time
+BLOCK = 64  # microbatch counts that are compared at a time
 TIE = 1e-12
 UNLIMITED = 1e30  # s: no limit on the run, and no latency
 
 
 @record
 class GrowthInputs(RunInputs):
-    """A training run, how far its split has grown, and the machine."""
+    """A training run, the number of growth steps of its split, and the machine."""
 
     training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
@@ -39,7 +39,7 @@ class GrowthInputs(RunInputs):
 
 @record
 class GrowthReport:
-    """The split after so many steps, and how well it uses its devices."""
+    """The split after the growth steps, and its utilisation."""
 
     devices: Number = quantity("1", "Devices in use.")
     pipeline: Number = quantity("1", "Pipeline stages.")
@@ -57,14 +57,14 @@ class GrowthReport:
 
 
 class _Grown(NamedTuple):
-    """How often each degree has grown, and the power of M, in steps of growth."""
+    """The number of times each degree has grown, and the power of M in growth steps."""
 
     degrees: jax.Array  # [4]: stages, replicas, hidden, residual
     microbatches: jax.Array
 
 
 def step(inputs: GrowthInputs, recipe: None) -> GrowthReport:
-    """Return where greedy growth leads, point by point."""
+    """Return the result of greedy growth, point by point."""
     problem = problem_of_growth(inputs)
     asked = (problem, inputs.steps, inputs.growth)
     counts = point_by_point(_powers, asked)
@@ -83,7 +83,7 @@ def step(inputs: GrowthInputs, recipe: None) -> GrowthReport:
 
 
 def problem_of_growth(inputs: GrowthInputs) -> Problem:
-    """Return the numbers of a point, without limit or latency."""
+    """Return the problem of a point, without a limit or latency."""
     return Problem(
         training_flops=inputs.training_flops,
         rates=device_rates(inputs.pod_size, inputs.rate_width, inputs.system),
@@ -96,7 +96,7 @@ def problem_of_growth(inputs: GrowthInputs) -> Problem:
 
 
 def split_of(counts: Degrees, growth: Number) -> Degrees:
-    """Return degrees that have grown so many times, and M of so many steps of growth in log2."""
+    """Return the split after the counted steps: (1 + growth)^n per degree, M = 2^(growth n)."""
     base = 1.0 + growth
     return Degrees(
         pipeline=base**counts.pipeline,
@@ -108,11 +108,11 @@ def split_of(counts: Degrees, growth: Number) -> Degrees:
 
 
 def _powers(asked: tuple[Problem, Number, Number]) -> Degrees:
-    """Return how often each degree of one point has grown, and the power of its M."""
+    """Return the growth count of each degree of one point, and the power of its M."""
     problem, steps, growth = asked
 
     def grow(number: jax.Array, grown: _Grown) -> _Grown:
-        """Grow by one degree; the first time by none, to choose M alone."""
+        """Grow one degree, except in the first step, which only chooses M."""
         more = jnp.where(number > 0, jnp.eye(4), 0.0)
         return _cheapest(problem, growth, grown.degrees[None, :] + more)
 
@@ -122,16 +122,16 @@ def _powers(asked: tuple[Problem, Number, Number]) -> Degrees:
 
 
 def _counts(degrees: jax.Array, microbatches: jax.Array) -> Degrees:
-    """Return counts whose degrees come in one array, the first dimension of it."""
+    """Return the counts as Degrees, from an array with the degrees on its first dimension."""
     pipeline, data, hidden, residual = degrees
     return Degrees(pipeline, data, hidden, residual, microbatches)
 
 
 def _cheapest(problem: Problem, growth: Number, options: jax.Array) -> _Grown:
-    """Return the option [4 options, 4 degrees] and M of the least time; of ties the first.
+    """Return the option [4 options, 4 degrees] and M of the least time, the first one at a tie.
 
-    Microbatch counts are weighed block by block, twice: for the least time, then for the first
-    that ties with it, by M and then by the order of the degrees.
+    Two passes go over the microbatch counts block by block. The first pass finds the least time.
+    The second finds the first option that ties with it, by M and then by the order of degrees.
     """
     limit = jnp.ceil(MICROBATCHES / growth)
     blocks = jnp.ceil(limit / BLOCK).astype(jnp.int64)

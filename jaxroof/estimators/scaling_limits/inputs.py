@@ -1,4 +1,4 @@
-"""What the studies of data movement share: how runs scale, and what a device sustains."""
+"""Inputs that the studies of data movement share: the scaling of runs and the device rates."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from jaxroof.formulas.data_movement import Rates
 from jaxroof.formulas.training_scale import Sizes, latency_wall, run_sizes
 from jaxroof.records import Number, quantity, record
 
-LARGEST_RUN = 1e45  # FLOP; beyond it is a slip of the hand
-STEEPEST = 2.0  # exponents above it are one too
+LARGEST_RUN = 1e45  # FLOP; larger values are assumed to be typing errors
+STEEPEST = 2.0  # larger exponents are assumed to be typing errors, too
 SEASON = 7776000.0  # 90 days in s
 EXAMPLE_DEVICE = "h100-sxm5"
 
 
 @record
 class Scaling:
-    """How tokens, batch and depth follow the FLOP of a training run."""
+    """How tokens, batch and depth scale with the FLOP of a training run."""
 
     tokens_per_parameter: Number = quantity(
         "1", "Training tokens of each parameter.", default=20.0, symbol="rho"
@@ -53,7 +53,7 @@ class Scaling:
 
 @record
 class DeviceInputs:
-    """The machine, and the numbers that it works on."""
+    """The machine and its number format."""
 
     system: System
     width: Number = quantity("B", "Bytes of one number.", default=2.0, symbol="w")
@@ -65,7 +65,7 @@ class DeviceInputs:
 
 @record
 class RunInputs(DeviceInputs):
-    """The same, how runs scale, and what adding numbers up costs."""
+    """DeviceInputs with the scaling of runs and the cost of a reduction."""
 
     traffic_coefficient: Number = quantity(
         "1", "Words sent and received for each word that ranks add up.", default=2.0, symbol="kappa"
@@ -75,7 +75,7 @@ class RunInputs(DeviceInputs):
 
 @record
 class TimedInputs(RunInputs):
-    """The same, with the time that a run may take."""
+    """RunInputs with the longest time of a run."""
 
     longest_run: Number = quantity("s", "Longest run that is allowed.", default=SEASON, symbol="T")
     step_latency: Number = quantity(
@@ -84,7 +84,7 @@ class TimedInputs(RunInputs):
 
 
 def sizes_of(training_flops: Number, scaling: Scaling) -> Sizes:
-    """Return the sizes that a scaling gives a run."""
+    """Return the sizes of a run under a scaling."""
     return run_sizes(
         training_flops,
         scaling.tokens_per_parameter,
@@ -98,9 +98,10 @@ def sizes_of(training_flops: Number, scaling: Scaling) -> Sizes:
 
 
 def device_rates(pod_size: Number, rate_width: Number, system: System) -> Rates:
-    """Return what a device of some accelerators sustains, its arithmetic on one-byte numbers.
+    """Return the sustained rates of a device of one or more accelerators, for one-byte numbers.
 
-    The efficiency holds back arithmetic and memory, not the network; a pod has the network of one.
+    The efficiency applies to arithmetic and memory, not to the network. A pod of accelerators has
+    the network bandwidth of one.
     """
     return Rates(
         arithmetic=device_arithmetic(pod_size, rate_width, system),
@@ -110,12 +111,12 @@ def device_rates(pod_size: Number, rate_width: Number, system: System) -> Rates:
 
 
 def device_arithmetic(pod_size: Number, rate_width: Number, system: System) -> Number:
-    """Return the arithmetic on one-byte numbers that a device of some accelerators sustains."""
+    """Return the sustained arithmetic rate of a device on one-byte numbers."""
     return system.matrix_efficiency * pod_size * (system.matrix_flops * rate_width)
 
 
 def wall_of(inputs: Any) -> tuple[Number, Number]:
-    """Return the latency wall of some inputs, and whether there is one."""
+    """Return the latency wall of the inputs, and whether there is one."""
     scaling = inputs.scaling
     return latency_wall(
         inputs.longest_run,

@@ -1,4 +1,4 @@
-"""The limits of a training run: slack, latency wall and the best utilisation there is."""
+"""The limits of a training run: slack, latency wall and the best utilisation."""
 
 import dataclasses
 import enum
@@ -21,14 +21,14 @@ from jaxroof.estimators.scaling_limits.threshold_search import (
 from jaxroof.formulas.training_scale import step_slack
 from jaxroof.records import Number, quantity, record
 
-SHARES = (0.5, 0.8)  # of the sustained rate, whose largest runs are told
+SHARES = (0.5, 0.8)  # utilisation targets whose largest runs are reported
 
 
 class Detail(enum.Enum):
-    """What is asked of a run."""
+    """How much to compute for a run."""
 
     POINT = "point"
-    THRESHOLDS = "thresholds"  # beside it, how large runs may be: some 200 searches more
+    THRESHOLDS = "thresholds"  # also the largest runs: some 200 more searches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class LimitsRecipe:
 
 @record
 class LimitsInputs(TimedInputs):
-    """A training run, how long it may take, and the machine."""
+    """A training run, its longest time, and the machine."""
 
     training_flops: Number = quantity(
         "FLOP", "Arithmetic of the whole training run.", most=LARGEST_RUN, symbol="C"
@@ -49,7 +49,7 @@ class LimitsInputs(TimedInputs):
 
 @record
 class LimitsReport:
-    """What limits a run, and the best split of it (where nothing is feasible, all are 0)."""
+    """The limits of a run and its best split (all 0 if no split is feasible)."""
 
     slack: Number = quantity(
         "s", "Time that the longest run leaves for a step of communication.", better="higher"
@@ -75,7 +75,7 @@ class LimitsReport:
 
 @record
 class MarkedReport(LimitsReport):
-    """The same, and the largest runs that use 80 % and 50 % of the sustained rate (0: none)."""
+    """LimitsReport with the largest runs that use 80 % and 50 % of the sustained rate (0: none)."""
 
     threshold_80: Number = quantity(
         "FLOP", "Largest run that uses 80 % of its machines: near linear scaling.", better="higher"
@@ -86,7 +86,7 @@ class MarkedReport(LimitsReport):
 
 
 def step(inputs: LimitsInputs, recipe: LimitsRecipe) -> LimitsReport:
-    """Return slack, wall and the best split, and what else is asked for."""
+    """Return the slack, the wall and the best split, and the thresholds if requested."""
     return REPORTS[recipe.detail](inputs)
 
 
@@ -95,7 +95,7 @@ def _point(inputs: LimitsInputs) -> LimitsReport:
 
 
 def _marked(inputs: LimitsInputs) -> MarkedReport:
-    """Return the report with its thresholds, which do not depend on the run: the walk is shared."""
+    """Return the report with its thresholds, which do not depend on the FLOP of the run."""
     problem = problem_of(inputs, 1.0)
     start = first_tenth(*wall_of(inputs))
     found = point_by_point(_both, (problem, start))
@@ -114,7 +114,7 @@ def _both(asked: tuple[Problem, Number]) -> Crossing:
 
 
 def _fields(inputs: LimitsInputs) -> dict[str, Any]:
-    """Return the fields of a report; the best split is searched point by point."""
+    """Return the fields of a report, searching the best split point by point."""
     problem = problem_of(inputs, inputs.training_flops)
     best = point_by_point(best_split, problem)
     split, found = with_slopes(problem, best)

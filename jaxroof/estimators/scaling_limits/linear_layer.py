@@ -1,4 +1,4 @@
-"""One linear layer and one microbatch: how long it takes, and what it waits for."""
+"""One linear layer and one microbatch: its time, and the resource that limits it."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from jaxroof.records import Number, quantity, record
 
 @record
 class LayerInputs(DeviceInputs):
-    """A layer's widths, how it is split and the tokens that pass through it.
+    """The widths of a layer, its split and the number of tokens.
 
-    Degrees are real numbers and need not divide anything.
+    Degrees are real numbers and need not divide the widths.
     """
 
     inputs: Number = quantity("1", "Width that enters the layer.", symbol="I")

@@ -70,10 +70,9 @@ class MoeReport:
 def step(inputs: MoeInputs, recipe: None) -> MoeReport:
     """Return the parts of a step.
 
-    The sheet is a summary. Taken here: rates are peaks (a later version divides them by a base
-    utilisation), traffic of memory scales with the bytes of a number, which the sheet writes for 8
-    bits; each of the pipeline - 1 waits crosses one boundary of stages; parts rounded down to
-    nothing count as one way.
+    The sheet is a summary. We use peak rates (a later version divides them by a base utilisation).
+    Memory traffic scales with the bytes of a number (the sheet assumes 8 bits). Each of the
+    pipeline - 1 waits crosses one boundary between stages. Parts that round down to 0 count as 1.
     """
     i, system = inputs, inputs.system
     rate, bandwidth = system.matrix_flops * i.rate_width, 1.0 * system.network_bandwidth
@@ -121,7 +120,7 @@ def step(inputs: MoeInputs, recipe: None) -> MoeReport:
 
 
 def _sums(inputs: MoeInputs) -> tuple[Number, Number]:
-    """Return the times to add up what the two widths of a layer share, for one microbatch."""
+    """Return the times of the reductions over the two widths of a layer, for one microbatch."""
     i, bandwidth = inputs, inputs.system.network_bandwidth
     tokens = i.microbatch * i.sequence
     inner = costs.sum_time(

@@ -1,4 +1,4 @@
-"""One point of the study of limits, as numbers alone, and what a split makes of it."""
+"""One point of the study of limits as plain numbers, and the outcome of a split."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from jaxroof.records import Number
 
 
 class Problem(NamedTuple):
-    """A training run, its limits and the device, less the number formats and names."""
+    """A training run, its limits and the device, without number formats and names."""
 
     training_flops: Number
     rates: Rates
@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a split makes of a run."""
+    """The outcome of a run under a split."""
 
     batch_time: Number
     train_time: Number
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 
 
 def problem_of(inputs: Any, training_flops: Number) -> Problem:
-    """Return the numbers of a point out of its inputs."""
+    """Return the problem of a point from its inputs."""
     return Problem(
         training_flops=training_flops,
         rates=device_rates(inputs.pod_size, inputs.rate_width, inputs.system),
@@ -54,7 +54,7 @@ def sizes(problem: Problem) -> Sizes:
 
 
 def phases_sum(problem: Problem, split: Degrees) -> Number:
-    """Return the time of a batch before the latency floor."""
+    """Return the time of a batch without the latency floor."""
     phases = costs.batch_phases(
         sizes(problem),
         split,
@@ -67,13 +67,13 @@ def phases_sum(problem: Problem, split: Degrees) -> Number:
 
 
 def batch_limit(problem: Problem) -> Number:
-    """Return the most time that a batch may take in the longest run."""
+    """Return the longest batch time for which the run meets its time limit."""
     found = sizes(problem)
     return problem.longest_run * found.batch / found.tokens
 
 
 def outcome(problem: Problem, split: Degrees) -> Outcome:
-    """Return what a split makes of a run, its latency floor included."""
+    """Return the outcome of a run under a split, including the latency floor."""
     found = sizes(problem)
     batch_time = larger(phases_sum(problem, split), latency_floor(found.layers, problem.latency))
     train_time = found.tokens / found.batch * batch_time
@@ -85,11 +85,11 @@ def outcome(problem: Problem, split: Degrees) -> Outcome:
 
 
 def point_by_point(function: Callable[[Any], Any], asked: Any) -> Any:
-    """Return a function of scalars at every point of a tree of numbers that broadcast.
+    """Evaluate a function of scalars at every point of a tree of numbers that broadcast.
 
-    What it finds at a point may be an array: its dimensions come last. Points follow each other:
-    side by side they would fight for the memory of the cache. What is found has no slope; who
-    differentiates evaluates it again.
+    The result at a point may be an array, whose dimensions come last. Points run one after the
+    other, because in parallel they would compete for the cache. The results have no derivatives:
+    a caller that differentiates must evaluate them again.
     """
     asked = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), asked)
     leaves, structure = jax.tree.flatten(jax.lax.stop_gradient(asked))

@@ -1,7 +1,8 @@
-"""Where utilisation last reaches a target: the walk down from the largest runs, and its slope.
+"""The largest run whose utilisation reaches a target, found by a downward search, and its slope.
 
-Utilisation is no falling function of the run's FLOP and often jumps where it crosses the target,
-so that bracket and bisection are part of the definition: another search finds another crossing.
+Utilisation is not a decreasing function of the run's FLOP, and it often jumps where it crosses the
+target. So the bracket and the bisection are part of the definition: a different search can find a
+different crossing.
 """
 
 from typing import Any, NamedTuple
@@ -16,15 +17,15 @@ from jaxroof.formulas.data_movement import Degrees
 from jaxroof.formulas.training_scale import latency_floor
 from jaxroof.records import Number
 
-START, END = 400, 100  # tenths of decades of FLOP: the walk leads from 1e40 down to 1e10
+START, END = 400, 100  # tenths of decades: the walk goes from 1e40 FLOP down to 1e10
 HALVINGS = 48
-NEAR = 1e-7  # of u: on which side of a kink a time is taken
-FAR = 2.0  # stands for a bound that is nowhere near
-ACTIVE = 1e-6  # a bound holds at the crossing when it is as close as this, relatively
+NEAR = 1e-7  # offset in u to the side of a kink where a time is evaluated
+FAR = 2.0  # value of a bound that is not active
+ACTIVE = 1e-6  # relative distance within which a bound is active at the crossing
 
 
 class Crossing(NamedTuple):
-    """Where a target is last reached, the best split there, and the share just above."""
+    """The largest run that reaches a target, the best split there, and the share just above."""
 
     training_flops: Number
     best: BestSplit
@@ -34,11 +35,11 @@ class Crossing(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Where a search stands: on its walk, or between a run that reaches the target and one not."""
+    """The state of a search: on its walk, or bisecting around a crossing of the target."""
 
     tenth: Number
     walking: Number
-    left: Number  # halvings
+    left: Number  # remaining halvings
     below: Number
     above: Number
     best: BestSplit
@@ -46,7 +47,7 @@ class _State(NamedTuple):
 
 
 def crossing(problem: Problem, target: Number, start: Number) -> Crossing:
-    """Return where the utilisation of one point last reaches a target, from a place of the walk."""
+    """Return the largest run of one point that reaches a target, starting anywhere on the walk."""
 
     def unfinished(state: Any) -> Any:
         return jnp.where(state.walking, state.tenth >= END, state.left > 0.0)
@@ -85,9 +86,10 @@ def crossing(problem: Problem, target: Number, start: Number) -> Crossing:
 
 
 def crossings(problem: Problem, targets: tuple[float, ...], start: Number) -> Crossing:
-    """Return where one point last reaches several targets, one after the other, lowest first.
+    """Return the largest runs of one point that reach several targets, lowest target first.
 
-    What reaches a target has reached those below it: each walk goes on where the last one ended.
+    A run that reaches a target also reaches all lower targets, so each walk continues where the
+    previous one ended.
     """
 
     def onward(start: Number, target: Number) -> tuple[Number, Crossing]:
@@ -98,7 +100,7 @@ def crossings(problem: Problem, targets: tuple[float, ...], start: Number) -> Cr
 
 
 def first_tenth(wall: Number, exists: Number) -> Number:
-    """Return where the walk starts: just above the latency wall, as nothing is feasible beyond."""
+    """Return the start of the walk: just above the latency wall, where no run is feasible."""
     tenth = jnp.floor(10.0 * jnp.log10(jnp.where(exists, wall, 1.0))) + 1.0
     tenth = jnp.where(tenth < END, END - 1.0, tenth)
     return jnp.where(exists & (tenth < START), tenth, 1.0 * START)
@@ -106,11 +108,12 @@ def first_tenth(wall: Number, exists: Number) -> Number:
 
 @jax.custom_jvp
 def with_slope(problem: Problem, target: Number, found: Crossing) -> Number:
-    """Return the FLOP of a crossing with its slope: that of the bound that is met there.
+    """Return the FLOP of a crossing with its slope, which the active bound determines.
 
-    The best split either reaches the target exactly there, or ceases to be feasible: less than a
-    token a replica or a microbatch, more stages than blocks, no time for latency, or for any
-    number of replicas. The slope is that of the root of this bound; 0 where none is close.
+    At a crossing, the best split either reaches the target exactly or becomes infeasible. It is
+    infeasible with less than one token per replica or microbatch, with more stages than blocks,
+    without time for latency, or if no number of replicas meets the limit. The slope is that of the
+    root of the active bound, or 0 if no bound is active.
     """
     return jnp.where(found.found, found.training_flops, 0.0)
 
@@ -140,7 +143,7 @@ def _with_slope_jvp(primals: Any, tangents: Any) -> tuple[Number, Number]:
 
 
 def _bounds(problem: Problem, target: Number, best: BestSplit) -> list[Number]:
-    """Return logarithms of what may end the range of a split: 0 where it ends, else above."""
+    """Return the logarithms of the bounds of a split's range: 0 on a bound, else positive."""
     split, result = with_slopes(problem, best)
     found, limit = sizes(problem), batch_limit(problem)
     floor = latency_floor(found.layers, problem.latency)
@@ -157,9 +160,10 @@ def _bounds(problem: Problem, target: Number, best: BestSplit) -> list[Number]:
 
 
 def _turn(problem: Problem, split: Degrees, limit: Number) -> Number:
-    """Return the limit over the least time for any number of replicas, near a split.
+    """Return limit / least time over all numbers of replicas, near a split.
 
-    There the time turns from falling to rising with u = 1 / p_d: two lines meet.
+    The least time is at a kink, where the time changes from decreasing to increasing in
+    u = 1 / p_d.
     """
     u = jax.lax.stop_gradient(1.0 / split.data)
 

@@ -1,4 +1,4 @@
-"""The largest run that still uses a given share of its machines."""
+"""The largest run that still reaches a given utilisation."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ from jaxroof.estimators.scaling_limits.threshold_search import (
 )
 from jaxroof.records import Number, quantity, record
 
-JUMP = 1e-6  # a relative fall of the share that is no rounding
-ANY_RUN = 1e25  # FLOP; stands where there is no threshold
+JUMP = 1e-6  # relative drop of the share that is more than rounding
+ANY_RUN = 1e25  # FLOP; placeholder where there is no threshold
 
 
 @record
 class ThresholdInputs(TimedInputs):
-    """A share to reach, how long a run may take, and the machine."""
+    """A utilisation to reach, the longest time of a run, and the machine."""
 
     target: Number = quantity(
         "1", "Share of the sustained rate that is to be used.", default=0.8, most=1.0, symbol="f"
@@ -32,7 +32,7 @@ class ThresholdInputs(TimedInputs):
 
 @record
 class ThresholdReport:
-    """Where the share is last reached (0: nowhere between 1e10 and 1e40 FLOP), and the wall."""
+    """The largest run that reaches the share (0: none between 1e10 and 1e40 FLOP), and the wall."""
 
     threshold: Number = quantity(
         "FLOP", "Largest training run that reaches the share.", better="higher"
@@ -52,7 +52,7 @@ def _crossing(asked: tuple[Problem, Number, Number]) -> Crossing:
 
 
 def step(inputs: ThresholdInputs, recipe: None) -> ThresholdReport:
-    """Return where the share is last reached, walking down from the largest runs."""
+    """Return the largest run that reaches the share, searching down from 1e40 FLOP."""
     problem = problem_of(inputs, 1.0)
     wall, exists = wall_of(inputs)
     found = point_by_point(_crossing, (problem, inputs.target, first_tenth(wall, exists)))

@@ -1,4 +1,4 @@
-"""A whole batch of a training run on a given split: its phases, its time, its utilisation."""
+"""The phases, time and utilisation of one batch of a training run under a given split."""
 
 import functools
 import operator
@@ -34,7 +34,7 @@ class BatchInputs(RunInputs):
 
 @record
 class BatchReport:
-    """Sizes of the model, busy times of the four phases, the batch and the run."""
+    """Sizes of the model, busy times of the four phases, and times of the batch and the run."""
 
     parameters: Number = quantity("1", "Parameters of the model.")
     tokens: Number = quantity("token", "Tokens of the training run.")
@@ -66,7 +66,7 @@ class BatchReport:
 
 
 def step(inputs: BatchInputs, recipe: None) -> BatchReport:
-    """Return the phases and the times of a batch on a given split."""
+    """Return the phases and times of a batch under a given split."""
     i = inputs
     split = Degrees(i.pipeline, i.data, i.hidden_tensor, i.residual_tensor, i.microbatches)
     sizes = sizes_of(i.training_flops, i.scaling)
