@@ -9,7 +9,7 @@ import click
 
 from jaxroof import __version__
 from jaxroof.cli.process import prepare_streams, silence
-from jaxroof.errors import InputError
+from jaxroof.errors import InputError, nearest
 
 EXAMPLES = """\b
 Examples:
@@ -49,6 +49,18 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"jaxroof.cli.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that was typed.
+
+        Raises: UsageError with the nearest name.
+        """
+        near = None if args[0] in COMMANDS else nearest(args[0], COMMANDS)
+        if near is not None:
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near!r}?", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one line per command without importing any."""

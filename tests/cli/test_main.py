@@ -170,7 +170,7 @@ def test_list_says_what_each_system_can_answer(tmp_path):
     assert told["tpu-v5p"] == ["roofline", "torus"]
     assert told["rtx-4090"] == ["roofline", "limits"]
     for name, answers in told.items():
-        lacks = needs.lacking("training", name, ())
+        lacks = needs.lacking("published", name, ())
         assert ("training" in answers) == (lacks == []), name
 
 
@@ -304,7 +304,7 @@ def test_all_that_a_system_lacks_is_told_in_python(question):
     ):
         assert f"system.{field}" in said, said
     assert "system.vector_flops" not in said
-    assert "not given, and training needs them; expected a value each, or a system that" in said
+    assert "not given, and published needs them; expected a value each, or a system that" in said
     assert said.endswith("gives them, such as 'a100-nvs4'")
 
 
@@ -362,9 +362,9 @@ def test_list_alone_names_the_kinds(jaxroof):
 
 
 QUESTIONS = [  # a file of the tree, what is said of it
-    ("sweeps/gpt3_hbm.toml", "asks training for the best plan at 896 points"),
-    ("sweeps/gpt3_binds.toml", "asks training for what binds the best plan at 1,600 points"),
-    ("sweeps/gpt3_one_plan.toml", "asks training for every result at 12 points"),
+    ("sweeps/gpt3_hbm.toml", "asks published for the best plan at 896 points"),
+    ("sweeps/gpt3_binds.toml", "asks published for what binds the best plan at 1,600 points"),
+    ("sweeps/gpt3_one_plan.toml", "asks published for every result at 12 points"),
     ("sweeps/mlp_styles.toml", "asks pipeline for every plan at 7 points"),
     ("sweeps/mlp_stages.toml", "asks pipeline for the stages of one plan at 1 point"),
     ("sweeps/design/gpt3_1t.toml", "asks which machine has the least training_days for the price"),

@@ -856,7 +856,7 @@ def test_a_store_of_an_earlier_version_goes_on(written, monkeypatch):
     path = written(CONVENTION + '\n[axes]\n"system.hbm_bandwidth" = ["4 TB/s", "8 TB/s"]')
     with monkeypatch.context() as patch:
         patch.setattr(
-            sweep, "identity", lambda asked: fingerprint(asked) | {"convention": "published"}
+            sweep, "fingerprint", lambda asked: fingerprint(asked) | {"convention": "published"}
         )
         first = jr.run(path, output="map.zarr").load()
     assert jr.run(path, output="map.zarr").identical(first)

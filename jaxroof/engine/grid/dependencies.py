@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxroof.engine.grid.evaluate import results
 from jaxroof.errors import NotGiven
@@ -57,8 +58,11 @@ def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     The evaluation is repeated abstractly. Each time, the numbers that it reports as missing are set
     to 1, until none is missing.
     """
+    somewhere = dict.fromkeys(estimator.placement, np.float64(1.0))  # shapes do not depend on it
     while True:
         try:
+            if not estimator.is_placed(inputs):
+                inputs = estimator.with_placement(inputs, somewhere)
             jax.eval_shape(lambda asked: estimator.evaluate(asked, recipe), inputs)
         except NotGiven as missing:
             for path in missing.paths:

@@ -173,7 +173,6 @@ def step(
     shown = exposed_sync_times(block, sync, schedule_counts.layers)
     time_data = shown.gather + shown.scatter
     step_time = busy + time_bubble + time_data
-
     stage = block.parameters * schedule_counts.layers
     memory_weights = stage * inputs.precision.weight
     memory_gradients = stage * inputs.precision.gradient  # Q23: not sharded

@@ -91,9 +91,8 @@ def _share_kept(data: xr.Dataset) -> float:
 def plans_table(data: xr.Dataset, most: int) -> Table:
     """Return the plans that are best in some draw, and the cost of committing to each."""
     table, fields = plain_table(), plan_fields(data)
-    told, need = _told(data), need_of(data)
+    told, need, (*degrees, placement) = _told(data), need_of(data), split_heads(data, fields)
     sometimes = bool((data.fits.values[told] < 1).any())
-    *degrees, placement = split_heads(data, fields)
     table.add_numbers("#", *degrees)
     table.add_numbers(placement, optional=4)
     table.add_numbers("best in %\nof draws")

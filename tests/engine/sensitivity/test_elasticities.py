@@ -428,7 +428,7 @@ def naive_room(room: Any, shares: Any) -> Any:
 # ---- Bad input ----------------------------------------------------------------------------------
 
 BAD = [  # options, what is said
-    ({"parameters": ["system.hbm_bandwith"]}, "parameter of training. Did you mean 'system.hbm_b"),
+    ({"parameters": ["system.hbm_bandwith"]}, "parameter of published. Did you mean 'system.hbm_b"),
     ({"parameters": ["hbm_bandwidth"]}, "Did you mean 'system.hbm_bandwidth'?"),
     ({"parameters": "model.hiden"}, "Did you mean 'model.hidden'?"),
     ({"parameters": ["plan.tensr"]}, "Did you mean 'plan.tensor'?"),
