@@ -16,7 +16,17 @@ def print_entries(entries: Sequence[tuple[str, str]]) -> None:
     wide = max((len(name) for name, _ in entries), default=0) + GAP
     for name, text in entries:
         line = f"{name:<{wide}}{' '.join(text.split())}".rstrip()
-        print(_wrapped(line, wide) if sys.stdout.isatty() else line)
+        print_wrapped(line, wide)
+
+
+def print_wrapped(line: str, indent: int = 0) -> None:
+    """Print a line wrapped at a terminal's width, or as it is when piped."""
+    print(_wrapped(line, indent) if sys.stdout.isatty() else line)
+
+
+def page_width() -> int:
+    """Return the width of the terminal; a pipe has room for any table."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def _wrapped(line: str, indent: int) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import systems
-from jaxroof.cli.entries import print_entries
+from jaxroof.cli.entries import page_width, print_entries, print_wrapped
 
 
 @click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
@@ -20,7 +20,9 @@ def command(kind: str) -> None:
         list_estimators() if kind else list_kinds()
         return
     if kind == "systems":
-        click.echo("\n".join(systems.list_systems()))
+        click.echo("\n".join([*systems.list_systems(page_width()), ""]))
+        for note in systems.NOTES:
+            print_wrapped(note)
         return
     rows = [(name, catalog.describe(kind, name)) for name in catalog.names(kind)]
     print_entries([(name, f"{entry['title']}: {_summary(kind, entry)}") for name, entry in rows])

@@ -79,22 +79,45 @@ def check_rows(estimator: str, file: str, sets: Sequence[str], **_: Any) -> None
         raise refuse(where, estimator, missing, SET)
 
 
-def list_systems() -> Iterable[str]:
-    """Yield the lines of a table: the rates of every system, and the questions it can answer."""
-    yield f"{'system':<16}  {'TFLOP/s':>7}  {'GB':>4}  {'GB/s':>8}  {'domain':>6}  answers"
-    for name in catalog.names("systems"):
-        written = catalog.describe("systems", name)
-        rate = _in(1e12, written["matrix_flops"], "FLOP/s")
-        memory = _in(1e9, written.get("hbm_capacity"), "B")
-        bandwidth = _in(1e9, written["hbm_bandwidth"], "B/s")
-        domain = _in(1.0, written.get("fast_domain"), "1")
-        numbers = f"{rate:>7}  {memory:>4}  {bandwidth:>8}  {domain:>6}"
-        yield f"{name:<16}  {numbers}  {', '.join(answers(written))}"
-    yield ""
-    yield "TFLOP/s: matrix products; GB, GB/s: memory; domain: accelerators on fast links."
-    yield "training: a step's time and memory (search, compare, pareto, explain, layers,"
-    yield "schedule); roofline: one operator; torus: its collectives; limits: of scaling."
-    yield "`jaxroof show NAME` prints all fields of a system, and where they come from."
+COLUMNS = {"TFLOP/s": 7, "GB": 4, "GB/s": 8, "domain": 6}  # of the list, and how wide each is
+NARROW = (("domain",), ("GB/s", "domain"), ("GB", "GB/s", "domain"))  # left out one after another
+NOTES = (
+    "TFLOP/s: matrix products; GB, GB/s: memory; domain: accelerators on fast links.",
+    "training: a step's time and memory (search, compare, pareto, explain, layers, schedule); "
+    "roofline: one operator; torus: its collectives; limits: of scaling.",
+    "`jaxroof show NAME` prints all fields of a system, and where they come from.",
+)
+
+
+def list_systems(width: int) -> list[str]:
+    """Return the lines of a table: the rates of every system, and the questions it can answer.
+
+    Columns that a page of that width has no room for are left out.
+    """
+    rows = [_row(name) for name in catalog.names("systems")]
+    for left_out in ((), *NARROW):
+        shown = [name for name in COLUMNS if name not in left_out]
+        lines = [_line(row, shown) for row in ({"system": "system", "answers": "answers"}, *rows)]
+        if max(map(len, lines)) <= width:
+            break
+    return lines
+
+
+def _row(name: str) -> dict[str, str]:
+    written = catalog.describe("systems", name)
+    return {
+        "system": name,
+        "TFLOP/s": _in(1e12, written["matrix_flops"], "FLOP/s"),
+        "GB": _in(1e9, written.get("hbm_capacity"), "B"),
+        "GB/s": _in(1e9, written["hbm_bandwidth"], "B/s"),
+        "domain": _in(1.0, written.get("fast_domain"), "1"),
+        "answers": ", ".join(answers(written)),
+    }
+
+
+def _line(row: Mapping[str, str], shown: Sequence[str]) -> str:
+    numbers = (f"{row.get(name, name):>{COLUMNS[name]}}" for name in shown)
+    return "  ".join([f"{row['system']:<16}", *numbers, row["answers"]])
 
 
 def _in(unit: float, written: Any, si: str) -> str:

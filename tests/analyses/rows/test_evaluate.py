@@ -495,7 +495,7 @@ TRAINING = [  # headings, a row, options, what is said
     ("system,dp,tp,pp,mb", "own.toml,1,1,1,1", "", "line 2: system: own.toml: no such file"),
     ("system [GB],dp,tp,pp,mb", "1,1,1,1,1", "", "line 1: system [GB]: a name has no unit"),
     ("plan,dp", "1,1", "", "line 1: plan: a record, not a number; expected its fields, plan.FIELD"),
-    ("precision.weights,dp", "1,1", "", "line 1: precision.weights: no such input of training."),
+    ("precision.weights,dp", "1,1", "", "line 1: precision.weights: no such input of published."),
     (
         "system,dp,tp,pp,mb",
         "tpu-v5e,1,1,1,1",
@@ -620,7 +620,7 @@ def test_a_system_that_lacks_a_number_is_passed_over(jaxroof, tmp_path):
     assert said.code == 0, said.err
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert '"rows.csv: line 3: system.vector_flops, system.fast_bandwidth, ' in lines[2]
-    assert "and system.fast_domain: not given, and training needs them" in lines[2]
+    assert "and system.fast_domain: not given, and published needs them" in lines[2]
     assert lines[1].endswith(",")
     assert lines[3].endswith(",")
 

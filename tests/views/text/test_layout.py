@@ -17,6 +17,7 @@ from places import ROOT
 from rich.console import Console
 
 import jaxroof as jr
+from jaxroof import catalog
 from jaxroof.cli import entries
 from jaxroof.cli.actions.console import print_text
 from jaxroof.units import JOIN, unbroken
@@ -334,6 +335,9 @@ def test_a_list_wraps_below_its_texts(kind, width, jaxroof, monkeypatch):
     monkeypatch.setattr(entries.sys.stdout, "isatty", lambda: True)
     said = jaxroof(f"list {kind}")
     assert fits(said.out.splitlines(), width)
+    if kind == "systems":  # a table
+        assert all(name in said.out for name in (*catalog.names(kind), "training, roofline"))
+        return
     starts = {len(re.match(r"(\S+)?\s+", line)[0]) for line in said.out.splitlines()}
     assert len(starts) == 1
 
