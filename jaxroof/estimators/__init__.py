@@ -6,7 +6,7 @@ name, and the tests of the laws include it.
 
 import importlib
 
-from jaxroof.catalog.needs import present_name
+from jaxroof.catalog.needs import FORMER, present_name
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
 
@@ -69,7 +69,7 @@ def estimator(name: str) -> Estimator:
     """
     name = present_name(name)
     if name not in HOMES:
-        raise unknown("", name, "estimator", HOMES)
+        raise unknown("", name, "estimator", [*HOMES, *FORMER])
     found = getattr(importlib.import_module(HOMES[name]), name)
     assert isinstance(found, Estimator)
     return found

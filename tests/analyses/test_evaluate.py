@@ -19,7 +19,7 @@ def test_every_estimator_is_listed_with_its_question(jaxroof) -> None:
     assert all(line.endswith("?") for line in listed)
 
 
-@pytest.mark.parametrize("name", ["training", "matmul", "limits", "torus"])
+@pytest.mark.parametrize("name", ["published", "matmul", "limits", "torus"])
 def test_an_estimator_is_shown_with_what_it_asks_and_answers(name, jaxroof) -> None:
     shown = jaxroof(f"show {name}").out
     assert "inputs" in shown

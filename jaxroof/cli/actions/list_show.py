@@ -7,6 +7,7 @@ from typing import Any
 from jaxroof import catalog, estimators
 from jaxroof.catalog.lookup import mlp, model, system
 from jaxroof.catalog.models import Mlp, Model
+from jaxroof.catalog.needs import present_name
 from jaxroof.catalog.system import System
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.entries import entry_rows, print_entries
@@ -52,6 +53,7 @@ def show_estimator(name: str, entries: Iterable[str]) -> None:
 
     Raises: InputError with the nearest name among the estimators and the catalogue's ``entries``.
     """
+    name = present_name(name)
     if name not in estimators.names():
         raise unknown("", name, "model, system or estimator", [*entries, *estimators.names()])
     estimator = estimators.estimator(name)

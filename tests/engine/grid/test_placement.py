@@ -12,9 +12,9 @@ import pytest
 import jaxroof as jr
 from jaxroof.engine.grid import placement as placing
 from jaxroof.errors import InputError
-from jaxroof.estimators.published.plans import GROUPS, placements
+from jaxroof.estimators.published.plans import GROUPS, PLACED, placements
 
-FAST = jr.training.placement
+FAST = PLACED  # in the order of the plan
 DEGREES = {"plan.data": 8, "plan.tensor": 8, "plan.pipeline": 8, "plan.microbatch": 1}
 ASKED = {"model": "gpt3", "system": "h200-nvs8", "global_batch": 1024, **DEGREES}
 BEST = {"fast_data": 1, "fast_tensor": 8, "fast_context": 1, "fast_pipeline": 1}
