@@ -138,7 +138,7 @@ def counted(monkeypatch):
         calls.append(asked.points)
         return sweep.evaluate_sweep(asked, progress)
 
-    monkeypatch.setattr(appended, "evaluate_plans", evaluated)
+    monkeypatch.setattr(appended, "evaluate_sweep", evaluated)
     return calls
 
 
@@ -249,7 +249,7 @@ def stopped(monkeypatch, after: int, error) -> None:
             raise error
         return sweep.evaluate_sweep(asked, progress)
 
-    monkeypatch.setattr(appended, "evaluate_plans", until)
+    monkeypatch.setattr(appended, "evaluate_sweep", until)
 
 
 @pytest.mark.parametrize("after", [0, 2])
@@ -362,7 +362,7 @@ def test_a_file_that_another_took_the_place_of_is_not_written(field, monkeypatch
         pathlib.Path("other.csv").replace("rows.csv")
         return sweep.evaluate_sweep(asked, progress)
 
-    monkeypatch.setattr(appended, "evaluate_plans", replaced)
+    monkeypatch.setattr(appended, "evaluate_sweep", replaced)
     assert "another file took its place" in refused()
     assert content() == b"years"
 
