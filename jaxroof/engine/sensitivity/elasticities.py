@@ -90,8 +90,8 @@ def elasticities(
 def default_parameters(estimator: Estimator, inputs: Any) -> tuple[str, ...]:
     """Return the paths of all numbers of the machine, or of all real inputs without a machine.
 
-    >>> from jaxroof.estimators.published.step import example, training
-    >>> default_parameters(training, example())[:3]
+    >>> from jaxroof.estimators.published.step import example, published
+    >>> default_parameters(published, example())[:3]
     ('system.matrix_flops', 'system.vector_flops', 'system.matrix_efficiency')
     """
     held = [(path, field) for path, field, _ in leaves(inputs)]

@@ -153,7 +153,7 @@ def test_memory_against_throughput_has_the_front_and_leaves_out_what_is_illegal(
     hollow = [line for line in axes.lines if line.get_fillstyle() == "none"]
     assert sum(len(line.get_xdata()) for line in hollow) == int((part.legal & ~part.feasible).sum())
     assert f"peak memory of the fullest device [{unit}]" in words(figure)
-    looks = {n: (look["color"], look["marker"]) for n, look in plots.styles.LOOKS.items()}
+    looks = {n: (look["color"], look["marker"]) for n, look in plots.plan_styles.LOOKS.items()}
     assert len(set(looks.values())) == len(styles.STYLES)
 
 
@@ -185,7 +185,7 @@ def test_best_by_style_draws_the_best_of_each_and_of_all(tight):
             expected = mine / single if np.isfinite(mine) else np.nan
             assert drawn[count] == pytest.approx(expected, rel=1e-12, nan_ok=True), (name, count)
     (whole,) = (
-        line for line in axes.lines if line.get_linewidth() == plots.styles.BEST["linewidth"]
+        line for line in axes.lines if line.get_linewidth() == plots.plan_styles.BEST["linewidth"]
     )
     best = [rate[tight.gpus.values == count].max() / single for count in counts]
     np.testing.assert_allclose(whole.get_ydata(), best, rtol=1e-12)
