@@ -25,7 +25,7 @@ import jax
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.engine.grid.evaluate import evaluate_jit
+from jaxroof.engine.grid.compiled import evaluate_jit
 from jaxroof.estimators.scaling_limits.limits import LimitsInputs, limits
 from jaxroof.estimators.scaling_limits.thresholds import thresholds
 from jaxroof.settings import build_inputs

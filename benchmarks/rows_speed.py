@@ -32,8 +32,9 @@ from jaxroof.analyses.rows.cells import Faults, RowProblem
 from jaxroof.analyses.rows.columns import read_columns, shared_of
 from jaxroof.analyses.rows.evaluate import evaluate_file
 from jaxroof.cli.process import start
-from jaxroof.engine.grid.evaluate import evaluate_jit, results
+from jaxroof.engine.grid.compiled import evaluate_jit
 from jaxroof.engine.runs.row_stream import LAST, RowChunk, stream_rows
+from jaxroof.estimator import results
 from jaxroof.io.csv_blocks import open_rows
 from jaxroof.records import get_at
 

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from jaxroof.catalog.lookup import mlp, system
-from jaxroof.engine.grid import evaluate as points
+from jaxroof.engine.grid import compiled as points
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.estimators import estimator
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs, Plan

@@ -1,19 +1,18 @@
 """The interface between an estimator and the engine."""
 
-import contextlib
 import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxroof.dependence import has_value
 from jaxroof.errors import InputError, NotGiven, refusal
+from jaxroof.lazy_jax import namespace
 from jaxroof.missing import naming_all
-from jaxroof.records import get_at, value_or, with_named_absences
+from jaxroof.records import get_at, leaves, map_numbers, value_or, with_named_absences
 from jaxroof.settings import apply_settings, choices_of
 
 FEWEST = 16  # smallest number of placements that a program is compiled for
@@ -129,17 +128,20 @@ class Estimator:
         A plan without a placement gets the best one. Raises: InputError that names the needed
         numbers that are missing, or a number that contradicts the plan.
 
-        >>> import jax.numpy as jnp
         >>> square = Estimator(step=lambda inputs, recipe: inputs * inputs, inputs=float)
-        >>> float(square.evaluate(jnp.float64(3.0)))
+        >>> float(square.evaluate(3.0))
         9.0
         """
         if self.plan is not None and inputs.plan is None:
             text = f"expected its fields, such as plan.{self.plan_fields[0]}"
             raise NotGiven(f"plan: not given; {text}", ["plan"])
         self.refuse_contradictions(inputs)
+        return self.evaluate_checked(inputs, recipe)
+
+    def evaluate_checked(self, inputs: Any, recipe: Any = None) -> Any:
+        """Return the same for inputs that were checked, or that stand for no plan at all."""
         recipe = self.sized_recipe(inputs, self.recipe if recipe is None else recipe)
-        with naming_all(self, inputs, recipe):
+        with naming_all(self, inputs, recipe), np.errstate(all="ignore"):
             inputs = with_named_absences(self.placed(inputs, recipe))
             return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
 
@@ -147,10 +149,9 @@ class Estimator:
         """Return a recipe whose program fits the inputs; it is unchanged if they are traced."""
         if self.sizing is None:
             return recipe
-        try:
-            most = self.sizing.of(inputs).max(axis=0)
-        except jax.errors.TracerArrayConversionError:  # the tracing caller chooses the size
-            return recipe
+        if not all(has_value(value) for _, _, value in leaves(inputs)):
+            return recipe  # the tracing caller chooses the size
+        most = self.sizing.of(inputs).max(axis=0)
         return self.sizing.exact(self.sizing.fit(recipe, most), most)
 
     def evaluate_parts(self, inputs: Any, recipe: Any) -> dict[str, Any]:
@@ -171,9 +172,9 @@ class Estimator:
             number = value_or(get_at(inputs, path), None)
             if number is None:
                 continue
-            with contextlib.suppress(jax.errors.TracerArrayConversionError):
-                product = math.prod(np.asarray(getattr(plan, field)) for field in fields)
-                found = found | (np.asarray(number) != product)
+            degrees = [getattr(plan, field) for field in fields]
+            if all(has_value(value) for value in (number, *degrees)):
+                found = found | (np.asarray(number) != math.prod(map(np.asarray, degrees)))
         return np.asarray(found)
 
     def refuse_contradictions(self, inputs: Any) -> None:
@@ -231,12 +232,13 @@ class Estimator:
         if next(iter(columns.values())).shape[-1] == 1:  # nothing to choose
             only = {field: column[..., 0] for field, column in columns.items()}
             return self.with_placement(inputs, only)
-        wide = jax.tree.map(lambda leaf: leaf[..., None] if np.ndim(leaf) else leaf, inputs)
+        wide = map_numbers(lambda leaf: leaf[..., None] if np.ndim(leaf) else leaf, inputs)
         best = (first or first_best)(self, recipe, self.with_placement(wide, columns))[..., None]
-        take = np.take_along_axis if isinstance(best, np.ndarray) else jnp.take_along_axis
-        shape = best.shape[:-1]
+        xp, shape = namespace(best), best.shape[:-1]
         chosen = {
-            field: take(np.broadcast_to(column, (*shape, column.shape[-1])), best, -1)[..., 0]
+            field: xp.take_along_axis(
+                xp.broadcast_to(column, (*shape, column.shape[-1])), best, -1
+            )[..., 0]
             for field, column in columns.items()
         }
         return self.with_placement(inputs, chosen)
@@ -249,11 +251,13 @@ class Estimator:
         assert self.placements is not None
         try:
             listed = self.placements(with_named_absences(inputs), recipe)
-        except jax.errors.TracerArrayConversionError:
+        except TypeError:
+            if all(has_value(value) for _, _, value in leaves(inputs)):
+                raise
             fields = ", ".join(f"plan.{field}" for field in self.placement)
             what = f"a traced plan cannot be placed; expected {fields}"
             raise InputError(f"plan: {what}") from None
-        rank = max((np.ndim(leaf) for leaf in jax.tree.leaves(inputs)), default=0)
+        rank = max((np.ndim(value) for _, _, value in leaves(inputs)), default=0)
         found = {}
         for field, column in listed.items():
             count = column.shape[-1]
@@ -267,14 +271,22 @@ class Estimator:
 
 def first_best(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
     """Return the index of the best placement along the last dimension, at each point."""
-    report = estimator.evaluate(inputs, recipe)
+    report = estimator.evaluate_checked(inputs, recipe)
     name, fields = estimator.objective, getattr(report, "__dataclass_fields__", {})
     sign = -1.0 if name in fields and fields[name].metadata.get("better") == "higher" else 1.0
-    value = jnp.asarray(report[name] if isinstance(report, Mapping) else getattr(report, name))
-    columns = (jnp.shape(getattr(inputs.plan, field)) for field in estimator.placement)
-    value = sign * jnp.broadcast_to(value, np.broadcast_shapes(value.shape, *columns))
-    least = jnp.min(value, axis=-1, keepdims=True)
-    return jnp.argmax(value <= least + TIE * jnp.abs(least), axis=-1)
+    value = report[name] if isinstance(report, Mapping) else getattr(report, name)
+    xp = namespace(value)
+    columns = (np.shape(getattr(inputs.plan, field)) for field in estimator.placement)
+    value = sign * xp.broadcast_to(value, np.broadcast_shapes(np.shape(value), *columns))
+    least = xp.min(value, axis=-1, keepdims=True)
+    return xp.argmax(value <= least + TIE * abs(least), axis=-1)
+
+
+def results(report: Any) -> dict[str, Any]:
+    """Return the results of an estimator's report (a record, a mapping or one array) by name."""
+    if dataclasses.is_dataclass(report):
+        return {f.name: getattr(report, f.name) for f in dataclasses.fields(report)}
+    return dict(report) if isinstance(report, Mapping) else {"value": report}
 
 
 def reads(part: Callable[..., Any]) -> tuple[str, ...]:

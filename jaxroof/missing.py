@@ -5,9 +5,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
+from jaxroof.dependence import dtypes
 from jaxroof.errors import InputError
 from jaxroof.records import Absent, Missing, get_at, replace_at, with_named_absences
 
@@ -40,12 +38,12 @@ def lacking(estimator: Any, inputs: Any, recipe: Any, searched: bool = False) ->
             if estimator.limit is not None:
                 estimator.limit(full)
         parts = estimator.evaluate_parts(full, recipe)
-        return jax.tree.map(jnp.asarray, estimator.step(full, recipe, **parts))
+        return estimator.step(full, recipe, **parts)
 
     found: list[Absent] = []
     while True:
         try:
-            jax.eval_shape(answer, inputs)
+            dtypes(answer, inputs)
         except Missing as error:
             found += error.absent
             for number in error.absent:

@@ -1,20 +1,26 @@
-"""Records: frozen dataclasses of numbers with units, registered as JAX pytrees.
+"""Records: frozen dataclasses of numbers with units, which JAX knows as pytrees.
 
-Importing this module switches JAX to 64-bit floats for the whole process.
+JAX learns of them when it is imported, and is switched to 64-bit floats for the whole process.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar, dataclass_transform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, dataclass_transform
 
-import jax
 import numpy as np
 
 from jaxroof.errors import InputError, NotGiven, shown, unknown
+from jaxroof.lazy_jax import with_jax
 
-jax.config.update("jax_enable_x64", True)
+if TYPE_CHECKING:
+    import jax
 
-Number = float | jax.Array
+    Number = float | jax.Array
+else:
+    Number = float | np.ndarray
+
+with_jax(lambda jax: jax.config.update("jax_enable_x64", True))
+
 Record = TypeVar("Record")
 
 # A larger number is taken for a typing error; products of larger counts would not be exact.
@@ -76,7 +82,8 @@ def quantity(
 def record(cls: type[Record]) -> type[Record]:
     """Make ``cls`` a frozen keyword-only dataclass and a pytree."""
     frozen = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
-    return jax.tree_util.register_dataclass(frozen)
+    with_jax(lambda jax: jax.tree_util.register_dataclass(frozen))
+    return frozen
 
 
 def is_quantity(field: "dataclasses.Field[Any]") -> bool:
@@ -131,10 +138,57 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Fiel
             yield from leaves(value, f"{prefix}{field.name}.")
 
 
+class Structure(NamedTuple):
+    """Which numbers a record gives, without their values."""
+
+    kind: type[Any]
+    fields: tuple[tuple[str, "Structure | bool"], ...]  # False where nothing is given
+
+    def build(self, values: Iterable[Any]) -> Any:
+        """Return the record that has the values, in the order of ``leaves``."""
+        left = iter(values)
+
+        def made(part: "Structure | bool") -> Any:
+            if isinstance(part, Structure):
+                return part.kind(**{name: made(inner) for name, inner in part.fields})
+            return next(left) if part else None
+
+        return made(self)
+
+
+def structure(tree: Any) -> Structure:
+    """Return which numbers a record gives; equal structures have the same paths in ``leaves``."""
+
+    def part(field: "dataclasses.Field[Any]") -> Structure | bool:
+        value = getattr(tree, field.name)
+        return value is not None if is_quantity(field) or value is None else structure(value)
+
+    return Structure(type(tree), tuple((f.name, part(f)) for f in dataclasses.fields(tree)))
+
+
+def map_numbers(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Return a record, tuple, list or mapping with a function applied to each of its numbers.
+
+    >>> map_numbers(lambda value: value + 1.0, {"time": 1.0, "absent": None})
+    {'time': 2.0, 'absent': None}
+    """
+    if tree is None:
+        return None
+    if isinstance(tree, Mapping):
+        return {name: map_numbers(function, value) for name, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(map_numbers(function, value) for value in tree))
+    if isinstance(tree, tuple | list):
+        return type(tree)(map_numbers(function, value) for value in tree)
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = [field.name for field in dataclasses.fields(tree)]
+        changed = {name: map_numbers(function, getattr(tree, name)) for name in names}
+        return dataclasses.replace(tree, **changed)
+    return function(tree)
+
+
 class Absent:
     """A placeholder for a number that a record lacks; using it raises an error with its name."""
-
-    __array_ufunc__ = None  # NumPy then defers to the operators of this class
 
     def __init__(self, path: str, field: "dataclasses.Field[Any]", kind: type[Any]) -> None:
         self.path, self.field, self.kind = path, field, kind  # the record that has the field
@@ -150,6 +204,9 @@ class Absent:
     __rtruediv__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __neg__ = __float__ = _used
     __lt__ = __le__ = __gt__ = __ge__ = __jax_array__ = __array__ = _used
     __floordiv__ = __rfloordiv__ = __int__ = __index__ = _used
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> Any:
+        return self.refuse()
 
 
 class Missing(NotGiven):

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
@@ -21,7 +20,7 @@ from jaxroof.engine.sensitivity.response import capacity_steps, response
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
-from jaxroof.records import field_at, get_at, leaves, replace_at
+from jaxroof.records import field_at, get_at, leaves, replace_at, structure
 
 PASSES = 3  # refinement passes; each splits the cell of the previous one into this many
 TURNS: dict[str, tuple[type[Any], str]] = {  # changes of the dominant limit as one parameter varies
@@ -190,7 +189,7 @@ def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     real. Inputs that only list the plans are left out: the plan repeats them.
     """
     estimator, aim = task.estimator, task.estimator.objective
-    moving = dependencies(estimator, task.recipe, jax.tree.structure(task.inputs)).results[aim]
+    moving = dependencies(estimator, task.recipe, structure(task.inputs)).results[aim]
     unused = (f"plan.{field}" for field in estimator.unused_fields(task.recipe))
     lacks = {*unused, *(path for path in estimator.structural if path not in moving)}
     whole = [path for path, field, _ in leaves(inputs) if field.metadata["whole"]]

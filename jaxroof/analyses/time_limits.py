@@ -12,9 +12,9 @@ import numpy as np
 
 from jaxroof.analyses.resources import resources
 from jaxroof.engine.grid.dataset import roles
-from jaxroof.engine.grid.evaluate import pad_points, results
+from jaxroof.engine.grid.evaluate import pad_points
 from jaxroof.engine.sensitivity.derivatives import scale_parameters
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, results
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.published.step_breakdown import contributions
 from jaxroof.records import leaves, replace_at

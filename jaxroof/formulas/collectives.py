@@ -8,9 +8,7 @@ domain) [1], bandwidths in use [B/s], latencies per hop [s] and network interfac
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
-
-from jaxroof.formulas.arithmetic import larger, whole
+from jaxroof.formulas.arithmetic import larger, where, whole
 from jaxroof.records import Number
 
 Collective = Callable[[Number, Number, Number, Number, Number, Number, Number, Number], Number]
@@ -123,8 +121,8 @@ def point_to_point(
     """
     slow = slow_latency + message / slow_bandwidth
     near = fast_latency + message / fast_bandwidth
-    time = jnp.where(fast > 1.0, near, slow)
-    return jnp.where((message > 0.0) & (group > 1.0), time, 0.0)
+    time = where(fast > 1.0, near, slow)
+    return where((message > 0.0) & (group > 1.0), time, 0.0)
 
 
 def _ring(
@@ -150,5 +148,5 @@ def _ring(
         + slow_latency * (domains - 1.0)
         + fast_latency * (group - domains)
     )
-    time = jnp.where(fast <= 1.0, slow, jnp.where(domains <= 1.0, near, both))
-    return jnp.where((message > 0.0) & (group > 1.0), time, 0.0)
+    time = where(fast <= 1.0, slow, where(domains <= 1.0, near, both))
+    return where((message > 0.0) & (group > 1.0), time, 0.0)

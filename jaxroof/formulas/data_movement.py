@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
-
-from jaxroof.formulas.arithmetic import larger
+from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.formulas.training_scale import Sizes
 from jaxroof.records import Number
 
@@ -115,7 +113,7 @@ def intensity(flops: Number, traffic: Number) -> Number:
     (3.0, 0.0)
     """
     moves = traffic > 0.0
-    return jnp.where(moves, flops / jnp.where(moves, traffic, 1.0), 0.0)
+    return where(moves, flops / where(moves, traffic, 1.0), 0.0)
 
 
 def longest(times: Amounts) -> Number:

@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
-
-from jaxroof.formulas.arithmetic import larger, smaller
+from jaxroof.formulas.arithmetic import larger, smaller, sqrt, where
 from jaxroof.records import Number
 
 
@@ -66,7 +64,7 @@ def sum_time(
     >>> float(sum_time(8.0, 2.0, 4.0, 1.0, 4.0)), float(sum_time(8.0, 2.0, 1.0, 1.0, 4.0))
     (2.0, 0.0)
     """
-    return jnp.where(degree > 1.0, transfer_time(size, ways, width, bandwidth), 0.0)
+    return where(degree > 1.0, transfer_time(size, ways, width, bandwidth), 0.0)
 
 
 def predecessor_parameters(layers: Number, hidden: Number, head_size: Number) -> Number:
@@ -114,22 +112,22 @@ def crowd(
     data_words = 4.0 * parameters / (layers * batch)
     hops = (layers - 1.0) * 4.0 * hidden / layers
     share = devices / layers
-    grown = jnp.sqrt(hidden_factor * share)
+    grown = sqrt(hidden_factor * share)
     fixed = hops - tensor_words - hidden_words
     first = fixed + 2.0 * tensor_words * grown  # tp2 times its words is tp times its own
     hidden_away = first <= allowed
 
-    bound = larger((allowed - fixed) / (2.0 * tensor_words), jnp.sqrt(hidden_factor))
+    bound = larger((allowed - fixed) / (2.0 * tensor_words), sqrt(hidden_factor))
     frozen = smaller(bound, grown)
     data = share * hidden_factor / frozen**2.0
     equal = data * data_words > frozen * tensor_words
     cost = (tensor_words * hidden_words * data_words * share) ** (1.0 / 3.0)
-    tensor = jnp.where(hidden_away, grown, jnp.where(equal, cost / tensor_words, frozen))
-    replicas = jnp.where(hidden_away, 1.0, jnp.where(equal, cost / data_words, data))
+    tensor = where(hidden_away, grown, where(equal, cost / tensor_words, frozen))
+    replicas = where(hidden_away, 1.0, where(equal, cost / data_words, data))
     return Crowd(
         tensor=tensor,
         hidden_tensor=tensor / hidden_factor,
         data=replicas,
         traffic=larger(fixed + 2.0 * tensor_words * tensor + (replicas - 1.0) * data_words, 0.0),
-        stage=jnp.where(hidden_away, 1.0, jnp.where(equal, 3.0, 2.0)),
+        stage=where(hidden_away, 1.0, where(equal, 3.0, 2.0)),
     )

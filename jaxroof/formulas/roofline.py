@@ -1,9 +1,10 @@
 """Roofline time of one operation: arithmetic, and the traffic that it cannot hide."""
 
-import jax
-import jax.numpy as jnp
+from typing import Any
 
-from jaxroof.formulas.arithmetic import larger, smaller
+import numpy as np
+
+from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.records import Number
 
 
@@ -95,7 +96,7 @@ def intensity(flops: Number, traffic: Number) -> Number:
     >>> float(intensity(1e12, 1e9))
     1000.0
     """
-    return flops / jnp.where(traffic > 0.0, traffic, 1.0)
+    return flops / where(traffic > 0.0, traffic, 1.0)
 
 
 def balance(rate: Number, bandwidth: Number) -> Number:
@@ -150,13 +151,11 @@ def critical_rows(
     0.0
     """
     gain = row_flops / rate - row_traffic / bandwidth
-    rows = fixed_traffic / bandwidth / jnp.where(gain > 0.0, gain, 1.0)
-    return jnp.where(gain > 0.0, rows, 0.0)
+    rows = fixed_traffic / bandwidth / where(gain > 0.0, gain, 1.0)
+    return where(gain > 0.0, rows, 0.0)
 
 
-def rows_can_bind(
-    row_flops: Number, row_traffic: Number, rate: Number, bandwidth: Number
-) -> jax.Array:
+def rows_can_bind(row_flops: Number, row_traffic: Number, rate: Number, bandwidth: Number) -> Any:
     """Return whether an operation is compute bound for enough rows.
 
     f / C > a / W
@@ -168,7 +167,7 @@ def rows_can_bind(
     >>> bool(rows_can_bind(4.0, 1.0, 2.0, 1.0)), bool(rows_can_bind(4.0, 2.0, 2.0, 1.0))
     (True, False)
     """
-    return jnp.asarray(row_flops / rate > row_traffic / bandwidth)
+    return np.True_ & (row_flops / rate > row_traffic / bandwidth)
 
 
 def critical_rows_small(

@@ -1,8 +1,6 @@
 """Pipeline counts, and the synchronisation that backward and forward hide."""
 
-import jax.numpy as jnp
-
-from jaxroof.formulas.arithmetic import larger, smaller, whole
+from jaxroof.formulas.arithmetic import larger, smaller, where, whole
 from jaxroof.records import Number
 
 
@@ -77,5 +75,5 @@ def send_share(pipeline: Number, fast_pipeline: Number) -> Number:
     links = pipeline - 1.0
     # trunc(p / fp - 1): a pipeline shorter than its fast share (never legal) has no slow link
     slow = larger(whole(pipeline, fast_pipeline) - 1.0, 0.0)
-    share = jnp.where(fast_pipeline > 1.0, (links - slow) / larger(links, 1.0), 1.0)
-    return jnp.where(pipeline > 1.0, share, 0.0)
+    share = where(fast_pipeline > 1.0, (links - slow) / larger(links, 1.0), 1.0)
+    return where(pipeline > 1.0, share, 0.0)

@@ -3,9 +3,7 @@
 A step generates one token of every sequence, which determines the units.
 """
 
-import jax.numpy as jnp
-
-from jaxroof.formulas.arithmetic import larger, whole
+from jaxroof.formulas.arithmetic import larger, sqrt, whole
 from jaxroof.records import Number
 
 
@@ -225,7 +223,7 @@ def plane_rows(hidden: Number, feedforward: Number, chips: Number) -> Number:
     >>> float(plane_rows(1.0, 4.0, 128.0))
     4.0
     """
-    return jnp.sqrt(chips * hidden / (2.0 * feedforward))
+    return sqrt(chips * hidden / (2.0 * feedforward))
 
 
 def plane_coefficient(hidden: Number, feedforward: Number, width: Number) -> Number:
@@ -240,7 +238,7 @@ def plane_coefficient(hidden: Number, feedforward: Number, width: Number) -> Num
     >>> float(plane_coefficient(1.0, 2.0, 2.0))
     8.0
     """
-    return width * jnp.sqrt(8.0 * feedforward / hidden)
+    return width * sqrt(8.0 * feedforward / hidden)
 
 
 def plane_time(
@@ -263,7 +261,7 @@ def plane_time(
     4.0
     """
     moved = plane_coefficient(hidden, feedforward, width) * batch * hidden
-    return moved / (jnp.sqrt(chips) * bandwidth)
+    return moved / (sqrt(chips) * bandwidth)
 
 
 def plane_from(hidden: Number, feedforward: Number, axes: Number) -> Number:

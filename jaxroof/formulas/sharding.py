@@ -1,8 +1,6 @@
 """Arrays and products sharded over a mesh: sizes, FLOP and messages."""
 
-import jax.numpy as jnp
-
-from jaxroof.formulas.arithmetic import larger, smaller
+from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.records import Number
 
 
@@ -214,4 +212,4 @@ def shared(devices: Number) -> Number:
     >>> float(shared(1.0)), float(shared(2.0))
     (0.0, 1.0)
     """
-    return jnp.where(devices > 1.0, 1.0, 0.0)
+    return where(devices > 1.0, 1.0, 0.0)

@@ -4,9 +4,7 @@ A level has D children, each with rate w up to it; a level of one child costs no
 whole array (after a gather, before a scatter).
 """
 
-import jax.numpy as jnp
-
-from jaxroof.formulas.arithmetic import larger, smaller
+from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.formulas.sharding import shared
 from jaxroof.records import Number
 
@@ -146,8 +144,8 @@ def ragged_share_exact(active: Number, destinations: Number) -> Number:
     >>> round(float(ragged_share_exact(8.0, 64.0)), 6)
     0.118374
     """
-    missed = jnp.where(destinations > 1.0, 1.0 - 1.0 / destinations, 1.0) ** active
-    return jnp.where(destinations > 1.0, 1.0 - missed, 1.0)
+    missed = where(destinations > 1.0, 1.0 - 1.0 / destinations, 1.0) ** active
+    return where(destinations > 1.0, 1.0 - missed, 1.0)
 
 
 def others_share(destinations: Number) -> Number:
@@ -210,4 +208,4 @@ def reached_rate(message: Number, time: Number) -> Number:
     (2.0, 0.0)
     """
     some = time > 0.0
-    return jnp.where(some, message / jnp.where(some, time, 1.0), 0.0)
+    return where(some, message / where(some, time, 1.0), 0.0)

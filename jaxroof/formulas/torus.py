@@ -5,9 +5,7 @@ one link one way. An axis of one device has no links and does not count. Without
 nothing is sent and all times are 0.
 """
 
-import jax.numpy as jnp
-
-from jaxroof.formulas.arithmetic import larger, whole
+from jaxroof.formulas.arithmetic import larger, where, whole
 from jaxroof.formulas.sharding import shared
 from jaxroof.records import Number
 
@@ -84,7 +82,7 @@ def ring_gather(message: Number, axes: Number, bandwidth: Number) -> Number:
     >>> float(ring_gather(8.0, 2.0, 2.0)), float(ring_gather(8.0, 0.0, 2.0))
     (2.0, 0.0)
     """
-    return jnp.where(axes > 0.0, message, 0.0) / (larger(axes, 1.0) * bandwidth)
+    return where(axes > 0.0, message, 0.0) / (larger(axes, 1.0) * bandwidth)
 
 
 def line_gather(message: Number, devices: Number, axes: Number, link: Number) -> Number:
@@ -175,7 +173,7 @@ def send(message: Number, ports: Number, link: Number) -> Number:
     >>> float(send(8.0, 2.0, 2.0)), float(send(8.0, 0.0, 2.0))
     (2.0, 0.0)
     """
-    return jnp.where(ports > 0.0, message, 0.0) / (larger(ports, 1.0) * link)
+    return where(ports > 0.0, message, 0.0) / (larger(ports, 1.0) * link)
 
 
 def critical_message(message: Number, latency_time: Number, bandwidth_time: Number) -> Number:
@@ -191,7 +189,7 @@ def critical_message(message: Number, latency_time: Number, bandwidth_time: Numb
     4.0
     """
     sent = bandwidth_time > 0.0
-    return jnp.where(sent, message * latency_time / jnp.where(sent, bandwidth_time, 1.0), 0.0)
+    return where(sent, message * latency_time / where(sent, bandwidth_time, 1.0), 0.0)
 
 
 def time_ratio(first: Number, second: Number) -> Number:
@@ -207,7 +205,7 @@ def time_ratio(first: Number, second: Number) -> Number:
     (4.0, 0.0)
     """
     some = second > 0.0
-    return jnp.where(some, first / jnp.where(some, second, 1.0), 0.0)
+    return where(some, first / where(some, second, 1.0), 0.0)
 
 
 def hop_message(link: Number, latency: Number) -> Number:

@@ -6,8 +6,7 @@ alpha is for elements of 2 bytes. For s bytes it is s / 2 times that, so a forma
 bytes and twice the rate has the same bounds.
 """
 
-import jax.numpy as jnp
-
+from jaxroof.formulas.arithmetic import sqrt
 from jaxroof.records import Number
 
 
@@ -143,7 +142,7 @@ def mixed_data(
     >>> float(mixed_data(1.0, 4.0, 8.0, 2.0, 1.0))
     8.0
     """
-    return jnp.sqrt(tokens / feedforward * (data_axes / tensor_axes) * chips)
+    return sqrt(tokens / feedforward * (data_axes / tensor_axes) * chips)
 
 
 def mixed_bound(
@@ -183,7 +182,7 @@ def mixed_ratio(
     1.0
     """
     spread = tokens * feedforward * data_axes * tensor_axes / chips
-    return jnp.sqrt(spread) / (2.0 * balance)
+    return sqrt(spread) / (2.0 * balance)
 
 
 def hop_time(

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
-
+from jaxroof.formulas.arithmetic import exp, log, sqrt, where
 from jaxroof.records import Number
 
 
@@ -40,7 +39,7 @@ def run_sizes(
     >>> float(sizes.parameters), float(sizes.tokens), float(sizes.layers)
     (2000000000000.0, 40000000000000.0, 100.0)
     """
-    parameters = jnp.sqrt(training_flops / (6.0 * tokens_per_parameter))
+    parameters = sqrt(training_flops / (6.0 * tokens_per_parameter))
     scale = training_flops / reference_flops
     layers = reference_layers * scale**depth_exponent
     return Sizes(
@@ -48,7 +47,7 @@ def run_sizes(
         tokens=tokens_per_parameter * parameters,
         batch=reference_batch * scale**batch_exponent,
         layers=layers,
-        hidden=jnp.sqrt(parameters / (2.0 * hidden_factor * layers)),
+        hidden=sqrt(parameters / (2.0 * hidden_factor * layers)),
     )
 
 
@@ -107,9 +106,9 @@ def latency_wall(
     """
     growth = 0.5 + depth_exponent - batch_exponent
     waits = latency > 0.0
-    tokens = jnp.sqrt(tokens_per_parameter * reference_flops / 6.0)
-    steps = 4.0 * reference_layers * jnp.where(waits, latency, 1.0) * tokens
-    room = jnp.log(longest_run * reference_batch / steps)
-    exponent = jnp.log(reference_flops) + room / jnp.where(growth > 0.0, growth, 1.0)
-    exists = waits & (growth > 0.0) & (jnp.abs(exponent) < 690.0)
-    return jnp.where(exists, jnp.exp(jnp.where(exists, exponent, 0.0)), 0.0), exists
+    tokens = sqrt(tokens_per_parameter * reference_flops / 6.0)
+    steps = 4.0 * reference_layers * where(waits, latency, 1.0) * tokens
+    room = log(longest_run * reference_batch / steps)
+    exponent = log(reference_flops) + room / where(growth > 0.0, growth, 1.0)
+    exists = waits & (growth > 0.0) & (abs(exponent) < 690.0)
+    return where(exists, exp(where(exists, exponent, 0.0)), 0.0), exists

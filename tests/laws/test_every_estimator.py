@@ -13,10 +13,10 @@ from estimator_laws import Law, example, laws, smooth
 import jaxroof as jr
 from jaxroof import estimators
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.engine.grid import evaluate as points
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.errors import InputError, NotGiven
+from jaxroof.estimator import results
 from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
 from jaxroof.views.text.estimators import listed
 
@@ -44,7 +44,7 @@ def nearby(inputs: Any, seed: int) -> list[Any]:
 
 
 def arrays(report: Any) -> dict[str, np.ndarray]:
-    return {name: np.asarray(value) for name, value in points.results(report).items()}
+    return {name: np.asarray(value) for name, value in results(report).items()}
 
 
 def stacked(inputs: list[Any]) -> Any:
@@ -75,7 +75,8 @@ def demanded(estimator: jr.Estimator, recipe: Any, values: dict[str, Any]) -> It
             missing = next(iter(named), str(error).partition(":")[0])
         else:
             return
-        path = next(p for p in values if p == missing or p.startswith(f"{missing}."))
+        within = (p for p in values if p == missing or p.startswith(f"{missing}."))
+        path = next(p for p in within if p not in asked)
         yield path
         asked[path] = values[path]
 
@@ -89,7 +90,7 @@ def test_what_is_listed_is_enough_and_is_all_that_is_asked_for(name: str) -> Non
         estimator, {p: value for p, value in given.items() if p in paths}
     )
     shapes = jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
-    assert points.results(shapes)
+    assert results(shapes)
     assert set(demanded(estimator, recipe, dict.fromkeys(sorted(paths), 1.0) | given)) <= paths
 
 
@@ -115,7 +116,7 @@ def moved(law: Law, inputs: Any) -> Any:
     def along(asked: Any, by: Any) -> Any:
         for path, slope in zip(paths, slopes, strict=True):
             asked = replace_at(asked, path, get_at(asked, path) * jnp.exp(slope * by))
-        found = points.results(law.estimator.evaluate(asked, law.recipe))
+        found = results(law.estimator.evaluate(asked, law.recipe))
         every = {name: jnp.asarray(value) for name, value in found.items()}
         smooth_ones = {n: value for n, value in every.items() if value.dtype == jnp.float64}
         return smooth_ones, {n: value for n, value in every.items() if n not in smooth_ones}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from places import ROOT
 
 import jaxroof as jr
-from jaxroof.engine.grid import evaluate as points
+from jaxroof.engine.grid import compiled as points
 from jaxroof.engine.grid import tabulate
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all

@@ -19,13 +19,13 @@ from jaxroof.engine.codesign.machines import (
 )
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
-from jaxroof.engine.grid.evaluate import evaluate_points, results
+from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import best_of_each, search_dataset
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, results
 from jaxroof.records import checked, field_at, get_at
 
 MACHINES = ("base", "best")

@@ -19,7 +19,7 @@ from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.engine.sensitivity.derivatives import scale_parameters, slopes
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.records import field_at, get_at
+from jaxroof.records import field_at, get_at, structure
 from jaxroof.units import show
 
 CLOSE = 1e-9  # objectives that differ by less, relative, are the same
@@ -41,7 +41,7 @@ class DesignProblem:
     @property
     def report(self) -> Any:
         """Return the report of the estimator, with shapes in place of values."""
-        return dependencies(self.estimator, self.recipe, jax.tree.structure(self.inputs)).report
+        return dependencies(self.estimator, self.recipe, structure(self.inputs)).report
 
     @property
     def searched(self) -> bool:

@@ -2,17 +2,16 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.engine.grid.evaluate import results
+from jaxroof.dependence import dependence, dtypes
 from jaxroof.errors import NotGiven
-from jaxroof.estimator import Estimator
-from jaxroof.records import leaves, replace_at, with_named_absences
+from jaxroof.estimator import Estimator, results
+from jaxroof.records import Structure, leaves, map_numbers, replace_at, with_named_absences
 
 Paths = frozenset[str]
 
@@ -23,15 +22,16 @@ class Dependencies(NamedTuple):
     report: Any  # the shapes of the results
     results: dict[str, Paths]
     parts: Paths
+    on_numpy: bool  # whether NumPy alone can evaluate it
 
 
 @functools.lru_cache(maxsize=256)
-def dependencies(estimator: Estimator, recipe: Any, structure: Any) -> Dependencies:
-    """Return the dependencies of the results, for inputs of a given ``jax.tree.structure``.
+def dependencies(estimator: Estimator, recipe: Any, structure: Structure) -> Dependencies:
+    """Return the dependencies of the results, for inputs of a given ``structure``.
 
     Raises: InputError that names a number that the results need and the inputs lack.
     """
-    inputs = jax.tree.unflatten(structure, [1.0] * structure.num_leaves)
+    inputs = structure.build(itertools.repeat(1.0))
     paths = [path for path, _, _ in leaves(inputs)]
 
     def shown(asked: Any) -> tuple[Any, Any]:
@@ -40,16 +40,14 @@ def dependencies(estimator: Estimator, recipe: Any, structure: Any) -> Dependenc
             asked = dataclasses.replace(asked, plan=estimator.plan(**ones))
         asked = with_named_absences(asked)
         parts = estimator.evaluate_parts(asked, recipe)
-        report = estimator.step(asked, recipe, **parts)
-        return tuple(jax.tree.map(jnp.asarray, x) for x in (report, parts))
+        return estimator.step(asked, recipe, **parts), parts
 
-    (report, _), moved = axes_that_move(shown, inputs, [(path,) for path in paths])
-
-    def named(dims: set[int]) -> Paths:
-        return frozenset(paths[d] for d in dims)
-
-    every: set[int] = set().union(*jax.tree.leaves(moved[1], is_leaf=_is_set))
-    return Dependencies(report, {n: named(d) for n, d in results(moved[0]).items()}, named(every))
+    found = dependence(shown, inputs, {path: (path,) for path in paths})
+    (report, _), (moved, parts) = found.report, found.inputs
+    every: set[str] = set()
+    map_numbers(every.update, parts)
+    reads = {name: frozenset(names) for name, names in results(moved).items()}
+    return Dependencies(report, reads, frozenset(every), found.on_numpy)
 
 
 def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
@@ -63,7 +61,7 @@ def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
         try:
             if not estimator.is_placed(inputs):
                 inputs = estimator.with_placement(inputs, somewhere)
-            jax.eval_shape(lambda asked: estimator.evaluate(asked, recipe), inputs)
+            dtypes(lambda asked: estimator.evaluate(asked, recipe), inputs)
         except NotGiven as missing:
             for path in missing.paths:
                 inputs = replace_at(inputs, path, 1.0)
@@ -74,18 +72,11 @@ def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
 def axes_that_move(
     function: Callable[[Any], Any], inputs: Any, axes: Sequence[Sequence[str]]
 ) -> tuple[Any, Any]:
-    """Return the shapes of a function's results, and the axes that each result depends on.
+    """Return a function's results without their numbers, and the axes that each depends on.
 
-    An axis is a list of paths that vary together. Each axis gets a dimension of size 2. A result
-    depends on an axis if its shape has that dimension. A path may belong to several axes.
+    An axis is a list of paths that vary together. A path may belong to several axes.
     """
-    for path in {path for paths in axes for path in paths}:
-        shape = tuple(2 if path in paths else 1 for paths in axes)
-        inputs = replace_at(inputs, path, jax.ShapeDtypeStruct(shape, jnp.float64))
-    shapes = jax.eval_shape(function, inputs)
-    moved = jax.tree.map(lambda leaf: {d for d, n in enumerate(leaf.shape) if n > 1}, shapes)
-    return shapes, moved
-
-
-def _is_set(value: Any) -> bool:
-    return isinstance(value, set)
+    paths = {path for paths in axes for path in paths}
+    named = {path: [d for d, some in enumerate(axes) if path in some] for path in paths}
+    found = dependence(function, inputs, named)
+    return found.report, found.inputs

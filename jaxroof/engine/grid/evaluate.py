@@ -1,28 +1,14 @@
-"""Evaluation at a list of points, in chunks of one shape, so that memory use stays constant."""
+"""Evaluation at a list of points: at once by NumPy, or in chunks by a compiled program."""
 
-import contextlib
-import dataclasses
-import functools
-import os
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.estimator import Estimator, ProgramSizes
-from jaxroof.records import leaves, replace_at
+from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.estimator import Estimator, results
+from jaxroof.records import leaves, map_numbers
 
-CHUNK = 4096  # points per call; shorter lists are padded and share one compiled program
-
-
-def results(report: Any) -> dict[str, Any]:
-    """Return the results of an estimator's report (a record, a mapping or one array) by name."""
-    if dataclasses.is_dataclass(report):
-        return {f.name: getattr(report, f.name) for f in dataclasses.fields(report)}
-    return dict(report) if isinstance(report, Mapping) else {"value": report}
+PIECE = 1 << 15  # points that NumPy evaluates at a time, so that what it writes stays in the cache
 
 
 def pad_points(column: np.ndarray, size: int) -> np.ndarray:
@@ -37,105 +23,44 @@ def pad_points(column: np.ndarray, size: int) -> np.ndarray:
 
 def ravel_grid(wide: Any, shape: tuple[int, ...]) -> Any:
     """Flatten inputs over a grid to one column per array leaf; scalar leaves stay scalars."""
-    return jax.tree.map(
+    return map_numbers(
         lambda leaf: np.broadcast_to(leaf, shape).ravel() if np.ndim(leaf) else leaf, wide
     )
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 3))
-def evaluate_jit(estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None) -> Any:
-    """Evaluate with a compiled program; return the report, or only the result ``name``."""
-    report = jax.tree.map(jnp.asarray, estimator.evaluate(inputs, recipe))
-    return report if name is None else {name: results(report)[name]}
+def column_length(inputs: Any) -> int:
+    """Return the number of points of inputs whose leaves are numbers or columns of one length."""
+    return max((len(value) for _, _, value in leaves(inputs) if np.ndim(value)), default=1)
 
 
 def evaluate_points(
-    estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None
+    estimator: Estimator,
+    recipe: Any,
+    inputs: Any,
+    name: str | None = None,
+    executor: str | None = None,
 ) -> dict[str, np.ndarray]:
-    """Return the results at every point; input leaves are scalars or columns of one length.
+    """Return the results, or one of them, at every point.
 
-    Every leaf is passed as a column, so that one compiled program serves any choice of axes.
+    Leaves of the inputs are numbers or columns of one length.
     """
-    if estimator.sizing is not None:
-        return evaluate_by_size(estimator, recipe, inputs, name)
-    columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
-    count = max((len(column) for column in columns.values() if column.ndim), default=1)
+    count = column_length(inputs)
+    if executor_of(estimator, recipe, inputs, count, executor) == NUMPY:
+        return _by_numpy(estimator, recipe, inputs, name, count)
+    from jaxroof.engine.grid import compiled
+
+    return compiled.evaluate_points(estimator, recipe, inputs, name)
+
+
+def _by_numpy(
+    estimator: Estimator, recipe: Any, inputs: Any, name: str | None, count: int
+) -> dict[str, np.ndarray]:
     found: dict[str, list[np.ndarray]] = {}
-    for start in range(0, max(count, 1), CHUNK):
-        size = min(CHUNK, count - start)
-        chunk = inputs
-        for path, column in columns.items():
-            some = column[start : start + size] if column.ndim else column[None]
-            chunk = replace_at(chunk, path, pad_points(some, CHUNK))
-        for result, value in results(evaluate_jit(estimator, recipe, chunk, name)).items():
-            array = np.asarray(value)
-            column = array[:size] if array.ndim else np.broadcast_to(array, (size,))
-            found.setdefault(result, []).append(column)
-    return {name: np.concatenate(chunks) for name, chunks in found.items()}
-
-
-def evaluate_by_size(
-    estimator: Estimator, recipe: Any, inputs: Any, name: str | None = None
-) -> dict[str, np.ndarray]:
-    """Return the results at every point, where points need programs of different sizes.
-
-    Points are sorted by the program size that they need and cut into batches of one program each.
-    This limits both the number of compiled programs and the wasted work. Batches run in parallel.
-    """
-    sizing = estimator.sizing
-    assert sizing is not None
-    columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
-    count = max((len(column) for column in columns.values() if column.ndim), default=1)
-    columns = {path: np.broadcast_to(column, (count,)) for path, column in columns.items()}
-    needed = sizing.of(inputs)
-    sizes = np.broadcast_to(needed, (count, needed.shape[1]))
-    batches = list(_batches(sizing, recipe, sizes))
-
-    def answer(batch: tuple[np.ndarray, Any]) -> dict[str, np.ndarray]:
-        rows, fitted = batch
-        chunk, most = inputs, sizing.batch(fitted)
-        room = min(SHORT, most) if len(rows) <= SHORT else most
-        for path, column in columns.items():
-            chunk = replace_at(chunk, path, pad_points(column[rows], room))
-        found = results(evaluate_jit(estimator, fitted, chunk, name))
-        return {n: np.broadcast_to(np.asarray(v), (room,)) for n, v in found.items()}
-
-    whole: dict[str, np.ndarray] = {}
-    with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
-        for (rows, _), found in zip(batches, workers.map(answer, batches), strict=True):
-            for result, values in found.items():
-                column = whole.setdefault(result, np.empty(count, values.dtype))
-                column[rows] = values[: len(rows)]
-    return whole
-
-
-SHORT = 64  # points per batch; batches up to this size are padded to it, others to a full batch
-
-
-def _batches(
-    sizing: ProgramSizes, recipe: Any, sizes: np.ndarray
-) -> Iterator[tuple[np.ndarray, Any]]:
-    """Yield the point indices of each batch and the recipe of its program."""
-    largest = sizing.fit(recipe, sizes.max(axis=0))
-    if len(sizes) <= sizing.batch(largest):
-        yield np.arange(len(sizes)), largest
-        return
-    different, number = np.unique(sizes, axis=0, return_inverse=True)
-    fits = [sizing.fit(recipe, size) for size in different]
-    programs = list(dict.fromkeys(fits))
-    program = np.array([programs.index(fit) for fit in fits])[number.ravel()]
-    order = np.lexsort([number.ravel(), program])
-    for kind, fitted in enumerate(programs):
-        rows, most = order[program[order] == kind], sizing.batch(fitted)
-        for start in range(0, len(rows), most):
-            yield rows[start : start + most], fitted
-
-
-@contextlib.contextmanager
-def precompile(estimator: Estimator, recipe: Any, inputs: Any) -> Iterator[None]:
-    """Compile the full evaluation in a thread while the block runs; wait for it on exit."""
-    fields = dict.fromkeys(estimator.plan_fields, 1.0)
-    asked = dataclasses.replace(inputs, plan=estimator.plan(**fields)) if fields else inputs  # type: ignore[misc]
-    with ThreadPoolExecutor(1) as worker:
-        worker.submit(evaluate_points, estimator, recipe, asked)
-        yield
+    for start in range(0, max(count, 1), PIECE):
+        size = min(PIECE, count - start)
+        some = slice(start, start + size)
+        piece = map_numbers(lambda leaf, some=some: leaf[some] if np.ndim(leaf) else leaf, inputs)
+        for result, value in results(estimator.evaluate_checked(piece, recipe)).items():
+            if name is None or result == name:
+                found.setdefault(result, []).append(np.broadcast_to(value, (size,)))
+    return {result: np.concatenate(pieces) for result, pieces in found.items()}

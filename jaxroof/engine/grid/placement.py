@@ -1,29 +1,32 @@
 """The best placement for plans that have none."""
 
 import functools
+import math
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxroof.engine.grid.axes import AxisValues, paths_of
 from jaxroof.engine.grid.evaluate import pad_points
+from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator, first_best
+from jaxroof.records import leaves, map_numbers
 
 FEW, MANY = 64, 1024  # points per call; two programs serve lists of any length
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _first(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
-    return first_best(estimator, recipe, inputs)
+def _first(estimator: Estimator, recipe: Any, inputs: Any, executor: str | None) -> np.ndarray:
+    shape = np.broadcast_shapes(*(np.shape(value) for _, _, value in leaves(inputs)))
+    if executor_of(estimator, recipe, inputs, math.prod(shape), executor) == NUMPY:
+        found: np.ndarray = first_best(estimator, recipe, inputs)
+        return found
+    from jaxroof.engine.grid.compiled import first_best_jit
+
+    return np.asarray(first_best_jit(estimator, recipe, inputs))
 
 
-def _compiled(estimator: Estimator, recipe: Any, inputs: Any) -> np.ndarray:
-    return np.asarray(_first(estimator, recipe, inputs))
-
-
-def place_best(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
+def place_best(estimator: Estimator, inputs: Any, recipe: Any, executor: str | None = None) -> Any:
     """Return inputs whose plan has a placement at every point: its own, or the best.
 
     Leaves and placement fields are numbers, or arrays of one rank that broadcast.
@@ -31,7 +34,7 @@ def place_best(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     contradicts the plan.
     """
     estimator.refuse_contradictions(inputs)
-    return estimator.placed(inputs, recipe, _compiled)
+    return estimator.placed(inputs, recipe, functools.partial(_first, executor=executor))
 
 
 def without_placement(estimator: Estimator, inputs: Any, axes: AxisValues | None = None) -> Any:
@@ -68,7 +71,7 @@ def place_rows(estimator: Estimator, inputs: Any, recipe: Any, count: int) -> An
             some = np.broadcast_to(leaf, (count,))[start : start + size]
             return pad_points(np.asarray(some, np.float64), size)
 
-        plan = place_best(estimator, jax.tree.map(piece, inputs), recipe).plan
+        plan = place_best(estimator, map_numbers(piece, inputs), recipe).plan
         for field, columns in found.items():
             columns.append(np.broadcast_to(getattr(plan, field), (size,)))
     whole = {field: np.concatenate(columns)[:count] for field, columns in found.items()}

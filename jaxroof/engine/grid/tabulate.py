@@ -4,10 +4,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
+from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
@@ -32,11 +32,12 @@ from jaxroof.engine.grid.dataset import (
     stack_choices,
 )
 from jaxroof.engine.grid.dependencies import axes_that_move
-from jaxroof.engine.grid.evaluate import evaluate_jit, evaluate_points, ravel_grid, results
+from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
+from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.placement import place_best, with_any_placement, without_placement
 from jaxroof.engine.grid.programs import programs
 from jaxroof.errors import unknown
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, results
 from jaxroof.records import checked
 from jaxroof.settings import choices_of
 
@@ -53,6 +54,7 @@ def tabulate(
     axes: AxisValues | None = None,
     placement: str = "given",
     progress: Progress | None = None,
+    executor: str | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
@@ -62,6 +64,7 @@ def tabulate(
 
     Arguments: ``axes`` are as in ``search``, and may include plan fields (``"plan.tensor"``);
     ``placement`` is ``"given"`` to use the placement of the plan, or ``"best"`` to replace it;
+    ``executor`` is ``"numpy"`` or ``"jax"`` (default: NumPy for small grids);
     ``settings`` and ``more`` are fields of the inputs or of the recipe.
     Returns: a Dataset of every result and of the plan's fields. Each variable has only the
     dimensions of the axes that it depends on.
@@ -79,7 +82,7 @@ def tabulate(
     parts = []
     for number, (one, grid) in enumerate(answered):
         told = progress_share(progress, number, len(answered))
-        columns = _columns(estimator, inputs, one, grid, told)
+        columns = _columns(estimator, inputs, one, grid, told, executor)
         parts.append({**_plan_columns(estimator, inputs, grid), **columns})
     attrs = provenance(estimator, inputs, recipe, every)
     meanings = field_metadata(estimator.plan, shapes)
@@ -105,9 +108,7 @@ def table_axes(
     estimator.refuse_contradictions(spread(inputs, [axis for axis in read if axis.columns]))
     if estimator.is_placed(inputs):
         inputs = estimator.placed(inputs)
-    shapes = jax.eval_shape(
-        lambda i: estimator.evaluate(i, recipe), with_any_placement(estimator, inputs)
-    )
+    shapes = dtypes(lambda i: estimator.evaluate(i, recipe), with_any_placement(estimator, inputs))
     return inputs, unique_names(read, results(shapes)), shapes
 
 
@@ -126,16 +127,21 @@ def _columns(
     recipe: Any,
     grid: Sequence[Axis],
     progress: Progress | None,
+    executor: str | None,
 ) -> Columns:
     """Return every result over a numeric grid, each with the dimensions that it depends on."""
     sizes = [len(axis) for axis in grid]
     shape = chunk_shape(sizes, CHUNK if estimator.is_placed(inputs) else PLACED)
     answer = _pointwise if estimator.sizing is not None else _compiled
+    placed = with_any_placement(estimator, inputs)
+    if executor_of(estimator, recipe, placed, math.prod(sizes), executor) == NUMPY:
+        answer = _evaluated
     moved = _moved(estimator, inputs, recipe, grid)
     found: dict[str, np.ndarray] = {}
     done, total = 0, math.prod(sizes)
     for place in iter_chunks(grid, shape):
-        wide = place_best(estimator, spread(inputs, padded_slice(grid, place, shape)), recipe)
+        wide = spread(inputs, padded_slice(grid, place, shape))
+        wide = place_best(estimator, wide, recipe, executor)
         chosen = _chosen(estimator, inputs, wide, moved, shape)
         wide = estimator.with_placement(wide, chosen) if chosen else wide
         counts = {field: column.astype(np.int64) for field, column in chosen.items()}
@@ -196,7 +202,14 @@ def _chosen(
     }
 
 
+def _evaluated(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
+    found = results(estimator.evaluate_checked(wide, recipe))
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
 def _compiled(estimator: Estimator, recipe: Any, wide: Any, shape: Any) -> dict[str, np.ndarray]:
+    from jaxroof.engine.grid.compiled import evaluate_jit
+
     found = results(evaluate_jit(estimator, recipe, wide))
     return {name: np.asarray(value) for name, value in found.items()}
 

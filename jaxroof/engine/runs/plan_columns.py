@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.evaluate import results
 from jaxroof.engine.runs.job import CODE, SweepJob, fingerprint
+from jaxroof.estimator import results
 from jaxroof.records import is_quantity, leaves
 from jaxroof.settings import choices_of, former_of, paths_of
 

@@ -12,13 +12,13 @@ import xarray as xr
 
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
-from jaxroof.engine.grid.evaluate import results
 from jaxroof.engine.grid.tabulate import table_axes
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.job import SweepJob
 from jaxroof.engine.runs.plan_columns import REASON, PlanColumn, plan_columns
 from jaxroof.engine.search.all_plans import DIMENSION, add_labels, add_verdicts
 from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import results
 from jaxroof.io.atomic import LockedAppend, locked_append
 from jaxroof.io.chunk_manifest import ANEW
 from jaxroof.io.locks import Path

@@ -5,16 +5,14 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from jaxroof.engine.grid.dependencies import dependencies
-from jaxroof.engine.grid.evaluate import evaluate_points, pad_points
+from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.fold import Distinct, Plans, replicate
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Candidates, Estimator, reads
-from jaxroof.records import Absent, get_at, leaves, replace_at
+from jaxroof.records import Absent, Structure, get_at, leaves, replace_at, structure
 
 PLANS, ROWS = 256, 16  # least padded number of plans, and of distinct rows of a part
 
@@ -42,7 +40,7 @@ def list_plans(
 class InputsKey(NamedTuple):
     """A hashable form of inputs whose leaves are all numbers, used as a cache key."""
 
-    structure: Any
+    structure: Structure
     paths: tuple[str, ...]
     values: tuple[float, ...]
 
@@ -50,7 +48,7 @@ class InputsKey(NamedTuple):
     def of(cls, inputs: Any, known: frozenset[str]) -> "InputsKey":
         """Return the key of the inputs: their values at the paths in ``known``, 1 elsewhere."""
         found = {path: value if path in known else 1.0 for path, _, value in leaves(inputs)}
-        return cls(jax.tree.structure(inputs), tuple(found), floats(found.values()))
+        return cls(structure(inputs), tuple(found), floats(found.values()))
 
     def at(self, values: Mapping[str, Any], known: frozenset[str]) -> "InputsKey":
         """Return the key with new values at those of the given paths that are in ``known``."""
@@ -60,7 +58,7 @@ class InputsKey(NamedTuple):
 
     def inputs(self) -> Any:
         """Return the inputs that the key stands for."""
-        return jax.tree.unflatten(self.structure, self.values)
+        return self.structure.build(self.values)
 
 
 def floats(values: Iterable[Any]) -> tuple[float, ...]:
@@ -190,7 +188,7 @@ def prepare_plans(
 
 def read_paths(estimator: Estimator, recipe: Any, inputs: Any) -> frozenset[str]:
     """Return the input paths that the listing of the plans or their need depends on."""
-    found = dependencies(estimator, recipe, jax.tree.structure(inputs)).results
+    found = dependencies(estimator, recipe, structure(inputs)).results
     lists = (path for path, _, _ in leaves(inputs) if estimator.lists_anew(path))
     return frozenset(lists) | found.get(estimator.need, frozenset())
 
@@ -219,7 +217,7 @@ def distinct_part_rows(
     estimator: Estimator, ready: PreparedPlans
 ) -> tuple[dict[str, PartRows], Sizes]:
     """Return the distinct rows of each part over several problems, and the sizes to pad to."""
-    together = _together(ready)
+    together = all_together(ready)
     rows = {
         name: PartRows(*distinct_rows([together[f] for f in reads(part)]))
         for name, part in estimator.parts.items()
@@ -229,39 +227,9 @@ def distinct_part_rows(
     return rows, Sizes(_padding(len(ready.plans), 1), _padding(longest, PLANS), counts)
 
 
-def _together(ready: PreparedPlans) -> dict[str, np.ndarray]:
+def all_together(ready: PreparedPlans) -> dict[str, np.ndarray]:
+    """Return the fields of the plans of several problems, one list after another."""
     return {f: np.concatenate([q.plans[f] for q in ready.plans]) for f in ready.plans[0].plans}
-
-
-@functools.lru_cache(maxsize=2)
-def pack_plans(estimator: Estimator, ready: PreparedPlans, sizes: Sizes) -> tuple[Distinct, Plans]:
-    """Return the distinct rows of each part and the plans of several problems, both padded."""
-    count = np.array([len(q) for q in ready.plans])
-    together = _together(ready)
-
-    def square(values: np.ndarray, kind: Any) -> Any:
-        rows = np.ones((sizes.questions, sizes.plans), kind)
-        for row, column in zip(rows, np.split(values, np.cumsum(count)[:-1]), strict=False):
-            row[: len(column)] = column
-            row[len(column) :] = column[-1] if len(column) else 0
-        return rows
-
-    distinct: Distinct = {}
-    numbers = {}
-    found, _ = distinct_part_rows(estimator, ready)
-    for (name, (first, number)), size in zip(found.items(), sizes.rows, strict=True):
-        fields = reads(estimator.parts[name])
-        distinct[name] = {
-            f: pad_points(together[f][first].astype(np.float64), size) for f in fields
-        }
-        numbers[name] = square(number, np.uint32)
-    plans = Plans(
-        fields={f: square(column, np.uint32) for f, column in together.items()},
-        rows=numbers,
-        split=square(np.concatenate([q.split for q in ready.plans]), np.int32),
-        counts=np.pad(count, (0, sizes.questions - len(count))),
-    )
-    return replicate(distinct), replicate(plans)
 
 
 def _padding(size: int, least: int) -> int:

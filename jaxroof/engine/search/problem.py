@@ -4,8 +4,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import jax
-
 from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
@@ -16,13 +14,12 @@ from jaxroof.engine.grid.axes import (
     unique_names,
 )
 from jaxroof.engine.grid.dependencies import dependencies
-from jaxroof.engine.grid.evaluate import results
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import Estimator, reads
+from jaxroof.estimator import Estimator, reads, results
 from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import checked, is_quantity, with_named_absences
+from jaxroof.records import checked, is_quantity, structure, with_named_absences
 
 MOST_PLANS = 1_000_000  # largest ``top`` of a search
 
@@ -40,7 +37,8 @@ class SearchProblem:
     sign: float
     top: int
     placements: bool
-    report: Any  # the shapes of one plan's results
+    report: Any  # one plan's results, without their numbers
+    executor: str | None = None  # who evaluates; None: who is faster
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +76,7 @@ def check_searches(
     objective: str | None = None,
     top: int = 1,
     placements: bool = False,
+    executor: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[Axis, ...], list[SearchProblem]]:
     """Return the axes of a search, and a checked problem for each combination of recipe choices."""
@@ -114,6 +113,7 @@ def check_searches(
             top=top,
             placements=placements,
             report=report,
+            executor=executor,
         )
         for program in programs(read, recipe)
     ]
@@ -144,7 +144,7 @@ def searchable_report(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     Raises: InputError if the results do not include the need of the estimator.
     """
     who = estimator.name or "estimator"
-    report = dependencies(estimator, recipe, jax.tree.structure(inputs)).report
+    report = dependencies(estimator, recipe, structure(inputs)).report
     if estimator.need and estimator.need not in results(report):
         raise unknown(f"{who}: need", estimator.need, "result", results(report))
     return report
@@ -202,7 +202,7 @@ def axis_roles(question: SearchProblem) -> AxisRoles:
     result, not from a list of fields.
     """
     estimator, axes = question.estimator, question.axes
-    found = dependencies(estimator, question.recipe, jax.tree.structure(question.inputs))
+    found = dependencies(estimator, question.recipe, structure(question.inputs))
     needed = found.results.get(estimator.need, frozenset())
     moving = {d: set(axis.columns) for d, axis in enumerate(axes)}
     lists = {d for d, paths in moving.items() if any(map(estimator.lists_anew, paths))}

@@ -10,7 +10,7 @@ import xarray as xr
 from jaxroof.engine.grid.axes import Axis, AxisValues, spread
 from jaxroof.engine.grid.chunks import Progress, progress_share
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance, stack_choices
-from jaxroof.engine.grid.evaluate import evaluate_points, precompile, ravel_grid
+from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
 from jaxroof.engine.search.candidates import list_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import SearchResult, best_plans
@@ -42,6 +42,7 @@ def search(
     top: int = 1,
     placements: bool = False,
     progress: Progress | None = None,
+    executor: str | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
@@ -52,7 +53,8 @@ def search(
     fields (``"tensor<=8,pipeline=4"``); ``objective`` names the result to optimise, in the
     direction that it declares as better; ``top`` is how many splits to return, each with its best
     placement, or how many plans with ``placements``; ``progress`` is called with (combinations
-    done, combinations in all); ``settings`` and ``more`` are fields of the inputs or of the recipe.
+    done, combinations in all); ``executor`` is ``"numpy"`` or ``"jax"`` (default: NumPy where the
+    combinations are few); ``settings`` and ``more`` are fields of the inputs or of the recipe.
     Ties within 1e-12 go to the plan that needs less, then to the plan with the smaller tuple of
     fields. If the objective does not depend on the placement, the result is therefore not
     necessarily the fastest placement.
@@ -71,6 +73,7 @@ def search(
         objective=objective,
         top=top,
         placements=placements,
+        executor=executor,
         settings={**(settings or {}), **more},
     )
     return search_dataset(every, best_of_each(asked, progress))
@@ -82,9 +85,7 @@ def best_of_each(
     """Return the problem and the best plans of each of several searches."""
     found = []
     for number, question in enumerate(asked):
-        # compile the full evaluation, which the winners need afterwards
-        with precompile(question.estimator, question.recipe, question.inputs):
-            best = best_plans(question, progress_share(progress, number, len(asked)))
+        best = best_plans(question, progress_share(progress, number, len(asked)))
         found.append((question, best))
     return found
 
@@ -169,7 +170,10 @@ def _columns(
 def winning_results(question: SearchProblem, found: SearchResult) -> dict[str, np.ndarray]:
     """Re-evaluate the winning plans and return all their results, [*axes, rank]."""
     shape = next(iter(found.plans.values())).shape
-    found_at = evaluate_points(question.estimator, question.recipe, winning_inputs(question, found))
+    inputs = winning_inputs(question, found)
+    found_at = evaluate_points(
+        question.estimator, question.recipe, inputs, executor=question.executor
+    )
     return {name: values.reshape(shape) for name, values in found_at.items()}
 
 

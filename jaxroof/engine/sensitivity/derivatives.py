@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.engine.grid.evaluate import pad_points, results
-from jaxroof.estimator import Estimator
+from jaxroof.engine.grid.evaluate import pad_points
+from jaxroof.estimator import Estimator, results
 from jaxroof.records import field_at, get_at, leaves, replace_at
 
 ROOMS = (64, 4096)  # points per call: few shapes, so few compiles

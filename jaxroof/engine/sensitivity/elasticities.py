@@ -12,7 +12,7 @@ import xarray as xr
 from jaxroof.engine.grid.axes import AxisValues, read_axes, spread
 from jaxroof.engine.grid.axes import paths_of as paths_on
 from jaxroof.engine.grid.dataset import Columns, attributes, stack_choices
-from jaxroof.engine.grid.evaluate import ravel_grid, results
+from jaxroof.engine.grid.evaluate import ravel_grid
 from jaxroof.engine.grid.placement import place_rows
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.grid.tabulate import table_axes, tabulate
@@ -21,7 +21,7 @@ from jaxroof.engine.search.problem import check_searches
 from jaxroof.engine.search.search import best_of_each, search_dataset, winning_inputs
 from jaxroof.engine.sensitivity.derivatives import one_sided_slopes
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, results
 from jaxroof.records import checked, is_quantity, leaves
 from jaxroof.settings import paths_of
 

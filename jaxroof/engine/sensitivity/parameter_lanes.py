@@ -14,10 +14,10 @@ from jaxroof.engine.search.candidates import (
     PreparedPlans,
     SortedPlans,
     distinct_part_rows,
-    pack_plans,
     prepare_plans,
     read_paths,
 )
+from jaxroof.engine.search.packed_plans import pack_plans
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.derivatives import ROOMS, slopes
 from jaxroof.errors import refusal

@@ -30,7 +30,7 @@ from jaxroof.engine.sensitivity.switches import (
 )
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.records import field_at, get_at, leaves, replace_at
+from jaxroof.records import field_at, get_at, leaves, replace_at, structure
 
 HALF = 16  # factors on either side of the current value
 MEANINGS = {
@@ -101,7 +101,7 @@ def _paths(question: SearchProblem, asked: Sequence[str] | None) -> tuple[str, .
     """Return the parameters that change the objective but neither the list of plans nor limits."""
     estimator, inputs = question.estimator, question.inputs
     given = known_parameters(estimator, inputs, asked)
-    found = dependencies(estimator, question.recipe, jax.tree.structure(inputs)).results
+    found = dependencies(estimator, question.recipe, structure(inputs)).results
     moving = found[question.objective] - read_paths(estimator, question.recipe, inputs)
     if estimator.limit is not None:
         moving -= set(_limiting(estimator, inputs))

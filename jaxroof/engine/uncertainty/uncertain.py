@@ -17,7 +17,6 @@ from jaxroof.engine.grid.dataset import (
     provenance,
     stack_choices,
 )
-from jaxroof.engine.grid.evaluate import results
 from jaxroof.engine.grid.tabulate import table_axes, tabulate
 from jaxroof.engine.search.candidates import read_paths
 from jaxroof.engine.search.constraints import Constraint
@@ -27,7 +26,7 @@ from jaxroof.engine.uncertainty.commitment import WORST, score_plans
 from jaxroof.engine.uncertainty.distributions import Distribution, distribution
 from jaxroof.engine.uncertainty.sobol import indices, points
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, results
 from jaxroof.records import checked, field_at, get_at
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

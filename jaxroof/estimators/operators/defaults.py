@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
 from jaxroof.catalog.system import System
 from jaxroof.errors import refusal
@@ -41,10 +40,10 @@ def both_ways(system: System | None) -> Number:
     return 2.0 * held.link_bandwidth
 
 
-def counted(value: Number) -> jax.Array:
+def counted(value: Any) -> Any:
     """Return a whole number as one: it has no slope, what it was rounded from has.
 
     >>> int(counted(3.0))
     3
     """
-    return jnp.asarray(value).astype(jnp.int64)
+    return value.astype(np.int64) if hasattr(value, "astype") else np.int64(value)

@@ -1,7 +1,5 @@
 """A kernel of known arithmetic and bytes, whole or by the row of its batch."""
 
-import jax.numpy as jnp
-
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
@@ -15,6 +13,7 @@ from jaxroof.estimators.operators.recipe import (
 )
 from jaxroof.estimators.operators.report import Roofline, roofline
 from jaxroof.formulas import roofline as roof
+from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number, quantity, record
 
 
@@ -68,7 +67,7 @@ def step(inputs: KernelInputs, recipe: LinkedRates) -> KernelRoofline:
 
 def _one(amount: Number) -> Number:
     """Return an amount, or 1 in place of nothing."""
-    return jnp.where(amount > 0.0, amount, 1.0)
+    return where(amount > 0.0, amount, 1.0)
 
 
 def example() -> KernelInputs:

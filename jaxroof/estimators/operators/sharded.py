@@ -4,9 +4,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.recipe import example_system
@@ -22,7 +19,7 @@ from jaxroof.estimators.operators.sharded_inputs import (
 )
 from jaxroof.formulas import roofline as roof
 from jaxroof.formulas import sharding as costs
-from jaxroof.formulas.arithmetic import smaller
+from jaxroof.formulas.arithmetic import smaller, where
 from jaxroof.formulas.matmul import contraction_flops
 from jaxroof.records import Number
 
@@ -94,7 +91,7 @@ WAYS: dict[Case, Callable[[Parts], tuple[Way, Way]]] = {
     Case.BOTH: _both,
     Case.OUTPUTS: _outputs,
 }
-CHOICES: dict[Strategy, Callable[[jax.Array], Any]] = {
+CHOICES: dict[Strategy, Callable[[Any], Any]] = {
     Strategy.GATHER: lambda wins: True,
     Strategy.PRODUCT: lambda wins: False,
     Strategy.CHEAPEST: lambda wins: wins,
@@ -144,8 +141,8 @@ def _gathered_turns(inputs: ShardedInputs, parts: Parts, rate: Number) -> Turns:
     """Return the turns of a gather of the smaller operand, in the size that it lacks."""
     i, widths, none = inputs, inputs.widths, 0.0 * rate
     first = parts.input < parts.weight
-    width = jnp.where(first, widths.input, widths.weight)
-    lacking = jnp.where(first, i.feedforward, i.batch)
+    width = where(first, widths.input, widths.weight)
+    lacking = where(first, i.feedforward, i.batch)
     return Turns(
         costs.critical_contraction(width, 1.0, i.shards, rate, parts.bandwidth),
         True,
@@ -189,9 +186,9 @@ def step(inputs: ShardedInputs, recipe: ShardedRecipe) -> ShardedRoofline:
     parts = _parts(inputs, recipe)
     ways = WAYS[recipe.case](parts)
     gather, product = (costs.strategy_time(way.flops / rate, way.link_time) for way in ways)
-    wins = jnp.asarray(gather <= product)
+    wins = gather <= product
     chosen = CHOICES[recipe.strategy](wins)
-    way = Way(*(jnp.where(chosen, a, b) for a, b in zip(*ways, strict=True)))
+    way = Way(*(where(chosen, a, b) for a, b in zip(*ways, strict=True)))
     turns = TURNS[recipe.case](inputs, parts, rate)
     in_batch = (recipe.strategy, recipe.case) in IN_BATCH
     size, exists = (turns.batch, turns.hides) if in_batch else (turns.critical, True)

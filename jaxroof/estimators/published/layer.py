@@ -2,11 +2,10 @@
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
-
 from jaxroof.catalog.models import Model
 from jaxroof.estimators.published.inputs import Precision
 from jaxroof.formulas import collectives, elementwise
+from jaxroof.formulas.arithmetic import where
 from jaxroof.formulas.work import Operation
 from jaxroof.records import Number
 
@@ -64,7 +63,7 @@ class Ranks(NamedTuple):
 def _among(
     collective: collectives.Collective, volume: Number, group: Number, fast: Number
 ) -> Message:
-    return Message(collective, jnp.where(group > 1.0, volume, 0.0), group, fast)
+    return Message(collective, where(group > 1.0, volume, 0.0), group, fast)
 
 
 class LayerContext(NamedTuple):

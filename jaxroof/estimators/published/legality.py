@@ -1,4 +1,4 @@
-"""The rules for legal plans, shared by the enumerator (numpy) and the verdicts (jax.numpy).
+"""The rules for legal plans, shared by the enumerator and the verdicts.
 
 Every rule takes the inputs and plan fields by name and uses only %, //, comparisons, & and |.
 Source: docs/models/transformer_model.md, section 10.

@@ -1,10 +1,10 @@
 """The results of a training step."""
 
-import jax
+from typing import Any
 
 from jaxroof.records import Number, quantity, record
 
-Flag = bool | jax.Array
+Flag = Any  # boolean
 
 
 @record

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import numpy as np
 
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs
@@ -21,6 +21,7 @@ from jaxroof.estimators.published.step import (
     send_time,
     sync_times,
 )
+from jaxroof.formulas.arithmetic import floor, where
 from jaxroof.records import Number, with_named_absences
 
 
@@ -104,7 +105,7 @@ def weight_gradient(
     total: Number = 0.0
     for operation in layer.values():
         _, backward = timings(operation, inputs.system)
-        share = jnp.where(operation.work.parameters > 0.0, 0.5, 0.0)
+        share = where(operation.work.parameters > 0.0, 0.5, 0.0)
         total = total + share * (backward.compute + backward.memory)
     return total
 
@@ -155,7 +156,7 @@ def stages(
         input_gradient=(backward - costs.weight_gradient) * layers,
         weight_gradient=costs.weight_gradient * layers,
         send=send_times(costs, layout, plan.fast_pipeline),
-        kept=layer.kept * each * jnp.ones(count),
+        kept=layer.kept * each * np.ones(count),
         weights=parameters * precision.weight,
         gradients=parameters * precision.gradient,
         optimizer=parameters * precision.optimizer / replicas,
@@ -170,9 +171,9 @@ def send_times(costs: LayerCosts, layout: Layout, fast_pipeline: Number) -> Any:
     Units: fast_pipeline [1] -> [s].
     Source: docs/models/transformer_model.md, section 8.
     """
-    domain, other = (jnp.floor(at / fast_pipeline) for at in (layout.device, layout.taker))
-    between = jnp.where(domain == other, costs.near, costs.far)
-    return jnp.where(layout.device == layout.taker, 0.0, between)
+    domain, other = (floor(at / fast_pipeline) for at in (layout.device, layout.taker))
+    between = where(domain == other, costs.near, costs.far)
+    return where(layout.device == layout.taker, 0.0, between)
 
 
 def data_time(costs: LayerCosts, layers: Any) -> Any:

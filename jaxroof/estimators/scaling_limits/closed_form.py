@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.scaling_limits.inputs import (
@@ -14,7 +12,7 @@ from jaxroof.estimators.scaling_limits.inputs import (
     example_system,
     sizes_of,
 )
-from jaxroof.formulas.arithmetic import smaller
+from jaxroof.formulas.arithmetic import smaller, where
 from jaxroof.formulas.older_models import crowd
 from jaxroof.records import Number, quantity, record
 
@@ -65,7 +63,7 @@ def step(inputs: ClosedFormInputs, recipe: None) -> ClosedFormReport:
     found = crowd(
         sizes.layers, sizes.hidden, sizes.parameters, sizes.batch, i.devices, factor, hides
     )
-    share = smaller(1.0, hides / jnp.where(found.traffic > 0.0, found.traffic, hides))
+    share = smaller(1.0, hides / where(found.traffic > 0.0, found.traffic, hides))
     network_time = i.width * found.traffic / network
     return ClosedFormReport(
         pipeline=sizes.layers,
@@ -75,7 +73,7 @@ def step(inputs: ClosedFormInputs, recipe: None) -> ClosedFormReport:
         traffic=i.width * found.traffic,
         math_time=math_time,
         network_time=network_time,
-        utilisation=i.system.matrix_efficiency * jnp.where(found.stage > 1.0, share, 1.0),
+        utilisation=i.system.matrix_efficiency * where(found.stage > 1.0, share, 1.0),
         stage=found.stage,
         covered=i.devices >= sizes.layers,
     )

@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.scaling_limits.inputs import example_system
 from jaxroof.formulas import older_models as costs
-from jaxroof.formulas.arithmetic import larger, whole
+from jaxroof.formulas.arithmetic import larger, where, whole
 from jaxroof.records import Number, quantity, record
 
 
@@ -101,7 +99,7 @@ def step(inputs: MoeInputs, recipe: None) -> MoeReport:
     batches = whole(i.tokens_per_parameter * parameters, i.global_batch * i.sequence)
     work = 6.0 * active * i.global_batch * i.sequence * i.width
     runs = batch_time > 0.0
-    share = work / (devices * rate * jnp.where(runs, batch_time, 1.0))
+    share = work / (devices * rate * where(runs, batch_time, 1.0))
     return MoeReport(
         devices=devices,
         parameters=parameters,
@@ -114,7 +112,7 @@ def step(inputs: MoeInputs, recipe: None) -> MoeReport:
         gradient_time=gradient,
         batch_time=batch_time,
         train_time=batches * batch_time,
-        utilisation=jnp.where(runs, share, 0.0),
+        utilisation=where(runs, share, 0.0),
         legal=(i.active_experts <= i.experts) & (i.pipeline * i.interleave <= i.layers),
     )
 

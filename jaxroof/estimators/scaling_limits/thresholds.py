@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.scaling_limits.best_split import with_slopes
@@ -15,6 +13,7 @@ from jaxroof.estimators.scaling_limits.threshold_search import (
     first_tenth,
     with_slope,
 )
+from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number, quantity, record
 
 JUMP = 1e-6  # relative drop of the share that is more than rounding
@@ -57,14 +56,14 @@ def step(inputs: ThresholdInputs, recipe: None) -> ThresholdReport:
     wall, exists = wall_of(inputs)
     found = point_by_point(_crossing, (problem, inputs.target, first_tenth(wall, exists)))
     threshold = with_slope(problem, inputs.target, found)
-    run = jnp.where(found.found, threshold, ANY_RUN)
+    run = where(found.found, threshold, ANY_RUN)
     _, reached = with_slopes(problem._replace(training_flops=run), found.best)
     return ThresholdReport(
         threshold=threshold,
         found=found.found,
-        utilisation=jnp.where(found.found, reached.utilisation, 0.0),
+        utilisation=where(found.found, reached.utilisation, 0.0),
         jumps=found.found & (found.beyond < found.best.utilisation * (1.0 - JUMP)),
-        devices=jnp.where(found.found, reached.devices, 0.0),
+        devices=where(found.found, reached.devices, 0.0),
         wall=wall,
         wall_exists=exists,
     )

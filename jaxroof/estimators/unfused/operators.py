@@ -6,12 +6,10 @@ Source: docs/models/unfused_block_tables.md, sections 2, 3 and 8.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-
 from jaxroof.estimators.unfused.inputs import Inputs
 from jaxroof.estimators.unfused.recipe import Variant
 from jaxroof.formulas import attention, elementwise, linear, normalisation
-from jaxroof.formulas.arithmetic import whole
+from jaxroof.formulas.arithmetic import where, whole
 from jaxroof.formulas.work import Ledger
 from jaxroof.records import Number
 
@@ -142,7 +140,7 @@ def tensor_blocks(shard: Shard) -> Blocks:
     A message is the whole array of activations, and empty where the group is one rank.
     """
     tensor, hidden = shard.tensor, shard.inputs.model.hidden
-    volume = jnp.where(tensor > 1.0, shard.array, 0.0)
+    volume = where(tensor > 1.0, shard.array, 0.0)
     gather, scatter = Sent("allgather", volume, True), Sent("reducescatter", volume, True)
     feedforward = shard.share(shard.inputs.model.feedforward)
     inner = shard.tokens * feedforward
@@ -183,7 +181,7 @@ def sequence_blocks(shard: Shard) -> Blocks:
     apart = shard.array * ((degree - 1.0) / degree)
     scatter = Sent("reducescatter", shard.array * others, True)
     gather = Sent("allgather", apart, parts)
-    last = gather._replace(volume=jnp.where(tensor > 1.0, apart, 0.0))
+    last = gather._replace(volume=where(tensor > 1.0, apart, 0.0))
     additions = shard.tokens * hidden * others
     feedforward = shard.share(shard.inputs.model.feedforward)
     heads = shard.share(shard.inputs.model.heads * shard.head_size)
@@ -207,7 +205,7 @@ def sequence_blocks(shard: Shard) -> Blocks:
         Operation("dpr1", shard.dropout(shard.tokens * feedforward)),
         # as published: where the sequence is split, its degree takes the place of the other one
         among("fc2", fc2, forward=scatter, backward=gather)._replace(
-            group=jnp.where(parts, degree, tensor)
+            group=where(parts, degree, tensor)
         ),
         Operation("dpr1", shard.dropout(shard.tokens * own)),
     )

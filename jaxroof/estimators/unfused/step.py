@@ -5,8 +5,6 @@ Source: docs/models/unfused_block_tables.md, sections 4 and 5.
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
@@ -15,7 +13,7 @@ from jaxroof.estimators.unfused.operators import Operation, Sent, operations
 from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe
 from jaxroof.estimators.unfused.report import SUMMED, Operator, Report
 from jaxroof.formulas import roofline
-from jaxroof.formulas.arithmetic import larger
+from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.formulas.work import Work
 from jaxroof.records import Number, with_named_absences
 
@@ -91,17 +89,17 @@ def _work(work: Work, rate: Number, system: System) -> tuple[Number, Number, Num
 
 
 def _volume(sent: Sent) -> Number:
-    return jnp.where(sent.there, sent.volume, 0.0)
+    return where(sent.there, sent.volume, 0.0)
 
 
 def _links(volume: Number, fast: Any, system: System) -> Number:
     """Return the seconds of a message: no latency, the same for every collective."""
-    return jnp.where(fast, volume / system.fast_bandwidth, volume / system.slow_bandwidth)
+    return where(fast, volume / system.fast_bandwidth, volume / system.slow_bandwidth)
 
 
 def _share(part: Number, whole: Number) -> Number:
     """Return a ratio, 0 of nothing."""
-    return part / jnp.where(whole > 0.0, whole, 1.0)
+    return part / where(whole > 0.0, whole, 1.0)
 
 
 def step(inputs: Inputs, recipe: Recipe) -> Report:
@@ -143,7 +141,7 @@ def _divide(inputs: Inputs, recipe: Recipe) -> Any:
     held: Any = True
     for degree, fields in DIVIDED[recipe.variant].items():
         for field in fields:
-            left = jnp.mod(getattr(inputs.model, field), getattr(inputs.plan, degree))
+            left = getattr(inputs.model, field) % getattr(inputs.plan, degree)
             held = held & (left == 0.0)
     return held
 

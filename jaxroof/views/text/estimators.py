@@ -4,14 +4,13 @@ import dataclasses
 import enum
 from typing import Any
 
-import jax
 from rich.table import Table
 
+from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.dependencies import completed, dependencies
-from jaxroof.engine.grid.evaluate import results
 from jaxroof.errors import InputError
-from jaxroof.estimator import Estimator
-from jaxroof.records import get_at, is_quantity, leaves
+from jaxroof.estimator import Estimator, results
+from jaxroof.records import get_at, is_quantity, leaves, structure
 from jaxroof.settings import kind_of_choice, least, paths_of, variants
 from jaxroof.units import show
 from jaxroof.views.text.tables import plain_table
@@ -53,7 +52,7 @@ def results_table(estimator: Estimator) -> Table:
     if estimator.example is None:
         return table
     inputs = estimator.example()
-    report: Any = jax.eval_shape(lambda i: estimator.evaluate(i, estimator.recipe), inputs)
+    report: Any = dtypes(lambda i: estimator.evaluate(i, estimator.recipe), inputs)
     fields = {f.name: f for f in dataclasses.fields(report) if is_quantity(f)}
     for name, value in results(report).items():
         truth = value.dtype == bool
@@ -85,7 +84,7 @@ def listed(estimator: Estimator) -> list[tuple[str, "dataclasses.Field[Any]"]]:
 
 def _used(estimator: Estimator, inputs: Any, recipe: Any) -> set[str]:
     """Return the paths that some result depends on."""
-    found = dependencies(estimator, recipe, jax.tree.structure(inputs))
+    found = dependencies(estimator, recipe, structure(inputs))
     return set().union(*found.results.values())
 
 

@@ -29,9 +29,9 @@ from jaxroof.analyses.rows.columns import check_complete, path_of, read_columns
 from jaxroof.analyses.rows.evaluate import evaluate_rows
 from jaxroof.analyses.rows.verdicts import Verdicts
 from jaxroof.cli import process
-from jaxroof.engine.grid.evaluate import results
 from jaxroof.engine.runs import row_stream as rows
 from jaxroof.errors import InputError
+from jaxroof.estimator import results
 from jaxroof.io import csv_blocks as row_files
 from jaxroof.io.atomic import partial_file
 from jaxroof.records import get_at, leaves

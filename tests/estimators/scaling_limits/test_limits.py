@@ -16,7 +16,7 @@ from rich.console import Console
 
 import jaxroof as jr
 from jaxroof.analyses.scaling_sensitivities import sensitivities
-from jaxroof.engine.grid.evaluate import evaluate_jit
+from jaxroof.engine.grid.compiled import evaluate_jit
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.scaling_limits import best_split as frontier

@@ -1,0 +1,121 @@
+"""What results depend on, found without numbers: a formula runs on what stands for its inputs."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from jaxroof.lazy_jax import is_traced
+from jaxroof.records import Absent, leaves, map_numbers, replace_at
+
+FLOAT = np.dtype(np.float64)
+
+
+class Dependent(NDArrayOperatorsMixin):
+    """A stand-in for a number: the inputs that it depends on; operations join those of theirs."""
+
+    def __init__(self, inputs: frozenset[Any], dtype: Any = FLOAT) -> None:
+        self.inputs, self.dtype = inputs, np.dtype(dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *values: Any, **_: Any) -> Any:
+        if method != "__call__":
+            return NotImplemented
+        found = ufunc.resolve_dtypes((*map(_dtype, values), *[None] * ufunc.nout))
+        return _joined(values, found[-1])
+
+    def __array_function__(self, function: Any, _: Any, values: Any, more: Any) -> Any:
+        if function is not np.where or more:
+            return NotImplemented
+        return _joined(values, np.result_type(*map(_dtype, values[1:])))
+
+    def astype(self, dtype: Any) -> "Dependent":
+        """Return the same in another type of number."""
+        return Dependent(self.inputs, dtype)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a stand-in has no value")
+
+
+def _joined(values: Any, dtype: Any) -> Dependent:
+    for value in values:
+        if isinstance(value, Absent):
+            value.refuse()
+    named = (value.inputs for value in values if isinstance(value, Dependent))
+    return Dependent(frozenset().union(*named), dtype)
+
+
+def _dtype(value: Any) -> Any:
+    if isinstance(value, Absent):
+        value.refuse()
+    if isinstance(value, bool | int | float | complex):
+        return np.dtype(type(value)) if isinstance(value, bool) else FLOAT
+    return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+
+
+def has_value(value: Any) -> bool:
+    """Return whether something is a number, not what stands for one.
+
+    >>> has_value(1.0), has_value(Dependent(frozenset()))
+    (True, False)
+    """
+    return not isinstance(value, Dependent) and not is_traced(value)
+
+
+class Shown(NamedTuple):
+    """What a function returns, without its numbers."""
+
+    report: Any  # its results, of which each has a dtype
+    inputs: Any  # the same with the set of inputs that each depends on
+    on_numpy: bool  # whether it can run without JAX
+
+
+def dependence(function: Callable[[Any], Any], tree: Any, inputs: Mapping[str, Any]) -> Shown:
+    """Return what the results of a function of a record depend on.
+
+    Arguments: ``inputs`` names for each path of ``tree`` the inputs that vary it; what has no path
+    there stays as it is. A function that only JAX can run is traced by JAX.
+    """
+    marked = tree
+    for path, names in inputs.items():
+        marked = replace_at(marked, path, Dependent(frozenset(names)))
+    try:
+        report = function(marked)
+    except (TypeError, AttributeError):  # it calls JAX, or takes a number for an array
+        return _traced(function, tree, inputs)
+    if not all(_plain(leaf) for leaf in _numbers(report)):
+        return _traced(function, tree, inputs)
+    report = map_numbers(lambda leaf: leaf if hasattr(leaf, "dtype") else np.asarray(leaf), report)
+    return Shown(report, map_numbers(lambda leaf: set(getattr(leaf, "inputs", ())), report), True)
+
+
+def dtypes(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Return a function's results without their numbers: each has a dtype."""
+    return dependence(function, tree, {path: () for path, _, _ in leaves(tree)}).report
+
+
+def _plain(leaf: Any) -> bool:
+    return isinstance(leaf, Dependent | np.ndarray | np.generic | bool | int | float)
+
+
+def _numbers(report: Any) -> list[Any]:
+    found: list[Any] = []
+    map_numbers(found.append, report)
+    return found
+
+
+def _traced(function: Callable[[Any], Any], tree: Any, inputs: Mapping[str, Any]) -> Shown:
+    """Find the same from shapes: each input has a dimension of its own, of size 2."""
+    import jax
+    import jax.numpy as jnp
+
+    every = list(dict.fromkeys(name for names in inputs.values() for name in names))
+    for path, names in inputs.items():
+        shape = tuple(2 if name in names else 1 for name in every)
+        tree = replace_at(tree, path, jax.ShapeDtypeStruct(shape, jnp.float64))
+    report = jax.eval_shape(lambda asked: jax.tree.map(jnp.asarray, function(asked)), tree)
+    moved = jax.tree.map(
+        lambda leaf: {name for name, n in zip(every, leaf.shape, strict=False) if n > 1},
+        report,
+    )
+    return Shown(report, moved, False)

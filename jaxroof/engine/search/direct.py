@@ -1,0 +1,140 @@
+"""A search by NumPy: every plan on every machine of a chunk in one array, for small questions."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof.engine.grid.axes import Axis, replace_all, spread
+from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
+from jaxroof.engine.search.candidates import SortedPlans, all_together, distinct_part_rows
+from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
+from jaxroof.engine.search.problem import AxisRoles, SearchProblem
+from jaxroof.estimator import TIE, reads
+from jaxroof.records import map_numbers, with_named_absences
+
+CELLS = 1 << 20  # objectives held at a time
+FAR = 1e300  # larger than any objective
+
+
+def machine_chunks(
+    question: SearchProblem, kind: AxisRoles
+) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
+    """Return a function that compares the plans of a group of problems on all machines."""
+    return functools.partial(_chunks, question, kind)
+
+
+def _chunks(
+    question: SearchProblem, kind: AxisRoles, group: ProblemGroup
+) -> Iterator[MachineChunk]:
+    limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
+    axes, first = [*limits, *machine], len(limits)
+    most = max(max(map(len, group.ready.plans)), 1)
+    shape = chunk_shape([len(axis) for axis in axes], max(1, CELLS // most))
+    for place in iter_chunks(axes, shape):
+        here = padded_slice(axes, place, [some.stop - some.start for some in place])
+        yield _chunk(question, group, here, first, place)
+
+
+def _chunk(
+    question: SearchProblem, group: ProblemGroup, here: Sequence[Axis], first: int, place: Place
+) -> MachineChunk:
+    """Compare the plans of each problem on one chunk of limits and machines."""
+    fits = plans_that_fit(question.estimator, group, here)
+    inputs = spread(group.inputs, here[first:])
+    tables, rows = _tables(question, group, inputs, len(here) - first)
+    starts = np.cumsum([0, *map(len, group.ready.plans)])
+    position = np.full((len(fits), question.top, *fits.shape[1:]), -1, np.int64)
+    objective = np.full(position.shape, FAR)
+    for q, plans in enumerate(group.ready.plans):
+        count = int(fits[q].max()) if fits[q].size else 0
+        if not count:
+            continue
+        asked = replace_all(inputs, {path: values[q] for path, values in group.varied.items()})
+        mine = {name: number[starts[q] : starts[q] + count] for name, number in rows.items()}
+        lanes = fits.shape[1 + first :]
+        values = _objectives(question, asked, plans, tables, mine, count, lanes)
+        split = plans.split[:count] if question.top > 1 and not question.placements else None
+        position[q], objective[q] = _best(question.top, values, fits[q], split)
+    return MachineChunk(place, position, question.sign * objective, fits)
+
+
+def _tables(
+    question: SearchProblem, group: ProblemGroup, inputs: Any, rank: int
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return every part on the distinct rows of its plan fields, and the row of each plan."""
+    estimator, together = question.estimator, all_together(group.ready)
+    found, _ = distinct_part_rows(estimator, group.ready)
+    bare = with_named_absences(dataclasses.replace(inputs, plan=None))
+    tables = {}
+    with np.errstate(all="ignore"):
+        for name, part in estimator.parts.items():
+            first = found[name].first
+            columns = {
+                f: together[f][first].astype(np.float64).reshape(-1, *(1,) * rank)
+                for f in reads(part)
+            }
+            tables[name] = part(bare, question.recipe, **columns)
+    return tables, {name: rows.number for name, rows in found.items()}
+
+
+def _objectives(
+    question: SearchProblem,
+    inputs: Any,
+    plans: SortedPlans,
+    tables: dict[str, Any],
+    rows: dict[str, np.ndarray],
+    count: int,
+    lanes: tuple[int, ...],
+) -> np.ndarray:
+    """Return what the search minimises, for the first plans of a problem: [plan, *machine]."""
+    estimator, rank = question.estimator, len(lanes)
+
+    def gathered(name: str) -> Any:
+        row = rows[name]
+        return map_numbers(
+            lambda leaf: leaf[row] if np.ndim(leaf) > rank and len(leaf) > 1 else leaf, tables[name]
+        )
+
+    plan = {
+        f: column[:count].astype(np.float64).reshape(-1, *(1,) * rank)
+        for f, column in plans.plans.items()
+    }
+    assert estimator.plan is not None
+    asked = with_named_absences(dataclasses.replace(inputs, plan=estimator.plan(**plan)))
+    with np.errstate(all="ignore"):
+        report = estimator.step(asked, question.recipe, **{name: gathered(name) for name in tables})
+    values = question.sign * getattr(report, question.objective)
+    return np.broadcast_to(values, (count, *lanes))
+
+
+def _best(
+    top: int, values: np.ndarray, fits: np.ndarray, split: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best plans among those that fit, best first, ties to the first position.
+
+    Arguments: ``values`` [plan, *machine], ``fits`` [*limits, *machine]: how many plans fit.
+    Returns: positions (-1 where fewer plans fit) and objectives, [top, *limits, *machine].
+    """
+    count, lanes = len(values), math.prod(values.shape[1:])
+    limit = fits.reshape(-1, lanes)
+    flat = values.reshape(count, 1, lanes)
+    here = np.arange(count)[:, None, None] < limit[None]
+    left = np.where(here, flat, FAR)
+    found, best = [], []
+    for _ in range(top):
+        least = left.min(axis=0)
+        first = np.argmax(left <= least + TIE * abs(least), axis=0)
+        some = least < FAR
+        at = np.take_along_axis(left, first[None], axis=0)[0]
+        found.append(np.where(some, first, -1))
+        best.append(np.where(some, at, 0.0))
+        if top > 1 and split is not None:
+            left = np.where(split[:, None, None] == split[first][None], FAR, left)
+        elif top > 1:
+            np.put_along_axis(left, first[None], FAR, axis=0)
+    shape = (top, *fits.shape)
+    return np.array(found).reshape(shape), np.array(best).reshape(shape)

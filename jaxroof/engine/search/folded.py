@@ -1,0 +1,118 @@
+"""A search by compiled folds: chunks of machines in the lanes of the devices, plan after plan."""
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxroof.engine.grid.axes import Axis, spread
+from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
+from jaxroof.engine.search import fold as folding
+from jaxroof.engine.search.candidates import Sizes, SortedPlans, distinct_part_rows
+from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
+from jaxroof.engine.search.packed_plans import pack_plans
+from jaxroof.engine.search.problem import AxisRoles, SearchProblem
+
+LANES = 1024  # machines times limits per device in one call
+CELLS = 1 << 23  # block minima, or plans of the second pass, per device in one call
+
+
+def machine_chunks(
+    question: SearchProblem, kind: AxisRoles, groups: Sequence[ProblemGroup]
+) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
+    """Return a function that folds the plans of one of the groups over all machines."""
+    # one size for all groups, so that they share one compiled program
+    sizes = functools.reduce(
+        operator.or_, (distinct_part_rows(question.estimator, g.ready)[1] for g in groups)
+    )
+    return functools.partial(_chunks, question, kind, sizes)
+
+
+def _chunks(
+    question: SearchProblem, kind: AxisRoles, sizes: Sizes, group: ProblemGroup
+) -> Iterator[MachineChunk]:
+    """Fold a group's plans over each chunk of limits and machines in turn."""
+    limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
+    axes, first = [*limits, *machine], len(limits)
+    distinct, plans = pack_plans(question.estimator, group.ready, sizes)
+    lead, size = plans.split.shape
+    fold = _fold(question, kind, group, size)
+    # block minima per lane, or values of the second pass per lane
+    cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)
+    shape, shard = _chunk_shape(axes, first, min(LANES, CELLS // cells))
+    varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
+    varied = folding.replicate(varied)
+    waiting: list[tuple[Place, np.ndarray, Any]] = []
+    for place in iter_chunks(axes, shape):
+        here = padded_slice(axes, place, shape)
+        lanes = spread(group.inputs, here[first:])
+        fits = plans_that_fit(question.estimator, group, here)
+        # plans beyond the largest limit of the call cannot win and are not folded
+        reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))
+        rows = np.zeros((lead, *fits.shape[1:]), np.int64)
+        rows[: len(fits)] = fits
+        found = folding.best(
+            fold,
+            shard,
+            lanes,
+            varied,
+            distinct,
+            plans._replace(counts=reach),
+            rows.reshape(lead, -1, *shape[first:]),
+        )
+        waiting.append((place, fits, found))
+        if len(waiting) > 1:  # the devices compute one chunk while the previous one is read
+            yield _read(question, shape, *waiting.pop(0))
+    for held in waiting:
+        yield _read(question, shape, *held)
+
+
+def _read(
+    question: SearchProblem, shape: list[int], place: Place, fits: np.ndarray, found: Any
+) -> MachineChunk:
+    """Return the winners of one call, without padding."""
+    used = tuple(slice(0, s.stop - s.start) for s in place)
+    inside = (slice(0, len(fits)), slice(None), *used)
+    position, objective = (np.asarray(a).reshape(-1, question.top, *shape)[inside] for a in found)
+    return MachineChunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+
+
+def _chunk_shape(axes: Sequence[Axis], first: int, lanes: int) -> tuple[list[int], int]:
+    """Return a chunk's shape and the machine dimension that is split over the devices."""
+    devices = folding.mesh().size
+    sizes = [len(axis) for axis in axes]
+    most = chunk_shape(sizes, max(1, lanes) * devices)
+    # chunks as equal as possible, so that the last one needs little padding
+    shape = [-(-size // -(-size // part)) for size, part in zip(sizes, most, strict=True)]
+    if first == len(axes):
+        return shape, 0
+    shard = int(np.argmax(shape[first:]))
+    shape[first + shard] = -(-shape[first + shard] // devices) * devices  # equal shares
+    return shape, shard
+
+
+def _fold(
+    question: SearchProblem, kind: AxisRoles, group: ProblemGroup, size: int
+) -> folding.FoldConfig:
+    block = 16 if size <= 1 << 16 else 64
+    per_split = not question.placements and question.top > 1
+    largest = max(_largest_split(plans) for plans in group.ready.plans)
+    # the plans of one split are adjacent, but may span several blocks
+    straddle = 1 + -(-(largest - 1) // block) if per_split else 1
+    return folding.FoldConfig(
+        estimator=question.estimator,
+        recipe=question.recipe,
+        objective=question.objective,
+        sign=question.sign,
+        top=question.top,
+        per_split=per_split,
+        looks=min(question.top * straddle, -(-size // block)),
+        block=block,
+        rank=len(kind.machine),
+    )
+
+
+def _largest_split(plans: SortedPlans) -> int:
+    return int(np.bincount(plans.split).max()) if len(plans) else 1

@@ -1,0 +1,42 @@
+"""The plans of several problems as arrays of one shape on the devices, for compiled folds."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from jaxroof.engine.grid.evaluate import pad_points
+from jaxroof.engine.search.candidates import PreparedPlans, Sizes, all_together, distinct_part_rows
+from jaxroof.engine.search.fold import Distinct, Plans, replicate
+from jaxroof.estimator import Estimator, reads
+
+
+@functools.lru_cache(maxsize=2)
+def pack_plans(estimator: Estimator, ready: PreparedPlans, sizes: Sizes) -> tuple[Distinct, Plans]:
+    """Return the distinct rows of each part and the plans of several problems, both padded."""
+    count = np.array([len(q) for q in ready.plans])
+    together = all_together(ready)
+
+    def square(values: np.ndarray, kind: Any) -> Any:
+        rows = np.ones((sizes.questions, sizes.plans), kind)
+        for row, column in zip(rows, np.split(values, np.cumsum(count)[:-1]), strict=False):
+            row[: len(column)] = column
+            row[len(column) :] = column[-1] if len(column) else 0
+        return rows
+
+    distinct: Distinct = {}
+    numbers = {}
+    found, _ = distinct_part_rows(estimator, ready)
+    for (name, (first, number)), size in zip(found.items(), sizes.rows, strict=True):
+        fields = reads(estimator.parts[name])
+        distinct[name] = {
+            f: pad_points(together[f][first].astype(np.float64), size) for f in fields
+        }
+        numbers[name] = square(number, np.uint32)
+    plans = Plans(
+        fields={f: square(column, np.uint32) for f, column in together.items()},
+        rows=numbers,
+        split=square(np.concatenate([q.split for q in ready.plans]), np.int32),
+        counts=np.pad(count, (0, sizes.questions - len(count))),
+    )
+    return replicate(distinct), replicate(plans)
