@@ -105,7 +105,7 @@ def latency_wall(
     (4.0, True)
     """
     growth = 0.5 + depth_exponent - batch_exponent
-    waits = latency > 0.0
+    waits: Any = latency > 0.0
     tokens = sqrt(tokens_per_parameter * reference_flops / 6.0)
     steps = 4.0 * reference_layers * where(waits, latency, 1.0) * tokens
     room = log(longest_run * reference_batch / steps)

@@ -21,7 +21,7 @@ from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.engine.search import driver as best
 from jaxroof.engine.search import fold
-from jaxroof.estimator import Candidates, reads
+from jaxroof.estimator import Candidates, reads, results
 from jaxroof.estimators.published.report import Report
 from jaxroof.records import Number, checked, get_at
 
@@ -126,7 +126,7 @@ each_estimator = pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 
 
 def arrays(report: Any) -> dict[str, np.ndarray]:
-    return {name: np.asarray(value) for name, value in points.results(report).items()}
+    return {name: np.asarray(value) for name, value in results(report).items()}
 
 
 def assert_same(actual: dict[str, Any], expected: dict[str, Any], floor: str = "") -> None:

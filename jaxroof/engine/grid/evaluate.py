@@ -1,5 +1,6 @@
 """Evaluation at a list of points: at once by NumPy, or in chunks by a compiled program."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -59,8 +60,12 @@ def _by_numpy(
     for start in range(0, max(count, 1), PIECE):
         size = min(PIECE, count - start)
         some = slice(start, start + size)
-        piece = map_numbers(lambda leaf, some=some: leaf[some] if np.ndim(leaf) else leaf, inputs)
+        piece = map_numbers(functools.partial(_rows, some), inputs)
         for result, value in results(estimator.evaluate_checked(piece, recipe)).items():
             if name is None or result == name:
                 found.setdefault(result, []).append(np.broadcast_to(value, (size,)))
     return {result: np.concatenate(pieces) for result, pieces in found.items()}
+
+
+def _rows(some: slice, leaf: Any) -> Any:
+    return leaf[some] if np.ndim(leaf) else leaf

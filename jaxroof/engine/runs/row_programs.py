@@ -4,6 +4,7 @@ So one program serves a file of any length, a short file is not evaluated at tho
 and memory use stays constant.
 """
 
+import functools
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ class RowPrograms:
     def _pieces(self, group: RowGroup, size: int, program: Any) -> Iterator[tuple[int, Any]]:
         waiting: deque[tuple[int, Any]] = deque()
         for start in range(0, len(group.rows), size):
-            piece = map_numbers(lambda leaf, s=start: _piece(leaf, s, size), group.inputs)
+            piece = map_numbers(functools.partial(_piece, start=start, size=size), group.inputs)
             waiting.append((start, program(piece)))
             if len(waiting) > AHEAD:
                 yield waiting.popleft()

@@ -11,10 +11,9 @@ from complex_step import Looped, Operations
 from estimator_laws import Law, example, laws, smooth
 
 import jaxroof as jr
-from jaxroof.engine.grid import evaluate as points
 from jaxroof.engine.sensitivity.derivatives import one_sided_slopes, slopes
 from jaxroof.errors import InputError
-from jaxroof.estimator import Candidates, Estimator
+from jaxroof.estimator import Candidates, Estimator, results
 from jaxroof.records import checked, field_at, get_at, leaves, replace_at
 
 POINTS = 128  # of each estimator and recipe
@@ -35,7 +34,7 @@ def along(law: Law, some: Any, ways: dict[str, float]) -> Any:
         asked = some
         for path, way in ways.items():
             asked = replace_at(asked, path, get_at(asked, path) * jnp.exp(way * by))
-        found = points.results(law.estimator.evaluate(asked, law.recipe))
+        found = results(law.estimator.evaluate(asked, law.recipe))
         arrays = {name: jnp.asarray(value) for name, value in found.items()}
         return {name: v for name, v in arrays.items() if v.dtype == jnp.float64}
 
