@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
@@ -34,7 +33,7 @@ def layers(
     inputs = checked(inputs)
     with naming_all(published, inputs, recipe):
         inputs = place_best(published, inputs, recipe)
-        reports = jax.jit(layer_reports, static_argnums=1)(inputs, recipe)
+        reports = layer_reports(inputs, recipe)
     columns = {
         name: (("operation",), np.array([float(getattr(r, name)) for r in reports.values()]))
         for name in units(LayerReport)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
@@ -49,6 +48,8 @@ def stages_of(inputs: Any, recipe: Any) -> xr.Dataset:
     """Return work, idle time and memory of every stage, from checked inputs."""
     pipeline.refuse_contradictions(inputs)
     legal(with_named_absences(inputs), recipe.chosen())
+    import jax  # the chain loops
+
     fitted = pipeline.sized_recipe(inputs, recipe)
     with naming_all(pipeline, inputs, fitted):
         columns, step_time = jax.jit(lambda asked: _columns(with_named_absences(asked), fitted))(

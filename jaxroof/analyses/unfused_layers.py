@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
@@ -78,7 +77,7 @@ def unfused_layers(
         inputs, recipe, _ = unfused.resolve(inputs, recipe, chosen)
     inputs = checked(inputs)
     with naming_all(unfused, inputs, recipe):
-        found = jax.jit(blocks, static_argnums=1)(inputs, recipe)
+        found = blocks(inputs, recipe)
     rows = [one for name in BLOCK_NAMES for one in found[name]]
     columns: Columns = {
         name: (("operation",), values)

@@ -13,9 +13,13 @@ from typing import Any
 
 
 def start() -> None:
-    """Set up JAX for the command-line process: a compile cache, one device per core."""
-    import jax
+    """Set up JAX, once it is imported: a compile cache, one device per core."""
+    from jaxroof.lazy_jax import with_jax
 
+    with_jax(_set_up)
+
+
+def _set_up(jax: Any) -> None:
     folder = os.environ.get("JAXROOF_CACHE") or _cache_folder()
     try:
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 A formula calls these and knows neither. JAX is not imported for numbers that are not its own.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,73 @@ def floor(value: Number) -> Number:
     """
     xp = namespace(value)
     return xp.floor(value.real if xp is np and np.iscomplexobj(value) else value)
+
+
+def loop(count: Any, body: Callable[[Any, Any], Any], state: Any, *values: Any) -> Any:
+    """Return a state after a number of steps: ``state = body(step, state)``.
+
+    ``values`` are numbers that decide, as those of the state, who runs the loop.
+
+    >>> int(loop(4, lambda step, total: total + step, 0))
+    6
+    """
+    every = (*state, *values) if isinstance(state, tuple) else (state, *values)
+    if namespace(count, *every) is np:
+        for step in range(int(count)):
+            state = body(step, state)
+        return state
+    from jaxroof.formulas import traced
+
+    return traced.loop(count, body, state)
+
+
+def put(values: Any, index: Any, part: Any, add: bool = False) -> Any:
+    """Return an array of the caller's own with a part replaced, or added to; NumPy's is changed.
+
+    >>> put(np.zeros(3), 1, 2.0).tolist()
+    [0.0, 2.0, 0.0]
+    """
+    places = index if isinstance(index, tuple) else (index,)
+    if namespace(values, part, *places) is np:
+        if add:
+            np.add.at(values, index, part)
+        else:
+            values[index] = part
+        return values
+    from jaxroof.formulas import traced
+
+    return traced.put(values, index, part, add)
+
+
+def take(values: Any, index: Any) -> Any:
+    """Return the values at given places along the first dimension; all places are in range.
+
+    >>> take(np.array([1.0, 2.0]), np.array([1])).tolist()
+    [2.0]
+    """
+    if namespace(values, index) is np:
+        return np.take_along_axis(values, index, axis=0)
+    from jaxroof.formulas import traced
+
+    return traced.take(values, index)
+
+
+def alike(values: Any, *others: Any) -> Any:
+    """Return an array of the kind of the others: one of JAX if any of them is.
+
+    >>> type(alike([1.0], 2.0)).__name__
+    'ndarray'
+    """
+    return namespace(*others).asarray(values)
+
+
+def stack(values: Sequence[Any]) -> Any:
+    """Return arrays of one shape along a new first dimension.
+
+    >>> stack([np.ones(2), np.zeros(2)]).shape
+    (2, 2)
+    """
+    return namespace(*values).stack(values)
 
 
 def sqrt(value: Number) -> Number:

@@ -1,6 +1,6 @@
 """The scaling of a training run with its FLOP, and the limits that latency sets."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxroof.formulas.arithmetic import exp, log, sqrt, where
 from jaxroof.records import Number

@@ -6,12 +6,9 @@ recurrence of sums and maxima, which is differentiable unless two paths tie.
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from jaxroof.formulas.arithmetic import larger
+from jaxroof.formulas.arithmetic import alike, larger, loop, put, stack, take, where
 from jaxroof.schedules.table import Schedule
 
 
@@ -48,50 +45,46 @@ def visit_times(work: Any, source: Any, costs: Costs, steps: Any = None) -> Visi
     """
     every, devices = np.shape(work)[:2]
     lanes = np.shape(costs.seconds)[2:]
-    work, source = jnp.asarray(work), jnp.asarray(source)
-    nothing = jnp.zeros((devices, *lanes)) + 0.0 * costs.seconds[0]
-    none = jnp.zeros((every, devices, *lanes)) + nothing[None]
+    nothing = np.zeros((devices, *lanes)) + 0.0 * costs.seconds[0]
+    begun = [np.zeros((every, devices, *lanes)) + nothing[None] for _ in range(3)]
+    work, source = (alike(rows, nothing, work, source) for rows in (work, source))
 
     def advance(t: Any, state: Any) -> Any:
         clock, busy, sent, starts, ends = state
         seconds, arrival, leave = (_picked(cost, work[t]) for cost in costs)
         origin = _wide(source[t], lanes)
         made = sent.reshape(every * devices, *lanes)
-        there = _taken(made, jnp.maximum(origin, 0)) + arrival
-        start = jnp.where(origin >= 0, larger(clock, there), clock)
+        there = take(made, larger(origin, 0)) + arrival
+        start = where(origin >= 0, larger(clock, there), clock)
         end = start + seconds
         left = end + leave
-        kept = (sent.at[t].set(left), starts.at[t].set(start), ends.at[t].set(end))
+        kept = (put(sent, t, left), put(starts, t, start), put(ends, t, end))
         return left, busy + seconds + leave, *kept
 
-    begun = (nothing, nothing, none, none, none)
-    clock, busy, _, start, end = lax.fori_loop(0, every if steps is None else steps, advance, begun)
+    steps = every if steps is None else steps
+    clock, busy, _, start, end = loop(steps, advance, (nothing, nothing, *begun))
     return VisitTimes(start, end, clock, busy)
 
 
-def peaks(work: Any, rise: Any, net: Any) -> jax.Array:
+def peaks(work: Any, rise: Any, net: Any) -> Any:
     """Return the peak bytes of each device above its start.
 
     Arguments: ``work`` [timesteps, devices]; ``rise`` and ``net`` [classes, devices, *lanes]: the
     peak of a visit above the level before it, and its net change of that level.
     """
-    begun = jnp.zeros(np.shape(net)[1:]) + 0.0 * net[0]
+    begun = np.zeros(np.shape(net)[1:]) + 0.0 * net[0]
+    kinds = alike(work, begun)
 
-    def visit(state: Any, kind: Any) -> Any:
+    def visit(t: Any, state: Any) -> Any:
         live, most = state
-        return (live + _picked(net, kind), larger(most, live + _picked(rise, kind))), None
+        return live + _picked(net, kinds[t]), larger(most, live + _picked(rise, kinds[t]))
 
-    (_, most), _ = lax.scan(visit, (begun, begun), jnp.asarray(work))
-    return most
+    return loop(len(work), visit, (begun, begun))[1]
 
 
 def _picked(cost: Any, kind: Any) -> Any:
     """Return the cost of each device's visit, [devices, *lanes]."""
-    return _taken(jnp.asarray(cost), _wide(kind, np.shape(cost)[2:])[None])[0]
-
-
-def _taken(values: Any, index: Any) -> Any:
-    return jnp.take_along_axis(values, index, axis=0, mode="promise_in_bounds")
+    return take(cost, _wide(kind, np.shape(cost)[2:])[None])[0]
 
 
 def _wide(values: Any, lanes: tuple[int, ...]) -> Any:
@@ -109,24 +102,24 @@ def stage_costs(
     same time from a stage to the next one (forward) and back (backward), and no time between
     stages on one device. ``blocking`` sends occupy the sender.
     """
-    visits = jnp.stack([jnp.asarray(value) for value in (forward, backward, weight)])
+    visits = stack([forward, backward, weight])
     before, after = schedule.before, schedule.after
     other = np.where(after >= 0, schedule.device[after] != schedule.device, False)
     from_before = np.where(before >= 0, schedule.device[before] != schedule.device, False)
     lanes = visits.shape[2:]
-    onward = jnp.where(_wide(other, lanes), jnp.asarray(send), 0.0)
-    back = jnp.where(_wide(from_before, lanes), jnp.asarray(send)[np.maximum(before, 0)], 0.0)
-    nothing = jnp.zeros_like(onward)
+    onward = where(_wide(other, lanes), send, 0.0)
+    back = where(_wide(from_before, lanes), send[np.maximum(before, 0)], 0.0)
+    nothing = 0.0 * onward
     # a forward receives from the stage before and sends to the next; a backward the reverse
-    arrival, leave = jnp.stack([back, onward, nothing]), jnp.stack([onward, back, nothing])
-    none = jnp.zeros_like(visits)
+    arrival, leave = stack([back, onward, nothing]), stack([onward, back, nothing])
+    none = 0.0 * visits
     whole = (visits, none, leave) if blocking else (visits, arrival, none)
     return Costs(*(by_class(schedule, cost) for cost in whole))
 
 
-def by_class(schedule: Schedule, cost: Any) -> jax.Array:
+def by_class(schedule: Schedule, cost: Any) -> Any:
     """Return values by kind and stage [3, stages, *lanes] as [classes, devices, *lanes]."""
     shape = (1 + 3 * schedule.chunks, schedule.devices, *cost.shape[2:])
     classes = 3 * schedule.local[None, :] + np.arange(1, 4)[:, None]
     devices = np.broadcast_to(schedule.device, classes.shape)
-    return jnp.zeros(shape, cost.dtype).at[classes, devices].set(cost)
+    return put(np.zeros(shape, cost.dtype), (classes, devices), cost)

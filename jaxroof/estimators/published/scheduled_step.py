@@ -3,8 +3,7 @@
 import enum
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.recipe import Recipe
@@ -18,7 +17,7 @@ from jaxroof.estimators.published.stages import (
     under_plan,
 )
 from jaxroof.estimators.published.step import schedule_counts, step
-from jaxroof.formulas.arithmetic import largest
+from jaxroof.formulas.arithmetic import largest, put, stack
 from jaxroof.records import Number, quantity, record, with_named_absences
 from jaxroof.schedules import clock, overlap, table
 
@@ -70,9 +69,9 @@ def routes_of(pipeline: table.Schedule) -> float:
 def layout_of(pipeline: table.Schedule) -> Layout:
     """Return the devices that hold the stages of a schedule."""
     ends = pipeline.after < 0
-    taker = jnp.where(ends, pipeline.device, pipeline.device[pipeline.after])
+    taker = np.where(ends, pipeline.device, pipeline.device[pipeline.after])
     every = (pipeline.device, taker, pipeline.before < 0, ends)
-    device, taker, first, last = (jnp.asarray(one, jnp.float64) for one in every)
+    device, taker, first, last = (np.asarray(one, np.float64) for one in every)
     return Layout(device, taker, first, last, routes_of(pipeline))
 
 
@@ -92,8 +91,8 @@ def activations(pipeline: table.Schedule, kept: Any) -> Any:
     """
     nothing = 0.0 * kept
     going = (nothing, -kept) if pipeline.split else (-kept, nothing)
-    rise = clock.by_class(pipeline, jnp.stack([kept, nothing, nothing]))
-    net = clock.by_class(pipeline, jnp.stack([kept, *going]))
+    rise = clock.by_class(pipeline, stack([kept, nothing, nothing]))
+    net = clock.by_class(pipeline, stack([kept, *going]))
     return clock.peaks(table.work(pipeline), rise, net)
 
 
@@ -110,7 +109,7 @@ def step_of(
     times = course_of(pipeline, held, blocking)
 
     def on_devices(values: Any) -> Any:
-        return jnp.zeros(pipeline.devices).at[pipeline.device].add(values)
+        return put(np.zeros(pipeline.devices), pipeline.device, values, add=True)
 
     data = data_time(costs, on_devices(held.layers))
     step_time = largest(times.clock + data)
@@ -133,11 +132,6 @@ def step_of(
     return report, times
 
 
-# two programs, so that only the short one is compiled per schedule
-_layer_costs = jax.jit(layer_costs, static_argnames="recipe")
-_step_of = jax.jit(step_of, static_argnames=("recipe", "pipeline", "blocking"))
-
-
 def scheduled_step(
     inputs: Inputs,
     recipe: Recipe,
@@ -155,12 +149,12 @@ def scheduled_step(
     Source: docs/models/transformer_model.md, section 9, with clocks instead of its closed form.
     """
     costs = costs_under(inputs, recipe, routes_of(pipeline), sends)
-    return _step_of(inputs, recipe, costs, pipeline, sends is Sends.BLOCKING, extra)
+    return step_of(inputs, recipe, costs, pipeline, sends is Sends.BLOCKING, extra)
 
 
 def costs_under(inputs: Inputs, recipe: Recipe, routes: float, sends: Sends) -> LayerCosts:
     """Return the costs that all stages share, with sends set to 0 where they are free."""
-    costs: LayerCosts = _layer_costs(inputs, recipe, routes)
+    costs = layer_costs(inputs, recipe, routes)
     if sends is not Sends.FREE:
         return costs
     return costs._replace(near=0.0 * costs.near, far=0.0 * costs.far)
@@ -173,11 +167,7 @@ def closed_form(inputs: Inputs, recipe: Recipe, sends: Sends = Sends.OVERLAPPED)
     Units: -> [s].
     Source: docs/models/transformer_model.md, section 9.
     """
-    found: Number = _closed_form(inputs, recipe, costs_under(inputs, recipe, 1.0, sends))
-    return found
-
-
-def _closed(inputs: Inputs, recipe: Recipe, costs: LayerCosts) -> Number:
+    costs = costs_under(inputs, recipe, 1.0, sends)
     counts = under_plan(schedule_counts, inputs, recipe)
     parts = {
         "block": costs.block,
@@ -185,7 +175,5 @@ def _closed(inputs: Inputs, recipe: Recipe, costs: LayerCosts) -> Number:
         "send_time": costs.near,
         "schedule_counts": counts,
     }
-    return step(with_named_absences(inputs), recipe, **parts).step_time
-
-
-_closed_form = jax.jit(_closed, static_argnames="recipe")
+    found: Number = step(with_named_absences(inputs), recipe, **parts).step_time
+    return found
