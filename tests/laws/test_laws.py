@@ -1,6 +1,7 @@
 """Every way of asking gives one answer: alone, compiled, in a batch, in a grid, by search."""
 
 import dataclasses
+import functools
 import importlib.util
 import itertools
 from typing import Any, NamedTuple
@@ -16,14 +17,14 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof.engine.grid import compiled as points
-from jaxroof.engine.grid import tabulate
+from jaxroof.engine.grid import evaluate, tabulate
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
-from jaxroof.engine.search import driver as best
-from jaxroof.engine.search import fold
+from jaxroof.engine.grid.executor import EXECUTORS
+from jaxroof.engine.search import direct, fold, folded, groups
 from jaxroof.estimator import Candidates, reads, results
 from jaxroof.estimators.published.report import Report
-from jaxroof.records import Number, checked, get_at
+from jaxroof.records import Number, checked, get_at, map_numbers
 
 RTOL = 1e-12
 TIE = 1e-12
@@ -180,8 +181,6 @@ def test_parts_of_one_function() -> None:
 def test_parts_then_step_is_evaluate(attention: Any) -> None:
     """Parts on the distinct rows of what they read, then the step, are the whole evaluation."""
     recipe = recipe_of(attention)
-    evaluate = jax.jit(jr.training.evaluate, static_argnums=1)
-    step = jax.jit(jr.training.step, static_argnums=1)
     grid = itertools.product((1.0, 2.0, 6.0), (1.0, 2.0, 4.0), (1.0, 3.0), (1.0, 2.0), (1.0, 2.0))
     fields = ("data", "tensor", "pipeline", "fast_tensor", "fast_data")
     columns = dict(zip(fields, np.array([*grid]).T, strict=True))
@@ -196,13 +195,11 @@ def test_parts_then_step_is_evaluate(attention: Any) -> None:
             table = np.stack([plans[field] for field in reads(part)])
             distinct, number = np.unique(table, axis=1, return_inverse=True)
             assert distinct.shape[1] < 72
-            rows = jax.jit(part, static_argnums=1)(
-                bare, recipe, **dict(zip(reads(part), distinct, strict=True))
-            )
+            rows = part(bare, recipe, **dict(zip(reads(part), distinct, strict=True)))
             at = np.broadcast_to(number.reshape(-1), 72)
-            parts[name] = jax.tree.map(lambda leaf, at=at: leaf[at] if leaf.ndim else leaf, rows)
-        expected = arrays(evaluate(inputs, recipe))
-        assert_same(arrays(step(inputs, recipe, **parts)), expected, "step_time")
+            parts[name] = map_numbers(lambda leaf, at=at: leaf[at] if np.ndim(leaf) else leaf, rows)
+        expected = arrays(jr.training.evaluate(inputs, recipe))
+        assert_same(arrays(jr.training.step(inputs, recipe, **parts)), expected, "step_time")
 
     same()
 
@@ -266,9 +263,17 @@ SEARCHES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # axes, options
 @settings(max_examples=2, phases=[Phase.generate], deadline=None, derandomize=True)
 @given(machine=machines())
 def test_search_is_survey_then_argmin(axes: Any, options: Any, machine: Any) -> None:
-    """A search finds what listing every plan at every point and taking the best finds."""
+    """A search finds what listing every plan at every point and taking the best finds.
+
+    NumPy and compiled folds alike.
+    """
     inputs = checked(jr.Inputs(model=SMALL, system=machine, gpus=24.0, global_batch=48.0))
-    found = jr.search(jr.training, inputs, axes=axes, **options)
+    for executor in EXECUTORS:
+        found = jr.search(jr.training, inputs, axes=axes, executor=executor, **options)
+        is_survey_then_argmin(found, inputs, axes, options)
+
+
+def is_survey_then_argmin(found: xr.Dataset, inputs: Any, axes: Any, options: Any) -> None:
     top, objective = options.get("top", 1), options.get("objective", "step_time")
     alike = FIELDS if options.get("placements") else SPLIT
     choice = {key: options[key] for key in ("where", "attention") if key in options}
@@ -296,9 +301,11 @@ def test_search_is_survey_then_argmin(axes: Any, options: Any, machine: Any) -> 
 
 
 SHORT = [  # module, limit, and a size that cuts every grid below
-    (best, "LANES", 8),
-    (best, "CELLS", 4096),
-    (best, "QUESTIONS", 2),
+    (folded, "LANES", 8),
+    (folded, "CELLS", 4096),
+    (direct, "CELLS", 4096),
+    (groups, "QUESTIONS", 2),
+    (evaluate, "PIECE", 100),
     (tabulate, "CHUNK", 5),
     (tabulate, "PLACED", 3),
     (points, "CHUNK", 100),
@@ -311,36 +318,38 @@ CHUNKED = {
 }
 
 
-def chunked_questions() -> list[xr.Dataset]:
+def chunked_questions(executor: str) -> list[xr.Dataset]:
     planned = dataclasses.replace(
         CLUSTER, gpus=None, plan=jr.Plan(data=2.0, tensor=4.0, pipeline=3.0, microbatch=1.0)
     )
     axes = {"plan.tensor": [1, 2, 4], "system.hbm_bandwidth": [1e12, 2e12, 3e12]}
     axes |= {"system.hbm_capacity": [1e9, 1e11], "system.slow_bandwidth": [1e9, 1e11]}
     return [
-        jr.search(jr.training, CLUSTER, axes=CHUNKED, top=2),
-        jr.tabulate(jr.training, planned, axes=axes),
+        jr.search(jr.training, CLUSTER, axes=CHUNKED, top=2, executor=executor),
+        jr.tabulate(jr.training, planned, axes=axes, executor=executor),
         jr.survey(jr.training, CLUSTER),
     ]
 
 
-def test_chunks_do_not_change_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_chunks_do_not_change_answers(monkeypatch: pytest.MonkeyPatch, executor: str) -> None:
     """Cut into other chunks, a grid has the same answers."""
-    whole_answers = chunked_questions()
+    whole_answers = chunked_questions(executor)
     for module, name, size in SHORT:
         monkeypatch.setattr(module, name, size)
-    for chunked, whole in zip(chunked_questions(), whole_answers, strict=True):
+    for chunked, whole in zip(chunked_questions(executor), whole_answers, strict=True):
         xr.testing.assert_allclose(chunked, whole, rtol=RTOL, atol=0.0)
         assert {n: chunked[n].dims for n in chunked} == {n: whole[n].dims for n in whole}
 
 
 def test_capacity_as_threshold_is_mask() -> None:
     """At every capacity, one that a plan fills exactly too, a threshold keeps what a mask keeps."""
+    search = functools.partial(jr.search, jr.training, CLUSTER, executor="jax")
     every = {name: column.values for name, column in jr.survey(jr.training, CLUSTER).items()}
     needs = np.unique(every["memory"])
     needs = needs[:: len(needs) // 20]
     capacities = np.unique([np.nextafter(needs, 0.0), needs, np.nextafter(needs, np.inf)])
-    found = jr.search(jr.training, CLUSTER, axes={"system.hbm_capacity": capacities})
+    found = search(axes={"system.hbm_capacity": capacities})
     for number, capacity in enumerate(capacities):
         fits = {**every, "feasible": every["memory"] <= capacity}
         expected = brute_force(fits, "step_time", 1, FIELDS)
@@ -350,7 +359,7 @@ def test_capacity_as_threshold_is_mask() -> None:
         assert [int(at[f]) for f in FIELDS] == [
             e[f] for e in expected for f in FIELDS
         ] or not expected
-        alone = jr.search(jr.training, CLUSTER, **{"system.hbm_capacity": capacity})
+        alone = search(**{"system.hbm_capacity": capacity})
         assert [int(alone[f]) for f in FIELDS] == [int(at[f]) for f in FIELDS]
 
 
@@ -363,7 +372,7 @@ def test_one_compile_serves_all_sizes() -> None:
         "system.hbm_capacity": [1e9],
     }
     before = fold.best._cache_size()
-    jr.search(estimator, CLUSTER, axes=axes)
+    jr.search(estimator, CLUSTER, axes=axes, executor="jax")
     assert fold.best._cache_size() == before + 1
     folds, evaluations = fold.best._cache_size(), points.evaluate_jit._cache_size()
     other = dataclasses.replace(CLUSTER, system=jr.system("b200-nvs8", fast_domain=4))
@@ -372,7 +381,7 @@ def test_one_compile_serves_all_sizes() -> None:
         "system.hbm_bandwidth": [3e12, 4e12],
         "system.hbm_capacity": [2e9],
     }
-    jr.search(estimator, other, axes=axes)
+    jr.search(estimator, other, axes=axes, executor="jax")
     assert fold.best._cache_size() == folds
     assert points.evaluate_jit._cache_size() == evaluations
 

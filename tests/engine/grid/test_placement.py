@@ -186,7 +186,7 @@ def test_many_rows_are_placed_as_each_by_itself(monkeypatch):
 
 
 def test_a_traced_plan_says_which_fields_it_lacks():
-    fields = ", ".join(f"plan.{field}" for field in FAST)
+    fields = ", ".join(f"plan.{field}" for field in jr.training.placement)
     with pytest.raises(InputError, match=f"^plan: a traced plan .*; expected {fields}"):
         jax.jit(jr.training.evaluate)(question())
     rate = jax.grad(
