@@ -24,7 +24,7 @@ import jaxroof as jr
 from jaxroof.engine.search.driver import best_plans
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.search import winning_inputs
-from jaxroof.engine.sensitivity import derivatives as slopes
+from jaxroof.engine.sensitivity import compiled_slopes
 from jaxroof.records import get_at, replace_at
 
 SIZES = [2**k for k in range(2, 15)]
@@ -146,7 +146,9 @@ def main() -> None:
     def forward() -> Any:
         ways = np.eye(len(PARAMETERS))
         return jax.block_until_ready(
-            slopes.directional_slopes(jr.training, recipe, PARAMETERS, "step_time", points, ways)
+            compiled_slopes.directional_slopes(
+                jr.training, recipe, PARAMETERS, "step_time", points, ways
+            )
         )
 
     jax.block_until_ready(reverse(points))

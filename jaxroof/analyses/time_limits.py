@@ -1,19 +1,18 @@
 """Contributions to the time of the best plan, and the machine resource that limits each."""
 
 import dataclasses
-import functools
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxroof.analyses.resources import resources
+from jaxroof.dual import slope_of, value_of
 from jaxroof.engine.grid.dataset import roles
-from jaxroof.engine.grid.evaluate import pad_points
-from jaxroof.engine.sensitivity.derivatives import scale_parameters
+from jaxroof.engine.grid.evaluate import column_length, pad_points
+from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.sensitivity.derivatives import scale_parameters, with_slopes
 from jaxroof.estimator import Estimator, results
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.published.step_breakdown import contributions
@@ -33,7 +32,7 @@ def adding(estimator: Estimator, inputs: Any, recipe: Any) -> "OrderedDict[str, 
     """
     if estimator in CONTRIBUTIONS:
         return CONTRIBUTIONS[estimator](inputs, recipe)
-    report = estimator.evaluate(inputs, recipe)
+    report = estimator.evaluate_checked(inputs, recipe)
     parts = [f for f in dataclasses.fields(report) if f.metadata["part_of"] == estimator.objective]
     parts = parts or [f for f in dataclasses.fields(report) if f.name == estimator.objective]
     names = [f.metadata["words"] or f.metadata["symbol"] or f.name.replace("_", " ") for f in parts]
@@ -52,34 +51,39 @@ def limits_of(
     """
     known = resources(roles(estimator, inputs, recipe)["resources"])
     paths = tuple(path for path, _, _ in leaves(inputs) if path in known.signs)
-    columns = {path: np.atleast_1d(np.asarray(value)) for path, _, value in leaves(inputs)}
-    count = max(len(column) for column in columns.values())
-    for path, column in columns.items():
-        wide = np.repeat(pad_points(column, POINTS), len(paths))  # a column of points x parameters
-        inputs = replace_at(inputs, path, wide)
-    times, slopes = _slopes(estimator, recipe, paths, inputs)
     by = [[known.signs[p] * (known.of[p] == limit) for limit in known.limits] for p in paths]
-    shape = (POINTS, len(paths))
-    own = [np.asarray(time).reshape(shape)[:count, 0] for time in times.values()]
-    along = [np.asarray(slope).reshape(shape)[:count] for slope in slopes.values()]
-    return list(times), np.stack(own, axis=1), np.stack(along, axis=1) @ np.array(by)
+    count, ways = column_length(inputs), np.eye(len(paths))
+    if executor_of(estimator, recipe, inputs, count * (1 + len(paths))) == NUMPY:
+        with np.errstate(all="ignore"):
+            every = adding(estimator, with_slopes(inputs, paths, ways), recipe)
+        own = [np.broadcast_to(value_of(time), (count,)) for time in every.values()]
+        along = [np.broadcast_to(slope_of(time), (len(paths), count)).T for time in every.values()]
+    else:
+        every, slopes = _compiled(estimator, recipe, paths, inputs)
+        own = [np.asarray(time)[:count, 0] for time in every.values()]
+        along = [np.asarray(slope)[:count] for slope in slopes.values()]
+    return list(every), np.stack(own, axis=1), np.stack(along, axis=1) @ np.array(by)
 
 
-HURRY = {"xla_backend_optimization_level": 0}  # fast compilation, for a few short calls
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=HURRY)
-def _slopes(
-    estimator: Estimator, recipe: Any, paths: tuple[str, ...], inputs: Any
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return every contribution, and its slopes with ln(parameter), columns points x parameters.
+def _compiled(estimator: Estimator, recipe: Any, paths: tuple[str, ...], inputs: Any) -> Any:
+    """Return every contribution, and its slopes with ln(parameter), [points, parameters].
 
     Each parameter varies in its own entries of the columns: one pass for all of them.
     """
+    import jax
+    import jax.numpy as jnp
+
+    for path, _, value in list(leaves(inputs)):
+        column = pad_points(np.atleast_1d(np.asarray(value, np.float64)), POINTS)
+        inputs = replace_at(inputs, path, np.repeat(column, len(paths)))
     each = jnp.tile(jnp.eye(len(paths)), (POINTS, 1))
 
-    def seconds(change: jax.Array) -> Any:
-        moved = scale_parameters(inputs, paths, 1.0 + change)
-        return jax.tree.map(jnp.asarray, adding(estimator, moved, recipe))
+    @jax.jit
+    def slopes(inputs: Any) -> Any:
+        def seconds(change: Any) -> Any:
+            moved = scale_parameters(inputs, paths, 1.0 + change)
+            return jax.tree.map(jnp.asarray, adding(estimator, moved, recipe))
 
-    return jax.jvp(seconds, (jnp.zeros_like(each),), (each,))
+        return jax.jvp(seconds, (jnp.zeros_like(each),), (each,))
+
+    return jax.tree.map(lambda values: values.reshape(POINTS, len(paths)), slopes(inputs))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxroof.dual import Dual
 from jaxroof.lazy_jax import namespace
 from jaxroof.records import Number
 
@@ -50,7 +51,7 @@ def largest(values: Any) -> Any:
     2.0
     """
     xp = namespace(values)
-    first = xp.argmax(values.real if np.iscomplexobj(values) else values, axis=0, keepdims=True)
+    first = xp.argmax(values, axis=0, keepdims=True)
     return xp.take_along_axis(values, first, axis=0)[0]
 
 
@@ -62,16 +63,11 @@ def whole(a: Number, b: Number) -> Number:
     (3.0, 0.5)
     """
     if namespace(a, b) is np:
-        return _whole(a / b)
+        parts: Any = a / b
+        return parts.whole() if isinstance(parts, Dual) else np.floor(parts)
     from jaxroof.formulas.traced import whole as traced
 
     return traced(a, b)
-
-
-def _whole(parts: Any) -> Any:
-    if isinstance(parts, complex | np.ndarray) and np.iscomplexobj(parts):  # a complex step
-        return np.floor(parts.real) + 1j * parts.imag
-    return np.floor(parts)
 
 
 def floor(value: Number) -> Number:
@@ -80,8 +76,7 @@ def floor(value: Number) -> Number:
     >>> float(floor(2.5))
     2.0
     """
-    xp = namespace(value)
-    return xp.floor(value.real if xp is np and np.iscomplexobj(value) else value)
+    return namespace(value).floor(value)
 
 
 def loop(count: Any, body: Callable[[Any, Any], Any], state: Any, *values: Any) -> Any:

@@ -3,14 +3,15 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxroof.engine.grid.axes import Axis, replace_all, spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
-from jaxroof.engine.search.candidates import SortedPlans, all_together, distinct_part_rows
+from jaxroof.engine.grid.evaluate import column_length
+from jaxroof.engine.search.candidates import PreparedPlans, all_together, distinct_part_rows
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 from jaxroof.estimator import TIE, reads
@@ -45,7 +46,7 @@ def _chunk(
     """Compare the plans of each problem on one chunk of limits and machines."""
     fits = plans_that_fit(question.estimator, group, here)
     inputs = spread(group.inputs, here[first:])
-    tables, rows = _tables(question, group, inputs, len(here) - first)
+    tables, rows = _tables(question, group.ready, inputs, len(here) - first)
     starts = np.cumsum([0, *map(len, group.ready.plans)])
     position = np.full((len(fits), question.top, *fits.shape[1:]), -1, np.int64)
     objective = np.full(position.shape, FAR)
@@ -56,59 +57,78 @@ def _chunk(
         asked = replace_all(inputs, {path: values[q] for path, values in group.varied.items()})
         mine = {name: number[starts[q] : starts[q] + count] for name, number in rows.items()}
         lanes = fits.shape[1 + first :]
-        values = _objectives(question, asked, plans, tables, mine, count, lanes)
+        some = {field: column[:count] for field, column in plans.plans.items()}
+        values = _objectives(question, asked, some, tables, mine, lanes)
         split = plans.split[:count] if question.top > 1 and not question.placements else None
         position[q], objective[q] = _best(question.top, values, fits[q], split)
     return MachineChunk(place, position, question.sign * objective, fits)
 
 
 def _tables(
-    question: SearchProblem, group: ProblemGroup, inputs: Any, rank: int
+    question: SearchProblem, ready: PreparedPlans, inputs: Any, rank: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return every part on the distinct rows of its plan fields, and the row of each plan."""
-    estimator, together = question.estimator, all_together(group.ready)
-    found, _ = distinct_part_rows(estimator, group.ready)
+    estimator, together = question.estimator, all_together(ready)
+    found, _ = distinct_part_rows(estimator, ready)
     bare = with_named_absences(dataclasses.replace(inputs, plan=None))
     tables = {}
     with np.errstate(all="ignore"):
         for name, part in estimator.parts.items():
-            first = found[name].first
-            columns = {
-                f: together[f][first].astype(np.float64).reshape(-1, *(1,) * rank)
-                for f in reads(part)
-            }
-            tables[name] = part(bare, question.recipe, **columns)
+            some = {field: together[field][found[name].first] for field in reads(part)}
+            tables[name] = part(bare, question.recipe, **_tall(some, rank))
     return tables, {name: rows.number for name, rows in found.items()}
+
+
+def _tall(columns: Mapping[str, np.ndarray], rank: int) -> dict[str, np.ndarray]:
+    """Return columns of plans as float64 before ``rank`` dimensions of machines."""
+    shape = (-1, *(1,) * rank)
+    return {field: column.astype(np.float64).reshape(shape) for field, column in columns.items()}
 
 
 def _objectives(
     question: SearchProblem,
     inputs: Any,
-    plans: SortedPlans,
-    tables: dict[str, Any],
-    rows: dict[str, np.ndarray],
-    count: int,
+    plans: Mapping[str, np.ndarray],
+    tables: Mapping[str, Any],
+    rows: Mapping[str, np.ndarray],
     lanes: tuple[int, ...],
 ) -> np.ndarray:
-    """Return what the search minimises, for the first plans of a problem: [plan, *machine]."""
+    """Return what the search minimises, for some plans with their rows in the tables.
+
+    Returns: [plan, *machine].
+    """
     estimator, rank = question.estimator, len(lanes)
 
-    def gathered(name: str) -> Any:
-        row = rows[name]
-        return map_numbers(
-            lambda leaf: leaf[row] if np.ndim(leaf) > rank and len(leaf) > 1 else leaf, tables[name]
-        )
+    def row(name: str, leaf: Any) -> Any:
+        return leaf[rows[name]] if np.ndim(leaf) > rank and len(leaf) > 1 else leaf
 
-    plan = {
-        f: column[:count].astype(np.float64).reshape(-1, *(1,) * rank)
-        for f, column in plans.plans.items()
-    }
+    parts = {name: map_numbers(functools.partial(row, name), part) for name, part in tables.items()}
     assert estimator.plan is not None
-    asked = with_named_absences(dataclasses.replace(inputs, plan=estimator.plan(**plan)))
+    plan = estimator.plan(**_tall(plans, rank))
+    asked = with_named_absences(dataclasses.replace(inputs, plan=plan))
     with np.errstate(all="ignore"):
-        report = estimator.step(asked, question.recipe, **{name: gathered(name) for name in tables})
+        report = estimator.step(asked, question.recipe, **parts)
     values = question.sign * getattr(report, question.objective)
-    return np.broadcast_to(values, (count, *lanes))
+    return np.broadcast_to(values, (len(next(iter(plans.values()))), *lanes))
+
+
+def direct_objectives(
+    question: SearchProblem, ready: PreparedPlans, inputs: Any
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function from positions of one problem's plans to sign * objective [plan, lane].
+
+    Leaves of the inputs are numbers or columns over the lanes.
+    """
+    tables, rows = _tables(question, ready, inputs, 1)
+    (plans,) = ready.plans
+    lanes = (column_length(inputs),)
+
+    def objectives(positions: np.ndarray) -> np.ndarray:
+        some = {field: column[positions] for field, column in plans.plans.items()}
+        mine = {name: number[positions] for name, number in rows.items()}
+        return _objectives(question, inputs, some, tables, mine, lanes)
+
+    return objectives
 
 
 def _best(

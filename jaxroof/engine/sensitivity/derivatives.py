@@ -1,18 +1,16 @@
-"""Exact slopes of a result at many points: forward mode, all parameters vectorized.
+"""Exact slopes of a result at many points, to both sides of a kink.
 
-Forward mode differentiates through every kind of loop and compiles in half the time of reverse
-mode. Reverse mode runs a few milliseconds faster per map (``benchmarks/sensitivity_speed.py``).
+Dual numbers give them in NumPy where there are few points, compiled programs where there are many.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.engine.grid.evaluate import pad_points
+from jaxroof.dual import Dual, slope_of, value_of
+from jaxroof.engine.grid.evaluate import column_length
+from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.estimator import Estimator, results
 from jaxroof.records import field_at, get_at, leaves, replace_at
 
@@ -46,46 +44,40 @@ def slopes(
     directions; slopes are taken along them instead of along each parameter.
     Returns: value [points], slopes [points, parameters].
     """
-    columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
-    count = max((len(column) for column in columns.values() if column.ndim), default=1)
-    recipe = estimator.sized_recipe(inputs, recipe)
-    most = ROOMS[-1] if estimator.sizing is None else estimator.sizing.batch(recipe)
-    room = min([most, *(size for size in ROOMS if size >= min(count, most))])
     ways = np.eye(len(paths)) if ways is None else ways
-    values, each = np.empty(count), np.empty((count, len(ways)))
-    for start in range(0, count, room):
-        part = slice(start, min(start + room, count))
-        chunk = inputs
-        for path, column in columns.items():
-            some = pad_points(column[part], room) if column.ndim else column
-            chunk = replace_at(chunk, path, some)
-        found, slope = directional_slopes(estimator, recipe, tuple(paths), name, chunk, ways)
-        values[part] = np.broadcast_to(found, (room,))[: part.stop - start]
-        wide = np.asarray(slope).reshape(len(ways), -1)
-        each[part] = np.broadcast_to(wide, (len(ways), room)).T[: part.stop - start]
-    return values, each
+    count = column_length(inputs)
+    if executor_of(estimator, recipe, inputs, count * (1 + len(ways))) == NUMPY:
+        return _by_numpy(estimator, recipe, inputs, paths, name, ways, count)
+    from jaxroof.engine.sensitivity import compiled_slopes
+
+    return compiled_slopes.slopes(estimator, recipe, inputs, paths, name, ways)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def directional_slopes(
+def _by_numpy(
     estimator: Estimator,
     recipe: Any,
-    paths: tuple[str, ...],
-    name: str,
     inputs: Any,
-    ways: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """Return a result [points] and its slopes [ways, points], d value / d ln(parameter).
+    paths: Sequence[str],
+    name: str,
+    ways: np.ndarray,
+    count: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    moved = with_slopes(inputs, paths, ways)
+    found = results(estimator.evaluate_checked(moved, recipe))[name]
+    value = np.broadcast_to(value_of(found), (count,))
+    return value, np.broadcast_to(slope_of(found), (len(ways), count)).T
 
-    Leaves of the inputs are numbers, or columns of one length; ``ways`` [way, parameter].
+
+def with_slopes(inputs: Any, paths: Sequence[str], ways: np.ndarray) -> Any:
+    """Return inputs whose parameters carry their slopes along directions [way, parameter].
+
+    Leaves are numbers or columns of one length; slopes are those with ln(parameter).
     """
-
-    def result(change: jax.Array) -> jax.Array:
-        moved = scale_parameters(inputs, paths, 1.0 + change)
-        return jnp.asarray(results(estimator.evaluate(moved, recipe))[name])
-
-    still = jnp.zeros(len(paths))
-    return jax.vmap(lambda way: jax.jvp(result, (still,), (way,)), out_axes=(None, 0))(ways)
+    for number, path in enumerate(paths):
+        value = np.asarray(get_at(inputs, path), np.float64)
+        value = value if value.ndim else value[None]
+        inputs = replace_at(inputs, path, Dual(value, ways[:, number, None] * value))
+    return inputs
 
 
 def one_sided_slopes(

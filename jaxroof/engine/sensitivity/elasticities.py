@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
@@ -22,7 +21,7 @@ from jaxroof.engine.search.search import best_of_each, search_dataset, winning_i
 from jaxroof.engine.sensitivity.derivatives import one_sided_slopes
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator, results
-from jaxroof.records import checked, is_quantity, leaves
+from jaxroof.records import checked, is_quantity, leaves, map_numbers
 from jaxroof.settings import paths_of
 
 MEANINGS = {
@@ -191,7 +190,7 @@ def _columns(
 ) -> Columns:
     """Return the elasticities at the points that have a plan, NaN at the others."""
     rows, count = np.flatnonzero(held), held.size
-    some = jax.tree.map(lambda leaf: leaf[rows] if np.ndim(leaf) else leaf, points)
+    some = map_numbers(lambda leaf: leaf[rows] if np.ndim(leaf) else leaf, points)
     shape = (*held.shape, len(paths))
     above, below = np.full((count, len(paths)), np.nan), np.full((count, len(paths)), np.nan)
     tie = np.zeros((count, len(paths)), bool)

@@ -2,22 +2,21 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxroof.engine.grid.axes import replace_all
-from jaxroof.engine.search import fold as folding
+from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search.candidates import (
     InputsKey,
     PreparedPlans,
     SortedPlans,
-    distinct_part_rows,
     prepare_plans,
     read_paths,
 )
-from jaxroof.engine.search.packed_plans import pack_plans
+from jaxroof.engine.search.direct import direct_objectives
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.derivatives import ROOMS, slopes
 from jaxroof.errors import refusal
@@ -73,8 +72,7 @@ class ParameterLanes:
     paths: tuple[str, ...]
     factors: np.ndarray
     plans: Mapping[str, np.ndarray]  # those that fit, sorted by need
-    fold: folding.FoldConfig
-    folded: tuple[Any, dict[str, Any], folding.Plans]  # inputs and parts by lane, packed plans
+    objectives: Callable[[np.ndarray], np.ndarray]  # plans -> sign * objective [plan, lane]
 
     def __len__(self) -> int:
         return len(next(iter(self.plans.values())))
@@ -90,25 +88,16 @@ def parameter_lanes(
         column = np.full(shape, float(get_at(question.inputs, path)))
         column[row] *= factors
         columns[path] = column.reshape(-1)
-    fold = folding.FoldConfig(
-        estimator=question.estimator,
-        recipe=question.recipe,
-        objective=question.objective,
-        sign=question.sign,
-        top=1,
-        per_split=False,
-        looks=1,
-        block=BLOCK,
-        rank=1,
-    )
-    distinct, plans = pack_plans(
-        question.estimator, ready, distinct_part_rows(question.estimator, ready)[1]
-    )
-    inputs = replace_all(question.inputs, folding.shard_lanes(columns))
-    tables = folding.tables(fold, inputs, distinct)
-    return ParameterLanes(
-        question, tuple(paths), factors, ready.plans[0].plans, fold, (inputs, tables, plans)
-    )
+    estimator, count = question.estimator, len(ready.plans[0])
+    evaluations = count * len(paths) * len(factors)
+    lanes = replace_all(question.inputs, columns)
+    if executor_of(estimator, question.recipe, lanes, evaluations, question.executor) == NUMPY:
+        objectives = direct_objectives(question, ready, lanes)
+    else:
+        from jaxroof.engine.sensitivity.folded_lanes import folded_objectives
+
+        objectives = folded_objectives(question, ready, columns)
+    return ParameterLanes(question, tuple(paths), factors, ready.plans[0].plans, objectives)
 
 
 def block_minima(lanes: ParameterLanes) -> np.ndarray:
@@ -131,10 +120,8 @@ def plan_costs(
     rows, count = len(lanes.paths), len(lanes.factors)
     for start in range(0, len(plans), LOOK):
         some = plans[start : start + LOOK]
-        asked = folding.replicate(np.pad(some, (0, LOOK - len(some)), mode="edge"))
-        found = np.asarray(folding.objectives(lanes.fold, *lanes.folded, asked))
-        values = found[: len(some), : rows * count].reshape(-1, rows, count)
-        rising = lanes.question.sign > 0  # the fold returns the objective times its sign
+        values = lanes.objectives(some)[:, : rows * count].reshape(-1, rows, count)
+        rising = lanes.question.sign > 0
         if not np.all(np.isfinite(values) & (rising | (values != 0.0))):
             text = "not finite, or none, for a plan that fits; expected a number above 0 for each"
             raise refusal(lanes.question.objective, text)

@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 import xarray as xr
 
+from jaxroof.dual import slope_of
 from jaxroof.engine.grid.dataset import attributes, dataset, field_metadata, provenance
 from jaxroof.engine.grid.dependencies import axes_that_move, dependencies
 from jaxroof.engine.search.candidates import read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.engine.search.problem import SearchProblem, check_search
+from jaxroof.engine.sensitivity.derivatives import with_slopes
 from jaxroof.engine.sensitivity.elasticities import known_parameters
 from jaxroof.engine.sensitivity.parameter_lanes import (
     cost_of,
@@ -246,8 +247,8 @@ def _capacity(question: SearchProblem) -> str:
     limit, found = float(bound(inputs)), {}
     for path in _limiting(estimator, inputs):
         value = float(get_at(inputs, path))
-        slope = float(jax.grad(lambda v, path=path: bound(replace_at(inputs, path, v)))(value))
-        if value > 0.0 and abs(slope * value - limit) <= 1e-9 * abs(limit):
+        moved = bound(with_slopes(inputs, [path], np.eye(1)))
+        if value > 0.0 and abs(slope_of(moved).item() - limit) <= 1e-9 * abs(limit):
             found[path] = field_at(inputs, path).metadata["unit"]
     if not found:
         raise InputError(f"{estimator.name or 'estimator'}: its limit is no capacity of the inputs")
