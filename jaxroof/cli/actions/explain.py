@@ -9,8 +9,8 @@ from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_count, parse_settings
 from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.cli.actions.outputs import PICTURES, is_picture, report_written
+from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.constraints import constraints
-from jaxroof.engine.search.search import survey
 from jaxroof.engine.sensitivity.response import response
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.published.inputs import Inputs

@@ -19,10 +19,10 @@ from jaxroof.cli.actions.arguments import (
     why_not_allowed,
 )
 from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.constraints import constraints
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.engine.search.ranking import first_of_each, rank_plans
-from jaxroof.engine.search.search import survey
 from jaxroof.errors import InputError
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
