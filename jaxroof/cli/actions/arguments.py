@@ -141,7 +141,7 @@ def _broken(option: str, plan: Mapping[str, int], inputs: Inputs, recipe: Any) -
         if not bool(rule.holds(inputs, **{f: known[f] for f in fields})):
             shown = [f for f in fields if rule.name != "split_allows" or known[f] != 1]
             said = ", ".join(f"{named.get(f, f)}={known[f]}" for f in shown)
-            return f"{said} is one of the {rule.refusal}; {_rule_remedy(rule.name, shown, inputs)}"
+            return f"{said} is one of the {rule.words}; {_rule_remedy(rule.name, shown, inputs)}"
     return ""
 
 

@@ -67,7 +67,7 @@ def explain_command(
     elif found.steps.sizes["step"]:
         _print(found, title)
     else:
-        refusals = {rule.name: rule.refusal for rule in RULES[Split(split)]}
+        refusals = {rule.name: rule.words for rule in RULES[Split(split)]}
         none = survey(published, inputs, where=rules, settings=chosen)
         limit, asked = float(found.best.memory_limit), [str(rule) for rule in rules]
         print_text(console(), title, style="bold")

@@ -153,7 +153,7 @@ def _refused(own: dict[str, int], question: SearchProblem, legal: int) -> str:
 
 def _print_one(page: Console, answer: Answer, close: float) -> None:
     question, data, best = answer.question, answer.data, answer.best
-    refusals = {rule.name: rule.refusal for rule in RULES[question.recipe.split]}
+    refusals = {rule.name: rule.words for rule in RULES[question.recipe.split]}
     rules = [str(c) for c in question.where]
     if best is not None:
         page.print(tables.plans_table(data, answer.shown, answer.limit))
