@@ -200,7 +200,8 @@ def _listed(option: str, text: str) -> list[str]:
     return found
 
 
-def _sizes(text: str) -> list[int]:
+def parse_sizes(text: str) -> list[int]:
+    """Parse numbers of accelerators, each once."""
     return [parse_count("--gpus", size) for size in _listed("--gpus", text)]
 
 
@@ -213,7 +214,8 @@ def _records(option: str, text: str, read: Callable[[str], Any]) -> dict[str, An
     return found
 
 
-def _split(text: str) -> Split:
+def parse_split(text: str) -> Split:
+    """Parse the name of a split."""
     members = {split.value: split for split in Split}
     if text not in members:
         raise unknown("--split", text, "split", members)

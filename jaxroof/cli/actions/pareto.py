@@ -1,59 +1,35 @@
 """The pareto command: the benefit of more memory, printed, written and drawn."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from rich.console import Console
 
 from jaxroof import catalog
-from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions.arguments import (
-    _rules,
-    _sizes,
-    _split,
-    parse_count,
-    parse_settings,
-    parse_share,
-)
-from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.cli.actions.arguments import parse_share, parse_sizes, parse_split
+from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written, write_or_draw
+from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal
-from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 from jaxroof.views.text import pareto as stairs_views
 
 
-def pareto_command(
-    *,
-    model_name: str,
-    system_name: str,
-    number_format: str | None,
-    gpus: str,
-    batch: str,
-    split: str,
-    days: str | None,
-    gain: str,
-    where: str,
-    sets: tuple[str, ...],
-    output: str | None,
-) -> int:
+def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     """Print the staircase of step time against memory for each size; return the exit status."""
+    asked = QuestionOptions(**options)
+    output = asked.output
     check_output(output)
-    sizes, sequences = _sizes(gpus), parse_count("--batch", batch)
+    sizes = parse_sizes(asked.gpus)
     most_days, worth = None if days is None else _days(days), parse_share("--gain", gain)
-    chosen, rules = parse_settings(sets, OPTION_OF), _rules(where)
-    inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    data = pareto(
-        published, inputs, axes={"gpus": sizes}, where=rules,
-        settings={
-            "model": model_name, "global_batch": sequences, "split": _split(split), **chosen
-        },
-    )  # fmt: skip
+    chosen = {**asked.settings, "split": parse_split(asked.split)}
+    data = pareto(published, asked.inputs, axes={"gpus": sizes}, where=asked.rules, settings=chosen)
     joined = ", ".join(f"{n:,}" for n in sizes)
-    data.attrs["title"] = (
-        f"{model_name} on {joined} x {system_name}, {split}: what more memory buys"
-    )
+    machine = f"{asked.model_name} on {joined} x {asked.system_name}, {asked.split}"
+    data.attrs["title"] = f"{machine}: what more memory buys"
     there = data.sizes["step_number"] > 0
     if not there and is_picture(output):
         output = None  # nothing to draw
