@@ -80,8 +80,7 @@ def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
     page.print(compared.rate_table(data, title))
     if bool(data.feasible.any()):
         page.print(compared.parts_table(data))
-    for sentence in compared.compare_sentences(data):
-        print_text(page, sentence)
+    print_text(page, *compared.compare_sentences(data))
 
 
 def _changed(inputs: Inputs, chosen: dict[str, Any], **record: Any) -> Inputs:

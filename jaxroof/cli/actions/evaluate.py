@@ -4,8 +4,6 @@ import pathlib
 import time
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from jaxroof.analyses.rows.evaluate import evaluate_file
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import report_written
@@ -24,12 +22,7 @@ def evaluate_command(
     """
     asked, settings = estimator_of(estimator, pathlib.Path.cwd()), _settings(sets)
     start = time.perf_counter()
-    with progress_bar(Console(stderr=True)) as bar:
-        task = bar.add_task("evaluating", total=None)
-
-        def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
+    with progress_bar() as progress:
         done = evaluate_file(asked, file, output, settings, keep_going, progress)
     took = time.perf_counter() - start
     page = console()

@@ -8,16 +8,15 @@ import xarray as xr
 from jaxroof.analyses.explain import Explanation, explain
 from jaxroof.cli.actions.arguments import parse_count
 from jaxroof.cli.actions.console import console, print_text
-from jaxroof.cli.actions.outputs import PICTURES, is_picture, report_written
+from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
 from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.sensitivity.response import response
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import refusal
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.recipe import Split
 from jaxroof.estimators.published.step import published
 from jaxroof.io.atomic import replace_file
-from jaxroof.io.formats import check_writable
 from jaxroof.units import parse, seconds
 from jaxroof.views.text import explain as views
 from jaxroof.views.text.explain_json import explain_json
@@ -31,7 +30,7 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     """Print, write or draw what limits the best plan; return the exit status."""
     asked = QuestionOptions(**options)
     output = asked.output
-    _check(output)
+    check_output(output, (".json", *PICTURES))
     count = parse_count("--gpus", asked.gpus)
     reach = parse(span, "1", "--span")
     if not 1.0 < reach <= 1e6:
@@ -63,25 +62,6 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     return 0 if found.feasible else 1
 
 
-def _check(output: str | None) -> None:
-    """Check, before any work, that a picture or a JSON file can be written.
-
-    Raises: InputError that says why it cannot.
-    """
-    if output is None:
-        return
-    if is_picture(output):
-        from jaxroof.views import plots
-
-        plots.drawable(output)
-    elif pathlib.Path(output).suffix != ".json":
-        known = ", ".join((".json", *PICTURES))
-        what = f"cannot tell the kind of file; expected a name that ends in {known}"
-        raise InputError(f"{output}: {what}")
-    else:
-        check_writable(output)
-
-
 def _draw(output: str, moved: xr.Dataset, found: Explanation, title: str) -> None:
     """Draw the effect of a small increase and decrease of each parameter."""
     from jaxroof.views import plots
@@ -100,12 +80,10 @@ def _print(found: Explanation, title: str) -> None:
     print_text(page, title, style="bold")
     if found.feasible:
         print_text(page, best_sentence(found))
-    for sentence in explain_sentences(found):
-        print_text(page, sentence)
+    print_text(page, *explain_sentences(found))
     if found.feasible:
         page.print(views.bars_table(found.elasticities))
-        for sentence in views.rest_sentences(found.elasticities):
-            print_text(page, sentence)
+        print_text(page, *views.rest_sentences(found.elasticities))
         page.print(views.binding_table(found.operations))
         if found.response.sizes["switch"]:
             page.print(views.switches_table(found.response, found.elasticities))

@@ -70,9 +70,7 @@ def unfused_command(
         page.print(table)
     report = unfused.evaluate(inputs, recipe)
     page.print(sums_table(report, int(inputs.model.layers)))
-    for sentence in (_shares(report), _dropped(inputs, recipe)):
-        if sentence:
-            print_text(page, sentence)
+    print_text(page, _shares(report), _dropped(inputs, recipe))
     outputs.report_written(output)
 
 

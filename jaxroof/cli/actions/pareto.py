@@ -41,11 +41,9 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
         _print_stairs(page, data, worth, capacities)
     else:
         page.print(stairs_views.sizes_table(each, worth, most_days, capacities))
-        for sentence in stairs_views.sizes_sentences(each, None if most_days else worth):
-            print_text(page, sentence)
+        print_text(page, *(stairs_views.sizes_sentences(each, None if most_days else worth)))
     if most_days is not None:
-        for sentence in stairs_views.days_sentences(each, most_days, capacities):
-            print_text(page, sentence)
+        print_text(page, *stairs_views.days_sentences(each, most_days, capacities))
     report_written(output)
     if most_days is not None:
         return 0 if there and bool((data.training_days <= most_days).any()) else 1
@@ -60,8 +58,7 @@ def _print_stairs(
         return
     chosen = stairs_views.stairs_to_show(stairs, gain)
     page.print(stairs_views.stairs_table(stairs, chosen, capacities))
-    for sentence in stairs_views.stairs_sentences(stairs, len(chosen), gain):
-        print_text(page, sentence)
+    print_text(page, *stairs_views.stairs_sentences(stairs, len(chosen), gain))
 
 
 def _capacities() -> dict[str, float]:

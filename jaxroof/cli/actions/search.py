@@ -133,12 +133,11 @@ def _print_one(page: Console, answer: Answer, close: float) -> None:
         sentence = words.nothing_fits(data, answer.limit)
         print_text(page, sentence[0].upper() + sentence[1:])
     print_text(page, words.counts_sentence(data, answer.limit, refusals, rules))
-    if not data.sizes["plan"] and (unfilled := _unfilled_domains(question.inputs)):
-        print_text(page, unfilled)
+    if not data.sizes["plan"]:
+        print_text(page, _unfilled_domains(question.inputs))
     if best is not None:
         print_text(page, words.close_sentence(data, answer.order, question.objective, close))
-    if answer.about_own:
-        print_text(page, answer.about_own)
+    print_text(page, answer.about_own)
 
 
 def _unfilled_domains(inputs: Inputs) -> str:

@@ -62,5 +62,4 @@ def _print(data: xr.Dataset, top: int) -> None:
             page.print(views.bands_table(data))
             page.print(views.plans_table(data, top))
         said = views.sentences(data)
-    for sentence in said:
-        print_text(page, sentence)
+    print_text(page, *said)
