@@ -23,9 +23,9 @@ from jaxroof.engine.grid.spacing import geomspace as geomspace
 from jaxroof.engine.grid.spacing import linspace as linspace
 from jaxroof.engine.grid.tabulate import tabulate as tabulate
 from jaxroof.engine.search.all_plans import plans as plans
+from jaxroof.engine.search.all_plans import survey as survey
 from jaxroof.engine.search.pareto import pareto as pareto
 from jaxroof.engine.search.search import search as search
-from jaxroof.engine.search.search import survey as survey
 from jaxroof.engine.sensitivity.elasticities import elasticities as elasticities
 from jaxroof.engine.sensitivity.response import capacity_steps as capacity_steps
 from jaxroof.engine.sensitivity.response import response as response

@@ -181,7 +181,7 @@ def _check_plan(inputs: Inputs, recipe: Recipe) -> None:
         fields = {f: value_or(getattr(plan, f), 1.0) for f in reads(rule.holds)}
         if rule.name != UNPLACED and not bool(rule.holds(inputs, **fields)):
             said = ", ".join(f"{name}={int(value)}" for name, value in fields.items())
-            raise refusal("plan", f"{said} is one of the {rule.refusal}")
+            raise refusal("plan", f"{said} is one of the {rule.words}")
     if plan.pipeline < 2:
         what = "a schedule is of a pipeline; expected 2 stages or more"
         raise refusal("plan: pipeline", f"{what}, given {int(plan.pipeline)}")

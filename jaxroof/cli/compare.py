@@ -1,12 +1,11 @@
 """Options of the command `jaxroof compare`."""
 
-import sys
 from typing import Any
 
 import click
 
 from jaxroof.cli import process, systems
-from jaxroof.cli.shared_options import comparison_options
+from jaxroof.cli.shared_options import shared
 
 
 @click.command(
@@ -24,11 +23,8 @@ Examples:
     "--split", "splits", default="1d,summa,context", show_default=True, metavar="NAME[,NAME...]",
     help="How a layer is split.",
 )  # fmt: skip
-@comparison_options
+@shared("gpus", "batch", "format", "where", "set", "output")
 def command(**options: Any) -> None:
     """Print the best plan of each system and split side by side, and why they differ."""
     systems.check_options(options)
-    from jaxroof.cli.actions.compare import compare_command
-
-    process.start()
-    sys.exit(compare_command(**options))
+    process.act(__name__, options)

@@ -1,6 +1,5 @@
 """Options of the command `jaxroof design`."""
 
-import sys
 from typing import Any
 
 import click
@@ -31,7 +30,4 @@ for each field that money moves, and its [bounds]:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 def command(**options: Any) -> None:
     """Print the machine that a budget should buy, its plan and what more money would save."""
-    from jaxroof.cli.actions.design import design_command
-
-    process.start()
-    sys.exit(design_command(**options))
+    process.act(__name__, options)

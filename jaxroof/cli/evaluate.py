@@ -34,7 +34,4 @@ def command(**options: Any) -> None:
     """Ask an estimator every row of a table: results are columns beside it."""
     if not options["keep_going"]:
         systems.check_rows(**options)
-    from jaxroof.cli.actions.evaluate import evaluate_command
-
-    process.start()
-    evaluate_command(**options)
+    process.act(__name__, options)

@@ -1,11 +1,11 @@
 """Options of the command `jaxroof explain`."""
 
-import sys
 from typing import Any
 
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.shared_options import shared
 
 
 @click.command(
@@ -20,19 +20,9 @@ Examples:
       --split summa -o tornado.png
 """,
 )
-@click.option("--model", "model_name", required=True, metavar="M", help="Name or file.")
-@click.option("--system", "system_name", required=True, metavar="S", help="Name or file.")
+@shared("model", "system")
 @click.option("--gpus", required=True, metavar="N", help="Accelerators to split over.")
-@click.option("--batch", required=True, metavar="B", help="Sequences of one optimizer step.")
-@click.option(
-    "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
-)
-@click.option("--format", "number_format", metavar="F", help="Number format of the peak.")
-@click.option(
-    "--set", "sets", multiple=True, metavar="PATH=VALUE",
-    help="Change a field, such as system.hbm_capacity='192 GB' or attention=unfused.",
-)  # fmt: skip
-@click.option("--where", default="", metavar="RULES", help="Constraints: 'tensor<=8,pipeline=4'.")
+@shared("batch", "split", "format", "set", "where")
 @click.option(
     "--span", default="16", show_default=True, metavar="X",
     help="Parameters are moved from 1/X to X times today's.",
@@ -45,7 +35,4 @@ Examples:
 def command(**options: Any) -> None:
     """Print which resource binds the best plan, by how much, and where that changes."""
     systems.check_options(options)
-    from jaxroof.cli.actions.explain import explain_command
-
-    process.start()
-    sys.exit(explain_command(**options))
+    process.act(__name__, options)

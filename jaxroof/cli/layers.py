@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
-from jaxroof.cli.shared_options import question_options
+from jaxroof.cli.shared_options import shared
 
 
 @click.command(
@@ -16,7 +16,7 @@ Examples:
   jaxroof layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4 -o layer.csv
 """,
 )
-@question_options
+@shared("model", "system", "format", "split", "set", "output")
 @click.option(
     "--plan", "plan_text", required=True, metavar="PLAN", help="dp=64,tp=4,pp=8,microbatch=1."
 )
@@ -27,7 +27,4 @@ Examples:
 def command(**options: Any) -> None:
     """Print what every operation of one layer costs."""
     systems.check_options(options)
-    from jaxroof.cli.actions.layers import one_layer
-
-    process.start()
-    one_layer(**options)
+    process.act(__name__, options)

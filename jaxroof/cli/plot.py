@@ -24,7 +24,4 @@ def command(**options: Any) -> None:
     """Draw a file of results, or a sweep file, which is run first."""
     if options["file"].endswith(".toml"):
         systems.check_sweep(options["file"])
-    from jaxroof.cli.actions.plot import plot_command
-
-    process.start()
-    plot_command(**options)
+    process.act(__name__, options)

@@ -2,6 +2,7 @@
 
 import _thread
 import contextlib
+import importlib
 import io
 import os
 import pathlib
@@ -9,7 +10,8 @@ import signal
 import sys
 import threading
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 
 def start() -> None:
@@ -32,6 +34,14 @@ def _set_up(jax: Any) -> None:
     jax.config.update("jax_num_cpu_devices", _cores())
     # A full disk leaves unreadable cache entries: those programs are silently compiled again.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+
+
+def act(command: str, options: Mapping[str, Any]) -> NoReturn:
+    """Import the action of a command's module, set up JAX, act, and exit with the status."""
+    name = command.rpartition(".")[2]
+    action = importlib.import_module(f"jaxroof.cli.actions.{name}")
+    start()
+    sys.exit(getattr(action, f"{name}_command")(**options) or 0)
 
 
 def _cores() -> int:

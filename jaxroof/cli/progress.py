@@ -1,5 +1,8 @@
 """A progress bar: points per second and the time left; shown in a terminal only."""
 
+import contextlib
+from collections.abc import Callable, Iterator
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -21,8 +24,10 @@ class Speed(ProgressColumn):
         return Text(f"{task.speed:,.0f} points/s" if task.speed else "")
 
 
-def progress_bar(page: Console) -> Progress:
-    """Return a bar that is erased when done, and that is not shown outside a terminal."""
+@contextlib.contextmanager
+def progress_bar() -> Iterator[Callable[[int, int], None]]:
+    """Show a bar that is erased when done, in a terminal; give what moves it to (done, all)."""
+    page = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -30,4 +35,6 @@ def progress_bar(page: Console) -> Progress:
         Speed(),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=page, transient=True, disable=not page.is_terminal)
+    with Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar:
+        task = bar.add_task("evaluating", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

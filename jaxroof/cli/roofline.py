@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process
+from jaxroof.cli.shared_options import shared
 
 
 @click.command(
@@ -44,10 +45,7 @@ Examples:
     "--sweep", metavar="LETTER=FROM:TO[:COUNT]",
     help="Sizes in equal ratios, such as B=1:8192; draws NAME_roofline.png where no -o is given.",
 )  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc.")
+@shared("output")
 def command(**options: Any) -> None:
     """Print what binds an operator, by how much, and from which size on arithmetic does."""
-    from jaxroof.cli.actions.roofline import roofline_command
-
-    process.start()
-    roofline_command(**options)
+    process.act(__name__, options)

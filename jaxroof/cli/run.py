@@ -1,6 +1,5 @@
 """Options of the command `jaxroof run`."""
 
-import sys
 from typing import Any
 
 import click
@@ -29,7 +28,4 @@ def command(**options: Any) -> None:
     sweeps may share.
     """
     systems.check_sweep(options["file"])
-    from jaxroof.cli.actions.run import run_command
-
-    process.start()
-    sys.exit(run_command(**options))
+    process.act(__name__, options)

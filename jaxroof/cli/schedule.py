@@ -1,11 +1,11 @@
 """Options of the command `jaxroof schedule`."""
 
-import sys
 from typing import Any
 
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.shared_options import shared
 
 
 @click.command(
@@ -23,9 +23,7 @@ Examples:
       --trace dualpipe.json
 """,
 )
-@click.option("--model", "model_name", required=True, metavar="M", help="Name or file.")
-@click.option("--system", "system_name", required=True, metavar="S", help="Name or file.")
-@click.option("--format", "number_format", metavar="F", help="Number format of the peak.")
+@shared("model", "system", "format")
 @click.option(
     "--plan", "plan_text", required=True, metavar="PLAN", help="dp=16,tp=4,pp=32,microbatch=1."
 )
@@ -49,14 +47,7 @@ Examples:
     "--sends", default="overlapped", show_default=True, metavar="KIND",
     help="Between stages: overlapped with work, blocking or free.",
 )  # fmt: skip
-@click.option(
-    "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
-)
-@click.option(
-    "--set", "sets", multiple=True, metavar="PATH=VALUE",
-    help="Change a field, such as system.hbm_capacity='192 GB' or attention=unfused.",
-)  # fmt: skip
-@click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc.")
+@shared("split", "set", "output")
 @click.option(
     "--trace", metavar="FILE",
     help="Every visit of the first schedule: .json (Chrome, Perfetto), .csv, .nc, .png ...",
@@ -64,7 +55,4 @@ Examples:
 def command(**options: Any) -> None:
     """Print how fast and how full each pipeline schedule makes a plan, and which is best."""
     systems.check_options(options)
-    from jaxroof.cli.actions.schedule import schedule_command
-
-    process.start()
-    sys.exit(schedule_command(**options))
+    process.act(__name__, options)

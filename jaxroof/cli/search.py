@@ -1,12 +1,11 @@
 """Options of the command `jaxroof search`."""
 
-import sys
 from typing import Any
 
 import click
 
 from jaxroof.cli import process, systems
-from jaxroof.cli.shared_options import question_options
+from jaxroof.cli.shared_options import shared
 
 
 @click.command(
@@ -19,12 +18,15 @@ Examples:
   jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 --all -o plans.csv
 """,
 )
-@question_options
-@click.option("--gpus", required=True, metavar="N[,N...]", help="Accelerators to split over.")
-@click.option("--batch", required=True, metavar="B", help="Sequences of one optimizer step.")
+@shared("model", "system", "format", "split", "set")
+@click.option(
+    "-o", "--output", metavar="FILE",
+    help="A .csv .json or .nc; with --uncertain a .png .svg or .pdf too.",
+)  # fmt: skip
+@shared("gpus", "batch")
 @click.option("--top", default=5, show_default=True, help="Plans to print.")
 @click.option("--placements", is_flag=True, help="Every placement of a split, not its best alone.")
-@click.option("--where", default="", metavar="RULES", help="Constraints: 'tensor<=8,pipeline=4'.")
+@shared("where")
 @click.option("--mine", metavar="PLAN", help="Rank your own plan: tp=8,pp=8,microbatch=1.")
 @click.option(
     "--within", default="2%", show_default=True, metavar="P", help="What counts as close."
@@ -39,7 +41,4 @@ Examples:
 def command(**options: Any) -> None:
     """Print the fastest plans of a cluster, and what binds them."""
     systems.check_options(options)
-    from jaxroof.cli.actions.search import search_command
-
-    process.start()
-    sys.exit(search_command(**options))
+    process.act(__name__, options)

@@ -1,43 +1,48 @@
 """Options that several commands share."""
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
+OPTIONS = {
+    "model": click.option(
+        "--model", "model_name", required=True, metavar="M", help="Name or file."
+    ),
+    "system": click.option(
+        "--system", "system_name", required=True, metavar="S", help="Name or file."
+    ),
+    "format": click.option(
+        "--format", "number_format", metavar="F", help="Number format of the peak."
+    ),
+    "split": click.option(
+        "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
+    ),
+    "set": click.option(
+        "--set", "sets", multiple=True, metavar="PATH=VALUE",
+        help="Change a field, such as system.hbm_capacity='192 GB' or attention=unfused.",
+    ),
+    "gpus": click.option(
+        "--gpus", required=True, metavar="N[,N...]", help="Accelerators to split over."
+    ),
+    "batch": click.option(
+        "--batch", required=True, metavar="B", help="Sequences of one optimizer step."
+    ),
+    "where": click.option(
+        "--where", default="", metavar="RULES", help="Constraints: 'tensor<=8,pipeline=4'."
+    ),
+    "output": click.option(
+        "-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc."
+    ),
+}  # fmt: skip
 
-def question_options(command: Any) -> Any:
-    """Add the options of a question about one model on one system."""
-    options = [
-        click.option("--model", "model_name", required=True, metavar="M", help="Name or file."),
-        click.option("--system", "system_name", required=True, metavar="S", help="Name or file."),
-        click.option("--format", "number_format", metavar="F", help="Number format of the peak."),
-        click.option(
-            "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
-        ),
-        click.option(
-            "--set", "sets", multiple=True, metavar="PATH=VALUE",
-            help="Change a field, such as system.hbm_capacity='192 GB' or attention=unfused.",
-        ),
-        click.option(
-            "-o", "--output", metavar="FILE",
-            help="Write to a .csv, .json or .nc file; draw layers in a .png, .svg or .pdf.",
-        ),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
 
+def shared(*names: str) -> Callable[[Any], Any]:
+    """Return a decorator that adds some of the shared options to a command, in their order."""
 
-def comparison_options(command: Any) -> Any:
-    """Add the options of a question about several cluster sizes."""
-    options = [
-        click.option("--gpus", required=True, metavar="N[,N...]", help="Accelerators."),
-        click.option("--batch", required=True, metavar="B", help="Sequences of one step."),
-        click.option("--format", "number_format", metavar="F", help="Number format of the peak."),
-        click.option("--where", default="", metavar="RULES", help="Constraints: 'tensor<=8'."),
-        click.option("--set", "sets", multiple=True, metavar="PATH=VALUE", help="Change a field."),
-        click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+    def add(command: Any) -> Any:
+        for name in reversed(names):
+            command = OPTIONS[name](command)
+        return command
+
+    return add

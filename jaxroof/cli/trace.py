@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process
+from jaxroof.cli.shared_options import shared
 
 
 @click.command(
@@ -19,7 +20,7 @@ Examples:
 """,
 )
 @click.option("--model", "mlp_name", required=True, metavar="M", help="Name of an MLP.")
-@click.option("--system", "system_name", required=True, metavar="S", help="Name or file.")
+@shared("system")
 @click.option("--plan", "plan_text", required=True, metavar="PLAN", help="dp=2,tp=2,pp=2,m=4.")
 @click.option("--batch", metavar="B", help="Samples of one step.  [default: 8192]")
 @click.option(
@@ -40,7 +41,4 @@ Examples:
 )  # fmt: skip
 def command(**options: Any) -> None:
     """Write or draw every operation of one MLP's step, device by device."""
-    from jaxroof.cli.actions.trace import trace_command
-
-    process.start()
-    trace_command(**options)
+    process.act(__name__, options)

@@ -7,20 +7,10 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.catalog.lookup import model, system
-from jaxroof.config.sweep_file import errors_in_file
-from jaxroof.config.toml_reader import (
-    beside,
-    flat,
-    known,
-    load,
-    table,
-    text,
-    typed,
-)
+from jaxroof.config.sweep_file import errors_in_file, read_inputs
+from jaxroof.config.toml_reader import flat, known, load, table, text, typed
 from jaxroof.engine.codesign.design import design
 from jaxroof.errors import refusal, unknown
-from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import published
 from jaxroof.settings import apply_settings
 
@@ -75,18 +65,8 @@ def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
     aim = text(written, "minimise", "training_days")
     if aim not in AIMS:
         raise unknown("minimise", aim, "aim", AIMS)
-    formats = [text(written, "format", "")] if "format" in written else []
-    name = beside(path.parent, text(written, "model", ""))
-    base = Inputs(
-        model=model(name),
-        system=system(beside(path.parent, text(written, "system", "")), *formats),
-    )
-    inputs, recipe = apply_settings(
-        base,
-        published.recipe,
-        {"model": name, **plan, **changes},
-        published.names,
-    )
+    inputs, recipe = read_inputs(written, path.parent, published, {})
+    inputs, recipe = apply_settings(inputs, recipe, {**plan, **changes}, published.names)
     data = design(
         published,
         inputs,

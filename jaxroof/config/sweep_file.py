@@ -15,16 +15,7 @@ from jaxroof.analyses.layers import layers
 from jaxroof.analyses.stages import stages_of
 from jaxroof.analyses.unfused_layers import unfused_layers
 from jaxroof.catalog.lookup import system
-from jaxroof.config.toml_reader import (
-    axes,
-    beside,
-    flat,
-    known,
-    load,
-    table,
-    text,
-    typed,
-)
+from jaxroof.config.toml_reader import axes, beside, flat, known, load, table, text, typed
 from jaxroof.engine.grid.axes import Axis, paths_of, read_axes
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
@@ -101,7 +92,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
     known("", written, KEYS)
     estimator = _estimator(written, path.parent)
     varied = axes(table(written, "axes"), folder=path.parent)
-    inputs, recipe = _inputs(written, path.parent, estimator, varied)
+    inputs, recipe = read_inputs(written, path.parent, estimator, varied)
     settings = _settings(written, estimator)
     placement = text(settings, "placement", "") if "placement" in settings else None
     settings.pop("placement", None)
@@ -182,7 +173,7 @@ def _estimator(written: Mapping[str, Any], folder: pathlib.Path) -> Estimator:
         return estimator_of(spelled, folder)
 
 
-def _inputs(
+def read_inputs(
     written: Mapping[str, Any],
     folder: pathlib.Path,
     estimator: Estimator,

@@ -302,7 +302,7 @@ def _type(field: "dataclasses.Field[object]") -> str:
 
 def test_every_rule_names_what_it_refuses():
     for rules in RULES.values():
-        words = [rule.refusal for rule in rules]
+        words = [rule.words for rule in rules]
         assert len(set(words)) == len(words)
         assert not any(text.endswith(".") for text in words), "a part of a sentence"
 

@@ -44,24 +44,35 @@ def parse_share(option: str, text: str) -> float:
     return value
 
 
-def parse_settings(sets: tuple[str, ...], given: Mapping[str, str]) -> dict[str, Any]:
+def parse_pairs(option: str, texts: Sequence[str], expected: str = "PATH=VALUE") -> dict[str, str]:
+    """Parse texts such as ``system.nics=2``, each name once.
+
+    Raises: InputError that names the option.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name or not value:
+            raise refusal(option, f"expected {expected}, given {text!r}")
+        if name in found:
+            raise refusal(option, f"{name}: given twice; expected it once")
+        found[name] = value
+    return found
+
+
+def parse_settings(sets: Sequence[str], given: Mapping[str, str]) -> dict[str, Any]:
     """Parse changed fields from texts such as ``system.nics=2``.
 
     ``given`` maps a field to the option that already sets it. Raises: InputError for a malformed
     text, and for a field that is repeated, set by an option, or part of the plan.
     """
-    found: dict[str, Any] = {}
-    for text in sets:
-        path, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not path or not value:
-            raise refusal("--set", f"expected PATH=VALUE, given {text!r}")
-        if path in given or path in found:
-            place = given.get(path, "one --set")
-            raise refusal("--set", f"{path}: given twice; expected it in {place} alone")
+    found = parse_pairs("--set", sets)
+    for path in found:
+        if path in given:
+            raise refusal("--set", f"{path}: given twice; expected it in {given[path]} alone")
         if path.partition(".")[0] == "plan":
             raise refusal("--set", f"{path}: not a field of the question; use --where or --plan")
-        found[path] = value
-    return found
+    return dict(found)
 
 
 def parse_plan(
@@ -138,10 +149,10 @@ def _broken(option: str, plan: Mapping[str, int], inputs: Inputs, recipe: Any) -
             continue
         if option == "--plan" and rule.name == "placement_fills_domain":
             continue
-        if not bool(rule.holds(inputs, **{f: known[f] for f in fields})):
+        if not bool(rule.allows(inputs, known)):
             shown = [f for f in fields if rule.name != "split_allows" or known[f] != 1]
             said = ", ".join(f"{named.get(f, f)}={known[f]}" for f in shown)
-            return f"{said} is one of the {rule.refusal}; {_rule_remedy(rule.name, shown, inputs)}"
+            return f"{said} is one of the {rule.words}; {_rule_remedy(rule.name, shown, inputs)}"
     return ""
 
 
@@ -200,7 +211,8 @@ def _listed(option: str, text: str) -> list[str]:
     return found
 
 
-def _sizes(text: str) -> list[int]:
+def parse_sizes(text: str) -> list[int]:
+    """Parse numbers of accelerators, each once."""
     return [parse_count("--gpus", size) for size in _listed("--gpus", text)]
 
 
@@ -213,7 +225,8 @@ def _records(option: str, text: str, read: Callable[[str], Any]) -> dict[str, An
     return found
 
 
-def _split(text: str) -> Split:
+def parse_split(text: str) -> Split:
+    """Parse the name of a split."""
     members = {split.value: split for split in Split}
     if text not in members:
         raise unknown("--split", text, "split", members)

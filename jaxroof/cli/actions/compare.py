@@ -12,10 +12,10 @@ from jaxroof.cli.actions.arguments import (
     _listed,
     _records,
     _rules,
-    _sizes,
-    _split,
     parse_count,
     parse_settings,
+    parse_sizes,
+    parse_split,
 )
 from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
@@ -40,8 +40,8 @@ def compare_command(
 ) -> int:
     """Search every system and split given, print them side by side; return the exit status."""
     check_output(output)
-    sizes, sequences = _sizes(gpus), parse_count("--batch", batch)
-    kinds = [_split(text) for text in _listed("--split", splits)]
+    sizes, sequences = parse_sizes(gpus), parse_count("--batch", batch)
+    kinds = [parse_split(text) for text in _listed("--split", splits)]
     chosen, rules = parse_settings(sets, OPTION_OF), _rules(where)
     models = _records("--model", model_names, published.names["model"])
     systems = _records("--system", system_names, lambda name: system(name, number_format))
@@ -80,8 +80,7 @@ def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
     page.print(compared.rate_table(data, title))
     if bool(data.feasible.any()):
         page.print(compared.parts_table(data))
-    for sentence in compared.compare_sentences(data):
-        print_text(page, sentence)
+    print_text(page, *compared.compare_sentences(data))
 
 
 def _changed(inputs: Inputs, chosen: dict[str, Any], **record: Any) -> Inputs:

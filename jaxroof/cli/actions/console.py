@@ -11,10 +11,11 @@ def console() -> Console:
     return wide if wide.is_terminal else Console(width=max(wide.width, 160))
 
 
-def print_text(page: Console, text: str, style: str | None = None) -> None:
-    """Print a sentence: wrapped at a terminal's width, or on one line when piped."""
-    lines = wrapped(page, text, page.width) if page.is_terminal else [text.rstrip()]
-    page.print("\n".join(lines), style=style, soft_wrap=True, markup=False, highlight=False)
+def print_text(page: Console, *texts: str, style: str | None = None) -> None:
+    """Print sentences, each wrapped at a terminal's width, or on one line when piped."""
+    for text in filter(None, texts):
+        lines = wrapped(page, text, page.width) if page.is_terminal else [text.rstrip()]
+        page.print("\n".join(lines), style=style, soft_wrap=True, markup=False, highlight=False)
 
 
 OPTION_OF = {  # fields that have an option

@@ -17,7 +17,6 @@ def design_command(*, file: str, output: str | None, as_json: bool) -> int:
         page = console()
         print_text(page, data.attrs["title"], style="bold")
         page.print(design_table(data))
-        for sentence in design_sentences(data):
-            print_text(page, sentence)
+        print_text(page, *design_sentences(data))
     outputs.report_written(output)
     return 0

@@ -2,11 +2,9 @@
 
 import pathlib
 import time
-from collections.abc import Sequence
-
-from rich.console import Console
 
 from jaxroof.analyses.rows.evaluate import evaluate_file
+from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.progress import progress_bar
@@ -22,14 +20,9 @@ def evaluate_command(
 
     Raises: InputError for rows or settings that cannot be used, and if no row has results.
     """
-    asked, settings = estimator_of(estimator, pathlib.Path.cwd()), _settings(sets)
+    asked, settings = estimator_of(estimator, pathlib.Path.cwd()), parse_pairs("--set", sets)
     start = time.perf_counter()
-    with progress_bar(Console(stderr=True)) as bar:
-        task = bar.add_task("evaluating", total=None)
-
-        def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
+    with progress_bar() as progress:
         done = evaluate_file(asked, file, output, settings, keep_going, progress)
     took = time.perf_counter() - start
     page = console()
@@ -43,16 +36,3 @@ def evaluate_command(
     report_written(output)
     if done.passed == done.rows:
         raise refusal(file, f"no row has an answer; the first: {done.first}")
-
-
-def _settings(sets: Sequence[str]) -> dict[str, str]:
-    """Parse settings from texts such as ``system.nics=2``."""
-    found: dict[str, str] = {}
-    for text in sets:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not name or not value:
-            raise refusal("--set", f"expected PATH=VALUE, given {text!r}")
-        if name in found:
-            raise refusal("--set", f"{name}: given twice; expected it once")
-        found[name] = value
-    return found

@@ -1,24 +1,22 @@
 """The explain command: what limits the best plan, printed, written and drawn."""
 
 import pathlib
+from typing import Any
 
 import xarray as xr
 
 from jaxroof.analyses.explain import Explanation, explain
-from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_count, parse_settings
-from jaxroof.cli.actions.console import OPTION_OF, console, print_text
-from jaxroof.cli.actions.outputs import PICTURES, is_picture, report_written
-from jaxroof.engine.search.constraints import constraints
-from jaxroof.engine.search.search import survey
+from jaxroof.cli.actions.arguments import parse_count
+from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
+from jaxroof.cli.actions.search_options import QuestionOptions
+from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.sensitivity.response import response
-from jaxroof.errors import InputError, refusal
-from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.errors import refusal
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.recipe import Split
 from jaxroof.estimators.published.step import published
 from jaxroof.io.atomic import replace_file
-from jaxroof.io.formats import check_writable
 from jaxroof.units import parse, seconds
 from jaxroof.views.text import explain as views
 from jaxroof.views.text.explain_json import explain_json
@@ -28,32 +26,20 @@ from jaxroof.views.text.search import counts_sentence
 CHANGE = 1.1  # factor applied to a parameter in both directions, in the tornado plot
 
 
-def explain_command(
-    *,
-    model_name: str,
-    system_name: str,
-    gpus: str,
-    batch: str,
-    split: str,
-    number_format: str | None,
-    sets: tuple[str, ...],
-    where: str,
-    span: str,
-    as_json: bool,
-    output: str | None,
-) -> int:
+def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     """Print, write or draw what limits the best plan; return the exit status."""
-    _check(output)
-    count, sequences = parse_count("--gpus", gpus), parse_count("--batch", batch)
+    asked = QuestionOptions(**options)
+    output = asked.output
+    check_output(output, (".json", *PICTURES))
+    count = parse_count("--gpus", asked.gpus)
     reach = parse(span, "1", "--span")
     if not 1.0 < reach <= 1e6:
         raise refusal("--span", f"expected a factor above 1 and at most 1e6, given {span!r}")
-    inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    chosen = {"model": model_name, "gpus": count, "global_batch": sequences, "split": split}
-    chosen |= parse_settings(sets, OPTION_OF)
-    rules = constraints(where, PLAN_FIELDS, SHORT)
+    inputs, rules = asked.inputs, asked.rules
+    chosen = {"gpus": count, **asked.settings}
     found = explain(inputs, where=rules, span=reach, settings=chosen)
-    title = f"{model_name} on {count:,} x {system_name}, batch {sequences:,}, {split}"
+    title = f"{asked.model_name} on {count:,} x {asked.system_name}, "
+    title += f"batch {asked.sequences:,}, {asked.split}"
     if is_picture(output) and not found.feasible:
         output = None  # nothing to draw
     if output is not None and is_picture(output):
@@ -67,32 +53,13 @@ def explain_command(
     elif found.steps.sizes["step"]:
         _print(found, title)
     else:
-        refusals = {rule.name: rule.refusal for rule in RULES[Split(split)]}
+        refusals = {rule.name: rule.words for rule in RULES[Split(asked.split)]}
         none = survey(published, inputs, where=rules, settings=chosen)
-        limit, asked = float(found.best.memory_limit), [str(rule) for rule in rules]
+        limit, said = float(found.best.memory_limit), [str(rule) for rule in rules]
         print_text(console(), title, style="bold")
-        print_text(console(), counts_sentence(none, limit, refusals, asked))
+        print_text(console(), counts_sentence(none, limit, refusals, said))
     report_written(output)
     return 0 if found.feasible else 1
-
-
-def _check(output: str | None) -> None:
-    """Check, before any work, that a picture or a JSON file can be written.
-
-    Raises: InputError that says why it cannot.
-    """
-    if output is None:
-        return
-    if is_picture(output):
-        from jaxroof.views import plots
-
-        plots.drawable(output)
-    elif pathlib.Path(output).suffix != ".json":
-        known = ", ".join((".json", *PICTURES))
-        what = f"cannot tell the kind of file; expected a name that ends in {known}"
-        raise InputError(f"{output}: {what}")
-    else:
-        check_writable(output)
 
 
 def _draw(output: str, moved: xr.Dataset, found: Explanation, title: str) -> None:
@@ -113,12 +80,10 @@ def _print(found: Explanation, title: str) -> None:
     print_text(page, title, style="bold")
     if found.feasible:
         print_text(page, best_sentence(found))
-    for sentence in explain_sentences(found):
-        print_text(page, sentence)
+    print_text(page, *explain_sentences(found))
     if found.feasible:
         page.print(views.bars_table(found.elasticities))
-        for sentence in views.rest_sentences(found.elasticities):
-            print_text(page, sentence)
+        print_text(page, *views.rest_sentences(found.elasticities))
         page.print(views.binding_table(found.operations))
         if found.response.sizes["switch"]:
             page.print(views.switches_table(found.response, found.elasticities))

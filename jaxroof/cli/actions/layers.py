@@ -11,7 +11,7 @@ from jaxroof.catalog.needs import present_name
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_plan, parse_settings
 from jaxroof.cli.actions.console import console, print_text
-from jaxroof.cli.actions.published_layers import layers_command
+from jaxroof.cli.actions.published_layers import published_command
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
 from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe, Variant
@@ -26,7 +26,7 @@ SAID = {degree: short for short, degree in DEGREES.items()}
 WORDS = {"heads": "heads", "feedforward": "feedforward columns", "sequence": "tokens"}
 
 
-def one_layer(estimator: str, **options: Any) -> None:
+def layers_command(estimator: str, **options: Any) -> None:
     """Print and write the operations of one layer for an estimator.
 
     Raises: InputError for an estimator without layers, with the nearest name that has them.
@@ -70,9 +70,7 @@ def unfused_command(
         page.print(table)
     report = unfused.evaluate(inputs, recipe)
     page.print(sums_table(report, int(inputs.model.layers)))
-    for sentence in (_shares(report), _dropped(inputs, recipe)):
-        if sentence:
-            print_text(page, sentence)
+    print_text(page, _shares(report), _dropped(inputs, recipe))
     outputs.report_written(output)
 
 
@@ -131,6 +129,6 @@ def _dropped(inputs: Inputs, recipe: Recipe) -> str:
 
 
 LAYERS: dict[str, Callable[..., None]] = {
-    "published": layers_command,
+    "published": published_command,
     "unfused": unfused_command,
 }

@@ -3,7 +3,7 @@
 import importlib
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import xarray as xr
@@ -19,8 +19,8 @@ def is_picture(output: str | None) -> bool:
     return output is not None and pathlib.Path(output).suffix in PICTURES
 
 
-def check_output(output: str | None) -> None:
-    """Check, before any work, that a picture or a file of results can be written.
+def check_output(output: str | None, kinds: Collection[str] = (*PICTURES, *WRITERS)) -> None:
+    """Check, before any work, that a picture or one of the kinds of files can be written.
 
     Raises: InputError with the reason it cannot.
     """
@@ -29,8 +29,8 @@ def check_output(output: str | None) -> None:
     kind = pathlib.Path(output).suffix
     if kind in PICTURES:
         importlib.import_module("jaxroof.views.plots").drawable(output)  # raises if it cannot
-    elif kind not in WRITERS:
-        known = ", ".join([*PICTURES, *WRITERS])
+    elif kind not in kinds:
+        known = ", ".join(kinds)
         what = f"cannot tell the kind of file from {kind!r}; expected a name that ends in {known}"
         raise InputError(f"{output}: {what}")
     else:

@@ -1,59 +1,35 @@
 """The pareto command: the benefit of more memory, printed, written and drawn."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from rich.console import Console
 
 from jaxroof import catalog
-from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions.arguments import (
-    _rules,
-    _sizes,
-    _split,
-    parse_count,
-    parse_settings,
-    parse_share,
-)
-from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.cli.actions.arguments import parse_share, parse_sizes, parse_split
+from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written, write_or_draw
+from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal
-from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 from jaxroof.views.text import pareto as stairs_views
 
 
-def pareto_command(
-    *,
-    model_name: str,
-    system_name: str,
-    number_format: str | None,
-    gpus: str,
-    batch: str,
-    split: str,
-    days: str | None,
-    gain: str,
-    where: str,
-    sets: tuple[str, ...],
-    output: str | None,
-) -> int:
+def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     """Print the staircase of step time against memory for each size; return the exit status."""
+    asked = QuestionOptions(**options)
+    output = asked.output
     check_output(output)
-    sizes, sequences = _sizes(gpus), parse_count("--batch", batch)
+    sizes = parse_sizes(asked.gpus)
     most_days, worth = None if days is None else _days(days), parse_share("--gain", gain)
-    chosen, rules = parse_settings(sets, OPTION_OF), _rules(where)
-    inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    data = pareto(
-        published, inputs, axes={"gpus": sizes}, where=rules,
-        settings={
-            "model": model_name, "global_batch": sequences, "split": _split(split), **chosen
-        },
-    )  # fmt: skip
+    chosen = {**asked.settings, "split": parse_split(asked.split)}
+    data = pareto(published, asked.inputs, axes={"gpus": sizes}, where=asked.rules, settings=chosen)
     joined = ", ".join(f"{n:,}" for n in sizes)
-    data.attrs["title"] = (
-        f"{model_name} on {joined} x {system_name}, {split}: what more memory buys"
-    )
+    machine = f"{asked.model_name} on {joined} x {asked.system_name}, {asked.split}"
+    data.attrs["title"] = f"{machine}: what more memory buys"
     there = data.sizes["step_number"] > 0
     if not there and is_picture(output):
         output = None  # nothing to draw
@@ -65,11 +41,9 @@ def pareto_command(
         _print_stairs(page, data, worth, capacities)
     else:
         page.print(stairs_views.sizes_table(each, worth, most_days, capacities))
-        for sentence in stairs_views.sizes_sentences(each, None if most_days else worth):
-            print_text(page, sentence)
+        print_text(page, *(stairs_views.sizes_sentences(each, None if most_days else worth)))
     if most_days is not None:
-        for sentence in stairs_views.days_sentences(each, most_days, capacities):
-            print_text(page, sentence)
+        print_text(page, *stairs_views.days_sentences(each, most_days, capacities))
     report_written(output)
     if most_days is not None:
         return 0 if there and bool((data.training_days <= most_days).any()) else 1
@@ -84,8 +58,7 @@ def _print_stairs(
         return
     chosen = stairs_views.stairs_to_show(stairs, gain)
     page.print(stairs_views.stairs_table(stairs, chosen, capacities))
-    for sentence in stairs_views.stairs_sentences(stairs, len(chosen), gain):
-        print_text(page, sentence)
+    print_text(page, *stairs_views.stairs_sentences(stairs, len(chosen), gain))
 
 
 def _capacities() -> dict[str, float]:

@@ -3,10 +3,10 @@
 import importlib
 import pathlib
 import sys
-from collections.abc import Sequence
 
+from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.config.run_sweep import run
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import unknown
 from jaxroof.io.formats import load, read
 
 
@@ -20,17 +20,7 @@ def plot_command(
     if kind is not None and kind not in plots.KINDS:
         raise unknown("--kind", kind, "kind of picture", plots.KINDS)
     data = run(file) if file.endswith(".toml") else read(file)
-    data = load(plots.pick(data, _points(points), "--at"), file)
+    chosen = parse_pairs("--at", points, "DIM=VALUE, such as gpus=8192")
+    data = load(plots.pick(data, chosen, "--at"), file)
     plots.save(plots.draw(data, kind), target)
     print(f"wrote {target}", file=sys.stderr)
-
-
-def _points(texts: Sequence[str]) -> dict[str, str]:
-    """Parse selected values by dimension from texts such as ``gpus=8192``."""
-    found = {}
-    for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not value:
-            raise refusal("--at", f"expected DIM=VALUE, such as gpus=8192, given {text!r}")
-        found[name] = value
-    return found

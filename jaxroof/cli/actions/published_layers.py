@@ -13,7 +13,7 @@ from jaxroof.settings import apply_settings
 from jaxroof.views.text.layers import layer_table
 
 
-def layers_command(
+def published_command(
     *,
     model_name: str,
     system_name: str,

@@ -71,8 +71,7 @@ def _print(data: xr.Dataset, is_sweep: bool, output: str | None) -> None:
         print_text(page, data.attrs["about"])
         page.print(views.plain_sweep_table(data) if is_sweep else views.result_table(data))
         return
-    for sentence in views.sweep_sentences(data) if is_sweep else views.shape_sentences(data):
-        print_text(page, sentence)
+    print_text(page, *(views.sweep_sentences(data) if is_sweep else views.shape_sentences(data)))
     page.print(views.sweep_table(data) if is_sweep else views.result_table(data))
     if is_sweep and output is None:
         print_text(

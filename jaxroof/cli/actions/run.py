@@ -29,12 +29,7 @@ from jaxroof.views.text.unfused import block_tables
 def run_command(file: str, output: str | None, chunk: int | None, overwrite: bool) -> int:
     """Run a sweep file, print and write its results; return the exit status."""
     start = time.perf_counter()
-    with progress_bar(Console(stderr=True)) as bar:
-        task = bar.add_task("evaluating", total=None)
-
-        def progress(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
+    with progress_bar() as progress:
         data = run_file(file, progress, output=output, chunk=chunk, overwrite=overwrite)
     took = time.perf_counter() - start
     page = console()
@@ -48,12 +43,11 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
         print_text(page, stages.stage_sentence(data))
     elif data.attrs.get("answer") == "plans":
         page.print(splits.plan_table(data))
-        for sentence in splits.plan_sentences(data):
-            print_text(page, sentence)
+        print_text(page, *splits.plan_sentences(data))
     elif "parameter" in data.sizes:
         page.print(elasticities.binding_table(data))
         print_text(page, elasticities.binding_sentence(data))
-        _say(page, data.drop_dims("parameter"))
+        print_text(page, *words.sweep_sentences(data.drop_dims("parameter")))
     else:
         _print_grid(page, data)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
@@ -67,12 +61,6 @@ def _print_grid(page: Console, data: Any) -> None:
         if grid is not None:
             page.print(grid)
     else:
-        for sentence in roofline.shape_sentences(data) if roofs.is_roofline(data) else ():
-            print_text(page, sentence)
+        print_text(page, *(roofline.shape_sentences(data) if roofs.is_roofline(data) else ()))
         page.print(roofline.result_table(data))
-    _say(page, data)
-
-
-def _say(page: Console, data: Any) -> None:
-    for sentence in words.sweep_sentences(data):
-        print_text(page, sentence)
+    print_text(page, *words.sweep_sentences(data))

@@ -73,8 +73,7 @@ def _print(data: xr.Dataset) -> None:
     page = console()
     print_text(page, data.attrs["title"], style="bold")
     page.print(views.schedules_table(data))
-    for sentence in views.schedule_sentences(data):
-        print_text(page, sentence)
+    print_text(page, *views.schedule_sentences(data))
 
 
 def _title(

@@ -1,28 +1,19 @@
 """The search command: search, print and write the plans of one or several cluster sizes."""
 
 import dataclasses
-import sys
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions.arguments import (
-    PLAN_FIELDS,
-    SHORT,
-    own_plan,
-    parse_count,
-    parse_settings,
-    parse_share,
-    why_not_allowed,
-)
-from jaxroof.cli.actions.console import OPTION_OF, console, print_text
-from jaxroof.engine.search.constraints import constraints
+from jaxroof.cli.actions.arguments import PLAN_FIELDS, own_plan, parse_share, why_not_allowed
+from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.outputs import report_written
+from jaxroof.cli.actions.search_options import SearchOptions
+from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.engine.search.ranking import first_of_each, rank_plans
-from jaxroof.engine.search.search import survey
 from jaxroof.errors import InputError
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
@@ -73,61 +64,41 @@ def search_command(*, uncertain: str | None, **options: Any) -> int:
 
     If ``uncertain`` names a table of uncertain inputs, search in every draw of them.
     """
+    asked = SearchOptions(**options)
     if uncertain is None:
-        return _search(**options)
+        return _search(asked)
     from jaxroof.cli.actions.search_uncertain import uncertain_command
 
-    return uncertain_command(uncertain, **options)
+    return uncertain_command(uncertain, asked)
 
 
-def _search(
-    *,
-    model_name: str,
-    system_name: str,
-    number_format: str | None,
-    gpus: str,
-    batch: str,
-    split: str,
-    top: int,
-    placements: bool,
-    where: str,
-    mine: str | None,
-    within: str,
-    objective: str | None,
-    everything: bool,
-    sets: tuple[str, ...],
-    output: str | None,
-) -> int:
-    if everything and output is None:
+def _search(asked: SearchOptions) -> int:
+    output = asked.output
+    if asked.everything and output is None:
         raise InputError("--all: writes every plan to a file; expected -o FILE.csv, .json or .nc")
     if output is not None:
         check_writable(output)
-    sizes = [parse_count("--gpus", text) for text in gpus.split(",")]
-    close = parse_share("--within", within)
-    inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
-    chosen = {"model": model_name, "global_batch": parse_count("--batch", batch), "split": split}
-    chosen |= parse_settings(sets, OPTION_OF)
-    rules = constraints(where, PLAN_FIELDS, SHORT)
+    sizes, close = asked.sizes, parse_share("--within", asked.within)
+    inputs, settings, rules = asked.inputs, asked.settings, asked.rules
     answers = []
     for size in sizes:
         question = check_search(
             published,
             inputs,
             where=rules,
-            objective=objective,
-            top=top,
-            settings={"gpus": size, **chosen},
+            objective=asked.objective,
+            top=asked.top,
+            settings={"gpus": size, **settings},
         )
-        answers.append(_answer(question, placements, mine))
+        answers.append(_answer(question, asked.placements, asked.mine))
     if output is not None:
-        write(_written(answers, everything), output)
+        write(_written(answers, asked.everything), output)
     page = console()
     if len(answers) == 1:
         _print_one(page, answers[0], close)
     else:
         _print_sizes(page, answers)
-    if output is not None:
-        print(f"wrote {output}", file=sys.stderr)
+    report_written(output)
     return 0 if any(answer.best is not None for answer in answers) else 1
 
 
@@ -153,7 +124,7 @@ def _refused(own: dict[str, int], question: SearchProblem, legal: int) -> str:
 
 def _print_one(page: Console, answer: Answer, close: float) -> None:
     question, data, best = answer.question, answer.data, answer.best
-    refusals = {rule.name: rule.refusal for rule in RULES[question.recipe.split]}
+    refusals = {rule.name: rule.words for rule in RULES[question.recipe.split]}
     rules = [str(c) for c in question.where]
     if best is not None:
         page.print(tables.plans_table(data, answer.shown, answer.limit))
@@ -162,12 +133,11 @@ def _print_one(page: Console, answer: Answer, close: float) -> None:
         sentence = words.nothing_fits(data, answer.limit)
         print_text(page, sentence[0].upper() + sentence[1:])
     print_text(page, words.counts_sentence(data, answer.limit, refusals, rules))
-    if not data.sizes["plan"] and (unfilled := _unfilled_domains(question.inputs)):
-        print_text(page, unfilled)
+    if not data.sizes["plan"]:
+        print_text(page, _unfilled_domains(question.inputs))
     if best is not None:
         print_text(page, words.close_sentence(data, answer.order, question.objective, close))
-    if answer.about_own:
-        print_text(page, answer.about_own)
+    print_text(page, answer.about_own)
 
 
 def _unfilled_domains(inputs: Inputs) -> str:

@@ -9,9 +9,9 @@ import xarray as xr
 
 from jaxroof.engine.grid.axes import Axis, AxisValues, points, replace_all
 from jaxroof.engine.grid.dataset import dataset, provenance
+from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import SearchProblem, check_searches
-from jaxroof.engine.search.search import survey
 from jaxroof.errors import InputError
 from jaxroof.estimator import TIE, Estimator
 

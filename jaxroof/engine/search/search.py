@@ -1,4 +1,4 @@
-"""Search for the best plans of every machine of a grid; survey of every plan of one machine."""
+"""Search for the best plans of every machine of a grid."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,21 +11,15 @@ from jaxroof.engine.grid.axes import Axis, AxisValues, spread
 from jaxroof.engine.grid.chunks import Progress, progress_share
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance, stack_choices
 from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
-from jaxroof.engine.search.candidates import list_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.problem import (
     NO_LEGAL_PLAN,
     SearchProblem,
-    check_searchable,
     check_searches,
-    constraints_of,
     fit_flags,
-    searchable_report,
 )
 from jaxroof.estimator import Estimator
-from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import checked
 
 # for estimators without a result ``feasible``
 FEASIBLE = {"feasible": {"unit": "1", "doc": "The plan fits the limit"}}
@@ -183,58 +177,3 @@ def winning_inputs(question: SearchProblem, found: SearchResult) -> Any:
     wide = ravel_grid(spread(question.inputs, question.axes, extra=1), shape)
     plans = {f: np.maximum(v, 1).astype(np.float64).reshape(-1) for f, v in found.plans.items()}
     return dataclasses.replace(wide, plan=question.estimator.plan(**plans))  # type: ignore[misc]
-
-
-def survey(
-    estimator: Estimator,
-    inputs: Any,
-    recipe: Any = None,
-    *,
-    where: str | Iterable[str | Constraint] = (),
-    settings: Mapping[str, Any] | None = None,
-    **more: Any,
-) -> xr.Dataset:
-    """Return every legal plan of one machine, feasible or not, in the order of the plan's fields.
-
-    Arguments are as in ``search``.
-    Returns: a Dataset over ``plan``. Its attribute ``refused`` gives how many choices each rule
-    refused.
-    Raises: InputError for anything that is not a point of this estimator.
-    """
-    inputs, recipe, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
-    check_searchable(estimator)
-    inputs = dataclasses.replace(checked(inputs), plan=None)
-    report = searchable_report(estimator, inputs, recipe)
-    chosen = constraints_of(estimator, where)
-    with naming_all(estimator, inputs, recipe, searched=True):
-        check_listed(estimator, inputs)
-    legal, refused = list_plans(estimator, inputs, recipe, chosen)
-    plans = {field: column.astype(np.int64) for field, column in legal.items()}
-    columns = {field: column.astype(np.float64) for field, column in plans.items()}
-    asked = dataclasses.replace(inputs, plan=estimator.plan(**columns))  # type: ignore[misc]
-    found = evaluate_points(estimator, recipe, asked)
-    if "feasible" not in found:
-        found["feasible"] = _within(estimator, inputs, found, len(next(iter(plans.values()))))
-    return dataset(
-        {name: (("plan",), values) for name, values in {**plans, **found}.items()},
-        (),
-        inputs,
-        {**FEASIBLE, **field_metadata(estimator.plan, report)},
-        provenance(
-            estimator,
-            inputs,
-            recipe,
-            where=[str(c) for c in chosen],
-            refused=dict(refused),
-        ),
-    )
-
-
-def _within(
-    estimator: Estimator, inputs: Any, found: Mapping[str, np.ndarray], count: int
-) -> np.ndarray:
-    """Return which legal plans fit the limit, for estimators without a result ``feasible``."""
-    if estimator.limit is None or not estimator.need:
-        return np.ones(count, bool)
-    limit = np.asarray(estimator.limit(inputs))
-    return np.broadcast_to(found[estimator.need] <= limit, (count,))

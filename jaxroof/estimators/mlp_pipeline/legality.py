@@ -4,28 +4,21 @@ Every rule takes the inputs and plan fields by name and uses only %, //, compari
 Source: docs/models/distir_model.md, section 10 (numbers of quirks are its own).
 """
 
-import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 from jaxroof.errors import refusal
 from jaxroof.estimator import reads
+from jaxroof.estimators.legality import (
+    POWER_OF_TWO,
+    Rule,
+    data_divides_batch,
+    pipeline_divides_layers,
+)
 from jaxroof.estimators.mlp_pipeline.layers import widths
 from jaxroof.estimators.mlp_pipeline.recipe import Choices, Rules
 
-POWER_OF_TWO = 2.0**40  # what a power of two divides, of any size met here
 LARGEST_GROUP = 8192
 WEIGHTS = (6, 12, 24, 48, 96)  # of a device, besides powers of two, that have an update (B4)
-
-
-def stages_divide_layers(inputs: Any, *, pipeline: Any) -> Any:
-    """Return whether every stage gets whole layers, as many as the others."""
-    return inputs.model.layers % pipeline == 0
-
-
-def data_divides_batch(inputs: Any, *, data: Any) -> Any:
-    """Return whether every replica gets whole samples."""
-    return inputs.global_batch % data == 0
 
 
 def microbatches_divide_batch(inputs: Any, *, data: Any, microbatches: Any) -> Any:
@@ -74,17 +67,8 @@ def three_layers(inputs: Any, *, pipeline: Any) -> Any:
     return (inputs.model.layers >= 3) & (pipeline > 0)
 
 
-@dataclasses.dataclass(frozen=True)
-class Rule:
-    """A verdict's name, what says whether it holds, and what would."""
-
-    name: str
-    holds: Callable[..., Any]
-    expected: str
-
-
 ALWAYS = (
-    Rule("stages_divide_layers", stages_divide_layers, "stages that divide the {layers} layers"),
+    Rule("stages_divide_layers", pipeline_divides_layers, "stages that divide the {layers} layers"),
     Rule("data_divides_batch", data_divides_batch, "replicas that divide the batch of {batch}"),
     Rule(
         "microbatches_divide_batch",
@@ -144,4 +128,4 @@ def legal(inputs: Any, choices: Choices) -> None:
         fields = {name: getattr(inputs.plan, name) for name in reads(rule.holds)}
         if not bool(rule.holds(inputs, **fields)):
             said = ", ".join(f"{name}={float(value):g}" for name, value in fields.items())
-            raise refusal("plan", f"{said}: not legal; expected {rule.expected.format(**sizes)}")
+            raise refusal("plan", f"{said}: not legal; expected {rule.words.format(**sizes)}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.errors import InputError
-from jaxroof.estimator import Candidates, reads
+from jaxroof.estimator import Candidates
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs
 from jaxroof.estimators.mlp_pipeline.legality import RULES
 from jaxroof.estimators.mlp_pipeline.recipe import Recipe, Rules
@@ -46,9 +46,7 @@ def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
     rows = tried(inputs, recipe)
     refused: dict[str, int] = {}
     for rule in RULES[recipe.chosen().rules]:
-        allowed = np.broadcast_to(
-            rule.holds(inputs, **{f: rows[f] for f in reads(rule.holds)}), rows["data"].shape
-        )
+        allowed = np.broadcast_to(rule.allows(inputs, rows), rows["data"].shape)
         refused[rule.name] = int(np.sum(~allowed))
         rows = {field: column[allowed] for field, column in rows.items()}
     return Candidates(rows, refused)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from jaxroof.catalog import lookup as named
 from jaxroof.errors import refusal
-from jaxroof.estimator import Estimator, ProgramSizes, reads
+from jaxroof.estimator import Estimator, ProgramSizes
 from jaxroof.estimators.mlp_pipeline.cold_start import Handout, handout
 from jaxroof.estimators.mlp_pipeline.costs import prices
 from jaxroof.estimators.mlp_pipeline.event_counts import counts
@@ -148,8 +148,7 @@ def _verdicts(inputs: Inputs, recipe: Recipe, choices: Choices, memory: Number) 
     plan = inputs.plan
     assert plan is not None
     for rule in RULES[choices.rules]:
-        fields = {f: getattr(plan, f) for f in reads(rule.holds)}
-        verdicts[rule.name] = rule.holds(inputs, **fields)
+        verdicts[rule.name] = rule.allows(inputs, vars(plan))
     timesteps = 2.0 * (plan.microbatches + plan.pipeline - 1.0) * TABLED[choices.sends]
     holds = (plan.pipeline <= recipe.most_stages) & (timesteps <= recipe.most_timesteps)
     return {

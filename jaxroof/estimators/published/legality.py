@@ -4,17 +4,21 @@ Every rule takes the inputs and plan fields by name and uses only %, //, compari
 Source: docs/models/transformer_model.md, section 10.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
 
 from jaxroof.estimator import reads
+from jaxroof.estimators.legality import (
+    POWER_OF_TWO,
+    Rule,
+    data_divides_batch,
+    pipeline_divides_layers,
+)
 from jaxroof.estimators.published.recipe import Split
 
 NARROWEST = 128  # least columns, or tokens, of a product on one accelerator (Q22)
 PANEL = 512  # least columns of a SUMMA panel, where a panel can be cut at all
-POWER_OF_TWO = 2.0**40  # every power of two that occurs here divides it
 
 
 def no_context(inputs: Any, *, context: Any, panels: Any, fast_context: Any) -> Any:
@@ -68,16 +72,6 @@ def panels_fit(inputs: Any, *, tensor: Any, context: Any, panels: Any) -> Any:
         return whole | ((hidden >= PANEL * side) & doubled & wide)
 
     return ((tensor >= context) & of(tensor)) | ((tensor < context) & of(context))
-
-
-def pipeline_divides_layers(inputs: Any, *, pipeline: Any) -> Any:
-    """Return whether every stage gets the same whole number of layers (M3)."""
-    return inputs.model.layers % pipeline == 0
-
-
-def data_divides_batch(inputs: Any, *, data: Any) -> Any:
-    """Return whether every data rank gets the same whole number of sequences."""
-    return inputs.global_batch % data == 0
 
 
 def microbatch_divides_batch(inputs: Any, *, data: Any, microbatch: Any) -> Any:
@@ -134,15 +128,6 @@ def placement_fills_domain(
     placed = fast_data * fast_tensor * fast_context * fast_pipeline
     domain = inputs.system.fast_domain
     return ((used <= domain) & (placed == used)) | ((used > domain) & (placed == domain))
-
-
-@dataclasses.dataclass(frozen=True)
-class Rule:
-    """One reason to reject a plan: its verdict in the report, its predicate and its message."""
-
-    name: str
-    holds: Callable[..., Any]
-    refusal: str
 
 
 _GROUPS = (

@@ -53,7 +53,7 @@ def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
         known = [rule for rule in rules if set(reads(rule.holds)) <= set(columns)]
         for rule in known:
             rules.remove(rule)
-            allowed = rule.holds(inputs, **{f: columns[f] for f in reads(rule.holds)})
+            allowed = rule.allows(inputs, columns)
             refused[rule.name] += int(np.sum(~allowed))
             columns = _where(columns, allowed)
         return columns

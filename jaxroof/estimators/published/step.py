@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import links
-from jaxroof.estimator import Estimator, reads
+from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.layer_time import LayerTimes, layer_times
 from jaxroof.estimators.published.legality import RULES, VERDICTS, lacked
@@ -211,8 +211,7 @@ def _verdicts(inputs: Inputs, recipe: Recipe, memory: Number) -> dict[str, Any]:
     """Return whether each rule holds; a rule that a split does not have holds."""
     verdicts: dict[str, Any] = dict.fromkeys(VERDICTS, True)
     for rule in RULES[recipe.split]:
-        fields = {f: getattr(inputs.plan, f) for f in reads(rule.holds)}
-        verdicts[rule.name] = rule.holds(inputs, **fields)
+        verdicts[rule.name] = rule.allows(inputs, vars(inputs.plan))
     return {**verdicts, "memory_fits": memory <= memory_limit(inputs)}
 
 

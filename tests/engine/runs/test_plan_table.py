@@ -372,9 +372,9 @@ def test_a_file_that_another_took_the_place_of_is_not_written(field, monkeypatch
 SLOW = """
 import time
 import jaxroof as jr
-from jaxroof.engine import appended
-whole = appended.evaluated
-appended.evaluated = lambda *asked: time.sleep(0.05) or whole(*asked)
+from jaxroof.engine.runs import plan_table
+whole = plan_table.evaluate_sweep
+plan_table.evaluate_sweep = lambda *asked: time.sleep(0.05) or whole(*asked)
 jr.run("sweep.toml", output="rows.csv", chunk=1)
 """
 

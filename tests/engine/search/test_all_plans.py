@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import jaxroof as jr
 from jaxroof.estimator import reads
@@ -331,3 +332,13 @@ def test_every_rule_of_a_grid_is_tripped():
 def test_panels_of_attention_are_summas_alone(split):
     with pytest.raises(jr.InputError, match=r"attention: 'panels' is of split 'summa' alone"):
         jr.search(jr.training, small(), split=split, attention="panels")
+
+
+def test_plans_without_the_refused_are_a_survey():
+    """Of one point; a grid of them is refused."""
+    data = jr.plans(jr.training, small(), refused=False, split="1d")
+    xr.testing.assert_identical(data, jr.survey(jr.training, small(), split="1d"))
+    every = jr.plans(jr.training, small(), split="1d")
+    assert every.sizes["configuration"] == data.sizes["plan"]
+    with pytest.raises(jr.InputError, match=r"^axes: not with refused=False; expected one call"):
+        jr.plans(jr.training, small(), axes={"gpus": [4, 8]}, refused=False)
