@@ -7,8 +7,8 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.config.sweep_file import errors_in_file, read_inputs
-from jaxroof.config.toml_reader import flat, known, load, table, text, typed
+from jaxroof.config.sweep_file import read_inputs
+from jaxroof.config.toml_reader import errors_in_file, flat, known, load, table, text, typed
 from jaxroof.engine.codesign.design import design
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.published.step import published

@@ -1,5 +1,6 @@
 """Run a sweep file: a search, a table, every plan, the parts of one plan, or elasticities."""
 
+import importlib
 import os
 import pathlib
 from collections.abc import Mapping
@@ -7,7 +8,8 @@ from functools import partial
 
 import xarray as xr
 
-from jaxroof.config.sweep_file import PARTS, Sweep, _axes, errors_in_file, read_sweep
+from jaxroof.config.sweep_file import Sweep, _axes, read_sweep
+from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.chunked_sweep import sweep as long_sweep
@@ -16,6 +18,12 @@ from jaxroof.engine.runs.plan_table import append_plans
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import InputError
 from jaxroof.io.formats import CSV, ZARR, check_writable, write
+
+WHOLE = {  # the parts of one plan: answer, estimator -> function and its module
+    ("layers", "published"): ("layers", "jaxroof.analyses.layers"),
+    ("layers", "unfused"): ("unfused_layers", "jaxroof.analyses.unfused_layers"),
+    ("stages", "pipeline"): ("stages_of", "jaxroof.analyses.stages"),
+}
 
 
 def run(
@@ -61,7 +69,10 @@ def _whole(sweep: Sweep) -> xr.Dataset:
     if sweep.answer == "elasticities":
         options = {"axes": _axes(sweep), **sweep.options}
         return elasticities(sweep.estimator, sweep.inputs, sweep.recipe, **options)
-    return PARTS[sweep.answer][sweep.estimator](sweep.inputs, sweep.recipe)
+    function, module = WHOLE[sweep.answer, sweep.estimator.name]
+    answer = getattr(importlib.import_module(module), function)
+    found: xr.Dataset = answer(sweep.inputs, sweep.recipe)
+    return found
 
 
 def _task(sweep: Sweep, about: Mapping[str, str]) -> SweepJob:

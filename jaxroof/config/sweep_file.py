@@ -1,28 +1,31 @@
 """Sweep files: read a question in TOML and check every key of it."""
 
-import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.analyses.layers import layers
-from jaxroof.analyses.stages import stages_of
-from jaxroof.analyses.unfused_layers import unfused_layers
 from jaxroof.catalog.lookup import system
-from jaxroof.config.toml_reader import axes, beside, flat, known, load, table, text, typed
+from jaxroof.config.toml_reader import (
+    axes,
+    beside,
+    errors_in_file,
+    flat,
+    known,
+    load,
+    table,
+    text,
+    typed,
+)
 from jaxroof.engine.grid.axes import Axis, paths_of, read_axes
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.mlp_pipeline.step import pipeline
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.step import published
-from jaxroof.estimators.unfused.step import unfused
 from jaxroof.settings import apply_settings
 from jaxroof.settings import paths_of as fields_of
 from jaxroof.units import parse
@@ -32,9 +35,9 @@ KEYS = (
     "search", "axes", "elasticities",
 )  # fmt: skip
 RECORDS = ("model", "system")  # records that a file may give by name
-PARTS: dict[str, dict[Estimator, Callable[..., xr.Dataset]]] = {  # answers about one plan's parts
-    "layers": {published: layers, unfused: unfused_layers},  # one layer by operation
-    "stages": {pipeline: stages_of},  # a pipeline stage by stage
+PARTS = {  # answers about the parts of one plan, and the estimators that have them
+    "layers": ("published", "unfused"),  # one layer by operation
+    "stages": ("pipeline",),  # a pipeline stage by stage
 }
 # the best plans or a table, the parts of one plan, every plan, or sensitivities
 ANSWERS = ("step", *PARTS, "plans", "elasticities")
@@ -67,15 +70,6 @@ def _axes(sweep: Sweep) -> list[Axis]:
     """Return the axes of a sweep; choices of the file override those that come with records."""
     names = sweep.estimator.names
     return read_axes(sweep.inputs, sweep.axes, sweep.recipe, names, sweep.chosen)
-
-
-@contextlib.contextmanager
-def errors_in_file(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the file's name in front of every InputError of the block."""
-    try:
-        yield
-    except InputError as error:
-        raise refusal(os.fspath(path), str(error)) from error
 
 
 def read_sweep(path: str | os.PathLike[str]) -> Sweep:
@@ -146,8 +140,8 @@ def _answer(written: Mapping[str, Any], inputs: Any, estimator: Estimator) -> st
     if answer in PARTS and (getattr(inputs, "plan", None) is None or table(written, "axes")):
         what = f"{answer} are of one plan; expected its degrees in plan and no axes"
         raise refusal("answer", what)
-    if answer in PARTS and estimator not in PARTS[answer]:
-        others = " or ".join(other.name for other in PARTS[answer])
+    if answer in PARTS and estimator.name not in PARTS[answer]:
+        others = " or ".join(PARTS[answer])
         raise refusal("answer", f"{estimator.name} has no {answer}; expected {others}")
     return answer
 

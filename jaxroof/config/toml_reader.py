@@ -1,5 +1,6 @@
 """Reading TOML files: load them, check keys and types, and read axes."""
 
+import contextlib
 import os
 import pathlib
 import sys
@@ -16,6 +17,15 @@ SPACING_KEYS = {
     "between": list,
 }  # fmt: skip
 SPACINGS = ("linear", "log")
+
+
+@contextlib.contextmanager
+def errors_in_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Put the file's name in front of every InputError of the block."""
+    try:
+        yield
+    except InputError as error:
+        raise refusal(os.fspath(path), str(error)) from error
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:

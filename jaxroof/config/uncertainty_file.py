@@ -3,8 +3,7 @@
 import os
 from typing import Any
 
-from jaxroof.config.sweep_file import errors_in_file
-from jaxroof.config.toml_reader import known, load, table
+from jaxroof.config.toml_reader import errors_in_file, known, load, table
 from jaxroof.errors import refusal
 
 KEYS = ("title", "samples", "seed", "distributions")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.config.sweep_file import errors_in_file
+from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import refusal, unknown

@@ -12,8 +12,8 @@ from jaxroof.catalog.system import System
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.entries import entry_rows, print_entries
 from jaxroof.config import design_file as designs
-from jaxroof.config.sweep_file import Sweep, errors_in_file, read_sweep
-from jaxroof.config.toml_reader import load
+from jaxroof.config.sweep_file import Sweep, read_sweep
+from jaxroof.config.toml_reader import errors_in_file, load
 from jaxroof.config.uncertainty_file import read_uncertain
 from jaxroof.engine.grid.axes import read_axes
 from jaxroof.errors import refusal, unknown

@@ -8,7 +8,7 @@ import xarray as xr
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import SearchOptions
-from jaxroof.config.sweep_file import errors_in_file
+from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.config.uncertainty_file import read_uncertain
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.uncertainty.uncertain import uncertain
