@@ -62,6 +62,8 @@ def prepare_streams() -> None:
     if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     before = sys.unraisablehook
+    if before.__module__ == __name__:  # called before in this process
+        return
 
     def again(what: Any) -> None:
         """Raise the interrupt again if a callback of a library swallowed the first Ctrl-C."""
