@@ -7,7 +7,8 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from jaxroof.lazy_jax import is_traced
-from jaxroof.records import Absent, leaves, map_numbers, replace_at
+from jaxroof.records import Absent, leaves, replace_at
+from jaxroof.structure import map_numbers
 
 FLOAT = np.dtype(np.float64)
 

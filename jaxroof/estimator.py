@@ -12,8 +12,9 @@ from jaxroof.dependence import has_value
 from jaxroof.errors import InputError, NotGiven, refusal
 from jaxroof.lazy_jax import namespace
 from jaxroof.missing import naming_all
-from jaxroof.records import get_at, leaves, map_numbers, value_or, with_named_absences
+from jaxroof.records import get_at, leaves, value_or, with_named_absences
 from jaxroof.settings import apply_settings, choices_of
+from jaxroof.structure import map_numbers
 
 FEWEST = 16  # smallest number of placements that a program is compiled for
 TIE = 1e-12  # relative; on a tie the plan that needs less memory wins, then the smaller

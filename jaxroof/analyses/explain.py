@@ -20,7 +20,8 @@ from jaxroof.engine.sensitivity.response import capacity_steps, response
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
-from jaxroof.records import field_at, get_at, leaves, replace_at, structure
+from jaxroof.records import field_at, get_at, leaves, replace_at
+from jaxroof.structure import structure
 
 PASSES = 3  # refinement passes; each splits the cell of the previous one into this many
 TURNS: dict[str, tuple[type[Any], str]] = {  # changes of the dominant limit as one parameter varies

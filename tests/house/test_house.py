@@ -80,7 +80,11 @@ def within(module: str, homes: tuple[str, ...]) -> bool:
 ORDER = [  # the rooms: each imports itself and those that stand before it, no other
     "errors",
     "units",
+    "lazy_jax",
+    "dual",
     "records",
+    "structure",
+    "dependence",
     "settings",
     "missing",
     "estimator",
@@ -158,10 +162,19 @@ def test_a_library_stays_in_its_rooms(library, rooms):
             assert not {m for m in imports(name) if within(m, (library,))}, name
 
 
-def test_estimators_list_plans_with_numpy_and_compute_with_jax():
-    for name in under("jaxroof.estimators"):
-        if "numpy" in imports(name):
-            assert name.rpartition(".")[2] == "plans", name
+LOOPING = (  # estimators and pipelines whose loops only JAX runs; all else runs on NumPy too
+    "estimators.mlp_pipeline",
+    "estimators.scaling_limits",
+    "schedules.batched_chain",
+    "formulas.traced",
+)
+
+
+def test_formulas_and_estimators_import_jax_only_where_they_loop():
+    for room in ("formulas", "schedules", "estimators"):
+        for name in under(f"jaxroof.{room}"):
+            if "jax" in imports(name):
+                assert within(name.removeprefix("jaxroof."), LOOPING), name
 
 
 def environment() -> dict[str, str]:
@@ -194,7 +207,7 @@ def test_every_module_says_what_it_is(name):
 
 @pytest.mark.parametrize("name", under("jaxroof.formulas"))
 def test_every_formula_says_what_it_assumes_and_whence_it_comes(name):
-    plain = name == "jaxroof.formulas.arithmetic"  # the larger of two numbers has no source
+    plain = name.endswith((".arithmetic", ".traced"))  # the larger of two numbers has no source
     for function in public(name):
         text = ast.get_docstring(function) or ""
         for part in (">>>",) if plain else ("Assumes:", "Units:", "Source:", ">>>"):

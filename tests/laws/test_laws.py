@@ -24,7 +24,8 @@ from jaxroof.engine.grid.executor import EXECUTORS
 from jaxroof.engine.search import direct, fold, folded, groups
 from jaxroof.estimator import Candidates, reads, results
 from jaxroof.estimators.published.report import Report
-from jaxroof.records import Number, checked, get_at, map_numbers
+from jaxroof.records import Number, checked, get_at
+from jaxroof.structure import map_numbers
 
 RTOL = 1e-12
 TIE = 1e-12

@@ -19,7 +19,8 @@ from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.engine.sensitivity.derivatives import scale_parameters, slopes
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.records import field_at, get_at, structure
+from jaxroof.records import field_at, get_at
+from jaxroof.structure import structure
 from jaxroof.units import show
 
 CLOSE = 1e-9  # objectives that differ by less, relative, are the same

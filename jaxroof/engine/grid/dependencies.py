@@ -11,7 +11,8 @@ import numpy as np
 from jaxroof.dependence import dependence, dtypes
 from jaxroof.errors import NotGiven
 from jaxroof.estimator import Estimator, results
-from jaxroof.records import Structure, leaves, map_numbers, replace_at, with_named_absences
+from jaxroof.records import leaves, replace_at, with_named_absences
+from jaxroof.structure import Structure, map_numbers
 
 Paths = frozenset[str]
 

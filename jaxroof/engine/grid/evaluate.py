@@ -7,7 +7,8 @@ import numpy as np
 
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.estimator import Estimator, results
-from jaxroof.records import leaves, map_numbers
+from jaxroof.records import leaves
+from jaxroof.structure import map_numbers
 
 PIECE = 1 << 15  # points that NumPy evaluates at a time, so that what it writes stays in the cache
 

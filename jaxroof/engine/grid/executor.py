@@ -5,7 +5,7 @@ from typing import Any
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
-from jaxroof.records import structure
+from jaxroof.structure import structure
 
 NUMPY, JAX = "numpy", "jax"
 EXECUTORS = (NUMPY, JAX)

@@ -11,7 +11,8 @@ from jaxroof.engine.grid.evaluate import pad_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator, first_best
-from jaxroof.records import leaves, map_numbers
+from jaxroof.records import leaves
+from jaxroof.structure import map_numbers
 
 FEW, MANY = 64, 1024  # points per call; two programs serve lists of any length
 

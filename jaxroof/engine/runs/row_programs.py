@@ -13,7 +13,8 @@ import numpy as np
 
 from jaxroof.engine.grid.evaluate import pad_points
 from jaxroof.estimator import Estimator
-from jaxroof.records import leaves, map_numbers, structure
+from jaxroof.records import leaves
+from jaxroof.structure import map_numbers, structure
 
 MOST = 4096  # most points of a piece
 SHORT = 16  # fewer pieces than this reuse a smaller program

@@ -14,7 +14,8 @@ from jaxroof.engine.grid.placement import place_rows
 from jaxroof.engine.runs.row_programs import RowGroup, RowPrograms
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator, results
-from jaxroof.records import map_numbers, units
+from jaxroof.records import units
+from jaxroof.structure import map_numbers
 
 FIRST, LAST, GROWTH = 1 << 4, 1 << 15, 4  # rows of a chunk: first, largest, growth factor
 QUICK = 0.25  # seconds: after a quicker chunk the next one is larger

@@ -12,7 +12,8 @@ from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Candidates, Estimator, reads
-from jaxroof.records import Absent, Structure, get_at, leaves, replace_at, structure
+from jaxroof.records import Absent, get_at, leaves, replace_at
+from jaxroof.structure import Structure, structure
 
 PLANS, ROWS = 256, 16  # least padded number of plans, and of distinct rows of a part
 

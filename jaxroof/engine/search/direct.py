@@ -15,7 +15,8 @@ from jaxroof.engine.search.candidates import PreparedPlans, all_together, distin
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 from jaxroof.estimator import TIE, reads
-from jaxroof.records import map_numbers, with_named_absences
+from jaxroof.records import with_named_absences
+from jaxroof.structure import map_numbers
 
 CELLS = 1 << 20  # objectives held at a time
 FAR = 1e300  # larger than any objective

@@ -19,7 +19,8 @@ from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator, reads, results
 from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import checked, is_quantity, structure, with_named_absences
+from jaxroof.records import checked, is_quantity, with_named_absences
+from jaxroof.structure import structure
 
 MOST_PLANS = 1_000_000  # largest ``top`` of a search
 

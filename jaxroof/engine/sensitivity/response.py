@@ -31,7 +31,8 @@ from jaxroof.engine.sensitivity.switches import (
 )
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.records import field_at, get_at, leaves, replace_at, structure
+from jaxroof.records import field_at, get_at, leaves, replace_at
+from jaxroof.structure import structure
 
 HALF = 16  # factors on either side of the current value
 MEANINGS = {

@@ -1,10 +1,8 @@
 """The results of a training step."""
 
-from typing import Any
-
 from jaxroof.records import Number, quantity, record
 
-Flag = Any  # boolean
+Flag = bool | Number  # an array of booleans
 
 
 @record

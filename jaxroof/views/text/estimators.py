@@ -10,8 +10,9 @@ from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.dependencies import completed, dependencies
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator, results
-from jaxroof.records import get_at, is_quantity, leaves, structure
+from jaxroof.records import get_at, is_quantity, leaves
 from jaxroof.settings import kind_of_choice, least, paths_of, variants
+from jaxroof.structure import structure
 from jaxroof.units import show
 from jaxroof.views.text.tables import plain_table
 
