@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.shared_options import split_option
 
 
 @click.command(
@@ -14,19 +15,17 @@ from jaxroof.cli import process, systems
     epilog="""\b
 Examples:
   jaxroof explain --model gpt3-1t --system b200-nvs8 --gpus 2048 --batch 4096
-  jaxroof explain --model vit-era5 --system h200-nvs8 --gpus 2048 --batch 4096 \\
-      --split context --json
-  jaxroof explain --model gpt3-1t --system a100-nvs4 --gpus 2048 --batch 4096 \\
-      --split summa -o tornado.png
+  jaxroof explain --model vit-era5 --system h200-nvs8 --gpus 2048 \\
+      --batch 4096 --split context --json
+  jaxroof explain --model gpt3-1t --system a100-nvs4 --gpus 2048 \\
+      --batch 4096 --split summa -o tornado.png
 """,
 )
 @click.option("--model", "model_name", required=True, metavar="M", help="Name or file.")
 @click.option("--system", "system_name", required=True, metavar="S", help="Name or file.")
 @click.option("--gpus", required=True, metavar="N", help="Accelerators to split over.")
 @click.option("--batch", required=True, metavar="B", help="Sequences of one optimizer step.")
-@click.option(
-    "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
-)
+@split_option
 @click.option("--format", "number_format", metavar="F", help="Number format of the peak.")
 @click.option(
     "--set", "sets", multiple=True, metavar="PATH=VALUE",

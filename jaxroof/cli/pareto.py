@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
-from jaxroof.cli.shared_options import comparison_options
+from jaxroof.cli.shared_options import comparison_options, split_option
 
 
 @click.command(
@@ -14,15 +14,15 @@ from jaxroof.cli.shared_options import comparison_options
     short_help="Print what more memory buys.",
     epilog="""\b
 Examples:
-  jaxroof pareto --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 -o stairs.png
-  jaxroof pareto --model gpt3-1t --system b200-nvs8 --gpus 512,2048 --batch 4096 --days 30
+  jaxroof pareto --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 \\
+      -o stairs.png
+  jaxroof pareto --model gpt3-1t --system b200-nvs8 --gpus 512,2048 \\
+      --batch 4096 --days 30
 """,
 )
 @click.option("--model", "model_name", required=True, metavar="M", help="Name or file.")
 @click.option("--system", "system_name", required=True, metavar="S", help="Name or file.")
-@click.option(
-    "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
-)
+@split_option
 @click.option("--days", metavar="T", help="Find the smallest machine that trains in T days.")
 @click.option(
     "--gain", default="1%", show_default=True, metavar="P", help="Speed that a stair must add."

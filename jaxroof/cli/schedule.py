@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.shared_options import split_option
 
 
 @click.command(
@@ -49,9 +50,7 @@ Examples:
     "--sends", default="overlapped", show_default=True, metavar="KIND",
     help="Between stages: overlapped with work, blocking or free.",
 )  # fmt: skip
-@click.option(
-    "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
-)
+@split_option
 @click.option(
     "--set", "sets", multiple=True, metavar="PATH=VALUE",
     help="Change a field, such as system.hbm_capacity='192 GB' or attention=unfused.",

@@ -4,6 +4,15 @@ from typing import Any
 
 import click
 
+SPLITS = ("1d", "summa", "context")  # named here too, so that help needs no JAX; a test compares
+split_option = click.option(
+    "--split",
+    default=SPLITS[0],
+    show_default=True,
+    metavar="NAME",
+    help=f"{', '.join(SPLITS[:-1])} or {SPLITS[-1]}.",
+)
+
 
 def question_options(command: Any) -> Any:
     """Add the options of a question about one model on one system."""
@@ -11,9 +20,7 @@ def question_options(command: Any) -> Any:
         click.option("--model", "model_name", required=True, metavar="M", help="Name or file."),
         click.option("--system", "system_name", required=True, metavar="S", help="Name or file."),
         click.option("--format", "number_format", metavar="F", help="Number format of the peak."),
-        click.option(
-            "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
-        ),
+        split_option,
         click.option(
             "--set", "sets", multiple=True, metavar="PATH=VALUE",
             help="Change a field, such as system.hbm_capacity='192 GB' or attention=unfused.",
