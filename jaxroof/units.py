@@ -199,6 +199,15 @@ def size(value: float, unit: str) -> str:
     return show(float(f"{value:.4g}"), unit)
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share in per cent.
+
+    >>> percent(0.1734), percent(0.1734, 1)
+    ('17 %', '17.3 %')
+    """
+    return f"{100 * share:.{digits}f} %"
+
+
 def seconds(value: float) -> str:
     """Return a time with four digits, in s, ms or us.
 

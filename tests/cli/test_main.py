@@ -636,7 +636,7 @@ SETS = [  # options, what changes
     ("--set system.hbm_usable='50 %'", "fit in 70.5 GB"),
     ("--set model.layers=64", "Best: dp 16 tp 4 pp 32 microbatch 1, 20.22 s"),
     ("--set system.nics=2 --set attention=unfused", "Best: dp "),
-    ("--set precision.optimizer=4", "memory 86% full"),
+    ("--set precision.optimizer=4", "memory 86 % full"),
 ]
 
 

@@ -258,6 +258,14 @@ def test_arguments_come_as_model_plan_system_recipe(name):
             assert in_order(arguments(node), order), f"{name}.{node.name}{arguments(node)}"
 
 
+@pytest.mark.parametrize("name", under("jaxroof.views") + under("jaxroof.cli"))
+def test_per_cent_is_written_one_way(name):
+    """As 81 % everywhere (units.percent), not as 81% here and 81 % there."""
+    for node in ast.walk(tree(name)):
+        spec = getattr(node, "format_spec", None)
+        assert spec is None or not ast.unparse(spec).endswith("%'"), f"{name}: {ast.unparse(node)}"
+
+
 @pytest.mark.parametrize("name", under("jaxroof.formulas"))
 def test_fields_come_in_the_order_of_their_records(name):
     order = [f.name for kind in (jr.Model, jr.Plan, jr.System) for f in dataclasses.fields(kind)]

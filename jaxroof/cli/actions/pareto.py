@@ -6,6 +6,7 @@ from rich.console import Console
 
 from jaxroof import catalog
 from jaxroof.catalog.lookup import model, system
+from jaxroof.catalog.needs import lacking
 from jaxroof.cli.actions.arguments import (
     _rules,
     _sizes,
@@ -92,9 +93,9 @@ def _capacities() -> dict[str, float]:
     """Return the memory of each accelerator in the catalogue that supports training, ascending."""
     found: dict[str, float] = {}
     for name in catalog.names("systems"):
-        entry = catalog.describe("systems", name)
-        if {"vector_flops", "hbm_capacity", "fast_domain", "slow_bandwidth"} <= set(entry):
-            found.setdefault(name.partition("-nvs")[0], parse(entry["hbm_capacity"], "B"))
+        if not lacking("published", name, ()):
+            capacity = catalog.describe("systems", name)["hbm_capacity"]
+            found.setdefault(name.partition("-nvs")[0], parse(capacity, "B"))
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
