@@ -7,7 +7,7 @@ from typing import Any
 from jaxroof import catalog, estimators
 from jaxroof.catalog.lookup import mlp, model, system
 from jaxroof.catalog.models import Mlp, Model
-from jaxroof.catalog.needs import present_name
+from jaxroof.catalog.needs import ALWAYS, lacking, present_name, refuse
 from jaxroof.catalog.system import System
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.entries import entry_rows, print_entries
@@ -82,8 +82,14 @@ def show_file(path: str) -> None:
         print_text(page, use)
         return
     kind = _kind_of_entry(path, written)
+    missing = lacking("published", path, ()) if kind == "systems" else []
+    training = refuse("", "published", {path: missing}, "") if missing else None
+    if training and set(missing) & set(ALWAYS):
+        raise training  # the same list as a search's
     READ[kind](path)  # raises for an invalid file
     print_entries(entry_rows(catalog.describe(kind, path)))
+    if training:
+        print_text(console(), str(training))
 
 
 def _kind_of_entry(path: str, written: Mapping[str, Any]) -> str:

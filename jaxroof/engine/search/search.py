@@ -200,10 +200,10 @@ def survey(
     inputs, recipe, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
     check_searchable(estimator)
     inputs = dataclasses.replace(checked(inputs), plan=None)
-    report = searchable_report(estimator, inputs, recipe)
     chosen = constraints_of(estimator, where)
     with naming_all(estimator, inputs, recipe, searched=True):
         check_listed(estimator, inputs)
+        report = searchable_report(estimator, inputs, recipe)
     legal, refused = list_plans(estimator, inputs, recipe, chosen)
     plans = {field: column.astype(np.int64) for field, column in legal.items()}
     columns = {field: column.astype(np.float64) for field, column in plans.items()}
