@@ -119,6 +119,10 @@ class Estimator:
 
         Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
         """
+        kind = self.inputs
+        if dataclasses.is_dataclass(kind) and not isinstance(inputs, kind):
+            said, expected = (f"{k.__module__}.{k.__qualname__}" for k in (type(inputs), kind))
+            raise refusal(self.name or "estimator", f"inputs: a {said}; expected a {expected}")
         given = {*settings, *(choices_of(recipe) if recipe is not None else ())}
         recipe = self.recipe if recipe is None else recipe
         return *apply_settings(inputs, recipe, settings, self.names, given, varied), given

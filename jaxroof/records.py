@@ -10,12 +10,14 @@ from typing import Any, TypeVar, dataclass_transform
 import jax
 import numpy as np
 
-from jaxroof.errors import InputError, NotGiven, shown, unknown
+from jaxroof.errors import InputError, NotGiven, refusal, shown, unknown
+from jaxroof.units import check_unit
 
 jax.config.update("jax_enable_x64", True)
 
 Number = float | jax.Array
 Record = TypeVar("Record")
+PLAIN = (float, int, bool, "float", "int", "bool")  # types of a field that lacks its quantity
 
 # A larger number is taken for a typing error; products of larger counts would not be exact.
 MOST = 1e30
@@ -74,8 +76,17 @@ def quantity(
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(quantity,))
 def record(cls: type[Record]) -> type[Record]:
-    """Make ``cls`` a frozen keyword-only dataclass and a pytree."""
+    """Make ``cls`` a frozen keyword-only dataclass and a pytree.
+
+    Raises: InputError for a number without a unit, or with a unit that is not SI.
+    """
     frozen = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
+    for field in dataclasses.fields(frozen):  # type: ignore[arg-type]
+        where = f"{cls.__name__}.{field.name}"
+        if is_quantity(field):
+            check_unit(field.metadata["unit"], where)
+        elif field.type in PLAIN or isinstance(field.default, int | float):
+            raise refusal(where, "a plain number; expected quantity(unit, sentence), with its unit")
     return jax.tree_util.register_dataclass(frozen)
 
 

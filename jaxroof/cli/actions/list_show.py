@@ -1,6 +1,7 @@
 """The list and show commands: estimators with their inputs and results, and files."""
 
 import math
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from jaxroof.config.toml_reader import load
 from jaxroof.config.uncertainty_file import read_uncertain
 from jaxroof.engine.grid.axes import read_axes
 from jaxroof.errors import refusal, unknown
+from jaxroof.estimators.plugins import estimator_of
 from jaxroof.records import units
 from jaxroof.views.text.estimators import inputs_table, results_table
 
@@ -49,20 +51,21 @@ def list_estimators() -> None:
 
 
 def show_estimator(name: str, entries: Iterable[str]) -> None:
-    """Print the inputs and the results of an estimator.
+    """Print the inputs and the results of an estimator, ``module:name`` for one of the user's.
 
     Raises: InputError with the nearest name among the estimators and the catalogue's ``entries``.
     """
     name = present_name(name)
-    if name not in estimators.names():
+    if ":" not in name and name not in estimators.names():
         raise unknown("", name, "model, system or estimator", [*entries, *estimators.names()])
-    estimator = estimators.estimator(name)
+    estimator = estimator_of(name, pathlib.Path.cwd())
     page = console()
     print_text(page, f"{name}: {estimator.about}")
     page.print(inputs_table(estimator))
     page.print(results_table(estimator))
+    asked = name.partition(":")[2] or repr(name)
     print_text(
-        page, f"Ask it with: jaxroof evaluate {name} ROWS.csv, jr.evaluate({name!r}, {{...}})."
+        page, f"Ask it with: jaxroof evaluate {name} ROWS.csv, jr.evaluate({asked}, {{...}})."
     )
 
 

@@ -131,6 +131,9 @@ def check_searchable(estimator: Estimator) -> None:
     if "plan" not in {field.name for field in dataclasses.fields(estimator.inputs)}:
         kind = f"{estimator.inputs.__name__} has no field 'plan'"
         raise refusal(who, f"{kind}; expected plan: {estimator.plan.__name__} | None = None")
+    for one, other in (("need", "limit"), ("limit", "need")):
+        if getattr(estimator, one) and not getattr(estimator, other):
+            raise refusal(who, f"{one} without {other}; expected both, or neither")
     read = {f"part {name}": reads(part) for name, part in estimator.parts.items()}
     for where, fields in {"placement": estimator.placement, **read}.items():
         for field in fields:
