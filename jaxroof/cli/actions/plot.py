@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from jaxroof.config.run_sweep import run
 from jaxroof.errors import refusal, unknown
-from jaxroof.io.formats import load, read
+from jaxroof.io.formats import read
 
 
 def plot_command(
@@ -20,7 +20,7 @@ def plot_command(
     if kind is not None and kind not in plots.KINDS:
         raise unknown("--kind", kind, "kind of picture", plots.KINDS)
     data = run(file) if file.endswith(".toml") else read(file)
-    data = load(plots.pick(data, _points(points), "--at"), file)
+    data = plots.pick(data, _points(points), "--at").load()
     plots.save(plots.draw(data, kind), target)
     print(f"wrote {target}", file=sys.stderr)
 
