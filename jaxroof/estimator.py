@@ -120,7 +120,8 @@ class Estimator:
         Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
         """
         kind = self.inputs
-        if dataclasses.is_dataclass(kind) and not isinstance(inputs, kind):
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        if not all(hasattr(inputs, field.name) for field in fields):
             said, expected = (f"{k.__module__}.{k.__qualname__}" for k in (type(inputs), kind))
             raise refusal(self.name or "estimator", f"inputs: a {said}; expected a {expected}")
         given = {*settings, *(choices_of(recipe) if recipe is not None else ())}
