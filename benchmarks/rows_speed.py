@@ -34,9 +34,9 @@ from jaxroof.analyses.rows.evaluate import evaluate_file
 from jaxroof.cli.process import start
 from jaxroof.engine.grid.compiled import evaluate_jit
 from jaxroof.engine.runs.row_stream import LAST, RowChunk, stream_rows
-from jaxroof.estimator import results
 from jaxroof.io.csv_blocks import open_rows
 from jaxroof.records import get_at
+from jaxroof.structure import results
 
 SHARED = {"model": "gpt3-1t", "system": "b200-nvs8"}
 HEADINGS = [

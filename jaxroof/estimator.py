@@ -119,6 +119,11 @@ class Estimator:
 
         Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
         """
+        kind = self.inputs
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        if not all(hasattr(inputs, field.name) for field in fields):
+            said, expected = (f"{k.__module__}.{k.__qualname__}" for k in (type(inputs), kind))
+            raise refusal(self.name or "estimator", f"inputs: a {said}; expected a {expected}")
         given = {*settings, *(choices_of(recipe) if recipe is not None else ())}
         recipe = self.recipe if recipe is None else recipe
         return *apply_settings(inputs, recipe, settings, self.names, given, varied), given
@@ -150,9 +155,12 @@ class Estimator:
         """Return a recipe whose program fits the inputs; it is unchanged if they are traced."""
         if self.sizing is None:
             return recipe
-        if not all(has_value(value) for _, _, value in leaves(inputs)):
+        try:
+            most = self.sizing.of(inputs).max(axis=0)
+        except TypeError:
+            if all(has_value(value) for _, _, value in leaves(inputs)):
+                raise
             return recipe  # the tracing caller chooses the size
-        most = self.sizing.of(inputs).max(axis=0)
         return self.sizing.exact(self.sizing.fit(recipe, most), most)
 
     def evaluate_parts(self, inputs: Any, recipe: Any) -> dict[str, Any]:
@@ -281,13 +289,6 @@ def first_best(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
     value = sign * xp.broadcast_to(value, np.broadcast_shapes(np.shape(value), *columns))
     least = xp.min(value, axis=-1, keepdims=True)
     return xp.argmax(value <= least + TIE * abs(least), axis=-1)
-
-
-def results(report: Any) -> dict[str, Any]:
-    """Return the results of an estimator's report (a record, a mapping or one array) by name."""
-    if dataclasses.is_dataclass(report):
-        return {f.name: getattr(report, f.name) for f in dataclasses.fields(report)}
-    return dict(report) if isinstance(report, Mapping) else {"value": report}
 
 
 def reads(part: Callable[..., Any]) -> tuple[str, ...]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import numpy as np
 
-from jaxroof.errors import InputError, NotGiven, shown, unknown
+from jaxroof.errors import InputError, NotGiven, refusal, shown, unknown
 from jaxroof.lazy_jax import with_jax
+from jaxroof.units import check_unit
 
 if TYPE_CHECKING:
     import jax
@@ -22,6 +23,7 @@ else:
 with_jax(lambda jax: jax.config.update("jax_enable_x64", True))
 
 Record = TypeVar("Record")
+PLAIN = (float, int, bool, "float", "int", "bool")  # types of a field that lacks its quantity
 
 # A larger number is taken for a typing error; products of larger counts would not be exact.
 MOST = 1e30
@@ -80,8 +82,17 @@ def quantity(
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(quantity,))
 def record(cls: type[Record]) -> type[Record]:
-    """Make ``cls`` a frozen keyword-only dataclass and a pytree."""
+    """Make ``cls`` a frozen keyword-only dataclass and a pytree.
+
+    Raises: InputError for a number without a unit, or with a unit that is not SI.
+    """
     frozen = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
+    for field in dataclasses.fields(frozen):  # type: ignore[arg-type]
+        where = f"{cls.__name__}.{field.name}"
+        if is_quantity(field):
+            check_unit(field.metadata["unit"], where)
+        elif field.type in PLAIN or isinstance(field.default, int | float):
+            raise refusal(where, "a plain number; expected quantity(unit, sentence), with its unit")
     with_jax(lambda jax: jax.tree_util.register_dataclass(frozen))
     return frozen
 

@@ -248,6 +248,21 @@ def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclas
             yield from paths_of(_record_type(hints[field.name]), f"{prefix}{field.name}.")
 
 
+def no_field(kind: type[Any], path: str, known: Collection[str], prefix: str = "") -> InputError:
+    """Return the error for a path that a record lacks; it names the record where the path ends."""
+    *names, last = path.split(".")
+    if last in known:  # a field beside the record, taken for one of the record
+        return unknown("", prefix + path, f"field of {kind.__name__}", [last])
+    inside = ""
+    for name in names:
+        hint = _record_type(typing.get_type_hints(kind).get(name))
+        if not dataclasses.is_dataclass(hint):
+            break
+        kind, inside = typing.cast(type[Any], hint), f"{inside}{name}."
+    near = [other for other in known if other.startswith(inside)]
+    return unknown("", prefix + path, f"field of {kind.__name__}", near)
+
+
 def least(kind: type[Any]) -> Any:
     """Return a minimal record: optional numbers keep their defaults, the others are 1."""
     hints = typing.get_type_hints(kind)
@@ -271,7 +286,7 @@ def _known_paths(kind: type[Any], settings: Mapping[str, Any]) -> None:
     known = dict(paths_of(kind))
     for path in settings:
         if path not in known:
-            raise unknown("", path, f"field of {kind.__name__}", known)
+            raise no_field(kind, path, known)
 
 
 def _record_type(hint: Any) -> Any:

@@ -54,3 +54,12 @@ def map_numbers(function: Callable[[Any], Any], tree: Any) -> Any:
         changed = {name: map_numbers(function, getattr(tree, name)) for name in names}
         return dataclasses.replace(tree, **changed)
     return function(tree)
+
+
+def results(report: Any) -> dict[str, Any]:
+    """Return the results of an estimator's report (a record, a mapping or one array) by name."""
+    if dataclasses.is_dataclass(report):
+        return {f.name: getattr(report, f.name) for f in dataclasses.fields(report)}
+    if isinstance(report, Mapping):
+        return {name: report[name] for name in sorted(report)}  # as JAX returns a mapping
+    return {"value": report}

@@ -39,6 +39,13 @@ _MEANING = {
     "1": ("a plain number", "a number or a percentage, such as '0.7' or '70 %'"),
 }
 
+# Words of the unit of a field: of SI, the years and hours of prices, nouns, and currencies.
+_PLAIN = {"1", "FLOP", "B", "s", "W", "J", "m", "kg", "K", "A", "V", "h"}
+_COUNTED = re.compile(r"[a-z]{3,}|[A-Z]{3}")
+_MISNAMED = {
+    *("byte", "bytes", "bit", "bits", "sec", "second", "seconds", "min", "minute", "minutes"),
+    *("hour", "hours", "days", "flop", "flops", "watt", "watts"),
+}
 _NUMBER = re.compile(
     r"([+-]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(.*)", re.DOTALL
 )
@@ -69,6 +76,29 @@ def parse(value: object, unit: str, where: str = "") -> float:
     if not math.isfinite(number):
         raise _not_a_number(value, unit, where)
     return number
+
+
+def check_unit(unit: str, where: str) -> None:
+    """Check that the unit of a field is in SI, or names what is counted, such as token/s.
+
+    Raises:
+        InputError: The unit has a prefix or a spelling that numbers are typed with, or none.
+
+    >>> check_unit("FLOP/s h/USD", "Chip.work")
+    >>> check_unit("GB/s", "Chip.link")
+    Traceback (most recent call last):
+    jaxroof.errors.InputError: Chip.link: unit 'GB/s' is not SI; expected 'B/s', whatever is typed.
+    """
+    words = re.split(r"[/ ]", unit)
+    if unit and all(
+        word.rstrip("23") in _PLAIN or (_COUNTED.fullmatch(word) and word not in _MISNAMED)
+        for word in words
+    ):
+        return
+    known = next((si for si in _SPELLINGS if unit and unit in _scales(si)), None)
+    of = "FLOP, B, s, W, 1, a quotient of them, or what is counted, such as token"
+    expected = f"{known!r}, whatever is typed" if known else of
+    raise refusal(where, f"unit {unit!r} is not SI; expected {expected}.")
 
 
 def show(value: float, unit: str) -> str:
@@ -197,6 +227,15 @@ def size(value: float, unit: str) -> str:
     '169 GB'
     """
     return show(float(f"{value:.4g}"), unit)
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share in per cent.
+
+    >>> percent(0.1734), percent(0.1734, 1)
+    ('17 %', '17.3 %')
+    """
+    return f"{100 * share:.{digits}f} %"
 
 
 def seconds(value: float) -> str:

@@ -7,10 +7,10 @@ import xarray as xr
 
 from jaxroof.engine.grid.axes import AxisValues, paths_of, read_axes, values_of
 from jaxroof.engine.grid.tabulate import tabulate
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
-from jaxroof.settings import build_inputs, choices_of, choose, former_of, read_names
+from jaxroof.settings import build_inputs, choices_of, choose, former_of, no_field, read_names
 from jaxroof.settings import paths_of as fields_of
 
 
@@ -62,9 +62,9 @@ def resolve_settings(
             rest[key] = values[0]
     fields = dict(fields_of(estimator.inputs))
     told = [*choices, *sorted(fields, key=lambda path: path.count("."))]
-    for key in rest:
-        if key not in fields:
-            raise unknown("", key, f"field of {estimator.inputs.__name__}", told)
+    for key in [*moving, *rest]:
+        if key not in fields and key not in known:
+            raise no_field(estimator.inputs, key, told)
     varied = paths_of(axes)
     rest, recipe = read_names(rest, recipe, estimator.names, chosen, varied)
     inputs = build_inputs(estimator.inputs, rest, estimator.names, moved=varied)

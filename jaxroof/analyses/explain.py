@@ -114,6 +114,9 @@ def explain(
     value; ``settings`` and ``more`` are fields of the inputs or the recipe.
     Raises: InputError for anything that is not a search of one machine for a time.
     """
+    if isinstance(inputs, Estimator):
+        what = "an estimator where the inputs belong"
+        raise refusal("explain", f"{what}; expected explain(inputs, estimator=estimator)")
     inputs, choices, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
     rules = [where] if isinstance(where, str) else list(where)
     task = _task(estimator, inputs, choices, rules)

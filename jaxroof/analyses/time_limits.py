@@ -13,10 +13,11 @@ from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.evaluate import column_length, pad_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.sensitivity.derivatives import scale_parameters, with_slopes
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.published.step_breakdown import contributions
 from jaxroof.records import leaves, replace_at
+from jaxroof.structure import results
 
 # contributions to the objective, where an estimator gives them finer than its report's parts
 CONTRIBUTIONS: dict[Estimator, Callable[[Any, Any], "OrderedDict[str, Any]"]] = {

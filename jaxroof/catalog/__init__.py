@@ -71,7 +71,7 @@ def entry(
     8.0
     """
     where, written = _written(kind, name_or_path)
-    if _is_file(name_or_path):
+    if is_file(name_or_path):
         _check_complete(kind, where, written, fields, optional, choices)
     values: dict[str, Any] = {
         name: units.parse(written[name], unit, f"{where}: {name}")
@@ -127,7 +127,12 @@ def _variants(base: str, table: dict[str, Any]) -> Iterator[tuple[str, dict[str,
             yield f"{base}-nvs{domain}", variant
 
 
-def _is_file(name_or_path: str | os.PathLike[str]) -> bool:
+def is_file(name_or_path: str | os.PathLike[str]) -> bool:
+    """Return whether an entry is given by a file of the user, not by its name.
+
+    >>> is_file("mine.toml"), is_file("h200-nvs8")
+    (True, False)
+    """
     if not isinstance(name_or_path, str):
         return True
     return name_or_path.endswith(".toml") or "/" in name_or_path or os.sep in name_or_path
@@ -140,7 +145,7 @@ def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
         expected = "expected a name of the catalogue or a TOML file"
         raise refusal(_SINGULAR[kind], f"not a name, given {shown(name_or_path)}; {expected}.")
     name = os.fspath(name_or_path)
-    if not _is_file(name_or_path):
+    if not is_file(name_or_path):
         return name, _by_name(kind, name, "")
     changes = _read(kind, name)
     base = changes.pop("base", None)
@@ -156,6 +161,8 @@ def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
         "title": f"{written['title']}, changed by {name}",
         "source": f"{name}, over {base}: {written['source']}",
     }
+    if "note" in written:  # it may be about a value that the file changes
+        texts["note"] = f"Of {base} as published: {written['note']}"
     peaks = changes.get("peaks")
     if isinstance(peaks, dict):
         changes["peaks"] = written.get("peaks", {}) | peaks

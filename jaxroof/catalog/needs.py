@@ -22,6 +22,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "torus": ("link_bandwidth", "link_latency"),
     "limits": ("network_bandwidth",),
 }
+ALWAYS = ("matrix_flops", "hbm_bandwidth")  # of every published system; a file must have them too
 FORMER = {"training": "published"}  # names in earlier versions -> present names
 QUESTIONS = {  # what each estimator answers, in words
     "published": "a training step",
@@ -55,7 +56,8 @@ def lacking(estimator: str, name: str, given: Collection[str]) -> list[str]:
     }
     if not set(written) <= known:
         return []
-    return [field for field in NEEDS[estimator] if field not in {*written, *given}]
+    always = [field for field in ALWAYS if field not in written]
+    return always + [field for field in NEEDS[estimator] if field not in {*written, *given}]
 
 
 def refuse(
@@ -70,17 +72,21 @@ def refuse(
     fields = missing[name]
     base = catalog.giving("systems", NEEDS[estimator], like=name)
     assert base is not None
-    file = f'a file with base = "{base}"'
+    start = f'base = "{base}"'
+    file = f"a file with {start}"
     if more:
         each = "; ".join(f"{system} lacks {_listed(lacks)}" for system, lacks in missing.items())
         return refusal(where, f"{question} needs more of some systems: {each}; expected {file}.")
     value = catalog.describe("systems", base)[fields[0]]
     such = setting.format(field=fields[0], value=value)
     them = "them" if len(fields) > 1 else "it"
+    remedy = f"give {them} with {such}, or {file}"
+    if catalog.is_file(name):
+        remedy = f"add {them} to {name}, such as {fields[0]} = {value!r}, or {start}"
     return refusal(
         where or name,
         f"{f'{name}: ' * bool(where)}{question} needs {_listed(fields)}, which this system lacks; "
-        f"give {them} with {such}, or {file}.",
+        f"{remedy}.",
     )
 
 

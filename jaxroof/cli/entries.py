@@ -8,6 +8,12 @@ from typing import Any
 
 from jaxroof.units import JOIN, unbroken
 
+COUNTED = {  # what the counts of a system are of, which its entry writes as plain numbers
+    "fast_domain": "accelerators",
+    "pod": "accelerators",
+    "host": "accelerators",
+    "torus_axes": "axes",
+}
 GAP = 2  # blanks between a name and its description
 
 
@@ -53,7 +59,8 @@ def _rows(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, dict) and any(isinstance(v, dict | list) for v in value.values()):
             yield from ((f"{key}.{name}", _words(inner)) for name, inner in value.items())
         else:
-            yield key, _words(value)
+            counted = f" {COUNTED[key]}" if key in COUNTED and isinstance(value, int) else ""
+            yield key, _words(value) + counted
 
 
 def _words(value: Any) -> str:

@@ -14,8 +14,9 @@ from jaxroof.cli import process, systems
 Examples:
   jaxroof evaluate training rows.csv
   jaxroof evaluate training rows.csv -o answers.csv --keep-going
-  jaxroof evaluate training rows.csv --set system=h200-nvs4 --set system.hbm_bandwidth='6 TB/s'
-\b
+  jaxroof evaluate training rows.csv --set system=h200-nvs4 \\
+      --set system.hbm_bandwidth='6 TB/s'
+
 A row is one configuration, a column an input: a path (system.hbm_bandwidth, with a unit in the
 heading or in the cell: system.hbm_bandwidth [GB/s]), a name of the catalogue (model, system), a
 choice (split), a degree (tp) or a letter (B). Columns named id, or with a # first, are notes.

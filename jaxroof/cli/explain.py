@@ -14,10 +14,10 @@ from jaxroof.cli.shared_options import shared
     epilog="""\b
 Examples:
   jaxroof explain --model gpt3-1t --system b200-nvs8 --gpus 2048 --batch 4096
-  jaxroof explain --model vit-era5 --system h200-nvs8 --gpus 2048 --batch 4096 \\
-      --split context --json
-  jaxroof explain --model gpt3-1t --system a100-nvs4 --gpus 2048 --batch 4096 \\
-      --split summa -o tornado.png
+  jaxroof explain --model vit-era5 --system h200-nvs8 --gpus 2048 \\
+      --batch 4096 --split context --json
+  jaxroof explain --model gpt3-1t --system a100-nvs4 --gpus 2048 \\
+      --batch 4096 --split summa -o tornado.png
 """,
 )
 @shared("model", "system")

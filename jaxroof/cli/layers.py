@@ -12,8 +12,10 @@ from jaxroof.cli.shared_options import shared
     name="layers",
     epilog="""\b
 Examples:
-  jaxroof layers --model gpt3-1t --system h200-nvs4 --plan dp=64,tp=4,pp=8,microbatch=1
-  jaxroof layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4 -o layer.csv
+  jaxroof layers --model gpt3-1t --system h200-nvs4 \\
+      --plan dp=64,tp=4,pp=8,microbatch=1
+  jaxroof layers --estimator unfused --model gpt3 --system a100-unfused \\
+      --plan tp=4 -o layer.csv
 """,
 )
 @shared("model", "system", "format", "split", "set", "output")

@@ -13,8 +13,10 @@ from jaxroof.errors import InputError, nearest
 
 EXAMPLES = """\b
 Examples:
-  jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 --split 1d
-  jaxroof layers --model gpt3-1t --system h200-nvs4 --plan dp=64,tp=4,pp=8,microbatch=1
+  jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 \\
+      --split 1d
+  jaxroof layers --model gpt3-1t --system h200-nvs4 \\
+      --plan dp=64,tp=4,pp=8,microbatch=1
   jaxroof run sweeps/gpt3_hbm.toml -o map.nc
   jaxroof show b200-nvs8
 """

@@ -13,8 +13,10 @@ from jaxroof.cli.shared_options import shared
     short_help="Print what more memory buys.",
     epilog="""\b
 Examples:
-  jaxroof pareto --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 -o stairs.png
-  jaxroof pareto --model gpt3-1t --system b200-nvs8 --gpus 512,2048 --batch 4096 --days 30
+  jaxroof pareto --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 \\
+      -o stairs.png
+  jaxroof pareto --model gpt3-1t --system b200-nvs8 --gpus 512,2048 \\
+      --batch 4096 --days 30
 """,
 )
 @shared("model", "system", "split")

@@ -12,10 +12,14 @@ from jaxroof.cli.shared_options import shared
     name="search",
     epilog="""\b
 Examples:
-  jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 --split 1d
-  jaxroof search --model gpt3-1t --system b200-nvs8 --gpus 512,1024,2048 --batch 4096
-  jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 --mine tp=8,pp=8
-  jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 --all -o plans.csv
+  jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 \\
+      --split 1d
+  jaxroof search --model gpt3-1t --system b200-nvs8 --gpus 512,1024,2048 \\
+      --batch 4096
+  jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 \\
+      --mine tp=8,pp=8
+  jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 \\
+      --all -o plans.csv
 """,
 )
 @shared("model", "system", "format", "split", "set")

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+SPLITS = ("1d", "summa", "context")  # named here too, so that help needs no arrays; a test compares
 OPTIONS = {
     "model": click.option(
         "--model", "model_name", required=True, metavar="M", help="Name or file."
@@ -16,7 +17,8 @@ OPTIONS = {
         "--format", "number_format", metavar="F", help="Number format of the peak."
     ),
     "split": click.option(
-        "--split", default="1d", show_default=True, metavar="NAME", help="1d, summa or context."
+        "--split", default=SPLITS[0], show_default=True, metavar="NAME",
+        help=f"{', '.join(SPLITS[:-1])} or {SPLITS[-1]}.",
     ),
     "set": click.option(
         "--set", "sets", multiple=True, metavar="PATH=VALUE",

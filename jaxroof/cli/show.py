@@ -6,11 +6,12 @@ from jaxroof.cli.entries import entry_rows, print_entries
 
 
 @click.command(short_help="Show an entry, an estimator, or what a file asks.")
-@click.argument("name", metavar="NAME|FILE.toml")
+@click.argument("name", metavar="NAME|MODULE:NAME|FILE.toml")
 def command(name: str) -> None:
     """Show an entry of the catalogue, with its source, or what an estimator asks and answers.
 
-    A file is shown as the entry that it is, or by what it asks: a sweep, a design or ranges.
+    MODULE:NAME is an estimator of your own, in the current folder. A file is shown as the entry
+    that it is, or by what it asks: a sweep, a design or ranges.
     """
     from jaxroof import catalog
 

@@ -26,7 +26,7 @@ from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.step import published
-from jaxroof.settings import apply_settings
+from jaxroof.settings import apply_settings, no_field
 from jaxroof.settings import paths_of as fields_of
 from jaxroof.units import parse
 
@@ -196,17 +196,15 @@ def read_inputs(
             raise refusal("format", "without a system; expected it beside the name of one")
         given["system"] = system(given["system"], text(written, "format", ""))
     fields = dict(fields_of(estimator.inputs))
-    known("inputs", table(written, "inputs") and given, fields, _fields(estimator))
+    for path in table(written, "inputs") and given:
+        if path not in fields:
+            raise no_field(estimator.inputs, path, fields, "inputs.")
     try:
         return resolve_settings(estimator, given, varied)
     except InputError as error:
         path = str(error).partition(":")[0]
         place = f"inputs.{error}" if path in fields and path not in RECORDS else str(error)
         raise InputError(place) from error
-
-
-def _fields(estimator: Estimator) -> str:
-    return f"field of {estimator.inputs.__name__}"
 
 
 def _plan(kind: type[Any], settings: Mapping[str, Any], given: set[str]) -> Any:

@@ -7,7 +7,7 @@ import pathlib
 import sys
 import types
 
-from jaxroof.errors import InputError, unknown
+from jaxroof.errors import InputError, nearest, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator, names
 
@@ -23,13 +23,21 @@ def estimator_of(spelled: str, folder: pathlib.Path) -> Estimator:
     if not home or not attribute:
         raise unknown("", spelled, "estimator", ["MODULE:NAME", *names()])
     try:
-        found = getattr(_module(home, folder.resolve()), attribute, None)
+        module = _module(home, folder.resolve())
     except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and error.name == home.partition(".")[0]:
+            near = nearest(home, [path.stem for path in folder.glob("*.py")])
+            reason = f"no such file in {folder.resolve()}, in the current folder or on sys.path"
+            reason += f". Did you mean {near!r}?" if near else f"; expected {home}.py there"
         raise InputError(f"{home} cannot be imported: {reason}") from error
+    found = getattr(module, attribute, None)
     if not isinstance(found, Estimator):
         what = "no such name there" if found is None else f"a {type(found).__name__}"
-        raise InputError(f"{spelled} is {what}; expected a jaxroof.Estimator")
+        own = (name for name, value in vars(module).items() if isinstance(value, Estimator))
+        near = nearest(attribute, own)
+        remedy = f". Did you mean {near!r}?" if near else "; expected a jaxroof.Estimator"
+        raise InputError(f"{spelled} is {what}{remedy}")
     return found
 
 

@@ -46,7 +46,8 @@ def read(path: Path) -> xr.Dataset:
     """Return the Dataset of a file written by ``write``.
 
     A CSV file has no units and no grid: its rows come back along a dimension ``row``, those of
-    a trace along ``event``. The variables of a Zarr store are read lazily (dask).
+    a trace along ``event``. The variables of a Zarr store are read lazily (dask), so a damaged
+    chunk of a large one is an InputError when its values are used.
     Raises: InputError for a missing, unreadable or corrupt file.
     """
     kind = _kind(path, READERS)
@@ -63,18 +64,6 @@ def read(path: Path) -> xr.Dataset:
         raise InputError(
             f"{os.fspath(path)}: not a {kind} file that jaxroof wrote, or a damaged one"
         ) from error
-
-
-def load(data: xr.Dataset, path: Path) -> xr.Dataset:
-    """Load all values of a Dataset that was read from a file into memory.
-
-    Raises: InputError if a chunk is damaged.
-    """
-    try:
-        return data.load()
-    except RuntimeError as error:
-        said = f"damaged: {error}; run the sweep again to mend it"
-        raise InputError(f"{os.fspath(path)}: {said}") from error
 
 
 def check_writable(path: Path) -> None:

@@ -35,6 +35,7 @@ from jaxroof.io.chunk_manifest import (
     write_lock,
     write_manifest,
 )
+from jaxroof.io.lazy_variable import lazy
 from jaxroof.io.locks import Path
 
 PROVEN = 1 << 26  # stores of fewer bytes are checked by CRC-32 before they are opened
@@ -213,7 +214,7 @@ def read(path: Path) -> xr.Dataset:
     """Return the Dataset of a finished store; its variables are read lazily.
 
     For a large store only the sizes of the files are checked here; other damage to a chunk is
-    detected by its CRC-32 when the chunk is read.
+    detected by its CRC-32 when the chunk is read: that raises an InputError too.
     Raises: InputError for a store that is unfinished or damaged.
     """
     found = plan(path)
@@ -235,22 +236,22 @@ def read(path: Path) -> xr.Dataset:
     # integers stay integers: -1 is not turned into NaN
     data = xr.open_zarr(
         os.fspath(path),
-        chunks={},
+        chunks=None,
         mask_and_scale=False,
         decode_times=False,
         consolidated=True,
         zarr_format=2,
     )
+    cut = {name: variable.encoding["chunks"] for name, variable in data.variables.items()}
     for variable in data.variables.values():
         fill = variable.attrs.pop("_FillValue", None)
         variable.encoding = {"_FillValue": int(fill)} if variable.dtype == np.int64 and fill else {}
-    variables, coordinates = (
-        {name: data.variables[name] for name in found[kind]}
-        for kind in ("variables", "coordinates")
-    )
+    variables = {
+        name: lazy(path, name, data.variables[name], cut[name]) for name in found["variables"]
+    }
     # coordinates are short and not chunked like the results, so they are loaded now
-    read_now = {name: variable.load() for name, variable in coordinates.items()}
-    return xr.Dataset(variables, read_now, data.attrs)
+    coordinates = {name: data.variables[name].load() for name in found["coordinates"]}
+    return xr.Dataset(variables, coordinates, data.attrs)
 
 
 def save(data: xr.Dataset, path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.io.trace_events import KINDS, NONE, VISITS, event_columns
-from jaxroof.units import show
+from jaxroof.units import percent, show
 
 TOGETHER = 1e-9  # share of a step below which a gap is none
 LEAST = 0.0005  # share from which a kind of event is told
@@ -60,17 +60,8 @@ def block_words(trace: xr.Dataset) -> str:
     """Return the step time and where the devices' time goes, idle first."""
     found = shares(trace)
     kinds = [kind for kind in ("idle", *KINDS) if found.get(kind, 0.0) >= LEAST]
-    said = ", ".join(f"{WORDS[kind]} {percent(found[kind])}" for kind in kinds)
+    said = ", ".join(f"{WORDS[kind]} {percent(found[kind], 1)}" for kind in kinds)
     return f"step time {show(float(f'{span(trace):.3g}'), 's')}; {said}"
-
-
-def percent(share: float) -> str:
-    """Return a share in per cent.
-
-    >>> percent(0.173)
-    '17.3 %'
-    """
-    return f"{100 * share:.1f} %"
 
 
 def rows(trace: xr.Dataset) -> list[Row]:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 import jaxroof as jr
 from jaxroof.analyses.result_metadata import parts_of
+from jaxroof.cli.actions.pareto import _capacities
 from jaxroof.engine.search.pareto import pareto, stairs_of
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text import pareto as stairs_views
@@ -195,6 +196,13 @@ def test_pareto_prints_the_stairs_that_gain(jaxroof):
     )
     fewer = rows(jaxroof(f"pareto {SMALL} --gain 5%").out)
     assert len(fewer) < len(found)
+
+
+def test_a_capacity_named_beside_the_stairs_is_of_a_system_that_can_train():
+    """The a100-unfused has no latencies: a training step cannot be asked of it."""
+    found = _capacities()
+    assert found["a100"] == 80e9
+    assert "a100-unfused" not in found
 
 
 def test_pareto_says_where_it_flattens(jaxroof):

@@ -24,6 +24,7 @@ from places import ROOT
 import jaxroof as jr
 from jaxroof import catalog, cli, estimators
 from jaxroof.catalog import needs
+from jaxroof.cli import entries
 from jaxroof.cli.actions import published_layers
 from jaxroof.cli.actions import run as runs
 from jaxroof.cli.actions import search as commands
@@ -188,7 +189,10 @@ LACK = [  # command line: what is said, the system's name in front
     (f"explain {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
     (
         f"search {OF_ALL.replace('rtx-4090', 'own.toml')}",
-        f"own.toml: a training step needs {LACKING}",
+        "own.toml: a training step needs "
+        + LACKING.replace("give them with --set system.", "add them to own.toml, such as ").replace(
+            "flops='78 TFLOP", "flops = '78 TFLOP"
+        ),
     ),
     (
         "layers --model gpt3 --system rtx-4090 --plan tp=4",
@@ -401,6 +405,31 @@ def test_show_prints_an_entry_of_one_s_own(text, shown, jaxroof, tmp_path):
     wrong = jaxroof("show mine.toml")
     assert wrong.code == 2
     assert "mine.toml: layerz: no such field" in wrong.err
+
+
+def test_show_and_search_name_the_same_gaps_of_a_file(jaxroof, tmp_path):
+    (tmp_path / "mine.toml").write_text("matrix_flops = '1 PFLOP/s'\nfast_domain = 8")
+    shown = jaxroof("show mine.toml")
+    asked = jaxroof("search --model gpt3 --system mine.toml --gpus 64 --batch 64")
+    assert shown.code == asked.code == 2
+    assert shown.err == asked.err
+    assert "a training step needs hbm_bandwidth, vector_flops, hbm_capacity, fast_b" in shown.err
+    assert "which this system lacks; add them to mine.toml, such as hbm_bandwidth = '" in shown.err
+    (tmp_path / "mine.toml").write_text("matrix_flops = '1 PFLOP/s'\nhbm_bandwidth = '3 TB/s'")
+    shown = jaxroof("show mine.toml")
+    assert shown.code == 0
+    assert "mine.toml: a training step needs vector_flops" in shown.words
+
+
+def test_a_note_of_the_base_is_told_to_be_of_the_base(jaxroof, tmp_path):
+    (tmp_path / "mine.toml").write_text("base = 'h100-sxm'\nvector_flops = '100 TFLOP/s'")
+    assert "note Of h100-sxm as published: For a training step" in jaxroof("show mine.toml").words
+
+
+def test_counts_are_shown_with_what_they_are_of(jaxroof):
+    assert "host 8 accelerators" in jaxroof("show h100-sxm").words
+    fields = dataclasses.fields(jr.System)
+    assert set(entries.COUNTED) == {f.name for f in fields if f.metadata["whole"]}
 
 
 def test_version_is_one_line(tmp_path):
@@ -636,7 +665,7 @@ SETS = [  # options, what changes
     ("--set system.hbm_usable='50 %'", "fit in 70.5 GB"),
     ("--set model.layers=64", "Best: dp 16 tp 4 pp 32 microbatch 1, 20.22 s"),
     ("--set system.nics=2 --set attention=unfused", "Best: dp "),
-    ("--set precision.optimizer=4", "memory 86% full"),
+    ("--set precision.optimizer=4", "memory 86 % full"),
 ]
 
 

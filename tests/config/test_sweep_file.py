@@ -203,7 +203,7 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
     ("flags in it", toml(axes="gpus = [true]"), ["gpus: not a finite number, given true"]),
     ("half gpus", toml(axes="gpus = [512.5]"), ["gpus: expected a whole number", "512.5"]),
     ("wrong unit", toml(axes=f'{CAPACITY} = ["8 s"]'), ["system.hbm_capacity: 's' is not an"]),
-    ("unknown axis", toml(axes='"system.nisc" = [1]'), ["system.nisc", "Did you mean 'nics'?"]),
+    ("unknown axis", toml(axes='"system.nisc" = [1]'), ["system.nisc", "mean 'system.nics'?"]),
     ("axis of records", toml(axes="system = [1]"), ["system: a record, not a number"]),
     ("plan in a search", toml(axes='"plan.tensor" = [1, 2]'), ["plan"]),
     ("no count", toml(axes=f"{CAPACITY} = {{ from = 1, to = 2 }}"), ["count is missing"]),
@@ -298,7 +298,7 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
     ("estimator", toml(estimator='"trainin"'), ["trainin: no such estimator. Did you mean"]),
     ("estimator no text", toml(estimator="3"), ["estimator: expected a text, given 3"]),
     ("half a name", toml(estimator='":"'), ["no such estimator; expected one of MODULE:NAME"]),
-    ("no module", toml(estimator='"nowhere:it"'), ["nowhere cannot be imported", "No module"]),
+    ("no module", toml(estimator='"nowhere:it"'), ["nowhere cannot be imported", "no such file"]),
     ("no name", toml(estimator='"json:it"'), ["json:it is no such name there; expected a"]),
     ("no estimator", toml(estimator='"json:dumps"'), ["json:dumps is a function; expected a"]),
     ("dots", toml(estimator='"..:it"'), [".. cannot be imported"]),
@@ -617,6 +617,7 @@ OWN_MISTAKES = [  # the file less its axes, what is said
     ('inputs = { size = 1 }\nset = { split = "1d" }', "split: no such field of Message"),
     ("inputs = { size = 1 }\nplan = { tensor = 1 }", "tensor"),
     ("inputs = 3", "inputs: expected a table, given 3"),
+    ("[axes]\nsiz = [1, 2]", "siz: no such field of Message. Did you mean 'size'?"),
 ]
 
 
@@ -649,6 +650,32 @@ def test_a_broken_module_is_one_line(text, fragment, written):
     sys.modules.pop(module, None)
     assert f"{path}: estimator: {module}" in str(told.value)
     assert fragment in str(told.value)
+
+
+def test_a_module_that_is_not_there_is_told_where_it_was_sought(written, tmp_path, jaxroof):
+    written("import jaxroof", "my_model.py")
+    path = written('estimator = "my_modle:estimator"')
+    with pytest.raises(InputError) as told:
+        jr.run(path)
+    said = f"my_modle cannot be imported: no such file in {tmp_path}, in the current folder or on "
+    assert said + "sys.path. Did you mean 'my_model'?" in str(told.value)
+    shown = jaxroof("show nowhere:estimator")
+    assert shown.code == 2
+    assert "sys.path; expected nowhere.py there" in shown.err
+
+
+def test_an_estimator_of_ones_own_is_shown_by_its_module(jaxroof, monkeypatch):
+    monkeypatch.chdir(ROOT / "docs" / "examples")
+    shown = jaxroof("show two_level:estimator")
+    assert shown.code == 0, shown.err
+    assert "two_level:estimator: How should an all-reduce climb" in shown.words
+    assert "network.staging" in shown.words
+    assert "jaxroof evaluate two_level:estimator ROWS.csv, jr.evaluate(estimator, {...})" in (
+        shown.words
+    )
+    wrong = jaxroof("show two_level:estimatr")
+    assert wrong.code == 2
+    assert "two_level:estimatr is no such name there. Did you mean 'estimator'?" in wrong.err
 
 
 def test_each_folder_has_its_own_module(tmp_path):

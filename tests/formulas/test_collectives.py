@@ -3,6 +3,7 @@
 import golden_rows as golden
 import numpy as np
 import pytest
+from every_collective import COLLECTIVES
 
 from jaxroof.estimators.published.layer_time import links
 from jaxroof.formulas import collectives, schedule
@@ -32,6 +33,34 @@ def test_collective_times(
     rows = golden.read("comm_times", kind=kind)
     assert golden.size(rows) == count
     golden.agree(time(collective, rows, rows["group"]), rows["time_s"], rtol, says=kind, rows=rows)
+
+
+LINKS = (2.0, 0.5, 1.0, 1.0, 1.0)  # bandwidth [B/s] and latency [s], fast and slow; interfaces
+ROWS = [  # collective, message [B], group, fast, expected [s], rtol, source
+    (collectives.all_gather, 8.0, 4.0, 2.0, 5.0, 1e-12, "section 4, rule 7, by hand: 3 + 1 + 1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("collective", "message", "group", "fast", "expected", "rtol", "source"), ROWS
+)
+def test_collective_times_of_other_sources(
+    collective: collectives.Collective,
+    message: float,
+    group: float,
+    fast: float,
+    expected: float,
+    rtol: float,
+    source: str,
+) -> None:
+    """What the published implementation lacks has rows of its own, each with its source."""
+    assert float(collective(message, group, fast, *LINKS)) == pytest.approx(expected, rel=rtol)
+
+
+def test_every_collective_has_golden_rows() -> None:
+    """A new collective needs a row above, or a kind in a file of tests/golden."""
+    checked = {row[1] for row in KINDS} | {row[0] for row in ROWS}
+    assert set(COLLECTIVES) == checked
 
 
 def test_every_kind_of_collective_is_checked() -> None:

@@ -20,6 +20,7 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof import catalog, cli
+from jaxroof.cli.shared_options import SPLITS
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.report import Report
 from jaxroof.records import is_quantity
@@ -270,6 +271,14 @@ def test_arguments_come_as_model_plan_system_recipe(name):
             assert in_order(arguments(node), order), f"{name}.{node.name}{arguments(node)}"
 
 
+@pytest.mark.parametrize("name", under("jaxroof.views") + under("jaxroof.cli"))
+def test_per_cent_is_written_one_way(name):
+    """As 81 % everywhere (units.percent), not as 81% here and 81 % there."""
+    for node in ast.walk(tree(name)):
+        spec = getattr(node, "format_spec", None)
+        assert spec is None or not ast.unparse(spec).endswith("%'"), f"{name}: {ast.unparse(node)}"
+
+
 @pytest.mark.parametrize("name", under("jaxroof.formulas"))
 def test_fields_come_in_the_order_of_their_records(name):
     order = [f.name for kind in (jr.Model, jr.Plan, jr.System) for f in dataclasses.fields(kind)]
@@ -284,6 +293,22 @@ def test_nothing_hides_what_is_wrong(name):
         assert not (isinstance(node, ast.ExceptHandler) and node.type is None), name
         assert not (isinstance(node, ast.Attribute) and node.attr == "nan_to_num"), name
         assert getattr(node, "name", "") != "__post_init__", name
+
+
+def test_every_table_of_splits_covers_every_split():
+    """A split that a table lacks would end in a KeyError; the page on extending lists them all."""
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    tables = {
+        (name, key): table
+        for name in under("jaxroof.estimators")
+        for key, table in vars(importlib.import_module(name)).items()
+        if isinstance(table, dict) and any(isinstance(member, jr.Split) for member in table)
+    }
+    assert len(tables) >= 5
+    for (name, key), table in tables.items():
+        assert set(table) == set(jr.Split), f"{name}.{key} lacks a split"
+        assert f"`{key}`" in page, f"{name}.{key} is not listed in docs/extending.md"
+    assert [split.value for split in jr.Split] == list(SPLITS), "what --split says in help"
 
 
 # ---- (d) Records --------------------------------------------------------------------------------
@@ -412,6 +437,14 @@ def test_the_readme_shows_how_to_search_to_run_and_to_look_up():
     assert (ROOT / "README.md").exists()
     assert {words[0] for words in SHOWN.values()} >= {"search", "layers", "run", "list", "show"}
     assert HELPED
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_fits_a_terminal_of_80_columns(name):
+    command = COMMANDS[name] if name else cli.cli
+    settings = {**cli.cli.context_settings, "terminal_width": 80}
+    said = command.get_help(click.Context(command, info_name=f"jaxroof {name}", **settings))
+    assert [line for line in said.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("words", [*SHOWN.values(), *HELPED.values()], ids=[*SHOWN, *HELPED])

@@ -16,8 +16,8 @@ from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.errors import InputError, NotGiven
-from jaxroof.estimator import results
 from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
+from jaxroof.structure import results
 from jaxroof.views.text.estimators import listed
 
 RTOL = 1e-12

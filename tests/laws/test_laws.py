@@ -22,10 +22,10 @@ from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.engine.grid.executor import EXECUTORS
 from jaxroof.engine.search import direct, fold, folded, groups
-from jaxroof.estimator import Candidates, reads, results
+from jaxroof.estimator import Candidates, reads
 from jaxroof.estimators.published.report import Report
 from jaxroof.records import Number, checked, get_at
-from jaxroof.structure import map_numbers
+from jaxroof.structure import map_numbers, results
 
 RTOL = 1e-12
 TIE = 1e-12

@@ -367,6 +367,10 @@ def short(asked: Any, recipe: Any) -> jr.Candidates:
     return jr.Candidates({"inner": np.array([1])}, {})
 
 
+def misspelt(asked: Any, recipe: Any) -> jr.Candidates:
+    return jr.Candidates({"iner": np.array([1]), "outer": np.array([16])}, {})
+
+
 def uneven(asked: Any, recipe: Any) -> jr.Candidates:
     return jr.Candidates({"inner": np.array([1]), "outer": np.array([8, 16])}, {})
 
@@ -389,9 +393,14 @@ BROKEN = {
         "parts": {"ring": reads_no_plan}
     },
     "jobs: candidates: a dict; expected jaxroof.Candidates(plans, refused)": {"candidates": bare},
-    "jobs: candidates: columns inner; expected one a plan field: inner, outer": {
+    "jobs: candidates: no column for outer; expected one for each plan field: inner, outer": {
         "candidates": short
     },
+    "jobs: candidates: column: iner: no such plan field. Did you mean 'inner'?": {
+        "candidates": misspelt
+    },
+    "jobs: need without limit; expected both, or neither": {"limit": None},
+    "jobs: limit without need; expected both, or neither": {"need": ""},
     "jobs: candidates: columns differ in length": {"candidates": uneven},
     "amount: the candidates read it, and the estimator does not say so; expected it among "
     "structural": {"candidates": reading},
@@ -411,6 +420,73 @@ def test_a_report_that_is_no_record_is_told_in_a_line():
     own = changed(step=lambda asked, recipe: {"time": asked.plan.inner, "buffer": asked.amount})
     with pytest.raises(InputError, match="its step returns a dict; expected a record"):
         jr.search(own, own.example())
+
+
+def branching(asked: Any, recipe: Any) -> Any:
+    return made(Names()).step(asked, recipe) if asked.amount > 0 else None
+
+
+def reading_a_value(asked: Any, recipe: Any) -> Any:
+    return made(Names()).step(asked, recipe) if float(asked.plan.inner) else None
+
+
+@pytest.mark.parametrize("step", [branching, reading_a_value])
+@pytest.mark.parametrize("ask", [jr.search, jr.survey, jr.plans, jr.tabulate, jr.elasticities])
+def test_a_branch_on_a_number_is_told_with_its_place(step, ask):
+    own = changed(step=step)
+    planned = dataclasses.replace(own.example(), plan=own.plan(inner=4.0, outer=4.0))
+    line = step.__code__.co_firstlineno + 1
+    with pytest.raises(InputError) as refused:
+        ask(own, planned)
+    said = str(refused.value)
+    assert said.startswith(f"jobs: test_own_estimators.py, line {line}: a branch on a number")
+    assert "jnp.where" in said
+    assert "\n" not in said
+
+
+def test_a_branch_is_told_where_a_number_is_missing_too():
+    own = changed(step=branching, structural=("count", "amount"))
+    network = own.example().network
+    bare = {name: jr.quantity("1", f"The {name}.", default=None) for name in ("amount", "count")}
+    inputs = record("Inputs", {**bare, "network": type(network), "plan": own.plan | None})
+    with pytest.raises(InputError, match="amount: not given"):
+        jr.search(dataclasses.replace(own, inputs=inputs), inputs(network=network, count=4.0))
+
+
+def test_what_stands_where_the_inputs_belong_is_told():
+    own = made(Names())
+    with pytest.raises(InputError, match=r"^explain: an estimator where the inputs belong; exp"):
+        jr.explain(own, own.example())
+    with pytest.raises(InputError, match=r"^jobs: inputs: a jaxroof\.\S+Inputs; expected a \S+"):
+        jr.search(own, two_gpus())
+
+
+def test_a_wrong_axis_is_told_before_what_is_missing():
+    with pytest.raises(InputError, match=r"^amont: no such field of Inputs. Did you mean 'amount'"):
+        jr.evaluate(made(Names()), {"count": 4}, axes={"amont": [1e9]})
+    with pytest.raises(InputError, match=r"^network.rom: no such field of Machine. Did you mean "):
+        jr.evaluate(made(Names()), {"count": 4, "network.rom": 1})
+
+
+DECLARED = [  # fields of a record, what is said of it
+    ({"link": jr.quantity("GB/s", "A link.")}, "Chip.link: unit 'GB/s' is not SI; expected 'B/s'"),
+    ({"wait": jr.quantity("sec", "A wait.")}, "Chip.wait: unit 'sec' is not SI; expected FLOP, B"),
+    ({"none": jr.quantity("", "Nothing.")}, "Chip.none: unit '' is not SI; expected FLOP, B, s"),
+    ({"rate": float}, "Chip.rate: a plain number; expected quantity(unit, sentence)"),
+    ({"rate": dataclasses.field(default=4.0)}, "Chip.rate: a plain number; expected quantity("),
+]
+
+
+@pytest.mark.parametrize(("fields", "said"), DECLARED)
+def test_a_number_of_a_record_needs_a_unit_that_is_known(fields, said):
+    with pytest.raises(InputError) as refused:
+        record("Chip", fields)
+    assert str(refused.value).startswith(said)
+
+
+@pytest.mark.parametrize("unit", ["1", "s/B", "FLOP/s h/USD", "kg/m2", "token/s", "day", "W"])
+def test_si_prices_and_what_is_counted_are_units(unit):
+    assert record("Chip", {"size": jr.quantity(unit, "A size.")})
 
 
 def test_the_machine_is_where_the_estimator_says():

@@ -1,13 +1,14 @@
 """The list and show commands: estimators with their inputs and results, and files."""
 
 import math
+import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jaxroof import catalog, estimators
 from jaxroof.catalog.lookup import mlp, model, system
 from jaxroof.catalog.models import Mlp, Model
-from jaxroof.catalog.needs import present_name
+from jaxroof.catalog.needs import ALWAYS, lacking, present_name, refuse
 from jaxroof.catalog.system import System
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.entries import entry_rows, print_entries
@@ -17,6 +18,7 @@ from jaxroof.config.toml_reader import errors_in_file, load
 from jaxroof.config.uncertainty_file import read_uncertain
 from jaxroof.engine.grid.axes import read_axes
 from jaxroof.errors import refusal, unknown
+from jaxroof.estimators.plugins import estimator_of
 from jaxroof.records import units
 from jaxroof.views.text.estimators import inputs_table, results_table
 
@@ -49,20 +51,21 @@ def list_estimators() -> None:
 
 
 def show_estimator(name: str, entries: Iterable[str]) -> None:
-    """Print the inputs and the results of an estimator.
+    """Print the inputs and the results of an estimator, ``module:name`` for one of the user's.
 
     Raises: InputError with the nearest name among the estimators and the catalogue's ``entries``.
     """
     name = present_name(name)
-    if name not in estimators.names():
+    if ":" not in name and name not in estimators.names():
         raise unknown("", name, "model, system or estimator", [*entries, *estimators.names()])
-    estimator = estimators.estimator(name)
+    estimator = estimator_of(name, pathlib.Path.cwd())
     page = console()
     print_text(page, f"{name}: {estimator.about}")
     page.print(inputs_table(estimator))
     page.print(results_table(estimator))
+    asked = name.partition(":")[2] or repr(name)
     print_text(
-        page, f"Ask it with: jaxroof evaluate {name} ROWS.csv, jr.evaluate({name!r}, {{...}})."
+        page, f"Ask it with: jaxroof evaluate {name} ROWS.csv, jr.evaluate({asked}, {{...}})."
     )
 
 
@@ -82,8 +85,14 @@ def show_file(path: str) -> None:
         print_text(page, use)
         return
     kind = _kind_of_entry(path, written)
+    missing = lacking("published", path, ()) if kind == "systems" else []
+    training = refuse("", "published", {path: missing}, "") if missing else None
+    if training and set(missing) & set(ALWAYS):
+        raise training  # the same list as a search's
     READ[kind](path)  # raises for an invalid file
     print_entries(entry_rows(catalog.describe(kind, path)))
+    if training:
+        print_text(console(), str(training))
 
 
 def _kind_of_entry(path: str, written: Mapping[str, Any]) -> str:

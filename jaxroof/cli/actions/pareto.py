@@ -7,6 +7,7 @@ import xarray as xr
 from rich.console import Console
 
 from jaxroof import catalog
+from jaxroof.catalog.needs import lacking
 from jaxroof.cli.actions.arguments import parse_share, parse_sizes, parse_split
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written, write_or_draw
@@ -65,9 +66,9 @@ def _capacities() -> dict[str, float]:
     """Return the memory of each accelerator in the catalogue that supports training, ascending."""
     found: dict[str, float] = {}
     for name in catalog.names("systems"):
-        entry = catalog.describe("systems", name)
-        if {"vector_flops", "hbm_capacity", "fast_domain", "slow_bandwidth"} <= set(entry):
-            found.setdefault(name.partition("-nvs")[0], parse(entry["hbm_capacity"], "B"))
+        if not lacking("published", name, ()):
+            capacity = catalog.describe("systems", name)["hbm_capacity"]
+            found.setdefault(name.partition("-nvs")[0], parse(capacity, "B"))
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 

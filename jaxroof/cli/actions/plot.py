@@ -7,7 +7,7 @@ import sys
 from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.config.run_sweep import run
 from jaxroof.errors import unknown
-from jaxroof.io.formats import load, read
+from jaxroof.io.formats import read
 
 
 def plot_command(
@@ -21,6 +21,6 @@ def plot_command(
         raise unknown("--kind", kind, "kind of picture", plots.KINDS)
     data = run(file) if file.endswith(".toml") else read(file)
     chosen = parse_pairs("--at", points, "DIM=VALUE, such as gpus=8192")
-    data = load(plots.pick(data, chosen, "--at"), file)
+    data = plots.pick(data, chosen, "--at").load()
     plots.save(plots.draw(data, kind), target)
     print(f"wrote {target}", file=sys.stderr)

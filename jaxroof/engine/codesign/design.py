@@ -25,8 +25,9 @@ from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import best_of_each, search_dataset
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.records import checked, field_at, get_at
+from jaxroof.structure import results
 
 MACHINES = ("base", "best")
 HELD = ("inside", "least", "most", "need")  # names of the flags 0 to 3

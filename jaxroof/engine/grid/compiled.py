@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxroof.engine.grid.evaluate import pad_points
-from jaxroof.estimator import Estimator, ProgramSizes, first_best, results
+from jaxroof.estimator import Estimator, ProgramSizes, first_best
 from jaxroof.records import leaves, replace_at
+from jaxroof.structure import results
 
 CHUNK = 4096  # points per call; shorter lists are padded and share one compiled program
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from jaxroof.dependence import dependence, dtypes
 from jaxroof.errors import NotGiven
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.records import leaves, replace_at, with_named_absences
-from jaxroof.structure import Structure, map_numbers
+from jaxroof.structure import Structure, map_numbers, results
 
 Paths = frozenset[str]
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.records import leaves
-from jaxroof.structure import map_numbers
+from jaxroof.structure import map_numbers, results
 
 PIECE = 1 << 15  # points that NumPy evaluates at a time, so that what it writes stays in the cache
 

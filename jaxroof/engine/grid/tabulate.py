@@ -37,9 +37,10 @@ from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.placement import place_best, with_any_placement, without_placement
 from jaxroof.engine.grid.programs import programs
 from jaxroof.errors import unknown
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.records import checked
 from jaxroof.settings import choices_of
+from jaxroof.structure import results
 
 CHUNK = 1 << 18  # points per call
 PLACED = 1 << 13  # points per call where each has many placements to compare

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.runs.job import CODE, SweepJob, fingerprint
-from jaxroof.estimator import results
 from jaxroof.records import is_quantity, leaves
 from jaxroof.settings import choices_of, former_of, paths_of
+from jaxroof.structure import results
 
 LEGAL, REASON, MADE = "legal", "reason", "made_by"
 Parse = Callable[[str], Any]

@@ -18,10 +18,10 @@ from jaxroof.engine.runs.job import SweepJob
 from jaxroof.engine.runs.plan_columns import REASON, PlanColumn, plan_columns
 from jaxroof.engine.search.all_plans import DIMENSION, add_labels, add_verdicts
 from jaxroof.errors import InputError, refusal
-from jaxroof.estimator import results
 from jaxroof.io.atomic import LockedAppend, locked_append
 from jaxroof.io.chunk_manifest import ANEW
 from jaxroof.io.locks import Path
+from jaxroof.structure import results
 
 CHUNK = 1 << 16  # configurations written at once: about one second of work
 BLOCK = 1 << 12  # lines read at once

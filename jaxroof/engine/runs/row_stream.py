@@ -13,9 +13,9 @@ from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.placement import place_rows
 from jaxroof.engine.runs.row_programs import RowGroup, RowPrograms
 from jaxroof.errors import InputError
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.records import units
-from jaxroof.structure import map_numbers
+from jaxroof.structure import map_numbers, results
 
 FIRST, LAST, GROWTH = 1 << 4, 1 << 15, 4  # rows of a chunk: first, largest, growth factor
 QUICK = 0.25  # seconds: after a quicker chunk the next one is larger

@@ -10,7 +10,7 @@ import numpy as np
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Candidates, Estimator, reads
 from jaxroof.records import Absent, get_at, leaves, replace_at
 from jaxroof.structure import Structure, structure
@@ -87,9 +87,12 @@ def _listed(estimator: Estimator, recipe: Any, known: InputsKey) -> Candidates:
     who = f"{estimator.name or 'estimator'}: candidates"
     if not isinstance(found, Candidates):
         raise refusal(who, f"a {type(found).__name__}; expected jaxroof.Candidates(plans, refused)")
-    if set(found.plans) != set(estimator.plan_fields):
-        fields, given = (", ".join(some) for some in (estimator.plan_fields, found.plans))
-        raise refusal(who, f"columns {given or 'missing'}; expected one a plan field: {fields}")
+    fields = estimator.plan_fields
+    for name in set(found.plans) - set(fields):
+        raise unknown(f"{who}: column", name, "plan field", fields)
+    if missing := [field for field in fields if field not in found.plans]:
+        each = f"expected one for each plan field: {', '.join(fields)}"
+        raise refusal(who, f"no column for {' and '.join(missing)}; {each}")
     whole = {field: np.asarray(found.plans[field]) for field in estimator.plan_fields}
     if len({column.shape for column in whole.values()}) > 1 or next(iter(whole.values())).ndim != 1:
         raise refusal(who, "columns differ in length; expected a number a plan in each")

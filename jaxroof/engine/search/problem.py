@@ -17,10 +17,10 @@ from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import Estimator, reads, results
+from jaxroof.estimator import Estimator, reads
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked, is_quantity, with_named_absences
-from jaxroof.structure import structure
+from jaxroof.structure import results, structure
 
 MOST_PLANS = 1_000_000  # largest ``top`` of a search
 
@@ -132,6 +132,9 @@ def check_searchable(estimator: Estimator) -> None:
     if "plan" not in {field.name for field in dataclasses.fields(estimator.inputs)}:
         kind = f"{estimator.inputs.__name__} has no field 'plan'"
         raise refusal(who, f"{kind}; expected plan: {estimator.plan.__name__} | None = None")
+    for one, other in (("need", "limit"), ("limit", "need")):
+        if getattr(estimator, one) and not getattr(estimator, other):
+            raise refusal(who, f"{one} without {other}; expected both, or neither")
     read = {f"part {name}": reads(part) for name, part in estimator.parts.items()}
     for where, fields in {"placement": estimator.placement, **read}.items():
         for field in fields:

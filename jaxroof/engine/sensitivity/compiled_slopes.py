@@ -14,8 +14,9 @@ import numpy as np
 
 from jaxroof.engine.grid.evaluate import pad_points
 from jaxroof.engine.sensitivity.derivatives import ROOMS, scale_parameters
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.records import leaves, replace_at
+from jaxroof.structure import results
 
 
 def slopes(

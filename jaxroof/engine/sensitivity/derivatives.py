@@ -11,8 +11,9 @@ import numpy as np
 from jaxroof.dual import Dual, slope_of, value_of
 from jaxroof.engine.grid.evaluate import column_length
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at, leaves, replace_at
+from jaxroof.structure import results
 
 ROOMS = (64, 4096)  # points per call: few shapes, so few compiles
 EPSILON = 1e-10  # relative to a parameter: a point closer to a kink than this counts as on it

@@ -20,10 +20,10 @@ from jaxroof.engine.search.problem import check_searches
 from jaxroof.engine.search.search import best_of_each, search_dataset, winning_inputs
 from jaxroof.engine.sensitivity.derivatives import one_sided_slopes
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.records import checked, is_quantity, leaves
 from jaxroof.settings import paths_of
-from jaxroof.structure import map_numbers
+from jaxroof.structure import map_numbers, results
 
 MEANINGS = {
     "elasticity": "Share that the result changes by for an increase of the parameter by one",

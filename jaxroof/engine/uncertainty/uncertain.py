@@ -26,8 +26,9 @@ from jaxroof.engine.uncertainty.commitment import WORST, score_plans
 from jaxroof.engine.uncertainty.distributions import Distribution, distribution
 from jaxroof.engine.uncertainty.sobol import indices, points
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.records import checked, field_at, get_at
+from jaxroof.structure import results
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SAMPLE = "sample"  # the axis of the draws

@@ -12,7 +12,7 @@ from jaxroof.errors import refusal
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.machine_map import axes_of, frame, mark_systems
-from jaxroof.views.plots.map_axes import readable
+from jaxroof.views.plots.map_axes import edges, readable
 from jaxroof.views.plots.map_regions import plan_borders
 from jaxroof.views.plots.tornado import colours_of
 from jaxroof.views.text.elasticities import of_time
@@ -61,15 +61,14 @@ def _map(axes: Axes, part: xr.Dataset, dims: tuple[str, str], shown: list[str]) 
     frame(axes, part, held < 0, dims)
     (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
     axes.pcolormesh(
-        x,
-        y,
+        edges(x),
+        edges(y),
         np.ma.masked_less(held, 0),
-        shading="nearest",
         cmap=ListedColormap(shown),
         vmin=-0.5,
         vmax=len(shown) - 0.5,
         zorder=1,
     )
-    axes.set(xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+    axes.set(xlim=edges(x)[[0, -1]], ylim=edges(y)[[0, -1]])
     marks = mark_systems(axes, part, *dims)
     plan_borders(axes, part, dims, marks)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 
 from jaxroof.analyses.result_metadata import headlines, label_of, need_of, unit_of
@@ -15,6 +16,8 @@ from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style, systems
 from jaxroof.views.plots.label_boxes import Box, extent, shares, touch
 from jaxroof.views.plots.map_axes import (
+    FEW,
+    edges,
     fraction,
     primary,
     rank,
@@ -38,6 +41,8 @@ def machine_map(
 ) -> Figure:
     """Return a filled contour of a result over two machine axes, real systems marked.
 
+    Over a short list of values it is a cell for each.
+
     ``value`` names the result, days of training or the estimator's headline unless said otherwise.
     ``at`` chooses points of further dimensions ({"gpus": 8192}); one that is left makes panels.
     Where nothing fits is hatched, with the least that it takes. ``plans`` draws where the
@@ -49,6 +54,7 @@ def machine_map(
     value = value or mapped(kept)
     choose.check_has(kept, picture, (value,))
     x, y, across = axes_of(kept, picture)
+    kept = kept.sortby([primary(kept, dim) for dim in (x, y)])
     parts = choose.panels(kept, (across,) if across else ())
     held = choose.feasible_values(kept, kept[value])
     least, most = float(held.min()), float(held.max())
@@ -118,19 +124,24 @@ def _map(
     least, most = limits
     space = np.geomspace if most / least > WIDE else np.linspace
     levels = space(least, most if most > least else least * 1.01, LEVELS + 1)
-    return axes.contourf(
-        x, y, np.ma.masked_invalid(held), levels=levels, cmap="viridis_r", zorder=1
-    )
+    shown = np.ma.masked_invalid(held)
+    if min(held.shape) > FEW:
+        return axes.contourf(x, y, shown, levels=levels, cmap="viridis_r", zorder=1)
+    norm = BoundaryNorm(levels, 256)  # a few listed values have nothing between them
+    return axes.pcolormesh(edges(x), edges(y), shown, norm=norm, cmap="viridis_r", zorder=1)
 
 
 def frame(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]) -> None:
     """Set the axes of a map over two fields, hatched where nothing fits (``unfit`` [y, x])."""
     (x, across), (y, up) = readable(part, dims[0]), readable(part, dims[1])
-    axes.set(xlabel=across, ylabel=up, xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+    limits = {"xlim": edges(x)[[0, -1]], "ylim": edges(y)[[0, -1]]}
+    axes.set(xlabel=across, ylabel=up, **limits)
     for axis, numbers in ((axes.xaxis, x), (axes.yaxis, y)):
         if _geometric(numbers):
             style.powers_of_two(axis, float(numbers.min()), float(numbers.max()), labels=9)
-    axes.set(xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+        if len(numbers) <= FEW:
+            axis.set_ticks(numbers, [f"{number:,.5g}" for number in numbers])
+    axes.set(**limits)
     _tied_axes(axes, part, dims)
     axes.add_patch(style.unfit_ground(axes))
     if unfit.any():

@@ -15,6 +15,23 @@ WORDS = {
     "vector_flops": "vector rate",
 }
 
+FEW = 4  # an axis of at most so many values is a list: cells of one colour, named each
+
+
+def edges(values: np.ndarray) -> np.ndarray:
+    """Return the borders of the cells around ascending values: midway, and at the first and last.
+
+    The outer cells of a short list are as wide as the inner ones.
+
+    >>> edges(np.array([80.0, 160.0, 200.0])).tolist()
+    [40.0, 120.0, 180.0, 220.0]
+    """
+    middle = (values[1:] + values[:-1]) / 2
+    first, last = values[0], values[-1]
+    if 1 < len(values) <= FEW:
+        first, last = max(2 * first - middle[0], first / 2), 2 * last - middle[-1]
+    return np.concatenate([[first], middle, [last]])
+
 
 def primary(data: xr.Dataset, dim: str) -> str:
     """Return the coordinate that an axis shows: of those that move together, the best known."""

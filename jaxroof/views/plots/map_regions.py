@@ -11,7 +11,7 @@ from matplotlib.patheffects import withStroke
 
 from jaxroof.analyses.result_metadata import optional, telling_fields, words_of
 from jaxroof.views.plots.label_boxes import Box, extent, touch
-from jaxroof.views.plots.map_axes import fraction, readable
+from jaxroof.views.plots.map_axes import edges, fraction, readable
 from jaxroof.views.text.plan import split_fields
 
 REGION = 0.025  # share of a map that a plan's region must have to be named
@@ -33,7 +33,7 @@ def plan_borders(axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Seq
     degrees = np.stack([field.values.astype(np.int64) for field in whole], axis=-1)
     plans, inverse = np.unique(degrees.reshape(-1, len(names)), axis=0, return_inverse=True)
     plan = inverse.reshape(degrees.shape[:2])
-    column, row = _between(right), _between(up)
+    column, row = edges(right), edges(up)
     lines = []
     for i, j in zip(*np.nonzero(np.diff(plan, axis=1)), strict=True):
         lines.append([(column[j + 1], row[i]), (column[j + 1], row[i + 1])])
@@ -90,16 +90,11 @@ def _within(axes: Axes, box: Box, mine: np.ndarray, places: tuple[np.ndarray, np
     if min(box) < 0 or max(box) > 1:
         return False
     column, row = (
-        fraction(axes, side, _between(values)) for side, values in zip("xy", places, strict=True)
+        fraction(axes, side, edges(values)) for side, values in zip("xy", places, strict=True)
     )
     across = (column[1:] > box[0]) & (column[:-1] < box[2])
     upward = (row[1:] > box[1]) & (row[:-1] < box[3])
     return bool(mine[np.ix_(upward, across)].all())
-
-
-def _between(values: np.ndarray) -> np.ndarray:
-    middle = (values[1:] + values[:-1]) / 2
-    return np.concatenate([values[:1], middle, values[-1:]])
 
 
 def white_words(axes: Axes, x: float, y: float, words: str, **more: Any) -> None:

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from jaxroof.errors import refusal
-from jaxroof.units import size
+from jaxroof.units import percent, size
 from jaxroof.views.plan_styles import (
     ALONG,
     STYLES,
@@ -84,7 +84,8 @@ def _finding(parts: Sequence[Point]) -> str:
     most += f" in {size(needs[fast], 'B')}"
     if fast == lean:
         return f"{most}, which is also the leanest"
-    share = f"{needs[lean] / needs[fast]:.0%} of the memory at {rates[lean] / rates[fast]:.0%}"
+    of_both = (percent(some[lean] / some[fast]) for some in (needs, rates))
+    share = " of the memory at ".join(of_both)
     return f"{most}; leanest: {split_words(part, lean)}, {share} of the throughput"
 
 

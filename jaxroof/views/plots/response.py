@@ -11,6 +11,7 @@ from jaxroof.analyses.resources import CAPACITY, resources_of
 from jaxroof.analyses.result_metadata import label_of, objective_of, unit_of
 from jaxroof.analyses.result_metadata import words_of as called_of
 from jaxroof.errors import refusal
+from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.map_axes import words_of
@@ -113,7 +114,7 @@ def _name(
         plan = " ".join(f"{short} {n}" for short, n in held.items() if n > 1)
         gain = float(one.switch_gain)
         until = float(one.switch_until)
-        saves = f"\nsaves {gain:.1%} at {until:.3g} times" if gain > LEAST else ""
+        saves = f"\nsaves {percent(gain, 1)} at {until:.3g} times" if gain > LEAST else ""
         axes.annotate(
             f"{plan}\nat {float(one.switch_factor):.3g} times{saves}",
             (float(one.switch_factor), float(one[f"switch_{name}"]) / today),

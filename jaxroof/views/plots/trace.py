@@ -20,6 +20,7 @@ from jaxroof.io.trace_events import (
     labelled_parts,
     side_by_side,
 )
+from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.trace_blocks import (
@@ -27,7 +28,6 @@ from jaxroof.views.trace_blocks import (
     Block,
     Row,
     block_words,
-    percent,
     rows,
     shares,
     span,
@@ -131,7 +131,7 @@ def _panel(axes: Axes, held: Sequence[Row], end: float, scale: float, pixels: fl
                 held_by = shapes[-1]._replace(left=free[0], right=free[1])
                 numbers.append((held_by, str(block.microbatch)))
             shapes += [Shape(a, b, place, _look(kind), False) for kind, a, b in inside]
-        idle = f"{percent(row.idle)} idle"
+        idle = f"{percent(row.idle, 1)} idle"
         beside = axes.get_yaxis_transform()
         axes.text(1.008, place, idle, transform=beside, va="center", fontsize=8)
     _rectangles(axes, shapes)

@@ -16,6 +16,7 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.errors import listing
+from jaxroof.units import percent
 from jaxroof.views.plan_styles import (
     ALONG,
     DEGREES,
@@ -139,7 +140,7 @@ def _full(data: xr.Dataset, need: float, limit: np.ndarray | None, position: int
     unit = unit_of(data, need_of(data))
     if limit is None:
         return amount(need, unit)
-    return f"{amount(need, unit)} {need / float(limit[position]):4.0%}"
+    return f"{amount(need, unit)} {percent(need / float(limit[position])):>5}"
 
 
 def rate(value: float) -> str:

@@ -5,6 +5,7 @@ import xarray as xr
 from rich.table import Table
 
 from jaxroof.analyses.resources import resources_of, shares
+from jaxroof.units import percent
 from jaxroof.views.text.layout import evenly
 from jaxroof.views.text.tables import plain_table, thinned, tick
 
@@ -115,8 +116,13 @@ def binding_sentence(data: xr.Dataset) -> str:
     most = held.argmax(axis=1)
     most_of = {i: held[most == i, i].max() for i in np.unique(most)}
     said = [
-        f"{names[str(strong.limit.values[i])]} at {np.mean(most == i):.0%} of the points "
-        + (f"(up to {most_of[i]:.0%} of the time)" if shared else f"(by {most_of[i]:.3g} at most)")
+        f"{names[str(strong.limit.values[i])]} "
+        f"at {percent(float(np.mean(most == i)))} of the points "
+        + (
+            f"(up to {percent(most_of[i])} of the time)"
+            if shared
+            else f"(by {most_of[i]:.3g} at most)"
+        )
         for i in np.argsort(-np.bincount(most, minlength=values.shape[1]))
         if i in most_of
     ]

@@ -9,10 +9,10 @@ from rich.table import Table
 from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.dependencies import completed, dependencies
 from jaxroof.errors import InputError
-from jaxroof.estimator import Estimator, results
+from jaxroof.estimator import Estimator
 from jaxroof.records import get_at, is_quantity, leaves
 from jaxroof.settings import kind_of_choice, least, paths_of, variants
-from jaxroof.structure import structure
+from jaxroof.structure import results, structure
 from jaxroof.units import show
 from jaxroof.views.text.tables import plain_table
 
@@ -54,11 +54,12 @@ def results_table(estimator: Estimator) -> Table:
         return table
     inputs = estimator.example()
     report: Any = dtypes(lambda i: estimator.evaluate(i, estimator.recipe), inputs)
-    fields = {f.name: f for f in dataclasses.fields(report) if is_quantity(f)}
+    kinds = dataclasses.fields(report) if dataclasses.is_dataclass(report) else ()
+    said = {f.name: f.metadata for f in kinds if is_quantity(f)}
     for name, value in results(report).items():
+        about = said.get(name, {"unit": "", "doc": ""})  # a step may return a plain mapping
         truth = value.dtype == bool
-        unit = fields[name].metadata["unit"]
-        table.add_row(name, "true or false" if truth else unit, _doc(fields[name]))
+        table.add_row(name, "true or false" if truth else about["unit"], about["doc"])
     return table
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 from rich.table import Table
 
+from jaxroof.units import percent
 from jaxroof.views.text.scaling_limits import flop
 from jaxroof.views.text.tables import plain_table
 
@@ -29,7 +30,7 @@ def sensitivity_table(data: xr.Dataset) -> Table:
 
 def _value(data: xr.Dataset, name: str) -> str:
     value = float(data.value.sel(result=name))
-    return f"{value:.1%}" if name == "relative_utilisation" else flop(value)
+    return percent(value, 1) if name == "relative_utilisation" else flop(value)
 
 
 def _cell(one: xr.Dataset) -> str:

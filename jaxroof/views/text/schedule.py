@@ -5,7 +5,7 @@ import xarray as xr
 from rich.table import Table
 
 from jaxroof.errors import listing
-from jaxroof.units import seconds, size
+from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.tables import plain_table
 
 TIE = 1e-9  # step times with a smaller relative difference count as equal
@@ -50,7 +50,7 @@ def schedules_table(data: xr.Dataset) -> Table:
             gap(float(row.step_time), best),
             f"{100 * float(row.bubble.mean()):.1f}",
             f"{100 * float(row.data_time.mean() / row.step_time):.1f}",
-            f"{_gigabytes(row.memory.max())} {float(row.memory.max()) / limit:4.0%}",
+            f"{_gigabytes(row.memory.max())} {percent(float(row.memory.max()) / limit):>5}",
             *[_gigabytes(row.memory[at]) for at in (0, -1)],
             f"{int(row.in_flight.max())} x {int(row.stage_layers)}",
         )

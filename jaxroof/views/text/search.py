@@ -16,7 +16,7 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.errors import listing
-from jaxroof.units import seconds, size
+from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.plan import placed_words, plan_fields, plan_words
 from jaxroof.views.text.scaling_limits import limits_sentences
 from jaxroof.views.text.tables import amount, tick
@@ -59,8 +59,9 @@ def best_sentence(best: xr.Dataset, limit: float) -> str:
     return (
         f"Best: {plan_words(best)}, {seconds(float(best.step_time))} a step, "
         f"{float(best.throughput):.5g} samples/s. Bound by {words_of(best, first)} "
-        f"({shares[first]:.0%} of the time), then {words_of(best, second)} ({shares[second]:.0%}); "
-        f"{words_of(best, need_of(best))} {float(best[need_of(best)]) / limit:.0%} full."
+        f"({percent(shares[first])} of the time), "
+        f"then {words_of(best, second)} ({percent(shares[second])}); "
+        f"{words_of(best, need_of(best))} {percent(float(best[need_of(best)]) / limit)} full."
     )
 
 

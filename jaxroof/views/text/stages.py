@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from rich.table import Table
 
-from jaxroof.units import seconds, size
+from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.tables import plain_table
 
 TIMES = {"forward": "forward", "backward": "backward", "send": "send", "sync": "sums\nleft"}
@@ -32,9 +32,10 @@ def stage_sentence(data: xr.Dataset) -> str:
     most, least = int(np.argmax(idle)), int(np.argmin(idle))
     full = int(np.argmax(memory))
     said = (
-        f"{seconds(float(data.step_time))} a step; stage {most} idles most, {idle[most]:.1%} of it"
+        f"{seconds(float(data.step_time))} a step; stage {most} idles most, "
+        f"{percent(idle[most], 1)} of it"
     )
-    said += f", stage {least} least, {idle[least]:.1%}"
+    said += f", stage {least} least, {percent(idle[least], 1)}"
     if not memory.any():
         return f"{said}."
     limit = float(data.memory_limit)

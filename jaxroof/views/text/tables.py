@@ -10,7 +10,7 @@ from rich.console import JustifyMethod
 from rich.table import Table
 
 from jaxroof.analyses.result_metadata import head_of, headlines, need_of, parts_of, unit_of
-from jaxroof.units import seconds, size
+from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.layout import PlainTable, evenly
 from jaxroof.views.text.plan import (
     placement_head,
@@ -60,9 +60,9 @@ def filled(memory: float, limit: float) -> str:
     """Return an amount of memory and its share of the limit.
 
     >>> filled(124.6e9, 141e9)
-    '124.6 GB  88%'
+    '124.6 GB  88 %'
     """
-    return f"{size(memory, 'B')} {memory / limit:4.0%}"
+    return f"{size(memory, 'B')} {percent(memory / limit):>5}"
 
 
 def _shares(row: xr.Dataset) -> list[str]:

@@ -31,10 +31,10 @@ from jaxroof.analyses.rows.verdicts import Verdicts
 from jaxroof.cli import process
 from jaxroof.engine.runs import row_stream as rows
 from jaxroof.errors import InputError
-from jaxroof.estimator import results
 from jaxroof.io import csv_blocks as row_files
 from jaxroof.io.atomic import partial_file
 from jaxroof.records import get_at, leaves
+from jaxroof.structure import results
 
 RING = (ROOT / "docs" / "examples" / "ring.py").read_text(encoding="utf-8")
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of a process")

@@ -13,8 +13,9 @@ from estimator_laws import Law, example, laws, smooth
 import jaxroof as jr
 from jaxroof.engine.sensitivity.derivatives import one_sided_slopes, slopes
 from jaxroof.errors import InputError
-from jaxroof.estimator import Candidates, Estimator, results
+from jaxroof.estimator import Candidates, Estimator
 from jaxroof.records import checked, field_at, get_at, leaves, replace_at
+from jaxroof.structure import results
 
 POINTS = 128  # of each estimator and recipe
 STEP = 1e-5

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
 import jaxroof as jr
@@ -313,6 +314,19 @@ def test_fields_that_move_together_are_written_above():
     assert [text.get_text() for text in twin.get_xticklabels()] == ["2", "8", "16"]
     with pytest.raises(InputError, match=r"machine_map: at: gpu: .* Did you mean 'gpus'"):
         plots.machine_map(data, at={"gpu": 512})
+
+
+def test_a_map_over_a_short_list_has_a_cell_a_value(machines):
+    """Between three listed capacities nothing was computed, so nothing is drawn in between."""
+    listed = machines.isel(hbm_capacity=[5, 3, 9])
+    axes = plots.machine_map(listed, plans=False).axes[0]
+    (cells,) = (each for each in axes.collections if isinstance(each, QuadMesh))
+    assert cells.get_array().shape == (listed.sizes["hbm_bandwidth"], 3)
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["80", "120", "200"]
+    assert axes.get_xticks().tolist() == [80.0, 120.0, 200.0]
+    assert axes.get_xlim() == (60.0, 240.0)
+    smooth = plots.machine_map(machines, plans=False).axes[0]
+    assert not any(isinstance(each, QuadMesh) for each in smooth.collections)
 
 
 def test_where_nothing_fits_anywhere_the_map_says_so(machines):
