@@ -53,9 +53,8 @@ class Estimator:
     recipe: Any = None  # the default recipe: a frozen, hashable record of structural choices
     parts: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     candidates: Callable[[Any, Any], Candidates] | None = None
-    structural: tuple[
-        str, ...
-    ] = ()  # paths that `candidates` reads: along such an axis plans are listed again
+    # paths that `candidates` reads: along such an axis plans are listed again
+    structural: tuple[str, ...] = ()
     objective: str = ""  # the result that a search optimises by default
     need: str = ""  # the result that must not exceed ...
     limit: Callable[[Any], Any] | None = None  # ... this function of the inputs without their plan
@@ -119,10 +118,10 @@ class Estimator:
 
         Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
         """
-        kind = self.inputs
-        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-        if not all(hasattr(inputs, field.name) for field in fields):
-            said, expected = (f"{k.__module__}.{k.__qualname__}" for k in (type(inputs), kind))
+        fields = getattr(self.inputs, "__dataclass_fields__", ())
+        if not all(hasattr(inputs, name) for name in fields):
+            both = (type(inputs), self.inputs)
+            said, expected = (f"{kind.__module__}.{kind.__qualname__}" for kind in both)
             raise refusal(self.name or "estimator", f"inputs: a {said}; expected a {expected}")
         given = {*settings, *(choices_of(recipe) if recipe is not None else ())}
         recipe = self.recipe if recipe is None else recipe

@@ -75,9 +75,9 @@ def unfused_layers(
         inputs, recipe = resolve_settings(unfused, {**given, **inputs, **chosen})
     else:
         inputs, recipe, _ = unfused.resolve(inputs, recipe, chosen)
-    inputs = checked(inputs)
-    with naming_all(unfused, inputs, recipe):
-        found = blocks(inputs, recipe)
+    asked: Any = checked(inputs)
+    with naming_all(unfused, asked, recipe):
+        found = blocks(asked, recipe)
     rows = [one for name in BLOCK_NAMES for one in found[name]]
     columns: Columns = {
         name: (("operation",), values)
@@ -85,7 +85,7 @@ def unfused_layers(
         if name not in FLAGS
     }
     meanings = field_metadata(Operator)
-    data = dataset(columns, (), inputs, meanings, provenance(unfused, inputs, recipe))
+    data = dataset(columns, (), asked, meanings, provenance(unfused, asked, recipe))
     data.attrs["picture"] = "unfused_bars"
     block = [name for name in BLOCK_NAMES for _ in found[name]]
     texts = {"operation": [one.name for one in rows], "block": block, **_texts(rows)}

@@ -64,7 +64,8 @@ def whole(a: Number, b: Number) -> Number:
     """
     if namespace(a, b) is np:
         parts: Any = a / b
-        return parts.whole() if isinstance(parts, Dual) else np.floor(parts)
+        found: Any = parts.whole() if isinstance(parts, Dual) else np.floor(parts)
+        return found
     from jaxroof.formulas.traced import whole as traced
 
     return traced(a, b)

@@ -105,10 +105,10 @@ def latency_wall(
     (4.0, True)
     """
     growth = 0.5 + depth_exponent - batch_exponent
-    waits: Any = latency > 0.0
+    waits = latency > 0.0
     tokens = sqrt(tokens_per_parameter * reference_flops / 6.0)
     steps = 4.0 * reference_layers * where(waits, latency, 1.0) * tokens
     room = log(longest_run * reference_batch / steps)
-    exponent = log(reference_flops) + room / where(growth > 0.0, growth, 1.0)
+    exponent: Any = log(reference_flops) + room / where(growth > 0.0, growth, 1.0)
     exists = waits & (growth > 0.0) & (abs(exponent) < 690.0)
     return where(exists, exp(where(exists, exponent, 0.0)), 0.0), exists

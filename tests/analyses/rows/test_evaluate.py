@@ -29,6 +29,9 @@ from jaxroof.analyses.rows.columns import check_complete, path_of, read_columns
 from jaxroof.analyses.rows.evaluate import evaluate_rows
 from jaxroof.analyses.rows.verdicts import Verdicts
 from jaxroof.cli import process
+from jaxroof.engine.grid import executor as executors
+from jaxroof.engine.grid.executor import EXECUTORS, JAX
+from jaxroof.engine.runs import row_programs
 from jaxroof.engine.runs import row_stream as rows
 from jaxroof.errors import InputError
 from jaxroof.io import csv_blocks as row_files
@@ -115,11 +118,19 @@ def golden_table():
     return {key: np.asarray(column).tolist() for key, column in table.items()}, rows
 
 
+@pytest.fixture(params=EXECUTORS)
+def executor(request, monkeypatch):
+    """Evaluate rows by NumPy, or by compiled programs however few they are."""
+    if request.param == JAX:
+        monkeypatch.setattr(executors, "SMALL", -1)
+
+
+@pytest.mark.usefixtures("executor")
 def test_golden_plans_mixed_row_by_row(jaxroof, tmp_path, monkeypatch):
     """Systems by name, splits by name, quoted notes, over the borders of chunks and pieces."""
     monkeypatch.setattr(rows, "FIRST", 1000)
     monkeypatch.setattr(rows, "LAST", 1000)
-    monkeypatch.setattr(rows, "MOST", 128)
+    monkeypatch.setattr(row_programs, "MOST", 128)
     table, expected = golden_table()
     write(tmp_path / "rows.csv", table)
     said = jaxroof("evaluate training rows.csv -o out.csv --set model=gpt3-1t")
@@ -254,6 +265,7 @@ def test_every_estimator_can_be_asked_by_rows(name):
         np.testing.assert_array_equal(get_at(chunk.groups[0].inputs, path), [value] * 2)
 
 
+@pytest.mark.usefixtures("executor")
 def test_answers_are_the_same_however_rows_are_cut(ring, tmp_path, monkeypatch):
     chance = np.random.default_rng(1)
     size = 1000
@@ -272,7 +284,7 @@ def test_answers_are_the_same_however_rows_are_cut(ring, tmp_path, monkeypatch):
     ):
         monkeypatch.setattr(rows, "FIRST", first)
         monkeypatch.setattr(rows, "LAST", last)
-        monkeypatch.setattr(rows, "MOST", most)
+        monkeypatch.setattr(row_programs, "MOST", most)
         monkeypatch.setattr(row_files, "BYTES", bytes_read)
         assert ring(text, "-o out.csv").code == 0
         answers.append((tmp_path / "out.csv").read_text())
@@ -289,7 +301,7 @@ def test_a_heavy_program_gets_smaller_pieces(monkeypatch):
         inputs=_ring_inputs(),
         name="wide",
     )
-    monkeypatch.setattr(rows, "SCRATCH", 1 << 14)
+    monkeypatch.setattr(row_programs, "SCRATCH", 1 << 14)
     frame = pd.DataFrame({"ranks": np.arange(2.0, 18.0)})
     found = evaluate_rows(wide, frame, message=1, bandwidth=1)
     np.testing.assert_allclose(found["sum"], np.arange(2.0, 18.0) * 499.5 * 1000, rtol=1e-12)
