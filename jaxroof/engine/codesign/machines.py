@@ -4,10 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxroof.dual import slope_of, value_of
 from jaxroof.engine.codesign.cost_model import CostModel
 from jaxroof.engine.grid.dataset import field_metadata
 from jaxroof.engine.grid.dependencies import dependencies
@@ -16,7 +15,7 @@ from jaxroof.engine.search.candidates import InputsKey, prepare_plans, read_path
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import best_plans
 from jaxroof.engine.search.problem import SearchProblem, check_search
-from jaxroof.engine.sensitivity.derivatives import scale_parameters, slopes
+from jaxroof.engine.sensitivity.derivatives import slopes, with_slopes
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at
@@ -137,18 +136,17 @@ def _limit(task: DesignProblem) -> tuple[int | None, float, float | None]:
     if limit is None:
         return None, 1.0, None
 
-    def logarithm(z: jax.Array) -> jax.Array:
-        inputs = scale_parameters(task.inputs, market.every, jnp.exp(market.way * z)[market.field])
-        return jnp.log(jnp.asarray(limit(inputs)))
-
-    value, power = jax.value_and_grad(logarithm)(jnp.zeros(len(market.way)))
-    moving = np.flatnonzero(np.asarray(power))
+    ways = np.where(np.arange(len(market.way))[:, None] == market.field, market.way[:, None], 0.0)
+    found = limit(with_slopes(task.inputs, market.every, ways))
+    value = float(np.squeeze(value_of(found)))
+    power = np.broadcast_to(slope_of(found), (len(ways), 1))[:, 0] / value
+    moving = np.flatnonzero(power)
     if len(moving) > 1:
         both = " and ".join(market.paths[i] for i in moving)
         raise refusal(both, "both move what plans may need; expected a price of one of them")
     if not len(moving):
-        return None, 1.0, float(np.exp(value))
-    return int(moving[0]), float(power[moving[0]]), float(np.exp(value))
+        return None, 1.0, value
+    return int(moving[0]), float(power[moving[0]]), value
 
 
 def _nothing(task: DesignProblem, need: float, needy: int | None, low: np.ndarray) -> InputError:

@@ -1,6 +1,7 @@
 """Evaluation at a list of points: at once by NumPy, or in chunks by a compiled program."""
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -58,14 +59,19 @@ def _by_numpy(
     estimator: Estimator, recipe: Any, inputs: Any, name: str | None, count: int
 ) -> dict[str, np.ndarray]:
     found: dict[str, list[np.ndarray]] = {}
-    for start in range(0, max(count, 1), PIECE):
-        size = min(PIECE, count - start)
-        some = slice(start, start + size)
-        piece = map_numbers(functools.partial(_rows, some), inputs)
+    for size, piece in iter_pieces(inputs, count, PIECE):
         for result, value in results(estimator.evaluate_checked(piece, recipe)).items():
             if name is None or result == name:
                 found.setdefault(result, []).append(np.broadcast_to(value, (size,)))
     return {result: np.concatenate(pieces) for result, pieces in found.items()}
+
+
+def iter_pieces(inputs: Any, count: int, most: int) -> Iterator[tuple[int, Any]]:
+    """Yield inputs over ``count`` points in pieces of at most ``most``, with the size of each."""
+    for start in range(0, max(count, 1), most):
+        size = min(most, count - start)
+        rows = functools.partial(_rows, slice(start, start + size))
+        yield size, map_numbers(rows, inputs)
 
 
 def _rows(some: slice, leaf: Any) -> Any:

@@ -18,7 +18,7 @@ from jaxroof.estimator import TIE, reads
 from jaxroof.records import with_named_absences
 from jaxroof.structure import map_numbers
 
-CELLS = 1 << 20  # objectives held at a time
+CELLS = 1 << 17  # objectives held at a time, so that they stay in the cache
 FAR = 1e300  # larger than any objective
 
 

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.dual import Dual, slope_of, value_of
-from jaxroof.engine.grid.evaluate import column_length
+from jaxroof.engine.grid.evaluate import column_length, iter_pieces
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at, leaves, replace_at
 from jaxroof.structure import results
 
+CELLS = 1 << 16  # values and slopes that NumPy computes at a time
 ROOMS = (64, 4096)  # points per call: few shapes, so few compiles
 EPSILON = 1e-10  # relative to a parameter: a point closer to a kink than this counts as on it
 SAME = 1e-6  # relative to the result: slopes that differ by less count as equal
@@ -63,10 +64,13 @@ def _by_numpy(
     ways: np.ndarray,
     count: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    moved = with_slopes(inputs, paths, ways)
-    found = results(estimator.evaluate_checked(moved, recipe))[name]
-    value = np.broadcast_to(value_of(found), (count,))
-    return value, np.broadcast_to(slope_of(found), (len(ways), count)).T
+    values, each = [], []
+    for size, piece in iter_pieces(inputs, count, max(1, CELLS // (1 + len(ways)))):
+        moved = with_slopes(piece, paths, ways)
+        found = results(estimator.evaluate_checked(moved, recipe))[name]
+        values.append(np.broadcast_to(value_of(found), (size,)))
+        each.append(np.broadcast_to(slope_of(found), (len(ways), size)).T)
+    return np.concatenate(values), np.concatenate(each)
 
 
 def with_slopes(inputs: Any, paths: Sequence[str], ways: np.ndarray) -> Any:

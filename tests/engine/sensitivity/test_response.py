@@ -468,7 +468,7 @@ def test_steps_follow_the_objective_and_its_direction():
 
 
 def test_plans_that_nothing_limits_have_no_steps():
-    free = dataclasses.replace(lines, limit=None)
+    free = dataclasses.replace(lines, need="", limit=None)
     with pytest.raises(InputError, match="lines: nothing limits its plans"):
         jr.capacity_steps(free, asked(straight((1, 1))))
     fixed = dataclasses.replace(lines, limit=lambda inputs: 7.0)

@@ -1,0 +1,95 @@
+"""How long does a person wait for each command of the README, from the shell?
+
+Whole processes, wall time, medians: with an empty cache of compiled programs (cold) and with the
+one that the command itself has filled (warm), beside the imports of numpy, jax, xarray and both in
+the same rounds. A command that needs no compiler has no cache: cold is warm.
+Run: ``python benchmarks/latency.py [--rounds N] [WORD ...]``. The last line is JSON.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+IMPORTS = ("numpy", "jax", "xarray", "jax, xarray")
+MORE = ("jaxroof --help", "jaxroof list systems")
+
+
+def readme_commands() -> list[str]:
+    """Return the commands of the README's blocks, without comments, each once."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.S)).splitlines()
+    found = [line.partition("  #")[0].strip() for line in lines if line.startswith("jaxroof ")]
+    return list(dict.fromkeys([*MORE, *found]))
+
+
+def seconds(arguments: list[str], folder: pathlib.Path, cache: pathlib.Path) -> float:
+    """Return the wall time of a process."""
+    environment = {**os.environ, "JAXROOF_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
+    start = time.perf_counter()
+    done = subprocess.run(
+        arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    spent = time.perf_counter() - start
+    if done.returncode not in (0, 1):
+        sys.exit(f"{shlex.join(arguments)}: {done.stderr.strip()}")
+    return spent
+
+
+def waits(line: str, folder: pathlib.Path, rounds: int) -> tuple[list[float], list[float]]:
+    """Return the seconds of a command with an empty cache, and with the one that it filled."""
+    arguments = [sys.executable, "-m", "jaxroof", *shlex.split(line)[1:]]
+    cold, warm = [], []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as cache:
+            path = pathlib.Path(cache)
+            cold.append(seconds(arguments, folder, path))
+            warm.append(seconds(arguments, folder, path))
+    return cold, warm
+
+
+def main() -> None:
+    """Time imports and commands in the same rounds, and print a line each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("words", nargs="*", help="only commands that have one of these words")
+    asked = parser.parse_args()
+    commands = [
+        line
+        for line in readme_commands()
+        if not asked.words or set(asked.words) & set(shlex.split(line))
+    ]
+    with tempfile.TemporaryDirectory() as home:
+        folder = pathlib.Path(home)
+        for name in ("sweeps", "docs"):
+            shutil.copytree(ROOT / name, folder / name)
+        imports = {
+            names: statistics.median(
+                seconds([sys.executable, "-c", f"import {names}"], folder, folder)
+                for _ in range(asked.rounds)
+            )
+            for names in IMPORTS
+        }
+        for names, spent in imports.items():
+            print(f"{spent:8.2f} s          import {names}")
+        floor = imports["jax, xarray"]
+        found = {}
+        for line in commands:
+            cold, warm = map(statistics.median, waits(line, folder, asked.rounds))
+            print(f"{cold:8.2f} s {warm:8.2f} s  {cold / floor:5.2f} {warm / floor:5.2f}  {line}")
+            ratios = {"cold_ratio": cold / floor, "warm_ratio": warm / floor}
+            found[line] = {"cold": cold, "warm": warm, **ratios}
+    print(json.dumps({"imports": imports, "commands": found, "rounds": asked.rounds}))
+
+
+if __name__ == "__main__":
+    main()

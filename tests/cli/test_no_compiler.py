@@ -1,0 +1,58 @@
+"""Small questions are answered without JAX: the process never imports it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from places import ROOT
+
+ONE = "--model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096"
+PLAN = "--model gpt3-1t --system h200-nvs4 --plan dp=64,tp=4,pp=8,microbatch=1"
+COMMANDS = [
+    f"search {ONE} --split summa --top 3",
+    f"search {ONE} --mine tp=8,pp=8",
+    f"search {ONE} --all -o plans.csv",
+    "compare --model gpt3-1t --system a100-nvs4,h200-nvs4 --gpus 2048 --batch 4096",
+    f"pareto {ONE}",
+    f"explain {ONE}",
+    f"layers {PLAN}",
+    f"schedule {PLAN} --batch 4096",
+    "layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4",
+    "roofline --op matmul --shape B=256,D=4096,F=16384 --dtypes bf16 --system tpu-v5e",
+    f"evaluate published {ROOT}/docs/examples/rows.csv -o answers.csv",
+    f"run {ROOT}/sweeps/gpt3_hbm.toml -o map.nc",
+    f"run {ROOT}/docs/examples/two_level.toml",
+    "show published",
+    "show h100-sxm",
+]
+SCRIPT = """
+import shlex, sys
+from jaxroof.cli import main
+import jaxroof as jr
+for line in {commands!r}:
+    try:
+        main(shlex.split(line))
+    except SystemExit as ended:
+        assert ended.code in (0, 1), (line, ended.code)
+    assert "jax" not in sys.modules, line
+inputs = jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("h200-nvs4"))
+axes = {{"system.hbm_bandwidth": [3e12, 6e12], "gpus": [512, 1024]}}
+jr.search(jr.published, inputs, axes=axes, global_batch=4096)
+jr.elasticities(jr.published, inputs, axes=axes, global_batch=4096)
+assert "jax" not in sys.modules
+import jax
+jax.tree.leaves(inputs)[0]  # records made before are known to JAX
+assert jax.config.jax_enable_x64
+"""
+
+
+def test_small_questions_import_no_jax(tmp_path):
+    code = SCRIPT.format(commands=COMMANDS)
+    path = os.pathsep.join([str(ROOT), str(ROOT / "docs/examples")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.fail(done.stderr[-2000:])
