@@ -108,7 +108,7 @@ def main() -> None:
     axes = grid()
 
     def search(asked: Inputs = inputs) -> SearchResult:
-        return best_plans(check_search(jr.training, asked, axes=axes, split="1d"))
+        return best_plans(check_search(jr.training, asked, axes=axes, settings={"split": "1d"}))
 
     cold, found = timed(search)
     whole_cold, _ = timed(lambda: jr.search(jr.training, inputs, axes=axes, split="1d"))

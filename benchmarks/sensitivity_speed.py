@@ -83,7 +83,7 @@ def searched_again(inputs: Any, axes: dict[str, Any]) -> np.ndarray:
         times = []
         for factor in (1.0 - STEP, 1.0 + STEP):
             other, cut = moved(inputs, axes, path, factor)
-            question = check_search(jr.training, other, axes=cut, split="1d")
+            question = check_search(jr.training, other, axes=cut, settings={"split": "1d"})
             times.append(best_plans(question).objective[..., 0])
         reach = np.log1p(STEP) - np.log1p(-STEP)
         found.append(np.log(times[1] / times[0]) / reach)
@@ -99,7 +99,9 @@ def scanned(inputs: Any) -> np.ndarray:
         values[row] *= factors
         most = 1.0 if path.endswith("efficiency") else np.inf
         columns[path] = list(np.minimum(values.reshape(-1), most))
-    question = check_search(jr.training, inputs, axes={"move": columns}, gpus=2048.0, split="1d")
+    question = check_search(
+        jr.training, inputs, axes={"move": columns}, settings={"gpus": 2048.0, "split": "1d"}
+    )
     return best_plans(question).objective[..., 0]
 
 
@@ -129,7 +131,7 @@ def main() -> None:
         model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"), global_batch=4096.0
     )
     axes = grid()
-    question = check_search(jr.training, inputs, axes=axes, split="1d")
+    question = check_search(jr.training, inputs, axes=axes, settings={"split": "1d"})
 
     def the_map() -> Any:
         return jr.search(jr.training, inputs, axes=axes, split="1d")

@@ -441,7 +441,7 @@ BAD = [  # arguments, a part of the one line
     ("--op transformer --shape L=1,D=8,F=8,N=1 --dtypes int8", "takes no number formats"),
     (f"--op matmul {FIT} --set batch=3 {ON}", "batch: given twice; expected it in --shape alone"),
     (f"--op matmul {FIT} --set unit=matrx {ON}", "unit: matrx: no such Unit. Did you mean 'matri"),
-    (f"--op matmul {FIT} --set system.hbm=1 {ON}", "system.hbm: no such field of MatmulInputs"),
+    (f"--op matmul {FIT} --set system.hbm=1 {ON}", "system.hbm: no such field of System"),
     (f"--op matmul {FIT} --sweep B=1:8 {ON}", "--shape: B: given twice; expected it in --sweep"),
     (f"--op matmul --shape D=2,F=3 --sweep B=8:1 {ON}", "expected FROM above 0 and below TO, gi"),
     (f"--op matmul --shape D=2,F=3 --sweep B=0:8 {ON}", "--sweep: B: expected a finite number a"),
