@@ -1,39 +1,22 @@
-"""Set-up of the command-line process: compile cache, one device per core, streams and signals."""
+"""Set-up of the command-line process: one device per core, streams and signals."""
 
 import _thread
 import contextlib
 import importlib
 import io
 import os
-import pathlib
 import signal
 import sys
 import threading
-import warnings
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
 
 def start() -> None:
-    """Set up JAX, once it is imported: a compile cache, one device per core."""
+    """Let JAX have one device per core, once it is imported."""
     from jaxroof.lazy_jax import with_jax
 
-    with_jax(_set_up)
-
-
-def _set_up(jax: Any) -> None:
-    folder = os.environ.get("JAXROOF_CACHE") or _cache_folder()
-    try:
-        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError:
-        folder = ""  # the home is not writable: compile anew each time
-    if folder:
-        jax.config.update("jax_compilation_cache_dir", folder)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
-    jax.config.update("jax_num_cpu_devices", _cores())
-    # A full disk leaves unreadable cache entries: those programs are silently compiled again.
-    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
+    with_jax(lambda jax: jax.config.update("jax_num_cpu_devices", _cores()))
 
 
 def act(command: str, options: Mapping[str, Any]) -> NoReturn:
@@ -47,11 +30,6 @@ def act(command: str, options: Mapping[str, Any]) -> NoReturn:
 def _cores() -> int:
     usable = getattr(os, "sched_getaffinity", None)
     return len(usable(0)) if usable else os.cpu_count() or 1
-
-
-def _cache_folder() -> str:
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(home, "jaxroof")
 
 
 def prepare_streams() -> None:

@@ -12,10 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxroof.engine.grid.compile_cache import keep_programs
 from jaxroof.engine.grid.evaluate import pad_points
 from jaxroof.estimator import Estimator, ProgramSizes, first_best
 from jaxroof.records import leaves, replace_at
 from jaxroof.structure import results
+
+keep_programs()
 
 CHUNK = 4096  # points per call; shorter lists are padded and share one compiled program
 

@@ -9,7 +9,7 @@ from jaxroof.structure import structure
 
 NUMPY, JAX = "numpy", "jax"
 EXECUTORS = (NUMPY, JAX)
-SMALL = 10_000_000  # evaluations that NumPy does in the time that a compiler takes
+SMALL = 3_000_000  # evaluations that NumPy does before a compiler has begun
 
 
 def executor_of(

@@ -1,5 +1,7 @@
 """Slopes at many points by a compiled program: forward mode, all parameters vectorized.
 
+keep_programs()
+
 Forward mode differentiates through every kind of loop and compiles in half the time of reverse
 mode. Reverse mode runs a few milliseconds faster per map (``benchmarks/sensitivity_speed.py``).
 """
