@@ -15,6 +15,7 @@ from jaxroof.estimator import Candidates, Estimator, reads
 from jaxroof.records import Absent, get_at, leaves, replace_at
 from jaxroof.structure import Structure, structure
 
+LOOKUP = 1 << 20  # entries of a table that is looked up instead of sorting
 PLANS, ROWS = 256, 16  # least padded number of plans, and of distinct rows of a part
 
 
@@ -159,12 +160,26 @@ def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray
     >>> first.tolist(), number.tolist()
     ([1, 0], [1, 0, 1])
     """
-    number = np.zeros(len(columns[0]), np.int64)
+    count, number = 1, np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        values, index = np.unique(column, return_inverse=True)
+        different, index = _renumbered(column)
         # renumber after each column, so that the products of counts stay small
-        number = np.unique(number * len(values) + index, return_inverse=True)[1]
-    return np.unique(number, return_index=True)[1], number
+        count, number = _renumbered(number * different + index)
+    first = np.zeros(count if len(number) else 0, np.int64)
+    first[number[::-1]] = np.arange(len(number))[::-1]  # the first row is written last
+    return first, number
+
+
+def _renumbered(values: np.ndarray) -> tuple[int, np.ndarray]:
+    """Return how many different whole numbers there are, and the rank of each."""
+    most = int(values.max(initial=0))
+    if most > 4 * len(values) + LOOKUP:  # too sparse for a table of all numbers
+        different, index = np.unique(values, return_inverse=True)
+        return len(different), index
+    there = np.zeros(most + 1, np.int64)
+    there[values] = 1
+    rank = np.cumsum(there) - 1
+    return int(rank[-1]) + 1, rank[values]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
