@@ -36,5 +36,17 @@ def progress_bar() -> Iterator[Callable[[int, int], None]]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar:
-        task = bar.add_task("evaluating", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task("listing plans, compiling", total=None)
+
+        def move(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, description="evaluating")
+
+        yield move
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say in a terminal what the block does, until it is done."""
+    page = Console(stderr=True)
+    with page.status(what) if page.is_terminal else contextlib.nullcontext():
+        yield

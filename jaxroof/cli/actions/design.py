@@ -2,6 +2,7 @@
 
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.progress import working
 from jaxroof.config.design_file import run_design
 from jaxroof.views.text.design import design_json, design_sentences, design_table
 
@@ -9,7 +10,8 @@ from jaxroof.views.text.design import design_json, design_sentences, design_tabl
 def design_command(*, file: str, output: str | None, as_json: bool) -> int:
     """Print, write and draw the best machine for a budget; return the exit status."""
     outputs.check_output(output)
-    data = run_design(file)
+    with working("searching machines and plans within the budget"):
+        data = run_design(file)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     if as_json:
         print(design_json(data))

@@ -10,6 +10,7 @@ from jaxroof.cli.actions.arguments import parse_count
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
 from jaxroof.cli.actions.search_options import QuestionOptions
+from jaxroof.cli.progress import working
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.sensitivity.response import response
 from jaxroof.errors import refusal
@@ -37,7 +38,8 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
         raise refusal("--span", f"expected a factor above 1 and at most 1e6, given {span!r}")
     inputs, rules = asked.inputs, asked.rules
     chosen = {"gpus": count, **asked.settings}
-    found = explain(inputs, where=rules, span=reach, settings=chosen)
+    with working("searching plans at every value of every parameter"):
+        found = explain(inputs, where=rules, span=reach, settings=chosen)
     title = f"{asked.model_name} on {count:,} x {asked.system_name}, "
     title += f"batch {asked.sequences:,}, {asked.split}"
     if is_picture(output) and not found.feasible:

@@ -8,6 +8,7 @@ import xarray as xr
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import SearchOptions
+from jaxroof.cli.progress import working
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.config.uncertainty_file import read_uncertain
 from jaxroof.engine.search.problem import check_search
@@ -38,7 +39,7 @@ def uncertain_command(file: str, asked: SearchOptions) -> int:
         given |= {"axes": {"gpus": sizes}, "settings": settings}
     else:
         given |= {"settings": first}
-    with errors_in_file(file):
+    with errors_in_file(file), working("searching all plans in every draw"):
         data = uncertain(published, inputs, top=max(top, 10), **written, **given)
     counts = ", ".join(f"{size:,}" for size in sizes)
     aim = str(data.attrs["objective"]).replace("_", " ")
