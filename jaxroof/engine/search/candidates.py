@@ -77,7 +77,7 @@ class Undeclared(Absent):
         raise refusal(self.path, f"{what}; expected it among structural")
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=4)  # lists are long, and are kept sorted too
 def _listed(estimator: Estimator, recipe: Any, known: InputsKey) -> Candidates:
     assert estimator.candidates is not None
     inputs = known.inputs()
@@ -167,7 +167,7 @@ def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray
         count, number = _renumbered(number * different + index)
     first = np.zeros(count if len(number) else 0, np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]  # the first row is written last
-    return first, number
+    return first, number.astype(np.int32)
 
 
 def _renumbered(values: np.ndarray) -> tuple[int, np.ndarray]:

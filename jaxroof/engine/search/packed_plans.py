@@ -10,11 +10,15 @@ from jaxroof.engine.search.candidates import PreparedPlans, Sizes, all_together,
 from jaxroof.engine.search.fold import Distinct, Plans, replicate
 from jaxroof.estimator import Estimator, reads
 
+NARROW = np.iinfo(np.uint16).max  # plans whose numbers are all this small take half the memory
+
 
 @functools.lru_cache(maxsize=2)
 def pack_plans(estimator: Estimator, ready: PreparedPlans, sizes: Sizes) -> tuple[Distinct, Plans]:
     """Return the distinct rows of each part and the plans of several problems, both padded."""
     count = np.array([len(q) for q in ready.plans])
+    largest = max((int(c.max(initial=0)) for q in ready.plans for c in q.plans.values()), default=0)
+    narrow = np.uint16 if max(largest, *sizes.rows, 0) <= NARROW else np.uint32
     together = all_together(ready)
 
     def square(values: np.ndarray, kind: Any) -> Any:
@@ -32,9 +36,9 @@ def pack_plans(estimator: Estimator, ready: PreparedPlans, sizes: Sizes) -> tupl
         distinct[name] = {
             f: pad_points(together[f][first].astype(np.float64), size) for f in fields
         }
-        numbers[name] = square(number, np.uint32)
+        numbers[name] = square(number, narrow)
     plans = Plans(
-        fields={f: square(column, np.uint32) for f, column in together.items()},
+        fields={f: square(column, narrow) for f, column in together.items()},
         rows=numbers,
         split=square(np.concatenate([q.split for q in ready.plans]), np.int32),
         counts=np.pad(count, (0, sizes.questions - len(count))),
