@@ -46,7 +46,7 @@ def read(path: Path) -> xr.Dataset:
     """Return the Dataset of a file written by ``write``.
 
     A CSV file has no units and no grid: its rows come back along a dimension ``row``, those of
-    a trace along ``event``. The variables of a Zarr store are read lazily (dask), so a damaged
+    a trace along ``event``. The variables of a Zarr store are read lazily, so a damaged
     chunk of a large one is an InputError when its values are used.
     Raises: InputError for a missing, unreadable or corrupt file.
     """

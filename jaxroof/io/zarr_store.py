@@ -43,41 +43,54 @@ KINDS = re.compile(r"[|<>][biufcSU]\d+")  # accepted dtypes: flags, numbers and 
 CODECS = ("crc32", "zstd")
 CONSOLIDATED = ".zmetadata"  # all metadata in one file
 NOTHING = -1  # fill value of integers while a store is unfinished
+AS_FILES: Any = {  # how xarray writes a store
+    "zarr_format": 2,
+    "consolidated": False,
+    "write_empty_chunks": True,  # so that a lost file differs from a chunk of zeros
+}
 
 
 def create(
     path: Path, first: xr.Dataset, coordinates: xr.Dataset, layout: Layout, asked: Any
 ) -> None:
-    """Lay out an empty store for a whole grid, given the results of its first chunk."""
-    import dask.array as da
+    """Lay out an empty store for a whole grid, given the results of its first chunk.
 
-    chunk = {dim: layout.chunk.get(str(dim), size) for dim, size in first.sizes.items()}
-    sizes = {dim: layout.sizes.get(str(dim), size) for dim, size in first.sizes.items()}
+    xarray writes the first chunk with its coordinates; the arrays are then enlarged and emptied.
+    """
+    import zarr
+
     filled = [
         str(name)
         for name, values in first.data_vars.items()
         if values.dtype.kind == "i" and "_FillValue" not in values.encoding
     ]
-
-    def empty(name: str, variable: xr.Variable) -> xr.Variable:
-        shape, cut = ([some[dim] for dim in variable.dims] for some in (sizes, chunk))
-        values = da.zeros(shape, dtype=variable.dtype, chunks=cut, name=name)  # named: no hash
-        fill = {"_FillValue": NOTHING} if name in filled else {}
-        return xr.Variable(variable.dims, values, variable.attrs, {**variable.encoding, **fill})
-
     behind = {n: c for n, c in first.coords.items() if not set(c.dims) & set(layout.sizes)}
-    whole = xr.Dataset(
-        {name: empty(str(name), values.variable) for name, values in first.data_vars.items()},
-        {**coordinates.coords, **behind},
+    whole = xr.Dataset(coords={**coordinates.coords, **behind})
+    part = whole.isel({dim: slice(size) for dim, size in layout.chunk.items()})
+    template = xr.Dataset(
+        {name: values.variable.copy(deep=False) for name, values in first.data_vars.items()},
+        part.coords,
         {**first.attrs, **UNFINISHED},
     )
+    for name in filled:
+        template[name].encoding["_FillValue"] = NOTHING
+    # a coordinate is one file
+    chunks = {n: v.shape for n, v in {**template.variables, **whole.variables}.items()}
+    sizes: dict[Any, int] = {**dict(first.sizes), **layout.sizes}
     fresh = pathlib.Path(path, HOME, "fresh")
     with os_errors(path):
-        _lay_out(whole, fresh, compute=False)
+        _lay_out(template, fresh, chunks)
+        for file in fresh.glob("*/[0-9]*"):
+            file.unlink()
+        group = zarr.open_group(fresh, mode="r+", zarr_format=2, use_consolidated=False)
+        for key, variable in template.variables.items():
+            shape = tuple(sizes[dim] for dim in variable.dims)
+            group[str(key)].resize(shape)  # type: ignore[union-attr]
+        whole.to_zarr(fresh, mode="r+", **AS_FILES)
         for made in fresh.iterdir():
             made.rename(pathlib.Path(path, made.name))
         fresh.rmdir()
-        write_manifest(path, *_names(whole), layout, asked, filled)
+        write_manifest(path, *_names(template), layout, asked, filled)
     reopen(path)
 
 
@@ -86,30 +99,21 @@ def _names(data: xr.Dataset) -> tuple[list[str], list[str]]:
     return list(map(str, data.data_vars)), list(map(str, data.coords))
 
 
-def _lay_out(data: xr.Dataset, folder: pathlib.Path, *, compute: bool) -> None:
-    """Write a Dataset as Zarr; values of dask arrays are written only with ``compute``."""
+def _lay_out(data: xr.Dataset, folder: pathlib.Path, chunks: Mapping[Any, Any]) -> None:
+    """Write a Dataset as Zarr; ``chunks`` are the shapes of chunks, by variable."""
     import numcodecs
 
-    def encoding(variable: xr.Variable) -> dict[str, Any]:
-        fill = variable.encoding.get("_FillValue")
-        whole = not compute and variable.chunks is None and variable.ndim > 0
+    def encoding(name: Any, variable: xr.Variable) -> dict[str, Any]:
+        fill, cut = variable.encoding.get("_FillValue"), chunks.get(name)
         return {
             "filters": (numcodecs.CRC32(location="end"),),
             "compressors": (numcodecs.Zstd(level=1),),
-            **({"chunks": variable.shape} if whole else {}),  # a coordinate is one file
+            **({"chunks": cut} if cut else {}),
             **({} if fill is None else {"_FillValue": fill}),
         }
 
-    lay_out: Any = data.to_zarr  # one overload for each kind of `compute`
-    lay_out(
-        folder,
-        mode="w",
-        compute=compute,
-        encoding={name: encoding(v) for name, v in data.variables.items()},
-        zarr_format=2,
-        consolidated=False,
-        write_empty_chunks=True,  # so that a lost file differs from a chunk of zeros
-    )
+    encodings = {name: encoding(name, v) for name, v in data.variables.items()}
+    data.to_zarr(folder, mode="w", encoding=encodings, **AS_FILES)
 
 
 def write_chunk(
@@ -236,19 +240,16 @@ def read(path: Path) -> xr.Dataset:
     # integers stay integers: -1 is not turned into NaN
     data = xr.open_zarr(
         os.fspath(path),
-        chunks=None,
+        chunks=None,  # lazy without dask
         mask_and_scale=False,
         decode_times=False,
         consolidated=True,
         zarr_format=2,
     )
-    cut = {name: variable.encoding["chunks"] for name, variable in data.variables.items()}
     for variable in data.variables.values():
         fill = variable.attrs.pop("_FillValue", None)
         variable.encoding = {"_FillValue": int(fill)} if variable.dtype == np.int64 and fill else {}
-    variables = {
-        name: lazy(path, name, data.variables[name], cut[name]) for name in found["variables"]
-    }
+    variables = {name: lazy(path, name, data.variables[name]) for name in found["variables"]}
     # coordinates are short and not chunked like the results, so they are loaded now
     coordinates = {name: data.variables[name].load() for name in found["coordinates"]}
     return xr.Dataset(variables, coordinates, data.attrs)
@@ -262,7 +263,7 @@ def save(data: xr.Dataset, path: Path) -> None:
         temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             new = temporary / "new"
-            _lay_out(_even(data), new, compute=True)
+            _lay_out(_even(data), new, {})
             (new / HOME).mkdir()
             write_manifest(new, *_names(data), Layout({}, {}), None)
             append(new, {"chunk": 0, "files": {}, "sums": {}})
@@ -276,6 +277,6 @@ def save(data: xr.Dataset, path: Path) -> None:
 
 
 def _even(data: xr.Dataset) -> xr.Dataset:
-    """Return a Dataset with equal chunks along each dimension, except the last one."""
+    """Return a Dataset whose dask arrays have equal chunks along a dimension, but the last one."""
     chunks = data.unify_chunks().chunksizes
     return data.chunk({dim: max(sizes) for dim, sizes in chunks.items()}) if chunks else data

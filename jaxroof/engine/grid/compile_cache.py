@@ -26,7 +26,7 @@ def keep_programs() -> None:
     or machine is passed over. What it reads is compiled code: the folder must be the user's own.
     """
     folder = cache_folder()
-    if not folder or jax.config.jax_compilation_cache_dir:
+    if not folder or jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
         return
     try:
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import importlib.metadata
 import itertools
 import json
@@ -193,8 +194,11 @@ def sign_of(unit: str) -> int:
 
 def versions() -> dict[str, str]:
     """Return the versions of the packages that a result depends on."""
-    found = {n: importlib.metadata.version(n) for n in ("jax", "jaxlib", "numpy", "xarray")}
+    found = {name: _installed(name) for name in ("jax", "jaxlib", "numpy", "xarray")}
     return {"jaxroof": __version__, "python": platform.python_version(), **found}
+
+
+_installed = functools.cache(importlib.metadata.version)  # once a process: it reads a file
 
 
 def _plain(value: Any) -> Any:

@@ -398,7 +398,7 @@ def test_a_run_that_is_killed_goes_on_and_holds_the_file_no_longer(field, known)
     assert content() == known[0]
 
 
-# ---- The study ----------------------------------------------------------------------------------
+# ---- A file and a store -------------------------------------------------------------------------
 
 STUDY = """
 estimator = "pipeline"
@@ -409,17 +409,24 @@ set = { profile = "distir-a", "model.layers" = 2 }
 search = { where = "pipeline=2" }
 axes = { gpus = [2], global_batch = [66] }
 """
+GRIDS = [  # the file, its points, what is changed, what is said
+    (SWEEP, 8, ('"north"', '"south"'), "model.rows: 6 there, 8 here"),
+    pytest.param(
+        *(STUDY, 2, ('layers" = 2', 'layers" = 4'), "model.layers: 2 there, 4 here"),
+        marks=pytest.mark.slow,
+    ),
+]
 
 
-def test_the_study_goes_on_in_a_csv_file_and_in_a_store(jaxroof, monkeypatch, tmp_path):
-    pathlib.Path("mlp.toml").write_text(STUDY)
-    first = jaxroof("run mlp.toml -o rows.csv --chunk 100")
+@pytest.mark.parametrize(("text", "points", "change", "said"), GRIDS, ids=["field", "study"])
+def test_a_grid_goes_on_in_a_csv_file_and_in_a_store(
+    text, points, change, said, field, jaxroof, monkeypatch
+):
+    pathlib.Path("sweep.toml").write_text(text)
+    first = jaxroof("run sweep.toml -o rows.csv --chunk 100")
     assert first.code == 0
     assert first.out
-    table = pd.read_csv("rows.csv")
-    assert table["system"].tolist() == ["distir-a"] * 2
-    assert table["reason"].tolist() == ["fits", "microbatches_divide_batch"]
-    assert table["legal"].tolist() == table["step_time"].notna().tolist() == [True, False]
+    assert content().count(b"\n") == 1 + points
     ran = []
 
     def once(*asked):
@@ -431,16 +438,21 @@ def test_the_study_goes_on_in_a_csv_file_and_in_a_store(jaxroof, monkeypatch, tm
     whole = sweep._evaluated
     with monkeypatch.context() as patch:
         patch.setattr(sweep, "_evaluated", once)
-        said = jaxroof("run mlp.toml -o rows.zarr --chunk 1")
-    assert (said.code, said.out) == (130, "")
-    assert "1 of 2 chunks are finished; run again to continue" in said.err
-    assert jaxroof("run mlp.toml -o rows.zarr").out == first.out
+        stop = jaxroof("run sweep.toml -o rows.zarr --chunk 1")
+    assert (stop.code, stop.out) == (130, "")
+    assert f"1 of {points} chunks are finished; run again to continue" in stop.err
+    assert jaxroof("run sweep.toml -o rows.zarr").out == first.out
     monkeypatch.setattr(sweep, "_evaluated", None)
-    assert jaxroof("run mlp.toml -o rows.csv").out == first.out
-    xr.testing.assert_identical(jr.read("rows.zarr").load(), jr.run("mlp.toml", output="rows.csv"))
-    other = STUDY.replace('layers" = 2', 'layers" = 4')
-    pathlib.Path("mlp.toml").write_text(other)
-    assert (
-        "holds another sweep: model.layers: 2 there, 4 here"
-        in jaxroof("run mlp.toml -o rows.zarr").err
-    )
+    assert jaxroof("run sweep.toml -o rows.csv").out == first.out
+    xr.testing.assert_identical(jr.read("rows.zarr").load(), run(text))
+    pathlib.Path("sweep.toml").write_text(text.replace(*change))
+    assert f"holds another sweep: {said}" in jaxroof("run sweep.toml -o rows.zarr").err
+
+
+@pytest.mark.slow
+def test_rows_of_the_study_say_why_a_plan_is_refused(field):
+    run(STUDY)
+    table = pd.read_csv("rows.csv")
+    assert table["system"].tolist() == ["distir-a"] * 2
+    assert table["reason"].tolist() == ["fits", "microbatches_divide_batch"]
+    assert table["legal"].tolist() == table["step_time"].notna().tolist() == [True, False]
