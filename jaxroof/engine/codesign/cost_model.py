@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.sensitivity.derivatives import scale_parameters
+from jaxroof.engine.sensitivity.moved_inputs import scale_parameters
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves

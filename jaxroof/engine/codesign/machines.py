@@ -15,7 +15,8 @@ from jaxroof.engine.search.candidates import InputsKey, prepare_plans, read_path
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.driver import best_plans
 from jaxroof.engine.search.problem import SearchProblem, check_search
-from jaxroof.engine.sensitivity.derivatives import slopes, with_slopes
+from jaxroof.engine.sensitivity.derivatives import slopes
+from jaxroof.engine.sensitivity.moved_inputs import with_slopes
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at

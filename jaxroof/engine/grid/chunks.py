@@ -50,3 +50,13 @@ def padded_slice(axes: Sequence[Axis], place: Place, shape: Sequence[int]) -> li
         )
         for axis, some, size in zip(axes, place, shape, strict=True)
     ]
+
+
+def pad_points(column: np.ndarray, size: int) -> np.ndarray:
+    """Return a column padded to ``size`` with its last value (with 1 if it is empty).
+
+    >>> pad_points(np.array([2.0, 3.0]), 4).tolist()
+    [2.0, 3.0, 3.0, 3.0]
+    """
+    last = column[-1:] if len(column) else np.ones(1, column.dtype)
+    return np.concatenate([column, np.repeat(last, size - len(column))])

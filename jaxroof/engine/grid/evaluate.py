@@ -14,16 +14,6 @@ from jaxroof.structure import map_numbers, results
 PIECE = 1 << 15  # points that NumPy evaluates at a time, so that what it writes stays in the cache
 
 
-def pad_points(column: np.ndarray, size: int) -> np.ndarray:
-    """Return a column padded to ``size`` with its last value (with 1 if it is empty).
-
-    >>> pad_points(np.array([2.0, 3.0]), 4).tolist()
-    [2.0, 3.0, 3.0, 3.0]
-    """
-    last = column[-1:] if len(column) else np.ones(1, column.dtype)
-    return np.concatenate([column, np.repeat(last, size - len(column))])
-
-
 def ravel_grid(wide: Any, shape: tuple[int, ...]) -> Any:
     """Flatten inputs over a grid to one column per array leaf; scalar leaves stay scalars."""
     return map_numbers(

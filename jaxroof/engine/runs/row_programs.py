@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.engine.grid.evaluate import pad_points
+from jaxroof.engine.grid.chunks import pad_points
 from jaxroof.estimator import Estimator
 from jaxroof.records import leaves
 from jaxroof.structure import map_numbers, structure

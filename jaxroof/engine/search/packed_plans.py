@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.evaluate import pad_points
+from jaxroof.engine.grid.chunks import pad_points
 from jaxroof.engine.search.candidates import PreparedPlans, Sizes, all_together, distinct_part_rows
 from jaxroof.engine.search.fold import Distinct, Plans, replicate
 from jaxroof.estimator import Estimator, reads

@@ -2,6 +2,8 @@
 
 keep_programs()
 
+ROOMS = (64, 4096)  # points per call: few shapes, so few compiles
+
 Forward mode differentiates through every kind of loop and compiles in half the time of reverse
 mode. Reverse mode runs a few milliseconds faster per map (``benchmarks/sensitivity_speed.py``).
 """
@@ -14,11 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxroof.engine.grid.evaluate import pad_points
-from jaxroof.engine.sensitivity.derivatives import ROOMS, scale_parameters
+from jaxroof.engine.grid.chunks import pad_points
+from jaxroof.engine.sensitivity.moved_inputs import scale_parameters
 from jaxroof.estimator import Estimator
 from jaxroof.records import leaves, replace_at
 from jaxroof.structure import results
+
+ROOMS = (64, 4096)  # points per call: few shapes, so few compiles
 
 
 def slopes(

@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.dual import Dual, slope_of, value_of
+from jaxroof.dual import slope_of, value_of
 from jaxroof.engine.grid.evaluate import column_length, iter_pieces
 from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.sensitivity.moved_inputs import scale_parameters, with_slopes
 from jaxroof.estimator import Estimator
-from jaxroof.records import field_at, get_at, leaves, replace_at
+from jaxroof.records import field_at, leaves, replace_at
 from jaxroof.structure import results
 
 CELLS = 1 << 16  # values and slopes that NumPy computes at a time
-ROOMS = (64, 4096)  # points per call: few shapes, so few compiles
+FEW = 64  # points of which a program is compiled for all directions
 EPSILON = 1e-10  # relative to a parameter: a point closer to a kink than this counts as on it
 SAME = 1e-6  # relative to the result: slopes that differ by less count as equal
 SLIGHT = 1e-8  # relative to the result: least jump, all parameters moved, of a kink
@@ -73,18 +74,6 @@ def _by_numpy(
     return np.concatenate(values), np.concatenate(each)
 
 
-def with_slopes(inputs: Any, paths: Sequence[str], ways: np.ndarray) -> Any:
-    """Return inputs whose parameters carry their slopes along directions [way, parameter].
-
-    Leaves are numbers or columns of one length; slopes are those with ln(parameter).
-    """
-    for number, path in enumerate(paths):
-        value = np.asarray(get_at(inputs, path), np.float64)
-        value = value if value.ndim else value[None]
-        inputs = replace_at(inputs, path, Dual(value, ways[:, number, None] * value))
-    return inputs
-
-
 def one_sided_slopes(
     estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], name: str
 ) -> OneSided:
@@ -119,7 +108,7 @@ def _jump(
     estimator: Estimator, recipe: Any, inputs: Any, paths: Sequence[str], name: str, way: np.ndarray
 ) -> np.ndarray:
     """Return how much the slope along a direction changes across every point."""
-    few = all(np.size(leaf) <= ROOMS[0] for _, _, leaf in leaves(inputs))
+    few = all(np.size(leaf) <= FEW for _, _, leaf in leaves(inputs))
     # few points: pad the directions to reuse the program that is already compiled for the slopes
     ways = way[None] * np.eye(len(paths) if few else 1, 1)
     before, behind = (
@@ -134,13 +123,6 @@ def _jump(
         for sign in (-1.0, 1.0)
     )
     return np.abs(behind - before)[:, 0]
-
-
-def scale_parameters(inputs: Any, paths: Sequence[str], factors: Any) -> Any:
-    """Return the inputs with each parameter times its factor [..., parameter]."""
-    for number, path in enumerate(paths):
-        inputs = replace_at(inputs, path, get_at(inputs, path) * factors[..., number])
-    return inputs
 
 
 def _taken(inputs: Any, rows: np.ndarray, count: int) -> Any:

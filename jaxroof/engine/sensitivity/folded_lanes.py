@@ -10,15 +10,19 @@ from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import PreparedPlans, distinct_part_rows
 from jaxroof.engine.search.packed_plans import pack_plans
 from jaxroof.engine.search.problem import SearchProblem
-from jaxroof.engine.sensitivity.parameter_lanes import BLOCK, LOOK
 
 
 def folded_objectives(
-    question: SearchProblem, ready: PreparedPlans, columns: Mapping[str, np.ndarray]
+    question: SearchProblem,
+    ready: PreparedPlans,
+    columns: Mapping[str, np.ndarray],
+    block: int,
+    look: int,
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function from positions of plans to sign * objective [plan, lane].
 
-    ``columns`` are the values of the parameters in each lane. Lanes are padded.
+    ``columns`` are the values of the parameters in each lane. Lanes are padded, and positions to
+    ``look`` of them.
     """
     fold = folding.FoldConfig(
         estimator=question.estimator,
@@ -28,7 +32,7 @@ def folded_objectives(
         top=1,
         per_split=False,
         looks=1,
-        block=BLOCK,
+        block=block,
         rank=1,
     )
     sizes = distinct_part_rows(question.estimator, ready)[1]
@@ -37,7 +41,7 @@ def folded_objectives(
     tables = folding.tables(fold, inputs, distinct)
 
     def objectives(positions: np.ndarray) -> np.ndarray:
-        asked = folding.replicate(np.pad(positions, (0, LOOK - len(positions)), mode="edge"))
+        asked = folding.replicate(np.pad(positions, (0, look - len(positions)), mode="edge"))
         return np.asarray(folding.objectives(fold, inputs, tables, plans, asked))[: len(positions)]
 
     return objectives

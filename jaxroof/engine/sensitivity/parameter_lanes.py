@@ -18,7 +18,7 @@ from jaxroof.engine.search.candidates import (
 )
 from jaxroof.engine.search.direct import direct_objectives
 from jaxroof.engine.search.problem import SearchProblem
-from jaxroof.engine.sensitivity.derivatives import ROOMS, slopes
+from jaxroof.engine.sensitivity.derivatives import FEW, slopes
 from jaxroof.errors import refusal
 from jaxroof.records import get_at
 
@@ -96,7 +96,7 @@ def parameter_lanes(
     else:
         from jaxroof.engine.sensitivity.folded_lanes import folded_objectives
 
-        objectives = folded_objectives(question, ready, columns)
+        objectives = folded_objectives(question, ready, columns, BLOCK, LOOK)
     return ParameterLanes(question, tuple(paths), factors, ready.plans[0].plans, objectives)
 
 
@@ -132,8 +132,8 @@ def _batches(row: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Yield batches of points of one parameter that fit the smaller program of ``slopes``."""
     for number in np.unique(row):
         which = np.flatnonzero(row == number)
-        for start in range(0, len(which), ROOMS[0]):
-            yield number, which[start : start + ROOMS[0]]
+        for start in range(0, len(which), FEW):
+            yield number, which[start : start + FEW]
 
 
 def costs_and_slopes(
