@@ -1,6 +1,5 @@
 """The hot path of a search: a loop over the plans, with the machines in vector lanes.
 
-keep_programs()
 
 Plans are sorted by need, so the plans that fit a limit are a prefix of the list. The fold stores
 only the minimum objective of each block of plans. A second pass (second_pass.py) then finds the
@@ -18,9 +17,12 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from jaxroof.engine.grid.compile_cache import keep_programs
 from jaxroof.engine.search.second_pass import FAR, Objective, SecondPass, exact_winners
 from jaxroof.estimator import Estimator
 from jaxroof.records import replace_at
+
+keep_programs()
 
 SHORT = 16  # a shorter last dimension is merged with the others into one vector loop
 UNROLL = 4  # plans per fused loop body; more lengthen the program, and 16 break the fusion

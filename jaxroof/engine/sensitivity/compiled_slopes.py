@@ -1,5 +1,6 @@
 """Slopes at many points by a compiled program: forward mode, all parameters vectorized.
 
+
 keep_programs()
 
 ROOMS = (64, 4096)  # points per call: few shapes, so few compiles
