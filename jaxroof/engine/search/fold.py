@@ -1,6 +1,5 @@
 """The hot path of a search: a loop over the plans, with the machines in vector lanes.
 
-
 Plans are sorted by need, so the plans that fit a limit are a prefix of the list. The fold stores
 only the minimum objective of each block of plans. A second pass (second_pass.py) then finds the
 winners inside the blocks that can contain them.

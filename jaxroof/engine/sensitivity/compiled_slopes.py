@@ -1,10 +1,5 @@
 """Slopes at many points by a compiled program: forward mode, all parameters vectorized.
 
-
-keep_programs()
-
-ROOMS = (64, 4096)  # points per call: few shapes, so few compiles
-
 Forward mode differentiates through every kind of loop and compiles in half the time of reverse
 mode. Reverse mode runs a few milliseconds faster per map (``benchmarks/sensitivity_speed.py``).
 """
@@ -18,10 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxroof.engine.grid.chunks import pad_points
+from jaxroof.engine.grid.compile_cache import keep_programs
 from jaxroof.engine.sensitivity.moved_inputs import scale_parameters
 from jaxroof.estimator import Estimator
 from jaxroof.records import leaves, replace_at
 from jaxroof.structure import results
+
+keep_programs()
 
 ROOMS = (64, 4096)  # points per call: few shapes, so few compiles
 
