@@ -81,7 +81,7 @@ def create(
     with os_errors(path):
         _lay_out(template, fresh, chunks)
         for file in fresh.glob("*/[0-9]*"):
-            file.unlink()
+            file.unlink()  # the first chunk is written like any other
         group = zarr.open_group(fresh, mode="r+", zarr_format=2, use_consolidated=False)
         for key, variable in template.variables.items():
             shape = tuple(sizes[dim] for dim in variable.dims)

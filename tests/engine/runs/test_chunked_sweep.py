@@ -991,7 +991,7 @@ for number in range(kills):
         os._exit(0)
     began = lines()
     if number % 4 == 0:  # anywhere from the start on: while it is laid out, or not begun
-        time.sleep(chance.uniform(0.0, 0.45))
+        time.sleep(chance.uniform(0.0, 0.9))
     else:
         reach, limit = began + chance.randrange(6), time.monotonic() + 9
         while lines() < reach and time.monotonic() < limit:
