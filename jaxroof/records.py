@@ -227,15 +227,21 @@ def value_or(value: Any, otherwise: Any) -> Any:
     return otherwise if value is None or isinstance(value, Absent) else value
 
 
-def checked(tree: Record, where: str = "") -> Record:
+def checked(tree: Record, prefix: str = "") -> Record:
     """Return a record whose leaves are checked float64 arrays; all input passes through here.
 
     Raises: InputError for a value that is not a finite number in the range of its field.
     """
-    for path, field, value in list(leaves(tree)):
-        array = checked_values(value, field, f"{where}: {path}" if where else path)
-        tree = replace_at(tree, path, array)
-    return tree
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(tree):  # type: ignore[arg-type]
+        value, path = getattr(tree, field.name), prefix + field.name
+        if value is None:
+            continue
+        if is_quantity(field):
+            changed[field.name] = checked_values(value, field, path)
+        else:
+            changed[field.name] = checked(value, f"{path}.")
+    return dataclasses.replace(tree, **changed)  # type: ignore[type-var]
 
 
 def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> np.ndarray:

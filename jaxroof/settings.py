@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from jaxroof.units import parse
 # path of a record -> function that reads it by name; it returns the record, or (record, choices)
 # with choices of the recipe that come with the record, such as {"attention": "unfused"}
 Names = Mapping[str, Callable[[str], Any]]
+_hints: Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
 def apply_settings(
@@ -140,7 +142,7 @@ def kind_of_choice(recipe: Any, key: str) -> type[Any]:
     held = getattr(recipe, key)
     if held is not None:
         return type(held)
-    hint = typing.get_type_hints(type(recipe))[key]
+    hint = _hints(type(recipe))[key]
     return next((k for k in typing.get_args(hint) if k is not type(None)), type(None))
 
 
@@ -205,7 +207,7 @@ def build_inputs(
     if not prefix:
         _known_paths(kind, settings)
     values: dict[str, Any] = {}
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     for field in dataclasses.fields(kind):
         path = prefix + field.name
         optional = field.default is not dataclasses.MISSING
@@ -241,7 +243,7 @@ def build_inputs(
 
 def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:
     """Yield (dotted path, field) for every field of a record type, including nested records."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     for field in dataclasses.fields(kind):
         yield prefix + field.name, field
         if not is_quantity(field):
@@ -255,7 +257,7 @@ def no_field(kind: type[Any], path: str, known: Collection[str], prefix: str = "
         return unknown("", prefix + path, f"field of {kind.__name__}", [last])
     inside = ""
     for name in names:
-        hint = _record_type(typing.get_type_hints(kind).get(name))
+        hint = _record_type(_hints(kind).get(name))
         if not dataclasses.is_dataclass(hint):
             break
         kind, inside = typing.cast(type[Any], hint), f"{inside}{name}."
@@ -265,7 +267,7 @@ def no_field(kind: type[Any], path: str, known: Collection[str], prefix: str = "
 
 def least(kind: type[Any]) -> Any:
     """Return a minimal record: optional numbers keep their defaults, the others are 1."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     values: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
         if field.default is not dataclasses.MISSING and (is_quantity(field) or field.default):
