@@ -22,6 +22,13 @@ class Law(NamedTuple):
     recipe: Any
 
 
+SLOW = (  # recipes whose programs are long, each beside a like one that is held to the laws daily
+    ("limits", "thresholds"),
+    ("pipeline", "distir-b"),
+    ("pipeline", "distir-a-real"),
+)
+
+
 def laws(searched: bool = True) -> Iterator[Any]:
     """Yield every estimator with its recipes; with the default one alone where it is searched."""
     for name in estimators.names():
@@ -30,8 +37,7 @@ def laws(searched: bool = True) -> Iterator[Any]:
         for recipe in every if searched or estimator.plan is None else [estimator.recipe]:
             members = vars(recipe).values() if recipe else ()
             chosen = [member.value for member in members if isinstance(member, enum.Enum)]
-            # the thresholds of a run are those of the estimator of that name
-            marks = [pytest.mark.slow] if (name, *chosen) == ("limits", "thresholds") else []
+            marks = [pytest.mark.slow] if (name, *chosen) in SLOW else []
             yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
 
 
