@@ -68,7 +68,7 @@ def ranges(values: xr.DataArray, texts: str) -> None:
 FILES = [  # kind, model, rows of feasible_counts, rows of top10, of which say that nothing fits
     ("1d", "gpt3_1T", 78, 420, 0),
     ("1d", "vit_era5", 78, 78, 78),
-    pytest.param("2d", "gpt3_1T", 78, 460, 0, marks=pytest.mark.slow),  # 3 million plans
+    ("2d", "gpt3_1T", 78, 460, 0),
     ("2d", "vit_era5", 78, 577, 0),
     ("2d_seqp", "gpt3_1T", 78, 420, 0),
     ("2d_seqp", "vit_era5", 78, 503, 0),
@@ -83,7 +83,11 @@ def at_rows(found: xr.Dataset, rows: golden.Rows, **ranks: np.ndarray) -> xr.Dat
     return golden.at(found, **places, **ranks)
 
 
-@pytest.mark.parametrize(("kind", "model", "counts", "ranked", "empty"), FILES)
+LONGEST = FILES[2]  # millions of plans: with -m slow
+DAILY = [pytest.param(*row, marks=[pytest.mark.slow] * (row is LONGEST)) for row in FILES]
+
+
+@pytest.mark.parametrize(("kind", "model", "counts", "ranked", "empty"), DAILY)
 def test_result_files(kind: str, model: str, counts: int, ranked: int, empty: int) -> None:
     """As many plans are legal and as many fit, and the ten best come in the published order."""
     rows = golden.read("feasible_counts", tp_kind=kind, model=model)
