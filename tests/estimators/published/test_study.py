@@ -83,11 +83,7 @@ def at_rows(found: xr.Dataset, rows: golden.Rows, **ranks: np.ndarray) -> xr.Dat
     return golden.at(found, **places, **ranks)
 
 
-LONGEST = FILES[2]  # millions of plans: with -m slow
-DAILY = [pytest.param(*row, marks=[pytest.mark.slow] * (row is LONGEST)) for row in FILES]
-
-
-@pytest.mark.parametrize(("kind", "model", "counts", "ranked", "empty"), DAILY)
+@pytest.mark.parametrize(("kind", "model", "counts", "ranked", "empty"), FILES)
 def test_result_files(kind: str, model: str, counts: int, ranked: int, empty: int) -> None:
     """As many plans are legal and as many fit, and the ten best come in the published order."""
     rows = golden.read("feasible_counts", tp_kind=kind, model=model)
