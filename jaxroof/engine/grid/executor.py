@@ -3,7 +3,7 @@
 from typing import Any
 
 from jaxroof.engine.grid.dependencies import dependencies
-from jaxroof.errors import unknown
+from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.structure import structure
 
@@ -19,13 +19,16 @@ def executor_of(
 
     An estimator whose formulas loop, or call JAX themselves, is always evaluated by JAX.
 
-    Raises: InputError for an unknown executor.
+    Raises: InputError for an unknown executor, or for NumPy where only JAX can evaluate.
     """
     if executor is not None and executor not in EXECUTORS:
-        raise unknown("executor", executor, "executor", EXECUTORS)
-    if executor == JAX or estimator.sizing is not None:
+        raise unknown("executor", str(executor), "executor", EXECUTORS)
+    if executor == JAX or (executor is None and evaluations > SMALL):
         return JAX
-    if executor is None and evaluations > SMALL:
-        return JAX
-    given = structure(inputs)
-    return NUMPY if dependencies(estimator, recipe, given).on_numpy else JAX
+    sized = estimator.sizing is not None
+    if not sized and dependencies(estimator, recipe, structure(inputs)).on_numpy:
+        return NUMPY
+    if executor == NUMPY:
+        what = f"the formulas of {estimator.name or 'the estimator'} loop, or call JAX"
+        raise refusal("executor", f"{what}; expected {JAX!r}")
+    return JAX
