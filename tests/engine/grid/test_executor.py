@@ -32,10 +32,10 @@ def test_formulas_that_call_jax_are_found_out():
 
     own = dataclasses.replace(published, name="own", step=step, parts={})
     assert executor_of(own, published.recipe, ONE, 1) == JAX
-    with pytest.raises(InputError, match="^executor: the formulas of own loop, or call JAX; exp"):
+    with pytest.raises(InputError, match=r"^executor: the formulas of own loop, or call JAX; exp"):
         executor_of(own, published.recipe, ONE, 1, NUMPY)
 
 
 def test_an_unknown_executor_is_a_line():
-    with pytest.raises(InputError, match="^executor: .*numpi.*Did you mean 'numpy'"):
+    with pytest.raises(InputError, match=r"^executor: .*numpi.*Did you mean 'numpy'"):
         jr.tabulate(published, ONE, executor="numpi")
