@@ -211,20 +211,25 @@ def mlp_activations(
 
 
 def prediction_activations(
-    layer: Number, hidden: Number, state: Number, shards: Number, mtp_layers: Number
+    layer: Number,
+    tokens: Number,
+    hidden: Number,
+    shards: Number,
+    mtp_layers: Number,
+    activation_bytes: Number,
 ) -> Number:
     """Return the bytes that multi-token prediction keeps on the last stage.
 
     M = K (layer + 6 beta T h / sigma)
 
     Assumes: one microbatch; layer is what one layer of the last kind keeps.
-    Units: layer [B], hidden [1], state (beta T) [B], shards, mtp_layers [1] -> [B].
+    Units: layer, activation_bytes [B], tokens [token], the others [1] -> [B].
     Source: docs/models/parameters_flops_memory.md, section 4.6.
 
-    >>> prediction_activations(10.0, 2.0, 4.0, 2.0, 1.0)
+    >>> prediction_activations(10.0, 2.0, 2.0, 2.0, 1.0, 2.0)
     34.0
     """
-    return mtp_layers * (layer + 6.0 * state * hidden / shards)
+    return mtp_layers * (layer + 6.0 * activation_bytes * tokens * hidden / shards)
 
 
 def embedding_activations(

@@ -11,11 +11,11 @@ from places import GOLDEN
 
 from jaxroof.estimators.training import recipe as choices
 from jaxroof.estimators.training.memory_inputs import (
+    Activations,
     Buffers,
     Counts,
     MemoryInputs,
     MemoryPlan,
-    Saved,
     States,
 )
 
@@ -30,7 +30,7 @@ SIZES = ("layers", "hidden", "feedforward", "heads", "kv_heads", "head_size", "v
 Shape = collections.namedtuple(  # a pytree of the numbers of a model
     "Shape", (*SIZES, *(name for name, value in MODEL.items() if not isinstance(value, str)))
 )
-RECORDS = {"states": States, "saved": Saved, "buffers": Buffers}
+RECORDS = {"states": States, "activations": Activations, "buffers": Buffers}
 ENUMS = {
     "schedule": choices.Schedule,
     "recompute": choices.Recompute,

@@ -1,4 +1,4 @@
-"""Activations of one layer, one microbatch and one rank: all of them, and those that are kept.
+"""Activations of one layer, one microbatch and one rank: all of them, and those that are saved.
 
 Source: docs/models/parameters_flops_memory.md, sections 4.5 and 4.6.
 """
@@ -15,7 +15,7 @@ from jaxroof.estimators.training.recipe import (
     Recompute,
 )
 from jaxroof.estimators.training.stage_layers import Kinds
-from jaxroof.formulas import memory_activations as saved
+from jaxroof.formulas import memory_activations as formulas
 from jaxroof.formulas import memory_experts as experts
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number
@@ -46,11 +46,11 @@ class Sizes(NamedTuple):
 
 def sizes(inputs: MemoryInputs) -> Sizes:
     """Return the amounts of one microbatch on one rank."""
-    model, plan, acts = inputs.model, inputs.plan, inputs.saved
-    tokens = saved.microbatch_tokens(inputs.sequence, plan.context, plan.microbatch)
+    model, plan, acts = inputs.model, inputs.plan, inputs.activations
+    tokens = formulas.microbatch_tokens(inputs.sequence, plan.context, plan.microbatch)
     return Sizes(
         tokens=tokens,
-        state=saved.hidden_state(tokens, model.hidden),
+        state=formulas.hidden_state(tokens, model.hidden),
         shards=where(plan.sequence_parallel > 0.0, plan.tensor, 1.0),
         routed=experts.routed_tokens(
             inputs.sequence,
@@ -79,20 +79,28 @@ def every_term(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Layer
     return LayerTerms(dense_terms(inputs, recipe, size), routing_terms(inputs, recipe, size))
 
 
-def kept(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, every: LayerTerms) -> LayerTerms:
-    """Return the terms that are kept for the backward pass under the recipe's recomputation."""
-    dense, routing = (kept_terms(inputs, recipe, size, terms) for terms in every)
+def saved_terms(
+    inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, every: LayerTerms
+) -> LayerTerms:
+    """Return the terms that are saved for the backward pass under the recipe's recomputation."""
+    dense, routing = (saved_of_kind(inputs, recipe, size, terms) for terms in every)
     return LayerTerms(dense, routing)
+
+
+def recomputed(every: LayerTerms, saved: LayerTerms) -> Kinds:
+    """Return the bytes of one layer of each kind that the backward pass computes again."""
+    all_of, some = every.total, saved.total
+    return Kinds(all_of.dense - some.dense, all_of.routing - some.routing)
 
 
 def attention_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Terms:
     """Return the terms that every layer has, without recomputation."""
-    model, plan, acts = inputs.model, inputs.plan, inputs.saved
+    model, plan, acts = inputs.model, inputs.plan, inputs.activations
     tokens, tensor, beta = size.tokens, plan.tensor, acts.activation_bytes
     latent = model.latent > 0.0
     width = where(latent, model.value_size, model.head_size)
     norms = (tokens, model.hidden, size.shards)
-    latents = saved.latent_activations(
+    latents = formulas.latent_activations(
         tokens,
         model.q_rank,
         model.kv_rank,
@@ -101,21 +109,21 @@ def attention_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> 
         beta,
         acts.linear_input_bytes,
     )
-    queries = saved.qkv_activations(
+    queries = formulas.qkv_activations(
         tokens, model.heads, model.kv_heads, model.head_size, model.qk_norm, tensor, beta
     )
-    expanded = saved.latent_qkv_activations(
+    expanded = formulas.latent_qkv_activations(
         tokens, model.heads, model.nope_size, model.rope_size, model.value_size, tensor, beta
     )
     copies = acts.linear_input_bytes + where(_second_output(inputs, recipe), beta, 0.0)
     return {
-        "norm_inputs": saved.norm_activations(*norms, beta),
-        "norm_outputs": saved.norm_activations(*norms, acts.linear_input_bytes),
+        "norm_inputs": formulas.norm_activations(*norms, beta),
+        "norm_outputs": formulas.norm_activations(*norms, acts.linear_input_bytes),
         "latents": where(latent, latents, 0.0),
         "qkv": where(latent, expanded, queries),
-        "attention_output": saved.attention_output(tokens, model.heads, width, tensor, copies),
+        "attention_output": formulas.attention_output(tokens, model.heads, width, tensor, copies),
         "attention_scores": _scores(inputs, recipe, tokens),
-        "dropout_masks": saved.dropout_masks(*norms, acts.hidden_dropout),
+        "dropout_masks": formulas.dropout_masks(*norms, acts.hidden_dropout),
     }
 
 
@@ -128,10 +136,10 @@ def _second_output(inputs: MemoryInputs, recipe: MemoryRecipe) -> Any:
 
 
 def _scores(inputs: MemoryInputs, recipe: MemoryRecipe, tokens: Number) -> Number:
-    model, plan, acts = inputs.model, inputs.plan, inputs.saved
+    model, plan, acts = inputs.model, inputs.plan, inputs.activations
     if recipe.attention_kernel is not AttentionKernel.UNFUSED:
-        return saved.flash_statistics(tokens, model.heads, plan.tensor)
-    return saved.score_activations(
+        return formulas.flash_statistics(tokens, model.heads, plan.tensor)
+    return formulas.score_activations(
         model.heads,
         inputs.sequence,
         plan.tensor,
@@ -149,8 +157,8 @@ def dense_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Term
 
 
 def _mlp(inputs: MemoryInputs, size: Sizes, feedforward: Number) -> Number:
-    acts = inputs.saved
-    return saved.mlp_activations(
+    acts = inputs.activations
+    return formulas.mlp_activations(
         size.tokens,
         feedforward,
         inputs.model.gated,
@@ -162,7 +170,7 @@ def _mlp(inputs: MemoryInputs, size: Sizes, feedforward: Number) -> Number:
 
 def routing_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Terms:
     """Return the terms of a layer of experts, without recomputation."""
-    model, acts, inner = inputs.model, inputs.saved, inputs.plan.expert_tensor
+    model, acts, inner = inputs.model, inputs.activations, inputs.plan.expert_tensor
     apart = recipe.expert_weighting is ExpertWeighting.SEPARATE
     width = acts.linear_input_bytes + (acts.activation_bytes if apart else 0.0)
     return {
@@ -184,19 +192,19 @@ def routing_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Te
     }
 
 
-def kept_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, terms: Terms) -> Terms:
-    """Return the terms of one kind of layer that are kept for the backward pass."""
+def saved_of_kind(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, terms: Terms) -> Terms:
+    """Return the terms of one kind of layer that are saved for the backward pass."""
     if recipe.recompute is Recompute.FULL:
         return {**dict.fromkeys(terms, 0.0), "norm_inputs": size.state / size.shards}
-    kept = dict(terms)
+    saved = dict(terms)
     for module in Module:
         if recipe.recomputes(module):
-            kept |= dict.fromkeys(set(DROPPED[module]) & set(terms), 0.0)
+            saved |= dict.fromkeys(set(DROPPED[module]) & set(terms), 0.0)
     if recipe.recomputes(Module.LATENT_PROJECTION):
-        kept["qkv"] = where(inputs.model.latent > 0.0, 0.0, terms["qkv"])
+        saved["qkv"] = where(inputs.model.latent > 0.0, 0.0, terms["qkv"])
     if recipe.attention_kernel is not AttentionKernel.UNFUSED:
-        kept["attention_scores"] = terms["attention_scores"]
-    return kept
+        saved["attention_scores"] = terms["attention_scores"]
+    return saved
 
 
 def weight_gradient_terms(size: Sizes, every: LayerTerms) -> Kinds:

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jaxroof.estimators.training.layer_activations import every_term, kept, sizes
+from jaxroof.estimators.training.layer_activations import every_term, recomputed, saved_terms, sizes
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.recipe import (
     AttentionKernel,
@@ -15,7 +15,7 @@ from jaxroof.estimators.training.recipe import (
     MemoryRecipe,
     Recompute,
 )
-from jaxroof.estimators.training.stage_layers import Kinds, stage_layers
+from jaxroof.estimators.training.stage_layers import stage_layers
 from jaxroof.estimators.training.stage_momentary import head, layer_backward, matrix_gradient
 from jaxroof.estimators.training.stage_states import layer_parameters, stage_parameters
 from jaxroof.formulas import memory_megatron_2021 as formulas
@@ -66,8 +66,7 @@ def stage_2021(inputs: MemoryInputs, stage: Number) -> Stage2021:
     counted = stage_layers(inputs.model, plan, RECIPE, stage, 1)
     parameters, _ = stage_parameters(inputs, RECIPE, counted, layer_parameters(inputs))
     every = every_term(inputs, RECIPE, size)
-    stays = kept(inputs, RECIPE, size, every).total
-    again = Kinds(*(a - b for a, b in zip(every.total, stays, strict=True)))
+    again = recomputed(every, saved_terms(inputs, RECIPE, size, every))
     backward = layer_backward(inputs, size, counted.layers, again)
     sent = where(plan.pipeline > 1.0, 2.0 * size.state, 0.0)
     momentary = larger(head(inputs, RECIPE, size) * counted.last, backward)

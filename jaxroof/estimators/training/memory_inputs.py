@@ -92,7 +92,7 @@ class States:
 
 
 @record
-class Saved:
+class Activations:
     """Activations: bytes of one number, and how experts are fed."""
 
     activation_bytes: Number = quantity("B", "Bytes of one activation.", default=2.0)
@@ -159,7 +159,7 @@ class MemoryInputs:
     sequence: Number = quantity("token", "Tokens of one sequence.", whole=True)
     plan: MemoryPlan
     states: States = States()
-    saved: Saved = Saved()
+    activations: Activations = Activations()
     buffers: Buffers = Buffers()
     gpus: Number | None = quantity("1", "Accelerators to split over.", whole=True, default=None)
     global_batch: Number | None = quantity(

@@ -66,7 +66,7 @@ def buffer_terms(
 ) -> dict[str, Number]:
     """Return the bytes of a stage's buffers; ``kinds`` are its layers, prediction included."""
     model, plan, states = inputs.model, inputs.plan, inputs.states
-    beta, buffers = inputs.saved.activation_bytes, inputs.buffers
+    beta, buffers = inputs.activations.activation_bytes, inputs.buffers
     head = (padded_vocabulary(inputs) / plan.tensor, model.hidden, last)
     matrices = [*attention_matrices(inputs), *feedforward_matrices(inputs, kinds), head]
     unit = largest_layer(inputs, layer)

@@ -12,7 +12,8 @@ from jaxroof.estimators.training.layer_activations import (
     Sizes,
     Terms,
     every_term,
-    kept,
+    recomputed,
+    saved_terms,
     sizes,
     total,
     weight_gradient_terms,
@@ -34,7 +35,7 @@ from jaxroof.estimators.training.stage_states import (
     stage_parameters,
     state_terms,
 )
-from jaxroof.formulas import memory_activations as saved
+from jaxroof.formulas import memory_activations as formulas
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number
 from jaxroof.structure import map_numbers
@@ -70,18 +71,18 @@ def stage_memory(
     dense, expert = stage_parameters(inputs, recipe, counted, layer)
     kinds = with_prediction(inputs.model, counted)
     every = every_term(inputs, recipe, size)
-    stays = kept(inputs, recipe, size, every)
-    again = Kinds(*(a - b for a, b in zip(every.total, stays.total, strict=True)))
+    saved = saved_terms(inputs, recipe, size, every)
     static = {
         **state_terms(inputs, dense, expert),
         **buffer_terms(inputs, size, layer, kinds, counted.last),
     }
     activations = {
-        **_resident_terms(inputs, counted, stays),
-        **_end_terms(inputs, size, counted, stays.total),
+        **_resident_terms(inputs, counted, saved),
+        **_end_terms(inputs, size, counted, saved.total),
         "pending_weight_gradients": over(counted.pending, weight_gradient_terms(size, every)),
     }
-    transients = momentary_terms(inputs, recipe, size, counted, stays.total, again)
+    again = recomputed(every, saved)
+    transients = momentary_terms(inputs, recipe, size, counted, saved.total, again)
     sums = {"static": total(static), "activations": total(activations)}
     transient = _largest(transients)
     peak = sums["static"] + sums["activations"] + transient
@@ -103,7 +104,7 @@ def stage_memory(
 
 def _resident_terms(inputs: MemoryInputs, stage: StageLayers, layer: LayerTerms) -> Terms:
     """Return the activations of all layers and microbatches in flight, by term."""
-    share = 1.0 - inputs.saved.offload_activations
+    share = 1.0 - inputs.activations.offload_activations
     terms = {
         name: share * over(stage.resident, Kinds(*(kind.get(name, 0.0) for kind in layer)))
         for name in {**layer.dense, **layer.routing}
@@ -114,18 +115,18 @@ def _resident_terms(inputs: MemoryInputs, stage: StageLayers, layer: LayerTerms)
 
 def _end_terms(inputs: MemoryInputs, size: Sizes, stage: StageLayers, layer: Kinds) -> Terms:
     """Return the activations of embedding, multi-token prediction and pipeline."""
-    model, beta = inputs.model, inputs.saved.activation_bytes
+    model, beta = inputs.model, inputs.activations.activation_bytes
     last = where(model.experts > 0.0, layer.routing, layer.dense)
-    embedding = saved.embedding_activations(
-        size.tokens, model.hidden, size.shards, inputs.saved.hidden_dropout
+    embedding = formulas.embedding_activations(
+        size.tokens, model.hidden, size.shards, inputs.activations.hidden_dropout
     )
-    predicted = saved.prediction_activations(
-        last, model.hidden, beta * size.tokens, size.shards, model.mtp_layers
+    predicted = formulas.prediction_activations(
+        last, size.tokens, model.hidden, size.shards, model.mtp_layers, beta
     )
     return {
         "embedding": embedding * stage.opening_in_flight,
         "mtp": predicted * stage.last,
-        "pipeline": saved.boundary_activations(size.state, size.shards, inputs.plan.pipeline),
+        "pipeline": formulas.boundary_activations(size.state, size.shards, inputs.plan.pipeline),
     }
 
 

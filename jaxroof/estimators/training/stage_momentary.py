@@ -24,20 +24,20 @@ def momentary_terms(
     recipe: MemoryRecipe,
     size: Sizes,
     stage: StageLayers,
-    kept: Kinds,
+    saved: Kinds,
     again: Kinds,
 ) -> Terms:
     """Return the momentary terms of a stage.
 
-    ``kept`` and ``again`` are the bytes that one layer of each kind keeps and computes again.
+    ``saved`` and ``again`` are the bytes that one layer of each kind saves and computes again.
     """
     kinds = with_prediction(inputs.model, stage)
     embedding = formulas.embedding_gradient(
         inputs.model.hidden,
         padded_vocabulary(inputs),
         inputs.plan.tensor,
-        inputs.saved.activation_bytes,
-        over(stage.opening, kept),
+        inputs.activations.activation_bytes,
+        over(stage.opening, saved),
     )
     return {
         "head": head(inputs, recipe, size) * stage.last,
@@ -62,7 +62,7 @@ def head(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Number:
 
 def layer_backward(inputs: MemoryInputs, size: Sizes, kinds: Kinds, again: Kinds) -> Number:
     """Return the bytes of one layer's backward pass, the larger of the kinds that a stage has."""
-    model, plan, beta = inputs.model, inputs.plan, inputs.saved.activation_bytes
+    model, plan, beta = inputs.model, inputs.plan, inputs.activations.activation_bytes
     dense = formulas.dense_backward(
         size.tokens,
         size.state,
@@ -82,7 +82,7 @@ def layer_backward(inputs: MemoryInputs, size: Sizes, kinds: Kinds, again: Kinds
 def matrix_gradient(inputs: MemoryInputs, kinds: Kinds) -> Number:
     """Return the bytes of the gradient of a layer's largest matrix on a rank."""
     matrices = [*attention_matrices(inputs), *feedforward_matrices(inputs, kinds)]
-    return inputs.saved.activation_bytes * largest_matrix(matrices)
+    return inputs.activations.activation_bytes * largest_matrix(matrices)
 
 
 def _exchange(
@@ -94,8 +94,8 @@ def _exchange(
         inputs.model.hidden,
         size.state,
         size.shards,
-        inputs.saved.routed_copies,
-        inputs.saved.activation_bytes,
+        inputs.activations.routed_copies,
+        inputs.activations.activation_bytes,
     )
     repeated = recipe.recompute is Recompute.FULL or recipe.recomputes(Module.EXPERTS)
     return where(kinds.routing > 0.0, forward + (again if repeated else 0.0), 0.0)

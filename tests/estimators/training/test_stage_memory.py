@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import training_memory as golden
 
+from jaxroof.dual import Dual
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.recipe import (
     CrossEntropy,
@@ -99,6 +100,38 @@ def test_measured_peaks_of_the_fullest_stage() -> None:
     assert max(errors) <= 0.02
 
 
+TABLE_5 = [  # layers, hidden, heads, pipeline, interleave, microbatch; GiB: none, selective, full
+    ((48, 6144, 64, 1, 1, 4), (39.5625, 9.5625, 4.5)),
+    ((96, 12288, 96, 8, 3, 1), (41.414, 12.352, 5.8125)),
+    ((105, 20480, 128, 35, 3, 1), (66.514, 23.076, 10.859)),
+    ((128, 25600, 160, 64, 1, 1), (76.5625, 26.5625, 12.5)),
+]
+
+
+@pytest.mark.parametrize(("sizes", "expected"), TABLE_5)
+def test_check_values_of_stage_0(sizes: tuple[int, ...], expected: tuple[float, ...]) -> None:
+    """Section 8: the runs of Korthikanti 2022, Table 5; full recomputation shares no tokens."""
+    layers, hidden, heads, pipeline, interleave, microbatch = sizes
+    shape = {
+        "layers": layers, "hidden": hidden, "feedforward": 4 * hidden, "heads": heads,
+        "kv_heads": heads, "head_size": hidden // heads, "vocabulary": 51200, "gated": 0,
+    }  # fmt: skip
+    plan = {
+        "sequence": 2048, "tensor": 8, "pipeline": pipeline, "interleave": interleave,
+        "microbatch": microbatch, "microbatches": 4 * pipeline,
+    }  # fmt: skip
+    dropout = {"flash": 0, "attention_dropout": 1, "hidden_dropout": 1}
+    chosen = [
+        dropout,
+        {**dropout, "recompute": "selective", "modules": ["core_attn"]},
+        {**dropout, "recompute": "full", "sequence_parallel": 0},
+    ]
+    for some, gib in zip(chosen, expected, strict=True):
+        memory = memory_by_stage(golden.inputs(shape, plan, some), golden.recipe(some))
+        ends = memory.activations_embedding + memory.activations_pipeline
+        assert (memory.activations - ends)[0] / 2**30 == pytest.approx(gib, abs=5e-4)
+
+
 # ---- Laws ---------------------------------------------------------------------------------------
 
 
@@ -148,12 +181,12 @@ FALLING = [  # case, path, values: more of it needs no more memory
     ("base", "states__zero_stage", (0.0, 1.0, 2.0)),
     ("mixtral_ep8", "states__zero_stage", (0.0, 1.0, 2.0)),
     ("base", "states__offload_optimizer", (0.0, 0.5, 1.0)),
-    ("base", "saved__offload_activations", (0.0, 0.5, 1.0)),
+    ("base", "activations__offload_activations", (0.0, 0.5, 1.0)),
     ("base", "buffers__gradient_placeholders", (0.0,)),
-    ("gpt3_dropout", "saved__hidden_dropout", (1.0, 0.0)),
-    ("gpt3_dropout", "saved__attention_dropout", (1.0, 0.0)),
-    ("mixtral_ep8", "saved__routing_imbalance", (1.5, 1.0)),
-    ("mixtral_ep8", "saved__routed_copies", (4.0, 2.0)),
+    ("gpt3_dropout", "activations__hidden_dropout", (1.0, 0.0)),
+    ("gpt3_dropout", "activations__attention_dropout", (1.0, 0.0)),
+    ("mixtral_ep8", "activations__routing_imbalance", (1.5, 1.0)),
+    ("mixtral_ep8", "activations__routed_copies", (4.0, 2.0)),
 ]
 
 
@@ -229,6 +262,29 @@ def test_jax_and_numpy_agree(name: str) -> None:
     for term in TERMS:
         ours, theirs = np.broadcast_arrays(getattr(memory, term), getattr(traced, term))
         np.testing.assert_allclose(theirs, ours, rtol=1e-12, err_msg=term)
+
+
+FIELDS = [("hidden", "model"), ("microbatch", "plan"), ("activation_bytes", "activations")]
+
+
+@pytest.mark.parametrize("name", ["base", "mixtral_capacity", "deepseek_v3_tensor_2"])
+def test_slopes_are_those_of_jax_and_finite(name: str) -> None:
+    inputs, recipe = golden.case(CASES[name])
+
+    def device(values: Any) -> Any:
+        asked = inputs
+        for (field, where), value in zip(FIELDS, values, strict=True):
+            if where == "model":
+                asked = replace_at(asked, where, asked.model._replace(**{field: value}))
+            else:
+                asked = replace_at(asked, f"{where}.{field}", value)
+        return stage_memory(asked, recipe, 1.0, int(inputs.plan.interleave)).device
+
+    at = np.array([getattr(getattr(inputs, where), field) for field, where in FIELDS])
+    ours = device([Dual(value, step) for value, step in zip(at, np.eye(3), strict=True)])
+    theirs = jax.jacfwd(device)(jnp.asarray(at))
+    assert np.all(np.isfinite(theirs))
+    np.testing.assert_allclose(ours.slope, theirs, rtol=1e-12)
 
 
 def test_a_loss_kernel_is_no_detail() -> None:
