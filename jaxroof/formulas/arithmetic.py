@@ -71,6 +71,15 @@ def whole(a: Number, b: Number) -> Number:
     return traced(a, b)
 
 
+def ceiling(a: Number, b: Number) -> Number:
+    """Return a / b rounded up, with the slope of a / b.
+
+    >>> float(ceiling(7.0, 2.0))
+    4.0
+    """
+    return -whole(-a, b)
+
+
 def floor(value: Number) -> Number:
     """Return the largest whole number that is not above a value; its slope is 0.
 

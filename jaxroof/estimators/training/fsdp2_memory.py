@@ -1,0 +1,138 @@
+"""The memory of a rank under FSDP2, as torchtitan runs it: no pipeline, fp32 shards, bf16 work.
+
+Source: docs/models/parameters_flops_memory.md, section 10.4.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from jaxroof.formulas import memory_fsdp2 as formulas
+from jaxroof.formulas.arithmetic import where
+from jaxroof.formulas.memory_activations import hidden_state, microbatch_tokens
+from jaxroof.formulas.memory_states import replicas
+from jaxroof.records import Number, quantity, record
+
+
+class Fsdp2Recompute(enum.Enum):
+    """Which activations are computed again."""
+
+    OPERATORS = "op"  # every second matrix product, with all that lies between
+    FULL = "full"
+
+
+class Fsdp2Loss(enum.Enum):
+    """How the loss is computed."""
+
+    EAGER = "eager"
+    COMPILED = "compiled"
+    CHUNKED = "chunked"  # in 8 chunks
+
+
+class Ends(enum.Enum):
+    """Which group holds the embedding and the head."""
+
+    ROOT = "root"  # one group for both
+    HEAD = "head"  # the head is its own, the embedding is freed after use
+
+
+@dataclasses.dataclass(frozen=True)
+class Fsdp2Recipe:
+    """The structural choices of a run under FSDP2."""
+
+    recompute: Fsdp2Recompute = Fsdp2Recompute.FULL
+    loss: Fsdp2Loss = Fsdp2Loss.EAGER
+    ends: Ends = Ends.HEAD
+    compiled: bool = False  # whether the blocks are
+
+
+@record
+class Fsdp2Plan:
+    """How a run under FSDP2 is split."""
+
+    data: Number = quantity("1", "Data-parallel degree.", whole=True)
+    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, default=1.0)
+    context: Number = quantity("1", "Context-parallel degree.", whole=True, default=1.0)
+    microbatch: Number = quantity("1", "Sequences of a rank.", whole=True, default=1.0)
+
+
+@record
+class Fsdp2Memory:
+    """Bytes on one rank; the peak is at the loss, when no gradient exists."""
+
+    weights: Number = quantity("B", "Shards of the weights.", part_of="active")
+    optimizer: Number = quantity("B", "Shards of both moments.", part_of="active")
+    activations: Number = quantity("B", "What all layers keep.", part_of="active")
+    logits: Number = quantity("B", "Logits and what the loss makes of them.", part_of="active")
+    gathered: Number = quantity("B", "Gathered weights of ends and last block.", part_of="active")
+    boundary: Number = quantity("B", "Output of the last layer.", part_of="active")
+    active: Number = quantity("B", "Active peak.", part_of="reserved")
+    gradient_pool: Number = quantity("B", "Pool of the scattered gradients.", part_of="reserved")
+    gather_pool: Number = quantity("B", "Pool of the gathered weights.", part_of="reserved")
+    holes: Number = quantity("B", "Freed logits that nothing fits.", part_of="reserved")
+    reserved: Number = quantity("B", "Peak that the allocator reserves.")
+
+
+def fsdp2_memory(
+    model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number, block: Number
+) -> Fsdp2Memory:
+    """Return the memory of a rank; ``block`` is the parameters of one layer.
+
+    Assumes: an untied head; the vocabulary is not padded.
+    """
+    tokens = microbatch_tokens(sequence, plan.context, plan.microbatch)
+    state = hidden_state(tokens, model.hidden)
+    group, tensor = replicas(plan.data, plan.context), plan.tensor
+    end = model.vocabulary * model.hidden
+    ends = ENDS[recipe.ends] * end
+    every = formulas.model_parameters(model.layers, model.hidden, block, end)
+    layer = LAYER[recipe.recompute](model, tensor, recipe, tokens, state)
+    whole, sharded, hole = LOGIT_BYTES[recipe.loss]
+    width = where(tensor > 1.0, sharded, whole)
+    active = {
+        "weights": formulas.sharded_numbers(every, 4.0, group, tensor),
+        "optimizer": formulas.sharded_numbers(every, 8.0, group, tensor),
+        "activations": model.layers * layer,
+        "logits": formulas.logit_memory(tokens, model.vocabulary, tensor, width),
+        "gathered": formulas.gathered_numbers(ends, block, 1.0, tensor),
+        "boundary": state,
+    }
+    pools = {
+        "gradient_pool": formulas.sharded_numbers(every, 4.0, group, tensor),
+        "gather_pool": formulas.gathered_numbers(ends, block, 2.0, tensor),
+        "holes": formulas.logit_memory(tokens, model.vocabulary, tensor, hole),
+    }
+    peak = sum(active.values())
+    return Fsdp2Memory(**active, **pools, active=peak, reserved=peak + sum(pools.values()))
+
+
+def _full(model: Any, tensor: Number, recipe: Fsdp2Recipe, tokens: Number, state: Number) -> Number:
+    return state / tensor
+
+
+def _operators(
+    model: Any, tensor: Number, recipe: Fsdp2Recipe, tokens: Number, state: Number
+) -> Number:
+    return formulas.operator_activations(
+        tokens,
+        state,
+        model.feedforward,
+        model.heads,
+        model.kv_heads,
+        model.head_size,
+        tensor,
+        float(recipe.compiled),
+    )
+
+
+LAYER: dict[Fsdp2Recompute, Callable[..., Number]] = {
+    Fsdp2Recompute.FULL: _full,
+    Fsdp2Recompute.OPERATORS: _operators,
+}
+ENDS = {Ends.ROOT: 2.0, Ends.HEAD: 1.0}  # of embedding and head, in the root group
+LOGIT_BYTES = {  # bytes of a logit: whole, sharded over tensor ranks, and the hole that it leaves
+    Fsdp2Loss.EAGER: (12.0, 16.0, 2.0),
+    Fsdp2Loss.COMPILED: (8.0, 8.0, 0.0),
+    Fsdp2Loss.CHUNKED: (5.0, 5.0, 0.0),
+}

@@ -1,0 +1,113 @@
+"""Parameters of a stage, and their weights, gradients and optimizer states.
+
+Source: docs/models/parameters_flops_memory.md, sections 4.1 to 4.4.
+"""
+
+from typing import NamedTuple
+
+from jaxroof.estimators.training.memory_inputs import MemoryInputs
+from jaxroof.estimators.training.recipe import MemoryRecipe, Schedule
+from jaxroof.estimators.training.stage_layers import StageLayers
+from jaxroof.formulas import memory_states as formulas
+from jaxroof.formulas.arithmetic import larger, smaller, where
+from jaxroof.records import Number
+
+
+class LayerParameters(NamedTuple):
+    """Parameters of one layer of each kind and of the ends, on one rank before data sharding."""
+
+    dense: Number
+    routing: Number  # without routed experts
+    routed: Number
+    vocabulary: Number  # of the embedding, and of the head
+
+
+def layer_parameters(inputs: MemoryInputs) -> LayerParameters:
+    """Return the parameters of one layer of each kind, and of one end."""
+    counts, plan = inputs.counts, inputs.plan
+    padded = padded_vocabulary(inputs)
+    return LayerParameters(
+        dense=formulas.layer_parameters(counts.dense_sharded, counts.dense_replicated, plan.tensor),
+        routing=formulas.layer_parameters(
+            counts.routing_sharded, counts.routing_replicated, plan.tensor
+        ),
+        routed=formulas.expert_parameters(counts.routed, plan.expert, plan.expert_tensor),
+        vocabulary=padded * inputs.model.hidden / plan.tensor,
+    )
+
+
+def padded_vocabulary(inputs: MemoryInputs) -> Number:
+    """Return the entries of the vocabulary after padding."""
+    states = inputs.states
+    return formulas.padded_vocabulary(
+        inputs.model.vocabulary, inputs.plan.tensor, states.vocabulary_multiple, states.extra_token
+    )
+
+
+def stage_parameters(
+    inputs: MemoryInputs, recipe: MemoryRecipe, stage: StageLayers, layer: LayerParameters
+) -> tuple[Number, Number]:
+    """Return the parameters of a stage: dense ones and those of routed experts."""
+    model = inputs.model
+    routes = model.experts > 0.0
+    predicted = model.mtp_layers * stage.last
+    embedding = layer.vocabulary + model.positions * model.hidden
+    head = head_parameters(inputs, recipe, layer)
+    layers = layer.dense * stage.layers.dense + layer.routing * stage.layers.routing
+    dense = layers + embedding * stage.first + head * stage.last
+    expert = layer.routed * (stage.layers.routing + where(routes, predicted, 0.0))
+    return dense, expert
+
+
+def head_parameters(inputs: MemoryInputs, recipe: MemoryRecipe, layer: LayerParameters) -> Number:
+    """Return the parameters after the last layer: head, norm and multi-token prediction.
+
+    Assumes: a tied head is a copy of the embedding unless one stage has both; modules of
+    multi-token prediction share one copy of the embedding, unless the rank has it anyway.
+    """
+    model, plan, norm = inputs.model, inputs.plan, inputs.counts.norm
+    alone = plan.pipeline == 1.0
+    here = alone | (recipe.schedule is Schedule.DUALPIPE)
+    last = where(model.experts > 0.0, layer.routing, layer.dense)
+    modules = formulas.prediction_parameters(
+        last, model.hidden, norm, plan.tensor, model.mtp_layers
+    )
+    copy = where(here, 0.0, smaller(model.mtp_layers, 1.0)) * layer.vocabulary
+    shared = (model.tied > 0.0) & alone
+    return where(shared, 0.0, layer.vocabulary) + norm + modules + copy
+
+
+def state_terms(inputs: MemoryInputs, dense: Number, expert: Number) -> dict[str, Number]:
+    """Return the bytes of weights, gradients and optimizer states."""
+    plan, states = inputs.plan, inputs.states
+    groups = {
+        "dense": (dense, formulas.replicas(plan.data, plan.context)),
+        "expert": (
+            expert,
+            formulas.expert_replicas(
+                plan.data, plan.tensor, plan.context, plan.expert, plan.expert_tensor
+            ),
+        ),
+    }
+    optimizer = formulas.optimizer_width(
+        states.master_bytes, states.moment_bytes, states.offload_optimizer
+    )
+    kinds = {  # bytes, the ZeRO stage that shards them first, groups that each have all of them
+        "weights": (states.weight_bytes, 3.0, 1.0),
+        "gradients": (states.gradient_bytes, 2.0, 1.0),
+        "optimizer": (optimizer, 1.0, states.optimizer_instances),
+    }
+    return {
+        f"{kind}_{part}": formulas.state_memory(
+            parameters, width, states.zero_stage, sharded_from, group / instances
+        )
+        for kind, (width, sharded_from, instances) in kinds.items()
+        for part, (parameters, group) in groups.items()
+    }
+
+
+def largest_layer(inputs: MemoryInputs, layer: LayerParameters) -> Number:
+    """Return the parameters of the model's largest layer on a rank before data sharding."""
+    routing = where(inputs.model.experts > 0.0, layer.routing + layer.routed, 0.0)
+    leading = (inputs.model.experts == 0.0) | (inputs.model.first_dense_layers > 0.0)
+    return larger(where(leading, layer.dense, 0.0), routing)

@@ -1,0 +1,109 @@
+"""Reasons to refuse a plan: each has a row that trips it and it alone."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import training_memory as golden
+
+from jaxroof.estimators.training.legality import VERDICTS, WARNINGS, rules, verdicts
+from jaxroof.estimators.training.memory_inputs import MemoryInputs
+from jaxroof.estimators.training.recipe import ContextExchange, MemoryRecipe, Schedule
+from jaxroof.records import replace_at
+
+CASES = {row["case"]: row for row in golden.rows("memory_cases")}
+RING = MemoryRecipe(context_exchange=ContextExchange.RING)
+DUALPIPE = MemoryRecipe(schedule=Schedule.DUALPIPE)
+SPLIT = MemoryRecipe(layer_split=(20, 20, 20, 19))
+EMPTY = MemoryRecipe(layer_split=(1,) * 8 + (0,) * 8)
+
+
+def question(name: str, **changed: float) -> MemoryInputs:
+    """Return a case with its cluster and batch, then numbers replaced."""
+    inputs, _ = golden.case(CASES[name])
+    changes = {path.replace("__", "."): value for path, value in changed.items()}
+    for path in [path for path in changes if path.startswith("plan.")]:
+        inputs = replace_at(inputs, path, changes.pop(path))
+    plan = inputs.plan
+    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
+    inputs = replace_at(inputs, "gpus", gpus)
+    batch = plan.data * plan.microbatch * plan.microbatches
+    inputs = replace_at(inputs, "global_batch", batch)
+    model = {path: changes.pop(path) for path in list(changes) if path.startswith("model.")}
+    fields = {path.removeprefix("model."): value for path, value in model.items()}
+    inputs = replace_at(inputs, "model", inputs.model._replace(**fields))
+    for path, value in changes.items():
+        inputs = replace_at(inputs, path, value)
+    return inputs
+
+
+REFUSED: list[tuple[str, str, MemoryRecipe, dict[str, float]]] = [
+    ("gpus_used", "base", RING, {"gpus": 63.0}),
+    ("heads_divisible", "base", RING, {"model__heads": 62.0}),
+    ("kv_heads_divisible", "base", RING, {"model__kv_heads": 6.0}),
+    ("context_heads", "context_4_a2a", MemoryRecipe(), {}),
+    ("feedforward_divisible", "base", RING, {"model__feedforward": 28674.0}),
+    ("expert_feedforward_divisible", "mixtral_etp2", RING, {"model__expert_feedforward": 14335.0}),
+    ("sequence_divisible", "base", RING, {"sequence": 8190.0}),
+    ("sequence_divisible", "context_4_ring", RING, {"sequence": 65540.0}),
+    ("layers_divisible", "base", RING, {"model__layers": 81.0}),
+    ("layers_divisible", "base", SPLIT, {}),
+    ("stages_enough", "pipeline_16", EMPTY, {"model__layers": 8.0}),
+    ("interleave_needs_pipeline", "pipeline_1", RING, {"plan__interleave": 2.0}),
+    ("interleave_microbatches", "interleave_2", RING, {"plan__microbatches": 15.0}),
+    ("dualpipe_microbatches", "base", DUALPIPE, {"plan__microbatches": 15.0}),
+    ("dualpipe_microbatches", "base", DUALPIPE, {"plan__microbatches": 6.0}),
+    ("experts_divisible", "mixtral_ep1", RING, {"plan__expert": 16.0}),
+    ("experts_exist", "base", RING, {"plan__expert": 2.0}),
+    ("expert_group", "mixtral_ep8", RING, {"plan__data": 2.0}),
+    ("moe_sequence_parallel", "mixtral_ep8", RING, {"plan__sequence_parallel": 0.0}),
+    ("batch_divisible", "base", RING, {"global_batch": 65.0}),
+]
+
+
+@pytest.mark.parametrize(("reason", "name", "recipe", "changed"), REFUSED)
+def test_a_rule_refuses_alone(
+    reason: str, name: str, recipe: MemoryRecipe, changed: dict[str, float]
+) -> None:
+    found = verdicts(question(name, **changed), recipe)
+    assert [rule for rule, holds in found.items() if not holds] == [reason]
+
+
+def test_every_reason_is_tried() -> None:
+    assert {reason for reason, *_ in REFUSED} == set(VERDICTS)
+    every = [rule for recipe in (RING, DUALPIPE, SPLIT, MemoryRecipe()) for rule in rules(recipe)]
+    assert {rule.name for rule in every} == set(VERDICTS)
+    assert not any(rule.words.endswith(".") for rule in every)
+
+
+ILLEGAL = {  # rows that say what memory would be, though codes refuse them
+    "context_4_a2a": "context_heads",  # 8 key/value heads for 16 ranks
+    "remainder": "layers_divisible",
+    "qwen3_moe_act": "layers_divisible",
+    "deepseek_v3_dualpipe": "layers_divisible",
+    "deepseek_v3_1f1b": "layers_divisible",
+    "deepseek_v3_tensor_2": "layers_divisible",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden_cases_are_legal_but_for_those_named(name: str) -> None:
+    _, recipe = golden.case(CASES[name])
+    found = [rule for rule, holds in verdicts(question(name), recipe).items() if not holds]
+    assert found == ([ILLEGAL[name]] if name in ILLEGAL else [])
+
+
+def test_zero_in_a_pipeline_is_a_warning() -> None:
+    (rule,) = WARNINGS
+    assert [bool(_allows(rule, name)) for name in ("zero_2", "fsdp_pure")] == [False, True]
+
+
+def _allows(rule: Any, name: str) -> Any:
+    inputs = question(name)
+    return rule.allows(inputs, vars(inputs.plan))
+
+
+def test_rules_take_many_plans_at_once() -> None:
+    inputs = replace_at(question("base"), "plan.tensor", np.array([1.0, 2.0, 3.0, 4.0]))
+    found = verdicts(inputs, MemoryRecipe())
+    np.testing.assert_array_equal(found["heads_divisible"], [True, True, False, True])

@@ -1,0 +1,316 @@
+"""The memory of every stage: golden rows, measured peaks, and laws that hold between rows."""
+
+import collections
+import dataclasses
+import itertools
+import statistics
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import training_memory as golden
+
+from jaxroof.dual import Dual
+from jaxroof.estimators.training.memory_report import StageMemory
+from jaxroof.estimators.training.recipe import (
+    CrossEntropy,
+    MemoryRecipe,
+    Module,
+    Recompute,
+    Schedule,
+)
+from jaxroof.estimators.training.stage_memory import memory_by_stage, stage_memory
+from jaxroof.records import replace_at
+from jaxroof.structure import map_numbers
+
+CASES = {row["case"]: row for row in golden.rows("memory_cases")}
+SETTINGS = golden.rows("memory_settings")
+TERMS = [field.name for field in dataclasses.fields(StageMemory)]
+STAGES: dict[str, list[dict[str, str]]] = collections.defaultdict(list)
+for _row in golden.rows("memory_rows"):
+    STAGES[_row["case"]].append(_row)
+
+
+def found(name: str, **changed: Any) -> StageMemory:
+    """Return the memory by stage of a case, with numbers at dotted paths replaced."""
+    inputs, recipe = golden.case(CASES[name])
+    for path, value in changed.items():
+        inputs = replace_at(inputs, path.replace("__", "."), value)
+    return memory_by_stage(inputs, recipe)
+
+
+# ---- Golden rows --------------------------------------------------------------------------------
+
+
+def test_every_row_and_every_term_is_there() -> None:
+    assert (len(CASES), sum(map(len, STAGES.values())), len(SETTINGS)) == (67, 251, 139)
+    assert [*TERMS] == [name for name in STAGES["base"][0] if name not in ("case", "stage")]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_term_of_every_stage(name: str) -> None:
+    memory = found(name)
+    for term in TERMS:
+        expected = np.array([float(row[term]) for row in STAGES[name]])
+        rtol = 1e-12 if term in ("reserved", "device") else 0.0  # all others are whole numbers
+        np.testing.assert_allclose(getattr(memory, term), expected, rtol, 0.0, err_msg=term)
+
+
+def measured(group: str) -> list[float]:
+    """Return the absolute errors [%] of a group of settings against their measured peaks."""
+    errors = []
+    for row in SETTINGS:
+        if row["group"] == group:
+            peaks = memory_by_stage(*golden.case(row)).peak_allocated
+            peak = float(np.asarray(peaks)[int(row["stage"])])
+            assert peak == pytest.approx(float(row["peak_allocated"]), rel=1e-12), row["row_id"]
+            errors.append(100.0 * abs(peak / float(row["measured"]) - 1.0))
+    return errors
+
+
+GROUPS = [  # group, rows, mean and median error [%] that the sheet's README allows
+    ("dense", 65, 0.7, 0.3),
+    ("dense, kernel by rule", 48, 1.0, 0.36),
+    ("MoE, dropless", 26, 2.7, 2.7),
+]
+
+
+@pytest.mark.parametrize(("group", "count", "mean", "median"), GROUPS)
+def test_measured_peaks_of_the_last_stage(
+    group: str, count: int, mean: float, median: float
+) -> None:
+    errors = measured(group)
+    assert len(errors) == count
+    assert statistics.mean(errors) <= mean
+    assert statistics.median(errors) <= median
+
+
+def test_measured_peaks_of_the_fullest_stage() -> None:
+    rows = {row["row_id"]: row for row in golden.rows("simumax_b200")}
+    errors = []
+    for name in CASES:
+        if name in rows:
+            peak = np.max(found(name).peak_allocated)
+            measured = float(rows[name]["measured_peak_memory_bytes"])
+            errors.append(100.0 * abs(peak / measured - 1.0))
+    assert len(errors) == 23
+    assert statistics.mean(errors) <= 0.005
+    assert max(errors) <= 0.02
+
+
+TABLE_5 = [  # layers, hidden, heads, pipeline, interleave, microbatch; GiB: none, selective, full
+    ((48, 6144, 64, 1, 1, 4), (39.5625, 9.5625, 4.5)),
+    ((96, 12288, 96, 8, 3, 1), (41.414, 12.352, 5.8125)),
+    ((105, 20480, 128, 35, 3, 1), (66.514, 23.076, 10.859)),
+    ((128, 25600, 160, 64, 1, 1), (76.5625, 26.5625, 12.5)),
+]
+
+
+@pytest.mark.parametrize(("sizes", "expected"), TABLE_5)
+def test_check_values_of_stage_0(sizes: tuple[int, ...], expected: tuple[float, ...]) -> None:
+    """Section 8: the runs of Korthikanti 2022, Table 5; full recomputation shares no tokens."""
+    layers, hidden, heads, pipeline, interleave, microbatch = sizes
+    shape = {
+        "layers": layers, "hidden": hidden, "feedforward": 4 * hidden, "heads": heads,
+        "kv_heads": heads, "head_size": hidden // heads, "vocabulary": 51200, "gated": 0,
+    }  # fmt: skip
+    plan = {
+        "sequence": 2048, "tensor": 8, "pipeline": pipeline, "interleave": interleave,
+        "microbatch": microbatch, "microbatches": 4 * pipeline,
+    }  # fmt: skip
+    dropout = {"flash": 0, "attention_dropout": 1, "hidden_dropout": 1}
+    chosen = [
+        dropout,
+        {**dropout, "recompute": "selective", "modules": ["core_attn"]},
+        {**dropout, "recompute": "full", "sequence_parallel": 0},
+    ]
+    for some, gib in zip(chosen, expected, strict=True):
+        memory = memory_by_stage(golden.inputs(shape, plan, some), golden.recipe(some))
+        ends = memory.activations_embedding + memory.activations_pipeline
+        assert (memory.activations - ends)[0] / 2**30 == pytest.approx(gib, abs=5e-4)
+
+
+# ---- Laws ---------------------------------------------------------------------------------------
+
+
+def model_parameters(name: str) -> float:
+    """Return the parameters of a model, with its multi-token prediction."""
+    inputs, _ = golden.case(CASES[name])
+    model, counts = inputs.model, inputs.counts
+    dense = model.first_dense_layers if model.experts else model.layers
+    of_dense = counts.dense_sharded + counts.dense_replicated
+    routing = counts.routing_sharded + counts.routing_replicated + counts.routed
+    ends = (2.0 - model.tied) * model.vocabulary * model.hidden
+    prediction = model.mtp_layers * (routing + 2.0 * model.hidden**2 + 3.0 * counts.norm)
+    layers = dense * of_dense + (model.layers - dense) * routing
+    return layers + ends + model.positions * model.hidden + counts.norm + prediction
+
+
+@pytest.mark.parametrize("name", ["base", "gpt3_dropout", "tied_two_stages", "deepseek_v3_1f1b"])
+def test_stages_sum_to_the_model(name: str) -> None:
+    inputs, recipe = golden.case(CASES[name])
+    inputs = replace_at(inputs, "plan.tensor", 1.0)
+    inputs = replace_at(inputs, "plan.expert", 1.0)
+    inputs = replace_at(inputs, "states.vocabulary_multiple", 1.0)
+    memory = memory_by_stage(inputs, recipe)
+    model = inputs.model
+    copies = model.tied + (1.0 if model.mtp_layers else 0.0)
+    total = np.sum(memory.parameters_dense) + np.sum(memory.parameters_expert)
+    assert total == model_parameters(name) + copies * model.vocabulary * model.hidden
+
+
+@pytest.mark.parametrize("term", ["activations_routed", "optimizer_expert"])
+def test_the_expert_degree_moves_neither_routed_tokens_nor_sharded_optimizer(term: str) -> None:
+    degrees = [getattr(found("mixtral_ep8", plan__expert=degree), term) for degree in (1.0, 2.0)]
+    for other in degrees:
+        np.testing.assert_array_equal(other, getattr(found("mixtral_ep8"), term))
+    np.testing.assert_array_equal(
+        getattr(found("mixtral_ep1"), term), getattr(found("mixtral_ep8"), term)
+    )
+
+
+FALLING = [  # case, path, values: more of it needs no more memory
+    ("base", "plan__tensor", (1.0, 2.0, 4.0, 8.0)),
+    ("gpt3_dropout", "plan__tensor", (1.0, 2.0, 4.0, 8.0)),
+    ("mixtral_ep1", "plan__tensor", (1.0, 2.0, 4.0)),
+    ("base", "plan__pipeline", (2.0, 4.0, 8.0, 16.0)),
+    ("base", "plan__context", (2.0, 4.0, 8.0)),
+    ("base", "plan__data", (1.0, 2.0, 4.0)),
+    ("base", "states__zero_stage", (0.0, 1.0, 2.0)),
+    ("mixtral_ep8", "states__zero_stage", (0.0, 1.0, 2.0)),
+    ("base", "states__offload_optimizer", (0.0, 0.5, 1.0)),
+    ("base", "activations__offload_activations", (0.0, 0.5, 1.0)),
+    ("base", "buffers__gradient_placeholders", (0.0,)),
+    ("gpt3_dropout", "activations__hidden_dropout", (1.0, 0.0)),
+    ("gpt3_dropout", "activations__attention_dropout", (1.0, 0.0)),
+    ("mixtral_ep8", "activations__routing_imbalance", (1.5, 1.0)),
+    ("mixtral_ep8", "activations__routed_copies", (4.0, 2.0)),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "values"), FALLING)
+def test_sharding_and_dropping_terms_never_need_more(
+    name: str, path: str, values: tuple[float, ...]
+) -> None:
+    peaks = [np.max(found(name, **{path: value}).peak_allocated) for value in values]
+    assert all(after <= before for before, after in itertools.pairwise(peaks)), peaks
+
+
+def test_recomputation_keeps_no_more() -> None:
+    inputs, _ = golden.case(CASES["mixtral_ep8"])
+    some = MemoryRecipe(recompute=Recompute.SELECTIVE, modules=frozenset([Module.LAYERNORM]))
+    most = MemoryRecipe(recompute=Recompute.SELECTIVE, modules=frozenset(Module))
+    kept = [
+        memory_by_stage(inputs, recipe).activations
+        for recipe in (MemoryRecipe(), some, most, MemoryRecipe(recompute=Recompute.FULL))
+    ]
+    assert all(np.all(after < before) for before, after in itertools.pairwise(kept))
+
+
+def test_interleaving_holds_more_in_the_ratio_of_its_paper() -> None:
+    """Korthikanti 2022: stage 0 holds 1 + (p - 1) / (p r) of 1F1B."""
+    one, two = (found("base", plan__interleave=r).activations_mlp[0] for r in (1.0, 2.0))
+    assert two / one == 1.0 + 3.0 / 8.0
+
+
+def test_the_three_numbers_are_apart() -> None:
+    memory = found("base")
+    np.testing.assert_allclose(memory.reserved, 1.06 * memory.peak_allocated, rtol=1e-15)
+    np.testing.assert_allclose(memory.device - memory.reserved, 1.5e9, rtol=1e-15)
+    total = memory.static + memory.activations + memory.transient
+    np.testing.assert_array_equal(memory.peak_allocated, total)
+
+
+def test_a_pipeline_of_one_stage_holds_one_microbatch() -> None:
+    inputs, _ = golden.case(CASES["pipeline_1"])
+    one = memory_by_stage(inputs, MemoryRecipe()).activations
+    for schedule in (Schedule.GPIPE, Schedule.ZB_H1):
+        np.testing.assert_array_equal(
+            memory_by_stage(inputs, MemoryRecipe(schedule=schedule)).activations, one
+        )
+
+
+# ---- Arrays, and JAX ----------------------------------------------------------------------------
+
+
+def test_many_plans_at_once_are_the_plans_one_by_one() -> None:
+    inputs, recipe = golden.case(CASES["interleave_2"])
+    pipelines, interleaves = np.array([1.0, 2.0, 4.0, 8.0]), np.array([1.0, 5.0, 2.0, 1.0])
+    many = replace_at(inputs, "plan.pipeline", pipelines)
+    many = memory_by_stage(replace_at(many, "plan.interleave", interleaves), recipe)
+    for at, (pipeline, interleave) in enumerate(zip(pipelines, interleaves, strict=True)):
+        one = replace_at(inputs, "plan.pipeline", pipeline)
+        one = memory_by_stage(replace_at(one, "plan.interleave", interleave), recipe)
+        for term in TERMS:
+            values = np.broadcast_to(getattr(many, term), (4, 8))[at]
+            expected = np.zeros(8)
+            expected[: int(pipeline)] = getattr(one, term)
+            np.testing.assert_array_equal(values, expected, err_msg=term)
+
+
+@pytest.mark.parametrize(
+    "name", ["remainder", "interleave_5", "zb_h1", "qwen3_moe_act", "deepseek_v3_dualpipe"]
+)
+def test_jax_and_numpy_agree(name: str) -> None:
+    inputs, recipe = golden.case(CASES[name])
+    chunks, stages = int(inputs.plan.interleave), int(inputs.plan.pipeline)
+    jitted = jax.jit(lambda asked, stage: stage_memory(asked, recipe, stage, chunks))
+    traced = jitted(map_numbers(jnp.asarray, inputs), jnp.arange(float(stages)))
+    memory = memory_by_stage(inputs, recipe)
+    for term in TERMS:
+        ours, theirs = np.broadcast_arrays(getattr(memory, term), getattr(traced, term))
+        np.testing.assert_allclose(theirs, ours, rtol=1e-12, err_msg=term)
+
+
+FIELDS = [("hidden", "model"), ("microbatch", "plan"), ("activation_bytes", "activations")]
+
+
+@pytest.mark.parametrize("name", ["base", "mixtral_capacity", "deepseek_v3_tensor_2"])
+def test_slopes_are_those_of_jax_and_finite(name: str) -> None:
+    inputs, recipe = golden.case(CASES[name])
+
+    def device(values: Any) -> Any:
+        asked = inputs
+        for (field, where), value in zip(FIELDS, values, strict=True):
+            if where == "model":
+                asked = replace_at(asked, where, asked.model._replace(**{field: value}))
+            else:
+                asked = replace_at(asked, f"{where}.{field}", value)
+        return stage_memory(asked, recipe, 1.0, int(inputs.plan.interleave)).device
+
+    at = np.array([getattr(getattr(inputs, where), field) for field, where in FIELDS])
+    ours = device([Dual(value, step) for value, step in zip(at, np.eye(3), strict=True)])
+    theirs = jax.jacfwd(device)(jnp.asarray(at))
+    assert np.all(np.isfinite(theirs))
+    np.testing.assert_allclose(ours.slope, theirs, rtol=1e-12)
+
+
+def test_a_loss_kernel_is_no_detail() -> None:
+    inputs, _ = golden.case(CASES["base"])
+    heads = [
+        memory_by_stage(inputs, MemoryRecipe(cross_entropy=loss)).transient_head[-1]
+        for loss in CrossEntropy
+    ]
+    assert heads == sorted(heads)
+
+
+@pytest.mark.parametrize("schedule", Schedule)
+def test_plans_that_are_not_legal_have_finite_slopes(schedule: Schedule) -> None:
+    """Any positive number may be asked for: what is not allowed is said by a verdict."""
+    inputs, _ = golden.case(CASES["deepseek_v3_1f1b"])
+    recipe = MemoryRecipe(schedule=schedule, recompute=Recompute.FULL)
+    fields = [field.name for field in dataclasses.fields(inputs.plan)]
+    draws = np.random.default_rng(0).uniform(0.3, 40.0, (64, len(fields)))
+
+    def device(values: Any) -> Any:
+        plan = type(inputs.plan)(**dict(zip(fields, values, strict=True)))
+        asked = dataclasses.replace(inputs, plan=plan)
+        return stage_memory(asked, recipe, 1.0, 3).device
+
+    values = device(draws.T)
+    slopes = jax.jit(jax.vmap(jax.jacfwd(device)))(draws)
+    assert np.all(np.isfinite(values))
+    assert np.all(values > 0.0)
+    assert np.all(np.isfinite(slopes))

@@ -1,0 +1,132 @@
+"""Memory formulas: values that can be checked by hand, and the counts of an event simulation."""
+
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+import pytest
+
+from jaxroof.formulas import memory_activations as saved
+from jaxroof.formulas import memory_in_flight as flights
+from jaxroof.formulas import memory_layout as layout
+from jaxroof.formulas.memory_buffers import distinct_matrices, library_workspace
+from jaxroof.formulas.memory_states import padded_vocabulary
+
+GPT3 = {"heads": 96.0, "sequence": 2048.0, "context": 1.0, "microbatch": 1.0}
+HIDDEN, FEEDFORWARD, MIB = 12288.0, 49152.0, 2.0**20
+
+
+def block(tensor: float, shards: float) -> float:
+    """Return what a GPT-3 block keeps, with both dropouts and unfused scores."""
+    tokens = 2048.0
+    norms = (tokens, HIDDEN, shards)
+    scores = saved.score_activations(
+        **GPT3, tensor=tensor, attention_dropout=1.0, activation_bytes=2.0
+    )
+    return float(
+        2.0 * saved.norm_activations(*norms, 2.0)
+        + saved.qkv_activations(tokens, 96.0, 96.0, 128.0, 0.0, tensor, 2.0)
+        + saved.attention_output(tokens, 96.0, 128.0, tensor, 2.0)
+        + scores
+        + saved.dropout_masks(*norms, 1.0)
+        + saved.mlp_activations(tokens, FEEDFORWARD, 0.0, tensor, 2.0, 2.0)
+    )
+
+
+BLOCKS = [(1.0, 1.0, 2_868_903_936), (8.0, 1.0, 578_813_952), (8.0, 8.0, 358_612_992)]
+
+
+@pytest.mark.parametrize(("tensor", "shards", "expected"), BLOCKS)
+def test_check_values_of_the_gpt3_block(tensor: float, shards: float, expected: float) -> None:
+    """Section 8, which is Korthikanti 2022, Table 2."""
+    assert block(tensor, shards) == expected
+
+
+# ---- Layers and microbatches --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 3, 4, 7, 12, 16, 64])
+@pytest.mark.parametrize("layers", [1, 4, 61, 80, 94, 126])
+def test_chunks_hold_every_layer_once(layers: int, chunks: int) -> None:
+    at = np.arange(float(chunks))
+    each = layout.chunk_layers(at, float(layers), float(chunks))
+    first = layout.first_layer(at, float(layers), float(chunks))
+    np.testing.assert_array_equal(first, np.cumsum(each) - each)
+    assert np.sum(each) == layers
+    assert np.max(each) - np.min(each) <= 1
+
+
+def test_both_ends_count_as_a_layer() -> None:
+    """126 layers on 64 chunks: embedding and loss take the place of a layer each."""
+    each = layout.chunk_layers(np.arange(64.0), 126.0, 64.0)
+    np.testing.assert_array_equal(each, [1.0, *[2.0] * 62, 1.0])
+
+
+def passes(microbatches: int, chunks: int, group: int) -> Iterator[int]:
+    """Yield the chunk of every forward pass of a stage, in order."""
+    for start in range(0, microbatches, group):
+        for chunk in range(chunks):
+            for _ in range(start, min(start + group, microbatches)):
+                yield chunk
+
+
+@pytest.mark.parametrize("microbatches", [4, 7, 8, 16])
+@pytest.mark.parametrize("chunks", [2, 3])
+@pytest.mark.parametrize("group", [4, 5])
+@pytest.mark.parametrize("early", [0, 1])
+def test_chunks_in_flight_are_counted_one_by_one(
+    microbatches: int, chunks: int, group: int, early: int
+) -> None:
+    order = list(passes(microbatches, chunks, group))
+    for stage in range(4):
+        warm = min(len(order), 2 * (4 - stage - 1) + (chunks - 1) * group + 1 + early)
+        for chunk in range(chunks):
+            given = (stage, chunk, 4.0, chunks, microbatches, group, early)
+            found = flights.in_flight_interleaved(*map(float, given))
+            assert found == order[:warm].count(chunk)
+
+
+def test_in_flight_by_schedule() -> None:
+    stage = np.arange(4.0)
+    one_by_one = flights.in_flight_one_by_one(stage, 4.0, 3.0)
+    np.testing.assert_array_equal(one_by_one, [3, 3, 2, 1])
+    np.testing.assert_array_equal(flights.pending_zero_bubble(stage, 2.0), [0, 1, 2, 2])
+
+
+# ---- Buffers ------------------------------------------------------------------------------------
+
+
+def test_a_shape_counts_once() -> None:
+    same = [(2.0, 3.0, 0.0), (2.0, 3.0, 4.0), (2.0, 3.0, 1.0), (3.0, 2.0, 1.0), (5.0, 1.0, 0.0)]
+    assert distinct_matrices(same) == 12.0
+
+
+WORKSPACES = [  # Transformer Engine, PyTorch [MiB], expected [MiB]: section 10.2
+    (32.0, 8.125, 48.25),
+    (32.0, 32.0, 96.0),
+    (4.0, 8.125, 20.25),
+    (4.0, 32.0, 68.0),
+    (0.0, 32.0, 64.0),
+]
+
+
+@pytest.mark.parametrize(("engine", "torch", "expected"), WORKSPACES)
+def test_workspaces(engine: float, torch: float, expected: float) -> None:
+    assert library_workspace(engine * MIB, torch * MIB, 2.0) == expected * MIB
+
+
+@pytest.mark.parametrize("tensor", [1.0, 3.0, 8.0])
+def test_a_padded_vocabulary_divides(tensor: float) -> None:
+    padded = float(padded_vocabulary(50257.0, tensor, 128.0, 0.0))
+    assert padded % (128.0 * tensor) == 0.0
+    assert 0.0 <= padded - 50257.0 < 128.0 * tensor
+
+
+def test_jax_and_numpy_agree() -> None:
+    at = np.arange(5.0)
+    for formula, given in (
+        (layout.chunk_layers, (at, 83.0, 5.0)),
+        (layout.first_layer, (at, 83.0, 5.0)),
+        (flights.in_flight_interleaved, (at, 1.0, 5.0, 3.0, 17.0, 4.0, 1.0)),
+    ):
+        np.testing.assert_array_equal(jax.jit(formula)(*given), formula(*given))
