@@ -1,0 +1,1 @@
+"""Training of today's models: what they consist of and what a token costs."""
