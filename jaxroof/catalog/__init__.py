@@ -19,7 +19,23 @@ from jaxroof.errors import nearest, refusal, shown, unknown
 
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
 
-_SINGULAR = {"models": "model", "systems": "system", "mlps": "mlp"}
+_SINGULAR = {
+    "models": "model",
+    "systems": "system",
+    "mlps": "mlp",
+    "architectures": "architecture",
+}
+MODELS = ("models", "architectures")  # kinds that people call models
+_TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
+    "models": (
+        "architectures",
+        "a model of today, with parts that this question does not know; expected bare layers",
+    ),
+    "architectures": (
+        "models",
+        "bare layers, without an embedding and a head; expected a whole model",
+    ),
+}
 _TEXTS = ("title", "source", "note", "peaks_source")
 
 
@@ -180,6 +196,10 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
     if variants and name.casefold() not in variants:
         expected = f"expected one of {', '.join(variants)}"
         raise refusal(where, f"{name}: no such {_SINGULAR[kind]}; {expected}.")
+    other, problem = _TAKEN_FOR.get(kind, (kind, ""))
+    if name in _published(other):
+        like = nearest(name, published) or next(iter(published))
+        raise refusal(where, f"{name}: {problem}, such as {like!r}.")
     raise unknown(where, name, _SINGULAR[kind], published)
 
 

@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 from jaxroof import catalog
+from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, refusal, unknown
@@ -13,6 +14,8 @@ from jaxroof.settings import apply_settings
 
 # what a model's entry may set beside its numbers: choices of a training step or unfused blocks
 CHOICES = ("split", "attention", "variant")
+# what an architecture's entry may set beside its numbers: choices of the recipes of `training`
+ARCHITECTURE_CHOICES = ("attention", "mlp", "norm", "biases", "embeddings")
 
 
 def model(name: str | os.PathLike[str], **fields: Any) -> Model:
@@ -37,6 +40,26 @@ def model_with_choices(name: str) -> tuple[Model, dict[str, str]]:
 
 def _model_entry(name: str | os.PathLike[str]) -> dict[str, Any]:
     return catalog.entry("models", name, units(Model), _optional(Model), CHOICES)
+
+
+def architecture_with_choices(name: str | os.PathLike[str]) -> tuple[Architecture, dict[str, str]]:
+    """Return a model of today by name or from a file, and the recipe choices that its entry sets.
+
+    Raises: InputError for an unknown name (with the nearest), or a file that cannot be used.
+
+    >>> found, choices = architecture_with_choices("mixtral-8x7b")
+    >>> float(found.experts), choices["mlp"]
+    (8.0, 'gated')
+    """
+    fields = units(Architecture)
+    entry = catalog.entry(
+        "architectures", name, fields, _optional(Architecture), ARCHITECTURE_CHOICES
+    )
+    missing = [key for key in ARCHITECTURE_CHOICES if key not in entry]
+    if missing:
+        raise refusal(str(name), f"{', '.join(missing)}: missing; expected a choice each")
+    chosen = {key: entry[key] for key in ARCHITECTURE_CHOICES}
+    return _record(Architecture, entry, name, {}), chosen
 
 
 def mlp(name: str | os.PathLike[str], **fields: Any) -> Mlp:

@@ -24,10 +24,11 @@ def command(kind: str) -> None:
         for note in systems.NOTES:
             print_wrapped(note)
         return
-    rows = [(name, catalog.describe(kind, name)) for name in catalog.names(kind)]
-    print_entries([(name, f"{entry['title']}: {_summary(kind, entry)}") for name, entry in rows])
+    kinds = catalog.MODELS if kind == "models" else (kind,)
+    rows = [(name, catalog.describe(one, name)) for one in kinds for name in catalog.names(one)]
+    print_entries([(name, f"{entry['title']}: {_summary(entry)}") for name, entry in rows])
 
 
-def _summary(kind: str, entry: dict[str, Any]) -> str:
-    fields = ("layers", "hidden", "heads", "sequence") if kind == "models" else ("layers", "hidden")
-    return ", ".join(f"{field} {entry[field]}" for field in fields)
+def _summary(entry: dict[str, Any]) -> str:
+    fields = ("layers", "hidden", "heads", "experts", "sequence")
+    return ", ".join(f"{field} {entry[field]}" for field in fields if field in entry)

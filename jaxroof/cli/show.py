@@ -6,24 +6,30 @@ from jaxroof.cli.entries import entry_rows, print_entries
 
 
 @click.command(short_help="Show an entry, an estimator, or what a file asks.")
-@click.argument("name", metavar="NAME|MODULE:NAME|FILE.toml")
+@click.argument("name", metavar="NAME|MODULE:NAME|FILE")
 def command(name: str) -> None:
     """Show an entry of the catalogue, with its source, or what an estimator asks and answers.
 
     MODULE:NAME is an estimator of your own, in the current folder. A file is shown as the entry
-    that it is, or by what it asks: a sweep, a design or ranges.
+    that it is, or by what it asks: a sweep, a design or ranges. A model of today is shown with its
+    parameters, in all and by part.
     """
     from jaxroof import catalog
 
-    if name.endswith(".toml"):
+    if name.endswith((".toml", ".json")):
         from jaxroof.cli.actions.list_show import show_file
 
         show_file(name)
         return
-    known = {entry: kind for kind in ("models", "mlps", "systems") for entry in catalog.names(kind)}
+    kinds = (*catalog.MODELS, "mlps", "systems")
+    known = {entry: kind for kind in kinds for entry in catalog.names(kind)}
     if name not in known:
         from jaxroof.cli.actions.list_show import show_estimator
 
         show_estimator(name, known)
         return
     print_entries(entry_rows(catalog.describe(known[name], name)))
+    if known[name] == "architectures":
+        from jaxroof.cli.actions.list_show import show_size
+
+        show_size(name)

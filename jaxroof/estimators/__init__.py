@@ -12,6 +12,9 @@ from jaxroof.estimator import Estimator
 
 HOMES = {
     "published": "jaxroof.estimators.published.step",
+    "model_size": "jaxroof.estimators.training.model_size",
+    "model_flops": "jaxroof.estimators.training.model_flops",
+    "mfu": "jaxroof.estimators.training.mfu",
     "unfused": "jaxroof.estimators.unfused.step",
     "pipeline": "jaxroof.estimators.mlp_pipeline.step",
     "kernel": "jaxroof.estimators.operators.kernel",

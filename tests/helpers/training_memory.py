@@ -9,7 +9,7 @@ from typing import Any
 
 from places import GOLDEN
 
-from jaxroof.estimators.training import recipe as choices
+from jaxroof.estimators.training import memory_recipe as choices
 from jaxroof.estimators.training.memory_inputs import (
     Activations,
     Buffers,

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jaxroof import catalog, estimators
-from jaxroof.catalog.lookup import mlp, model, system
+from jaxroof.analyses.evaluate import evaluate
+from jaxroof.catalog.architecture import Architecture
+from jaxroof.catalog.lookup import architecture_with_choices, mlp, model, system
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.needs import ALWAYS, lacking, present_name, refuse
 from jaxroof.catalog.system import System
@@ -21,9 +23,20 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.records import units
 from jaxroof.views.text.estimators import inputs_table, results_table
+from jaxroof.views.text.model_size import size_sentence, size_table
 
-RECORDS: dict[str, type[Any]] = {"models": Model, "systems": System, "mlps": Mlp}
-READ: dict[str, Callable[[str], Any]] = {"models": model, "systems": system, "mlps": mlp}
+RECORDS: dict[str, type[Any]] = {
+    "models": Model,
+    "systems": System,
+    "mlps": Mlp,
+    "architectures": Architecture,
+}
+READ: dict[str, Callable[[str], Any]] = {
+    "models": model,
+    "systems": system,
+    "mlps": mlp,
+    "architectures": architecture_with_choices,
+}
 # keys that identify each kind of file, absent from the kinds before it
 KEYS = {
     "uncertain": {"distributions"},
@@ -36,6 +49,7 @@ EXAMPLES = 4  # names shown per kind in the list of all kinds
 def list_kinds() -> None:
     """Print the kinds that can be listed, with the count and the first names of each."""
     kinds = {kind: catalog.names(kind) for kind in ("models", "mlps", "systems")}
+    kinds["models"] = tuple(name for kind in catalog.MODELS for name in catalog.names(kind))
     kinds["estimators"] = estimators.names()
     print_entries(
         [(kind, f"{len(some)}: {', '.join(some[:EXAMPLES])}, ...") for kind, some in kinds.items()]
@@ -93,6 +107,16 @@ def show_file(path: str) -> None:
     print_entries(entry_rows(catalog.describe(kind, path)))
     if training:
         print_text(console(), str(training))
+    if kind == "architectures":
+        show_size(path)
+
+
+def show_size(name: str) -> None:
+    """Print the parameters of a model of today: in all, for one token, and by part."""
+    found = evaluate("model_size", model=name)
+    page = console()
+    print_text(page, size_sentence(found))
+    page.print(size_table(found))
 
 
 def _kind_of_entry(path: str, written: Mapping[str, Any]) -> str:

@@ -1,1 +1,1 @@
-"""Today's models: does a training run fit, term by term and stage by stage?"""
+"""Training of today's models: what they consist of, what a token costs, what a stage keeps."""

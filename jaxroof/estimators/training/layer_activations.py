@@ -6,7 +6,7 @@ Source: docs/models/parameters_flops_memory.md, sections 4.5 and 4.6.
 from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.recipe import (
+from jaxroof.estimators.training.memory_recipe import (
     AttentionKernel,
     ContextExchange,
     ExpertWeighting,

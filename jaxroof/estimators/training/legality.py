@@ -7,7 +7,7 @@ Source: docs/models/parameters_flops_memory.md, section 7.
 from typing import Any
 
 from jaxroof.estimators.legality import Rule
-from jaxroof.estimators.training.recipe import ContextExchange, MemoryRecipe, Schedule
+from jaxroof.estimators.training.memory_recipe import ContextExchange, MemoryRecipe, Schedule
 
 
 def gpus_used(inputs: Any, *, data: Any, tensor: Any, context: Any, pipeline: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jaxroof.estimators.training.layer_activations import every_term, recomputed, saved_terms, sizes
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.recipe import (
+from jaxroof.estimators.training.memory_recipe import (
     AttentionKernel,
     CrossEntropy,
     MemoryRecipe,

@@ -1,93 +1,58 @@
-"""Structural choices that decide what a training step keeps in memory.
-
-Source: docs/models/parameters_flops_memory.md, sections 4.5 to 4.7 and 10.3.
-"""
+"""Structural choices of a model, which its entry of the catalogue states."""
 
 import dataclasses
 import enum
 
 
-class Schedule(enum.Enum):
-    """Who runs which microbatch when; 1F1B is interleaved where a rank has several chunks."""
+class Attention(enum.Enum):
+    """How queries, keys and values are made."""
 
-    ONE_F_ONE_B = "1f1b"
-    GPIPE = "gpipe"
-    ZB_H1 = "zb_h1"
-    DUALPIPE = "dualpipe"
+    HEADS = "heads"  # projected head by head: multi-head, grouped-query, multi-query
+    LATENT = "latent"  # from latents of low rank (MLA)
 
 
-class Recompute(enum.Enum):
-    """Which activations are computed again in the backward pass."""
+class Mlp(enum.Enum):
+    """How many matrices an MLP or an expert has."""
+
+    PLAIN = "plain"  # two
+    GATED = "gated"  # three: SwiGLU, GeGLU
+
+
+class Norm(enum.Enum):
+    """What a normalisation learns."""
+
+    RMSNORM = "rmsnorm"  # a gain
+    LAYERNORM = "layernorm"  # a gain and a shift
+
+
+class Biases(enum.Enum):
+    """Which matrices have a bias."""
 
     NONE = "none"
-    SELECTIVE = "selective"  # those of the recipe's modules
-    FULL = "full"  # all but the input of a layer
+    QUERY_KEY_VALUE = "qkv"
+    ATTENTION = "attention"  # the output projection too
+    MLP = "mlp"  # dense ones
+    ALL = "all"  # of attention and of dense MLPs
+    EXPERTS = "experts"  # of attention, dense MLPs, experts and the router
 
 
-class Module(enum.Enum):
-    """A part of a layer that selective recomputation computes again."""
+class Embeddings(enum.Enum):
+    """Whether the head has a matrix of its own."""
 
-    LAYERNORM = "layernorm"
-    CORE_ATTENTION = "core_attn"
-    LATENT_PROJECTION = "mla_up_proj"
-    MLP = "mlp"
-    SHARED_EXPERTS = "shared_experts"
-    EXPERTS = "moe"
-    EXPERT_ACTIVATION = "moe_act"
-
-
-class AttentionKernel(enum.Enum):
-    """The kernel of the attention core, which no command line implies: a recipe must name it."""
-
-    CUDNN = "cudnn"  # keeps statistics instead of scores
-    FLASH = "flash"  # also a second copy of its output
-    UNFUSED = "unfused"  # keeps the scores
-
-
-class ContextExchange(enum.Enum):
-    """How context ranks see the whole sequence."""
-
-    ALL_TO_ALL = "all-to-all"  # sequence is exchanged for heads; keeps a second output
-    RING = "ring"
-
-
-class CrossEntropy(enum.Enum):
-    """The kernel of the loss."""
-
-    FUSED = "fused"
-    VOCABULARY_PARALLEL = "vocabulary_parallel"
-    NATIVE = "native"
-    EAGER = "eager"
-
-
-class ExpertWeighting(enum.Enum):
-    """Where the router's probability multiplies an expert's result."""
-
-    FUSED = "fused"  # inside the activation
-    SEPARATE = "separate"  # an operation of its own, which keeps its input
+    SEPARATE = "separate"
+    TIED = "tied"  # the head uses the embedding
 
 
 @dataclasses.dataclass(frozen=True)
-class MemoryRecipe:
-    """The structural choices of a training step that its memory depends on."""
+class Recipe:
+    """The structural choices of a model; a named model brings its own.
 
-    schedule: Schedule = Schedule.ONE_F_ONE_B
-    recompute: Recompute = Recompute.NONE
-    modules: frozenset[Module] = frozenset()  # computed again if the recomputation is selective
-    attention_kernel: AttentionKernel = AttentionKernel.CUDNN
-    context_exchange: ContextExchange = ContextExchange.ALL_TO_ALL
-    cross_entropy: CrossEntropy = CrossEntropy.FUSED
-    expert_weighting: ExpertWeighting = ExpertWeighting.FUSED
-    layer_split: tuple[int, ...] = ()  # layers of every virtual stage; empty: as even as can be
+    >>> Recipe().mlp
+    <Mlp.GATED: 'gated'>
+    """
 
-    def recomputes(self, module: Module) -> bool:
-        """Return whether a part of a layer is computed again by selective recomputation."""
-        return self.recompute is Recompute.SELECTIVE and module in self.modules
-
-
-LOGIT_BYTES = {  # bytes of one logit at the start of the backward pass
-    CrossEntropy.FUSED: 2.0,  # the gradient overwrites the bf16 logits
-    CrossEntropy.VOCABULARY_PARALLEL: 6.0,  # bf16, and the fp32 softmax that becomes the gradient
-    CrossEntropy.NATIVE: 10.0,  # compiled, not in place; 8 to 18 by release
-    CrossEntropy.EAGER: 14.0,  # bf16, log-softmax, the loss's gradient and its input's in fp32
-}
+    attention: Attention = Attention.HEADS
+    mlp: Mlp = Mlp.GATED
+    norm: Norm = Norm.RMSNORM
+    biases: Biases = Biases.NONE
+    embeddings: Embeddings = Embeddings.SEPARATE

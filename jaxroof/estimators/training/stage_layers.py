@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.memory_inputs import MemoryPlan
-from jaxroof.estimators.training.recipe import MemoryRecipe, Schedule
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Schedule
 from jaxroof.formulas import memory_in_flight as flights
 from jaxroof.formulas import memory_layout as layout
 from jaxroof.formulas.arithmetic import where

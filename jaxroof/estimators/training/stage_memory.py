@@ -19,8 +19,8 @@ from jaxroof.estimators.training.layer_activations import (
     weight_gradient_terms,
 )
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.recipe import MemoryRecipe
 from jaxroof.estimators.training.stage_buffers import buffer_terms
 from jaxroof.estimators.training.stage_layers import (
     Kinds,

@@ -5,7 +5,7 @@ Source: docs/models/parameters_flops_memory.md, section 4.7.
 
 from jaxroof.estimators.training.layer_activations import Sizes, Terms
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.recipe import LOGIT_BYTES, MemoryRecipe, Module, Recompute
+from jaxroof.estimators.training.memory_recipe import LOGIT_BYTES, MemoryRecipe, Module, Recompute
 from jaxroof.estimators.training.stage_buffers import (
     attention_matrices,
     feedforward_matrices,

@@ -6,7 +6,7 @@ Source: docs/models/parameters_flops_memory.md, sections 4.1 to 4.4.
 from typing import NamedTuple
 
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.recipe import MemoryRecipe, Schedule
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Schedule
 from jaxroof.estimators.training.stage_layers import StageLayers
 from jaxroof.formulas import memory_states as formulas
 from jaxroof.formulas.arithmetic import larger, smaller, where

@@ -5,7 +5,7 @@ import pytest
 import training_memory as golden
 
 from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fullest_stage
-from jaxroof.estimators.training.recipe import CrossEntropy, MemoryRecipe, Schedule
+from jaxroof.estimators.training.memory_recipe import CrossEntropy, MemoryRecipe, Schedule
 from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.records import replace_at
 

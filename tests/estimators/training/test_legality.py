@@ -8,7 +8,7 @@ import training_memory as golden
 
 from jaxroof.estimators.training.legality import VERDICTS, WARNINGS, rules, verdicts
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.recipe import ContextExchange, MemoryRecipe, Schedule
+from jaxroof.estimators.training.memory_recipe import ContextExchange, MemoryRecipe, Schedule
 from jaxroof.records import replace_at
 
 CASES = {row["case"]: row for row in golden.rows("memory_cases")}

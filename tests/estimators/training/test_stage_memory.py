@@ -13,14 +13,14 @@ import pytest
 import training_memory as golden
 
 from jaxroof.dual import Dual
-from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.recipe import (
+from jaxroof.estimators.training.memory_recipe import (
     CrossEntropy,
     MemoryRecipe,
     Module,
     Recompute,
     Schedule,
 )
+from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.stage_memory import memory_by_stage, stage_memory
 from jaxroof.records import replace_at
 from jaxroof.structure import map_numbers

@@ -1,0 +1,93 @@
+"""Structural choices that decide what a training step keeps in memory.
+
+Source: docs/models/parameters_flops_memory.md, sections 4.5 to 4.7 and 10.3.
+"""
+
+import dataclasses
+import enum
+
+
+class Schedule(enum.Enum):
+    """Who runs which microbatch when; 1F1B is interleaved where a rank has several chunks."""
+
+    ONE_F_ONE_B = "1f1b"
+    GPIPE = "gpipe"
+    ZB_H1 = "zb_h1"
+    DUALPIPE = "dualpipe"
+
+
+class Recompute(enum.Enum):
+    """Which activations are computed again in the backward pass."""
+
+    NONE = "none"
+    SELECTIVE = "selective"  # those of the recipe's modules
+    FULL = "full"  # all but the input of a layer
+
+
+class Module(enum.Enum):
+    """A part of a layer that selective recomputation computes again."""
+
+    LAYERNORM = "layernorm"
+    CORE_ATTENTION = "core_attn"
+    LATENT_PROJECTION = "mla_up_proj"
+    MLP = "mlp"
+    SHARED_EXPERTS = "shared_experts"
+    EXPERTS = "moe"
+    EXPERT_ACTIVATION = "moe_act"
+
+
+class AttentionKernel(enum.Enum):
+    """The kernel of the attention core, which no command line implies: a recipe must name it."""
+
+    CUDNN = "cudnn"  # keeps statistics instead of scores
+    FLASH = "flash"  # also a second copy of its output
+    UNFUSED = "unfused"  # keeps the scores
+
+
+class ContextExchange(enum.Enum):
+    """How context ranks see the whole sequence."""
+
+    ALL_TO_ALL = "all-to-all"  # sequence is exchanged for heads; keeps a second output
+    RING = "ring"
+
+
+class CrossEntropy(enum.Enum):
+    """The kernel of the loss."""
+
+    FUSED = "fused"
+    VOCABULARY_PARALLEL = "vocabulary_parallel"
+    NATIVE = "native"
+    EAGER = "eager"
+
+
+class ExpertWeighting(enum.Enum):
+    """Where the router's probability multiplies an expert's result."""
+
+    FUSED = "fused"  # inside the activation
+    SEPARATE = "separate"  # an operation of its own, which keeps its input
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryRecipe:
+    """The structural choices of a training step that its memory depends on."""
+
+    schedule: Schedule = Schedule.ONE_F_ONE_B
+    recompute: Recompute = Recompute.NONE
+    modules: frozenset[Module] = frozenset()  # computed again if the recomputation is selective
+    attention_kernel: AttentionKernel = AttentionKernel.CUDNN
+    context_exchange: ContextExchange = ContextExchange.ALL_TO_ALL
+    cross_entropy: CrossEntropy = CrossEntropy.FUSED
+    expert_weighting: ExpertWeighting = ExpertWeighting.FUSED
+    layer_split: tuple[int, ...] = ()  # layers of every virtual stage; empty: as even as can be
+
+    def recomputes(self, module: Module) -> bool:
+        """Return whether a part of a layer is computed again by selective recomputation."""
+        return self.recompute is Recompute.SELECTIVE and module in self.modules
+
+
+LOGIT_BYTES = {  # bytes of one logit at the start of the backward pass
+    CrossEntropy.FUSED: 2.0,  # the gradient overwrites the bf16 logits
+    CrossEntropy.VOCABULARY_PARALLEL: 6.0,  # bf16, and the fp32 softmax that becomes the gradient
+    CrossEntropy.NATIVE: 10.0,  # compiled, not in place; 8 to 18 by release
+    CrossEntropy.EAGER: 14.0,  # bf16, log-softmax, the loss's gradient and its input's in fp32
+}

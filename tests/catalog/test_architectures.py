@@ -1,0 +1,88 @@
+"""Models of today in the catalogue and in files, and what is said of a wrong one."""
+
+from pathlib import Path
+
+import pytest
+
+import jaxroof as jr
+from jaxroof import catalog
+from jaxroof.catalog.architecture import Architecture
+from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices
+from jaxroof.errors import InputError
+from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.records import units
+from jaxroof.settings import choices_of, choose
+
+NAMES = catalog.names("architectures")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty working directory, so that errors show the bare name of a file."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_choice_of_the_recipe_is_stated_by_every_model() -> None:
+    assert list(ARCHITECTURE_CHOICES) == choices_of(Recipe())
+    allowed = {*units(Architecture), *ARCHITECTURE_CHOICES, "title", "source", "note"}
+    for name in NAMES:
+        written = catalog.describe("architectures", name)
+        assert set(written) <= allowed
+        assert set(ARCHITECTURE_CHOICES) <= set(written)
+        assert written["source"]
+        assert written["note"]
+        choose(Recipe(), architecture_with_choices(name)[1])
+
+
+def test_no_model_has_two_meanings() -> None:
+    assert not {*NAMES} & {*catalog.names("models")}
+    assert not {*NAMES} & {*catalog.names("systems"), *catalog.names("mlps")}
+
+
+def test_a_file_changes_a_model(here: Path) -> None:
+    (here / "mine.toml").write_text('base = "llama3-8b"\nlayers = 16\nembeddings = "tied"\n')
+    found = jr.evaluate("model_size", model="mine.toml")
+    whole = jr.evaluate("model_size", model="llama3-8b", embeddings="tied")
+    assert float(found.parameters_attention) == float(whole.parameters_attention) / 2.0
+    assert float(found.parameters_head) == 0.0
+
+
+LAYERS = "layers = 2\nhidden = 8\nfeedforward = 32\nheads = 2\nkv_heads = 2\nhead_size = 4\n"
+WRONG = [  # a file, what is said of it
+    (LAYERS, "vocabulary: missing; expected a value, or a published entry to change, such as base"),
+    (LAYERS + "vocabulary = 9\nmlp = 'plain'", "attention, norm, biases, embeddings: missing; exp"),
+    (LAYERS + "kv_head = 2", "kv_head: no such field of Architecture. Did you mean 'kv_heads'?"),
+    ('base = "gpt3"', "base: gpt3: bare layers, without an embedding and a head; expected a whole"),
+    ('base = "llama3-8b"\nmlp = 3', "mlp: not a string, given 3; expected a string."),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG)
+def test_a_wrong_file_is_one_line(here: Path, text: str, said: str) -> None:
+    (here / "mine.toml").write_text(text)
+    with pytest.raises(InputError) as caught:
+        jr.evaluate("model_size", model="mine.toml")
+    assert str(caught.value).startswith(f"mine.toml: {said}")
+
+
+def test_a_wrong_choice_names_the_nearest(here: Path) -> None:
+    (here / "mine.toml").write_text('base = "llama3-8b"\nmlp = "gate"')
+    with pytest.raises(InputError, match=r"mlp: gate: no such Mlp\. Did you mean 'gated'\?$"):
+        jr.evaluate("model_size", model="mine.toml")
+
+
+def test_bare_layers_and_whole_models_are_told_apart() -> None:
+    with pytest.raises(InputError, match=r"^llama3-8b: a model of today, .* such as 'gpt3'\.$"):
+        jr.model("llama3-8b")
+    with pytest.raises(InputError, match=r"^gpt3: bare layers, .* such as 'gpt3-175b'\.$"):
+        jr.evaluate("model_size", model="gpt3")
+    with pytest.raises(InputError, match=r"^llama3-405b: .* Did you mean 'llama3\.1-405b'\?$"):
+        jr.evaluate("model_size", model="llama3-405b")
+
+
+def test_models_move_along_an_axis_with_their_choices() -> None:
+    some = ["gpt2-124m", "llama3-8b", "deepseek-v3"]
+    found = jr.evaluate("model_size", axes={"model": some}).parameters
+    alone = [float(jr.evaluate("model_size", model=name).parameters) for name in some]
+    assert found.values.tolist() == alone
