@@ -29,7 +29,7 @@ NEUTRAL = {  # fields that change neither parameters nor FLOP
     *("summary_type", "summary_use_proj", "use_parallel_residual", "pretraining_tp", "ep_size"),
     *("n_group", "topk_group", "topk_method", "scoring_func", "norm_topk_prob", "aux_loss_alpha"),
     *("seq_aux", "routed_scaling_factor", "output_router_logits", "router_aux_loss_coef"),
-    *("router_jitter_noise",),
+    *("router_jitter_noise", "max_length", "do_sample", "temperature", "top_k", "top_p"),
 }
 
 
