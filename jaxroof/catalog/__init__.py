@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxroof import units
+from jaxroof.catalog import huggingface
 from jaxroof.errors import nearest, refusal, shown, unknown
 
 FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
@@ -151,7 +152,9 @@ def is_file(name_or_path: str | os.PathLike[str]) -> bool:
     """
     if not isinstance(name_or_path, str):
         return True
-    return name_or_path.endswith(".toml") or "/" in name_or_path or os.sep in name_or_path
+    return (
+        name_or_path.endswith((".toml", ".json")) or "/" in name_or_path or os.sep in name_or_path
+    )
 
 
 def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
@@ -204,10 +207,11 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
 
 
 def _read(kind: str, path: str) -> dict[str, Any]:
-    """Return the table of a user's TOML file."""
+    """Return the table of a user's TOML file, or a model from a ``config.json``."""
     expected = f"expected a TOML file of one {_SINGULAR[kind]}"
+    expected += " or a config.json" * (kind == "architectures")
     try:
-        return tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
+        text = Path(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise refusal(path, f"no such file; {expected}.") from None
     except IsADirectoryError:
@@ -216,6 +220,12 @@ def _read(kind: str, path: str) -> dict[str, Any]:
         raise refusal(path, f"cannot be read ({error.strerror}); {expected}.") from None
     except UnicodeDecodeError as error:
         raise refusal(path, f"not UTF-8 text at byte {error.start}; {expected}.") from None
+    if path.endswith(".json"):
+        if kind != "architectures":
+            raise refusal(path, f"a whole model, if anything; {expected}.")
+        return huggingface.entry(path, text)
+    try:
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise refusal(path, f"not TOML: {error}; {expected}.") from None
 

@@ -88,6 +88,9 @@ def show_file(path: str) -> None:
 
     Raises: InputError that starts with the file's name, for any error in it.
     """
+    if path.endswith(".json"):
+        _show_model(path)
+        return
     with errors_in_file(path):
         written = load(path)
     kind = next((kind for kind, keys in KEYS.items() if keys & set(written)), "")
@@ -103,12 +106,19 @@ def show_file(path: str) -> None:
     training = refuse("", "published", {path: missing}, "") if missing else None
     if training and set(missing) & set(ALWAYS):
         raise training  # the same list as a search's
+    if kind == "architectures":
+        _show_model(path)
+        return
     READ[kind](path)  # raises for an invalid file
     print_entries(entry_rows(catalog.describe(kind, path)))
     if training:
         print_text(console(), str(training))
-    if kind == "architectures":
-        show_size(path)
+
+
+def _show_model(path: str) -> None:
+    architecture_with_choices(path)  # raises for an invalid file
+    print_entries(entry_rows(catalog.describe("architectures", path)))
+    show_size(path)
 
 
 def show_size(name: str) -> None:

@@ -27,7 +27,7 @@ def _rate(convention: str) -> Number:
 
 
 def _share(kind: str, convention: str) -> Number:
-    return quantity("1", f"{kind} of the peak, {convention}.", better="higher")
+    return quantity("1", f"{kind}, {convention}.", better="higher")
 
 
 @record
@@ -37,25 +37,27 @@ class Utilisation:
     MFU counts what the model needs; HFU counts what is computed again too.
     """
 
-    rate_6n: Number = _rate("6N")
-    rate_6n_no_embedding: Number = _rate("6N without embedding, head and positions")
-    rate_palm: Number = _rate("PaLM")
-    rate_megatron_full: Number = _rate("Megatron-LM with full attention")
-    rate_megatron_causal: Number = _rate("Megatron-LM with halved attention")
-    rate_megatron_mtp: Number = _rate("the same with multi-token prediction")
-    rate_windowed: Number = _rate("halved attention within its windows")
-    rate_exact: Number = _rate("every multiply-add of matrices, router and attention")
     mfu_6n: Number = _share("MFU", "6N")
     mfu_6n_no_embedding: Number = _share("MFU", "6N without embedding, head and positions")
     mfu_palm: Number = _share("MFU", "PaLM")
     mfu_megatron_full: Number = _share("MFU", "Megatron-LM with full attention")
     mfu_megatron_causal: Number = _share("MFU", "Megatron-LM with halved attention")
-    mfu_megatron_mtp: Number = _share("MFU", "the same with multi-token prediction")
+    mfu_megatron_mtp: Number = _share(
+        "MFU", "Megatron-LM with halved attention and prediction modules"
+    )
     mfu_windowed: Number = _share("MFU", "halved attention within its windows")
     mfu_exact: Number = _share("MFU", "every multiply-add of matrices, router and attention")
     hfu_full: Number = _share("HFU", "Megatron-LM with full attention and all layers again")
     hfu_selective: Number = _share("HFU", "Megatron-LM with full attention, its core again")
     hfu_flash: Number = _share("HFU", "Megatron-LM with full attention, a flash kernel again")
+    rate_6n: Number = _rate("6N")
+    rate_6n_no_embedding: Number = _rate("6N without embedding, head and positions")
+    rate_palm: Number = _rate("PaLM")
+    rate_megatron_full: Number = _rate("Megatron-LM with full attention")
+    rate_megatron_causal: Number = _rate("Megatron-LM with halved attention")
+    rate_megatron_mtp: Number = _rate("Megatron-LM with halved attention and prediction modules")
+    rate_windowed: Number = _rate("halved attention within its windows")
+    rate_exact: Number = _rate("every multiply-add of matrices, router and attention")
 
 
 def step(inputs: RateInputs, recipe: Recipe) -> Utilisation:

@@ -1,0 +1,244 @@
+"""How each family of models writes its ``config.json``, and what its layers consist of.
+
+Where a file leaves out a field, the default of its class in `transformers` holds; a width whose
+default varies between models is required. What a family has beyond the fields of an Architecture,
+such as the biases of a router, is counted as extra parameters.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxroof.catalog.huggingface_config import Config
+from jaxroof.errors import shown
+
+Entry = dict[str, Any]  # fields of an Architecture and choices of its recipe
+
+
+def _decoder(config: Config, tied: bool = False, size: int | None = None) -> Entry:
+    """Return what all models share whose layers are like those of Llama."""
+    heads = config.count("num_attention_heads")
+    hidden = config.count("hidden_size")
+    if config.given("head_dim") is None and hidden % heads:
+        raise config.refuse("head_dim", "missing", "a width, as hidden_size has no such parts")
+    return {
+        "layers": config.count("num_hidden_layers"),
+        "hidden": hidden,
+        "feedforward": config.count("intermediate_size"),
+        "heads": heads,
+        "kv_heads": config.count("num_key_value_heads", heads),
+        "head_size": size or config.count("head_dim", hidden // heads),
+        "vocabulary": config.count("vocab_size"),
+        "attention": "heads",
+        "mlp": "gated",
+        "norm": "rmsnorm",
+        "biases": "none",
+        "embeddings": _embeddings(config, tied),
+    }
+
+
+def _embeddings(config: Config, tied: bool) -> str:
+    return "tied" if config.flag("tie_word_embeddings", tied) else "separate"
+
+
+def _windows(config: Config, window: int, local: int) -> Entry:
+    """Return the windows of attention: of the layers that ``layer_types`` lists, or of so many."""
+    if config.given("layer_types") is not None:
+        local = config.local_layers()
+    return {"window": window, "windowed_layers": local} if window and local else {}
+
+
+def _windowed(config: Config, found: Entry, default: int) -> Entry:
+    """Return a model all of whose layers have the window, unless it is null."""
+    window = config.count("sliding_window", default) if config.stated("sliding_window") else 0
+    return found | _windows(config, window, found["layers"])
+
+
+def _llama(config: Config) -> Entry:
+    biases = {
+        (False, False): "none",
+        (True, False): "attention",
+        (False, True): "mlp",
+        (True, True): "all",
+    }
+    given = (config.flag("attention_bias", False), config.flag("mlp_bias", False))
+    return _decoder(config) | {"biases": biases[given]}
+
+
+def _mistral(config: Config) -> Entry:
+    return _windowed(config, _decoder(config), 4096)
+
+
+def _phi3(config: Config) -> Entry:
+    config.only("attention_bias", False)
+    return _windowed(config, _decoder(config), 0)
+
+
+def _mixtral(config: Config) -> Entry:
+    found = _decoder(config)
+    found |= {
+        "experts": config.count("num_local_experts"),
+        "active_experts": config.count("num_experts_per_tok"),
+        "expert_feedforward": found["feedforward"],
+    }
+    return _windowed(config, found, 0)
+
+
+def _qwen_windows(config: Config, found: Entry) -> Entry:
+    for key in ("sliding_window", "max_window_layers", "layer_types"):
+        config.given(key)  # they count only where windows are used
+    if not config.flag("use_sliding_window", False):
+        return {}
+    whole = config.count("max_window_layers", 28, zero=True)  # the leading layers have no window
+    return _windows(config, config.count("sliding_window", 4096), max(found["layers"] - whole, 0))
+
+
+def _qwen2(config: Config) -> Entry:
+    found = _decoder(config) | {"biases": "qkv"}
+    return found | _qwen_windows(config, found)
+
+
+def _qwen3(config: Config) -> Entry:
+    config.count("head_dim")  # its default is not hidden / heads
+    found = _decoder(config) | {"head_norms": 2}
+    if config.flag("attention_bias", False):
+        found["biases"] = "attention"
+    return found | _qwen_windows(config, found)
+
+
+def _qwen_experts(config: Config) -> Entry:
+    config.only("decoder_sparse_step", 1)
+    dense = config.items("mlp_only_layers")
+    if dense != list(range(len(dense))):
+        raise config.refuse(
+            "mlp_only_layers", f"given {shown(dense)}", "none, or the leading layers"
+        )
+    return {
+        "experts": config.count("num_experts"),
+        "active_experts": config.count("num_experts_per_tok"),
+        "expert_feedforward": config.count("moe_intermediate_size"),
+        "first_dense_layers": len(dense),
+    }
+
+
+def _qwen2_moe(config: Config) -> Entry:
+    config.only("qkv_bias", True)
+    found = _qwen2(config)
+    found |= _qwen_experts(config)
+    gates = (found["layers"] - found["first_dense_layers"]) * found["hidden"]
+    shared = config.count("shared_expert_intermediate_size", zero=True)
+    return found | {"shared_feedforward": shared, "extra_parameters": gates}
+
+
+def _qwen3_moe(config: Config) -> Entry:
+    found = _qwen3(config)
+    return found | _qwen_experts(config)
+
+
+def _deepseek(config: Config) -> Entry:
+    config.only("attention_bias", False)
+    config.only("mlp_bias", False)
+    config.only("moe_layer_freq", 1)
+    each = config.count("moe_intermediate_size")
+    latent = {
+        "kv_rank": config.count("kv_lora_rank"),
+        "nope_size": config.count("qk_nope_head_dim"),
+        "rope_size": config.count("qk_rope_head_dim"),
+        "value_size": config.count("v_head_dim"),
+    }
+    if config.stated("q_lora_rank"):  # null: queries have no latent
+        latent["q_rank"] = config.count("q_lora_rank", 1536)
+    size = latent["nope_size"] + latent["rope_size"]  # head_dim, if any, repeats a part of it
+    shared = config.count("n_shared_experts", 0, zero=True)
+    return _decoder(config, size=size) | latent | {
+        "experts": config.count("n_routed_experts"),
+        "active_experts": config.count("num_experts_per_tok"),
+        "expert_feedforward": each,
+        "shared_feedforward": shared * each,
+        "first_dense_layers": config.count("first_k_dense_replace", zero=True),
+        "attention": "latent",
+    }  # fmt: skip
+
+
+def _deepseek_v3(config: Config) -> Entry:
+    found = _deepseek(config)
+    biases = (found["layers"] - found["first_dense_layers"]) * found["experts"]
+    modules = config.count("num_nextn_predict_layers", 0, zero=True)
+    return found | {"extra_parameters": biases, "mtp_layers": modules}
+
+
+def _gemma2(config: Config) -> Entry:
+    config.only("attention_bias", False)
+    config.count("head_dim")  # its default is not hidden / heads
+    found = _decoder(config, tied=True) | {"norms_per_layer": 4}
+    local = found["layers"] - found["layers"] // 2  # every other layer, the first included
+    return found | _windows(config, config.count("sliding_window", 4096), local)
+
+
+def _gemma3(config: Config) -> Entry:
+    config.only("attention_bias", False)
+    config.only("use_bidirectional_attention", False)
+    config.count("head_dim")
+    found = _decoder(config, tied=True) | {"norms_per_layer": 4, "head_norms": 2}
+    pattern = config.count("sliding_window_pattern", config.count("_sliding_window_pattern", 6))
+    local = found["layers"] - found["layers"] // pattern
+    return found | _windows(config, config.count("sliding_window", 4096), local)
+
+
+def _gpt2(config: Config) -> Entry:
+    config.only("add_cross_attention", False)
+    hidden, heads = config.count("n_embd"), config.count("n_head")
+    return {
+        "layers": config.count("n_layer"),
+        "hidden": hidden,
+        "feedforward": config.count("n_inner", 4 * hidden),
+        "heads": heads,
+        "kv_heads": heads,
+        "head_size": hidden // heads,
+        "vocabulary": config.count("vocab_size"),
+        "positions": config.count("n_positions"),
+        "attention": "heads",
+        "mlp": "plain",
+        "norm": "layernorm",
+        "biases": "all",
+        "embeddings": _embeddings(config, True),
+    }
+
+
+def _gpt_neox(config: Config) -> Entry:
+    biases = "all" if config.flag("attention_bias", True) else "mlp"
+    return _decoder(config) | {"mlp": "plain", "norm": "layernorm", "biases": biases}
+
+
+def _gpt_oss(config: Config) -> Entry:
+    config.only("attention_bias", True)
+    config.count("head_dim")
+    found = _decoder(config)
+    config.given("experts_per_token")  # a repetition
+    found |= {
+        "experts": config.count("num_local_experts"),
+        "active_experts": config.count("num_experts_per_tok"),
+        "expert_feedforward": found["feedforward"],
+        "biases": "experts",
+        "extra_parameters": found["layers"] * found["heads"],  # the sinks of attention
+    }
+    local = found["layers"] - found["layers"] // 2
+    return found | _windows(config, config.count("sliding_window", 128), local)
+
+
+FAMILIES: dict[str, Callable[[Config], Entry]] = {  # model_type -> its reader
+    "llama": _llama,
+    "mistral": _mistral,
+    "mixtral": _mixtral,
+    "qwen2": _qwen2,
+    "qwen2_moe": _qwen2_moe,
+    "qwen3": _qwen3,
+    "qwen3_moe": _qwen3_moe,
+    "deepseek_v2": _deepseek,
+    "deepseek_v3": _deepseek_v3,
+    "gemma2": _gemma2,
+    "gemma3_text": _gemma3,
+    "gpt2": _gpt2,
+    "gpt_neox": _gpt_neox,
+    "gpt_oss": _gpt_oss,
+    "phi3": _phi3,
+}
