@@ -45,9 +45,10 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     if executor == NUMPY:
         chunks = direct.machine_chunks(question, kind)
     else:
-        from jaxroof.engine.search import folded
+        from jaxroof.engine.search import folded, pruned
 
-        chunks = folded.machine_chunks(question, kind, groups)
+        way = pruned if pruned.is_worthwhile(question, kind, total) else folded
+        chunks = way.machine_chunks(question, kind, groups)
     done = 0
     for group in groups:
         for reason in group.ready.refused:
