@@ -138,12 +138,17 @@ def part_tables(
     fold: FoldConfig, dims: tuple[int, ...], bare: Any, distinct: Distinct
 ) -> dict[str, Any]:
     """Evaluate every part on its distinct rows: [row, lane], or [row] where all lanes agree."""
+    leaves = part_leaves(fold, bare, distinct)
+    return jax.tree.map(lambda leaf: lane_values(leaf, dims, lead=1), leaves)
+
+
+def part_leaves(fold: FoldConfig, bare: Any, distinct: Distinct) -> dict[str, Any]:
+    """Evaluate every part on its distinct rows: [row, *machine], with size 1 where all agree."""
     across = jax.tree.map(lambda leaf: leaf[None] if jnp.ndim(leaf) else leaf, bare)
 
     def table(name: str, part: Any) -> Any:
         fields = {f: c.reshape(-1, *(1,) * fold.rank) for f, c in distinct[name].items()}
-        leaves = part(across, fold.recipe, **fields)
-        return jax.tree.map(lambda leaf: lane_values(leaf, dims, lead=1), leaves)
+        return part(across, fold.recipe, **fields)
 
     return {name: table(name, part) for name, part in fold.estimator.parts.items()}
 

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks
+from jaxroof.engine.grid.chunks import Place, iter_chunks
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search import folded
@@ -123,12 +123,13 @@ def _slabs(task: BoxSearch, left: Survivors, place: Place) -> Iterator[MachineCh
     numbers = np.arange(math.prod(sizes)).reshape(sizes)
     outputs = len(task.fits) * task.fits.shape[1] * task.question.top
     machines = math.prod(some.side for some in task.cuts)
-    shape = chunk_shape(sizes, max(1, SLAB // (outputs * machines)))
-    for some in iter_chunks([range(size) for size in sizes], shape):
+    grid = [range(size) for size in sizes]
+    shape, shard = folded.chunk_layout(grid, 0, SLAB // (outputs * machines))
+    for some in iter_chunks(grid, shape):
         here = tuple(
             slice(p.start + s.start, p.start + s.stop) for p, s in zip(place, some, strict=True)
         )
-        yield exact_chunk(task, left, numbers[some], here)
+        yield exact_chunk(task, left, numbers[some], here, shape, shard)
 
 
 def _holds(

@@ -184,6 +184,7 @@ def _at_level(values: jax.Array, level: jax.Array) -> jax.Array:
     if level.ndim == 0:
         return lax.dynamic_index_in_dim(values, jnp.minimum(level, len(values) - 1), keepdims=False)
     found = values[0]
+    level = level.reshape(*(1,) * (found.ndim - level.ndim), *level.shape)
     for number in range(1, len(values)):
         found = jnp.where(level == number, values[number], found)
     return found
