@@ -15,7 +15,7 @@ import numpy as np
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.search.convexity import Coordinate
 
-MACHINES = (16, 1024)  # machines per box: least and most
+MACHINES = (16, 4096)  # machines per box: least and most
 BOXES = 16  # boxes of a small grid, about
 CORNERS = 128  # most corners of a box
 POINTS = 8  # most points of a slice that is not on a line

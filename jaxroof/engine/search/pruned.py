@@ -46,6 +46,7 @@ from jaxroof.records import structure
 
 COMBINATIONS = 2_000_000_000  # fewer are folded sooner than the programs of this file are compiled
 LEAST_MACHINES = 64  # fewer are folded
+LEAST_BOX = 8  # machines of a box, below which pruning costs more than it saves
 PLANS = 1 << 26  # pairs of a plan and a box that are tested in one call
 BOXES = 1024  # boxes tested in one call, per device
 SLAB = 1 << 22  # winners that are written at a time
@@ -114,7 +115,8 @@ def _boxes(
     read = found.results[question.objective]
     moving = [path for axis in machine for path in axis.columns if path in read]
     coordinates = convex_coordinates(question, group, machine, moving)
-    return None if coordinates is None else cut(machine, coordinates)
+    cuts = [] if coordinates is None else cut(machine, coordinates)
+    return cuts if math.prod(some.side for some in cuts) >= LEAST_BOX else None
 
 
 def _slabs(task: BoxSearch, left: Survivors, place: Place) -> Iterator[MachineChunk]:

@@ -145,20 +145,18 @@ def _bounds(task: BoxSearch, best: np.ndarray, at: Sequence[np.ndarray]) -> np.n
     return bound.reshape(*bound.shape[:3], *boxes)
 
 
-def _directions(
-    cuts: Sequence[Slices], at: Sequence[np.ndarray]
-) -> tuple[tangents.Directions, ...]:
-    """Return the derivatives and steps of each axis, with a dimension for the boxes of each."""
+def _directions(cuts: Sequence[Slices], at: Sequence[np.ndarray]) -> tangents.Directions:
+    """Return the directions and steps of all axes at listed boxes."""
 
-    def wide(column: np.ndarray, dimension: int) -> Any:
-        return column.reshape(
-            *column.shape[:-1], *(len(i) if d == dimension else 1 for d, i in enumerate(at))
-        )
+    def wide(columns: np.ndarray, dimension: int) -> np.ndarray:
+        sizes = (len(i) if d == dimension else 1 for d, i in enumerate(at))
+        return columns[..., at[dimension]].reshape(*columns.shape[:-1], *sizes)
 
-    return tuple(
-        tangents.Directions(
-            tuple({path: wide(dx[places], d) for path, dx in way.items()} for way in some.ways),
-            wide(some.steps[..., places], d),
-        )
-        for d, (some, places) in enumerate(zip(cuts, at, strict=True))
+    ways = (
+        {path: wide(dx, d) for path, dx in way.items()}
+        for d, some in enumerate(cuts)
+        for way in some.ways
+    )
+    return tangents.Directions(
+        tuple(ways), tuple(wide(some.steps, d) for d, some in enumerate(cuts))
     )

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import operator
 from typing import Any, NamedTuple
 
 import jax
@@ -12,16 +13,17 @@ from jax.sharding import PartitionSpec
 
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.fold import Distinct, FoldConfig, Plans
-from jaxroof.records import replace_at
+from jaxroof.engine.grid.axes import replace_all
+from jaxroof.records import get_at, replace_at
 
 Array = Any  # a NumPy array on the host, a JAX array on the devices
 
 
 class Directions(NamedTuple):
-    """The derivatives of one axis at the centres of boxes, and its steps to the corners."""
+    """The directions of the derivatives at the centres of boxes, and the steps to the corners."""
 
-    ways: tuple[dict[str, Array], ...]  # path -> d x, with the box dimensions
-    steps: Array  # [way, corner, *boxes]
+    ways: tuple[dict[str, Array], ...]  # path -> d x [*boxes]; those of the first axis are first
+    steps: tuple[Array, ...]  # of each axis, in its own ways [way, corner, *boxes]
 
 
 class Bounds(NamedTuple):
@@ -37,7 +39,7 @@ def can_win(
     fold: FoldConfig,
     shard: int,
     inputs: Any,
-    axes: tuple[Directions, ...],
+    directions: Directions,
     varied: dict[str, jax.Array],
     distinct: Distinct,
     plans: Plans,
@@ -70,20 +72,20 @@ def can_win(
         functools.partial(_questions, fold),
         mesh=folding.mesh(),
         in_specs=(
-            *(jax.tree.map(spec, tree) for tree in (inputs, axes)),
+            *(jax.tree.map(spec, tree) for tree in (inputs, directions)),
             *(copied(tree) for tree in (varied, distinct, plans)),
             jax.tree.map(spec, bounds),
         ),
         out_specs=(PartitionSpec(None, None, *dims), PartitionSpec(None, *dims)),
         check_vma=False,
     )
-    return divide(inputs, axes, varied, distinct, plans, bounds)
+    return divide(inputs, directions, varied, distinct, plans, bounds)
 
 
 def _questions(
     fold: FoldConfig,
     inputs: Any,
-    axes: tuple[Directions, ...],
+    directions: Directions,
     varied: dict[str, jax.Array],
     distinct: Distinct,
     plans: Plans,
@@ -97,32 +99,29 @@ def _questions(
         lanes = jax.tree.map(lambda leaf: folding.lane_values(leaf, dims, lead=0), inputs)
         return lanes, folding.part_tables(fold, dims, inputs, distinct)
 
-    slopes = []
-    for axis in axes:
-        for way in axis.ways:
-            slopes.append(jax.jvp(evaluated, (bare,), (_direction(bare, way),))[1])
+    def slope(way: dict[str, jax.Array]) -> Any:
+        def moved(values: dict[str, jax.Array]) -> Any:
+            return evaluated(replace_all(bare, values))
+
+        here = {path: get_at(bare, path) for path in way}
+        return jax.jvp(moved, (here,), (way,))[1]
+
+    slopes = [slope(way) for way in directions.ways]
     lanes, tables = evaluated(bare)
-    steps = tuple(folding.lane_values(axis.steps, dims, lead=2) for axis in axes)
+    steps = tuple(folding.lane_values(some, dims, lead=2) for some in directions.steps)
 
     def question(one: tuple[dict[str, jax.Array], Plans, Bounds]) -> tuple[jax.Array, jax.Array]:
         values, table, bound = one
-        asked, still = lanes, [(lane, rows) for lane, rows in slopes]
+        asked, still = lanes, [lane for lane, _ in slopes]
         for path, value in values.items():
             asked = replace_at(asked, path, value)
-            still = [(replace_at(lane, path, jnp.zeros_like(value)), rows) for lane, rows in still]
+            still = [replace_at(lane, path, jnp.zeros_like(value)) for lane in still]
+        along = [(lane, rows) for lane, (_, rows) in zip(still, slopes, strict=True)]
         test = _Test(fold, dims, steps, bound)
-        wins, holds = test.question(asked, tables, still, table)
+        wins, holds = test.question(asked, tables, along, table)
         return wins.reshape(-1, *dims), holds.reshape(dims)
 
     return lax.map(question, (varied, plans, bounds))
-
-
-def _direction(inputs: Any, way: dict[str, jax.Array]) -> Any:
-    """Return a tangent of the inputs: the direction at its paths, 0 elsewhere."""
-    tangent = jax.tree.map(jnp.zeros_like, inputs)
-    for path, step in way.items():
-        tangent = replace_at(tangent, path, step)
-    return tangent
 
 
 class _Test(NamedTuple):
@@ -164,17 +163,15 @@ class _Test(NamedTuple):
     def above(
         self, value: jax.Array, along: list[jax.Array], limit: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Return whether a tangent exceeds the limit at every corner, and at any."""
-        left, shifts = list(along), []
+        """Return whether a tangent exceeds the limit at every corner, and at any, by a lane each."""
+        left, shifts = iter(along), []
         for steps in self.steps:
-            ways, left = left[: len(steps)], left[len(steps) :]
-            shifts.append(
-                [sum((s[corner] * way for s, way in zip(steps, ways, strict=True)), 0.0)
-                 for corner in range(steps.shape[1])]
-            )
+            ways = [next(left) for _ in steps]
+            moves = [[s[n] * w for s, w in zip(steps, ways, strict=True)] for n in range(steps.shape[1])]
+            shifts.append([functools.reduce(operator.add, some) if some else 0.0 for some in moves])
         every, some = jnp.ones(value.shape, bool), jnp.zeros(value.shape, bool)
         for number, corner in enumerate(itertools.product(*shifts)):
-            higher = sum(corner, value) > limit[number]
+            higher = functools.reduce(operator.add, corner, value) > limit[number]
             every, some = every & higher, some | higher
         return every, some
 
