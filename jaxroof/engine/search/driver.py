@@ -94,8 +94,10 @@ def _fill(
     found.legal[at] = len(plans)
     if not len(plans):
         return
+    everywhere = bool(held.all())
     for field, column in plans.plans.items():
-        found.plans[field][at] = np.where(held, column[position], -1)
-    found.objective[at] = np.where(held, objective, np.nan)
+        chosen = column.take(position)  # the last plan where none fits
+        found.plans[field][at] = chosen if everywhere else np.where(held, chosen, -1)
+    found.objective[at] = objective if everywhere else np.where(held, objective, np.nan)
     found.feasible[at] = chunk.fits[q].transpose(turn)
     found.least_need[at] = plans.need[0]

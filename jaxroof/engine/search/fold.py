@@ -248,7 +248,7 @@ def lane_values(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
     if all(size == 1 for size in machine):
         return leaf.reshape(head)
     if dims[-1] < SHORT:
-        return jnp.broadcast_to(leaf, head + dims).reshape(*head, -1)
+        return jnp.broadcast_to(leaf, head + dims).reshape(*head, math.prod(dims))
     return leaf
 
 
