@@ -34,7 +34,7 @@ SLICE = 10  # machines of the first axis on which the plain fold is timed
 SUMMA_SLICE = 10
 DRAWN = 20  # machines of the brute force
 BATCH = 4096
-ROUNDS = 5
+ROUNDS = 7
 PLAIN_ROUNDS = 2
 AGREE = 1e-12
 EVERYTHING_FITS = "1 PB"
@@ -108,9 +108,7 @@ def check(found: SearchResult, other: SearchResult, at: tuple[Any, ...]) -> floa
     return worst
 
 
-def brute_force(
-    found: SearchResult, asked: Any, axes: Axes, split: str, names: list[str]
-) -> float:
+def brute_force(found: SearchResult, asked: Any, axes: Axes, split: str, names: list[str]) -> float:
     """Compare the winners on random machines with those of NumPy, which evaluates every plan."""
     draw, worst = np.random.default_rng(0), 0.0
     for _ in range(DRAWN):
@@ -135,14 +133,20 @@ def case(
     count = len(next(iter(first.values())) if isinstance(first, dict) else first)
     places = np.arange(count) if whole else np.linspace(0, count - 1, some).astype(int)
     few = cut(axes, names[0], places)
-    cold, found = timed(lambda: search(asked, axes, split, prune=True))
+    cold = timed(lambda: search(asked, axes, split, prune=True))[0]
     search(asked, few, split, prune=False)
-    taken, plain = [], []
+    taken, plain, cores = [], [], []
     for number in range(ROUNDS):  # in turn, so that both see the same machine
-        taken.append(timed(lambda: search(asked, axes, split, prune=True))[0])
+        found = None  # a gigabyte
+        busy = time.process_time()
+        seconds, found = timed(lambda: search(asked, axes, split, prune=True))
+        taken.append(seconds)
+        cores.append(time.process_time() - busy)
         if number < PLAIN_ROUNDS:
+            busy = time.process_time()
             seconds, other = timed(lambda: search(asked, few, split, prune=False))
             plain.append(seconds)
+            plain_cores = (time.process_time() - busy) * found.combinations / other.combinations
     worst = check(found, other, (slice(None), places))
     worst = max(worst, brute_force(found, asked, axes, split, names))
     ours = statistics.median(taken)
@@ -150,14 +154,18 @@ def case(
     theirs = found.combinations / rate
     note = "" if whole else f" (timed on {len(places)} of {count} values of {names[0]})"
     print(f"{title}: {found.combinations:.3g} evaluations")
-    print(f"  pruned      {ours:8.2f} s  {found.combinations / ours:.3g}/s, first call {cold:.1f} s")
+    print(
+        f"  pruned      {ours:8.2f} s  {found.combinations / ours:.3g}/s, first call {cold:.1f} s"
+    )
     print(f"  plain fold  {theirs:8.2f} s  {rate:.3g}/s{note}")
-    print(f"  {theirs / ours:.1f} times as fast; winners equal, and on {DRAWN} random machines")
-    print(f"  those of NumPy's brute force; largest difference {worst:.1e}", flush=True)
+    fewer = plain_cores / min(cores)
+    print(f"  {theirs / ours:.1f} times as fast, {fewer:.1f} times in core-seconds; winners equal,")
+    print(f"  also to NumPy's brute force on {DRAWN} machines; largest difference {worst:.1e}")
     return {
         "pruned_seconds": ours,
         "plain_seconds": theirs,
         "ratio": theirs / ours,
+        "ratio_of_core_seconds": fewer,
         "first_call_seconds": cold,
         "evaluations": found.combinations,
         "largest_difference": worst,

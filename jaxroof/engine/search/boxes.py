@@ -97,9 +97,9 @@ def _slices(axis: Axis, side: int, coordinates: Mapping[str, Coordinate]) -> Sli
     if len(z) > WAYS or side > POINTS:
         return _slices(axis, 1 if len(z) > WAYS else POINTS, coordinates)
     middle = {path: column.mean(axis=1) for path, column in z.items()}
-    ways = tuple({path: np.ones(len(places))} for path in z)
+    each = tuple({path: np.ones(len(places))} for path in z)
     steps = np.stack([(column - middle[path][:, None]).T for path, column in z.items()])
-    return _around(axis, side, own, middle, places.T, ways, steps)
+    return _around(axis, side, own, middle, places.T, each, steps)
 
 
 def _around(
@@ -120,15 +120,17 @@ def _around(
 
 def _ends(z: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """Return the two ends of each slice [slice, 2], or None unless all slices are on lines."""
-    reach = {path: float(np.ptp(column) / np.abs(column).max()) for path, column in z.items()}
+    tiny = np.finfo(float).tiny
+    size = {path: max(float(np.abs(column).max()), tiny) for path, column in z.items()}
+    reach = {path: float(np.ptp(column)) / size[path] for path, column in z.items()}
     lead = z[max(reach, key=reach.__getitem__)]
     ends = np.stack([lead.argmin(axis=1), lead.argmax(axis=1)], axis=1)
     low, high = np.take_along_axis(lead, ends, axis=1).T[:, :, None]
     share = (lead - low) / np.where(high > low, high - low, 1.0)
-    for column in z.values():
+    for path, column in z.items():
         first, last = np.take_along_axis(column, ends, axis=1).T[:, :, None]
         off = np.abs(first + share * (last - first) - column)
-        if np.any(off > LINE * np.abs(column).max()):
+        if np.any(off > LINE * size[path]):
             return None
     return ends
 

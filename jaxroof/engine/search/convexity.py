@@ -105,8 +105,8 @@ def _each_alone(
         for coordinate in COORDINATES:
             if low <= 0.0 and not coordinate.zero:
                 continue
-            z = (coordinate.of(np.float64(low)), coordinate.of(np.float64(high)))
-            middle = float(coordinate.back(np.float64(0.5 * (z[0] + z[1]))))
+            z = coordinate.of(np.array([low, high]))
+            (middle,) = coordinate.back(z.mean(keepdims=True))
             at = np.repeat([[low], [middle], [high]], SAMPLES, axis=1)
             bend = _bend(question, group, problem, position, [{**base, path: v} for v in at])
             if bend.min() >= -ROUNDING and bend.sum() < best:

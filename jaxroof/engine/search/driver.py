@@ -31,6 +31,7 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     """Return the best plans at every point of the grid of a search."""
     found = _nothing_yet(question)
     if question.estimator.sizing is not None:
+        _clear(found, ...)
         return dataclasses.replace(found, combinations=search_per_plan(question, found, progress))
     kind, axes = axis_roles(question), question.axes
     groups = list(problem_groups(question, kind))
@@ -69,14 +70,22 @@ def _nothing_yet(question: SearchProblem) -> SearchResult:
     shape = tuple(len(axis) for axis in question.axes)
     ranked = (*shape, question.top)
     return SearchResult(
-        plans={f: np.full(ranked, -1, np.int64) for f in question.estimator.plan_fields},
-        objective=np.full(ranked, np.nan),
-        legal=np.zeros(shape, np.int64),
-        feasible=np.zeros(shape, np.int64),
-        least_need=np.full(shape, np.nan),
+        plans={f: np.empty(ranked, np.int64) for f in question.estimator.plan_fields},
+        objective=np.empty(ranked),
+        legal=np.empty(shape, np.int64),
+        feasible=np.empty(shape, np.int64),
+        least_need=np.empty(shape),
         refused={},
         combinations=0,
     )
+
+
+def _clear(found: SearchResult, at: Any) -> None:
+    """Write that there is no plan at some points."""
+    for column in found.plans.values():
+        column[at] = -1
+    found.objective[at] = found.least_need[at] = np.nan
+    found.legal[at] = found.feasible[at] = 0
 
 
 def _fill(
@@ -91,9 +100,10 @@ def _fill(
     position = np.moveaxis(chunk.position[q], 0, -1).transpose(*turn, len(order))
     objective = np.moveaxis(chunk.objective[q], 0, -1).transpose(*turn, len(order))
     plans, held = group.ready.plans[q], position >= 0
-    found.legal[at] = len(plans)
     if not len(plans):
+        _clear(found, at)
         return
+    found.legal[at] = len(plans)
     everywhere = bool(held.all())
     for field, column in plans.plans.items():
         chosen = column.take(position)  # the last plan where none fits

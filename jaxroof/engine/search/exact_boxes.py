@@ -1,6 +1,7 @@
 """The winners of boxes of machines, exactly, among the few plans that can win on each."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,7 @@ def _chunk(
         for p, some in zip(place, task.cuts, strict=True)
     ]
     size = [r.stop - r.start for r in region]
-    inside = (..., *(slice(0, n) for n in size))
+    inside: tuple[Any, ...] = (..., *(slice(0, n) for n in size))
     best = objective if question.sign > 0 else -objective
     fits = _taken(task.fits, [np.arange(r.start, r.stop) for r in region])
     fits = np.broadcast_to(fits, (*fits.shape[:2], *size))
@@ -107,7 +108,9 @@ def _lists(
     split = np.concatenate([plans.split for plans in ready.plans])[plan]
     distinct, rows = {}, {}
     found = distinct_part_rows(fold.estimator, ready)[0]
-    kept = {name: np.unique(number[plan], return_inverse=True) for name, (_, number) in found.items()}
+    kept = {
+        name: np.unique(number[plan], return_inverse=True) for name, (_, number) in found.items()
+    }
     longest = _padding(max((len(own) for own, _ in kept.values()), default=1), FEWEST)
     for name, (own, index) in kept.items():
         at = found[name].first[own]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import Axis, spread
+from jaxroof.engine.grid.axes import spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import Sizes, SortedPlans, distinct_part_rows

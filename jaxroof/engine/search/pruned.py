@@ -22,7 +22,6 @@ What is left is evaluated exactly on all machines of the box. If the law of conv
 samples before or on any incumbent or sampled plan after, the plain fold answers instead.
 """
 
-import dataclasses
 import functools
 import math
 import operator
@@ -32,7 +31,6 @@ import numpy as np
 
 from jaxroof.engine.grid.chunks import Place, iter_chunks
 from jaxroof.engine.grid.dependencies import dependencies
-from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search import folded
 from jaxroof.engine.search.boxes import Slices, box_columns, cut
 from jaxroof.engine.search.candidates import Sizes, distinct_part_rows
@@ -49,8 +47,9 @@ LEAST_MACHINES = 64  # fewer are folded
 LEAST_BOX = 8  # machines of a box, below which pruning costs more than it saves
 PLANS = 1 << 26  # pairs of a plan and a box that are tested in one call
 BOXES = 1024  # boxes tested in one call, per device
-SLAB = 1 << 22  # winners that are written at a time
-SPOTS = 256  # plans per slab that are evaluated beside the winners
+SLAB = 1 << 19  # winners that a device finds in one call
+SPOTS = 512  # plans that are evaluated beside the winners of a slab
+EVERY = 8  # one of so many slabs is checked in this way
 
 Chunks = Callable[[ProblemGroup], Iterator[MachineChunk]]
 
@@ -93,20 +92,17 @@ def _chunks(
     draw = np.random.default_rng(0)
     for place in iter_chunks(grid, shape):
         left = survivors(task, place, shape, shard)
-        chunks = iter(()) if left is None else _slabs(task, left, place)
-        for chunk in chunks:
-            if not _holds(task, left, chunk, draw):
+        for number, chunk in enumerate(_slabs(task, left, place) if left is not None else ()):
+            if number % EVERY == 0 and left is not None and not _holds(task, left, chunk, draw):
                 left = None
                 break
             yield chunk
-        if left is None:
+        if left is None:  # the law is broken
             yield from plain(group)
             return
 
 
-def _boxes(
-    question: SearchProblem, kind: AxisRoles, group: ProblemGroup
-) -> list[Slices] | None:
+def _boxes(question: SearchProblem, kind: AxisRoles, group: ProblemGroup) -> list[Slices] | None:
     """Return the slices of each machine axis, or None where the law of convexity fails."""
     machine = [question.axes[d] for d in kind.machine]
     if not any(map(len, group.ready.plans)):

@@ -110,7 +110,8 @@ def _region(
         found = search.best(start, count)
         to = (problem, 0, 0, *origin)
         return tuple(  # type: ignore[return-value]
-            lax.dynamic_update_slice(whole, part[None], to) for whole, part in zip(held, found, strict=True)
+            lax.dynamic_update_slice(whole, part[None], to)
+            for whole, part in zip(held, found, strict=True)
         )
 
     first = (jnp.full(size, -1), jnp.zeros(size))
@@ -126,7 +127,9 @@ class _Box(NamedTuple):
     def part(self, leaf: jax.Array, lead: int = 0, row: jax.Array | None = None) -> jax.Array:
         """Return a leaf's part within the box, and of one row if the leaf begins with rows."""
         machine = leaf.shape[-len(self.sides) :] if self.sides else ()
-        sizes = tuple(min(n, side) if n > 1 else 1 for n, side in zip(machine, self.sides, strict=True))
+        sizes = tuple(
+            min(n, side) if n > 1 else 1 for n, side in zip(machine, self.sides, strict=True)
+        )
         starts = tuple(o if n > 1 else 0 for n, o in zip(machine, self.origin, strict=True))
         zero = (0,) * lead
         begin = (*zero, *starts) if row is None else (row, *starts)
@@ -188,7 +191,7 @@ class _List(NamedTuple):
             bound = lax.fori_loop(start, start + count, least, far)
             bound = bound + TIE * jnp.abs(bound)
 
-            def first(turn: jax.Array, held: Any) -> Any:
+            def first(turn: jax.Array, held: Any, bound: jax.Array = bound) -> Any:
                 entry = start + count - 1 - turn  # backwards, so that the first tied one stays
                 found = value(entry)
                 here = (found <= bound) & (found < FAR)

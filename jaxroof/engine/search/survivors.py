@@ -1,10 +1,10 @@
-"""Which plans can win on which boxes: incumbents at the centres, bounds at the corners, tangents."""
+"""Which plans can win on which boxes, from incumbents at the centres and bounds at the corners."""
 
 import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,27 +47,35 @@ class Survivors(NamedTuple):
     position: np.ndarray
 
 
-def survivors(
-    task: BoxSearch, place: Place, shape: Sequence[int], shard: int
-) -> Survivors | None:
+def survivors(task: BoxSearch, place: Place, shape: Sequence[int], shard: int) -> Survivors | None:
     """Return the plans that can win on the boxes of a place, or None if an objective is not convex.
 
     Arguments: the place in the grid of boxes, and the shape that it is padded to.
     """
-    at = [np.minimum(np.arange(p.start, p.start + n), p.stop - 1) for p, n in zip(place, shape, strict=True)]
+    at = [
+        np.minimum(np.arange(p.start, p.start + n), p.stop - 1)
+        for p, n in zip(place, shape, strict=True)
+    ]
     used = tuple(slice(0, p.stop - p.start) for p in place)
     group, lead = task.group, task.sizes.questions
     distinct, plans = pack_plans(task.question.estimator, group.ready, task.sizes)
     low, reach = (_padded(counts, lead, at) for counts in _levels(task))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
     varied = folding.replicate(varied)
-    centres = [Axis(c.axis.name, {p: v[i] for p, v in c.centre.items()}) for c, i in zip(task.cuts, at, strict=True)]
+    centres = [
+        Axis(c.axis.name, {p: v[i] for p, v in c.centre.items()})
+        for c, i in zip(task.cuts, at, strict=True)
+    ]
     inputs = spread(group.inputs, centres)
     plans = plans._replace(counts=reach.reshape(lead, -1).max(axis=1))
     fits = np.broadcast_to(low, (*low.shape[:2], *shape))
     position, _ = folding.best(task.fold, shard, inputs, varied, distinct, plans, fits)
     best = np.asarray(position)  # [problem, top, level, *boxes]
-    most = _bounds(task, best[(slice(None), slice(None), slice(None), *used)], [i[u] for i, u in zip(at, used, strict=True)])
+    most = _bounds(
+        task,
+        best[(slice(None), slice(None), slice(None), *used)],
+        [i[u] for i, u in zip(at, used, strict=True)],
+    )
     room = [(0, n - (u.stop - u.start)) for n, u in zip(shape, used, strict=True)]
     bounds = tangents.Bounds(
         reach=reach,
@@ -120,7 +128,9 @@ def _bounds(task: BoxSearch, best: np.ndarray, at: Sequence[np.ndarray]) -> np.n
     count, boxes = len(task.group.ready.plans), best.shape[3:]
     best = best[:count].reshape(count, *best.shape[1:3], -1)
     width = best.shape[-1]
-    key = (np.arange(count)[:, None, None, None] * task.sizes.plans + best) * width + np.arange(width)
+    key = (np.arange(count)[:, None, None, None] * task.sizes.plans + best) * width + np.arange(
+        width
+    )
     found, number = np.unique(key[best >= 0], return_inverse=True)
     rest, box = np.divmod(found, width)
     problem, position = np.divmod(rest, task.sizes.plans)

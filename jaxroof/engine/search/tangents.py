@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
+from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.fold import Distinct, FoldConfig, Plans
-from jaxroof.engine.grid.axes import replace_all
 from jaxroof.records import get_at, replace_at
 
 Array = Any  # a NumPy array on the host, a JAX array on the devices
@@ -62,7 +62,9 @@ def can_win(
         lead = leaf.ndim - fold.rank
         if lead < 0 or not fold.rank:
             return PartitionSpec()
-        ends = (dim if size > 1 else None for dim, size in zip(dims, leaf.shape[lead:], strict=True))
+        ends = (
+            dim if size > 1 else None for dim, size in zip(dims, leaf.shape[lead:], strict=True)
+        )
         return PartitionSpec(*[None] * lead, *ends)
 
     def copied(tree: Any) -> Any:
@@ -163,11 +165,13 @@ class _Test(NamedTuple):
     def above(
         self, value: jax.Array, along: list[jax.Array], limit: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Return whether a tangent exceeds the limit at every corner, and at any, by a lane each."""
+        """Return whether a tangent exceeds the limit at every corner, and at any corner."""
         left, shifts = iter(along), []
         for steps in self.steps:
             ways = [next(left) for _ in steps]
-            moves = [[s[n] * w for s, w in zip(steps, ways, strict=True)] for n in range(steps.shape[1])]
+            moves = [
+                [s[n] * w for s, w in zip(steps, ways, strict=True)] for n in range(steps.shape[1])
+            ]
             shifts.append([functools.reduce(operator.add, some) if some else 0.0 for some in moves])
         every, some = jnp.ones(value.shape, bool), jnp.zeros(value.shape, bool)
         for number, corner in enumerate(itertools.product(*shifts)):
