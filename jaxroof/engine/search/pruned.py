@@ -82,7 +82,9 @@ def _chunks(
     limits = [question.axes[d] for d in kind.limits]
     machine = [some.axis for some in cuts]
     fits = fits_by_limit(question.estimator, group, [*limits, *machine])
-    whole = (len(fits), math.prod(fits.shape[1 : 1 + len(limits)]))
+    levels = tuple(len(axis) for axis in limits)
+    whole = (len(fits), math.prod(levels))
+    fits = np.broadcast_to(fits, (len(fits), *levels, *fits.shape[1 + len(limits) :]))
     task = BoxSearch(
         question, kind, group, sizes, cuts, fits.reshape(*whole, *fits.shape[-len(cuts) :])
     )
