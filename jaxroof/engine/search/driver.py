@@ -18,7 +18,7 @@ from jaxroof.engine.search.problem import AxisRoles, SearchProblem, axis_roles
 class SearchResult:
     """The winners of a search over the whole grid."""
 
-    plans: dict[str, np.ndarray]  # [*axes, rank], -1 where fewer plans fit
+    plans: dict[str, np.ndarray]  # int32 [*axes, rank], -1 where fewer plans fit
     objective: np.ndarray  # [*axes, rank]
     legal: np.ndarray  # number of legal plans, [*axes]
     feasible: np.ndarray  # number of plans that fit the limit, [*axes]
@@ -70,7 +70,7 @@ def _nothing_yet(question: SearchProblem) -> SearchResult:
     shape = tuple(len(axis) for axis in question.axes)
     ranked = (*shape, question.top)
     return SearchResult(
-        plans={f: np.empty(ranked, np.int64) for f in question.estimator.plan_fields},
+        plans={f: np.empty(ranked, np.int32) for f in question.estimator.plan_fields},
         objective=np.empty(ranked),
         legal=np.empty(shape, np.int64),
         feasible=np.empty(shape, np.int64),
@@ -107,7 +107,7 @@ def _fill(
     everywhere = bool(held.all())
     for field, column in plans.plans.items():
         chosen = column.take(position)  # the last plan where none fits
-        found.plans[field][at] = chosen if everywhere else np.where(held, chosen, -1)
+        found.plans[field][at] = chosen if everywhere else np.where(held, chosen, np.int32(-1))
     found.objective[at] = objective if everywhere else np.where(held, objective, np.nan)
     found.feasible[at] = chunk.fits[q].transpose(turn)
     found.least_need[at] = plans.need[0]
