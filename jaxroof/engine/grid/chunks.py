@@ -1,6 +1,6 @@
 """Chunks of a grid: their shape, their places and their share of the progress."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def chunk_shape(sizes: list[int], budget: int) -> list[int]:
     return shape[::-1]
 
 
-def iter_chunks(axes: Sequence[Axis], shape: Sequence[int]) -> Iterator[Place]:
+def iter_chunks(axes: Sequence[Sized], shape: Sequence[int]) -> Iterator[Place]:
     """Yield the place of each chunk: a slice of every axis."""
     counts = [-(-len(axis) // size) for axis, size in zip(axes, shape, strict=True)]
     for index in np.ndindex(*counts):

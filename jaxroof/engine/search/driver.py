@@ -18,7 +18,7 @@ from jaxroof.engine.search.problem import AxisRoles, SearchProblem, axis_roles
 class SearchResult:
     """The winners of a search over the whole grid."""
 
-    plans: dict[str, np.ndarray]  # [*axes, rank], -1 where fewer plans fit
+    plans: dict[str, np.ndarray]  # int32 [*axes, rank], -1 where fewer plans fit
     objective: np.ndarray  # [*axes, rank]
     legal: np.ndarray  # number of legal plans, [*axes]
     feasible: np.ndarray  # number of plans that fit the limit, [*axes]
@@ -31,6 +31,7 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     """Return the best plans at every point of the grid of a search."""
     found = _nothing_yet(question)
     if question.estimator.sizing is not None:
+        _clear(found, ...)
         return dataclasses.replace(found, combinations=search_per_plan(question, found, progress))
     kind, axes = axis_roles(question), question.axes
     groups = list(problem_groups(question, kind))
@@ -45,9 +46,10 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     if executor == NUMPY:
         chunks = direct.machine_chunks(question, kind)
     else:
-        from jaxroof.engine.search import folded
+        from jaxroof.engine.search import folded, pruned
 
-        chunks = folded.machine_chunks(question, kind, groups)
+        way = pruned if pruned.is_worthwhile(question, kind, total) else folded
+        chunks = way.machine_chunks(question, kind, groups)
     done = 0
     for group in groups:
         for reason in group.ready.refused:
@@ -68,14 +70,22 @@ def _nothing_yet(question: SearchProblem) -> SearchResult:
     shape = tuple(len(axis) for axis in question.axes)
     ranked = (*shape, question.top)
     return SearchResult(
-        plans={f: np.full(ranked, -1, np.int64) for f in question.estimator.plan_fields},
-        objective=np.full(ranked, np.nan),
-        legal=np.zeros(shape, np.int64),
-        feasible=np.zeros(shape, np.int64),
-        least_need=np.full(shape, np.nan),
+        plans={f: np.empty(ranked, np.int32) for f in question.estimator.plan_fields},
+        objective=np.empty(ranked),
+        legal=np.empty(shape, np.int64),
+        feasible=np.empty(shape, np.int64),
+        least_need=np.empty(shape),
         refused={},
         combinations=0,
     )
+
+
+def _clear(found: SearchResult, at: Any) -> None:
+    """Write that there is no plan at some points."""
+    for column in found.plans.values():
+        column[at] = -1
+    found.objective[at] = found.least_need[at] = np.nan
+    found.legal[at] = found.feasible[at] = 0
 
 
 def _fill(
@@ -90,11 +100,14 @@ def _fill(
     position = np.moveaxis(chunk.position[q], 0, -1).transpose(*turn, len(order))
     objective = np.moveaxis(chunk.objective[q], 0, -1).transpose(*turn, len(order))
     plans, held = group.ready.plans[q], position >= 0
-    found.legal[at] = len(plans)
     if not len(plans):
+        _clear(found, at)
         return
+    found.legal[at] = len(plans)
+    everywhere = bool(held.all())
     for field, column in plans.plans.items():
-        found.plans[field][at] = np.where(held, column[position], -1)
-    found.objective[at] = np.where(held, objective, np.nan)
+        chosen = column.take(position)  # the last plan where none fits
+        found.plans[field][at] = chosen if everywhere else np.where(held, chosen, np.int32(-1))
+    found.objective[at] = objective if everywhere else np.where(held, objective, np.nan)
     found.feasible[at] = chunk.fits[q].transpose(turn)
     found.least_need[at] = plans.need[0]

@@ -122,8 +122,8 @@ def _questions(
     """Evaluate the parts once, then fold the plans of each problem in turn."""
     dims = fits.shape[2:]
     bare = dataclasses.replace(inputs, plan=None)
-    tables = _tables(fold, dims, bare, distinct)
-    lanes = jax.tree.map(lambda leaf: _lanes(leaf, dims, lead=0), bare)
+    tables = part_tables(fold, dims, bare, distinct)
+    lanes = jax.tree.map(lambda leaf: lane_values(leaf, dims, lead=0), bare)
 
     def question(one: tuple[dict[str, jax.Array], Plans, jax.Array]) -> tuple[Any, Any]:
         values, table, fit = one
@@ -137,16 +137,21 @@ def _questions(
     return lax.map(question, (varied, plans, fits))
 
 
-def _tables(
+def part_tables(
     fold: FoldConfig, dims: tuple[int, ...], bare: Any, distinct: Distinct
 ) -> dict[str, Any]:
     """Evaluate every part on its distinct rows: [row, lane], or [row] where all lanes agree."""
+    leaves = part_leaves(fold, bare, distinct)
+    return jax.tree.map(lambda leaf: lane_values(leaf, dims, lead=1), leaves)
+
+
+def part_leaves(fold: FoldConfig, bare: Any, distinct: Distinct) -> dict[str, Any]:
+    """Evaluate every part on its distinct rows: [row, *machine], with size 1 where all agree."""
     across = jax.tree.map(lambda leaf: leaf[None] if jnp.ndim(leaf) else leaf, bare)
 
     def table(name: str, part: Any) -> Any:
         fields = {f: c.reshape(-1, *(1,) * fold.rank) for f, c in distinct[name].items()}
-        leaves = part(across, fold.recipe, **fields)
-        return jax.tree.map(lambda leaf: _lanes(leaf, dims, lead=1), leaves)
+        return part(across, fold.recipe, **fields)
 
     return {name: table(name, part) for name, part in fold.estimator.parts.items()}
 
@@ -162,14 +167,14 @@ def _question(
     """Return the best plans of one problem, [top, limit, lane]."""
     width = fits.shape[-1]
     dims = dims if dims and dims[-1] >= SHORT else (width,)
-    objective = _objective(fold, dims, inputs, tables, plans)
+    objective = objective_of(fold, dims, inputs, tables, plans)
     minima = _block_minima(fold, objective, plans.counts, len(plans.split), dims)
     split = plans.split if fold.per_split and fold.top > 1 else None
     look = SecondPass(fold.top, fold.looks, fold.block)
     return exact_winners(look, lambda index: objective(index).reshape(width), minima, split, fits)
 
 
-def _objective(
+def objective_of(
     fold: FoldConfig, dims: tuple[int, ...], inputs: Any, tables: dict[str, Any], plans: Plans
 ) -> Objective:
     """Return a function from a plan's position to its objective in every lane."""
@@ -201,7 +206,7 @@ def shard_lanes(columns: dict[str, np.ndarray]) -> dict[str, jax.Array]:
 def tables(fold: FoldConfig, inputs: Any, distinct: Distinct) -> dict[str, Any]:
     """Evaluate every part on its distinct rows, for inputs with one dimension of lanes."""
     (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
-    return _tables(fold, dims, inputs, distinct)
+    return part_tables(fold, dims, inputs, distinct)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -214,7 +219,7 @@ def objectives(
     def part(inputs: Any, tables: dict[str, Any], plans: Plans, positions: jax.Array) -> jax.Array:
         (dims,) = {leaf.shape for leaf in jax.tree.leaves(inputs) if jnp.ndim(leaf)}
         one = jax.tree.map(lambda leaf: leaf[0], plans)
-        return lax.map(_objective(fold, dims, inputs, tables, one), positions)
+        return lax.map(objective_of(fold, dims, inputs, tables, one), positions)
 
     last = {0: COPIED, 1: PartitionSpec(name)}
     lanes = jax.tree.map(lambda leaf: last[jnp.ndim(leaf)], inputs)
@@ -235,7 +240,7 @@ def _row(column: jax.Array, index: jax.Array) -> jax.Array:
     return lax.dynamic_index_in_dim(column, index, keepdims=False, allow_negative_indices=False)
 
 
-def _lanes(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
+def lane_values(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
     """Return a leaf with its machine dimensions, of size 1 where it does not depend on them.
 
     A leaf that depends on none has no machine dimensions. If the last dimension is too short for
@@ -246,7 +251,7 @@ def _lanes(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
     if all(size == 1 for size in machine):
         return leaf.reshape(head)
     if dims[-1] < SHORT:
-        return jnp.broadcast_to(leaf, head + dims).reshape(*head, -1)
+        return jnp.broadcast_to(leaf, head + dims).reshape(*head, math.prod(dims))
     return leaf
 
 

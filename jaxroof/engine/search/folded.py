@@ -2,12 +2,12 @@
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import Axis, spread
+from jaxroof.engine.grid.axes import spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import Sizes, SortedPlans, distinct_part_rows
@@ -38,10 +38,10 @@ def _chunks(
     axes, first = [*limits, *machine], len(limits)
     distinct, plans = pack_plans(question.estimator, group.ready, sizes)
     lead, size = plans.split.shape
-    fold = _fold(question, kind, group, size)
+    fold = fold_config(question, kind, group, size)
     # block minima per lane, or values of the second pass per lane
     cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)
-    shape, shard = _chunk_shape(axes, first, min(LANES, CELLS // cells))
+    shape, shard = chunk_layout(axes, first, min(LANES, CELLS // cells))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
     varied = folding.replicate(varied)
     waiting: list[tuple[Place, np.ndarray, Any]] = []
@@ -79,7 +79,7 @@ def _read(
     return MachineChunk(place, position, question.sign * objective, fits[(slice(None), *used)])
 
 
-def _chunk_shape(axes: Sequence[Axis], first: int, lanes: int) -> tuple[list[int], int]:
+def chunk_layout(axes: Sequence[Sized], first: int, lanes: int) -> tuple[list[int], int]:
     """Return a chunk's shape and the machine dimension that is split over the devices."""
     devices = folding.mesh().size
     sizes = [len(axis) for axis in axes]
@@ -93,9 +93,10 @@ def _chunk_shape(axes: Sequence[Axis], first: int, lanes: int) -> tuple[list[int
     return shape, shard
 
 
-def _fold(
+def fold_config(
     question: SearchProblem, kind: AxisRoles, group: ProblemGroup, size: int
 ) -> folding.FoldConfig:
+    """Return the static settings of a group's fold over lists padded to ``size`` plans."""
     block = 16 if size <= 1 << 16 else 64
     per_split = not question.placements and question.top > 1
     largest = max(_largest_split(plans) for plans in group.ready.plans)

@@ -55,14 +55,22 @@ def problem_groups(question: SearchProblem, kind: AxisRoles) -> Iterator[Problem
 
 
 def plans_that_fit(estimator: Estimator, group: ProblemGroup, axes: Sequence[Axis]) -> np.ndarray:
-    """Return how many plans of each problem fit, [problem, *axes]."""
-    plans = group.ready.plans
-    fits = np.empty((len(plans), *(len(axis) for axis in axes)), np.int64)
+    """Return how many plans of each problem fit, [problem, *axes], read-only.
+
+    fits = number of plans with need <= limit; the plans are sorted by need
+    """
+    fits = fits_by_limit(estimator, group, axes)
+    return np.broadcast_to(fits, (len(fits), *(len(axis) for axis in axes)))
+
+
+def fits_by_limit(estimator: Estimator, group: ProblemGroup, axes: Sequence[Axis]) -> np.ndarray:
+    """Return the same as ``plans_that_fit``, with size 1 along axes that do not move the limit."""
+    plans, rank = group.ready.plans, len(axes)
     if estimator.limit is None:
-        fits.T[...] = [len(some) for some in plans]
-        return fits
+        return np.array([len(some) for some in plans], np.int64).reshape(-1, *(1,) * rank)
     questions = [Axis("question", group.varied)] if group.varied else []
     limit = np.asarray(estimator.limit(spread(group.inputs, [*questions, *axes])))
-    for q, (some, most) in enumerate(zip(plans, np.broadcast_to(limit, fits.shape), strict=True)):
-        fits[q] = np.searchsorted(some.need, most, side="right")
-    return fits
+    limit = limit.reshape((1,) * (rank + 1 - limit.ndim) + limit.shape)
+    limits = np.broadcast_to(limit, (len(plans), *limit.shape[1:]))
+    found = (np.searchsorted(p.need, m, side="right") for p, m in zip(plans, limits, strict=True))
+    return np.stack(list(found)).astype(np.int64, copy=False)

@@ -138,7 +138,7 @@ def _columns(
     dims = tuple(axis.name for axis in question.axes)
     ranked = (*dims, "rank")
     columns: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-        field: (ranked, values) for field, values in found.plans.items()
+        field: (ranked, values.astype(np.int64)) for field, values in found.plans.items()
     }
     held = next(iter(found.plans.values())) >= 0
     verdicts = {}

@@ -45,7 +45,7 @@ def exact_winners(
     values = jnp.where((chosen[:, None] >= 0) & (position < fits[None, None]), values, FAR)
     values = values.reshape(-1, *fits.shape)
     position = position.reshape(-1, *fits.shape)
-    return _best_of(look.top, values, position, position if split is None else split[position])
+    return best_of(look.top, values, position, position if split is None else split[position])
 
 
 def _least_blocks(look: SecondPass, minima: jax.Array, whole_blocks: jax.Array) -> jax.Array:
@@ -113,7 +113,7 @@ def _values(look: SecondPass, objective: Objective, chosen: jax.Array, blocks: i
     return lax.fori_loop(0, (number + slots - 1) // slots, some, start)[1]
 
 
-def _best_of(
+def best_of(
     top: int, values: jax.Array, position: jax.Array, split: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Return the best evaluated plans, best first, ties to the first position, [top, ...]."""

@@ -1,0 +1,245 @@
+"""Pruned searches have the winners of searches that compare every plan."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import jaxroof as jr
+from jaxroof.engine.search import boxes, convexity, folded, pruned
+from jaxroof.engine.search.driver import SearchResult, best_plans
+from jaxroof.engine.search.groups import problem_groups
+from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search
+from jaxroof.formulas.arithmetic import larger, smaller
+from jaxroof.records import Number
+
+RTOL = 1e-12
+
+
+@jr.record
+class Place:
+    """A machine."""
+
+    pace: Number = jr.quantity("B/s", "Rate of work.")
+    road: Number = jr.quantity("B/s", "Rate of the link.")
+    share: Number = jr.quantity("1", "Share of the link in use.", default=1.0)
+    delay: Number = jr.quantity("s", "Latency of a message.", zero=True, default=1e-3)
+    room: Number = jr.quantity("B", "Memory.", default=1e9)
+    spare: Number = jr.quantity("1", "What nothing depends on.", default=1.0)
+
+
+@jr.record
+class Cut:
+    """A plan."""
+
+    parts: Number = jr.quantity("1", "Parts of the work.", whole=True)
+    rounds: Number = jr.quantity("1", "Rounds of messages.", whole=True)
+    near: Number = jr.quantity("1", "Neighbours.", whole=True)
+
+
+@jr.record
+class Job:
+    """What is asked."""
+
+    amount: Number = jr.quantity("B", "Bytes of work.", default=1e9)
+    count: Number = jr.quantity("1", "Size of the job.", whole=True, default=16.0)
+    place: Place = Place(pace=1e9, road=1e9)
+    plan: Cut | None = None
+
+
+@jr.record
+class Times:
+    """Results."""
+
+    time: Number = jr.quantity("s", "Time.")
+    memory: Number = jr.quantity("B", "Memory.")
+    rate: Number = jr.quantity("1/s", "Jobs a second.", better="higher")
+    bent: Number = jr.quantity("s", "A time that is not convex.")
+
+
+def work(job: Job, recipe: None, *, parts: Number) -> Any:
+    return job.amount * (1.0 / parts + 0.002 * parts) / job.place.pace
+
+
+def links(job: Job, recipe: None, *, rounds: Number, near: Number) -> Any:
+    sent = job.amount * (0.5 / rounds + 0.03 / near) / (job.place.road * job.place.share)
+    return sent + rounds * near * job.place.delay
+
+
+def step(job: Job, recipe: None, *, work: Any, links: Any) -> Times:
+    time = larger(links, work) + 0.3 * work + 0.1 * links
+    plan = job.plan
+    memory = job.amount * (1.0 / plan.parts + 0.1 / plan.rounds)
+    return Times(time=time, memory=memory, rate=1.0 / time, bent=smaller(time, 3.0 * work))
+
+
+def cuts(job: Job, recipe: None) -> jr.Candidates:
+    count = int(job.count)
+    every = np.stack(np.meshgrid(*[np.arange(1, count)] * 2, [1, 2, 4, 8])).reshape(3, -1)
+    return jr.Candidates(dict(zip(("parts", "rounds", "near"), every, strict=True)), {})
+
+
+OWN = jr.Estimator(
+    step=step,
+    inputs=Job,
+    plan=Cut,
+    parts={"work": work, "links": links},
+    candidates=cuts,
+    structural=("count",),
+    objective="time",
+    need="memory",
+    limit=lambda job: job.place.room,
+    placement=("near",),
+    name="own",
+)
+
+
+@pytest.fixture(autouse=True)
+def insist(monkeypatch):
+    """Prune however small the search."""
+    monkeypatch.setattr(pruned, "COMBINATIONS", 0)
+    monkeypatch.setattr(pruned, "LEAST_MACHINES", 1)
+    monkeypatch.setattr(pruned, "LEAST_BOX", 2)
+    monkeypatch.setattr(boxes, "MACHINES", (8, 8))
+
+
+@pytest.fixture
+def folds(monkeypatch):
+    """Count the groups that the plain fold answered."""
+    plain, called = folded.machine_chunks, []
+
+    def chunks(*given: Any) -> Any:
+        found = plain(*given)
+        return lambda group: (called.append(group), found(group))[1]
+
+    monkeypatch.setattr(folded, "machine_chunks", chunks)
+    return called
+
+
+def asked(axes: dict[str, Any], executor: str, **more: Any) -> SearchProblem:
+    return check_search(OWN, Job(), axes=axes, executor=executor, **more)
+
+
+def same_winners(axes: dict[str, Any], **more: Any) -> SearchResult:
+    """Check that pruning and NumPy's comparison of every plan agree; return the winners."""
+    ours, every = (best_plans(asked(axes, who, **more)) for who in ("jax", "numpy"))
+    np.testing.assert_array_equal(ours.feasible, every.feasible)
+    np.testing.assert_array_equal(ours.legal, every.legal)
+    np.testing.assert_allclose(ours.least_need, every.least_need, rtol=RTOL)
+    np.testing.assert_allclose(ours.objective, every.objective, rtol=RTOL)
+    for field, column in every.plans.items():
+        np.testing.assert_array_equal(ours.plans[field], column, field)
+    return ours
+
+
+RATES = {"place.pace": np.geomspace(1e8, 1e10, 8), "place.road": np.geomspace(1e8, 1e10, 8)}
+RATE = st.floats(7.0, 10.0)
+few = settings(
+    max_examples=3,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
+@few
+@given(low=st.tuples(RATE, RATE), wide=st.floats(0.1, 2.0), delay=st.floats(-6.0, -2.0))
+def test_random_machines_and_sizes(folds, low, wide, delay):
+    axes = {
+        "count": [4, 16],
+        "place.pace": np.logspace(low[0], low[0] + wide, 8),
+        "place.road": np.logspace(low[1], low[1] + 1.0, 4),
+        "place.delay": np.linspace(0.0, 10.0**delay, 4),
+    }
+    found = same_winners(axes)
+    assert not folds
+    assert found.combinations == (36 + 900) * 128
+
+
+SPLITS = {"splits": {}, "placements": {"placements": True}}
+
+
+@pytest.mark.parametrize("kind", SPLITS)
+def test_best_three_at_every_capacity(kind, folds):
+    axes = {
+        "count": [3, 12],
+        "place.room": [1e7, 2e8, 3.3e8, 1e9],
+        "place.spare": [1.0, 2.0],  # moves nothing
+        "place.pace": np.geomspace(1e8, 1e10, 8),
+        "place.road": np.geomspace(1e10, 1e8, 8),
+    }
+    found = same_winners(axes, top=3, **SPLITS[kind])
+    assert not folds
+    assert (found.feasible == 0).any()
+    assert 0 < np.min(found.feasible[found.feasible > 0]) < np.max(found.feasible)
+
+
+def test_axes_that_move_several_numbers(folds):
+    """Rates in proportion lie on a line, others on a curve; one axis moves the capacity too."""
+    pace = np.geomspace(1e8, 1e10, 12)
+    axes = {
+        "count": [12],
+        "line": {"place.pace": pace, "place.room": np.linspace(2e8, 1e9, 12)},
+        "curve": {"place.road": np.geomspace(1e8, 1e10, 8), "place.delay": np.linspace(0, 1e-2, 8)},
+    }
+    same_winners(axes)
+    both = {"place.pace": pace, "place.road": 3.0 * pace}
+    same_winners({"count": [12], "both": both, "place.delay": [0.0, 1e-4, 1e-3, 1e-2]})
+    assert not folds
+
+
+def test_a_product_of_two_rates_is_convex_in_logarithms(folds):
+    axes = {"place.road": np.geomspace(1e8, 1e10, 8), "place.share": np.linspace(0.1, 1.0, 8)}
+    question = asked(axes, "jax")
+    (group,) = problem_groups(question, axis_roles(question))
+    found = convexity.convex_coordinates(question, group, question.axes, list(axes))
+    assert {c.name for c in found.values()} == {"ln x"}
+    same_winners(axes)
+    assert not folds
+
+
+def test_a_rate_that_is_to_be_high_is_pruned_too(folds):
+    """A reciprocal time is concave in rates, and the search minimises its negative."""
+    same_winners(RATES, objective="rate")
+    assert not folds
+
+
+def test_what_is_not_convex_is_folded(folds):
+    same_winners(RATES, objective="bent")
+    assert len(folds) == 1
+
+
+def test_a_law_that_only_boxes_break_is_noticed(folds, monkeypatch):
+    """If the samples let a wrong coordinate pass, incumbents and sampled plans do not."""
+
+    def passing(question: Any, group: Any, axes: Any, moving: Any) -> Any:
+        return dict.fromkeys(moving, convexity.COORDINATES[1])
+
+    monkeypatch.setattr(pruned, "convex_coordinates", passing)
+    same_winners(RATES, objective="bent")
+    assert len(folds) == 1
+
+
+SMALL = jr.Model(layers=12.0, hidden=1536.0, feedforward=6144.0, heads=12.0, sequence=512.0)
+
+
+def test_training_on_coupled_axes(folds):
+    inputs = jr.Inputs(model=SMALL, system=jr.system("h200-nvs4"), global_batch=12.0)
+    rates = np.geomspace(1e14, 4e15, 8)
+    axes = {
+        "gpus": [24],
+        "rate": {"system.matrix_flops": rates, "system.vector_flops": rates / 10.0},
+        "hbm": {
+            "system.hbm_bandwidth": np.geomspace(1e12, 2e13, 4),
+            "system.hbm_capacity": np.linspace(1e9, 4e9, 4),
+        },
+    }
+    ours, every = (
+        best_plans(check_search(jr.training, inputs, axes=axes, executor=who))
+        for who in ("jax", "numpy")
+    )
+    np.testing.assert_allclose(ours.objective, every.objective, rtol=RTOL)
+    for field, column in every.plans.items():
+        np.testing.assert_array_equal(ours.plans[field], column, field)
+    assert not folds
