@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.axes import replace_all
-from jaxroof.engine.grid.chunks import Place
-from jaxroof.engine.grid.evaluate import pad_points
+from jaxroof.engine.grid.chunks import Place, pad_points
 from jaxroof.engine.search import short_lists
 from jaxroof.engine.search.candidates import all_together, distinct_part_rows
 from jaxroof.engine.search.fold import Distinct

@@ -40,7 +40,7 @@ from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, fits_by_lim
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 from jaxroof.engine.search.survivors import BoxSearch, Survivors, survivors
 from jaxroof.estimator import TIE
-from jaxroof.records import structure
+from jaxroof.structure import structure
 
 COMBINATIONS = 2_000_000_000  # fewer are folded sooner than the programs of this file are compiled
 LEAST_MACHINES = 64  # fewer are folded

@@ -52,8 +52,8 @@ def score_plans(question: SearchProblem, found: SearchResult, draws: int, top: i
     lanes = [*grid, sample.part(slice(1, 1 + draws))]
     shape = tuple(map(len, grid))
     top = max(KEPT, top)
-    some = {f: c[..., : 1 + draws, :].astype(np.int64) for f, c in found.plans.items()}
-    plans, index = _pool(some, top)
+    drawn = {f: c[..., : 1 + draws, :].astype(np.int64) for f, c in found.plans.items()}
+    plans, index = _pool(drawn, top)
     values = _at_plans(question, lanes, {f: c[..., None, :] for f, c in plans.items()})
     fits, need = _fitting(question, grid, lanes, plans)
     winner, today = index[..., 1:], index[..., 0]
