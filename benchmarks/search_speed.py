@@ -111,7 +111,9 @@ def main() -> None:
         return best_plans(check_search(jr.training, asked, axes=axes, settings={"split": "1d"}))
 
     cold, found = timed(search)
-    whole_cold, _ = timed(lambda: jr.search(jr.training, inputs, axes=axes, split="1d"))
+    whole_cold, _ = timed(
+        lambda: jr.search(jr.training, inputs, axes=axes, settings={"split": "1d"})
+    )
     compiles = fold.best._cache_size()
 
     wide = np.repeat(np.linspace(500e9, 16e12, BANDWIDTHS), NETWORKS)
