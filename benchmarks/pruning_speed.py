@@ -5,6 +5,8 @@
    winner on every machine, pruned and by the plain fold in the same run.
 2. Every SUMMA plan at one cluster size on 100 x 100 machines of two coupled axes: matrix and vector
    rate together, and HBM bandwidth and capacity together.
+3. As many decisions of plan and machine as the search of Calculon's study (Isaev et al. 2023, SC'23):
+   16.5e9, here the plans of 1 on 816,000 machines.
 
 The plain fold is timed on a slice of the machines of the first axis, and its time scaled to all of
 them, unless ``--whole``. Winners are compared on the slice, and with every plan on random machines
@@ -32,6 +34,7 @@ SUMMA_SIZE = 1024
 SIDE = 100
 SLICE = 10  # machines of the first axis on which the plain fold is timed
 SUMMA_SLICE = 10
+CALCULON = (100, 96, 85)  # sides of a grid of machines: 816,000
 DRAWN = 20  # machines of the brute force
 BATCH = 4096
 ROUNDS = 7
@@ -48,13 +51,13 @@ def inputs(**changes: Any) -> Any:
     return jr.Inputs(model=jr.model("gpt3-1t"), system=system, global_batch=BATCH)
 
 
-def three_rates() -> Axes:
-    """Return the axes of the first case."""
+def three_rates(sides: tuple[int, int, int] = (SIDE, SIDE, SIDE)) -> Axes:
+    """Return the axes of the first and of the third case."""
     return {
         "gpus": np.array(SIZES),
-        "system.hbm_bandwidth": np.geomspace(1e12, 16e12, SIDE),
-        "system.fast_bandwidth": np.geomspace(100e9, 1.8e12, SIDE),
-        "system.slow_bandwidth": np.geomspace(10e9, 400e9, SIDE),
+        "system.hbm_bandwidth": np.geomspace(1e12, 16e12, sides[0]),
+        "system.fast_bandwidth": np.geomspace(100e9, 1.8e12, sides[1]),
+        "system.slow_bandwidth": np.geomspace(10e9, 400e9, sides[2]),
     }
 
 
@@ -188,7 +191,12 @@ def main() -> None:
         whole,
     )
     summa = case("summa, two coupled axes", inputs(), coupled(), "summa", SUMMA_SLICE, whole)
+    roomy = inputs(hbm_capacity=EVERYTHING_FITS)
+    study = case(
+        "1d, the size of Calculon's study", roomy, three_rates(CALCULON), "1d", SLICE, whole
+    )
     figures = {f"summa_{name}": value for name, value in summa.items()}
+    figures |= {f"calculon_{name}": value for name, value in study.items()}
     print(json.dumps({**rates, **figures, "cores": cores}))
 
 
