@@ -5,7 +5,7 @@
    winner on every machine, pruned and by the plain fold in the same run.
 2. Every SUMMA plan at one cluster size on 100 x 100 machines of two coupled axes: matrix and vector
    rate together, and HBM bandwidth and capacity together.
-3. As many decisions of plan and machine as the search of Calculon's study (Isaev et al. 2023, SC'23):
+3. As many decisions of plan and machine as Calculon's search (Isaev et al. 2023, SC'23):
    16.5e9, here the plans of 1 on 816,000 machines.
 
 The plain fold is timed on a slice of the machines of the first axis, and its time scaled to all of

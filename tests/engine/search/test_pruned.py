@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
@@ -139,6 +139,7 @@ RATE = st.floats(7.0, 10.0)
 few = settings(
     max_examples=3,
     deadline=None,
+    phases=[Phase.explicit, Phase.generate],  # shrinking compiles for minutes
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
