@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from jaxroof.errors import refusal
 from jaxroof.estimator import reads
 from jaxroof.estimators.legality import Rule
@@ -16,6 +18,7 @@ NAMES = {
 }
 FIRST = "batch_divisible"  # without it the number of microbatches means nothing
 MOST = 4  # alternatives that an error names
+FARTHEST = 2.0**16  # value that is tried
 
 
 def refuse_illegal(inputs: MemoryInputs, recipe: MemoryRecipe) -> None:
@@ -42,13 +45,11 @@ def _alternatives(rule: Rule, inputs: MemoryInputs, plan: dict[str, float]) -> s
     for name in reads(rule.holds):
         if name == "microbatches":
             continue
-        held = int(plan[name])
-        below, above = range(held - 1, 0, -1), range(held + 1, 8 * held + 2)
-        for values in ((1,), ()) if name == "sequence_parallel" else (below, above):
-            kept = (v for v in values if rule.allows(inputs, {**plan, name: float(v)}))
-            right = next(kept, None)
-            if right is not None and right != held:
-                found.append(f"{NAMES[name]}={right}")
+        held, most = plan[name], 1.0 if name == "sequence_parallel" else 8.0 * plan[name] + 1.0
+        values = np.arange(1.0, min(most, FARTHEST) + 1.0)
+        allowed = np.broadcast_to(rule.allows(inputs, {**plan, name: values}), values.shape)
+        below, above = values[allowed & (values < held)], values[allowed & (values > held)]
+        found += [f"{NAMES[name]}={value:.0f}" for value in (*below[-1:], *above[:1])]
     more = ["layer_split=even"] if rule.name == "layers_divisible" else []
     return " or ".join([*found[:MOST], *more])
 

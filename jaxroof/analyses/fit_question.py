@@ -215,6 +215,8 @@ def _split(value: Any, inputs: MemoryInputs) -> tuple[int, ...]:
     plan, layers = inputs.plan, float(inputs.model.layers)
     if value == EVEN:
         chunks = int(plan.pipeline * plan.interleave)
+        if chunks > layers:
+            return ()  # a rule refuses it
         return tuple(int(chunk_layers(float(v), layers, float(chunks))) for v in range(chunks))
     found: list[int] = []
     for item in _listed(value):
