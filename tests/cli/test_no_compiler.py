@@ -18,6 +18,7 @@ COMMANDS = [
     f"explain {ONE}",
     f"layers {PLAN}",
     f"schedule {PLAN} --batch 4096",
+    "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 128 -o stages.nc",
     "layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4",
     "roofline --op matmul --shape B=256,D=4096,F=16384 --dtypes bf16 --system tpu-v5e",
     f"evaluate published {ROOT}/docs/examples/rows.csv -o answers.csv",

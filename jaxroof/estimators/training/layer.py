@@ -81,12 +81,14 @@ def latent_attention(model: Architecture) -> Operations:
 
 def attention(model: Architecture, recipe: Recipe) -> Operations:
     """Return the attention of a layer with its biases and normalisations of heads."""
-    biased = BIASED[recipe.biases]
+    biased, headed = BIASED[recipe.biases], HEAD_BIASES[recipe.attention]
     widths = (model.heads + 2.0 * model.kv_heads) * model.head_size
     gains = parameters.norm_gains(model.head_size, model.head_norms, 1.0)
     return ATTENTION[recipe.attention](model) | {
         "attention_bias": Operation(
-            "biases", sharded=biased.projections * widths, replicated=biased.output * model.hidden
+            "biases",
+            sharded=headed * biased.projections * widths,
+            replicated=headed * biased.output * model.hidden,
         ),
         "head_norms": Operation("norms", replicated=gains),
     }
@@ -170,6 +172,7 @@ HEAD_SIZES: dict[Attention, Callable[[Architecture], tuple[Number, Number]]] = {
     Attention.HEADS: lambda model: (model.head_size, model.head_size),
     Attention.LATENT: lambda model: (model.nope_size + model.rope_size, model.value_size),
 }
+HEAD_BIASES = {Attention.HEADS: 1.0, Attention.LATENT: 0.0}  # whether projections may have biases
 GATES: dict[Mlp, float] = {Mlp.PLAIN: 1.0, Mlp.GATED: 2.0}  # matrices into the MLP's width
 VECTORS: dict[Norm, float] = {Norm.RMSNORM: 1.0, Norm.LAYERNORM: 2.0}
 BIASED: dict[Biases, Biased] = {

@@ -27,18 +27,20 @@ class Counts:
 class MemoryPlan:
     """How a training step is split, as far as memory knows."""
 
-    data: Number = quantity("1", "Data-parallel degree.", whole=True, default=1.0)
-    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, default=1.0)
-    context: Number = quantity("1", "Context-parallel degree.", whole=True, default=1.0)
-    pipeline: Number = quantity("1", "Pipeline stages.", whole=True, default=1.0)
+    data: Number = quantity("1", "Data-parallel degree.", whole=True, default=1.0, symbol="dp")
+    tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, default=1.0, symbol="tp")
+    context: Number = quantity(
+        "1", "Context-parallel degree.", whole=True, default=1.0, symbol="cp"
+    )
+    pipeline: Number = quantity("1", "Pipeline stages.", whole=True, default=1.0, symbol="pp")
     microbatch: Number = quantity(
         "1", "Sequences of a microbatch on a rank.", whole=True, default=1.0
     )
     microbatches: Number = quantity("1", "Microbatches of a step.", whole=True, default=1.0)
     interleave: Number = quantity("1", "Chunks of layers on a rank.", whole=True, default=1.0)
-    expert: Number = quantity("1", "Expert-parallel degree.", whole=True, default=1.0)
+    expert: Number = quantity("1", "Expert-parallel degree.", whole=True, default=1.0, symbol="ep")
     expert_tensor: Number = quantity(
-        "1", "Tensor-parallel degree inside an expert.", whole=True, default=1.0
+        "1", "Tensor-parallel degree inside an expert.", whole=True, default=1.0, symbol="etp"
     )
     sequence_parallel: Number = quantity(
         "1",
@@ -47,6 +49,7 @@ class MemoryPlan:
         zero=True,
         most=1.0,
         default=1.0,
+        symbol="sp",
     )
     microbatch_group: Number = quantity(
         "1",
@@ -69,7 +72,7 @@ class States:
     """Weights, gradients and optimizer states: bytes of one number, and who shards them."""
 
     zero_stage: Number = quantity(
-        "1", "ZeRO stage, 0 to 3.", whole=True, zero=True, most=3.0, default=1.0
+        "1", "ZeRO stage, 0 to 3.", whole=True, zero=True, most=3.0, default=1.0, symbol="zero"
     )
     weight_bytes: Number = quantity("B", "Bytes of one weight.", default=2.0)
     gradient_bytes: Number = quantity("B", "Bytes of one gradient.", default=4.0)

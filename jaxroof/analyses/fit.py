@@ -1,0 +1,189 @@
+"""Does a training step fit? The memory of every stage, term by term, against the HBM there is."""
+
+import dataclasses
+import enum
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.fit_question import BARE, Question, question
+from jaxroof.engine.grid.dataset import attributes, versions
+from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fullest_stage
+from jaxroof.estimators.training.legality import WARNINGS
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
+from jaxroof.estimators.training.memory_report import StageMemory
+from jaxroof.estimators.training.stage_memory import memory_by_stage
+from jaxroof.records import get_at, leaves
+
+NAMES = {"peak_allocated": "allocated"}  # of results, where the record's name is longer
+DENSE, EXPERTS = "± 1 % + 15 MiB", "-6 to +9 %"  # section 10.6 of the sheet
+KERNELS = "for the kernels assumed; with another attention kernel up to 42 % too low (section 10.3)"
+BOUNDS = {"reserved": "± 10 %", "device": "± 15 %"}
+MARGIN = 0.15  # of the device number
+ASSUMED = (  # what is said of a question that does not name it
+    *("schedule", "recompute", "attention_kernel", "cross_entropy", "expert_weighting"),
+    *("zero_stage", "weight_bytes", "gradient_bytes", "master_bytes", "moment_bytes"),
+    *("routing_imbalance", "fragmentation", "cuda_context", "communicator"),
+)
+OF_EXPERTS = ("expert_weighting", "routing_imbalance")
+DOUBTED = ("attention_kernel", "cross_entropy", "expert_weighting", "recompute")
+
+
+def fit(
+    *,
+    model: Any,
+    plan: Mapping[str, Any],
+    system: Any,
+    global_batch: Any,
+    sequence: Any = None,
+    gpus: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return the memory of every stage of a training step, and whether the fullest one fits.
+
+    ``plan`` has degrees by name (``{"tensor": 8, "pipeline": 16}``, or ``tp``, ``pp``), the
+    microbatch, ``interleave``, ``zero_stage`` and ``sequence_parallel``; what it lacks is 1, ZeRO
+    stage and sequence parallelism too. ``sequence`` is that of the model's training if not given.
+    ``settings`` and keywords change choices (``recompute="full"``, ``attention_kernel="flash"``,
+    ``modules="core_attn,mlp"``, ``layer_split="7,14x8,7"`` or ``"even"``) and numbers
+    (``master_bytes=0``, ``"system.hbm_capacity": "85.5 GB"``, ``"model.layers": 16``).
+
+    Returns: a Dataset over ``stage`` of every term, ``allocated``, ``reserved`` and ``device``,
+    each of the three with its ``bound``; without a stage ``capacity``, ``fits``, ``missing``,
+    ``fullest_stage`` and ``largest_term``. Attributes, in JSON: ``assumed`` (what the question
+    leaves open) and ``hangs_on`` (those of them that would turn the answer).
+    Raises: InputError for bad input, and for a plan that is not legal, with what would be.
+
+    >>> data = fit(model="llama3-8b", system="h100-nvs8", plan={"dp": 8}, global_batch=8)
+    >>> bool(data.fits), str(data.largest_term.values)
+    (False, 'gradients_dense')
+    """
+    sizes = {"global_batch": global_batch, "sequence": sequence, "gpus": gpus}
+    given = {name: value for name, value in sizes.items() if value is not None}
+    every = {**(settings or {}), **more, **given}
+    asked = question(model=model, plan=plan, system=system, settings=every)
+    memory = memory_by_stage(asked.inputs, asked.recipe)
+    full = fullest_stage(memory, asked.capacity)
+    return xr.Dataset(
+        {**_stages(memory, asked), **_answer(memory, full, asked)},
+        {"stage": ("stage", np.arange(_shape(memory)[-1]), {"long_name": "Pipeline stage"})},
+        {
+            "Conventions": "CF-1.11",
+            "question": "fit",
+            "model": _named(model),
+            "system": _named(system),
+            "inputs": json.dumps({path: float(value) for path, _, value in leaves(asked.inputs)}),
+            "recipe": json.dumps(_plain(vars(asked.recipe))),
+            "assumed": json.dumps(_assumed(asked)),
+            "hangs_on": json.dumps(_hangs_on(asked, bool(full.fits))),
+            "warnings": json.dumps(_warnings(asked)),
+            "versions": json.dumps(versions()),
+        },
+    )
+
+
+def _stages(memory: StageMemory, asked: Question) -> dict[str, xr.Variable]:
+    """Return every term of every stage with its unit and its meaning."""
+    found = {}
+    for field in dataclasses.fields(memory):
+        about = attributes(field.metadata)
+        if "part_of" in about:
+            about["part_of"] = NAMES.get(about["part_of"], about["part_of"])
+        values = np.broadcast_to(getattr(memory, field.name), _shape(memory))
+        found[NAMES.get(field.name, field.name)] = xr.Variable(("stage",), values.copy(), about)
+    allocated = EXPERTS if asked.inputs.model.experts > 0.0 else DENSE
+    for name, bound in {"allocated": allocated, **BOUNDS}.items():
+        found[name].attrs["bound"] = bound
+    if _open(asked, ("attention_kernel",)):
+        found["allocated"].attrs["condition"] = KERNELS
+    return found
+
+
+def _answer(memory: StageMemory, full: FullestStage, asked: Question) -> dict[str, xr.Variable]:
+    """Return what holds for the whole step."""
+
+    def one(value: Any, unit: str, text: str) -> xr.Variable:
+        about = {"units": unit} if unit else {}
+        return xr.Variable((), np.asarray(value), {**about, "long_name": text})
+
+    term, stage = TERMS[int(full.largest_term)], int(full.stage)
+    if term == "transient":
+        names = [f.name for f in dataclasses.fields(memory) if f.name.startswith("transient_")]
+        sizes = [_at(getattr(memory, name), stage, memory) for name in names]
+        term = names[int(np.argmax(sizes))]
+    return {
+        "capacity": one(asked.capacity, "B", "High-bandwidth memory that a step may fill"),
+        "fits": one(bool(full.fits), "", "Whether the fullest stage fits"),
+        "missing": one(full.missing, "B", "Bytes that the fullest stage needs beyond the capacity"),
+        "fullest_stage": one(stage, "", "Stage that needs most"),
+        "largest_term": one(np.str_(term), "", "Largest term of the fullest stage"),
+        "largest": one(full.largest, "B", "Bytes of the largest term"),
+    }
+
+
+def _at(values: Any, stage: int, memory: StageMemory) -> float:
+    return float(np.broadcast_to(values, _shape(memory))[stage])
+
+
+def _shape(memory: StageMemory) -> tuple[int, ...]:
+    return np.shape(memory.device)
+
+
+# ---- What was assumed ---------------------------------------------------------------------------
+
+
+def _named(what: Any) -> str:
+    return str(what) if not dataclasses.is_dataclass(what) else type(what).__name__
+
+
+def _plain(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Return choices as JSON holds them."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, frozenset | tuple):
+            return sorted(map(plain, value)) if isinstance(value, frozenset) else list(value)
+        return value.value if isinstance(value, enum.Enum) else value
+
+    return {name: plain(value) for name, value in choices.items()}
+
+
+def _open(asked: Question, names: tuple[str, ...]) -> list[str]:
+    """Return those choices and numbers that the question leaves open and that matter to it."""
+    routes = asked.inputs.model.experts > 0.0
+    here = [name for name in names if routes or name not in OF_EXPERTS]
+    return [name for name in here if not {name, BARE.get(name, name)} & asked.given]
+
+
+def _assumed(asked: Question) -> dict[str, Any]:
+    """Return what the question leaves open, with the values taken."""
+    choices = _plain(vars(asked.recipe))
+    one = asked.inputs.plan.pipeline == 1.0
+    return {
+        name: choices[name] if name in choices else float(get_at(asked.inputs, BARE[name]))
+        for name in _open(asked, ASSUMED)
+        if name != "schedule" or not one
+    }
+
+
+def _hangs_on(asked: Question, fits: bool) -> list[dict[str, Any]]:
+    """Return the choices left open that would turn the answer, each with its bytes."""
+    found = []
+    for name in _open(asked, DOUBTED):
+        for member in type(getattr(asked.recipe, name)):
+            if member is Recompute.SELECTIVE or member is getattr(asked.recipe, name):
+                continue
+            recipe: MemoryRecipe = dataclasses.replace(asked.recipe, **{name: member})
+            other = fullest_stage(memory_by_stage(asked.inputs, recipe), asked.capacity)
+            if bool(other.fits) != fits:
+                found.append({"choice": name, "value": member.value, "device": float(other.device)})
+    return found
+
+
+def _warnings(asked: Question) -> list[str]:
+    """Return what costs time, or what some codes refuse."""
+    plan = vars(asked.inputs.plan)
+    return [rule.words for rule in WARNINGS if not bool(rule.allows(asked.inputs, plan))]

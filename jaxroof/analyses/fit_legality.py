@@ -1,0 +1,110 @@
+"""The rule of a plan's legality that is broken, the value, and what would be right."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from jaxroof.errors import refusal
+from jaxroof.estimator import reads
+from jaxroof.estimators.legality import Rule
+from jaxroof.estimators.training.legality import rules
+from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe
+from jaxroof.records import units
+
+NAMES = {
+    name: MemoryPlan.__dataclass_fields__[name].metadata["symbol"] or name
+    for name in units(MemoryPlan)
+}
+FIRST = "batch_divisible"  # without it the number of microbatches means nothing
+MOST = 4  # alternatives that an error names
+FARTHEST = 2.0**16  # value that is tried
+
+
+def refuse_illegal(inputs: MemoryInputs, recipe: MemoryRecipe) -> None:
+    """Check a plan against the rules of section 7 of docs/models/parameters_flops_memory.md.
+
+    Raises: InputError for the first rule that it breaks, with values that keep the rule.
+    """
+    plan = {name: float(getattr(inputs.plan, name)) for name in NAMES}
+    for rule in sorted(rules(recipe), key=lambda rule: rule.name != FIRST):
+        if not bool(rule.allows(inputs, plan)):
+            fields = [name for name in reads(rule.holds) if plan[name] != 1.0]
+            said = ", ".join(f"{NAMES[f]}={plan[f]:.0f}" for f in fields or reads(rule.holds))
+            fact = FACTS[rule.name](inputs)
+            if rule.name == "layers_divisible" and recipe.layer_split:
+                fact += f", the split {sum(recipe.layer_split)} on {len(recipe.layer_split)} stages"
+            right = _alternatives(rule, inputs, plan)
+            expected = f"; expected {right}" if right else ""
+            raise refusal("plan", f"{said}: not legal ({rule.words}); {fact}{expected}")
+
+
+def _alternatives(rule: Rule, inputs: MemoryInputs, plan: dict[str, float]) -> str:
+    """Return values of single fields that keep the rule, the nearest ones below and above."""
+    found = []
+    for name in reads(rule.holds):
+        if name == "microbatches":
+            continue
+        held, most = plan[name], 1.0 if name == "sequence_parallel" else 8.0 * plan[name] + 1.0
+        values = np.arange(1.0, min(most, FARTHEST) + 1.0)
+        allowed = np.broadcast_to(rule.allows(inputs, {**plan, name: values}), values.shape)
+        below, above = values[allowed & (values < held)], values[allowed & (values > held)]
+        found += [f"{NAMES[name]}={value:.0f}" for value in (*below[-1:], *above[:1])]
+    more = ["layer_split=even"] if rule.name == "layers_divisible" else []
+    return " or ".join([*found[:MOST], *more])
+
+
+def _of(sentence: str, field: str) -> Callable[[MemoryInputs], str]:
+    def said(inputs: MemoryInputs) -> str:
+        return sentence.format(int(getattr(inputs.model, field)))
+
+    return said
+
+
+def _batch(inputs: MemoryInputs) -> str:
+    return f"the batch is {int(inputs.global_batch or 0):,} sequences"
+
+
+def _microbatches(inputs: MemoryInputs) -> str:
+    return f"a step has {int(inputs.plan.microbatches):,} microbatches"
+
+
+def _sequence(inputs: MemoryInputs) -> str:
+    return f"a sequence has {int(inputs.sequence):,} tokens"
+
+
+def _gpus(inputs: MemoryInputs) -> str:
+    plan = inputs.plan
+    used = int(plan.data * plan.tensor * plan.context * plan.pipeline)
+    return f"it uses {used:,} of {int(inputs.gpus or 0):,} accelerators"
+
+
+def _ranks(inputs: MemoryInputs) -> str:
+    plan = inputs.plan
+    return f"a stage has {int(plan.data * plan.tensor * plan.context):,} ranks"
+
+
+def _heads(inputs: MemoryInputs) -> str:
+    model = inputs.model
+    return f"the model has {int(model.heads)} heads and {int(model.kv_heads)} of keys and values"
+
+
+FACTS: dict[str, Callable[[MemoryInputs], str]] = {
+    "gpus_used": _gpus,
+    "heads_divisible": _of("the model has {} heads", "heads"),
+    "kv_heads_divisible": _of("the model has {} heads of keys and values", "kv_heads"),
+    "context_heads": _heads,
+    "feedforward_divisible": _of("the MLP is {} wide", "feedforward"),
+    "expert_feedforward_divisible": _of("an expert is {} wide", "expert_feedforward"),
+    "sequence_divisible": _sequence,
+    "layers_divisible": _of("the model has {} layers", "layers"),
+    "stages_enough": _of("the model has {} layers", "layers"),
+    "interleave_needs_pipeline": _of("a stage of {} layers is no pipeline", "layers"),
+    "interleave_microbatches": _microbatches,
+    "dualpipe_microbatches": _microbatches,
+    "experts_divisible": _of("the model has {} experts", "experts"),
+    "experts_exist": _of("the model has {} experts", "experts"),
+    "expert_group": _ranks,
+    "moe_sequence_parallel": _of("the model has {} experts", "experts"),
+    "batch_divisible": _batch,
+}

@@ -1,0 +1,235 @@
+"""The question whether a training step fits: settings in, checked inputs and a recipe out."""
+
+import dataclasses
+import enum
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from jaxroof.analyses.fit_legality import refuse_illegal
+from jaxroof.catalog.architecture import Architecture
+from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices
+from jaxroof.catalog.lookup import system as system_named
+from jaxroof.catalog.system import System
+from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.estimators.training.memory_inputs import (
+    Activations,
+    Buffers,
+    MemoryInputs,
+    MemoryPlan,
+    States,
+)
+from jaxroof.estimators.training.memory_model import counts, memory_model
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Recompute
+from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.formulas.memory_layout import chunk_layers
+from jaxroof.records import Number, checked, units
+from jaxroof.settings import apply_settings, choose
+from jaxroof.units import parse
+
+PATHS = {  # of the plan's fields in the inputs; the batch makes the number of microbatches
+    **{name: f"plan.{name}" for name in units(MemoryPlan) if name != "microbatches"},
+    "zero_stage": "states.zero_stage",
+}
+SHORT = {
+    str(record.__dataclass_fields__[name].metadata["symbol"]): name
+    for record in (MemoryPlan, States)
+    for name in units(record)
+    if record.__dataclass_fields__[name].metadata["symbol"]
+}
+BARE = {  # numbers that may be set without the name of their record
+    name: f"{part}.{name}"
+    for part, record in (("states", States), ("activations", Activations), ("buffers", Buffers))
+    for name in units(record)
+}
+EVEN = "even"  # a split of layers: as even as can be
+
+
+class Question(NamedTuple):
+    """A checked question: what the memory depends on, and what was said by its name."""
+
+    inputs: MemoryInputs
+    recipe: MemoryRecipe
+    capacity: Number  # [B] of one accelerator, as much as a step may fill
+    given: frozenset[str]  # choices and numbers that the question names
+
+
+def question(
+    *,
+    model: Any,
+    plan: Mapping[str, Any],
+    system: Any,
+    settings: Mapping[str, Any],
+) -> Question:
+    """Return a checked question.
+
+    Raises: InputError for what cannot be read, is out of range, or is a plan that is not legal.
+    """
+    ours, rest = _apart(settings, "model.", ARCHITECTURE_CHOICES)
+    machine, rest = _apart(rest, "system.", ())
+    architecture, made = _architecture(model, ours)
+    if architecture.classes > 0.0:
+        raise refusal("model", "a model of pictures; expected a model with a vocabulary")
+    chosen = {name: value for name, value in rest.items() if value is not None}
+    if chosen.get("sequence") is None and architecture.sequence is None:
+        raise refusal("sequence", "not given; expected the tokens of one sequence")
+    inputs = MemoryInputs(
+        model=memory_model(architecture, made),
+        counts=counts(architecture, made),
+        sequence=1.0 if architecture.sequence is None else architecture.sequence,
+        plan=MemoryPlan(),
+    )
+    by_path = {BARE.get(name, name): value for name, value in chosen.items()}
+    by_path |= _plan_paths(plan, by_path)
+    lists: dict[str, Any] = {
+        name: by_path.pop(name) for name in ("modules", "layer_split") if name in by_path
+    }
+    inputs, recipe = apply_settings(inputs, MemoryRecipe(), by_path)
+    inputs = _with_microbatches(checked(_with_gpus(inputs)))
+    recipe = _with_lists(inputs, recipe, lists, "recompute" in by_path)
+    refuse_illegal(inputs, recipe)
+    given = frozenset({*by_path, *chosen, *(("recompute",) if "modules" in lists else ())})
+    return Question(inputs, recipe, _capacity(system, machine), given)
+
+
+def _apart(
+    settings: Mapping[str, Any], prefix: str, names: Iterable[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of a part, without its prefix, and the others."""
+    ours = {key: value for key, value in settings.items() if key.startswith(prefix)}
+    ours |= {key: settings[key] for key in names if key in settings}
+    others = {key: value for key, value in settings.items() if key not in ours}
+    return {key.removeprefix(prefix): value for key, value in ours.items()}, others
+
+
+def _architecture(model: Any, settings: Mapping[str, Any]) -> tuple[Architecture, Recipe]:
+    """Return an architecture and its choices, with settings applied."""
+    recipe = Recipe()
+    if isinstance(model, str | os.PathLike):
+        model, choices = architecture_with_choices(model)
+        recipe = choose(recipe, choices)
+    if not isinstance(model, Architecture):
+        raise refusal("model", f"expected a name, a file or an Architecture, given {shown(model)}")
+    with_settings: tuple[Architecture, Recipe] = _applied("model", checked(model), recipe, settings)
+    return with_settings
+
+
+def _capacity(system: Any, settings: Mapping[str, Any]) -> Number:
+    """Return the bytes of HBM that a step may fill."""
+    if isinstance(system, str | os.PathLike):
+        system = system_named(system)
+    if not isinstance(system, System):
+        raise refusal("system", f"expected a name, a file or a System, given {shown(system)}")
+    found, _ = _applied("system", system, None, settings)
+    if found.hbm_capacity is None:
+        text = "hbm_capacity: not given; expected the bytes of its high-bandwidth memory"
+        raise refusal("system", text)
+    found = checked(found)
+    return found.hbm_capacity * found.hbm_usable
+
+
+def _applied(where: str, record: Any, recipe: Any, settings: Mapping[str, Any]) -> Any:
+    try:
+        return apply_settings(record, recipe, settings)
+    except InputError as error:
+        raise refusal(where, str(error)) from None
+
+
+def _plan_paths(plan: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a plan, given by long or short names, by their paths."""
+    found: dict[str, Any] = {}
+    for name, value in plan.items():
+        field = SHORT.get(name, name)
+        if field == "microbatches":
+            text = "microbatches: follow from the batch, data and microbatch; leave them out"
+            raise refusal("plan", text)
+        if field not in PATHS:
+            raise unknown("plan", name, "plan field", [*SHORT, *PATHS])
+        if PATHS[field] in found or PATHS[field] in others:
+            raise refusal("plan", f"{name}: given twice; expected each field once")
+        found[PATHS[field]] = value
+    for path in others:
+        if path.startswith("plan."):
+            raise refusal("plan", f"{path}: expected it in the plan, as {path[5:]}")
+    return found
+
+
+def _with_gpus(inputs: MemoryInputs) -> MemoryInputs:
+    if inputs.gpus is not None:
+        return inputs
+    plan = inputs.plan
+    return dataclasses.replace(inputs, gpus=plan.data * plan.tensor * plan.context * plan.pipeline)
+
+
+def _with_microbatches(inputs: MemoryInputs) -> MemoryInputs:
+    """Return inputs whose plan has as many microbatches as the batch makes, or the nearest."""
+    if inputs.global_batch is None:
+        raise refusal("global_batch", "not given; expected the sequences of one optimizer step")
+    plan = inputs.plan
+    whole = inputs.global_batch // (plan.data * plan.microbatch)
+    return checked(
+        dataclasses.replace(
+            inputs, plan=dataclasses.replace(plan, microbatches=max(float(whole), 1.0))
+        )
+    )
+
+
+def _with_lists(
+    inputs: MemoryInputs, recipe: MemoryRecipe, choices: Mapping[str, Any], named: bool
+) -> MemoryRecipe:
+    """Return a recipe with its modules and its split of layers."""
+    modules = _modules(choices["modules"]) if "modules" in choices else frozenset()
+    recompute = recipe.recompute if named or not modules else Recompute.SELECTIVE
+    if modules and recompute is not Recompute.SELECTIVE:
+        text = f"go with recompute=selective, given recompute={recompute.value}"
+        raise refusal("modules", text)
+    if recompute is Recompute.SELECTIVE and not modules:
+        text = "selective says which modules are computed again; expected modules, such as"
+        raise refusal("recompute", f"{text} modules={Module.CORE_ATTENTION.value}")
+    split = _split(choices["layer_split"], inputs) if "layer_split" in choices else ()
+    return dataclasses.replace(recipe, modules=modules, recompute=recompute, layer_split=split)
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return the items of a list, or of a text such as ``core_attn,mlp``."""
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(",")]
+    if not isinstance(value, Iterable):
+        raise refusal("", f"expected a list, given {shown(value)}")
+    return list(value)
+
+
+def _modules(value: Any) -> frozenset[Module]:
+    members = {member.value: member for member in Module}
+    found = []
+    for item in _listed(value):
+        name = item.value if isinstance(item, enum.Enum) else item
+        if name not in members:
+            raise unknown("modules", name, "module of a layer", members)
+        found.append(members[name])
+    return frozenset(found)
+
+
+def _split(value: Any, inputs: MemoryInputs) -> tuple[int, ...]:
+    """Return the layers of every virtual stage, from a list such as ``7,14x8,7``, or ``even``."""
+    plan, layers = inputs.plan, float(inputs.model.layers)
+    if value == EVEN:
+        chunks = int(plan.pipeline * plan.interleave)
+        if chunks > layers:
+            return ()  # a rule refuses it
+        return tuple(int(chunk_layers(float(v), layers, float(chunks))) for v in range(chunks))
+    found: list[int] = []
+    for item in _listed(value):
+        times, _, each = str(item).rpartition("x")
+        found += [_whole(each)] * (_whole(times) if times else 1)
+        if len(found) > layers:
+            break
+    return tuple(found)
+
+
+def _whole(text: str) -> int:
+    value = parse(text, "1", "layer_split")
+    if value != int(value) or not 0 <= value <= 1e6:
+        expected = "expected whole numbers of layers, such as 7,14x8,7, or even"
+        raise refusal("layer_split", f"{expected}, given {text.strip()!r}")
+    return int(value)

@@ -1,0 +1,64 @@
+"""The fit command: does a training step fit, and what fills every stage."""
+
+from jaxroof.analyses.fit import fit
+from jaxroof.cli.actions.arguments import parse_count, parse_pairs
+from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.outputs import check_output, is_picture, report_written
+from jaxroof.errors import refusal
+from jaxroof.io.formats import write
+from jaxroof.views.text import fit as views
+from jaxroof.views.text.fit_json import fit_json
+
+KINDS = (".csv", ".json", ".nc")
+OPTIONS = {  # settings that have an option
+    "model": "--model",
+    "system": "--system",
+    "global_batch": "--batch",
+    "sequence": "--sequence",
+    "gpus": "--gpus",
+}
+
+
+def fit_command(
+    *,
+    model_name: str,
+    plan_text: str,
+    system_name: str,
+    batch: str,
+    sequence: str | None,
+    gpus: str | None,
+    sets: tuple[str, ...],
+    as_json: bool,
+    output: str | None,
+) -> int:
+    """Print or write the memory of every stage; return 1 if the fullest one does not fit."""
+    if is_picture(output):
+        raise refusal(str(output), f"expected a name that ends in {', '.join(KINDS)}")
+    check_output(output, KINDS)
+    settings = parse_pairs("--set", sets, "NAME=VALUE")
+    for name in settings:
+        if name in OPTIONS:
+            raise refusal("--set", f"{name}: expected it in {OPTIONS[name]}")
+    data = fit(
+        model=model_name,
+        plan=parse_pairs("--plan", plan_text.split(","), "FIELD=NUMBER, such as tp=8"),
+        system=system_name,
+        global_batch=parse_count("--batch", batch),
+        sequence=None if sequence is None else parse_count("--sequence", sequence),
+        gpus=None if gpus is None else parse_count("--gpus", gpus),
+        settings=settings,
+    )
+    if output is not None:
+        write(data, output)
+    if as_json:
+        print(fit_json(data))
+    else:
+        page = console()
+        print_text(page, views.title(data), style="bold")
+        print_text(page, views.answer_sentence(data))
+        page.print(views.stages_table(data))
+        for line in views.bars(data, min(page.width, 100)):
+            page.print(line, markup=False, highlight=False, soft_wrap=True)
+        print_text(page, *views.assumption_sentences(data))
+    report_written(output)
+    return 0 if bool(data.fits) else 1

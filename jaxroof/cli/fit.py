@@ -1,0 +1,40 @@
+"""Options of the command `jaxroof fit`."""
+
+from typing import Any
+
+import click
+
+from jaxroof.cli import process
+from jaxroof.cli.shared_options import shared
+
+
+@click.command(
+    name="fit",
+    epilog="""\b
+Examples:
+  jaxroof fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 128 \\
+      --set recompute=full
+  jaxroof fit --model llama3.1-405b --system h100-nvs8 --batch 2048 \\
+      --plan tp=8,pp=16,dp=128 --set layer_split=7,14x8,7
+  jaxroof fit --model mixtral-8x7b --system h100-nvs8 --batch 128 \\
+      --plan tp=2,pp=4,dp=8,ep=8 --sequence 8192 -o stages.csv
+\b
+Plan: dp tp cp pp (degrees), ep etp (of experts), microbatch, interleave,
+  sp=0 (no sequence parallelism), zero=0..3 (ZeRO stage, 1 if not given).
+""",
+)
+@shared("model", "system")
+@click.option("--plan", "plan_text", required=True, metavar="PLAN", help="tp=8,pp=4,dp=16.")
+@shared("batch")
+@click.option("--sequence", metavar="N", help="Tokens of one; that of the model's training.")
+@click.option("--gpus", metavar="N", help="Accelerators; the product of the degrees.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="NAME=VALUE",
+    help="Change a choice or a number, such as recompute=full, attention_kernel=flash or "
+    "system.hbm_capacity='85.5 GB'.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+@click.option("-o", "--output", metavar="FILE", help="A .csv, .json or .nc.")
+def command(**options: Any) -> None:
+    """Print whether a training step fits, what is missing, and the memory of every stage."""
+    process.act(__name__, options)
