@@ -912,7 +912,7 @@ ARGUMENTS = sorted(  # of every public function, none of which is a field of the
         if inspect.isfunction(function)
         for name in inspect.signature(function).parameters
     }
-    - {*PLAN}
+    - {*PLAN, "global_batch", "sequence"}  # of jr.fit, and fields of the others
 )
 SETTING = {  # commands that take settings, none of which is an argument of the function behind
     "search": f"search {QUESTION}",

@@ -24,6 +24,7 @@ class Law(NamedTuple):
 
 SLOW = (  # recipes whose programs are long, each beside a like one that is held to the laws daily
     ("limits", "thresholds"),
+    ("thresholds",),
     ("pipeline", "distir-b"),
     ("pipeline", "distir-a-real"),
 )

@@ -230,6 +230,7 @@ def test_a_law_that_only_boxes_break_is_noticed(folds, monkeypatch):
 SMALL = jr.Model(layers=12.0, hidden=1536.0, feedforward=6144.0, heads=12.0, sequence=512.0)
 
 
+@pytest.mark.slow
 def test_training_on_coupled_axes(folds):
     inputs = jr.Inputs(model=SMALL, system=jr.system("h200-nvs4"), global_batch=12.0)
     rates = np.geomspace(1e14, 4e15, 8)

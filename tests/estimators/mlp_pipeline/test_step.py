@@ -336,6 +336,7 @@ def test_elasticities_pass_through_the_loop(profile, rates, latencies):
         np.testing.assert_allclose(exact[smooth], ((left + right) / 2.0)[smooth], atol=2e-5)
 
 
+@pytest.mark.slow
 def test_a_reverse_derivative_is_the_forward_one():
     """Where the plan is known, loops have a known length, and derivatives may go backwards."""
     plan = Plan(data=2.0, tensor=2.0, pipeline=2.0, microbatches=3.0)
@@ -366,6 +367,7 @@ def test_room_changes_nothing(profile):
         np.testing.assert_allclose(values, together[name][keep], rtol=1e-14, err_msg=name)
 
 
+@pytest.mark.slow
 def test_more_is_never_slower_and_busy_is_a_share():
     before = evaluate_points(PIPELINE, Recipe(), some())
     for path, more in {
@@ -384,6 +386,7 @@ def test_more_is_never_slower_and_busy_is_a_share():
         assert (found["communication_overhead"] <= 1.0).all()
 
 
+@pytest.mark.slow
 def test_orders_hold_as_many_microbatches_as_they_promise():
     found = {
         order: evaluate_points(PIPELINE, Recipe(Profile.B, order=order), some()) for order in Order
@@ -429,6 +432,7 @@ def test_closed_forms_are_the_tables(order):
         assert not np.asarray(now.forward[:, some_stages:, lane]).any()
 
 
+@pytest.mark.slow
 def test_what_a_microbatch_takes_it_gives_back():
     """In place, nothing of a finished step is left on any stage."""
     recipe, inputs = Recipe(most_stages=8), lifted(with_named_absences(some()))
@@ -460,6 +464,7 @@ def test_stages_are_those_of_the_step():
 # ---- Quirks, one by one -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_quirk_is_a_choice_of_its_own():
     """From the first profile to the physical one, choice by choice: each may be made alone."""
     inputs = some()
@@ -491,6 +496,7 @@ def test_the_network_unit_is_worth_64_and_16():
     np.testing.assert_allclose(sends[0] / sends[1], 16.0)
 
 
+@pytest.mark.slow
 def test_a_calibrated_network_follows_its_law():
     law = {"per_byte": 2e-11, "per_rank": 1e-6, "constant": 5e-6}
     laws = {

@@ -113,6 +113,7 @@ def test_the_study_is_told_in_a_table_and_two_sentences(study):
     assert said.endswith("52 plans tried: 52 legal, all of which fit.")
 
 
+@pytest.mark.slow
 def test_several_points_are_told_point_by_point(tight):
     table, said = told(tight)
     rows = [line.split() for line in table.strip().splitlines()[3:]]
