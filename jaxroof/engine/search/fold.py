@@ -65,7 +65,25 @@ def mesh() -> Mesh:
 
 def replicate(tree: Any) -> Any:
     """Return the arrays replicated on every device."""
-    return jax.device_put(tree, NamedSharding(mesh(), PartitionSpec()))
+    return jax.device_put(tree, NamedSharding(mesh(), COPIED))
+
+
+def divided(rank: int, shard: int, lead: int) -> PartitionSpec:
+    """Return the layout of [lead dims, *machine dims] split along machine dimension ``shard``."""
+    (name,) = mesh().axis_names
+    return PartitionSpec(*[None] * lead, *(name if d == shard else None for d in range(rank)))
+
+
+def divided_leaves(tree: Any, rank: int, shard: int) -> Any:
+    """Return the layout of each leaf: split like ``divided`` if it varies along that dimension."""
+
+    def layout(leaf: Any) -> PartitionSpec:
+        lead = leaf.ndim - rank
+        if not rank or lead < 0 or leaf.shape[lead + shard] == 1:
+            return COPIED
+        return divided(rank, shard, lead)
+
+    return jax.tree.map(layout, tree)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -86,24 +104,14 @@ def best(
     Returns two arrays [problem, top, limit, *machine dims]; the position is -1 where fewer plans
     fit.
     """
-    (name,) = mesh().axis_names
-
-    def spec(leaf: jax.Array) -> PartitionSpec:
-        divided = leaf.ndim == fold.rank and leaf.ndim > 0 and leaf.shape[shard] > 1
-        return PartitionSpec(*(name if divided and d == shard else None for d in range(leaf.ndim)))
-
-    def copied(tree: Any) -> Any:
-        return jax.tree.map(lambda _: PartitionSpec(), tree)
-
-    dims = [name if d == shard else None for d in range(fold.rank)]
-    out = PartitionSpec(None, None, None, *dims)
+    out = divided(fold.rank, shard, lead=3)
     divide = jax.shard_map(
         functools.partial(_questions, fold),
         mesh=mesh(),
         in_specs=(
-            jax.tree.map(spec, inputs),
-            *(copied(tree) for tree in (varied, distinct, plans)),
-            PartitionSpec(None, None, *dims),
+            divided_leaves(inputs, fold.rank, shard),
+            *(COPIED, COPIED, COPIED),
+            divided(fold.rank, shard, lead=2),
         ),
         out_specs=(out, out),
         check_vma=False,

@@ -1,7 +1,6 @@
 """A search by compiled folds: chunks of machines in the lanes of the devices, plan after plan."""
 
 import functools
-import operator
 from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from jaxroof.engine.grid.axes import spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
 from jaxroof.engine.search import fold as folding
-from jaxroof.engine.search.candidates import Sizes, SortedPlans, distinct_part_rows
+from jaxroof.engine.search.candidates import Sizes, SortedPlans, shared_sizes
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.packed_plans import pack_plans
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
@@ -23,10 +22,7 @@ def machine_chunks(
     question: SearchProblem, kind: AxisRoles, groups: Sequence[ProblemGroup]
 ) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
     """Return a function that folds the plans of one of the groups over all machines."""
-    # one size for all groups, so that they share one compiled program
-    sizes = functools.reduce(
-        operator.or_, (distinct_part_rows(question.estimator, g.ready)[1] for g in groups)
-    )
+    sizes = shared_sizes(question.estimator, (group.ready for group in groups))
     return functools.partial(_chunks, question, kind, sizes)
 
 
