@@ -1,6 +1,7 @@
 """A search by compiled folds: chunks of machines in the lanes of the devices, plan after plan."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any
 
@@ -15,6 +16,7 @@ from jaxroof.engine.search.packed_plans import pack_plans
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 
 LANES = 1024  # machines times limits per device in one call
+EVERY = 1 << 18  # objectives of one problem that are kept, so that no plan is weighed twice
 CELLS = 1 << 23  # block minima, or plans of the second pass, per device in one call
 
 
@@ -94,6 +96,7 @@ def fold_config(
 ) -> folding.FoldConfig:
     """Return the static settings of a group's fold over lists padded to ``size`` plans."""
     block = 16 if size <= 1 << 16 else 64
+    machines = math.prod(len(question.axes[d]) for d in kind.machine)
     per_split = not question.placements and question.top > 1
     largest = max(_largest_split(plans) for plans in group.ready.plans)
     # the plans of one split are adjacent, but may span several blocks
@@ -107,6 +110,7 @@ def fold_config(
         per_split=per_split,
         looks=min(question.top * straddle, -(-size // block)),
         block=block,
+        every=question.top == 1 and size * machines <= EVERY,
         rank=len(kind.machine),
     )
 
