@@ -25,6 +25,7 @@ _SINGULAR = {
     "systems": "system",
     "mlps": "mlp",
     "architectures": "architecture",
+    "chips": "chip",
 }
 MODELS = ("models", "architectures")  # kinds that people call models
 _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here

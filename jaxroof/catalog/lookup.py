@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxroof import catalog
 from jaxroof.catalog.architecture import Architecture
+from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, refusal, unknown
@@ -93,6 +94,18 @@ def system(name: str | os.PathLike[str], number_format: str | None = None, **fie
             raise unknown(str(name), number_format, "number format with a peak", entry["peaks"])
         entry["matrix_flops"] = entry["peaks"][number_format]
     return _record(System, entry, name, fields)
+
+
+def chip(name: str | os.PathLike[str], **fields: Any) -> Chip:
+    """Return what training gets of a generation of chips, with fields changed.
+
+    Raises: InputError for an unknown name or field (with the nearest), or a wrong unit.
+
+    >>> float(chip("hopper").matmul)
+    0.703
+    """
+    entry = catalog.entry("chips", name, units(Chip), _optional(Chip))
+    return _record(Chip, entry, name, fields)
 
 
 def _optional(kind: type[Any]) -> list[str]:

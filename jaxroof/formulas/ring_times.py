@@ -61,7 +61,7 @@ def all_reduce(message: Number, group: Number, inside: Number, links: Links) -> 
     Units: message [B], group, inside [1], links as its fields -> [s].
     Source: docs/models/training_step_today.md, section 3.
 
-    >>> float(round(all_reduce(8.0, 4.0, 4.0, Links(2.0, 1.0, 0.5, 0.0, 0.0)), 6))
+    >>> round(float(all_reduce(8.0, 4.0, 4.0, Links(2.0, 1.0, 0.5, 0.0, 0.0))), 6)
     6.5
     """
     nodes = larger(group / inside, 1.0)
@@ -98,7 +98,7 @@ def beside(work: Number, message: Number, fast: Number, slowdown: Number) -> Num
     Units: work C, message X, fast Z [s], slowdown s [1] -> [s].
     Source: docs/models/training_step_today.md, section 3.
 
-    >>> float(round(beside(1.0, 0.0, 1.0, 0.5), 6))
+    >>> round(float(beside(1.0, 0.0, 1.0, 0.5)), 6)
     1.25
     """
     return smooth_larger(work + slowdown * work * fast / (work + fast + NOTHING), message)
@@ -131,7 +131,7 @@ def all_to_all(
     Units: near V, far V' [B], group, inside, share [1], links as its fields -> [s].
     Source: docs/models/training_step_today.md, section 11.
 
-    >>> float(round(all_to_all(8.0, 8.0, 4.0, 4.0, Links(2.0, 1.0, 0.5, 0.0, 0.0), 1.0), 6))
+    >>> round(float(all_to_all(8.0, 8.0, 4.0, 4.0, Links(2.0, 1.0, 0.5, 0.0, 0.0), 1.0)), 6)
     3.5
     """
     nodes = group / inside

@@ -5,7 +5,6 @@ Source: docs/models/training_step_today.md, section 11.
 
 from typing import Any
 
-from jaxroof.estimators.training.chip import Chip, SharedConstants
 from jaxroof.estimators.training.layer_kernels import Both
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
@@ -20,9 +19,7 @@ from jaxroof.formulas.ring_times import all_to_all, distinct_targets
 from jaxroof.records import Number
 
 
-def routed_experts(
-    model: Any, tokens: Number, expert: Number, constants: SharedConstants, rates: Rates
-) -> Both:
+def routed_experts(model: Any, tokens: Number, expert: Number, rates: Rates) -> Both:
     """Return the seconds of router, permutation and the experts of a rank, evenly loaded.
 
     Arguments: ``tokens`` of a rank, those of its tensor group shared.
@@ -31,10 +28,12 @@ def routed_experts(
     rows = tokens * model.active_experts
     local = larger(model.experts / expert, 1.0)
     unit, plain = rates.layer, rates.plain
-    unit = unit._replace(rate=unit.rate * constants.grouped)
+    unit = unit._replace(rate=unit.rate * rates.constants.grouped)
 
     def product(columns: Number, inner: Number) -> Number:
-        return grouped_product(rows, columns, inner, local, constants.expert_rows, unit, rates.read)
+        return grouped_product(
+            rows, columns, inner, local, rates.constants.expert_rows, unit, rates.read
+        )
 
     def gradient(columns: Number, inner: Number) -> Number:
         return grouped_weight_gradient(rows, columns, inner, local, unit, rates.read)
@@ -73,13 +72,11 @@ def expert_exchange(
     model: Any,
     tokens: Number,
     expert: Number,
-    chip: Chip,
-    constants: SharedConstants,
     rates: Rates,
     software: Software,
 ) -> Number:
     """Return the seconds of dispatch and return of one layer, in one direction."""
-    inside = smaller(chip.fast_domain, expert)
+    inside = smaller(rates.fast_domain, expert)
     nodes = expert / inside
     once = software.dedup > 0.0
     ranks, domains = (
@@ -88,6 +85,6 @@ def expert_exchange(
     )
     each = 2.0 * tokens * model.hidden
     time = all_to_all(
-        each * ranks, each * domains, expert, inside, rates.links, constants.scatter_rate
+        each * ranks, each * domains, expert, inside, rates.links, rates.constants.scatter_rate
     )
     return rates.experts * (2.0 * time * rates.exchange + rates.sync)

@@ -5,7 +5,6 @@ Source: docs/models/training_step_today.md, section 4.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.chip import SharedConstants
 from jaxroof.estimators.training.layer_products import dense_share
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
@@ -28,12 +27,11 @@ def attention(
     microbatch: Number,
     tensor: Number,
     context: Number,
-    constants: SharedConstants,
     rates: Rates,
     software: Software,
 ) -> Both:
     """Return the seconds of the attention core: one kernel, or two products and a softmax."""
-    flash = _flash(model, sequence, microbatch * sequence / context, tensor, constants, rates)
+    flash = _flash(model, sequence, microbatch * sequence / context, tensor, rates)
     plain = _unfused(model, sequence, microbatch, tensor, context, rates, software)
     one = software.flash > 0.0
     return Both(*(where(one, a, b) for a, b in zip(flash, plain, strict=True)))
@@ -44,17 +42,16 @@ def _flash(
     sequence: Number,
     tokens: Number,
     tensor: Number,
-    constants: SharedConstants,
     rates: Rates,
 ) -> Both:
     """Return the seconds of a causal kernel, half a tile of the diagonal computed in vain."""
     size, share = model.head_size, 1.0 / tensor
     latent = where(model.kv_rank > 0.0, 1.25, 1.0)
-    work = latent * 2.0 * tokens * (sequence + constants.tile) * model.heads * size * share
+    work = latent * 2.0 * tokens * (sequence + rates.constants.tile) * model.heads * size * share
     rate = rates.attention * size / (size + 16.0)
     moved = 4.0 * tokens * (model.heads + model.kv_heads) * size * share
     memory, launch = rates.plain.memory, rates.plain.launch
-    slower = 2.5 * work / (rate * constants.backward_attention)
+    slower = 2.5 * work / (rate * rates.constants.backward_attention)
     return Both(
         smooth_larger(work / rate, moved / memory) + launch,
         smooth_larger(slower, 2.0 * moved / memory) + 3.0 * launch,
@@ -86,7 +83,6 @@ def elementwise(
     tokens: Number,
     norm_tokens: Number,
     tensor: Number,
-    constants: SharedConstants,
     rates: Rates,
     software: Software,
 ) -> Both:
@@ -101,7 +97,7 @@ def elementwise(
     hidden = norm_tokens * model.hidden
     rotated = gated * (model.heads + model.kv_heads)
     heads = 4.0 * tokens * model.head_size / tensor
-    more, kernels = eager * constants.eager, 6.0 * eager
+    more, kernels = eager * rates.constants.eager, 6.0 * eager
     forward = (
         stream(hidden * (8.0 + 2.0 * (6.0 + drop) + more), 4.0 + kernels, unit)
         + stream(tokens * width * (4.0 + 2.0 * gated), 1.0, unit)

@@ -5,7 +5,6 @@ Source: docs/models/training_step_today.md, sections 4 and 11.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.chip import Chip, SharedConstants
 from jaxroof.estimators.training.expert_time import expert_exchange, routed_experts
 from jaxroof.estimators.training.layer_kernels import Both, attention, elementwise
 from jaxroof.estimators.training.layer_products import (
@@ -55,7 +54,6 @@ def tokens_of(
     model: Any,
     sequence: Number,
     plan: Any,
-    chip: Chip,
     rates: Rates,
     software: Software,
 ) -> Tokens:
@@ -64,7 +62,7 @@ def tokens_of(
     group = plan.microbatch * sequence / plan.context
     shared = where(software.sequence_parallel > 0.0, tensor, 1.0)
     message = 2.0 * group * model.hidden
-    inside = smaller(tensor, chip.fast_domain)
+    inside = smaller(tensor, rates.fast_domain)
     return Tokens(
         group=group,
         norm=group / shared,
@@ -79,8 +77,6 @@ def layer_time(
     model: Any,
     sequence: Number,
     plan: Any,
-    chip: Chip,
-    constants: SharedConstants,
     rates: Rates,
     software: Software,
 ) -> LayerTime:
@@ -91,31 +87,24 @@ def layer_time(
     Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
-    tensor, tokens = plan.tensor, tokens_of(model, sequence, plan, chip, rates, software)
+    tensor, tokens = plan.tensor, tokens_of(model, sequence, plan, rates, software)
     products = layer_products(model, tensor, tokens.group)
     columns, rows = (summed(some, rates) for some in (products.by_columns, products.by_rows))
-    core = attention(
-        model, sequence, plan.microbatch, tensor, plan.context, constants, rates, software
-    )
-    plain = elementwise(model, tokens.group, tokens.norm, tensor, constants, rates, software)
+    core = attention(model, sequence, plan.microbatch, tensor, plan.context, rates, software)
+    plain = elementwise(model, tokens.group, tokens.norm, tensor, rates, software)
     cast = Both(*casts(products, rates))
     routing = 1.0 - dense_share(model)
     experts = Both(
-        *(
-            routing * time
-            for time in routed_experts(model, tokens.rank, plan.expert, constants, rates)
-        )
+        *(routing * time for time in routed_experts(model, tokens.rank, plan.expert, rates))
     )
-    exchange = routing * expert_exchange(
-        model, tokens.rank, plan.expert, chip, constants, rates, software
-    )
+    exchange = routing * expert_exchange(model, tokens.rank, plan.expert, rates, software)
     matmul = Both(
         columns.forward + rows.forward,
         columns.inputs + rows.inputs + columns.weights + rows.weights,
     )
     work = Both(*(sum(all_of) for all_of in zip(matmul, cast, core, plain, experts, strict=True)))
-    messages = tensor_messages(matmul, columns, tensor, tokens, constants, rates, software)
-    ring = context_messages(model, plan, chip, constants, rates, core, tokens)
+    messages = tensor_messages(matmul, columns, tensor, tokens, rates, software)
+    ring = context_messages(model, plan, rates, core, tokens)
     down = seconds(products.down, rates).forward
     full = software.recompute_full
     again = full * (work.forward - software.early_stop * down)
@@ -148,7 +137,6 @@ def tensor_messages(
     columns: Directions,
     tensor: Number,
     tokens: Tokens,
-    constants: SharedConstants,
     rates: Rates,
     software: Software,
 ) -> Both:
@@ -157,8 +145,8 @@ def tensor_messages(
     Assumes: pipelined messages are moved by copy engines, so that they do not slow the work.
     Source: docs/models/training_step_today.md, section 4, the table of tensor messages.
     """
-    w, r, slowdown = tokens.gathered, tokens.reduced, constants.overlap_slowdown
-    edge = constants.tensor_edge
+    w, r, slowdown = tokens.gathered, tokens.reduced, rates.constants.overlap_slowdown
+    edge = rates.constants.tensor_edge
     hidden = 1.0 - edge / (larger(tensor, 2.0) - 1.0 + edge)
     narrow = where(rates.low > 0.0, 0.75 * w, w)
     seen = 4.0 * (1.0 - hidden) * narrow
@@ -189,20 +177,18 @@ def tensor_messages(
 def context_messages(
     model: Any,
     plan: Any,
-    chip: Chip,
-    constants: SharedConstants,
     rates: Rates,
     core: Both,
     tokens: Tokens,
 ) -> Both:
     """Return what the exchange of keys and values among context ranks adds to attention."""
     context = plan.context
-    inside = smaller(larger(chip.fast_domain / plan.tensor, 1.0), context)
+    inside = smaller(larger(rates.fast_domain / plan.tensor, 1.0), context)
     size = 4.0 * tokens.group * context * model.kv_heads * model.head_size / plan.tensor
     time = gather(size, context, inside, rates.links)
 
     def seen(work: Number, message: Number) -> Number:
-        added = beside(work, message, message, constants.overlap_slowdown) - work
+        added = beside(work, message, message, rates.constants.overlap_slowdown) - work
         return where(context > 1.0, added, 0.0)
 
     return Both(seen(core.forward, time), seen(core.backward, 2.0 * time))
@@ -219,8 +205,6 @@ class Sharded(NamedTuple):
 def with_fsdp(
     model: Any,
     plan: Any,
-    chip: Chip,
-    constants: SharedConstants,
     rates: Rates,
     software: Software,
     time: LayerTime,
@@ -231,10 +215,10 @@ def with_fsdp(
     gathered weights for the backward pass.
     Source: docs/models/training_step_today.md, section 4.
     """
-    group, inside = data_group(plan, chip)
+    group, inside = data_group(plan, rates)
     dense, routed = layer_weights(model), expert_weights(model, plan.expert)
     weights = dense / plan.tensor + routed
-    links, slowdown = rates.links, constants.overlap_slowdown
+    links, slowdown = rates.links, rates.constants.overlap_slowdown
     short = where(software.fused > 0.0, where(rates.low > 0.0, 1.0, 2.0), 2.0)
     parameters, gradients = weights * short, weights * software.gradient_bytes
     collected = gather(parameters, group, inside, links)
@@ -255,10 +239,10 @@ def with_fsdp(
     )
 
 
-def data_group(plan: Any, chip: Chip) -> tuple[Number, Number]:
+def data_group(plan: Any, rates: Rates) -> tuple[Number, Number]:
     """Return the ranks that share weights, and how many of them share a fast domain."""
     group = plan.data * plan.context
-    return group, smaller(larger(chip.fast_domain / plan.tensor, 1.0), group)
+    return group, smaller(larger(rates.fast_domain / plan.tensor, 1.0), group)
 
 
 def layer_weights(model: Any) -> Number:

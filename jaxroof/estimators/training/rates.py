@@ -5,7 +5,8 @@ Source: docs/models/training_step_today.md, sections 2 and 3.
 
 from typing import NamedTuple
 
-from jaxroof.estimators.training.chip import Chip, SharedConstants
+from jaxroof.catalog.chip import Chip, SharedConstants
+from jaxroof.catalog.system import System
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import exp, larger, where
 from jaxroof.formulas.kernel_times import Unit
@@ -29,10 +30,15 @@ class Rates(NamedTuple):
     sync: Number  # exchange of token counts with the host [s]
     host: Number  # least time of a layer's forward pass [s]
     host_experts: Number  # the same, further, for a layer that routes [s]
+    fast_domain: Number  # accelerators that share the fast links
+    spread: Number  # standard deviation of speed between equal chips
+    constants: SharedConstants
 
 
-def rates(chip: Chip, constants: SharedConstants, software: Software) -> Rates:
+def rates(system: System, chip: Chip, constants: SharedConstants, software: Software) -> Rates:
     """Return what a chip does under a software.
+
+    Arguments: the system's matrix rate is that of 16 bits.
 
     y = exp(-max(year - launch_year, 0) / mature_years), mu = 1 - young y
     R16 = P16 matmul mu16, R8 = P8 matmul_fp8 mu8, R4 = P4 matmul_fp8 mu8 fp4, H = W hbm
@@ -43,13 +49,13 @@ def rates(chip: Chip, constants: SharedConstants, software: Software) -> Rates:
     """
     age = larger(software.year - chip.launch_year, 0.0)
     young = exp(-age / constants.mature_years)
-    memory = chip.hbm_bandwidth * chip.hbm
+    memory = system.hbm_bandwidth * chip.hbm
     wave = chip.multiprocessors * constants.tile**2 / 2.0
     node = where(software.slow_node > 0.0, constants.slow_node, 1.0)
-    plain = chip.bf16_flops * chip.matmul * (1.0 - chip.young * young) * node
+    plain = system.matrix_flops * chip.matmul * (1.0 - chip.young * young) * node
     eight = chip.matmul_fp8 * (1.0 - chip.young_fp8 * young)
-    fp8 = value_or(chip.fp8_flops, chip.bf16_flops) * eight
-    fp4 = value_or(chip.fp4_flops, chip.bf16_flops) * eight * constants.fp4
+    fp8 = value_or(chip.fp8_flops, system.matrix_flops) * eight
+    fp4 = value_or(chip.fp4_flops, system.matrix_flops) * eight * constants.fp4
     low = larger(software.fp8, software.fp4)
     rate = where(software.fp4 > 0.0, fp4, where(software.fp8 > 0.0, fp8, plain))
     depth = where(
@@ -66,13 +72,13 @@ def rates(chip: Chip, constants: SharedConstants, software: Software) -> Rates:
         layer=Unit(rate, depth, wave, memory, constants.launch),
         plain=Unit(plain, chip.depth, wave, memory, constants.launch),
         links=Links(
-            chip.fast_bandwidth * chip.fast,
-            chip.slow_bandwidth * chip.slow,
+            system.fast_bandwidth * chip.fast,
+            system.slow_bandwidth * system.nics * chip.slow,
             constants.base,
             constants.fast_hop,
             constants.slow_hop,
         ),
-        attention=chip.bf16_flops * kernel,
+        attention=system.matrix_flops * kernel,
         low=low,
         read=where(software.fp4 > 0.0, 0.5625, where(software.fp8 > 0.0, 1.0, 2.0)),
         cast=low * (constants.cast + 4.0 * software.micro_scaled),
@@ -82,4 +88,7 @@ def rates(chip: Chip, constants: SharedConstants, software: Software) -> Rates:
         sync=constants.sync * (1.0 - software.graph),
         host=constants.host * software.host,
         host_experts=constants.host_moe * experts * (1.0 - software.graph),
+        fast_domain=system.fast_domain,
+        spread=chip.spread,
+        constants=constants,
     )

@@ -5,7 +5,6 @@ Source: docs/models/training_step_today.md, sections 5 and 6.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.chip import Chip
 from jaxroof.estimators.training.layer_time import Sharded, Tokens
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
@@ -75,7 +74,6 @@ def stage_layers(model: Any, plan: Any) -> tuple[Number, Number, Number]:
 def stage_time(
     model: Any,
     plan: Any,
-    chip: Chip,
     rates: Rates,
     software: Software,
     tokens: Tokens,
@@ -95,7 +93,7 @@ def stage_time(
     layers, inner, outer = stage_layers(model, plan)
     work = layer.forward + layer.backward
     embedding, head = ends(model, plan, rates, software, tokens)
-    across = where(per_stage * stages > chip.fast_domain, 1.0, 0.0)
+    across = where(per_stage * stages > rates.fast_domain, 1.0, 0.0)
     send = send_time(plan.tensor, rates, software, tokens, across)
     send = where(stages > 1.0, send, 0.0)
     hidden = software.pipeline_overlap * where(chunks > 1.0, 1.0, 0.0)
@@ -105,11 +103,11 @@ def stage_time(
     first = where(latent, balanced, outer * work + embedding + seen)
     last = where(latent, balanced, outer * work + head + seen)
     middle = where(latent, balanced, inner * work + 2.0 * seen)
-    alone = (layers * work + embedding + head + layer.edge) * late(per_stage, chip.spread)
-    between = where(stages > 2.0, middle * late(per_stage * (stages - 2.0), chip.spread), 0.0)
-    slower = smooth_larger(first, last, SHARPER) * late(per_stage, chip.spread)
+    alone = (layers * work + embedding + head + layer.edge) * late(per_stage, rates.spread)
+    between = where(stages > 2.0, middle * late(per_stage * (stages - 2.0), rates.spread), 0.0)
+    slower = smooth_larger(first, last, SHARPER) * late(per_stage, rates.spread)
     slow = where(stages > 1.0, smooth_larger(slower, between, SHARPER), alone)
-    every = (first + last + (stages - 2.0) * middle) * late(per_stage, chip.spread)
+    every = (first + last + (stages - 2.0) * middle) * late(per_stage, rates.spread)
     return StageTime(
         end_layers=outer,
         slow=slow,

@@ -5,7 +5,8 @@ Source: docs/models/training_step_today.md.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.chip import Chip, SharedConstants
+from jaxroof.catalog.chip import Chip, SharedConstants
+from jaxroof.catalog.system import System
 from jaxroof.estimators.training.layer_time import (
     Sharded,
     data_group,
@@ -53,6 +54,7 @@ def step_time(
     model: Any,
     sequence: Number,
     plan: Any,
+    system: System,
     chip: Chip,
     constants: SharedConstants,
     software: Software,
@@ -63,12 +65,12 @@ def step_time(
 
     Source: docs/models/training_step_today.md, section 7.
     """
-    speed = rates(chip, constants, software)
-    tokens = tokens_of(model, sequence, plan, chip, speed, software)
-    time = layer_time(model, sequence, plan, chip, constants, speed, software)
-    sharded = with_fsdp(model, plan, chip, constants, speed, software, time)
-    stages = stage_time(model, plan, chip, speed, software, tokens, sharded)
-    messages = data_messages(model, plan, chip, constants, speed, software, sharded, stages)
+    speed = rates(system, chip, constants, software)
+    tokens = tokens_of(model, sequence, plan, speed, software)
+    time = layer_time(model, sequence, plan, speed, software)
+    sharded = with_fsdp(model, plan, speed, software, time)
+    stages = stage_time(model, plan, speed, software, tokens, sharded)
+    messages = data_messages(model, plan, speed, software, sharded, stages)
     update = optimizer(model, plan, speed, software, stages.end_layers)
     edges = ends(model, plan, speed, software, tokens)
     total = stages.steady + stages.bubble + stages.sends + messages + update
@@ -100,8 +102,6 @@ def step_time(
 def data_messages(
     model: Any,
     plan: Any,
-    chip: Chip,
-    constants: SharedConstants,
     speed: Rates,
     software: Software,
     layer: Sharded,
@@ -114,8 +114,8 @@ def data_messages(
     Source: docs/models/training_step_today.md, section 7.
     """
     links, layers = speed.links, stages.end_layers
-    group, inside = data_group(plan, chip)
-    replicas, near = expert_group(plan, chip)
+    group, inside = data_group(plan, speed)
+    replicas, near = expert_group(plan, speed)
     table = model.vocabulary * model.hidden / plan.tensor
     shared = layers * layer_weights(model) / plan.tensor + table
     routed = layers * expert_weights(model, plan.expert)
@@ -132,7 +132,7 @@ def data_messages(
     stay = larger(smaller(plan.pipeline, plan.microbatches), 1.0) - 1.0
     stay = 1.0 + where(plan.interleave > 1.0, stay, 0.0)
     back, ahead = stay * layers * layer.backward, stay * layers * layer.forward
-    slowdown = constants.overlap_slowdown
+    slowdown = speed.constants.overlap_slowdown
     busy = (at_full_rate(size, group, links) for size in (gradients, parameters))
     beside_work = (
         beside(back, scattered, next(busy), slowdown)
@@ -150,10 +150,10 @@ def data_messages(
     return where(software.zero_stage > 1.5, 0.0, seen + tied)
 
 
-def expert_group(plan: Any, chip: Chip) -> tuple[Number, Number]:
+def expert_group(plan: Any, rates: Rates) -> tuple[Number, Number]:
     """Return the replicas of an expert, and how many of them share a fast domain."""
     group = larger(plan.data * plan.context * plan.tensor / plan.expert, 1.0)
-    return group, smaller(larger(chip.fast_domain / plan.expert, 1.0), group)
+    return group, smaller(larger(rates.fast_domain / plan.expert, 1.0), group)
 
 
 def optimizer(

@@ -1,4 +1,4 @@
-"""A chip of today: its datasheet, and the constants that were calibrated on measured runs.
+"""What training gets of a chip: constants that were calibrated on measured runs.
 
 Source: docs/models/training_step_today.md, sections 1 and 2.
 """
@@ -12,30 +12,18 @@ def _share(doc: str, **options: Number) -> Number:
 
 @record
 class Chip:
-    """An accelerator and its links: datasheet rates, and what training gets of them.
+    """What training gets of a generation of accelerators, beside their datasheet rates.
 
-    The constants from ``matmul`` on are those of the chip's generation, fitted to all visible
-    measured runs together; catalog/chips.toml holds their values with the ranges believed.
+    The constants from ``matmul`` on were fitted to all visible measured runs together; ``young``
+    ones fall to 1/e in the shared constant ``mature_years``. An entry of the catalogue states the
+    range that is believed of each.
     """
 
-    bf16_flops: Number = quantity("FLOP/s", "Dense datasheet rate at 16 bits.", resource="compute")
     fp8_flops: Number = quantity(
         "FLOP/s", "Dense datasheet rate at 8 bits.", default=None, resource="compute"
     )
     fp4_flops: Number = quantity(
         "FLOP/s", "Dense datasheet rate at 4 bits.", default=None, resource="compute"
-    )
-    hbm_bandwidth: Number = quantity(
-        "B/s", "Bandwidth of the high-bandwidth memory.", resource="hbm"
-    )
-    fast_domain: Number = quantity(
-        "1", "Accelerators that share the fast links.", whole=True, resource="fast_links"
-    )
-    fast_bandwidth: Number = quantity(
-        "B/s", "Bandwidth inside the fast domain, one direction.", resource="fast_links"
-    )
-    slow_bandwidth: Number = quantity(
-        "B/s", "Bandwidth of the network per accelerator, one direction.", resource="slow_links"
     )
     multiprocessors: Number = quantity("1", "Streaming multiprocessors.", whole=True)
     launch_year: Number = quantity("1", "Year in which customers had the chip.")
