@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from jaxroof.errors import InputError, nearest, refusal, shown
-from jaxroof.io.csv_blocks import open_rows
+from jaxroof.errors import nearest, refusal, shown
+from jaxroof.io.csv_blocks import RowFile, open_rows
 
 COLUMNS = {  # of the common schema: what a cell holds
     "row_id": "a name of the row that no other row has",
@@ -81,18 +81,24 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     Raises: InputError that names file and line if the file cannot be read, is not a table of
     measured runs, or has a name twice.
     """
-    where = os.fspath(path)
-    found: list[Row] = []
     with open_rows(path) as file:
-        columns = tuple(file.headings)
-        unknown = _check_columns(where, columns)
-        while (block := file.take(4096)) is not None:
-            for place, cells in enumerate(zip(*block.cells, strict=True)):
-                if place in block.ragged:
-                    raise refusal(f"{where}: line {block.lines[place]}", block.ragged[place])
-                stripped = (cell.strip() for cell in cells)
-                filled = {name: cell for name, cell in zip(columns, stripped, strict=True) if cell}
-                found.append(Row(block.lines[place], filled))
+        return table(file)
+
+
+def table(file: RowFile) -> Table:
+    """Return the rows of an open file in the common schema.
+
+    Raises: InputError as ``read_table`` does.
+    """
+    where, found, columns = file.path, [], tuple(file.headings)
+    unknown = _check_columns(where, columns)
+    while (block := file.take(4096)) is not None:
+        for place, cells in enumerate(zip(*block.cells, strict=True)):
+            if place in block.ragged:
+                raise refusal(f"{where}: line {block.lines[place]}", block.ragged[place])
+            stripped = (cell.strip() for cell in cells)
+            filled = {name: cell for name, cell in zip(columns, stripped, strict=True) if cell}
+            found.append(Row(block.lines[place], filled))
     if not found:
         raise refusal(where, "no rows; expected a measured run a line")
     _check_names(where, found)
@@ -111,15 +117,17 @@ def _check_columns(where: str, columns: tuple[str, ...]) -> tuple[str, ...]:
             raise refusal(f"{where}: line 1", f"{said}; expected each column of the schema once")
         seen.add(name)
     missing = [name for name in COLUMNS if name not in seen]
+    lacking = [name for name in NEEDED if name in missing]
     unknown = tuple(name for name in columns if name not in COLUMNS)
+    if len(lacking) > 1:
+        expected = "expected the columns of the schema of measured runs (docs/validation_memory.md)"
+        raise refusal(f"{where}: line 1", f"{', '.join(lacking)}: missing; {expected}")
     for name in unknown:
         near = nearest(name, missing)
         if near is not None:
             raise refusal(f"{where}: line 1", f"{name}: no such column. Did you mean {near!r}?")
-    lacking = [name for name in NEEDED if name in missing]
     if lacking:
-        expected = "expected the columns of the schema of measured runs (docs/validation_memory.md)"
-        raise refusal(f"{where}: line 1", f"{', '.join(lacking)}: missing; {expected}")
+        raise refusal(f"{where}: line 1", f"{lacking[0]}: missing; {_expected(lacking[0])}")
     return unknown
 
 
@@ -226,8 +234,3 @@ def option_share(given: Options, name: str, default: float) -> float:
     if not 0.0 <= value <= 1.0:
         raise refusal(name, f"not a number from 0 to 1, given {shown(written)}")
     return value
-
-
-def refused(column: str, what: str) -> InputError:
-    """Return the error of a row that cannot be answered; rows with the same one are counted."""
-    return refusal(column, what)
