@@ -176,9 +176,7 @@ def _experts(given: Options, feedforward: float) -> dict[str, float]:
     }
 
 
-def _plan(
-    row: Row, given: Options, model: Architecture
-) -> tuple[MemoryPlan, tuple[int, ...]]:
+def _plan(row: Row, given: Options, model: Architecture) -> tuple[MemoryPlan, tuple[int, ...]]:
     """Return the plan, and the layers of every virtual stage if they are stated."""
     found: dict[str, Any] = degrees(row)
     tensor, pipeline = found["tensor"], found["pipeline"]

@@ -61,7 +61,7 @@ def log_question(row: Row) -> tuple[OlderQuestion, str]:
             raise refusal("optimizer_stepped", "no step of the optimizer: not modelled")
         engine = Engine.MEGATRON_FIRST_STEP
     who = "DeepSpeed" if engine is Engine.DEEPSPEED else "Megatron"
-    return OlderQuestion(_inputs(row), engine, ()), f"{who} 2021"
+    return OlderQuestion(_inputs(row), engine, ()), who
 
 
 def _engine(given: Options, precision: str) -> Engine:
@@ -90,7 +90,7 @@ def chronicle_question(row: Row) -> tuple[OlderQuestion, str]:
     split = (each - 1, *[each] * int(pipeline - 2.0), each - 1) if slots > layers else ()
     if split and pipeline < 2.0:
         raise refusal("pp", "one stage has no split of layers")
-    kind = "DeepSpeed 2022, BF16" if precision == "BF16" else "DeepSpeed 2022, FP16 by rule"
+    kind = "DeepSpeed, BF16" if precision == "BF16" else "DeepSpeed, FP16 by rule"
     return OlderQuestion(_inputs(filled), engine, split), kind
 
 

@@ -130,7 +130,7 @@ def workspace(name: str, engine: bool, large: bool) -> tuple[float, float]:
     """
     te = TE_WORKSPACE.get(name, NEWER) if engine else 0.0
     torch = NEWER if large else TORCH_WORKSPACE.get(name, NEWER)
-    return library_workspace(te, torch, HANDLES), 4.0 * te
+    return float(library_workspace(te, torch, HANDLES)), 4.0 * te
 
 
 def automatic_kernel(name: str, engine: bool) -> AttentionKernel:

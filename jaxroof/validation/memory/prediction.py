@@ -11,7 +11,7 @@ from jaxroof.analyses.fit import BOUNDS, DENSE, EXPERTS
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.fsdp2_memory import Fsdp2Memory, fsdp2_memory
 from jaxroof.estimators.training.fullest_stage import TERMS
-from jaxroof.estimators.training.memory_2021 import peak_2021
+from jaxroof.estimators.training.memory_2021 import Engine, peak_2021, stage_2021
 from jaxroof.estimators.training.memory_inputs import Buffers, MemoryInputs
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
@@ -139,9 +139,7 @@ def stage_of(row: Row, device: np.ndarray) -> int:
 # ---- Each kind of row ---------------------------------------------------------------------------
 
 
-def _by_stage(
-    inputs: tuple[MemoryInputs, MemoryRecipe, str], row: Row
-) -> Prediction:
+def _by_stage(inputs: tuple[MemoryInputs, MemoryRecipe, str], row: Row) -> Prediction:
     asked, recipe, kind = inputs
     memory = memory_by_stage(asked, recipe)
     shape = np.shape(memory.device)
@@ -165,9 +163,7 @@ def _by_stage(
 
 THREE = {"allocated": "peak_allocated", "reserved": "reserved", "device": "device"}
 TRANSIENTS = tuple(
-    field.name
-    for field in dataclasses.fields(StageMemory)
-    if field.name.startswith("transient_")
+    field.name for field in dataclasses.fields(StageMemory) if field.name.startswith("transient_")
 )
 
 
@@ -205,9 +201,29 @@ def _older(found: tuple[OlderQuestion, str], row: Row) -> Prediction:
         allocated=float(peaks[stage]),
         reserved=float(reserved),
         device=float(reserved + buffers.cuda_context + buffers.communicator),
-        terms={},
+        terms=_older_terms(asked, float(stage), float(peaks[stage])),
         bounds={"allocated": BOUND_2021, "reserved": "-13 to +15 %", "device": "± 15 %"},
     )
+
+
+def _older_terms(asked: OlderQuestion, stage: float, peak: float) -> dict[str, float]:
+    """Return the states of a stage, and what comes on top at its peak."""
+    found = stage_2021(asked.inputs, stage, asked.split)
+    width, sharded = STATES_2021[asked.engine]
+    states = float(found.parameters * (width + sharded / found.data))
+    return {
+        "Weights, gradients and optimizer states": states,
+        "Activations and momentary terms": peak - states,
+    }
+
+
+STATES_2021 = {  # bytes of a parameter: on every rank, and over data ranks
+    Engine.MEGATRON: (20.0, 0.0),
+    Engine.MEGATRON_FIRST_STEP: (10.0, 0.0),
+    Engine.DEEPSPEED: (16.0, 0.0),
+    Engine.DEEPSPEED_FP16_ZERO_1: (4.0, 12.0),
+    Engine.DEEPSPEED_BF16_ZERO_1: (6.0, 12.0),
+}
 
 
 def _starts(column: str, start: str) -> Callable[[Row], bool]:
