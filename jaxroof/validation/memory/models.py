@@ -70,6 +70,9 @@ def named_architecture(row: Row) -> tuple[Architecture, Recipe]:
 
 def _with_layers(row: Row, model: Architecture) -> Architecture:
     layers, dense = count(row, "layers"), model.first_dense_layers
+    if layers > model.layers:
+        said = f"given {layers:.0f}, but the model of this shape has {model.layers:.0f}"
+        raise refusal("layers", f"{said}; expected as many or fewer")
     if layers != model.layers and dense > 0.0:
         stated = re.search(r"(\d+) dense first layer", row.cells.get("note", ""))
         if stated is None:

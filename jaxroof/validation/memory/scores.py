@@ -61,7 +61,7 @@ def scores(found: Answers) -> list[Score]:
     """Return the errors by source, kind of row and number, in the order of the rows.
 
     >>> [round(score.mean, 3) for score in scores(answers("simumax_b200"))][:2]
-    [0.002, 1.934]
+    [0.002, 2.639]
     """
     errors: dict[tuple[str, str, str], list[float]] = collections.defaultdict(list)
     for source, rows in found.items():

@@ -3,6 +3,7 @@
 import functools
 import gzip
 import importlib.resources
+import io
 from typing import NamedTuple
 
 from jaxroof.errors import unknown
@@ -78,7 +79,7 @@ def packaged(name: str) -> Table:
     """
     if name not in SOURCES:
         raise unknown("--source", name, "source of measured memory", SOURCES)
-    return _opened(name)
+    return table(_file(name))
 
 
 def peer_errors() -> dict[str, float]:
@@ -87,22 +88,16 @@ def peer_errors() -> dict[str, float]:
     >>> round(peer_errors()["simumax-b200-01"], 2)
     -0.28
     """
-    with _file("simumax_b200_peer_errors") as stream:
-        file = RowFile(stream, "simumax_b200_peer_errors")  # type: ignore[arg-type]
-        block = file.take(1000)
+    file = _file("simumax_b200_peer_errors")
+    block = file.take(1000)
     assert block is not None
     cells = dict(zip(file.headings, block.cells, strict=True))
     return dict(zip(cells["row_id"], map(float, cells["peer_alloc_err_pct"]), strict=True))
 
 
-def _opened(name: str) -> Table:
-    with _file(name) as stream:
-        return table(RowFile(stream, name))  # type: ignore[arg-type]
-
-
-def _file(name: str) -> gzip.GzipFile:
+def _file(name: str) -> RowFile:
     packed = importlib.resources.files(__package__).joinpath(FOLDER, f"{name}.csv.gz")
-    return gzip.GzipFile(fileobj=packed.open("rb"))
+    return RowFile(io.BytesIO(gzip.decompress(packed.read_bytes())), name)
 
 
 def packed_bytes() -> int:
