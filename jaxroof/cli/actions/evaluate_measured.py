@@ -24,7 +24,7 @@ def _by_source(found: list[Answer]) -> dict[str, list[Answer]]:
     return made
 
 
-LONGEST = 32  # characters of a source
+LONGEST = 26  # characters of a source
 
 
 def evaluate_measured(estimator: str, file: str, output: str | None, schema: str) -> None:

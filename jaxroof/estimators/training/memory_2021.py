@@ -89,6 +89,15 @@ def stage_2021(inputs: MemoryInputs, stage: Number, split: tuple[int, ...] = ())
     )
 
 
+def saved_2021(stage: Stage2021, engine: Engine) -> Number:
+    """Return the bytes of saved inputs that a stage holds at most."""
+    deepspeed = engine not in (Engine.MEGATRON, Engine.MEGATRON_FIRST_STEP)
+    if deepspeed:
+        return _saved(stage)
+    each = formulas.layer_inputs(stage.layers + 1.0, stage.state, stage.scores)
+    return smaller(stage.microbatches, stage.in_flight) * each
+
+
 def _megatron(stage: Stage2021) -> Number:
     return formulas.megatron_peak(
         stage.parameters,

@@ -32,6 +32,7 @@ from jaxroof.validation.memory.plans import Described, degrees, legal_inputs
 SETTINGS = ("recompute", "loss", "ends", "compile", "head_size", "qk_norm")
 HEAD_APART = "2025-07"  # from this month on torchtitan groups the head apart
 POLICIES = {  # of the column recompute, where no settings say it
+    "none": Fsdp2Recompute.NONE,
     "full": Fsdp2Recompute.FULL,
     "op": Fsdp2Recompute.OPERATORS,
     "selective": Fsdp2Recompute.OPERATORS,
