@@ -157,18 +157,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"plan": {"dp": 8, "zero": 1}}, "zero: 1: not under fsdp2; expected 3"),
     ({"zero_stage": 2}, "zero: 2: not under fsdp2; expected 3"),
     ({"weight_bytes": 2}, "weight_bytes: 2: not under fsdp2; expected 4"),
-    ({"model": "mixtral-8x7b", "plan": {"dp": 8}}, "model.experts: 8: not under fsdp2; expected 0"),
+    ({"model": "mixtral-8x7b"}, "model.experts: 8: not under fsdp2; expected 0"),
     ({"model": "gpt2-1.5b", "plan": {"dp": 8}}, "model.tied: 1: not under fsdp2; expected 0"),
     ({"modules": "mlp"}, "modules: no choice under fsdp2; leave it out"),
     ({"attention_kernel": "flash"}, "attention_kernel: no choice under fsdp2; leave it out"),
     ({"recompute": "selective"}, "recompute: selective: no such Fsdp2Recompute; expected one of"),
-    ({"loss": "eager", "cross_entropy": "eager"}, "cross_entropy: given twice, as cross_entropy"),
+    ({"loss": "eager", "cross_entropy": "eager"}, "cross_entropy: given twice, as"),
     ({"compiled": "maybe"}, "compiled: maybe: no such answer; expected one of yes, no"),
     ({"plan": {"dp": 8, "replicas": 1.5}}, "plan: replicas: expected a whole number above 0"),
     ({"plan": {"dp": 8, "replicas": "x"}}, "plan: replicas: not a finite number, given 'x'"),
     ({"software": "megatron", "plan": {"dp": 8, "replicas": 2}}, "plan: replicas: no such plan"),
     ({"software": "deepspeed", "plan": {"dp": 8, "replicas": 2}}, "plan: replicas: not under deep"),
-    ({"software": "deepspeed", "plan": {"dp": 4, "pp": 2, "zero": 3}}, "zero: 3: DeepSpeed refuses"),
+    ({"software": "deepspeed", "plan": {"dp": 4, "pp": 2, "zero": 3}}, "zero: 3: DeepSpeed"),
     ({"software": "megatron-2021"}, "model.gated: 1: not under megatron-2021; expected 0"),
     ({"software": "megatron-2021", "model": "gpt3-175b", "plan": {"tp": 8, "sp": 1}},
         "sp: 1: not under megatron-2021; expected 0"),
@@ -190,6 +190,6 @@ def test_what_a_software_cannot_do_is_one_line(changed: dict[str, Any], said: st
 
 @pytest.mark.parametrize("name", catalog.names("software"))
 def test_every_software_answers(name: str) -> None:
-    data = gpt3(software=name, model="llama3-8b", plan={"dp": 4}) if "2021" not in name else gpt3()
+    data = gpt3() if "2021" in name else small(software=name)
     assert float(data.device.max()) > float(data.reserved.max()) >= float(data.allocated.max()) > 0
     assert bool(data.fits) == (float(data.device.max()) <= float(data.capacity))

