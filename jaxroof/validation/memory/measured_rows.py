@@ -1,11 +1,12 @@
 """Rows of measured training runs in the common schema: reading, cells, options, what is lacking."""
 
+import difflib
 import math
 import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from jaxroof.errors import nearest, refusal, shown
+from jaxroof.errors import refusal, shown
 from jaxroof.io.csv_blocks import RowFile, open_rows
 
 COLUMNS = {  # of the common schema: what a cell holds
@@ -57,6 +58,7 @@ COLUMNS = {  # of the common schema: what a cell holds
     "environment": "variables as NAME=value; NAME=value",
 }
 NEEDED = ("row_id", "layers", "hidden", "system", "gpus")  # without these, no table of runs
+MISSPELT = 0.85  # similarity from which on an unknown column is a lacking one
 MOST = 1e12  # largest number of a cell
 
 
@@ -123,9 +125,9 @@ def _check_columns(where: str, columns: tuple[str, ...]) -> tuple[str, ...]:
         expected = "expected the columns of the schema of measured runs (docs/validation_memory.md)"
         raise refusal(f"{where}: line 1", f"{', '.join(lacking)}: missing; {expected}")
     for name in unknown:
-        near = nearest(name, missing)
-        if near is not None:
-            raise refusal(f"{where}: line 1", f"{name}: no such column. Did you mean {near!r}?")
+        near = difflib.get_close_matches(name, missing, n=1, cutoff=MISSPELT)
+        if near:
+            raise refusal(f"{where}: line 1", f"{name}: no such column. Did you mean {near[0]!r}?")
     if lacking:
         raise refusal(f"{where}: line 1", f"{lacking[0]}: missing; {_expected(lacking[0])}")
     return unknown
