@@ -4,6 +4,7 @@ from collections import Counter
 
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import report_written
+from jaxroof.cli.progress import working
 from jaxroof.errors import refusal, unknown
 from jaxroof.io.atomic import replace_file
 from jaxroof.validation.memory.answered_rows import answered_lines
@@ -37,7 +38,8 @@ def evaluate_measured(estimator: str, file: str, output: str | None, schema: str
     if estimator != "training":
         raise refusal("--schema", f"measured runs are of training; expected it, given {estimator}")
     table = read_table(file)
-    found = [answer(row) for row in table.rows]
+    with working(f"predicting the memory of {len(table.rows)} rows"):
+        found = [answer(row) for row in table.rows]
     answered = [one for one in found if one.prediction is not None]
     if output is not None:
         with replace_file(output) as name, open(name, "w", encoding="utf-8", newline="") as out:

@@ -4,6 +4,7 @@ import pathlib
 
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import report_written
+from jaxroof.cli.progress import working
 from jaxroof.errors import refusal
 from jaxroof.io.atomic import replace_file
 from jaxroof.validation.memory.answered_rows import scored_lines
@@ -28,7 +29,8 @@ def validate_command(
         raise refusal(output, f"expected a name that ends in {' or '.join(KINDS)}")
     if kind == ".md" and source is not None:
         raise refusal("--source", "the page is about all sources; leave it out")
-    found = answers(source)
+    with working("predicting the memory of measured rows"):
+        found = answers(source)
     if output:
         rows = ((name, one) for name, some in found.items() for one in some)
         text = scored_lines(rows) if kind == ".csv" else (f"{line}\n" for line in page(found))
