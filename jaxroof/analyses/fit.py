@@ -71,8 +71,8 @@ def fit(
     sizes = {"global_batch": global_batch, "sequence": sequence, "gpus": gpus}
     given = {name: value for name, value in sizes.items() if value is not None}
     every = {**(settings or {}), **more, **given}
-    found = software_answer(software, model=model, plan=plan, system=system, settings=every)
-    asked, memory = found.asked, found.memory
+    answered = software_answer(software, model=model, plan=plan, system=system, settings=every)
+    asked, memory = answered.asked, answered.memory
     full = fullest_stage(memory, asked.capacity)
     data = xr.Dataset(
         {**_stages(memory, asked), **_answer(memory, full, asked)},
@@ -90,7 +90,7 @@ def fit(
             "versions": json.dumps(versions()),
         },
     )
-    return _under_software(data, found)
+    return _under_software(data, answered)
 
 
 def _under_software(data: xr.Dataset, found: SoftwareAnswer) -> xr.Dataset:

@@ -46,6 +46,7 @@ class SoftwareAnswer(NamedTuple):
     pools: dict[str, Any]  # terms of the reserved number alone
     bounds: dict[str, str]
     attributes: dict[str, Any]  # of the result, instead of those of a stage
+    by_stage: bool = True  # whether the terms are those of memory_by_stage
 
 
 def software_answer(
@@ -153,7 +154,9 @@ def _by_2021(named: Software, asked: Question, chosen: Mapping[str, Any]) -> Sof
     if asked.recipe.layer_split:
         raise refusal("layer_split", f"not under {named.name}; expected pp that divides the layers")
     memory = stages_2021(asked.inputs, ENGINES[named.name, float(asked.inputs.states.zero_stage)])
-    return SoftwareAnswer(asked, memory, {}, BOUNDS[named.name], {"software": named.name})
+    return SoftwareAnswer(
+        asked, memory, {}, BOUNDS[named.name], {"software": named.name}, by_stage=False
+    )
 
 
 ENGINES = {  # by software and ZeRO stage
@@ -186,7 +189,7 @@ def _by_fsdp2(named: Software, asked: Question, chosen: Mapping[str, Any]) -> So
         for field in dataclasses.fields(Fsdp2Memory)
         if field.name in ("gradient_pool", "gather_pool", "holes")
     }
-    return SoftwareAnswer(asked, memory, pools, bounds, attributes)
+    return SoftwareAnswer(asked, memory, pools, bounds, attributes, by_stage=False)
 
 
 def _fsdp2_recipe(chosen: Mapping[str, Any]) -> Fsdp2Recipe:
