@@ -31,7 +31,6 @@ from jaxroof.validation.memory.measured_rows import (
     option_number,
     option_share,
     options,
-    text,
 )
 from jaxroof.validation.memory.megatron_models import architecture
 from jaxroof.validation.memory.megatron_options import (
@@ -198,7 +197,7 @@ def _recipe(row: Row, given: Options) -> MemoryRecipe:
         cross_entropy=_loss(given),
         expert_weighting=ExpertWeighting.FUSED if "swiglu" in given else ExpertWeighting.SEPARATE,
     )
-    if _kernel_open(given, found) and OLD_CONTAINER in text(row, "source_url"):
+    if _kernel_open(given, found) and OLD_CONTAINER in row.cells.get("source_url", ""):
         what = "not given, and its choice is not known for containers of long-term support"
         raise refusal("attention-backend", what)
     return found
