@@ -25,6 +25,7 @@ _SINGULAR = {
     "systems": "system",
     "mlps": "mlp",
     "architectures": "architecture",
+    "software": "software",
 }
 MODELS = ("models", "architectures")  # kinds that people call models
 _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
