@@ -26,6 +26,7 @@ _SINGULAR = {
     "mlps": "mlp",
     "architectures": "architecture",
     "chips": "chip",
+    "software": "software",
 }
 MODELS = ("models", "architectures")  # kinds that people call models
 _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here

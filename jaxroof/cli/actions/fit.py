@@ -16,6 +16,7 @@ OPTIONS = {  # settings that have an option
     "global_batch": "--batch",
     "sequence": "--sequence",
     "gpus": "--gpus",
+    "software": "--software",
 }
 
 
@@ -27,6 +28,7 @@ def fit_command(
     batch: str,
     sequence: str | None,
     gpus: str | None,
+    software: str | None,
     sets: tuple[str, ...],
     as_json: bool,
     output: str | None,
@@ -46,6 +48,7 @@ def fit_command(
         global_batch=parse_count("--batch", batch),
         sequence=None if sequence is None else parse_count("--sequence", sequence),
         gpus=None if gpus is None else parse_count("--gpus", gpus),
+        software=software,
         settings=settings,
     )
     if output is not None:
