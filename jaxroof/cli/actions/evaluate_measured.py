@@ -7,8 +7,8 @@ from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.progress import working
 from jaxroof.errors import refusal, unknown
 from jaxroof.io.atomic import replace_file
+from jaxroof.validation.measured_rows import read_table
 from jaxroof.validation.memory.answered_rows import answered_lines
-from jaxroof.validation.memory.measured_rows import read_table
 from jaxroof.validation.memory.prediction import Answer, answer
 from jaxroof.validation.memory.scores import fills, reasons, scores
 from jaxroof.views.text import memory_scores as views

@@ -6,7 +6,7 @@ import pytest
 
 from jaxroof.errors import InputError
 from jaxroof.validation.memory.capacities import capacity
-from jaxroof.validation.memory.measured_rows import (
+from jaxroof.validation.measured_rows import (
     COLUMNS,
     Row,
     count,
