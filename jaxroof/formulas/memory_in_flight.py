@@ -30,7 +30,7 @@ def in_flight_one_by_one(stage: Number, pipeline: Number, microbatches: Number) 
     return smaller(microbatches, pipeline - stage)
 
 
-def in_flight_interleaved(
+def in_flight_from_chunk(
     stage: Number,
     chunk: Number,
     pipeline: Number,
@@ -39,19 +39,21 @@ def in_flight_interleaved(
     microbatch_group: Number,
     early_forward: Number,
 ) -> Number:
-    """Return the microbatches in flight in one chunk of a stage.
+    """Return the microbatches in flight in one chunk of a stage and all behind it, summed.
 
     m = min(M r, 2 (p - i - 1) + (r - 1) w + 1 + early) forward passes of chunks are in flight;
     groups of w microbatches go through chunk after chunk, so after n = floor(m / (r w)) whole
-    rounds, floor(M / w) at most, a chunk has n w of them and up to a group of the rest
+    rounds, floor(M / w) at most, a chunk has n w of them and up to a group of the rest:
+    (r - j) n w + max(m - n w r - j l, 0), where l is the length of the group under way
 
     Assumes: interleaved 1F1B, r > 1; the last group is shorter if w does not divide M. early = 1
     if expert exchanges overlap; without a pipeline one microbatch is in flight.
-    Units: all [1], stage and chunk from 0 -> [1].
+    Units: all [1], stage and chunk from 0, chunk at most r -> [1].
     Source: docs/models/parameters_flops_memory.md, section 4.6.
 
-    >>> [float(in_flight_interleaved(0.0, chunk, 4.0, 2.0, 16.0, 4.0, 0.0)) for chunk in (0, 1)]
-    [7.0, 4.0]
+    >>> held = [float(in_flight_from_chunk(0.0, j, 4.0, 2.0, 16.0, 4.0, 0.0)) for j in (0, 1, 2)]
+    >>> held[0] - held[1], held[1] - held[2]
+    (7.0, 4.0)
     """
     group = microbatch_group
     warm = 2.0 * (pipeline - stage - 1.0) + (interleave - 1.0) * group + 1.0 + early_forward
@@ -60,8 +62,8 @@ def in_flight_interleaved(
     rounds = smaller(whole(passes, group * interleave), full)
     length = where(rounds < full, group, microbatches - full * group)
     rest = passes - rounds * group * interleave - chunk * length
-    held = rounds * group + smaller(larger(rest, 0.0), length)
-    return where(pipeline > 1.0, held, 1.0)
+    held = (interleave - chunk) * rounds * group + larger(rest, 0.0)
+    return where(pipeline > 1.0, held, interleave - chunk)
 
 
 def in_flight_dualpipe(pipeline: Number) -> Number:

@@ -3,6 +3,7 @@
 Source: docs/models/parameters_flops_memory.md, sections 4.3 and 4.6.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from jaxroof.estimators.training.memory_inputs import MemoryPlan
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Schedule
 from jaxroof.formulas import memory_in_flight as flights
 from jaxroof.formulas import memory_layout as layout
-from jaxroof.formulas.arithmetic import where
+from jaxroof.formulas.arithmetic import larger, smaller, where, whole
 from jaxroof.records import Number
 
 
@@ -33,15 +34,12 @@ class StageLayers(NamedTuple):
     last: Number  # 1 where it has the head, else 0
 
 
-def stage_layers(
-    model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number, chunks: int
-) -> StageLayers:
-    """Return the layers of a stage; ``chunks`` is the largest number of chunks of any plan."""
-    one = _one_stage(model, plan, recipe, stage, chunks)
+def stage_layers(model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number) -> StageLayers:
+    """Return the layers of a stage, counted from 0."""
+    one = _one_stage(model, plan, recipe, stage)
     if recipe.schedule is not Schedule.DUALPIPE:
         return one
-    other = _one_stage(model, plan, recipe, plan.pipeline - 1.0 - stage, chunks)
-    return _joined(one, other)
+    return _joined(one, _one_stage(model, plan, recipe, plan.pipeline - 1.0 - stage))
 
 
 def _joined(one: StageLayers, other: StageLayers) -> StageLayers:
@@ -61,29 +59,105 @@ def _joined(one: StageLayers, other: StageLayers) -> StageLayers:
     )
 
 
-def _one_stage(
-    model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number, chunks: int
-) -> StageLayers:
+def _one_stage(model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number) -> StageLayers:
     first = where(stage == 0.0, 1.0, 0.0)
-    in_flight = IN_FLIGHT[recipe.schedule]
-    layers, resident = Kinds(0.0, 0.0), Kinds(0.0, 0.0)
-    for chunk in range(chunks):
-        there = where(chunk < plan.interleave, 1.0, 0.0)
-        of = chunk_kinds(model, plan, recipe, chunk * plan.pipeline + stage)
-        held = in_flight(plan, stage, float(chunk)) * there
-        layers = Kinds(layers.dense + of.dense * there, layers.routing + of.routing * there)
-        resident = Kinds(resident.dense + of.dense * held, resident.routing + of.routing * held)
+    in_flight = functools.partial(IN_FLIGHT[recipe.schedule], plan, stage)
+    layers, resident, opening = _counted(model, plan, recipe, stage, in_flight)
     waiting = PENDING.get(recipe.schedule, _none)(plan, stage)
-    opening = chunk_kinds(model, plan, recipe, 0.0)
     return StageLayers(
         layers=layers,
         resident=resident,
         pending=Kinds(layers.dense * waiting, layers.routing * waiting),
         opening=Kinds(opening.dense * first, opening.routing * first),
-        opening_in_flight=in_flight(plan, stage, 0.0) * first,
+        opening_in_flight=(in_flight(0.0) - in_flight(smaller(1.0, plan.interleave))) * first,
         first=first,
         last=where(stage == plan.pipeline - 1.0, 1.0, 0.0),
     )
+
+
+Weight = Callable[[Number], Number]  # of one chunk and of all behind it, summed; 0 behind the last
+
+
+def _counted(
+    model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number, in_flight: Weight
+) -> tuple[Kinds, Kinds, Kinds]:
+    """Return the layers of a stage, those times microbatches in flight, and the first chunk's."""
+    if recipe.layer_split:
+        return _of_split(model, plan, recipe.layer_split, stage, in_flight)
+
+    def one_each(chunk: Number) -> Number:
+        return plan.interleave - chunk
+
+    leading = leading_dense(model)
+    layers, resident = (
+        _over_chunks(model.layers, leading, plan, stage, weight) for weight in (one_each, in_flight)
+    )
+    opening = layout.chunk_layers(0.0, model.layers, plan.pipeline * plan.interleave)
+    dense = layout.leading_layers(0.0, opening, leading)
+    return layers, resident, Kinds(dense, opening - dense)
+
+
+def leading_dense(model: Any) -> Number:
+    """Return how many layers lead the model that do not route."""
+    return where(model.experts > 0.0, model.first_dense_layers, model.layers)
+
+
+def _over_chunks(
+    layers: Number, leading: Number, plan: MemoryPlan, stage: Number, weight: Weight
+) -> Kinds:
+    """Return the sum over the chunks of a stage of their layers times the chunk's weight.
+
+    The layers of a chunk are floor(L / p r), and one more in a run of chunks; those that do not
+    route lead. So the sum takes the weights of four chunks, however many there are.
+    """
+    pipeline, interleave = plan.pipeline, plan.interleave
+    chunks = pipeline * interleave
+    even = whole(layers, chunks)
+    extra = layout.first_extra_chunk(layers, chunks)
+    behind = layout.first_chunk_from(extra, stage, pipeline, interleave)
+    lacks = (stage == pipeline - 1.0) & (layers - even * chunks < chunks - 1.0)
+    end = larger(interleave - 1.0, 0.0)
+
+    def after(chunk: Number) -> Number:
+        more = weight(larger(chunk, behind))
+        last = where(lacks, weight(larger(larger(chunk, behind), end)), 0.0)
+        return even * weight(chunk) + more - last
+
+    mixed = layout.chunk_of_layer(leading, layers, chunks)
+    place = layout.first_chunk_from(mixed, stage, pipeline, interleave)
+    virtual = place * pipeline + stage
+    partly = layout.leading_layers(
+        layout.first_layer(virtual, layers, chunks),
+        layout.chunk_layers(virtual, layers, chunks),
+        leading,
+    )
+    there = weight(place) - weight(smaller(place + 1.0, interleave))
+    every = after(0.0)
+    dense = every - after(place) + partly * there
+    return Kinds(dense, every - dense)
+
+
+def _of_split(
+    model: Any, plan: MemoryPlan, split: tuple[int, ...], stage: Number, in_flight: Weight
+) -> tuple[Kinds, Kinds, Kinds]:
+    """Return the same for a split of layers that is given, chunk by chunk."""
+    before = tuple(sum(split[:place]) for place in range(len(split)))
+    leading = leading_dense(model)
+
+    def kinds(virtual: Number) -> Kinds:
+        layers = _at(split, virtual)
+        dense = layout.leading_layers(_at(before, virtual), layers, leading)
+        return Kinds(dense, layers - dense)
+
+    layers, resident = Kinds(0.0, 0.0), Kinds(0.0, 0.0)
+    for chunk in range(len(split)):
+        there = where(chunk < plan.interleave, 1.0, 0.0)
+        of = kinds(chunk * plan.pipeline + stage)
+        held = in_flight(smaller(float(chunk), plan.interleave))
+        held = held - in_flight(smaller(chunk + 1.0, plan.interleave))
+        layers = Kinds(layers.dense + of.dense * there, layers.routing + of.routing * there)
+        resident = Kinds(resident.dense + of.dense * held, resident.routing + of.routing * held)
+    return layers, resident, kinds(0.0)
 
 
 def over(layers: Kinds, each: Kinds) -> Number:
@@ -101,20 +175,6 @@ def with_prediction(model: Any, stage: StageLayers) -> Kinds:
     )
 
 
-def chunk_kinds(model: Any, plan: MemoryPlan, recipe: MemoryRecipe, chunk: Number) -> Kinds:
-    """Return the dense and the routing layers of a virtual stage."""
-    if recipe.layer_split:
-        before = [sum(recipe.layer_split[:place]) for place in range(len(recipe.layer_split))]
-        layers, start = _at(recipe.layer_split, chunk), _at(before, chunk)
-    else:
-        virtual = plan.pipeline * plan.interleave
-        layers = layout.chunk_layers(chunk, model.layers, virtual)
-        start = layout.first_layer(chunk, model.layers, virtual)
-    leading = where(model.experts > 0.0, model.first_dense_layers, model.layers)
-    dense = layout.leading_layers(start, layers, leading)
-    return Kinds(dense, layers - dense)
-
-
 def _at(values: Any, place: Number) -> Number:
     """Return the value at a place that may be an array; 0 beyond the last."""
     found: Number = 0.0
@@ -125,7 +185,7 @@ def _at(values: Any, place: Number) -> Number:
 
 def _one_by_one(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
     group = where(plan.microbatch_group > 0.0, plan.microbatch_group, plan.pipeline)
-    interleaved = flights.in_flight_interleaved(
+    interleaved = flights.in_flight_from_chunk(
         stage,
         chunk,
         plan.pipeline,
@@ -134,20 +194,21 @@ def _one_by_one(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
         group,
         plan.early_forward,
     )
-    plain = flights.in_flight_one_by_one(stage, plan.pipeline, plan.microbatches)
-    return where(plan.interleave > 1.0, interleaved, plain)
+    return where(plan.interleave > 1.0, interleaved, _plain(plan, stage, chunk))
 
 
 def _gpipe(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
-    return flights.in_flight_gpipe(plan.pipeline, plan.microbatches)
+    each = flights.in_flight_gpipe(plan.pipeline, plan.microbatches)
+    return (plan.interleave - chunk) * each
 
 
 def _plain(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
-    return flights.in_flight_one_by_one(stage, plan.pipeline, plan.microbatches)
+    each = flights.in_flight_one_by_one(stage, plan.pipeline, plan.microbatches)
+    return (plan.interleave - chunk) * each
 
 
 def _dualpipe(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
-    return flights.in_flight_dualpipe(plan.pipeline)
+    return (plan.interleave - chunk) * flights.in_flight_dualpipe(plan.pipeline)
 
 
 def _none(plan: MemoryPlan, stage: Number) -> Number:
@@ -158,6 +219,7 @@ def _zero_bubble(plan: MemoryPlan, stage: Number) -> Number:
     return flights.pending_zero_bubble(stage, plan.microbatches)
 
 
+# microbatches in flight in a chunk and in all behind it, summed
 IN_FLIGHT: dict[Schedule, Callable[[MemoryPlan, Number, Number], Number]] = {
     Schedule.ONE_F_ONE_B: _one_by_one,
     Schedule.GPIPE: _gpipe,
