@@ -41,7 +41,7 @@ from jaxroof.estimators.published.recipe import Attention as Attention
 from jaxroof.estimators.published.recipe import Recipe as Recipe
 from jaxroof.estimators.published.recipe import Split as Split
 from jaxroof.estimators.published.step import published as published
-from jaxroof.estimators.published.step import published as training
+from jaxroof.estimators.training.step import training as training
 from jaxroof.io.formats import read as read
 from jaxroof.io.formats import write as write
 from jaxroof.records import quantity as quantity

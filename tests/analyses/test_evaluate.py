@@ -38,7 +38,9 @@ def test_settings_by_name_are_the_records() -> None:
     )
     plan = jr.Plan(data=1.0, tensor=1.0, pipeline=1.0, microbatch=1.0)
     system = jr.system("h200-nvs4", hbm_bandwidth=2e12)
-    expected = jr.tabulate(jr.training, jr.Inputs(model=jr.model("gpt3"), system=system, plan=plan))
+    expected = jr.tabulate(
+        jr.published, jr.Inputs(model=jr.model("gpt3"), system=system, plan=plan)
+    )
     np.testing.assert_equal(float(found.step_time), float(expected.step_time))
 
 
@@ -88,7 +90,7 @@ def test_systems_of_different_kinds_share_an_axis() -> None:
     plan = jr.Plan(data=1.0, tensor=1.0, pipeline=1.0, microbatch=1.0)
     inputs = jr.Inputs(model=jr.model("gpt3"), system=jr.system("h200-nvs4"), plan=plan)
     with pytest.raises(InputError, match=r"system\.\w+ and system\.\w+: not given"):
-        jr.tabulate(jr.training, inputs, axes=axes)
+        jr.tabulate(jr.published, inputs, axes=axes)
 
 
 def test_a_setting_is_one_number_and_a_record_of_its_kind() -> None:
@@ -148,13 +150,13 @@ def test_a_model_s_choices_count_where_nobody_chooses(unfused):
     same(point(unfused, attention="fused"), point("gpt3"))
     assert float(point(unfused).step_time) != float(point("gpt3").step_time)
     assert isinstance(jr.model(unfused), jr.Model)
-    plain = jr.search(jr.training, start())
-    other = jr.search(jr.training, start(), settings={"attention": "unfused"})
-    same(jr.search(jr.training, start(), model=unfused), other)
-    same(jr.search(jr.training, start(), model=unfused, attention="fused"), plain)
-    same(jr.search(jr.training, start(), jr.Recipe(), model=unfused), plain)
+    plain = jr.search(jr.published, start())
+    other = jr.search(jr.published, start(), settings={"attention": "unfused"})
+    same(jr.search(jr.published, start(), model=unfused), other)
+    same(jr.search(jr.published, start(), model=unfused, attention="fused"), plain)
+    same(jr.search(jr.published, start(), jr.Recipe(), model=unfused), plain)
     pair = (jr.model("gpt3"), {"attention": "unfused"})
-    same(jr.search(jr.training, start(), settings={"model": pair}), other)
+    same(jr.search(jr.published, start(), settings={"model": pair}), other)
 
 
 class Way(enum.Enum):

@@ -383,7 +383,7 @@ def test_names_are_the_same_whatever_is_imported_first(first):
     code = f"""{first}
 for name in jr.__all__:
     assert not type(getattr(jr, name)).__name__ == "module", name
-assert isinstance(jr.training, jr.Estimator)
+assert isinstance(jr.published, jr.Estimator)
 assert callable(jr.system) and callable(jr.model) and callable(jr.layers) and callable(jr.run)
 assert float(jr.system("h200-nvs4").fast_domain) == 4.0
 """

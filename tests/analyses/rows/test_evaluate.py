@@ -167,7 +167,7 @@ def test_a_row_is_what_evaluate_says(tmp_path):
     rates, usable = [4.8e12, 8e12, 2039.5e9], [0.9, 1.0, 0.805]
     for n, row in enumerate(frame.itertuples(index=False)):
         inputs, recipe = resolve_settings(
-            jr.training,
+            jr.published,
             {
                 "system": row[0],
                 "system.hbm_bandwidth": rates[n],
@@ -182,7 +182,7 @@ def test_a_row_is_what_evaluate_says(tmp_path):
                 "split": row[8].strip(),
             },
         )
-        alone = jr.training.evaluate(inputs, recipe)
+        alone = jr.published.evaluate(inputs, recipe)
         for name in ("step_time", "memory", "mfu", "feasible", "memory_fits"):
             expected = float(getattr(alone, name))
             np.testing.assert_allclose(float(found[name].iloc[n]), expected, rtol=1e-12, atol=0)
@@ -393,10 +393,10 @@ def test_rows_with_nothing_of_their_own_share_all(ring):
 
 
 def test_a_short_name_is_one_path():
-    assert path_of(jr.training, "tp") == "plan.tensor"
-    assert path_of(jr.training, "hbm_bandwidth") == "system.hbm_bandwidth"
+    assert path_of(jr.published, "tp") == "plan.tensor"
+    assert path_of(jr.published, "hbm_bandwidth") == "system.hbm_bandwidth"
     assert path_of(estimators.estimator("matmul"), "B") == "batch"
-    assert path_of(jr.training, "split") == "split"
+    assert path_of(jr.published, "split") == "split"
 
 
 # ---- Refusals -----------------------------------------------------------------------------------

@@ -1,0 +1,88 @@
+"""The legal plans of a cluster for a model of today, enumerated as columns of whole numbers.
+
+Source: docs/models/parameters_flops_memory.md, section 7.
+"""
+
+import types
+from typing import Any
+
+import numpy as np
+
+from jaxroof.estimator import Candidates
+from jaxroof.estimators.enumeration import ONE, Columns, Filter, cross, divisors, rows_where
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.legality import rules
+from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
+from jaxroof.records import units
+
+DEGREES = ("data", "tensor", "context", "pipeline")  # whose product is the accelerators
+COUNTS = (  # of the model that the rules read
+    *("layers", "heads", "kv_heads", "feedforward"),
+    *("experts", "expert_feedforward"),
+)
+STATES = {  # what may be sharded, computed again and offloaded in any plan
+    "zero_stage": np.arange(4),
+    "recompute": np.arange(3),
+    "offload_optimizer": np.arange(2),
+}
+
+
+def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
+    """Return every legal plan for ``inputs.gpus`` accelerators, sorted by the fields of the plan.
+
+    Assumes: model, batch and gpus are single numbers; tensor ranks share the tokens, since that
+    takes no more memory or time than a copy each.
+    Returns: a column per field of the plan, and the number of choices that each rule rejected. The
+    first stages reject degrees, the last ones whole splits.
+    Raises: InputError where a number is missing.
+    Source: docs/models/parameters_flops_memory.md, section 7.
+    """
+    gpus = _whole(inputs.gpus)
+    rows, refused = splits(inputs, recipe, gpus)
+    ordered = _ordered(rows)
+    for field, values in STATES.items():
+        ordered = cross(ordered, field, values.astype(np.int32))
+    return Candidates(ordered, refused)
+
+
+def splits(
+    inputs: TrainingInputs, recipe: TrainingRecipe, gpus: int
+) -> tuple[Columns, dict[str, int]]:
+    """Return the legal degrees and microbatches, without what is sharded, recomputed, offloaded."""
+    model: Any = types.SimpleNamespace(
+        **{name: _whole(getattr(inputs.model, name)) for name in COUNTS}
+    )
+    sequence, batch = _whole(inputs.model.sequence), _whole(inputs.global_batch)
+    asked = types.SimpleNamespace(model=model, sequence=sequence, gpus=gpus, global_batch=batch)
+    legal = Filter(asked, rules(memory_recipe(recipe)))
+    degrees, routes = divisors(gpus), model.experts > 0
+    rows = legal.keep({"tensor": degrees})
+    rows = legal.keep({**rows, "sequence_parallel": (rows["tensor"] > 1).astype(np.int64)})
+    for field in ("context", "pipeline"):
+        rows = cross(rows, field, degrees)
+        rows = legal.keep(rows_where(rows, gpus % _ranks(rows) == 0))
+    rows = legal.keep({**rows, "data": gpus // _ranks(rows)})
+    rows = legal.keep(cross(rows, "expert", divisors(model.experts) if routes else ONE))
+    widths = np.intersect1d(divisors(model.expert_feedforward), degrees) if routes else ONE
+    rows = legal.keep(cross(rows, "expert_tensor", widths))
+    rows = legal.keep(cross(rows, "interleave", np.arange(1, model.layers + 1)))
+    rows = legal.keep(cross(rows, "microbatch", divisors(batch)))
+    rows = legal.keep({**rows, "microbatches": batch // (rows["data"] * rows["microbatch"])})
+    return rows, legal.refused
+
+
+def _whole(value: Any) -> int:
+    return int(value)
+
+
+def _ranks(rows: Columns) -> np.ndarray:
+    """Return the product of the degrees already in the rows."""
+    found: np.ndarray = np.prod([rows[field] for field in DEGREES if field in rows], axis=0)
+    return found
+
+
+def _ordered(rows: Columns) -> Columns:
+    """Return the columns of the plan that the rows have, in lexicographic order."""
+    fields = [field for field in units(TrainingPlan) if field not in STATES]
+    columns = {field: rows[field].astype(np.int32) for field in fields}
+    return rows_where(columns, np.lexsort([columns[field] for field in reversed(fields)]))
