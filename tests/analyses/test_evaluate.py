@@ -34,7 +34,7 @@ MACHINE = {"model": "gpt3", "system": "h200-nvs4"}
 def test_settings_by_name_are_the_records() -> None:
     """Names, fields that differ from them, texts with units and choices make the same inputs."""
     found = jr.evaluate(
-        "training", {**MACHINE, **PLAN, "split": "1d"}, **{"system.hbm_bandwidth": "2 TB/s"}
+        "published", {**MACHINE, **PLAN, "split": "1d"}, **{"system.hbm_bandwidth": "2 TB/s"}
     )
     plan = jr.Plan(data=1.0, tensor=1.0, pipeline=1.0, microbatch=1.0)
     system = jr.system("h200-nvs4", hbm_bandwidth=2e12)
@@ -74,7 +74,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("settings", "says"), MISTAKES, ids=[says for _, says in MISTAKES])
 def test_a_mistake_names_the_field(settings, says) -> None:
     with pytest.raises(InputError) as told:
-        jr.evaluate("training", settings)
+        jr.evaluate("published", settings)
     assert says in str(told.value)
 
 
@@ -128,7 +128,7 @@ def unfused(tmp_path, monkeypatch):
 
 
 def point(model, **more):
-    return jr.evaluate("training", {**CLUSTER, **RANKS, "model": model}, **more)
+    return jr.evaluate("published", {**CLUSTER, **RANKS, "model": model}, **more)
 
 
 def start(name="gpt3"):
@@ -381,14 +381,14 @@ def test_rows_follow_what_their_models_choose(unfused, jaxroof, tmp_path):
         ("", ["fused", "unfused", "fused"]),
         ("--set attention=fused", ["fused"] * 3),
     ):
-        assert jaxroof(f"evaluate training rows.csv -o out.csv {more}").code == 0
+        assert jaxroof(f"evaluate published rows.csv -o out.csv {more}").code == 0
         times = jr.read("out.csv").step_time.values
         alone = [float(point("gpt3", attention=name).step_time) for name in expected]
         np.testing.assert_allclose(times, alone, rtol=1e-12)
     (tmp_path / "rows.csv").write_text(
         "\n".join([head[6:], *(row[row.index(",") + 1 :] for row in rows)])
     )
-    assert jaxroof("evaluate training rows.csv -o out.csv --set model=mine.toml").code == 0
+    assert jaxroof("evaluate published rows.csv -o out.csv --set model=mine.toml").code == 0
     expected = float(point(unfused).step_time)
     np.testing.assert_allclose(jr.read("out.csv").step_time.values, expected, rtol=1e-12)
 

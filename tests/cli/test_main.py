@@ -227,7 +227,7 @@ LACK = [  # command line: what is said, the system's name in front
         'which this system lacks; give them with "system.fast_domain" = 4 in [set], or a file with',
     ),
     (
-        "evaluate training rows.csv --set model=gpt3",
+        "evaluate published rows.csv --set model=gpt3",
         "rows.csv: line 2: tpu-v5p: a training step needs fast_bandwidth, fast_latency and slow_",
     ),
     (
@@ -288,7 +288,7 @@ IN_PYTHON = {
     "tabulate": lambda inputs: jr.tabulate(jr.published, inputs),
     "layers": jr.layers,
     "schedule": jr.schedule,
-    "evaluate": lambda inputs: jr.evaluate("training", dict(vars(inputs))),
+    "evaluate": lambda inputs: jr.evaluate("published", dict(vars(inputs))),
 }
 
 
@@ -923,7 +923,7 @@ SETTING = {  # commands that take settings, none of which is an argument of the 
     "schedule": f"schedule {MACHINE} --batch 4096 --plan dp=64,tp=4,pp=8",
     "layers": f"layers {MACHINE} --plan tp=4",
     "trace": "trace --model mlp-xs --system distir-a --plan pp=2 -o trace.json",
-    "evaluate": "evaluate training rows.csv",
+    "evaluate": "evaluate published rows.csv",
     "roofline": "roofline --op matmul --shape B=1,D=8,F=8 --system tpu-v5e",
 }
 

@@ -840,7 +840,7 @@ def test_the_one_convention_of_earlier_versions_is_read_and_changes_nothing(writ
     assert jr.run(written(CONVENTION + '\n[axes]\nconvention = ["published"]')).equals(plain)
     inputs = jr.published.example()
     told = jr.evaluate(
-        "training",
+        "published",
         model=inputs.model,
         system=inputs.system,
         plan=inputs.plan,
@@ -864,9 +864,9 @@ def test_rows_of_earlier_versions_are_read(written, jaxroof, tmp_path):
     head = "model,system,gpus,global_batch,dp,tp,pp,microbatch,convention"
     row = "gpt3,b200-nvs8,64,64,8,8,1,1,"
     (tmp_path / "rows.csv").write_text(f"{head}\n{row}published\n")
-    assert jaxroof("evaluate training rows.csv -o out.csv").code == 0
+    assert jaxroof("evaluate published rows.csv -o out.csv").code == 0
     (tmp_path / "rows.csv").write_text(f"{head}\n{row}corrected\n")
-    assert "convention: a choice of earlier versions" in jaxroof("evaluate training rows.csv").err
+    assert "convention: a choice of earlier versions" in jaxroof("evaluate published rows.csv").err
     path = written('answer = "plans"\n' + CONVENTION)
     plain = jr.run(path, output="plans.csv")
     table = pd.read_csv("plans.csv", dtype=str, keep_default_na=False)

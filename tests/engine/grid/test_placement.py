@@ -75,7 +75,7 @@ def by_sweep_file(tmp_path):
 
 def by_rows(tmp_path):
     frame = pd.DataFrame([{"dp": 8, "tp": 8, "pp": 8, "mb": 1}] * 3)
-    found = jr.evaluate_rows("training", frame, model="gpt3", system="h200-nvs8", global_batch=1024)
+    found = jr.evaluate_rows("published", frame, model="gpt3", system="h200-nvs8", global_batch=1024)
     return found.iloc[2]
 
 
@@ -85,7 +85,7 @@ def by_itself(tmp_path):
 
 
 ROADS = {
-    "evaluate": lambda _: jr.evaluate("training", ASKED),
+    "evaluate": lambda _: jr.evaluate("published", ASKED),
     "tabulate": lambda _: jr.tabulate(jr.published, question()),
     "tabulate, given anew": lambda _: jr.tabulate(
         jr.published, question(fast_pipeline=8.0), placement="best"
@@ -109,7 +109,7 @@ def test_layers_schedules_and_traces_place_a_plan_best():
         jr.layers(question()),
         jr.schedule(question(), schedules="1f1b"),
         jr.schedule(ASKED, schedules="1f1b"),
-        jr.trace("training", ASKED),
+        jr.trace("published", ASKED),
     ):
         inputs = json.loads(data.attrs["inputs"])
         assert {field: inputs[f"plan.{field}"] for field in FAST} == BEST
@@ -177,10 +177,10 @@ def test_many_rows_are_placed_as_each_by_itself(monkeypatch):
             "mb": 1,
         }
     )
-    found = jr.evaluate_rows("training", frame, model="gpt3", global_batch=1024)
+    found = jr.evaluate_rows("published", frame, model="gpt3", global_batch=1024)
     for _, row in found.iterrows():
         plan = {"plan.data": row.dp, "plan.tensor": row.tp, "plan.pipeline": row.pp}
-        alone = jr.evaluate("training", {**ASKED, **plan, "system": row.system})
+        alone = jr.evaluate("published", {**ASKED, **plan, "system": row.system})
         assert [int(row[field]) for field in FAST] == [int(alone[field]) for field in FAST]
         assert row.step_time == pytest.approx(float(alone.step_time), rel=1e-12)
 
@@ -216,16 +216,16 @@ def a_file_of_a_contradiction(tmp_path):
 
 def rows_of_a_contradiction(tmp_path):
     frame = pd.DataFrame({"gpus": [512, 1000], "dp": 8, "tp": 8, "pp": 8, "mb": 1})
-    return jr.evaluate_rows("training", frame, model="gpt3", system="h200-nvs8")
+    return jr.evaluate_rows("published", frame, model="gpt3", system="h200-nvs8")
 
 
 CONTRADICTED = {
-    "evaluate": lambda _: jr.evaluate("training", {**ASKED, "gpus": 1000}),
+    "evaluate": lambda _: jr.evaluate("published", {**ASKED, "gpus": 1000}),
     "tabulate": lambda _: jr.tabulate(jr.published, contradicted()),
     "estimator": lambda _: jr.published.evaluate(contradicted()),
     "layers": lambda _: jr.layers(contradicted()),
     "schedule": lambda _: jr.schedule(contradicted()),
-    "trace": lambda _: jr.trace("training", ASKED, gpus=1000),
+    "trace": lambda _: jr.trace("published", ASKED, gpus=1000),
     "elasticities": lambda _: jr.elasticities(jr.published, contradicted()),
     "sweep file": a_file_of_a_contradiction,
     "rows": rows_of_a_contradiction,
@@ -243,7 +243,7 @@ def test_gpus_that_are_not_the_product_of_the_degrees_are_refused(road, tmp_path
 def test_gpus_that_are_not_whole_are_refused():
     for asked in (512.5, "0.5"):
         with pytest.raises(InputError, match=r"^gpus: expected a whole number above 0"):
-            jr.evaluate("training", {**ASKED, "gpus": asked})
+            jr.evaluate("published", {**ASKED, "gpus": asked})
     with pytest.raises(InputError, match=r"^gpus: not the product .* given 512\.5; expected"):
         jr.published.evaluate(dataclasses.replace(question(), gpus=512.5))
 
@@ -271,7 +271,7 @@ def test_a_row_whose_gpus_contradict_it_is_named_by_its_line(tmp_path):
     """Passed over among the others, whose answers stay."""
     frame = pd.DataFrame({"gpus": [1000, 512, 512], "dp": [8, 8, 16], "tp": 8, "pp": 8, "mb": 1})
     shared = {"model": "gpt3", "system": "h200-nvs8", "global_batch": 1024}
-    found = jr.evaluate_rows("training", frame, shared, keep_going=True)
+    found = jr.evaluate_rows("published", frame, shared, keep_going=True)
     assert found.step_time.isna().tolist() == [True, False, True]
     assert [why.partition(": not")[0] for why in found.error] == ["row 0: gpus", "", "row 2: gpus"]
     assert found.step_time[1] == pytest.approx(SECONDS, rel=1e-12)
@@ -283,7 +283,7 @@ def test_a_row_whose_gpus_contradict_it_is_named_by_its_line(tmp_path):
 def test_the_schedule_command_places_its_plan_as_evaluate_does(jaxroof, tmp_path):
     """Two stages share a domain here: to fill it with replicas first would be slower."""
     plan = {"plan.data": 8, "plan.tensor": 1, "plan.pipeline": 8}
-    best = jr.evaluate("training", {**ASKED, "global_batch": 4096, **plan})
+    best = jr.evaluate("published", {**ASKED, "global_batch": 4096, **plan})
     line = "schedule --model gpt3 --system h200-nvs8 --batch 4096 --schedule 1f1b"
     assert jaxroof(f"{line} --plan dp=8,pp=8,mb=1 -o placed.nc").code in (0, 1)
     inputs = json.loads(jr.read(tmp_path / "placed.nc").attrs["inputs"])
