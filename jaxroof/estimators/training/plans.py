@@ -37,7 +37,7 @@ def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
     Raises: InputError where a number is missing.
     Source: docs/models/parameters_flops_memory.md, section 7.
     """
-    gpus = _whole(inputs.gpus)
+    gpus = int(inputs.gpus)  # type: ignore[arg-type]
     rows, refused = splits(inputs, recipe, gpus)
     ordered = _ordered(rows)
     for field, values in STATES.items():
@@ -49,11 +49,8 @@ def splits(
     inputs: TrainingInputs, recipe: TrainingRecipe, gpus: int
 ) -> tuple[Columns, dict[str, int]]:
     """Return the legal degrees and microbatches, without what is sharded, recomputed, offloaded."""
-    model: Any = types.SimpleNamespace(
-        **{name: _whole(getattr(inputs.model, name)) for name in COUNTS}
-    )
-    sequence, batch = _whole(inputs.model.sequence), _whole(inputs.global_batch)
-    asked = types.SimpleNamespace(model=model, sequence=sequence, gpus=gpus, global_batch=batch)
+    asked = rule_inputs(inputs, gpus)
+    model, batch = asked.model, asked.global_batch
     legal = Filter(asked, rules(memory_recipe(recipe)))
     degrees, routes = divisors(gpus), model.experts > 0
     rows = legal.keep({"tensor": degrees})
@@ -71,8 +68,18 @@ def splits(
     return rows, legal.refused
 
 
-def _whole(value: Any) -> int:
-    return int(value)
+def rule_inputs(inputs: TrainingInputs, gpus: int | None) -> Any:
+    """Return what the rules read of the inputs, as whole numbers; any cluster if ``gpus`` is None.
+
+    Raises: InputError where a number is missing.
+    """
+    model = {name: int(getattr(inputs.model, name)) for name in COUNTS}
+    return types.SimpleNamespace(
+        model=types.SimpleNamespace(**model),
+        sequence=int(inputs.model.sequence),
+        gpus=gpus,
+        global_batch=int(inputs.global_batch),  # type: ignore[arg-type]
+    )
 
 
 def _ranks(rows: Columns) -> np.ndarray:
@@ -86,3 +93,29 @@ def _ordered(rows: Columns) -> Columns:
     fields = [field for field in units(TrainingPlan) if field not in STATES]
     columns = {field: rows[field].astype(np.int32) for field in fields}
     return rows_where(columns, np.lexsort([columns[field] for field in reversed(fields)]))
+
+
+def cluster_sizes(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> np.ndarray:
+    """Return every number of accelerators up to ``most`` that some legal plan uses, ascending.
+
+    Assumes: a plan stays legal if its microbatches are of one sequence, its stages of one chunk
+    and its experts undivided, as all rules have it; so those plans have every size.
+    """
+    asked = rule_inputs(inputs, None)
+    legal = Filter(asked, rules(memory_recipe(recipe)))
+    model = asked.model
+    whole = ("expert", "expert_tensor", "interleave", "microbatch")
+    rows: Columns = dict.fromkeys(whole, ONE)
+    values = {
+        "tensor": divisors(model.heads),
+        "context": divisors(asked.sequence),
+        "pipeline": np.arange(1, model.layers + 1),
+        "data": divisors(asked.global_batch),
+    }
+    for field, some in values.items():
+        rows = cross(rows, field, some)
+        rows = legal.keep(rows_where(rows, _ranks(rows) <= most))
+        if field == "tensor":
+            rows = legal.keep({**rows, "sequence_parallel": (rows["tensor"] > 1).astype(np.int64)})
+    rows = legal.keep({**rows, "microbatches": asked.global_batch // rows["data"]})
+    return np.unique(_ranks(rows))

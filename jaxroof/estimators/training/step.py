@@ -13,6 +13,7 @@ from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan, States
 from jaxroof.estimators.training.memory_model import counts, memory_model
 from jaxroof.estimators.training.memory_report import StageMemory
+from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.plans import DEGREES, plans
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.stage_memory import amounts, of_stage
@@ -25,6 +26,17 @@ from jaxroof.records import Number, units
 def memory_limit(inputs: TrainingInputs) -> Number:
     """Return the memory available to a step [B]: what the device has, times its usable share."""
     return inputs.system.hbm_capacity * inputs.system.hbm_usable
+
+
+def fewest_state_bytes(inputs: TrainingInputs, recipe: TrainingRecipe) -> Number:
+    """Return the bytes that all ranks of any plan together have at least: weights and gradients.
+
+    Assumes: one copy of each; the optimizer states may lie in host memory.
+    """
+    counted = size(inputs.model, recipe)
+    elsewhere = counted["parameters_extra"] + counted["parameters_class_head"]
+    parameters = counted["parameters"] - elsewhere  # those that memory counts
+    return parameters * (inputs.states.weight_bytes + inputs.states.gradient_bytes)
 
 
 def memory_inputs(inputs: TrainingInputs, recipe: TrainingRecipe) -> MemoryInputs:

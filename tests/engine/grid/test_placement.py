@@ -75,7 +75,9 @@ def by_sweep_file(tmp_path):
 
 def by_rows(tmp_path):
     frame = pd.DataFrame([{"dp": 8, "tp": 8, "pp": 8, "mb": 1}] * 3)
-    found = jr.evaluate_rows("published", frame, model="gpt3", system="h200-nvs8", global_batch=1024)
+    found = jr.evaluate_rows(
+        "published", frame, model="gpt3", system="h200-nvs8", global_batch=1024
+    )
     return found.iloc[2]
 
 

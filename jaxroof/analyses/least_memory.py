@@ -1,0 +1,214 @@
+"""The plans that need the least memory: on some accelerators, or on the fewest that hold one."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.search.candidates import list_plans
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.problem import constraints_of, searchable_report
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Candidates
+from jaxroof.estimators.training.legality import rules, verdicts
+from jaxroof.estimators.training.plans import DEGREES, cluster_sizes
+from jaxroof.estimators.training.step import (
+    fewest_state_bytes,
+    memory_inputs,
+    memory_limit,
+    training,
+)
+from jaxroof.estimators.training.training_recipe import memory_recipe
+from jaxroof.missing import check_listed, naming_all
+from jaxroof.records import checked
+
+MOST = 16384  # accelerators that are tried for the fewest that hold a step
+Progress = Callable[[int, int], None]
+Rules = str | Iterable[str | Constraint]
+
+
+def least_memory(
+    *,
+    model: Any,
+    system: Any,
+    global_batch: Any,
+    gpus: Any = None,
+    most: int = MOST,
+    where: Rules = (),
+    top: int = 1,
+    own: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return the plans of a training step that need the least memory, least first.
+
+    With ``gpus``: those of that many accelerators, whether or not they fit. Without: those of the
+    smallest number, at most ``most``, on which a plan fits. Every legal plan is evaluated, of every
+    number from the first that could hold the states. ``where`` constrains plans
+    (``"tensor<=8,zero<=1,rc<=1,off=0"``), ``settings`` and keywords are fields of the inputs or
+    choices, as in ``jaxroof.evaluate``; ``own`` are fields of a plan of yours
+    (``"tp=8,pp=16"``), whose leanest is placed among all; ``progress`` gets (numbers of accelerators tried, in all).
+
+    Returns: a Dataset over ``plan`` of plan fields and all results, ``gpus``, ``capacity``,
+    ``fits``, ``plans_legal`` and ``plans_feasible`` of that number of accelerators, and
+    ``sizes_tried``. If no number holds it, the plans are those of the number with the least.
+    Raises: InputError for bad input, and if no plan is legal.
+
+    >>> data = least_memory(model="llama3-8b", system="h100-nvs8", global_batch=64, where="off=0")
+    >>> int(data.gpus), bool(data.fits)
+    (4, True)
+    """
+    named = {"model": model, "system": system, "global_batch": global_batch}
+    rest = {key: value for key, value in {**(settings or {}), **more}.items() if value is not None}
+    inputs, recipe = resolve_settings(training, {**named, **rest})
+    inputs, constraints = checked(inputs), constraints_of(training, where)
+    with naming_all(training, inputs, recipe, searched=True):
+        check_listed(training, dataclasses.replace(inputs, gpus=1.0))
+        capacity = float(memory_limit(inputs))
+    sizes = [_count(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
+    tried = 0
+    best: tuple[float, int, Candidates, np.ndarray] | None = None
+    for tried, size in enumerate(sizes, 1):
+        found, need = needs(inputs, recipe, size, constraints)
+        least = float(need.min(initial=np.inf))
+        if best is None or least < best[0] or least <= capacity:
+            best = least, size, found, need
+        if progress is not None:
+            progress(tried, len(sizes))
+        if least <= capacity:
+            break
+    if best is None or not len(best[3]):
+        raise _none(sizes, constraints, most)
+    _, size, found, need = best
+    first = np.argsort(need, kind="stable")[:top]
+    data = reports(inputs, recipe, size, found, first)
+    whole = {
+        "gpus": (size, "1", "Accelerators"),
+        "capacity": (capacity, "B", "High-bandwidth memory that a step may fill"),
+        "fits": (bool(need.min() <= capacity), "1", "Whether a plan fits"),
+        "plans_legal": (len(need), "1", "Legal plans on these accelerators"),
+        "plans_feasible": (int(np.sum(need <= capacity)), "1", "Legal plans that fit"),
+        "sizes_tried": (tried, "1", "Numbers of accelerators whose every plan was evaluated"),
+    }
+    if own is not None:
+        whole |= _place_of(inputs, recipe, size, found, need, own)
+    about = {"question": "least memory", "where": json.dumps([str(rule) for rule in constraints])}
+    about |= {
+        "model": _named(model),
+        "system": _named(system),
+        "refused": json.dumps(found.refused),
+    }
+    made = {
+        name: xr.Variable((), np.asarray(value), {"units": unit, "long_name": text})
+        for name, (value, unit, text) in whole.items()
+    }
+    return data.assign(made).assign_attrs(about)
+
+
+def _place_of(
+    inputs: Any, recipe: Any, gpus: int, found: Candidates, need: np.ndarray, own: str
+) -> dict[str, tuple[Any, str, str]]:
+    """Return the memory and the place of the leanest plan with the fields of the user's.
+
+    Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
+    """
+    fields = constraints_of(training, own)
+    for one in fields:
+        if one.comparison not in ("=", "=="):
+            raise refusal("mine", f"{one}: expected FIELD=NUMBER, such as tp=8")
+    mask = np.all([one.holds(found.plans) for one in fields], axis=0)
+    if not mask.any():
+        raise refusal(
+            "mine", f"{own}: not among the legal plans{_broken(inputs, recipe, gpus, own)}"
+        )
+    place = int(np.flatnonzero(mask)[np.argmin(need[mask])])
+    mine = {name: int(column[place]) for name, column in found.plans.items()}
+    rank = 1 + int(np.sum(need < need[place]))
+    return {
+        "own": (float(need[place]), "B", "Memory of the leanest plan with the fields of yours"),
+        "own_place": (rank, "1", "Its place among all legal plans, by memory"),
+        "own_plan": (json.dumps(mine), "1", "Its fields"),
+    }
+
+
+def _broken(inputs: Any, recipe: Any, gpus: int, own: str) -> str:
+    """Return the rule that refuses the user's plan, if it is refused with usual other fields."""
+    plan = {one.field: float(one.value) for one in constraints_of(training, own)}
+    inner = [name for name in DEGREES if name != "data"]
+    split = math.prod(plan.get(name, 1.0) for name in inner)
+    plan.setdefault("data", max(gpus // split, 1.0))
+    assert training.plan is not None
+    asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=training.plan(**plan))
+    allowed = verdicts(memory_inputs(asked, recipe), memory_recipe(recipe))
+    words = [rule.words for rule in rules(memory_recipe(recipe)) if not bool(allowed[rule.name])]
+    return f", one of the {words[0]}" if words else ""
+
+
+def needs(
+    inputs: Any, recipe: Any, gpus: int, where: tuple[Constraint, ...] = ()
+) -> tuple[Candidates, np.ndarray]:
+    """Return the legal plans of some accelerators, constrained, and the memory of each."""
+    asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=None)
+    found = list_plans(training, asked, recipe, where)
+    count = len(next(iter(found.plans.values())))
+    if not count:
+        return found, np.zeros(0)
+    wide = with_plans(asked, found.plans)
+    return found, evaluate_points(training, recipe, wide, training.need)[training.need]
+
+
+def with_plans(inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
+    """Return inputs with plans as columns of numbers."""
+    assert training.plan is not None
+    columns = {field: column.astype(np.float64) for field, column in plans.items()}
+    return dataclasses.replace(inputs, plan=training.plan(**columns))
+
+
+def reports(
+    inputs: Any, recipe: Any, gpus: int, found: Candidates, positions: np.ndarray
+) -> xr.Dataset:
+    """Return some of the plans with all their results, as a Dataset over ``plan``."""
+    asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=None)
+    some = {field: column[positions] for field, column in found.plans.items()}
+    results = evaluate_points(training, recipe, with_plans(asked, some))
+    columns = {**{field: column.astype(np.int64) for field, column in some.items()}, **results}
+    meanings = field_metadata(training.plan, searchable_report(training, asked, recipe))
+    return dataset(
+        {name: (("plan",), values) for name, values in columns.items()},
+        (),
+        asked,
+        meanings,
+        provenance(training, asked, recipe),
+    )
+
+
+def _count(gpus: Any) -> int:
+    if not 1 <= float(gpus) == int(gpus) <= 1e9:
+        raise refusal("gpus", f"expected a whole number from 1 to 1e9, given {gpus}")
+    return int(gpus)
+
+
+def _sizes(inputs: Any, recipe: Any, most: int, capacity: float) -> list[int]:
+    """Return the numbers of accelerators that legal plans have and that could hold the states."""
+    sizes = cluster_sizes(inputs, recipe, most)
+    least = float(fewest_state_bytes(inputs, recipe))
+    return [int(size) for size in sizes if least <= size * capacity] or [int(sizes[-1])]
+
+
+def _none(sizes: list[int], where: tuple[Constraint, ...], most: int) -> InputError:
+    """Return the error that no plan is legal."""
+    on = f"{sizes[0]:,} accelerators" if len(sizes) == 1 else f"up to {most:,} accelerators"
+    asked = f" with {' and '.join(map(str, where))}" if where else ""
+    return refusal("plan", f"none is legal on {on}{asked}; expected another number, batch or rule")
+
+
+def _named(what: Any) -> str:
+    return type(what).__name__ if dataclasses.is_dataclass(what) else str(what)
