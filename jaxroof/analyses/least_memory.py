@@ -18,7 +18,7 @@ from jaxroof.engine.search.problem import constraints_of, searchable_report
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Candidates
 from jaxroof.estimators.training.legality import rules, verdicts
-from jaxroof.estimators.training.plans import DEGREES, cluster_sizes
+from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
 from jaxroof.estimators.training.step import (
     fewest_state_bytes,
     memory_inputs,
@@ -29,9 +29,14 @@ from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked
 
+ALIKE = math.prod(map(len, STATES.values()))  # plans of the same degrees and microbatch
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
 Progress = Callable[[int, int], None]
 Rules = str | Iterable[str | Constraint]
+
+
+class NoLegalPlan(InputError):
+    """No plan is legal on the accelerators that are asked for."""
 
 
 def least_memory(
@@ -55,7 +60,9 @@ def least_memory(
     number from the first that could hold the states. ``where`` constrains plans
     (``"tensor<=8,zero<=1,rc<=1,off=0"``), ``settings`` and keywords are fields of the inputs or
     choices, as in ``jaxroof.evaluate``; ``own`` are fields of a plan of yours
-    (``"tp=8,pp=16"``), whose leanest is placed among all; ``progress`` gets (numbers of accelerators tried, in all).
+    (``"tp=8,pp=16"``), whose leanest is placed among all; ``progress`` gets (numbers of
+    accelerators tried, in all). Of plans that need as much and have the same degrees and
+    microbatch, the first stands for all.
 
     Returns: a Dataset over ``plan`` of plan fields and all results, ``gpus``, ``capacity``,
     ``fits``, ``plans_legal`` and ``plans_feasible`` of that number of accelerators, and
@@ -86,10 +93,9 @@ def least_memory(
         if least <= capacity:
             break
     if best is None or not len(best[3]):
-        raise _none(sizes, constraints, most)
+        raise NoLegalPlan(_none(sizes, constraints, most))
     _, size, found, need = best
-    first = np.argsort(need, kind="stable")[:top]
-    data = reports(inputs, recipe, size, found, first)
+    data = reports(inputs, recipe, size, found, _first(found, need, top))
     whole = {
         "gpus": (size, "1", "Accelerators"),
         "capacity": (capacity, "B", "High-bandwidth memory that a step may fill"),
@@ -106,6 +112,8 @@ def least_memory(
         "system": _named(system),
         "refused": json.dumps(found.refused),
     }
+    words = {rule.name: rule.words for rule in rules(memory_recipe(recipe))}
+    about["reasons"] = json.dumps(words)
     made = {
         name: xr.Variable((), np.asarray(value), {"units": unit, "long_name": text})
         for name, (value, unit, text) in whole.items()
@@ -190,6 +198,18 @@ def reports(
     )
 
 
+def _first(found: Candidates, need: np.ndarray, top: int) -> np.ndarray:
+    """Return the positions of the plans that need least, one of those that differ in states alone.
+
+    Plans are sorted, so that the first of those that tie comes first.
+    """
+    some = np.argsort(need, kind="stable")[: top * ALIKE]
+    split = [column[some] for name, column in found.plans.items() if name not in STATES]
+    rows = np.stack([need[some], *split])
+    _, first = np.unique(rows, axis=1, return_index=True)
+    return some[np.sort(first)][:top]
+
+
 def _count(gpus: Any) -> int:
     if not 1 <= float(gpus) == int(gpus) <= 1e9:
         raise refusal("gpus", f"expected a whole number from 1 to 1e9, given {gpus}")
@@ -203,11 +223,11 @@ def _sizes(inputs: Any, recipe: Any, most: int, capacity: float) -> list[int]:
     return [int(size) for size in sizes if least <= size * capacity] or [int(sizes[-1])]
 
 
-def _none(sizes: list[int], where: tuple[Constraint, ...], most: int) -> InputError:
-    """Return the error that no plan is legal."""
+def _none(sizes: list[int], where: tuple[Constraint, ...], most: int) -> str:
+    """Return the words that no plan is legal."""
     on = f"{sizes[0]:,} accelerators" if len(sizes) == 1 else f"up to {most:,} accelerators"
     asked = f" with {' and '.join(map(str, where))}" if where else ""
-    return refusal("plan", f"none is legal on {on}{asked}; expected another number, batch or rule")
+    return f"plan: none is legal on {on}{asked}; expected another number, batch or rule"
 
 
 def _named(what: Any) -> str:

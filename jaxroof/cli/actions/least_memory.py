@@ -12,10 +12,8 @@ from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import refusal
-from jaxroof.estimators.training.inputs import TrainingPlan
-from jaxroof.estimators.training.legality import every_rule
+from jaxroof.estimators.training.step import training
 from jaxroof.io.formats import write
-from jaxroof.records import units
 from jaxroof.views.text import least_memory as views
 from jaxroof.views.text.least_memory_json import least_memory_json
 
@@ -81,8 +79,7 @@ def print_plans(data: xr.Dataset, searched: bool) -> None:
     print_text(page, f"In the table: {views.legend(data)}")
     answer = views.answer_sentence(data, searched)
     print_text(page, f"{answer} {views.largest_sentence(data)}")
-    refusals = {rule.name: rule.words for rule in every_rule()}
-    print_text(page, views.counts_sentence(data, refusals), views.own_sentence(data))
+    print_text(page, views.counts_sentence(data), views.own_sentence(data))
 
 
 def settings_of(sets: Sequence[str]) -> dict[str, Any]:
@@ -94,7 +91,7 @@ def settings_of(sets: Sequence[str]) -> dict[str, Any]:
     for name, value in parse_pairs("--set", sets, "NAME=VALUE").items():
         if name in OPTIONS:
             raise refusal("--set", f"{name}: expected it in {OPTIONS[name]}")
-        if name.removeprefix("plan.") in units(TrainingPlan):
+        if name.removeprefix("plan.") in (*training.plan_fields, *training.short_names):
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
         found[BARE.get(name, name)] = value
     return found

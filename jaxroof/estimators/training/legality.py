@@ -214,9 +214,7 @@ WARNINGS = (  # what costs time, and what DeepSpeed refuses
 )
 
 
-def every_rule() -> tuple[Rule, ...]:
-    """Return all rules that some recipe has, one of a name."""
-    return (*_COMMON, _LAYERS, _HEADS, _DUALPIPE)
+VERDICTS = tuple(rule.name for rule in (*_COMMON, _LAYERS, _HEADS, _DUALPIPE))
 
 
 def rules(recipe: MemoryRecipe) -> tuple[Rule, ...]:
@@ -231,9 +229,6 @@ def rules(recipe: MemoryRecipe) -> tuple[Rule, ...]:
     layers = (_split_rule(split),) if split else division
     exchange = OF_EXCHANGE[recipe.context_exchange]
     return (*_COMMON, *layers, *exchange, *OF_SCHEDULE[recipe.schedule])
-
-
-VERDICTS = tuple(rule.name for rule in every_rule())
 
 
 def _split_rule(split: tuple[int, ...]) -> Rule:

@@ -77,11 +77,11 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe) -> TrainingReport:
     assert inputs.plan is not None
     asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
     found = amounts(asked, chosen, inputs.plan.recompute)
-    device, stage = None, 0.0
+    device: Number = 0.0
+    stage: Number = 0.0
     for place in deciding_stages(asked.model, asked.plan, chosen):
         here = of_stage(asked, chosen, found, place).device
-        stage = place if device is None else where(here > device, place, stage)
-        device = here if device is None else where(here > device, here, device)
+        stage, device = where(here > device, place, stage), where(here > device, here, device)
     memory = of_stage(asked, chosen, found, stage)
     allowed = {**verdicts(asked, chosen), "device_fits": device <= memory_limit(inputs)}
     return TrainingReport(

@@ -1,7 +1,7 @@
 """Plans by the memory that they need: a table, and sentences on what fits and what was refused."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import xarray as xr
 
@@ -92,15 +92,15 @@ def legend(data: xr.Dataset) -> str:
     return f"{', '.join(said)}."
 
 
-def counts_sentence(data: xr.Dataset, refusals: Mapping[str, str]) -> str:
+def counts_sentence(data: xr.Dataset) -> str:
     """Return how many plans are legal, how many fit, and what refused the others."""
     legal, fits = int(data.plans_legal), int(data.plans_feasible)
     rules = json.loads(data.attrs["where"])
     asked = f" with {' and '.join(rules)}" if rules else ""
     plans = "1 legal plan" if legal == 1 else f"{legal:,} legal plans"
     kept = f"{plans}{asked}; {fits:,} fit in {size(float(data.capacity), 'B')}."
-    refused = json.loads(data.attrs["refused"])
-    said = [f"{words} ({refused[name]:,})" for name, words in refusals.items() if refused.get(name)]
+    refused, reasons = (json.loads(data.attrs[name]) for name in ("refused", "reasons"))
+    said = [f"{words} ({refused[name]:,})" for name, words in reasons.items() if refused.get(name)]
     dropped = f" The rules dropped {listing(said)}." if said else ""
     where = f" Your constraints dropped {refused['where']:,} plans." if refused.get("where") else ""
     return f"{kept}{dropped}{where}"

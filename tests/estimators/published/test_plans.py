@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from places import ROOT
 
 import jaxroof as jr
+from jaxroof.estimators.enumeration import divisors
 from jaxroof.estimators.published.legality import RULES
-from jaxroof.estimators.published.plans import divisors, plans
+from jaxroof.estimators.published.plans import plans
 
 PATH = ROOT / "benchmarks" / "baselines.py"
 SPEC = importlib.util.spec_from_file_location("baselines", PATH)
