@@ -3,8 +3,8 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -81,64 +81,97 @@ def least_memory(
         check_listed(training, dataclasses.replace(inputs, gpus=1.0))
         capacity = float(memory_limit(inputs))
     sizes = [_count(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
-    tried = 0
-    best: tuple[float, int, Candidates, np.ndarray] | None = None
+    best = _leanest(inputs, recipe, sizes, constraints, capacity, progress)
+    if not len(best.need):
+        raise NoLegalPlan(_none(sizes, constraints, most))
+    data = reports(inputs, recipe, best.gpus, best.plans, _first(best.plans, best.need, top))
+    whole = _whole(best, capacity)
+    if own is not None:
+        whole |= _place_of(inputs, recipe, best, own)
+    made = {n: xr.Variable((), value, _about(*about)) for n, (value, *about) in whole.items()}
+    return data.assign(made).assign_attrs(
+        question="least memory",
+        model=_named(model),
+        system=_named(system),
+        where=json.dumps([str(rule) for rule in constraints]),
+        refused=json.dumps(best.plans.refused),
+        reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(recipe))}),
+    )
+
+
+class Leanest(NamedTuple):
+    """The legal plans of one number of accelerators, and the memory of each."""
+
+    gpus: int
+    plans: Candidates
+    need: np.ndarray  # [B]
+    tried: int  # numbers of accelerators
+
+    @property
+    def least(self) -> float:
+        """Return the least memory of any plan."""
+        return float(self.need.min(initial=np.inf))
+
+
+def _leanest(
+    inputs: Any,
+    recipe: Any,
+    sizes: Sequence[int],
+    constraints: tuple[Constraint, ...],
+    capacity: float,
+    progress: Progress | None,
+) -> Leanest:
+    """Return the plans of the first number of accelerators that holds one, or of the nearest."""
+    best: Leanest | None = None
     for tried, size in enumerate(sizes, 1):
-        found, need = needs(inputs, recipe, size, constraints)
-        least = float(need.min(initial=np.inf))
-        if best is None or least < best[0] or least <= capacity:
-            best = least, size, found, need
+        here = Leanest(size, *needs(inputs, recipe, size, constraints), tried)
+        if best is None or here.least < best.least:
+            best = here
         if progress is not None:
             progress(tried, len(sizes))
-        if least <= capacity:
-            break
-    if best is None or not len(best[3]):
-        raise NoLegalPlan(_none(sizes, constraints, most))
-    _, size, found, need = best
-    data = reports(inputs, recipe, size, found, _first(found, need, top))
-    whole = {
-        "gpus": (size, "1", "Accelerators"),
+        if here.least <= capacity:
+            return here
+    assert best is not None
+    return best._replace(tried=len(sizes))
+
+
+Whole = dict[str, tuple[Any, str, str]]  # value, unit, sentence of what holds for all plans
+
+
+def _about(unit: str, text: str) -> dict[str, str]:
+    return {"units": unit, "long_name": text}
+
+
+def _whole(best: Leanest, capacity: float) -> Whole:
+    """Return what holds for all plans."""
+    feasible = int(np.sum(best.need <= capacity))
+    return {
+        "gpus": (best.gpus, "1", "Accelerators"),
         "capacity": (capacity, "B", "High-bandwidth memory that a step may fill"),
-        "fits": (bool(need.min() <= capacity), "1", "Whether a plan fits"),
-        "plans_legal": (len(need), "1", "Legal plans on these accelerators"),
-        "plans_feasible": (int(np.sum(need <= capacity)), "1", "Legal plans that fit"),
-        "sizes_tried": (tried, "1", "Numbers of accelerators whose every plan was evaluated"),
+        "fits": (feasible > 0, "1", "Whether a plan fits"),
+        "plans_legal": (len(best.need), "1", "Legal plans on these accelerators"),
+        "plans_feasible": (feasible, "1", "Legal plans that fit"),
+        "sizes_tried": (best.tried, "1", "Numbers of accelerators whose every plan was evaluated"),
     }
-    if own is not None:
-        whole |= _place_of(inputs, recipe, size, found, need, own)
-    about = {"question": "least memory", "where": json.dumps([str(rule) for rule in constraints])}
-    about |= {
-        "model": _named(model),
-        "system": _named(system),
-        "refused": json.dumps(found.refused),
-    }
-    words = {rule.name: rule.words for rule in rules(memory_recipe(recipe))}
-    about["reasons"] = json.dumps(words)
-    made = {
-        name: xr.Variable((), np.asarray(value), {"units": unit, "long_name": text})
-        for name, (value, unit, text) in whole.items()
-    }
-    return data.assign(made).assign_attrs(about)
 
 
-def _place_of(
-    inputs: Any, recipe: Any, gpus: int, found: Candidates, need: np.ndarray, own: str
-) -> dict[str, tuple[Any, str, str]]:
+def _place_of(inputs: Any, recipe: Any, best: Leanest, own: str) -> Whole:
     """Return the memory and the place of the leanest plan with the fields of the user's.
 
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
-    fields = constraints_of(training, own)
+    fields, need = constraints_of(training, own), best.need
+    plans = best.plans.plans
     for one in fields:
         if one.comparison not in ("=", "=="):
             raise refusal("mine", f"{one}: expected FIELD=NUMBER, such as tp=8")
-    mask = np.all([one.holds(found.plans) for one in fields], axis=0)
+    mask = np.all([one.holds(plans) for one in fields], axis=0)
     if not mask.any():
         raise refusal(
-            "mine", f"{own}: not among the legal plans{_broken(inputs, recipe, gpus, own)}"
+            "mine", f"{own}: not among the legal plans{_broken(inputs, recipe, best.gpus, own)}"
         )
     place = int(np.flatnonzero(mask)[np.argmin(need[mask])])
-    mine = {name: int(column[place]) for name, column in found.plans.items()}
+    mine = {name: int(column[place]) for name, column in plans.items()}
     rank = 1 + int(np.sum(need < need[place]))
     return {
         "own": (float(need[place]), "B", "Memory of the leanest plan with the fields of yours"),

@@ -55,7 +55,7 @@ def architecture(name: str | os.PathLike[str], **fields: Any) -> Architecture:
     """
     found, _ = architecture_with_choices(name)
     try:
-        return checked(apply_settings(found, None, fields)[0])  # type: ignore[no-any-return]
+        return checked(apply_settings(found, None, fields)[0])
     except InputError as error:
         raise refusal(str(name), str(error)) from None
 

@@ -30,6 +30,9 @@ SLOW = (  # recipes whose programs are long, each beside a like one that is held
 )
 
 
+LONG = ("training",)  # estimators whose programs are long: the default recipe alone is daily
+
+
 def laws(searched: bool = True) -> Iterator[Any]:
     """Yield every estimator with its recipes; with the default one alone where it is searched."""
     for name in estimators.names():
@@ -38,7 +41,8 @@ def laws(searched: bool = True) -> Iterator[Any]:
         for recipe in every if searched or estimator.plan is None else [estimator.recipe]:
             members = vars(recipe).values() if recipe else ()
             chosen = [member.value for member in members if isinstance(member, enum.Enum)]
-            marks = [pytest.mark.slow] if (name, *chosen) in SLOW else []
+            long = (name, *chosen) in SLOW or (name in LONG and recipe != estimator.recipe)
+            marks = [pytest.mark.slow] if long else []
             yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
 
 

@@ -450,6 +450,11 @@ def test_help_fits_a_terminal_of_80_columns(name):
     assert [line for line in said.splitlines() if len(line) > 80] == []
 
 
+def _of_today(name: str, given: dict[str, object]) -> bool:
+    """Return whether a command line asks about a model of today."""
+    return name == "fit" or given.get("estimator") == "training"
+
+
 @pytest.mark.parametrize("words", [*SHOWN.values(), *HELPED.values()], ids=[*SHOWN, *HELPED])
 def test_a_command_line_that_is_shown_can_be_typed(words):
     """It parses, and what it names exists; that it runs is the business of test_cli."""
@@ -464,7 +469,10 @@ def test_a_command_line_that_is_shown_can_be_typed(words):
     given = context.params
     for key, kind in (("model_name", "models"), ("system_name", "systems")):
         if given.get(key):
-            known = {*catalog.names(kind), *(catalog.names(TODAY) if name == "fit" else ())}
+            known = {
+                *catalog.names(kind),
+                *(catalog.names(TODAY) if _of_today(name, given) else ()),
+            }
             assert given[key] in known
     if name == "run":
         assert (ROOT / given["file"]).is_file()
