@@ -20,6 +20,7 @@ from jaxroof.estimator import Candidates
 from jaxroof.estimators.training.legality import rules, verdicts
 from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
 from jaxroof.estimators.training.step import (
+    device_memory,
     fewest_state_bytes,
     memory_inputs,
     memory_limit,
@@ -27,9 +28,10 @@ from jaxroof.estimators.training.step import (
 )
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import checked
+from jaxroof.records import checked, with_named_absences
 
 ALIKE = math.prod(map(len, STATES.values()))  # plans of the same degrees and microbatch
+SPLITS = 1 << 12  # evaluated at a time, so that what is written stays in the cache
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
 Progress = Callable[[int, int], None]
 Rules = str | Iterable[str | Constraint]
@@ -196,14 +198,35 @@ def _broken(inputs: Any, recipe: Any, gpus: int, own: str) -> str:
 def needs(
     inputs: Any, recipe: Any, gpus: int, where: tuple[Constraint, ...] = ()
 ) -> tuple[Candidates, np.ndarray]:
-    """Return the legal plans of some accelerators, constrained, and the memory of each."""
+    """Return the legal plans of some accelerators, constrained, and the memory of each [B]."""
     asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=None)
     found = list_plans(training, asked, recipe, where)
-    count = len(next(iter(found.plans.values())))
-    if not count:
-        return found, np.zeros(0)
-    wide = with_plans(asked, found.plans)
-    return found, evaluate_points(training, recipe, wide, training.need)[training.need]
+    return found, memory_of_all(asked, recipe, found.plans)
+
+
+def memory_of_all(inputs: Any, recipe: Any, plans: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the memory of listed plans [B].
+
+    Every split goes with the same ZeRO stages, recomputations and offloads, the last fields in the
+    order of the list. So these are dimensions of their own, and a term that they do not move is
+    evaluated once a split.
+    """
+    count = len(next(iter(plans.values())))
+    values = {field: np.unique(plans[field]) for field in STATES}
+    shape = tuple(map(len, values.values()))
+    step = max(math.prod(shape), 1)
+    states = dict(zip(values, np.ix_(*values.values()), strict=True))
+    need = np.empty(count)
+    for start in range(0, count, step * SPLITS):
+        some = slice(start, start + step * SPLITS)
+        split = {field: column[some][::step] for field, column in plans.items()}
+        tall = {field: column.reshape(-1, 1, 1, 1) for field, column in split.items()}
+        wide = with_plans(inputs, {**tall, **states})
+        with np.errstate(all="ignore"):
+            found = device_memory(with_named_absences(wide), recipe)
+        rows = len(next(iter(split.values())))
+        need[some] = np.broadcast_to(np.asarray(found), (rows, *shape)).ravel()
+    return need
 
 
 def with_plans(inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
