@@ -79,6 +79,8 @@ def least_memory(
     rest = {key: value for key, value in {**(settings or {}), **more}.items() if value is not None}
     inputs, recipe = resolve_settings(training, {**named, **rest})
     inputs, constraints = checked(inputs), constraints_of(training, where)
+    if float(inputs.model.classes) > 0.0:
+        raise refusal("model", "a model of pictures; expected a model with a vocabulary")
     with naming_all(training, inputs, recipe, searched=True):
         check_listed(training, dataclasses.replace(inputs, gpus=1.0))
         capacity = float(memory_limit(inputs))

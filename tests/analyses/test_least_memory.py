@@ -1,16 +1,20 @@
 """The plans that need the least memory, and the fewest accelerators that hold a step."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import NoLegalPlan
+from jaxroof.analyses.least_memory import NoLegalPlan, needs, with_plans
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.plans import cluster_sizes, plans
 from jaxroof.estimators.training.step import memory_limit, training
+from jaxroof.records import checked
 
 ASKED = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 12}
 USUAL = "off=0,zero<=1"
@@ -36,6 +40,15 @@ def test_the_least_is_the_least_of_all_plans() -> None:
     assert int(data.plans_legal) == every.sizes["plan"]
     assert int(data.plans_feasible) == int(every.feasible.sum())
     assert np.all(np.diff(data.device) >= 0.0)
+
+
+@pytest.mark.parametrize("where", ["", "zero<=1,off=0", "rc=1,zero!=0", "tp>2"])
+def test_plans_as_a_product_need_what_each_reports(where: str) -> None:
+    """ZeRO stage, recomputation and offload are dimensions of their own, whatever is left out."""
+    asked = dataclasses.replace(inputs(), model=jr.architecture("mixtral-8x7b"))
+    found, need = needs(checked(asked), training.recipe, 12, constraints_of(training, where))
+    report = evaluate_points(training, training.recipe, with_plans(asked, found.plans))
+    np.testing.assert_allclose(need, report["device"], rtol=1e-12)
 
 
 def test_the_fewest_accelerators_are_found_by_trying_every_number() -> None:
@@ -89,6 +102,7 @@ WRONG = [
     ({"gpus": 2.5}, r"^gpus: expected a whole number"),
     ({"gpus": 7}, r"^plan: none is legal on 7 accelerators; expected another number, batch or"),
     ({"model": "llama3-8"}, r"^llama3-8: no such architecture. Did you mean 'llama3-8b'"),
+    ({"model": "vit-l-16"}, r"^model: a model of pictures; expected a model with a vocabulary"),
     ({"global_batch": 0}, r"^global_batch: expected a whole number above 0"),
     ({"hbm_capacity": 3}, r"^hbm_capacity: "),
     ({"model.sequence": None, "layers": 3}, r"^layers: "),
