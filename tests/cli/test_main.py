@@ -1002,7 +1002,7 @@ def test_an_interrupt_says_one_line_and_leaves_nothing(
 
 
 LONG = """
-estimator = "started:training"
+estimator = "started:published"
 model = "gpt3-1t"
 system = "b200-nvs8"
 plan = { gpus = 16384, global_batch = 4096, split = "1d" }
@@ -1010,12 +1010,12 @@ plan = { gpus = 16384, global_batch = 4096, split = "1d" }
 "system.hbm_bandwidth" = { from = "500 GB/s", to = "16 TB/s", count = 1500 }
 "system.slow_bandwidth" = { from = "10 GB/s", to = "1000 GB/s", count = 1500 }
 """
-STARTED = "import pathlib\nfrom jaxroof import training\npathlib.Path('started').touch()\n"
+STARTED = "import pathlib\nfrom jaxroof import published\npathlib.Path('started').touch()\n"
 
 
 LATE = """
 import gc, signal
-from jaxroof import training
+from jaxroof import published
 
 def collected(phase, info):
     gc.callbacks.remove(collected)

@@ -1,6 +1,7 @@
 """Memory formulas: values that can be checked by hand, and the counts of an event simulation."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import numpy as np
@@ -81,8 +82,9 @@ def test_chunks_in_flight_are_counted_one_by_one(
     for stage in range(4):
         warm = min(len(order), 2 * (4 - stage - 1) + (chunks - 1) * group + 1 + early)
         for chunk in range(chunks + 1):
-            given = (stage, chunk, 4.0, chunks, microbatches, group, early)
-            found = flights.in_flight_from_chunk(*map(float, given))
+            given = (stage, 4.0, chunks, microbatches, group, early)
+            under_way = flights.passes_in_flight(*map(float, given))
+            found = flights.in_flight_from_chunk(under_way, float(chunk), float(chunks))
             assert found == sum(passing >= chunk for passing in order[:warm])
 
 
@@ -153,10 +155,13 @@ def test_a_padded_vocabulary_divides(tensor: float) -> None:
 
 
 def test_jax_and_numpy_agree() -> None:
+    def held(stage: Any, *sizes: float) -> Any:
+        return flights.in_flight_from_chunk(flights.passes_in_flight(stage, *sizes), 1.0, 3.0)
+
     at = np.arange(5.0)
     for formula, given in (
         (layout.chunk_layers, (at, 83.0, 5.0)),
         (layout.first_layer, (at, 83.0, 5.0)),
-        (flights.in_flight_from_chunk, (at, 1.0, 5.0, 3.0, 17.0, 4.0, 1.0)),
+        (held, (at, 5.0, 3.0, 17.0, 4.0, 1.0)),
     ):
         np.testing.assert_array_equal(jax.jit(formula)(*given), formula(*given))

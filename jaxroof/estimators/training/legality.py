@@ -159,7 +159,7 @@ _COMMON = (
     Rule(
         "experts_exist",
         experts_exist,
-        "expert and expert-tensor degrees other than 1 of a model without experts",
+        "expert degrees other than 1 of a model without experts",
     ),
     Rule(
         "expert_group",

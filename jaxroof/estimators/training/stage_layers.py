@@ -3,7 +3,6 @@
 Source: docs/models/parameters_flops_memory.md, sections 4.3 and 4.6.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,12 +33,43 @@ class StageLayers(NamedTuple):
     last: Number  # 1 where it has the head, else 0
 
 
-def stage_layers(model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number) -> StageLayers:
-    """Return the layers of a stage, counted from 0."""
-    one = _one_stage(model, plan, recipe, stage)
+class Layout(NamedTuple):
+    """How layers are spread over the chunks of a pipeline, whichever stage is looked at."""
+
+    even: Number  # layers of every chunk at least
+    extra: Number  # the first virtual stage with one more; those behind have it too
+    last_lacks: Any  # whether the last virtual stage has not
+    leading: Number  # layers of the model that lead and do not route
+    mixed: Number  # the virtual stage where they end
+
+
+def layout_of(model: Any, plan: MemoryPlan) -> Layout:
+    """Return how layers are spread over chunks, as evenly as can be."""
+    layers, chunks = model.layers, plan.pipeline * plan.interleave
+    even, leading = whole(layers, chunks), leading_dense(model)
+    return Layout(
+        even=even,
+        extra=layout.first_extra_chunk(layers, chunks),
+        last_lacks=layers - even * chunks < chunks - 1.0,
+        leading=leading,
+        mixed=layout.chunk_of_layer(leading, layers, chunks),
+    )
+
+
+def stage_layers(
+    model: Any,
+    plan: MemoryPlan,
+    recipe: MemoryRecipe,
+    stage: Number,
+    spread: Layout | None = None,
+) -> StageLayers:
+    """Return the layers of a stage, counted from 0; ``spread`` is ``layout_of``, if known."""
+    spread = layout_of(model, plan) if spread is None else spread
+    one = _one_stage(model, plan, recipe, stage, spread)
     if recipe.schedule is not Schedule.DUALPIPE:
         return one
-    return _joined(one, _one_stage(model, plan, recipe, plan.pipeline - 1.0 - stage))
+    other = plan.pipeline - 1.0 - stage
+    return _joined(one, _one_stage(model, plan, recipe, other, spread))
 
 
 def _joined(one: StageLayers, other: StageLayers) -> StageLayers:
@@ -59,10 +89,18 @@ def _joined(one: StageLayers, other: StageLayers) -> StageLayers:
     )
 
 
-def _one_stage(model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number) -> StageLayers:
+Weight = Callable[[Number], Number]  # of one chunk and of all behind it, summed; 0 behind the last
+
+
+def _one_stage(
+    model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number, spread: Layout
+) -> StageLayers:
     first = where(stage == 0.0, 1.0, 0.0)
-    in_flight = functools.partial(IN_FLIGHT[recipe.schedule], plan, stage)
-    layers, resident, opening = _counted(model, plan, recipe, stage, in_flight)
+    in_flight = IN_FLIGHT[recipe.schedule](plan, stage)
+    if recipe.layer_split:
+        layers, resident, opening = _of_split(model, plan, recipe.layer_split, stage, in_flight)
+    else:
+        layers, resident, opening = _of_chunks(model, plan, stage, spread, in_flight)
     waiting = PENDING.get(recipe.schedule, _none)(plan, stage)
     return StageLayers(
         layers=layers,
@@ -75,66 +113,44 @@ def _one_stage(model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number
     )
 
 
-Weight = Callable[[Number], Number]  # of one chunk and of all behind it, summed; 0 behind the last
-
-
-def _counted(
-    model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number, in_flight: Weight
+def _of_chunks(
+    model: Any, plan: MemoryPlan, stage: Number, spread: Layout, in_flight: Weight
 ) -> tuple[Kinds, Kinds, Kinds]:
-    """Return the layers of a stage, those times microbatches in flight, and the first chunk's."""
-    if recipe.layer_split:
-        return _of_split(model, plan, recipe.layer_split, stage, in_flight)
+    """Return the layers of a stage, those times microbatches in flight, and the first chunk's.
 
-    def one_each(chunk: Number) -> Number:
-        return plan.interleave - chunk
-
-    leading = leading_dense(model)
-    layers, resident = (
-        _over_chunks(model.layers, leading, plan, stage, weight) for weight in (one_each, in_flight)
+    The layers of a chunk are floor(L / p r), and one more in a run of chunks; those that do not
+    route lead. So a sum over chunks takes the weights of four of them, however many there are.
+    """
+    pipeline, interleave = plan.pipeline, plan.interleave
+    chunks = pipeline * interleave
+    behind = layout.first_chunk_from(spread.extra, stage, pipeline, interleave)
+    lacking = larger(behind, larger(interleave - 1.0, 0.0))
+    lacks = where((stage == pipeline - 1.0) & spread.last_lacks, 1.0, 0.0)
+    place = layout.first_chunk_from(spread.mixed, stage, pipeline, interleave)
+    next_place = smaller(place + 1.0, interleave)
+    virtual = place * pipeline + stage
+    partly = layout.leading_layers(
+        layout.first_layer(virtual, model.layers, chunks),
+        layout.chunk_layers(virtual, model.layers, chunks),
+        spread.leading,
     )
-    opening = layout.chunk_layers(0.0, model.layers, plan.pipeline * plan.interleave)
-    dense = layout.leading_layers(0.0, opening, leading)
-    return layers, resident, Kinds(dense, opening - dense)
+
+    def kinds(weight: Weight) -> Kinds:
+        more, last, here = weight(behind), lacks * weight(lacking), weight(place)
+        every = spread.even * weight(0.0) + more - last
+        above = larger(place, behind)
+        rest = spread.even * here + weight(above) - lacks * weight(larger(above, lacking))
+        dense = every - rest + partly * (here - weight(next_place))
+        return Kinds(dense, every - dense)
+
+    first = layout.chunk_layers(0.0, model.layers, chunks)
+    dense = layout.leading_layers(0.0, first, spread.leading)
+    return kinds(lambda chunk: interleave - chunk), kinds(in_flight), Kinds(dense, first - dense)
 
 
 def leading_dense(model: Any) -> Number:
     """Return how many layers lead the model that do not route."""
     return where(model.experts > 0.0, model.first_dense_layers, model.layers)
-
-
-def _over_chunks(
-    layers: Number, leading: Number, plan: MemoryPlan, stage: Number, weight: Weight
-) -> Kinds:
-    """Return the sum over the chunks of a stage of their layers times the chunk's weight.
-
-    The layers of a chunk are floor(L / p r), and one more in a run of chunks; those that do not
-    route lead. So the sum takes the weights of four chunks, however many there are.
-    """
-    pipeline, interleave = plan.pipeline, plan.interleave
-    chunks = pipeline * interleave
-    even = whole(layers, chunks)
-    extra = layout.first_extra_chunk(layers, chunks)
-    behind = layout.first_chunk_from(extra, stage, pipeline, interleave)
-    lacks = (stage == pipeline - 1.0) & (layers - even * chunks < chunks - 1.0)
-    end = larger(interleave - 1.0, 0.0)
-
-    def after(chunk: Number) -> Number:
-        more = weight(larger(chunk, behind))
-        last = where(lacks, weight(larger(larger(chunk, behind), end)), 0.0)
-        return even * weight(chunk) + more - last
-
-    mixed = layout.chunk_of_layer(leading, layers, chunks)
-    place = layout.first_chunk_from(mixed, stage, pipeline, interleave)
-    virtual = place * pipeline + stage
-    partly = layout.leading_layers(
-        layout.first_layer(virtual, layers, chunks),
-        layout.chunk_layers(virtual, layers, chunks),
-        leading,
-    )
-    there = weight(place) - weight(smaller(place + 1.0, interleave))
-    every = after(0.0)
-    dense = every - after(place) + partly * there
-    return Kinds(dense, every - dense)
 
 
 def _of_split(
@@ -183,32 +199,41 @@ def _at(values: Any, place: Number) -> Number:
     return found
 
 
-def _one_by_one(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
+def _one_by_one(plan: MemoryPlan, stage: Number) -> Weight:
     group = where(plan.microbatch_group > 0.0, plan.microbatch_group, plan.pipeline)
-    interleaved = flights.in_flight_from_chunk(
+    passes = flights.passes_in_flight(
         stage,
-        chunk,
         plan.pipeline,
         plan.interleave,
         plan.microbatches,
         group,
         plan.early_forward,
     )
-    return where(plan.interleave > 1.0, interleaved, _plain(plan, stage, chunk))
+    plain = flights.in_flight_one_by_one(stage, plan.pipeline, plan.microbatches)
+    interleaved = (plan.interleave > 1.0) & (plan.pipeline > 1.0)
+
+    def from_chunk(chunk: Number) -> Number:
+        held = flights.in_flight_from_chunk(passes, chunk, plan.interleave)
+        return where(interleaved, held, (plan.interleave - chunk) * plain)
+
+    return from_chunk
 
 
-def _gpipe(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
-    each = flights.in_flight_gpipe(plan.pipeline, plan.microbatches)
-    return (plan.interleave - chunk) * each
+def _alike(plan: MemoryPlan, each: Number) -> Weight:
+    """Return the weight of chunks that all hold as many microbatches."""
+    return lambda chunk: (plan.interleave - chunk) * each
 
 
-def _plain(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
-    each = flights.in_flight_one_by_one(stage, plan.pipeline, plan.microbatches)
-    return (plan.interleave - chunk) * each
+def _gpipe(plan: MemoryPlan, stage: Number) -> Weight:
+    return _alike(plan, flights.in_flight_gpipe(plan.pipeline, plan.microbatches))
 
 
-def _dualpipe(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
-    return (plan.interleave - chunk) * flights.in_flight_dualpipe(plan.pipeline)
+def _plain(plan: MemoryPlan, stage: Number) -> Weight:
+    return _alike(plan, flights.in_flight_one_by_one(stage, plan.pipeline, plan.microbatches))
+
+
+def _dualpipe(plan: MemoryPlan, stage: Number) -> Weight:
+    return _alike(plan, flights.in_flight_dualpipe(plan.pipeline))
 
 
 def _none(plan: MemoryPlan, stage: Number) -> Number:
@@ -220,7 +245,7 @@ def _zero_bubble(plan: MemoryPlan, stage: Number) -> Number:
 
 
 # microbatches in flight in a chunk and in all behind it, summed
-IN_FLIGHT: dict[Schedule, Callable[[MemoryPlan, Number, Number], Number]] = {
+IN_FLIGHT: dict[Schedule, Callable[[MemoryPlan, Number], Weight]] = {
     Schedule.ONE_F_ONE_B: _one_by_one,
     Schedule.GPIPE: _gpipe,
     Schedule.ZB_H1: _plain,

@@ -25,7 +25,9 @@ from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.stage_buffers import Buffered, buffer_terms, buffers
 from jaxroof.estimators.training.stage_layers import (
     Kinds,
+    Layout,
     StageLayers,
+    layout_of,
     over,
     stage_layers,
     with_prediction,
@@ -74,6 +76,7 @@ class Amounts(NamedTuple):
     """What the memory of every stage is made of, the same for all stages."""
 
     size: Sizes
+    spread: Layout
     layer: LayerParameters
     head: Number  # parameters after the last layer
     states: dict[str, State]
@@ -99,6 +102,7 @@ def amounts(inputs: MemoryInputs, recipe: MemoryRecipe, level: Number | None = N
     ends = (size.tokens, model.hidden, size.shards)
     return Amounts(
         size=size,
+        spread=layout_of(model, inputs.plan),
         layer=layer,
         head=head_parameters(inputs, recipe, layer),
         states=states_of(inputs),
@@ -119,7 +123,7 @@ def of_stage(
     inputs: MemoryInputs, recipe: MemoryRecipe, found: Amounts, stage: Number
 ) -> StageMemory:
     """Return the memory of one stage, from what is the same for all of them."""
-    counted = stage_layers(inputs.model, inputs.plan, recipe, stage)
+    counted = stage_layers(inputs.model, inputs.plan, recipe, stage, found.spread)
     dense, expert = stage_parameters(inputs, counted, found.layer, found.head)
     kinds = with_prediction(inputs.model, counted)
     static = {
