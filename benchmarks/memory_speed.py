@@ -25,10 +25,9 @@ from typing import Any
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import memory_of_all, with_plans
+from jaxroof.analyses.plan_product import listed, memory_of_all, with_plans
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.estimators.training.memory_recipe import ContextExchange, LayerDivision
-from jaxroof.estimators.training.plans import plans
 from jaxroof.records import checked
 
 GPUS = 4096
@@ -72,16 +71,16 @@ def main() -> None:
     division = LayerDivision.WITH_ENDS if given.quick else LayerDivision.UNEVEN
     recipe = jr.TrainingRecipe(context_exchange=ContextExchange.RING, layer_division=division)
     before = current()
-    listing, found = timed(lambda: plans(inputs, recipe).plans)
+    listing, found = timed(lambda: listed(inputs, recipe, GPUS))
     first, need = timed(lambda: memory_of_all(inputs, recipe, found))
     growth = peak() - before
     warm = [timed(lambda: memory_of_all(inputs, recipe, found))[0] for _ in range(ROUNDS)]
     both = [
-        timed(lambda: memory_of_all(inputs, recipe, plans(inputs, recipe).plans))[0]
+        timed(lambda: memory_of_all(inputs, recipe, listed(inputs, recipe, GPUS)))[0]
         for _ in range(ROUNDS)
     ]
     some = np.linspace(0, len(need) - 1, min(SAMPLE, len(need))).astype(int)
-    sample = with_plans(inputs, {name: column[some] for name, column in found.items()})
+    sample = with_plans(inputs, found.at(some))
     report, values = timed(lambda: evaluate_points(jr.training, recipe, sample, executor="numpy"))
     error = float(np.max(np.abs(values["device"] / need[some] - 1.0)))
     if error > AGREE:
@@ -97,7 +96,7 @@ def main() -> None:
         "largest_difference": error,
     }
     if given.compiled:
-        every = with_plans(inputs, found)
+        every = with_plans(inputs, found.at(np.arange(found.size)))
 
         def compiled() -> Any:
             return evaluate_points(jr.training, recipe, every, "device", executor="jax")

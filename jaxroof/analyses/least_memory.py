@@ -10,17 +10,15 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.plan_product import ALIKE, Listed, listed, memory_of_all, with_plans
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search.candidates import list_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of, searchable_report
 from jaxroof.errors import InputError, refusal
-from jaxroof.estimator import Candidates
 from jaxroof.estimators.training.legality import rules, verdicts
 from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
 from jaxroof.estimators.training.step import (
-    device_memory,
     fewest_state_bytes,
     memory_inputs,
     memory_limit,
@@ -28,10 +26,8 @@ from jaxroof.estimators.training.step import (
 )
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import checked, with_named_absences
+from jaxroof.records import checked
 
-ALIKE = math.prod(map(len, STATES.values()))  # plans of the same degrees and microbatch
-SPLITS = 1 << 12  # evaluated at a time, so that what is written stays in the cache
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
 Progress = Callable[[int, int], None]
 Rules = str | Iterable[str | Constraint]
@@ -87,7 +83,7 @@ def least_memory(
     sizes = [_count(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
     best = _leanest(inputs, recipe, sizes, constraints, capacity, progress)
     if not len(best.need):
-        raise NoLegalPlan(_none(sizes, constraints, most))
+        raise NoLegalPlan(_none(sizes, best.plans.refused, constraints, most))
     data = reports(inputs, recipe, best.gpus, best.plans, _first(best.plans, best.need, top))
     whole = _whole(best, capacity)
     if own is not None:
@@ -107,7 +103,7 @@ class Leanest(NamedTuple):
     """The legal plans of one number of accelerators, and the memory of each."""
 
     gpus: int
-    plans: Candidates
+    plans: Listed
     need: np.ndarray  # [B]
     tried: int  # numbers of accelerators
 
@@ -165,17 +161,15 @@ def _place_of(inputs: Any, recipe: Any, best: Leanest, own: str) -> Whole:
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
     fields, need = constraints_of(training, own), best.need
-    plans = best.plans.plans
     for one in fields:
         if one.comparison not in ("=", "=="):
             raise refusal("mine", f"{one}: expected FIELD=NUMBER, such as tp=8")
-    mask = np.all([one.holds(plans) for one in fields], axis=0)
-    if not mask.any():
-        raise refusal(
-            "mine", f"{own}: not among the legal plans{_broken(inputs, recipe, best.gpus, own)}"
-        )
-    place = int(np.flatnonzero(mask)[np.argmin(need[mask])])
-    mine = {name: int(column[place]) for name, column in plans.items()}
+    some = best.plans.having(fields)
+    if not len(some):
+        said = f"{own}: not among the legal plans{_broken(inputs, recipe, best.gpus, own)}"
+        raise refusal("mine", said)
+    place = int(some[np.argmin(need[some])])
+    mine = {name: int(value[0]) for name, value in best.plans.at(np.array([place])).items()}
     rank = 1 + int(np.sum(need < need[place]))
     return {
         "own": (float(need[place]), "B", "Memory of the leanest plan with the fields of yours"),
@@ -199,51 +193,19 @@ def _broken(inputs: Any, recipe: Any, gpus: int, own: str) -> str:
 
 def needs(
     inputs: Any, recipe: Any, gpus: int, where: tuple[Constraint, ...] = ()
-) -> tuple[Candidates, np.ndarray]:
+) -> tuple[Listed, np.ndarray]:
     """Return the legal plans of some accelerators, constrained, and the memory of each [B]."""
     asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=None)
-    found = list_plans(training, asked, recipe, where)
-    return found, memory_of_all(asked, recipe, found.plans)
-
-
-def memory_of_all(inputs: Any, recipe: Any, plans: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the memory of listed plans [B].
-
-    Every split goes with the same ZeRO stages, recomputations and offloads, the last fields in the
-    order of the list. So these are dimensions of their own, and a term that they do not move is
-    evaluated once a split.
-    """
-    count = len(next(iter(plans.values())))
-    values = {field: np.unique(plans[field]) for field in STATES}
-    shape = tuple(map(len, values.values()))
-    step = max(math.prod(shape), 1)
-    states = dict(zip(values, np.ix_(*values.values()), strict=True))
-    need = np.empty(count)
-    for start in range(0, count, step * SPLITS):
-        some = slice(start, start + step * SPLITS)
-        split = {field: column[some][::step] for field, column in plans.items()}
-        tall = {field: column.reshape(-1, 1, 1, 1) for field, column in split.items()}
-        wide = with_plans(inputs, {**tall, **states})
-        with np.errstate(all="ignore"):
-            found = device_memory(with_named_absences(wide), recipe)
-        rows = len(next(iter(split.values())))
-        need[some] = np.broadcast_to(np.asarray(found), (rows, *shape)).ravel()
-    return need
-
-
-def with_plans(inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
-    """Return inputs with plans as columns of numbers."""
-    assert training.plan is not None
-    columns = {field: column.astype(np.float64) for field, column in plans.items()}
-    return dataclasses.replace(inputs, plan=training.plan(**columns))
+    found = listed(asked, recipe, gpus, where)
+    return found, memory_of_all(asked, recipe, found)
 
 
 def reports(
-    inputs: Any, recipe: Any, gpus: int, found: Candidates, positions: np.ndarray
+    inputs: Any, recipe: Any, gpus: int, found: Listed, positions: np.ndarray
 ) -> xr.Dataset:
     """Return some of the plans with all their results, as a Dataset over ``plan``."""
     asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=None)
-    some = {field: column[positions] for field, column in found.plans.items()}
+    some = found.at(positions)
     results = evaluate_points(training, recipe, with_plans(asked, some))
     columns = {**{field: column.astype(np.int64) for field, column in some.items()}, **results}
     meanings = field_metadata(training.plan, searchable_report(training, asked, recipe))
@@ -256,13 +218,13 @@ def reports(
     )
 
 
-def _first(found: Candidates, need: np.ndarray, top: int) -> np.ndarray:
+def _first(found: Listed, need: np.ndarray, top: int) -> np.ndarray:
     """Return the positions of the plans that need least, one of those that differ in states alone.
 
     Plans are sorted, so that the first of those that tie comes first.
     """
     some = np.argsort(need, kind="stable")[: top * ALIKE]
-    split = [column[some] for name, column in found.plans.items() if name not in STATES]
+    split = [column for name, column in found.at(some).items() if name not in STATES]
     rows = np.stack([need[some], *split])
     _, first = np.unique(rows, axis=1, return_index=True)
     return some[np.sort(first)][:top]
@@ -281,11 +243,14 @@ def _sizes(inputs: Any, recipe: Any, most: int, capacity: float) -> list[int]:
     return [int(size) for size in sizes if least <= size * capacity] or [int(sizes[-1])]
 
 
-def _none(sizes: list[int], where: tuple[Constraint, ...], most: int) -> str:
+def _none(
+    sizes: list[int], refused: Mapping[str, int], where: tuple[Constraint, ...], most: int
+) -> str:
     """Return the words that no plan is legal."""
     on = f"{sizes[0]:,} accelerators" if len(sizes) == 1 else f"up to {most:,} accelerators"
     asked = f" with {' and '.join(map(str, where))}" if where else ""
-    return f"plan: none is legal on {on}{asked}; expected another number, batch or rule"
+    divided = ", or layer_division=uneven" if refused.get("layers_divisible") else ""
+    return f"plan: none is legal on {on}{asked}; expected another number, batch or rule{divided}"
 
 
 def _named(what: Any) -> str:

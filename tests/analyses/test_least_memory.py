@@ -5,9 +5,11 @@ import json
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import NoLegalPlan, needs, with_plans
+from jaxroof.analyses.least_memory import NoLegalPlan, needs
+from jaxroof.analyses.plan_product import with_plans
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import InputError
@@ -47,8 +49,19 @@ def test_plans_as_a_product_need_what_each_reports(where: str) -> None:
     """ZeRO stage, recomputation and offload are dimensions of their own, whatever is left out."""
     asked = dataclasses.replace(inputs(), model=jr.architecture("mixtral-8x7b"))
     found, need = needs(checked(asked), training.recipe, 12, constraints_of(training, where))
-    report = evaluate_points(training, training.recipe, with_plans(asked, found.plans))
+    report = evaluate_points(
+        training, training.recipe, with_plans(asked, found.at(np.arange(found.size)))
+    )
     np.testing.assert_allclose(need, report["device"], rtol=1e-12)
+    legal = survey_of(12, where)
+    for name, column in found.at(np.arange(found.size)).items():
+        np.testing.assert_array_equal(column, legal[name].values, err_msg=name)
+    assert found.refused == json.loads(legal.attrs["refused"])
+
+
+def survey_of(gpus: int, where: str) -> xr.Dataset:
+    asked = dataclasses.replace(inputs(float(gpus)), model=jr.architecture("mixtral-8x7b"))
+    return jr.survey(training, asked, where=where)
 
 
 def test_the_fewest_accelerators_are_found_by_trying_every_number() -> None:
@@ -113,6 +126,15 @@ WRONG = [
 def test_bad_input_is_one_line(changed: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         jr.least_memory(**{**ASKED, "gpus": 6, **changed})
+
+
+def test_uneven_pipelines_are_offered_where_they_would_help() -> None:
+    asked = {**ASKED, "model": "deepseek-v3", "global_batch": 64, "gpus": 16, "where": "pp=16"}
+    with pytest.raises(
+        NoLegalPlan, match=r"expected another number, .*, or layer_division=uneven$"
+    ):
+        jr.least_memory(**asked)
+    assert int(jr.least_memory(**asked, layer_division="uneven").plans_legal) > 0
 
 
 def test_no_legal_plan_is_an_error_of_its_own() -> None:

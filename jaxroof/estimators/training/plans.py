@@ -12,8 +12,9 @@ from jaxroof.estimator import Candidates
 from jaxroof.estimators.enumeration import ONE, Columns, Filter, cross, divisors, rows_where
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import rules
+from jaxroof.estimators.training.memory_recipe import Schedule
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
-from jaxroof.records import units
+from jaxroof.records import units, with_named_absences
 
 DEGREES = ("data", "tensor", "context", "pipeline")  # whose product is the accelerators
 COUNTS = (  # of the model that the rules read
@@ -31,15 +32,14 @@ def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
     """Return every legal plan for ``inputs.gpus`` accelerators, sorted by the fields of the plan.
 
     Assumes: model, batch and gpus are single numbers; tensor ranks share the tokens, since that
-    takes no more memory or time than a copy each.
+    takes no more memory or time than a copy each; 1F1B alone interleaves.
     Returns: a column per field of the plan, and the number of choices that each rule rejected. The
     first stages reject degrees, the last ones whole splits.
     Raises: InputError where a number is missing.
     Source: docs/models/parameters_flops_memory.md, section 7.
     """
-    gpus = int(inputs.gpus)  # type: ignore[arg-type]
-    rows, refused = splits(inputs, recipe, gpus)
-    ordered = _ordered(rows)
+    gpus = int(with_named_absences(inputs).gpus)  # type: ignore[arg-type]
+    ordered, refused = splits(inputs, recipe, gpus)
     for field, values in STATES.items():
         ordered = cross(ordered, field, values.astype(np.int32))
     return Candidates(ordered, refused)
@@ -48,7 +48,10 @@ def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
 def splits(
     inputs: TrainingInputs, recipe: TrainingRecipe, gpus: int
 ) -> tuple[Columns, dict[str, int]]:
-    """Return the legal degrees and microbatches, without what is sharded, recomputed, offloaded."""
+    """Return the legal degrees and microbatches, sorted, and what each rule rejected.
+
+    Any ZeRO stage, recomputation and offload goes with each of them.
+    """
     asked = rule_inputs(inputs, gpus)
     model, batch = asked.model, asked.global_batch
     legal = Filter(asked, rules(memory_recipe(recipe)))
@@ -62,10 +65,11 @@ def splits(
     rows = legal.keep(cross(rows, "expert", divisors(model.experts) if routes else ONE))
     widths = np.intersect1d(divisors(model.expert_feedforward), degrees) if routes else ONE
     rows = legal.keep(cross(rows, "expert_tensor", widths))
-    rows = legal.keep(cross(rows, "interleave", np.arange(1, model.layers + 1)))
+    alone = recipe.schedule is not Schedule.ONE_F_ONE_B
+    rows = legal.keep(cross(rows, "interleave", ONE if alone else np.arange(1, model.layers + 1)))
     rows = legal.keep(cross(rows, "microbatch", divisors(batch)))
     rows = legal.keep({**rows, "microbatches": batch // (rows["data"] * rows["microbatch"])})
-    return rows, legal.refused
+    return _ordered(rows), legal.refused
 
 
 def rule_inputs(inputs: TrainingInputs, gpus: int | None) -> Any:
@@ -73,6 +77,7 @@ def rule_inputs(inputs: TrainingInputs, gpus: int | None) -> Any:
 
     Raises: InputError where a number is missing.
     """
+    inputs = with_named_absences(inputs)
     model = {name: int(getattr(inputs.model, name)) for name in COUNTS}
     return types.SimpleNamespace(
         model=types.SimpleNamespace(**model),

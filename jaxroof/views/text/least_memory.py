@@ -30,8 +30,11 @@ def title(data: xr.Dataset) -> str:
 
 
 def shown_fields(data: xr.Dataset) -> list[str]:
-    """Return the plan fields to show: the degrees, and what is not 1 in every plan."""
-    fields = plan_fields(data)
+    """Return the plan fields to show: the degrees, and what is not as usual in every plan.
+
+    Tensor ranks always share the tokens in a list of plans.
+    """
+    fields = [name for name in plan_fields(data) if name != "sequence_parallel"]
     usual = {name: 0 if name in ("recompute", "offload_optimizer") else 1 for name in fields}
     return [f for f in fields if f in ALWAYS or bool((data[f] != usual[f]).any())]
 

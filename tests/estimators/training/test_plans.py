@@ -64,6 +64,8 @@ def by_mask(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> set[tu
     )
     shares = grid[:, SPLIT.index("tensor")] > 1  # tensor ranks share the tokens in every list
     allowed &= grid[:, SPLIT.index("sequence_parallel")] == shares
+    if recipe.schedule is not Schedule.ONE_F_ONE_B:
+        allowed &= grid[:, SPLIT.index("interleave")] == 1
     return {tuple(map(int, row)) for row in grid[allowed]}
 
 
