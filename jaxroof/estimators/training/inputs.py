@@ -100,9 +100,7 @@ class TrainingInputs:
     model: Architecture
     system: System
     gpus: Number | None = quantity("1", "Accelerators to split over.", whole=True, default=None)
-    global_batch: Number | None = quantity(
-        "sequence", "Sequences of one optimizer step.", whole=True, default=None
-    )
+    global_batch: Number = quantity("sequence", "Sequences of one optimizer step.", whole=True)
     microbatch_group: Number = quantity(
         "1",
         "Microbatches that go through one chunk together; 0 is the pipeline degree.",

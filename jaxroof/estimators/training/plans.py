@@ -83,7 +83,7 @@ def rule_inputs(inputs: TrainingInputs, gpus: int | None) -> Any:
         model=types.SimpleNamespace(**model),
         sequence=int(inputs.model.sequence),
         gpus=gpus,
-        global_batch=int(inputs.global_batch),  # type: ignore[arg-type]
+        global_batch=int(inputs.global_batch),
     )
 
 

@@ -44,7 +44,6 @@ def memory_inputs(inputs: TrainingInputs, recipe: TrainingRecipe) -> MemoryInput
     plan = inputs.plan
     assert plan is not None
     shared = {name: getattr(plan, name) for name in units(MemoryPlan) if hasattr(plan, name)}
-    assert inputs.global_batch is not None
     sizes = {name: getattr(inputs.states, name) for name in units(type(inputs.states))}
     return MemoryInputs(
         model=memory_model(inputs.model, recipe),

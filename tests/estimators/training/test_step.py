@@ -136,6 +136,9 @@ def test_a_plan_without_a_cluster_uses_its_degrees() -> None:
 
 
 def test_missing_numbers_are_named() -> None:
-    inputs = dataclasses.replace(EXAMPLE, global_batch=None)
-    with pytest.raises(InputError, match=r"^global_batch: not given"):
-        training.evaluate(inputs)
+    asking = {"model": "llama3-8b", "system": "h100-nvs8", "plan.data": 8}
+    with pytest.raises(InputError, match=r"^global_batch: missing; expected a value: Sequences of"):
+        jr.evaluate("training", asking)
+    model = dataclasses.replace(EXAMPLE.model, sequence=None)
+    with pytest.raises(InputError, match=r"^model.sequence: not given; expected a value: Tokens"):
+        jr.search(training, dataclasses.replace(EXAMPLE, model=model, plan=None))
