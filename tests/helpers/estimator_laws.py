@@ -27,10 +27,12 @@ SLOW = (  # recipes whose programs are long, each beside a like one that is held
     ("thresholds",),
     ("pipeline", "distir-b"),
     ("pipeline", "distir-a-real"),
+    ("pipeline", "physical"),
 )
-
-
-LONG = ("training",)  # estimators whose programs are long: the default recipe alone is daily
+DEFAULT_ALONE = (  # estimators of which the default recipe alone is held to the laws daily
+    "mfu",  # it divides model_flops, whose every recipe is
+    "training",  # its programs are long, and its choices are those of terms that golden rows hold
+)
 
 
 def laws(searched: bool = True) -> Iterator[Any]:
@@ -41,8 +43,8 @@ def laws(searched: bool = True) -> Iterator[Any]:
         for recipe in every if searched or estimator.plan is None else [estimator.recipe]:
             members = vars(recipe).values() if recipe else ()
             chosen = [member.value for member in members if isinstance(member, enum.Enum)]
-            long = (name, *chosen) in SLOW or (name in LONG and recipe != estimator.recipe)
-            marks = [pytest.mark.slow] if long else []
+            again = name in DEFAULT_ALONE and recipe != estimator.recipe
+            marks = [pytest.mark.slow] if (name, *chosen) in SLOW or again else []
             yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
 
 
