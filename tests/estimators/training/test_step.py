@@ -142,3 +142,16 @@ def test_missing_numbers_are_named() -> None:
     model = dataclasses.replace(EXAMPLE.model, sequence=None)
     with pytest.raises(InputError, match=r"^model.sequence: not given; expected a value: Tokens"):
         jr.search(training, dataclasses.replace(EXAMPLE, model=model, plan=None))
+
+
+def test_a_search_finds_the_leanest_and_keeps_fields_that_are_0() -> None:
+    """A plan field may be 0: a winner is the plan that was found, not the next one above."""
+    inputs = dataclasses.replace(asked("llama3-8b", 8.0, 16.0), plan=None)
+    axes = {"system.hbm_capacity": [1e9, 80e9]}
+    found = jr.search(training, inputs, axes=axes, where="rc=0,zero=0,off=0", top=2)
+    assert found.feasible.values.tolist() == [[False, False], [True, True]]
+    assert found.zero_stage.values.tolist() == [[-1, -1], [0, 0]]
+    every = survey(training, inputs, where="rc=0,zero=0,off=0")
+    least = np.sort(every.device.values)[:2]
+    np.testing.assert_allclose(found.device.values[1], least, rtol=1e-12)
+    np.testing.assert_allclose(found.device_least, least[0], rtol=1e-12)
