@@ -43,6 +43,24 @@ def _model_entry(name: str | os.PathLike[str]) -> dict[str, Any]:
     return catalog.entry("models", name, units(Model), _optional(Model), CHOICES)
 
 
+def architecture(name: str | os.PathLike[str], **fields: Any) -> Architecture:
+    """Return a model of today from the catalogue or from a file, with fields changed.
+
+    The result has numbers only; the choices of its entry apply when the model is given by name in
+    the settings, ``model="name"``.
+
+    Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
+
+    >>> float(architecture("llama3-8b", layers=16).layers)
+    16.0
+    """
+    found, _ = architecture_with_choices(name)
+    try:
+        return checked(apply_settings(found, None, fields)[0])
+    except InputError as error:
+        raise refusal(str(name), str(error)) from None
+
+
 def architecture_with_choices(name: str | os.PathLike[str]) -> tuple[Architecture, dict[str, str]]:
     """Return a model of today by name or from a file, and the recipe choices that its entry sets.
 

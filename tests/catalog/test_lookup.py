@@ -260,7 +260,7 @@ def test_every_part_of_today_trains_the_headline_model() -> None:
     inputs = jr.Inputs(
         model=jr.model("gpt3-1t"), system=jr.system(whole[0]), gpus=2048.0, global_batch=4096.0
     )
-    found = jr.search(jr.training, inputs, axes={"system": TRAINED})
+    found = jr.search(jr.published, inputs, axes={"system": TRAINED})
     assert found.feasible.sel(system=whole).all()
     rest = [name for name in TRAINED if name not in whole]
     assert (found.plans_legal.sel(system=rest) == 0).all()
@@ -494,7 +494,7 @@ def test_any_setting_is_a_value_or_one_line(thing: Any) -> None:
         lambda: jr.system("h200-nvs4", hbm_capacity=thing),
         lambda: jr.model("gpt3", layers=thing),
         *(
-            lambda path=path: resolve_settings(jr.training, asked | {path: thing})
+            lambda path=path: resolve_settings(jr.published, asked | {path: thing})
             for path in SETTINGS
         ),
     ):

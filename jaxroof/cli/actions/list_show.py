@@ -10,7 +10,7 @@ from jaxroof.analyses.evaluate import evaluate
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import architecture_with_choices, mlp, model, system
 from jaxroof.catalog.models import Mlp, Model
-from jaxroof.catalog.needs import ALWAYS, lacking, present_name, refuse
+from jaxroof.catalog.needs import ALWAYS, lacking, refuse
 from jaxroof.catalog.system import System
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.entries import entry_rows, print_entries
@@ -69,7 +69,6 @@ def show_estimator(name: str, entries: Iterable[str]) -> None:
 
     Raises: InputError with the nearest name among the estimators and the catalogue's ``entries``.
     """
-    name = present_name(name)
     if ":" not in name and name not in estimators.names():
         raise unknown("", name, "model, system or estimator", [*entries, *estimators.names()])
     estimator = estimator_of(name, pathlib.Path.cwd())
