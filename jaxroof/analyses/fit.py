@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.fit_question import BARE, Question, question
+from jaxroof.analyses.fit_question import BARE, Question, asked_question
 from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fullest_stage
 from jaxroof.estimators.training.legality import WARNINGS
@@ -63,9 +63,9 @@ def fit(
     (False, 'gradients_dense')
     """
     sizes = {"global_batch": global_batch, "sequence": sequence, "gpus": gpus}
-    given = {name: value for name, value in sizes.items() if value is not None}
-    every = {**(settings or {}), **more, **given}
-    asked = question(model=model, plan=plan, system=system, settings=every)
+    asked = asked_question(
+        model=model, plan=plan, system=system, settings=settings, **sizes, **more
+    )
     memory = memory_by_stage(asked.inputs, asked.recipe)
     full = fullest_stage(memory, asked.capacity)
     return xr.Dataset(

@@ -51,7 +51,17 @@ class Question(NamedTuple):
     inputs: MemoryInputs
     recipe: MemoryRecipe
     capacity: Number  # [B] of one accelerator, as much as a step may fill
+    system: System
+    model_recipe: Recipe  # choices of the architecture
     given: frozenset[str]  # choices and numbers that the question names
+
+
+def asked_question(
+    *, model: Any, plan: Mapping[str, Any], system: Any, settings: Any, **more: Any
+) -> Question:
+    """Return a checked question whose settings are given in a mapping and by name."""
+    given = {name: value for name, value in more.items() if value is not None}
+    return question(model=model, plan=plan, system=system, settings={**(settings or {}), **given})
 
 
 def question(
@@ -89,7 +99,8 @@ def question(
     recipe = _with_lists(inputs, recipe, lists, "recompute" in by_path)
     refuse_illegal(inputs, recipe)
     given = frozenset({*by_path, *chosen, *(("recompute",) if "modules" in lists else ())})
-    return Question(inputs, recipe, _capacity(system, machine), given)
+    found = _system(system, machine)
+    return Question(inputs, recipe, _capacity(found), found, made, given)
 
 
 def _apart(
@@ -114,8 +125,8 @@ def _architecture(model: Any, settings: Mapping[str, Any]) -> tuple[Architecture
     return with_settings
 
 
-def _capacity(system: Any, settings: Mapping[str, Any]) -> Number:
-    """Return the bytes of HBM that a step may fill."""
+def _system(system: Any, settings: Mapping[str, Any]) -> System:
+    """Return a system with a known capacity, with settings applied."""
     if isinstance(system, str | os.PathLike):
         system = system_named(system)
     if not isinstance(system, System):
@@ -124,8 +135,13 @@ def _capacity(system: Any, settings: Mapping[str, Any]) -> Number:
     if found.hbm_capacity is None:
         text = "hbm_capacity: not given; expected the bytes of its high-bandwidth memory"
         raise refusal("system", text)
-    found = checked(found)
-    return found.hbm_capacity * found.hbm_usable
+    machine: System = checked(found)
+    return machine
+
+
+def _capacity(system: System) -> Number:
+    """Return the bytes of HBM that a step may fill."""
+    return system.hbm_capacity * system.hbm_usable
 
 
 def _applied(where: str, record: Any, recipe: Any, settings: Mapping[str, Any]) -> Any:
