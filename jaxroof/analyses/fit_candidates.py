@@ -97,10 +97,9 @@ def with_points(inputs: MemoryInputs, values: np.ndarray) -> MemoryInputs:
     for column, path in enumerate(PATHS):
         inputs = replace_at(inputs, path, values[:, column])
     plan = inputs.plan
-    whole = (inputs.global_batch or 0.0) // (plan.data * plan.microbatch)
-    return dataclasses.replace(
-        inputs, plan=dataclasses.replace(plan, microbatches=np.maximum(whole, 1.0))
-    )
+    batch: Any = inputs.global_batch
+    whole: Any = np.maximum(batch // (plan.data * plan.microbatch), 1.0)
+    return dataclasses.replace(inputs, plan=dataclasses.replace(plan, microbatches=whole))
 
 
 def legal(inputs: MemoryInputs, recipe: MemoryRecipe, uneven: bool) -> np.ndarray:

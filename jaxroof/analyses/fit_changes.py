@@ -1,4 +1,4 @@
-"""The cheapest changes that make a training step fit, or that give back what it need not pay."""
+"""The cheapest changes that make a training step fit, or that spend the memory it has left."""
 
 import dataclasses
 import json
@@ -59,7 +59,7 @@ def fit_changes(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return the cheapest changes that make a training step fit; if it fits, what it may give back.
+    """Return the cheapest changes that make a training step fit; if it fits, what it can spend.
 
     Arguments are those of ``fit``. Tried are all single changes of recomputation, ZeRO stage,
     microbatch, interleaving, degrees on as many accelerators, sequence parallelism, offload,
@@ -68,8 +68,8 @@ def fit_changes(
     more, over what it takes now: arithmetic done again, bytes sent, idle time; without overlap.
 
     Returns: a Dataset over ``change``, single ones before pairs, cheapest first: ``set`` (what to
-    set, in JSON), ``cost``, its parts, ``device``, ``saved``, ``fits``. If nothing fits, the changes
-    that need least.
+    set, in JSON), ``cost``, its parts, ``device``, ``saved``, ``fits``. If nothing fits, it has the
+    changes that need least.
     Raises: InputError as ``fit`` does.
 
     >>> data = fit_changes(model="llama3-8b", system="h100-nvs8", plan={"dp": 8}, global_batch=128)
@@ -103,6 +103,18 @@ def changes_dataset(asked: Question, most: int = MOST) -> xr.Dataset:
     return data
 
 
+def changes_json(data: xr.Dataset) -> str:
+    """Return changes as a list in JSON, one object each."""
+    names = [str(name) for name in data.data_vars if name != "set"]
+    return json.dumps(
+        [
+            {"set": json.loads(str(row["set"].values))}
+            | {name: row[name].values.item() for name in names}
+            for row in (data.isel(change=place) for place in range(data.sizes["change"]))
+        ]
+    )
+
+
 def cheapest_changes(asked: Question, most: int = MOST) -> tuple[float, list[Change]]:
     """Return what the fullest stage needs now, and the cheapest changes, one of each kind.
 
@@ -112,7 +124,8 @@ def cheapest_changes(asked: Question, most: int = MOST) -> tuple[float, list[Cha
     own = search.own
     single = list(search.singles())
     if own.fits:
-        gains = [one for one in single if one.fits and one.cost < -CLOSE]
+        more = [one for one in single if one.fits and one.device > own.device]
+        gains = [one for one in more if one.cost < -CLOSE]
         return own.device, _best_of_kind(gains)[:most]
     fitting = _best_of_kind(one for one in single if one.fits)
     if len(fitting) < most:
@@ -126,8 +139,8 @@ def cheapest_changes(asked: Question, most: int = MOST) -> tuple[float, list[Cha
         fitting += _best_of_kind(two)
         single += both
     if not fitting:
-        nearest = sorted(single, key=lambda one: one.device)
-        return own.device, [one for one in _first_of_kind(nearest) if one.device < own.device][:most]
+        leaner = [one for one in single if one.device < own.device]
+        fitting = _first_of_kind(sorted(leaner, key=lambda one: one.device))
     return own.device, fitting[:most]
 
 
@@ -159,7 +172,7 @@ class _Search:
         ((self.own_time, self.own_parts, device),) = self._costs(
             asked.inputs, asked.recipe, self.points.values[:1]
         )
-        self.own = Change({}, frozenset(), 0.0, {}, device, device <= asked.capacity)
+        self.own = Change({}, frozenset(), 0.0, {}, device, bool(device <= asked.capacity))
 
     def singles(self) -> Iterator[Change]:
         """Yield every single change that is legal and saves or gains something."""
@@ -208,7 +221,7 @@ class _Search:
                     time / self.own_time - 1.0,
                     {name: parts[name] - self.own_parts[name] for name in PARTS},
                     device,
-                    device <= self.asked.capacity,
+                    bool(device <= self.asked.capacity),
                 )
 
     def _costs(
@@ -223,18 +236,17 @@ class _Search:
         for alike in np.unique(shape, axis=0):
             places = np.flatnonzero((shape == alike).all(axis=1))
             here = with_points(inputs, values[places])
-            device = memory_by_stage(here, recipe).device.max(axis=-1)
+            device = np.max(memory_by_stage(here, recipe).device, axis=-1)
             cost = plan_cost(here, self.asked.system, recipe, self.asked.model_recipe)
-            spread = {
-                name: np.broadcast_to(getattr(cost, name), places.shape) for name in (*PARTS, "time")
-            }
+            whole = np.ones(places.shape)
+            spread = {name: whole * getattr(cost, name) for name in (*PARTS, "time")}
             for order, place in enumerate(places):
                 parts = {name: float(spread[name][order]) for name in PARTS}
                 found[place] = (float(spread["time"][order]), parts, float(device[order]))
         return found
 
 
-_KIND = {"modules": "recomputation", "recompute": "recomputation", "layer_split": "layers of stages"}
+_KIND = {"modules": "recomputation", "recompute": "recomputation"}
 
 
 def _first(points: Points) -> Points:

@@ -10,7 +10,7 @@ from jaxroof.analyses.fit_legality import refuse_illegal
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices
 from jaxroof.catalog.lookup import system as system_named
-from jaxroof.catalog.system import System
+from jaxroof.catalog.system import System, usable_memory
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimators.training.memory_inputs import (
     Activations,
@@ -78,8 +78,9 @@ def question(
     ours, rest = _apart(settings, "model.", ARCHITECTURE_CHOICES)
     machine, rest = _apart(rest, "system.", ())
     architecture, made = _architecture(model, ours)
-    if architecture.classes > 0.0:
-        raise refusal("model", "a model of pictures; expected a model with a vocabulary")
+    if architecture.classes > 0.0 or architecture.vocabulary == 0.0:
+        text = "a model of pictures, without a vocabulary; expected a model of language"
+        raise refusal("model", text)
     chosen = {name: value for name, value in rest.items() if value is not None}
     if chosen.get("sequence") is None and architecture.sequence is None:
         raise refusal("sequence", "not given; expected the tokens of one sequence")
@@ -89,7 +90,7 @@ def question(
         sequence=1.0 if architecture.sequence is None else architecture.sequence,
         plan=MemoryPlan(),
     )
-    by_path = {BARE.get(name, name): value for name, value in chosen.items()}
+    by_path = _by_path(chosen)
     by_path |= _plan_paths(plan, by_path)
     lists: dict[str, Any] = {
         name: by_path.pop(name) for name in ("modules", "layer_split") if name in by_path
@@ -100,7 +101,7 @@ def question(
     refuse_illegal(inputs, recipe)
     given = frozenset({*by_path, *chosen, *(("recompute",) if "modules" in lists else ())})
     found = _system(system, machine)
-    return Question(inputs, recipe, _capacity(found), found, made, given)
+    return Question(inputs, recipe, usable_memory(found), found, made, given)
 
 
 def _apart(
@@ -131,17 +132,15 @@ def _system(system: Any, settings: Mapping[str, Any]) -> System:
         system = system_named(system)
     if not isinstance(system, System):
         raise refusal("system", f"expected a name, a file or a System, given {shown(system)}")
+    if "hbm_capacity" in settings and "hbm_reported" not in settings:
+        none: Any = None  # what the device reports is of the other capacity
+        system = dataclasses.replace(system, hbm_reported=none)
     found, _ = _applied("system", system, None, settings)
-    if found.hbm_capacity is None:
+    if found.hbm_capacity is None and found.hbm_reported is None:
         text = "hbm_capacity: not given; expected the bytes of its high-bandwidth memory"
         raise refusal("system", text)
     machine: System = checked(found)
     return machine
-
-
-def _capacity(system: System) -> Number:
-    """Return the bytes of HBM that a step may fill."""
-    return system.hbm_capacity * system.hbm_usable
 
 
 def _applied(where: str, record: Any, recipe: Any, settings: Mapping[str, Any]) -> Any:
@@ -149,6 +148,20 @@ def _applied(where: str, record: Any, recipe: Any, settings: Mapping[str, Any]) 
         return apply_settings(record, recipe, settings)
     except InputError as error:
         raise refusal(where, str(error)) from None
+
+
+def _by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by their paths, each once."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        path = BARE.get(name, SHORT.get(name, name))
+        path = PATHS.get(path, path)
+        if path in found:
+            raise refusal(name, f"given twice, as {path} too; expected it once")
+        if path.startswith("counts."):
+            raise refusal(name, "follows from the model; expected fields of it, as model.layers")
+        found[path] = value
+    return found
 
 
 def _plan_paths(plan: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,8 +179,13 @@ def _plan_paths(plan: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str,
         found[PATHS[field]] = value
     for path in others:
         if path.startswith("plan."):
-            raise refusal("plan", f"{path}: expected it in the plan, as {path[5:]}")
+            field = path.removeprefix("plan.")
+            raise refusal("plan", f"{field}: expected it in the plan, as {_shortest(field)}=2")
     return found
+
+
+def _shortest(field: str) -> str:
+    return next((short for short, name in SHORT.items() if name == field), field)
 
 
 def _with_gpus(inputs: MemoryInputs) -> MemoryInputs:

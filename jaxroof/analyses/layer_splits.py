@@ -47,7 +47,7 @@ def evenly(most: np.ndarray, layers: int) -> tuple[int, ...]:
     level = next(level for level in range(1, layers + 1) if np.minimum(most, level).sum() >= layers)
     split = np.minimum(most, level).astype(int)
     over = int(split.sum()) - layers
-    order = np.roll(np.arange(len(split)), 1)  # the last stage has the head, the first ones hold most
+    order = np.roll(np.arange(len(split)), 1)  # the last stage has the head, the first hold most
     for stage in [place for place in order if split[place] == level][:over]:
         split[stage] -= 1
     return tuple(int(number) for number in split)

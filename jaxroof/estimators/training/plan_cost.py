@@ -28,7 +28,7 @@ from jaxroof.formulas import step_traffic as traffic
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.formulas.model_flops import token_flops
 from jaxroof.formulas.parameters import routing_layers
-from jaxroof.records import Number, quantity, record
+from jaxroof.records import Number, quantity, record, value_or
 
 HOST_BANDWIDTH = 64e9  # [B/s] of a PCIe 5 x16 link, one direction, where a system has no other
 FAST_BANDWIDTH, SLOW_BANDWIDTH = 450e9, 50e9  # [B/s] those of an H100, where a system has no other
@@ -63,9 +63,11 @@ def plan_cost(
     outermost; a group that reaches beyond the fast domain sends all over the network.
     """
     plan, size = inputs.plan, sizes(inputs)
+    batch: Any = inputs.global_batch
+    gpus: Any = inputs.gpus
     work = products(inputs.model, model_recipe, recipe, inputs.sequence)
     by_reach = _traffic(inputs, recipe, size)
-    fast_domain = _given(system.fast_domain, 1.0)
+    fast_domain = value_or(system.fast_domain, 1.0)
     fast = sum(where(reach <= fast_domain, sent, 0.0) for reach, sent in by_reach)
     slow = sum(where(reach <= fast_domain, 0.0, sent) for reach, sent in by_reach)
     host = _host(inputs, recipe, size)
@@ -77,12 +79,12 @@ def plan_cost(
         _slowest(inputs, recipe, work),
         BUBBLE[recipe.schedule],
     )
-    tokens = inputs.global_batch * inputs.sequence / inputs.gpus
-    rate = system.matrix_flops * system.matrix_efficiency
-    inside = _given(system.fast_bandwidth, _given(system.link_bandwidth, FAST_BANDWIDTH))
-    outside = _given(system.slow_bandwidth, SLOW_BANDWIDTH) * system.nics
+    tokens = batch * inputs.sequence / gpus
+    rate: Any = system.matrix_flops * system.matrix_efficiency
+    inside = value_or(system.fast_bandwidth, value_or(system.link_bandwidth, FAST_BANDWIDTH))
+    outside = value_or(system.slow_bandwidth, SLOW_BANDWIDTH) * system.nics
     seconds = fast / (inside * system.fast_efficiency) + slow / (outside * system.slow_efficiency)
-    seconds = seconds + host / _given(system.pcie_bandwidth, HOST_BANDWIDTH)
+    seconds = seconds + host / value_or(system.pcie_bandwidth, HOST_BANDWIDTH)
     compute = token_flops(work.whole) * tokens / rate
     return PlanCost(
         recomputed=again,
@@ -92,11 +94,6 @@ def plan_cost(
         idle=idle,
         time=compute * (1.0 + again) * (1.0 + idle) + seconds,
     )
-
-
-def _given(value: Any, otherwise: float) -> Any:
-    """Return a field of a system, or what stands for it where the system has none."""
-    return otherwise if value is None else value
 
 
 def _traffic(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> list[tuple[Any, Any]]:
