@@ -135,7 +135,7 @@ def _capacity(found: xr.Variable, asked: Question) -> xr.Variable:
     system = asked.system
     if system.hbm_reported is not None:
         found.attrs["reported"] = float(system.hbm_reported)
-    if system.hbm_capacity is not None:
+    if system.hbm_capacity is not None and "system.hbm_capacity" not in asked.given:
         found.attrs["label"] = float(system.hbm_capacity)
     found.attrs["usable"] = float(system.hbm_usable)
     return found

@@ -57,7 +57,7 @@ class Question(NamedTuple):
 
 
 def asked_question(
-    *, model: Any, plan: Mapping[str, Any], system: Any, settings: Any, **more: Any
+    *, model: Any, plan: Mapping[str, Any], system: Any, settings: Any = None, **more: Any
 ) -> Question:
     """Return a checked question whose settings are given in a mapping and by name."""
     given = {name: value for name, value in more.items() if value is not None}
@@ -99,7 +99,8 @@ def question(
     inputs = _with_microbatches(checked(_with_gpus(inputs)))
     recipe = _with_lists(inputs, recipe, lists, "recompute" in by_path)
     refuse_illegal(inputs, recipe)
-    given = frozenset({*by_path, *chosen, *(("recompute",) if "modules" in lists else ())})
+    more = [f"system.{name}" for name in machine] + ["recompute"] * ("modules" in lists)
+    given = frozenset({*by_path, *chosen, *more})
     found = _system(system, machine)
     return Question(inputs, recipe, usable_memory(found), found, made, given)
 

@@ -79,11 +79,10 @@ def capacity_words(data: xr.Dataset) -> str:
     if about.get("usable", 1.0) != 1.0:
         return f"the {said} that may be used"
     if "reported" not in about:
-        return f"the {said} on the label of the device"
+        return f"the {said} on the label of the device" if "label" in about else f"the {said} given"
     label = about.get("label", capacity)
-    return f"the {said} that the device reports" + (
-        "" if label == capacity else f" ({size(label, 'B')} on its label)"
-    )
+    more = f" ({size(label, 'B')} on its label)" if label != capacity else ""
+    return f"the {said} that the device reports{more}"
 
 
 def groups(data: xr.Dataset) -> dict[str, np.ndarray]:
