@@ -105,11 +105,11 @@ def with_points(inputs: MemoryInputs, values: np.ndarray) -> MemoryInputs:
 def legal(inputs: MemoryInputs, recipe: MemoryRecipe, uneven: bool) -> np.ndarray:
     """Return which points are legal; ``uneven``: stages may differ by a layer."""
     plan = {name: getattr(inputs.plan, name) for name in units(MemoryPlan)}
-    found = np.ones(np.shape(plan["data"]), dtype=bool)
+    found: Any = np.ones(np.shape(plan["data"]), dtype=bool)
     for rule in rules(recipe):
         if not (uneven and rule.name == "layers_divisible"):
-            found &= np.asarray(rule.allows(inputs, plan), dtype=bool)
-    return found
+            found = found & rule.allows(inputs, plan)
+    return np.asarray(found)
 
 
 def recipes(recipe: MemoryRecipe) -> Iterator[tuple[dict[str, Any], MemoryRecipe]]:

@@ -54,6 +54,7 @@ class Question(NamedTuple):
     system: System
     model_recipe: Recipe  # choices of the architecture
     given: frozenset[str]  # choices and numbers that the question names
+    even: bool = False  # whether layers are split as evenly as can be, by name
 
 
 def asked_question(
@@ -74,6 +75,18 @@ def question(
     """Return a checked question.
 
     Raises: InputError for what cannot be read, is out of range, or is a plan that is not legal.
+    """
+    found = unchecked_question(model=model, plan=plan, system=system, settings=settings)
+    refuse_illegal(found.inputs, found.recipe)
+    return found
+
+
+def unchecked_question(
+    *, model: Any, plan: Mapping[str, Any], system: Any, settings: Mapping[str, Any]
+) -> Question:
+    """Return a question whose plan is not held to the rules of legality.
+
+    Raises: InputError for what cannot be read, or is out of range.
     """
     ours, rest = _apart(settings, "model.", ARCHITECTURE_CHOICES)
     machine, rest = _apart(rest, "system.", ())
@@ -98,11 +111,11 @@ def question(
     inputs, recipe = apply_settings(inputs, MemoryRecipe(), by_path)
     inputs = _with_microbatches(checked(_with_gpus(inputs)))
     recipe = _with_lists(inputs, recipe, lists, "recompute" in by_path)
-    refuse_illegal(inputs, recipe)
     more = [f"system.{name}" for name in machine] + ["recompute"] * ("modules" in lists)
     given = frozenset({*by_path, *chosen, *more})
     found = _system(system, machine)
-    return Question(inputs, recipe, usable_memory(found), found, made, given)
+    even = lists.get("layer_split") == EVEN
+    return Question(inputs, recipe, usable_memory(found), found, made, given, even)
 
 
 def _apart(
@@ -151,12 +164,21 @@ def _applied(where: str, record: Any, recipe: Any, settings: Mapping[str, Any]) 
         raise refusal(where, str(error)) from None
 
 
+def path_of(name: str) -> str:
+    """Return the path of a field that is given by its name, or the name of a choice as it is.
+
+    >>> path_of("tp"), path_of("zero_stage"), path_of("recompute")
+    ('plan.tensor', 'states.zero_stage', 'recompute')
+    """
+    field = BARE.get(name, SHORT.get(name, name))
+    return PATHS.get(field, field)
+
+
 def _by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by their paths, each once."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
-        path = BARE.get(name, SHORT.get(name, name))
-        path = PATHS.get(path, path)
+        path = path_of(name)
         if path in found:
             raise refusal(name, f"given twice, as {path} too; expected it once")
         if path.startswith("counts."):
