@@ -39,7 +39,7 @@ def test_every_point_is_what_fit_says() -> None:
             "sequence": sequence,
             "zero_stage": zero,
         }
-        point = data.sel(at).sel(pipeline=pipeline)
+        point = data.sel(at)
         for name in ("device", "activations", "static", "transient_head", "optimizer_dense"):
             np.testing.assert_allclose(point[name].values[:pipeline], alone[name], rtol=1e-12)
             assert (point[name].values[pipeline:] == 0.0).all()
