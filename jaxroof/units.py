@@ -135,7 +135,7 @@ def unbroken(text: str) -> str:
 def _inside_an_amount() -> re.Pattern[str]:
     known = {"%"}.union(*map(_scales, _SPELLINGS)) - {""}
     units = "|".join(sorted(map(re.escape, known), key=len, reverse=True))
-    return re.compile(rf"(?<=[0-9]) (?=(?:{units})(?:/\w+)?(?!\w))|(?<=[a-z=]) (?=[+-]?[0-9])")
+    return re.compile(rf"(?<=[0-9]) (?=(?:{units})(?:/\w+)?(?!\w))|(?<=[a-z=±]) (?=[+-]?[0-9])")
 
 
 def _parse_text(text: str, unit: str, where: str) -> float:

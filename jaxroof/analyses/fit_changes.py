@@ -19,7 +19,7 @@ from jaxroof.analyses.fit_candidates import (
     with_points,
 )
 from jaxroof.analyses.fit_question import Question, asked_question
-from jaxroof.analyses.layer_splits import even_where_it_fits
+from jaxroof.analyses.layer_splits import even_where_it_fits, split_words
 from jaxroof.engine.grid.dataset import attributes
 from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan, States
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe
@@ -193,8 +193,10 @@ class _Search:
         yield from recipes(self.asked.recipe)
         split = even_where_it_fits(self.asked)
         if split:
-            said = ",".join(map(str, split))
-            yield {"layer_split": said}, dataclasses.replace(self.asked.recipe, layer_split=split)
+            yield (
+                {"layer_split": split_words(split)},
+                dataclasses.replace(self.asked.recipe, layer_split=split),
+            )
 
     def _changed(
         self, points: Points, said: Mapping[str, Any], recipe: MemoryRecipe

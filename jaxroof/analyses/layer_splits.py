@@ -1,6 +1,8 @@
 """Layers moved from the fullest stages of a pipeline to others, so that each fits."""
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -51,6 +53,16 @@ def evenly(most: np.ndarray, layers: int) -> tuple[int, ...]:
     for stage in [place for place in order if split[place] == level][:over]:
         split[stage] -= 1
     return tuple(int(number) for number in split)
+
+
+def split_words(split: Sequence[int]) -> str:
+    """Return a split as it is typed, with stages alike that follow each other counted.
+
+    >>> split_words((7, 8, 8, 8, 7))
+    '7,3x8,7'
+    """
+    runs = [(layers, len(list(some))) for layers, some in itertools.groupby(split)]
+    return ",".join(f"{count}x{layers}" if count > 1 else f"{layers}" for layers, count in runs)
 
 
 def _even(layers: int, stages: int) -> tuple[int, ...]:

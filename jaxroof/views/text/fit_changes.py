@@ -11,7 +11,7 @@ from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
 SENT = {  # bytes of a cost, and the head of their column
-    "fast_bytes": "NVLink\nGB",
+    "fast_bytes": "fast\nGB",
     "slow_bytes": "network\nGB",
     "host_bytes": "host\nGB",
 }
@@ -91,7 +91,7 @@ def changes_table(data: xr.Dataset) -> PlainTable:
     table.add_numbers("saves\nGB", "de-\nvice")
     table.add_column("fits", no_wrap=True)
     for one in changes:
-        cells = [set_words(one).replace(",", ", "), _share(one["cost"])]
+        cells = [set_words(one), _share(one["cost"])]
         if any(other["recomputed"] for other in changes):
             cells.append(_share(one["recomputed"]))
         cells += [_bytes(one[name]) for name in used]
