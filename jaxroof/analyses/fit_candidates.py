@@ -31,6 +31,7 @@ KINDS = {  # fields that change together, by the path of each
     "activations.offload_activations": "offload of activations",
 }
 PATHS = tuple(KINDS)
+CHUNKS = 16.0  # most chunks of a stage that are tried
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of what is moved to the host
 
 
@@ -69,7 +70,7 @@ def _singles(inputs: MemoryInputs, own: Mapping[str, float]) -> Iterator[dict[st
     ranks = float(plan.data * plan.tensor * plan.context)
     choices = {
         "plan.microbatch": divisors(of_rank, own["plan.microbatch"]),
-        "plan.interleave": divisors(float(model.layers) / own["plan.pipeline"]),
+        "plan.interleave": divisors(float(model.layers) / own["plan.pipeline"], CHUNKS),
         "plan.expert": divisors(float(model.experts), ranks),
         "plan.expert_tensor": divisors(float(model.expert_feedforward), own["plan.tensor"]),
         "plan.sequence_parallel": [1.0],

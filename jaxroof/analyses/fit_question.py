@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from jaxroof.analyses.fit_legality import refuse_illegal
+from jaxroof.analyses.fit_legality import refuse_illegal, refuse_too_large
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices
 from jaxroof.catalog.lookup import system as system_named
@@ -110,6 +110,7 @@ def unchecked_question(
     }
     inputs, recipe = apply_settings(inputs, MemoryRecipe(), by_path)
     inputs = _with_microbatches(checked(_with_gpus(inputs)))
+    refuse_too_large(inputs)
     recipe = _with_lists(inputs, recipe, lists, "recompute" in by_path)
     more = [f"system.{name}" for name in machine] + ["recompute"] * ("modules" in lists)
     given = frozenset({*by_path, *chosen, *more})

@@ -172,7 +172,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"layer_split": "2,3"}, "plan: pp=1, interleave=1: not legal (pipelines other than that of "
         "the split of layers); the model has 32 layers, the split 5 on 2 stages; expected "
         "layer_split=even"),
-    ({"plan": {"pp": 10**6}, "layer_split": "even"}, "plan: pp=1000000: not legal (more chunks than"
+    ({"plan": {"pp": 10**6}, "layer_split": "even"}, "plan: pp x interleave: expected at most 1,024"
+        ", given 1,000,000"),
+    ({"plan": {"pp": 1000}, "layer_split": "even"}, "plan: pp=1000: not legal (more chunks than"
         " layers); the model has 32 layers; expected pp=32"),
     ({"plan": {"microbatch": 1e9}, "global_batch": 10**8}, "plan: microbatch=1000000000: not legal "
         "(data degrees and microbatches that do not divide the batch); the batch is 100,000,000 "

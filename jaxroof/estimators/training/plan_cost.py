@@ -25,10 +25,11 @@ from jaxroof.estimators.training.stage_layers import chunk_kinds, over
 from jaxroof.estimators.training.stage_states import layer_parameters
 from jaxroof.formulas import memory_states as states
 from jaxroof.formulas import step_traffic as traffic
-from jaxroof.formulas.arithmetic import larger, where
+from jaxroof.formulas.arithmetic import where
 from jaxroof.formulas.model_flops import token_flops
 from jaxroof.formulas.parameters import routing_layers
 from jaxroof.records import Number, quantity, record, value_or
+from jaxroof.structure import map_numbers
 
 HOST_BANDWIDTH = 64e9  # [B/s] of a PCIe 5 x16 link, one direction, where a system has no other
 FAST_BANDWIDTH, SLOW_BANDWIDTH = 450e9, 50e9  # [B/s] those of an H100, where a system has no other
@@ -201,13 +202,17 @@ def _host(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Number:
 
 def _slowest(inputs: MemoryInputs, recipe: MemoryRecipe, work: Products) -> Number:
     """Return the work of the slowest stage over the mean, the head's included."""
-    plan = inputs.plan
-    most: Number = 0.0
-    stages, chunks = (int(np.max(degree)) for degree in (plan.pipeline, plan.interleave))
-    for stage in range(stages):
-        here: Number = where(stage == plan.pipeline - 1.0, work.head, 0.0)
-        for chunk in range(chunks):
-            kinds = chunk_kinds(inputs.model, plan, recipe, chunk * plan.pipeline + stage)
-            here = here + where(chunk < plan.interleave, over(kinds, work.layer), 0.0)
-        most = larger(most, where(stage < plan.pipeline, here, 0.0))
-    return most * plan.pipeline / work.whole
+    stages, chunks = (
+        int(np.max(degree)) for degree in (inputs.plan.pipeline, inputs.plan.interleave)
+    )
+    stage: Any = np.arange(float(stages))  # the last dimension
+    wide, each = (
+        map_numbers(lambda value: np.asarray(value)[..., None], of) for of in (inputs, work)
+    )
+    plan, there = wide.plan, stage < wide.plan.pipeline
+    found = where(stage == plan.pipeline - 1.0, each.head, 0.0)
+    for chunk in range(chunks):
+        kinds = chunk_kinds(wide.model, plan, recipe, chunk * plan.pipeline + stage)
+        found = found + where(chunk < plan.interleave, over(kinds, each.layer), 0.0)
+    slowest = np.max(where(there, found, 0.0), axis=-1)
+    return slowest * inputs.plan.pipeline / work.whole
