@@ -128,14 +128,17 @@ def unbroken(text: str) -> str:
     >>> unbroken("of dp 16 each takes 1.5 GB/s").replace(JOIN, "~")
     'of dp~16 each takes~1.5~GB/s'
     """
-    return _inside_an_amount().sub(JOIN, text)
+    return _WORD_BEFORE.sub(rf"\1{JOIN}", _before_unit().sub(JOIN, text))
+
+
+_WORD_BEFORE = re.compile(rf"(?<!\S)([^\s{JOIN}]*[a-z=±]) (?=[+-]?[0-9])")  # not itself a unit
 
 
 @functools.cache
-def _inside_an_amount() -> re.Pattern[str]:
+def _before_unit() -> re.Pattern[str]:
     known = {"%"}.union(*map(_scales, _SPELLINGS)) - {""}
     units = "|".join(sorted(map(re.escape, known), key=len, reverse=True))
-    return re.compile(rf"(?<=[0-9]) (?=(?:{units})(?:/\w+)?(?!\w))|(?<=[a-z=±]) (?=[+-]?[0-9])")
+    return re.compile(rf"(?<=[0-9]) (?=(?:{units})(?:/\w+)?(?!\w))")
 
 
 def _parse_text(text: str, unit: str, where: str) -> float:

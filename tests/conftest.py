@@ -19,6 +19,7 @@ os.environ.setdefault(
     * version("jaxlib").startswith("0.10."),
 )
 
+import hypothesis
 import jax
 import pytest
 from command_line import Said
@@ -36,6 +37,13 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 os.environ.setdefault("JAXROOF_CACHE", str(CACHE))
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))  # of notebooks
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+
+def pytest_configure(config):
+    """Draw the same examples every day, so that no landing hangs on luck; others with -m slow."""
+    hypothesis.settings.register_profile("daily", derandomize=True)
+    if config.option.markexpr == "not slow":
+        hypothesis.settings.load_profile("daily")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,7 +10,9 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fit_changes import changes_dataset, changes_json
-from jaxroof.analyses.fit_question import BARE, Question, asked_question
+from jaxroof.analyses.fit_question import BARE, Question
+from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
+from jaxroof.catalog.software import TODAY
 from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fullest_stage
 from jaxroof.estimators.training.legality import WARNINGS
@@ -41,6 +43,7 @@ def fit(
     global_batch: Any,
     sequence: Any = None,
     gpus: Any = None,
+    software: str | None = None,
     changes: int = 0,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
@@ -50,7 +53,10 @@ def fit(
     ``plan`` has degrees by name (``{"tensor": 8, "pipeline": 16}``, or ``tp``, ``pp``), the
     microbatch, ``interleave``, ``zero_stage`` and ``sequence_parallel``; what it lacks is 1, ZeRO
     stage and sequence parallelism too. ``sequence`` is that of the model's training if not given.
-    ``settings`` and keywords change choices (``recompute="full"``, ``attention_kernel="flash"``,
+    ``software`` names whose terms these are (``jaxroof list software``): Megatron's of today if
+    not given; ``"fsdp2"`` takes ``replicas`` in the plan and ``recompute``, ``cross_entropy``,
+    ``ends`` and ``compiled``. ``settings`` and keywords change choices
+    (``recompute="full"``, ``attention_kernel="flash"``,
     ``modules="core_attn,mlp"``, ``layer_split="7,14x8,7"`` or ``"even"``) and numbers
     (``master_bytes=0``, ``"system.hbm_capacity": "85.5 GB"``, ``"model.layers": 16``).
 
@@ -66,13 +72,14 @@ def fit(
     (False, 'gradients_dense')
     """
     sizes = {"global_batch": global_batch, "sequence": sequence, "gpus": gpus}
-    asked = asked_question(
-        model=model, plan=plan, system=system, settings=settings, **sizes, **more
-    )
-    memory = memory_by_stage(asked.inputs, asked.recipe)
+    given = {name: value for name, value in sizes.items() if value is not None}
+    every = {**(settings or {}), **more, **given}
+    answered = software_answer(software, model=model, plan=plan, system=system, settings=every)
+    asked, memory = answered.asked, answered.memory
     full = fullest_stage(memory, asked.capacity)
-    found = {"changes": changes_json(changes_dataset(asked, changes))} if changes else {}
-    return xr.Dataset(
+    today = answered.attributes.get("software", TODAY) == TODAY
+    found = {"changes": changes_json(changes_dataset(asked, changes))} if changes and today else {}
+    data = xr.Dataset(
         {**_stages(memory, asked), **_answer(memory, full, asked)},
         {"stage": ("stage", np.arange(_shape(memory)[-1]), {"long_name": "Pipeline stage"})},
         {
@@ -89,6 +96,22 @@ def fit(
             **found,
         },
     )
+    return _under_software(data, answered)
+
+
+def _under_software(data: xr.Dataset, found: SoftwareAnswer) -> xr.Dataset:
+    """Return a result with the bounds, terms and attributes of its software."""
+    data.attrs["software"] = found.attributes.get("software", TODAY)
+    for name, bound in found.bounds.items():
+        data[name].attrs["bound"] = bound
+    for name, (value, metadata) in found.pools.items():
+        values = np.broadcast_to(value, _shape(found.memory)).copy()
+        data[name] = xr.Variable(("stage",), values, attributes(metadata))
+    if found.bounds:
+        data["allocated"].attrs.pop("condition", None)
+    for name, value in found.attributes.items():
+        data.attrs[name] = value if isinstance(value, str) else json.dumps(value)
+    return data
 
 
 def _stages(memory: StageMemory, asked: Question) -> dict[str, xr.Variable]:

@@ -25,6 +25,7 @@ _SINGULAR = {
     "systems": "system",
     "mlps": "mlp",
     "architectures": "architecture",
+    "software": "software",
 }
 MODELS = ("models", "architectures")  # kinds that people call models
 _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
@@ -117,8 +118,7 @@ def canonical(kind: str, name: str) -> str:
 def _aliases(kind: str) -> dict[str, str]:
     """Return other spellings of the names of a kind, each with the name of its entry."""
     text = importlib.resources.files(__name__).joinpath("aliases.toml").read_text("utf-8")
-    found: dict[str, str] = tomllib.loads(text).get(kind, {})
-    return found
+    return dict(tomllib.loads(text).get(kind, {}))
 
 
 def giving(kind: str, fields: Collection[str], like: str = "") -> str | None:

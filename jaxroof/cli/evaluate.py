@@ -16,10 +16,14 @@ Examples:
   jaxroof evaluate training rows.csv -o answers.csv --keep-going
   jaxroof evaluate training rows.csv --set system=h200-nvs4 \\
       --set system.hbm_bandwidth='6 TB/s'
+  jaxroof evaluate training runs.csv --schema measured -o predicted.csv
 
 A row is one configuration, a column an input: a path (system.hbm_bandwidth, with a unit in the
 heading or in the cell: system.hbm_bandwidth [GB/s]), a name of the catalogue (model, system), a
 choice (split), a degree (tp) or a letter (B). Columns named id, or with a # first, are notes.
+
+With --schema measured a row is a measured run (docs/validation_memory.md); answers are its memory,
+the error where a peak was measured, and the reason where it lacks something.
 """,
 )
 @click.argument("estimator", metavar="ESTIMATOR")
@@ -31,8 +35,9 @@ choice (split), a degree (tp) or a letter (B). Columns named id, or with a # fir
 @click.option(
     "--set", "sets", multiple=True, metavar="PATH=VALUE", help="Give a value that all rows share."
 )
+@click.option("--schema", metavar="NAME", help="What the columns are: measured (runs).")
 def command(**options: Any) -> None:
     """Ask an estimator every row of a table: results are columns beside it."""
-    if not options["keep_going"]:
-        systems.check_rows(**options)
+    if not options["keep_going"] and options["schema"] is None:
+        systems.check_rows(**{k: v for k, v in options.items() if k != "schema"})
     process.act(__name__, options)

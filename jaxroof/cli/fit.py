@@ -18,9 +18,12 @@ Examples:
       --plan tp=8,pp=16,dp=128 --set layer_split=7,14x8,7
   jaxroof fit --model mixtral-8x7b --system h100-nvs8 --batch 128 \\
       --plan tp=2,pp=4,dp=8,ep=8 --sequence 8192 -o stages.png
+  jaxroof fit --model llama3-8b --system h100-nvs8 --software fsdp2 \\
+      --plan dp=8,replicas=4 --batch 64 --set recompute=op --set loss=chunked
 \b
 Plan: dp tp cp pp (degrees), ep etp (of experts), microbatch, interleave,
-  sp=0 (no sequence parallelism), zero=0..3 (ZeRO stage, 1 if not given).
+  sp=0 (no sequence parallelism), zero=0..3 (ZeRO stage, 1 if not given),
+  replicas (of FSDP2 groups that each shard everything over dp).
 """,
 )
 @shared("model", "system")
@@ -28,6 +31,7 @@ Plan: dp tp cp pp (degrees), ep etp (of experts), microbatch, interleave,
 @shared("batch")
 @click.option("--sequence", metavar="N", help="Tokens of one; that of the model's training.")
 @click.option("--gpus", metavar="N", help="Accelerators; the product of the degrees.")
+@click.option("--software", metavar="NAME", help="Who trains: jaxroof list software.")
 @click.option(
     "--set", "sets", multiple=True, metavar="NAME=VALUE",
     help="Change a choice or a number, such as recompute=full, attention_kernel=flash or "

@@ -9,9 +9,9 @@ from jaxroof.cli.entries import page_width, print_entries, print_wrapped
 
 
 @click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
-@click.argument("kind", metavar="[models|mlps|systems|estimators]", default="")
+@click.argument("kind", metavar="[models|mlps|systems|software|estimators]", default="")
 def command(kind: str) -> None:
-    """List the models, MLPs or systems of the catalogue, or what can be asked; alone, the kinds."""
+    """List one kind of the catalogue's entries, or what can be asked; alone, list the kinds."""
     from jaxroof import catalog
 
     if kind in ("", "estimators"):
@@ -30,5 +30,7 @@ def command(kind: str) -> None:
 
 
 def _summary(entry: dict[str, Any]) -> str:
+    if "note" in entry and "formulas" in entry:  # software
+        return str(entry["note"])
     fields = ("layers", "hidden", "heads", "experts", "sequence")
     return ", ".join(f"{field} {entry[field]}" for field in fields if field in entry)

@@ -21,7 +21,7 @@ def command(name: str) -> None:
 
         show_file(name)
         return
-    kinds = (*catalog.MODELS, "mlps", "systems")
+    kinds = (*catalog.MODELS, "mlps", "systems", "software")
     known = {entry: kind for kind in kinds for entry in catalog.names(kind)}
     for kind in kinds:
         name = catalog.canonical(kind, name)

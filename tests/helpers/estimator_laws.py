@@ -27,7 +27,9 @@ SLOW = (  # recipes whose programs are long, each beside a like one that is held
     ("thresholds",),
     ("pipeline", "distir-b"),
     ("pipeline", "distir-a-real"),
+    ("pipeline", "physical"),
 )
+SAME_RECIPE = ("mfu",)  # it divides model_flops, whose every recipe is held to the laws daily
 
 
 def laws(searched: bool = True) -> Iterator[Any]:
@@ -38,7 +40,8 @@ def laws(searched: bool = True) -> Iterator[Any]:
         for recipe in every if searched or estimator.plan is None else [estimator.recipe]:
             members = vars(recipe).values() if recipe else ()
             chosen = [member.value for member in members if isinstance(member, enum.Enum)]
-            marks = [pytest.mark.slow] if (name, *chosen) in SLOW else []
+            again = name in SAME_RECIPE and recipe != estimator.recipe
+            marks = [pytest.mark.slow] if (name, *chosen) in SLOW or again else []
             yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
 
 

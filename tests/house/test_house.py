@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterable
 
 import click
 import pytest
@@ -142,7 +143,26 @@ def test_every_module_stands_in_a_room():
     assert {name for name in MODULES if not room(name)} == OUTSIDE
 
 
-@pytest.mark.parametrize("name", sorted(set(MODULES) - OUTSIDE))
+def of_each(names: Iterable[str]) -> Callable[[Callable[[str], None]], Callable[[], None]]:
+    """Make one test of a rule for all files; it names every file that breaks the rule."""
+
+    def made(rule: Callable[[str], None]) -> Callable[[], None]:
+        def test() -> None:
+            broken = []
+            for name in names:
+                try:
+                    rule(name)
+                except AssertionError as error:
+                    broken.append(f"{name}: {error}")
+            assert not broken, "\n".join(broken)
+
+        test.__name__, test.__doc__ = rule.__name__, rule.__doc__
+        return test
+
+    return made
+
+
+@of_each(sorted(set(MODULES) - OUTSIDE))
 def test_a_room_imports_only_rooms_before_it(name):
     for module in imports(name) & set(MODULES) - {"jaxroof"}:
         assert ORDER.index(room(module)) <= ORDER.index(room(name)), f"{name} imports {module}"
@@ -199,14 +219,14 @@ for name in {LIGHT!r}:
 # ---- (b) Docstrings -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_each(MODULES)
 def test_every_module_says_what_it_is(name):
     text = ast.get_docstring(tree(name))
     assert text
     assert text.splitlines()[0].endswith((".", "?"))
 
 
-@pytest.mark.parametrize("name", under("jaxroof.formulas"))
+@of_each(under("jaxroof.formulas"))
 def test_every_formula_says_what_it_assumes_and_whence_it_comes(name):
     plain = name.endswith((".arithmetic", ".traced"))  # the larger of two numbers has no source
     for function in public(name):
@@ -221,7 +241,7 @@ SHEETS = {
 SOURCE = re.compile(r"docs/models/(\w+\.md)(?:,\s+(?:sections?|parts?)\s+([^;(\n]*))?")
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_each(MODULES)
 def test_a_source_in_the_project_can_be_opened_at_its_section(name):
     for sheet, sections in SOURCE.findall(MODULES[name].read_text(encoding="utf-8")):
         assert sheet in SHEETS, f"{name} names {sheet}"
@@ -232,7 +252,7 @@ def test_a_source_in_the_project_can_be_opened_at_its_section(name):
             )
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_each(MODULES)
 def test_every_public_name_is_explained(name):
     for node in tree(name).body:
         kinds = (ast.FunctionDef, ast.ClassDef)
@@ -243,7 +263,7 @@ def test_every_public_name_is_explained(name):
 # ---- (c) Size and order -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_each(MODULES)
 def test_files_and_functions_stay_small(name):
     assert len(MODULES[name].read_text(encoding="utf-8").splitlines()) <= MOST_LINES
     for node in functions(name):
@@ -261,7 +281,7 @@ def in_order(names: list[str], order: list[str]) -> bool:
     return known == sorted(known)
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_each(MODULES)
 def test_arguments_come_as_model_plan_system_recipe(name):
     orders = [["model", "plan", "system", "recipe"]]
     if within(name, ("jaxroof.estimators", "jaxroof.views")):
@@ -271,7 +291,7 @@ def test_arguments_come_as_model_plan_system_recipe(name):
             assert in_order(arguments(node), order), f"{name}.{node.name}{arguments(node)}"
 
 
-@pytest.mark.parametrize("name", under("jaxroof.views") + under("jaxroof.cli"))
+@of_each(under("jaxroof.views") + under("jaxroof.cli"))
 def test_per_cent_is_written_one_way(name):
     """As 81 % everywhere (units.percent), not as 81% here and 81 % there."""
     for node in ast.walk(tree(name)):
@@ -279,14 +299,14 @@ def test_per_cent_is_written_one_way(name):
         assert spec is None or not ast.unparse(spec).endswith("%'"), f"{name}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("name", under("jaxroof.formulas"))
+@of_each(under("jaxroof.formulas"))
 def test_fields_come_in_the_order_of_their_records(name):
     order = [f.name for kind in (jr.Model, jr.Plan, jr.System) for f in dataclasses.fields(kind)]
     for node in functions(name):
         assert in_order(arguments(node), order), f"{name}.{node.name}{arguments(node)}"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@of_each(MODULES)
 def test_nothing_hides_what_is_wrong(name):
     """No bare except, no NaN made a number, no record that JAX could not rebuild."""
     for node in ast.walk(tree(name)):
@@ -378,7 +398,14 @@ ORDERS = [  # what is imported before the names are used
 ]
 
 
-@pytest.mark.parametrize("first", ORDERS, ids=["nothing", "every module", "every name"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(ORDERS[0], id="nothing"),
+        pytest.param(ORDERS[1], id="every module"),
+        pytest.param(ORDERS[2], id="every name", marks=pytest.mark.slow),
+    ],
+)
 def test_names_are_the_same_whatever_is_imported_first(first):
     code = f"""{first}
 for name in jr.__all__:

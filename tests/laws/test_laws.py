@@ -350,12 +350,17 @@ def test_chunks_do_not_change_answers(monkeypatch: pytest.MonkeyPatch, executor:
         assert {n: chunked[n].dims for n in chunked} == {n: whole[n].dims for n in whole}
 
 
-def test_capacity_as_threshold_is_mask() -> None:
-    """At every capacity, one that a plan fills exactly too, a threshold keeps what a mask keeps."""
+@pytest.mark.parametrize("kept", [0, folded.EVERY], ids=["of blocks", "of every plan"])
+def test_capacity_as_threshold_is_mask(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+    """At every capacity, one that a plan fills exactly too, a threshold keeps what a mask keeps.
+
+    The fold keeps the minima of blocks of plans, or of every plan.
+    """
+    monkeypatch.setattr(folded, "EVERY", kept)
     search = functools.partial(jr.search, jr.training, CLUSTER, executor="jax")
     every = {name: column.values for name, column in jr.survey(jr.training, CLUSTER).items()}
     needs = np.unique(every["memory"])
-    needs = needs[:: len(needs) // 20]
+    needs = needs[:: len(needs) // 10]
     capacities = np.unique([np.nextafter(needs, 0.0), needs, np.nextafter(needs, np.inf)])
     found = search(axes={"system.hbm_capacity": capacities})
     for number, capacity in enumerate(capacities):

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxroof as jr
+from jaxroof.engine.sensitivity.derivatives import slopes
 from jaxroof.estimators.published import operations as layers
 from jaxroof.estimators.published.operations import operations, stage_send
 from jaxroof.estimators.published.step import model_flops
 from jaxroof.formulas import arithmetic, collectives, schedule
 from jaxroof.records import checked, get_at, leaves
+from jaxroof.structure import results
 
 RATES = ("matrix_flops", "vector_flops", "hbm_bandwidth", "fast_bandwidth", "slow_bandwidth")
 LATENCIES = ("launch_latency", "fast_latency", "slow_latency")
@@ -71,25 +73,14 @@ def reports(request):
     return [(inputs, jr.survey(jr.training, inputs, request.param)) for inputs, _ in asked]
 
 
-evaluate = jax.jit(jr.training.evaluate, static_argnums=1)
-
-
-def step_time(machine, inputs, recipe):
-    """Return the step time as a function of what is differentiated: system and precision."""
-    system, precision = machine
-    asked = dataclasses.replace(inputs, system=system, precision=precision)
-    return jr.training.evaluate(asked, recipe).step_time
-
-
-gradient = jax.jit(jax.value_and_grad(step_time), static_argnums=2)
+evaluate = jr.training.evaluate  # by NumPy: other laws hold its values and slopes to JAX's
 
 
 def elasticities(inputs, recipe):
     """Return d log(step time) / d log(field) of system and precision, by dotted path."""
-    time, (system, precision) = gradient((inputs.system, inputs.precision), inputs, recipe)
-    slopes = dataclasses.replace(inputs, system=system, precision=precision)
     paths = [p for p, _, _ in leaves(inputs) if p.startswith(("system.", "precision."))]
-    return {p: float(get_at(inputs, p) * get_at(slopes, p) / time) for p in paths}
+    time, along = slopes(jr.training, recipe, inputs, paths, "step_time")
+    return dict(zip(paths, (along[0] / time[0]).tolist(), strict=True))
 
 
 def test_time_parts_sum_to_the_step(reports):
@@ -136,7 +127,7 @@ def test_a_shorter_latency_never_slows_a_step(case, factor, name):
 
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(case=planned())
-def rates_less_latencies_sum_to_minus_one(case):
+def test_rates_less_latencies_sum_to_minus_one(case):
     """Exact everywhere: a step is homogeneous of degree -1 in rates and inverse latencies.
 
     Fused attention's vector FLOP carry matrix over vector rate (Q11), a ratio of two rates, so that
@@ -174,7 +165,7 @@ def test_a_machine_that_is_all_faster_is_as_much_faster(case, scale):
         + [f"precision.{n}" for n in ("weight", "activation", "gradient", "mask")]
     ),
 )
-def derivative_equals_a_difference(case, path):
+def test_derivative_equals_a_difference(case, path):
     """Off the ridge: the differences on both sides must agree, else the point is on one."""
     inputs, recipe = case
     value = float(get_at(inputs, path))
@@ -198,14 +189,13 @@ def derivative_equals_a_difference(case, path):
         {}, optional={f: st.sampled_from([1, 2, 3, 5, 7, 64, 1000]) for f in FIELDS}
     ),
 )
-def values_and_slopes_are_finite_for_any_plan(case, change):
+def test_values_and_slopes_are_finite_for_any_plan(case, change):
     """Legal or not: what is not allowed is said by a verdict, never by a NaN."""
     inputs, recipe = case
     plan = dataclasses.replace(inputs.plan, **{f: np.float64(v) for f, v in change.items()})
     asked = dataclasses.replace(inputs, plan=plan)
-    slopes = gradient((asked.system, asked.precision), asked, recipe)
-    found = jax.tree.leaves((evaluate(asked, recipe), slopes))
-    assert all(bool(np.all(np.isfinite(leaf))) for leaf in found)
+    assert np.all(np.isfinite([*results(jr.training.evaluate_checked(asked, recipe)).values()]))
+    assert np.all(np.isfinite([*elasticities(asked, recipe).values()]))
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=NAMES)
@@ -366,7 +356,7 @@ def test_shards_less_what_all_of_them_do_sum_to_the_whole(name, forward, backwar
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(case=planned())
-def an_efficiency_moves_time_as_its_rates_do(case):
+def test_an_efficiency_moves_time_as_its_rates_do(case):
     """An efficiency multiplies its rates, so that it has their elasticities: never count both."""
     inputs, recipe = case
     of = elasticities(inputs, recipe)
@@ -381,7 +371,7 @@ def an_efficiency_moves_time_as_its_rates_do(case):
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(case=planned())
-def bytes_and_the_bandwidths_that_carry_them_cancel(case):
+def test_bytes_and_the_bandwidths_that_carry_them_cancel(case):
     """Twice the bytes of every element over twice every bandwidth take the same time."""
     inputs, recipe = case
     of = elasticities(inputs, recipe)
@@ -443,12 +433,3 @@ def test_whole_is_a_floor_with_the_slope_of_the_quotient(a, b):
     np.testing.assert_allclose(batch, 1 / b, rtol=1e-15)
     curvature = jax.grad(jax.grad(arithmetic.whole, 1), 1)(a, b)
     assert float(curvature) == pytest.approx(2 * a / b**3, rel=1e-15)
-
-
-def test_slopes_obey_their_laws():
-    """In one process, so that the way back is compiled once."""
-    rates_less_latencies_sum_to_minus_one()
-    derivative_equals_a_difference()
-    values_and_slopes_are_finite_for_any_plan()
-    an_efficiency_moves_time_as_its_rates_do()
-    bytes_and_the_bandwidths_that_carry_them_cancel()

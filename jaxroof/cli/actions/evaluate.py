@@ -6,6 +6,7 @@ import time
 from jaxroof.analyses.rows.evaluate import evaluate_file
 from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.evaluate_measured import evaluate_measured
 from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import refusal
@@ -14,12 +15,23 @@ from jaxroof.views.text.rows import rows_sentence, rows_table
 
 
 def evaluate_command(
-    *, estimator: str, file: str, output: str | None, keep_going: bool, sets: tuple[str, ...]
+    *,
+    estimator: str,
+    file: str,
+    output: str | None,
+    keep_going: bool,
+    sets: tuple[str, ...],
+    schema: str | None,
 ) -> None:
     """Evaluate a file of rows; print the first ones or write them all.
 
     Raises: InputError for rows or settings that cannot be used, and if no row has results.
     """
+    if schema is not None:
+        if sets:
+            raise refusal("--set", f"{sets[0]}: a measured run is as it was; leave it out")
+        evaluate_measured(estimator, file, output, schema)
+        return
     asked, settings = estimator_of(estimator, pathlib.Path.cwd()), parse_pairs("--set", sets)
     start = time.perf_counter()
     with progress_bar() as progress:

@@ -17,6 +17,7 @@ OPTIONS = {  # settings that have an option
     "global_batch": "--batch",
     "sequence": "--sequence",
     "gpus": "--gpus",
+    "software": "--software",
 }
 
 
@@ -28,6 +29,7 @@ def fit_command(
     batch: str,
     sequence: str | None,
     gpus: str | None,
+    software: str | None,
     sets: tuple[str, ...],
     as_json: bool,
     output: str | None,
@@ -45,6 +47,7 @@ def fit_command(
         global_batch=parse_count("--batch", batch),
         sequence=None if sequence is None else parse_count("--sequence", sequence),
         gpus=None if gpus is None else parse_count("--gpus", gpus),
+        software=software,
         settings=settings,
         changes=MOST,
     )

@@ -50,7 +50,7 @@ EXAMPLES = 4  # names shown per kind in the list of all kinds
 
 def list_kinds() -> None:
     """Print the kinds that can be listed, with the count and the first names of each."""
-    kinds = {kind: catalog.names(kind) for kind in ("models", "mlps", "systems")}
+    kinds = {kind: catalog.names(kind) for kind in ("models", "mlps", "systems", "software")}
     kinds["models"] = tuple(name for kind in catalog.MODELS for name in catalog.names(kind))
     kinds["estimators"] = estimators.names()
     print_entries(

@@ -1,7 +1,5 @@
 """Evaluation by programs that JAX compiles, in chunks of one shape, so that memory is constant."""
 
-import contextlib
-import dataclasses
 import functools
 import os
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ import numpy as np
 
 from jaxroof.engine.grid.chunks import pad_points
 from jaxroof.engine.grid.compile_cache import keep_programs
+from jaxroof.engine.grid.evaluate import column_length
 from jaxroof.estimator import Estimator, ProgramSizes, first_best
 from jaxroof.records import leaves, replace_at
 from jaxroof.structure import results
@@ -46,7 +45,7 @@ def evaluate_points(
     if estimator.sizing is not None:
         return evaluate_by_size(estimator, recipe, inputs, name)
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
-    count = max((len(column) for column in columns.values() if column.ndim), default=1)
+    count = column_length(inputs)
     found: dict[str, list[np.ndarray]] = {}
     for start in range(0, max(count, 1), CHUNK):
         size = min(CHUNK, count - start)
@@ -72,7 +71,7 @@ def evaluate_by_size(
     sizing = estimator.sizing
     assert sizing is not None
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
-    count = max((len(column) for column in columns.values() if column.ndim), default=1)
+    count = column_length(inputs)
     columns = {path: np.broadcast_to(column, (count,)) for path, column in columns.items()}
     needed = sizing.of(inputs)
     sizes = np.broadcast_to(needed, (count, needed.shape[1]))
@@ -116,13 +115,3 @@ def _batches(
         rows, most = order[program[order] == kind], sizing.batch(fitted)
         for start in range(0, len(rows), most):
             yield rows[start : start + most], fitted
-
-
-@contextlib.contextmanager
-def precompile(estimator: Estimator, recipe: Any, inputs: Any) -> Iterator[None]:
-    """Compile the full evaluation in a thread while the block runs; wait for it on exit."""
-    fields = dict.fromkeys(estimator.plan_fields, 1.0)
-    asked = dataclasses.replace(inputs, plan=estimator.plan(**fields)) if fields else inputs  # type: ignore[misc]
-    with ThreadPoolExecutor(1) as worker:
-        worker.submit(evaluate_points, estimator, recipe, asked)
-        yield

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxroof.engine.grid.chunks import padded_size
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
@@ -219,10 +220,6 @@ class Sizes(NamedTuple):
     plans: int
     rows: tuple[int, ...]  # distinct rows of each part
 
-    def __or__(self, other: "Sizes") -> "Sizes":
-        rows = tuple(map(max, zip(self.rows, other.rows, strict=True)))
-        return Sizes(max(self.questions, other.questions), max(self.plans, other.plans), rows)
-
 
 class PartRows(NamedTuple):
     """The distinct rows of the plan fields that a part reads, and the row of each plan."""
@@ -241,16 +238,19 @@ def distinct_part_rows(
         name: PartRows(*distinct_rows([together[f] for f in reads(part)]))
         for name, part in estimator.parts.items()
     }
-    longest = max(max(len(q) for q in ready.plans), 1)
-    counts = tuple(_padding(max(len(r.first), 1), ROWS) for r in rows.values())
-    return rows, Sizes(_padding(len(ready.plans), 1), _padding(longest, PLANS), counts)
+    longest = max(len(q) for q in ready.plans)
+    counts = tuple(padded_size(len(r.first), ROWS) for r in rows.values())
+    return rows, Sizes(padded_size(len(ready.plans), 1), padded_size(longest, PLANS), counts)
+
+
+def shared_sizes(estimator: Estimator, groups: Iterable[PreparedPlans]) -> Sizes:
+    """Return sizes that hold the plans of each group, so that all share one compiled program."""
+    questions, plans, rows = zip(
+        *(distinct_part_rows(estimator, g)[1] for g in groups), strict=True
+    )
+    return Sizes(max(questions), max(plans), tuple(map(max, zip(*rows, strict=True))))
 
 
 def all_together(ready: PreparedPlans) -> dict[str, np.ndarray]:
     """Return the fields of the plans of several problems, one list after another."""
     return {f: np.concatenate([q.plans[f] for q in ready.plans]) for f in ready.plans[0].plans}
-
-
-def _padding(size: int, least: int) -> int:
-    """Return the next power of two, at least ``least``, so that few shapes are compiled."""
-    return max(least, 1 << (size - 1).bit_length())

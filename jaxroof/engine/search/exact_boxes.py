@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.axes import replace_all
-from jaxroof.engine.grid.chunks import Place, pad_points
+from jaxroof.engine.grid.chunks import Place, pad_points, padded_places, padded_size
 from jaxroof.engine.search import short_lists
 from jaxroof.engine.search.candidates import all_together, distinct_part_rows
 from jaxroof.engine.search.fold import Distinct
@@ -14,7 +14,7 @@ from jaxroof.engine.search.groups import MachineChunk
 from jaxroof.engine.search.survivors import BoxSearch, Survivors
 from jaxroof.estimator import reads
 
-FEWEST = 64  # least padded number of rows; and the factor between sizes is 4
+FEWEST = 64  # least padded number of rows
 ENTRIES = 4096  # least padded number of entries of all lists
 
 
@@ -32,10 +32,7 @@ def exact_chunk(
     the grid of boxes, one slice per machine axis, and ``shape`` the number of boxes that it is
     padded to, whose dimension ``shard`` is split over the devices.
     """
-    at = [
-        np.minimum(np.arange(p.start, p.start + n), p.stop - 1)
-        for p, n in zip(place, shape, strict=True)
-    ]
+    at = padded_places(place, shape)
     points = [some.places()[i].reshape(-1) for some, i in zip(task.cuts, at, strict=True)]
     inputs = task.group.inputs
     for d, (some, index) in enumerate(zip(task.cuts, points, strict=True)):
@@ -103,14 +100,15 @@ def _lists(
     together = all_together(ready)
     position = left.position[some]
     plan = np.cumsum([0, *map(len, ready.plans)])[left.problem[some]] + position
-    size = _padding(len(plan), ENTRIES)
+    size = padded_size(len(plan), ENTRIES, factor=4)
     split = np.concatenate([plans.split for plans in ready.plans])[plan]
     distinct, rows = {}, {}
     found = distinct_part_rows(fold.estimator, ready)[0]
     kept = {
         name: np.unique(number[plan], return_inverse=True) for name, (_, number) in found.items()
     }
-    longest = _padding(max((len(own) for own, _ in kept.values()), default=1), FEWEST)
+    longest = max((len(own) for own, _ in kept.values()), default=1)
+    longest = padded_size(longest, FEWEST, factor=4)
     for name, (own, index) in kept.items():
         at = found[name].first[own]
         fields = {field: together[field][at] for field in reads(fold.estimator.parts[name])}
@@ -123,10 +121,3 @@ def _lists(
         pad_points(split if fold.per_split else position, size).astype(np.int64),
     )
     return distinct, lists
-
-
-def _padding(count: int, least: int) -> int:
-    """Return a count padded to one of a few sizes, each four times the last."""
-    while least < count:
-        least *= 4
-    return least

@@ -54,6 +54,7 @@ class FoldConfig:
     per_split: bool  # rank only the best plan of each split
     looks: int  # number of full blocks that can contain the winners
     block: int
+    every: bool  # keep the running minimum of every plan, not only of every block; if top is 1
     rank: int  # number of dimensions of the machine grid
 
 
@@ -65,7 +66,25 @@ def mesh() -> Mesh:
 
 def replicate(tree: Any) -> Any:
     """Return the arrays replicated on every device."""
-    return jax.device_put(tree, NamedSharding(mesh(), PartitionSpec()))
+    return jax.device_put(tree, NamedSharding(mesh(), COPIED))
+
+
+def divided(rank: int, shard: int, lead: int) -> PartitionSpec:
+    """Return the layout of [lead dims, *machine dims] split along machine dimension ``shard``."""
+    (name,) = mesh().axis_names
+    return PartitionSpec(*[None] * lead, *(name if d == shard else None for d in range(rank)))
+
+
+def divided_leaves(tree: Any, rank: int, shard: int) -> Any:
+    """Return the layout of each leaf: split like ``divided`` if it varies along that dimension."""
+
+    def layout(leaf: Any) -> PartitionSpec:
+        lead = leaf.ndim - rank
+        if not rank or lead < 0 or leaf.shape[lead + shard] == 1:
+            return COPIED
+        return divided(rank, shard, lead)
+
+    return jax.tree.map(layout, tree)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -86,24 +105,14 @@ def best(
     Returns two arrays [problem, top, limit, *machine dims]; the position is -1 where fewer plans
     fit.
     """
-    (name,) = mesh().axis_names
-
-    def spec(leaf: jax.Array) -> PartitionSpec:
-        divided = leaf.ndim == fold.rank and leaf.ndim > 0 and leaf.shape[shard] > 1
-        return PartitionSpec(*(name if divided and d == shard else None for d in range(leaf.ndim)))
-
-    def copied(tree: Any) -> Any:
-        return jax.tree.map(lambda _: PartitionSpec(), tree)
-
-    dims = [name if d == shard else None for d in range(fold.rank)]
-    out = PartitionSpec(None, None, None, *dims)
+    out = divided(fold.rank, shard, lead=3)
     divide = jax.shard_map(
         functools.partial(_questions, fold),
         mesh=mesh(),
         in_specs=(
-            jax.tree.map(spec, inputs),
-            *(copied(tree) for tree in (varied, distinct, plans)),
-            PartitionSpec(None, None, *dims),
+            divided_leaves(inputs, fold.rank, shard),
+            *(COPIED, COPIED, COPIED),
+            divided(fold.rank, shard, lead=2),
         ),
         out_specs=(out, out),
         check_vma=False,
@@ -168,9 +177,9 @@ def _question(
     width = fits.shape[-1]
     dims = dims if dims and dims[-1] >= SHORT else (width,)
     objective = objective_of(fold, dims, inputs, tables, plans)
-    minima = _block_minima(fold, objective, plans.counts, len(plans.split), dims)
+    minima = _minima(fold, objective, plans.counts, len(plans.split), dims)
     split = plans.split if fold.per_split and fold.top > 1 else None
-    look = SecondPass(fold.top, fold.looks, fold.block)
+    look = SecondPass(fold.top, fold.looks, 1 if fold.every else fold.block)
     return exact_winners(look, lambda index: objective(index).reshape(width), minima, split, fits)
 
 
@@ -255,23 +264,27 @@ def lane_values(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
     return leaf
 
 
-def _block_minima(
+def _minima(
     fold: FoldConfig, objective: Any, count: jax.Array, size: int, dims: tuple[int, ...]
 ) -> jax.Array:
-    """Return the least objective of each block of plans, [block, lane]."""
-    blocks = -(-size // fold.block)
+    """Return the least objective of each block of plans [block, lane].
 
-    def one_block(block: jax.Array, minima: jax.Array) -> jax.Array:
-        def one_plan(least: jax.Array, offset: jax.Array) -> tuple[jax.Array, None]:
-            index = block * fold.block + offset
-            value = objective(index)
-            return jnp.where(value < least, value, least), None
+    If only the best plan is wanted, these are running minima, of every plan if there is room.
+    """
+    rows, block = fold.block if fold.every else 1, fold.block
 
-        start = jnp.full(dims, FAR)
-        offsets = jnp.arange(fold.block)
-        least, _ = lax.scan(one_plan, start, offsets, unroll=min(UNROLL, fold.block))
-        return lax.dynamic_update_index_in_dim(minima, least.reshape(-1), block, 0)
+    def one_block(turn: jax.Array, held: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
+        minima, running = held
 
-    start = jnp.full((blocks, math.prod(dims)), FAR)
-    used = (count + fold.block - 1) // fold.block
-    return lax.fori_loop(0, used, one_block, start)
+        def one_plan(least: jax.Array, offset: jax.Array) -> tuple[Any, Any]:
+            value = objective(turn * block + offset)
+            least = jnp.where(value < least, value, least)
+            return least, least.reshape(-1) if fold.every else None
+
+        start = running if fold.top == 1 else jnp.full(dims, FAR)
+        least, each = lax.scan(one_plan, start, jnp.arange(block), unroll=min(UNROLL, block))
+        found = each if fold.every else least.reshape(1, -1)
+        return lax.dynamic_update_slice_in_dim(minima, found, turn * rows, 0), least
+
+    start = jnp.full((-(-size // block) * rows, math.prod(dims)), FAR), jnp.full(dims, FAR)
+    return lax.fori_loop(0, (count + block - 1) // block, one_block, start)[0]

@@ -1,7 +1,7 @@
 """A search by compiled folds: chunks of machines in the lanes of the devices, plan after plan."""
 
 import functools
-import operator
+import math
 from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any
 
@@ -10,12 +10,13 @@ import numpy as np
 from jaxroof.engine.grid.axes import spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
 from jaxroof.engine.search import fold as folding
-from jaxroof.engine.search.candidates import Sizes, SortedPlans, distinct_part_rows
+from jaxroof.engine.search.candidates import Sizes, SortedPlans, shared_sizes
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.packed_plans import pack_plans
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 
 LANES = 1024  # machines times limits per device in one call
+EVERY = 1 << 18  # objectives of one problem that are kept, so that no plan is weighed twice
 CELLS = 1 << 23  # block minima, or plans of the second pass, per device in one call
 
 
@@ -23,10 +24,7 @@ def machine_chunks(
     question: SearchProblem, kind: AxisRoles, groups: Sequence[ProblemGroup]
 ) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
     """Return a function that folds the plans of one of the groups over all machines."""
-    # one size for all groups, so that they share one compiled program
-    sizes = functools.reduce(
-        operator.or_, (distinct_part_rows(question.estimator, g.ready)[1] for g in groups)
-    )
+    sizes = shared_sizes(question.estimator, (group.ready for group in groups))
     return functools.partial(_chunks, question, kind, sizes)
 
 
@@ -98,6 +96,7 @@ def fold_config(
 ) -> folding.FoldConfig:
     """Return the static settings of a group's fold over lists padded to ``size`` plans."""
     block = 16 if size <= 1 << 16 else 64
+    machines = math.prod(len(question.axes[d]) for d in kind.machine)
     per_split = not question.placements and question.top > 1
     largest = max(_largest_split(plans) for plans in group.ready.plans)
     # the plans of one split are adjacent, but may span several blocks
@@ -111,6 +110,7 @@ def fold_config(
         per_split=per_split,
         looks=min(question.top * straddle, -(-size // block)),
         block=block,
+        every=question.top == 1 and size * machines <= EVERY,
         rank=len(kind.machine),
     )
 

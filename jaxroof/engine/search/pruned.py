@@ -24,7 +24,6 @@ samples before or on any incumbent or sampled plan after, the plain fold answers
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -33,7 +32,7 @@ from jaxroof.engine.grid.chunks import Place, iter_chunks
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.search import folded
 from jaxroof.engine.search.boxes import Slices, box_columns, cut
-from jaxroof.engine.search.candidates import Sizes, distinct_part_rows
+from jaxroof.engine.search.candidates import Sizes, shared_sizes
 from jaxroof.engine.search.convexity import convex_coordinates, objectives_at
 from jaxroof.engine.search.exact_boxes import exact_chunk
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, fits_by_limit
@@ -64,9 +63,7 @@ def machine_chunks(
     question: SearchProblem, kind: AxisRoles, groups: Sequence[ProblemGroup]
 ) -> Chunks:
     """Return a function that finds the best plans of a group by pruning, or else by the fold."""
-    sizes = functools.reduce(
-        operator.or_, (distinct_part_rows(question.estimator, g.ready)[1] for g in groups)
-    )
+    sizes = shared_sizes(question.estimator, (group.ready for group in groups))
     plain = folded.machine_chunks(question, kind, groups)
     return functools.partial(_chunks, question, kind, sizes, plain)
 

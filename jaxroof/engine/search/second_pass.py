@@ -32,11 +32,18 @@ def exact_winners(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the positions and objectives of the best plans that fit, [top, limit, lane].
 
-    ``minima`` are the minima of full blocks [block, lane]; ``fits`` is how many plans fit [limit,
-    lane]. ``split`` is the index of each plan's split; if given, only the best plan of each split
-    is ranked. The position is -1 where fewer plans fit.
+    ``minima`` are the minima of blocks [block, lane], running minima if only the best plan is
+    wanted; ``fits`` is how many plans fit [limit, lane]. ``split`` is the index of each plan's
+    split; if given, only the best plan of each split is ranked. The position is -1 where fewer
+    plans fit.
     """
-    chosen = _least_blocks(look, minima, fits // look.block)
+    if look.top == 1:
+        first, tied, least = _first_blocks(minima, fits // look.block)
+        if look.block == 1:  # every plan is a block
+            return tied[None], least[None]
+        chosen = jnp.stack([first, jnp.where(tied == first, -1, tied)])
+    else:
+        chosen = _least_blocks(look, minima, fits // look.block)
     cut = jnp.where(fits % look.block > 0, fits // look.block, -1)  # block that fits only partly
     chosen = jnp.concatenate([chosen, cut[None]])
     values = _values(look, objective, chosen, len(minima))
@@ -46,6 +53,32 @@ def exact_winners(
     values = values.reshape(-1, *fits.shape)
     position = position.reshape(-1, *fits.shape)
     return best_of(look.top, values, position, position if split is None else split[position])
+
+
+def _first_blocks(running: jax.Array, whole_blocks: jax.Array) -> tuple[jax.Array, ...]:
+    """Return the first block with the least objective, the first that ties, and its objective.
+
+    ``running`` are running minima [block, lane], so that all limits are answered by halving.
+    Returns: arrays [limit, lane]; a block is -1 and the objective far where no block fits in full.
+    """
+
+    def at(block: jax.Array) -> jax.Array:
+        return jnp.take_along_axis(running, jnp.clip(block, 0, len(running) - 1), axis=0)
+
+    def first(bound: jax.Array) -> jax.Array:
+        def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            low, high = ends
+            middle = (low + high) // 2
+            reached = at(middle) <= bound
+            return jnp.where(reached, low, middle + 1), jnp.where(reached, middle, high)
+
+        start = (jnp.zeros_like(whole_blocks), whole_blocks)
+        block = lax.fori_loop(0, len(running).bit_length(), halve, start)[0]
+        return jnp.where(whole_blocks > 0, block, -1)
+
+    least = at(whole_blocks - 1)
+    tied = first(least + TIE * jnp.abs(least))
+    return first(least), tied, jnp.where(tied < 0, FAR, at(tied))
 
 
 def _least_blocks(look: SecondPass, minima: jax.Array, whole_blocks: jax.Array) -> jax.Array:

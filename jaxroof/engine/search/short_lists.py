@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import PartitionSpec
 
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.fold import Distinct, FoldConfig
@@ -55,24 +54,12 @@ def winners(
     of as many points as there are boxes times their ``sides`` -> two arrays [problem, top, limit,
     *machine]; a position is -1 where fewer plans fit. Dimension ``shard`` is split over devices.
     """
-    (name,) = folding.mesh().axis_names
-    dims = tuple(name if d == shard else None for d in range(fold.rank))
-
-    def spec(leaf: jax.Array) -> PartitionSpec:
-        lead = leaf.ndim - fold.rank
-        if lead < 0:
-            return PartitionSpec()
-        sizes = leaf.shape[lead:]
-        ends = (dim if size > 1 else None for dim, size in zip(dims, sizes, strict=True))
-        return PartitionSpec(*[None] * lead, *ends)
-
-    whole = (jax.tree.map(lambda _: PartitionSpec(), tree) for tree in (varied, distinct, lists))
-    grid = PartitionSpec(None, *dims)
-    out = PartitionSpec(None, None, None, *dims)
+    layout = functools.partial(folding.divided_leaves, rank=fold.rank, shard=shard)
+    out = folding.divided(fold.rank, shard, lead=3)
     divide = jax.shard_map(
         functools.partial(_region, fold, sides),
         mesh=folding.mesh(),
-        in_specs=(jax.tree.map(spec, inputs), *whole, Boxes(grid, grid), spec(fits)),
+        in_specs=(layout(inputs), *[folding.COPIED] * 3, layout(boxes), layout(fits)),
         out_specs=(out, out),
         check_vma=False,
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxroof.engine.grid.axes import Axis, spread
-from jaxroof.engine.grid.chunks import Place
+from jaxroof.engine.grid.chunks import Place, padded_places
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search import folded, tangents
 from jaxroof.engine.search.boxes import Slices
@@ -52,10 +52,7 @@ def survivors(task: BoxSearch, place: Place, shape: Sequence[int], shard: int) -
 
     Arguments: the place in the grid of boxes, and the shape that it is padded to.
     """
-    at = [
-        np.minimum(np.arange(p.start, p.start + n), p.stop - 1)
-        for p, n in zip(place, shape, strict=True)
-    ]
+    at = padded_places(place, shape)
     used = tuple(slice(0, p.stop - p.start) for p in place)
     group, lead = task.group, task.sizes.questions
     distinct, plans = pack_plans(task.question.estimator, group.ready, task.sizes)

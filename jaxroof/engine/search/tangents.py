@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.sharding import PartitionSpec
 
 from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.search import fold as folding
@@ -55,30 +54,13 @@ def can_win(
     an incumbent exceeds its own objective at a corner. ``shard`` is the dimension that is split
     over the devices.
     """
-    (name,) = folding.mesh().axis_names
-    dims = tuple(name if d == shard else None for d in range(fold.rank))
-
-    def spec(leaf: jax.Array) -> PartitionSpec:
-        lead = leaf.ndim - fold.rank
-        if lead < 0 or not fold.rank:
-            return PartitionSpec()
-        ends = (
-            dim if size > 1 else None for dim, size in zip(dims, leaf.shape[lead:], strict=True)
-        )
-        return PartitionSpec(*[None] * lead, *ends)
-
-    def copied(tree: Any) -> Any:
-        return jax.tree.map(lambda _: PartitionSpec(), tree)
-
+    rank = fold.rank
+    layout = functools.partial(folding.divided_leaves, rank=rank, shard=shard)
     divide = jax.shard_map(
         functools.partial(_questions, fold),
         mesh=folding.mesh(),
-        in_specs=(
-            *(jax.tree.map(spec, tree) for tree in (inputs, directions)),
-            *(copied(tree) for tree in (varied, distinct, plans)),
-            jax.tree.map(spec, bounds),
-        ),
-        out_specs=(PartitionSpec(None, None, *dims), PartitionSpec(None, *dims)),
+        in_specs=(layout(inputs), layout(directions), *[folding.COPIED] * 3, layout(bounds)),
+        out_specs=(folding.divided(rank, shard, lead=2), folding.divided(rank, shard, lead=1)),
         check_vma=False,
     )
     return divide(inputs, directions, varied, distinct, plans, bounds)

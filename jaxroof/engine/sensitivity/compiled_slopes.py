@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxroof.engine.grid.chunks import pad_points
 from jaxroof.engine.grid.compile_cache import keep_programs
+from jaxroof.engine.grid.evaluate import column_length
 from jaxroof.engine.sensitivity.moved_inputs import scale_parameters
 from jaxroof.estimator import Estimator
 from jaxroof.records import leaves, replace_at
@@ -34,7 +35,7 @@ def slopes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the same as ``derivatives.slopes``, a chunk of points at a time."""
     columns = {path: np.asarray(value, np.float64) for path, _, value in leaves(inputs)}
-    count = max((len(column) for column in columns.values() if column.ndim), default=1)
+    count = column_length(inputs)
     recipe = estimator.sized_recipe(inputs, recipe)
     most = ROOMS[-1] if estimator.sizing is None else estimator.sizing.batch(recipe)
     room = min([most, *(size for size in ROOMS if size >= min(count, most))])

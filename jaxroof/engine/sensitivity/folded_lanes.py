@@ -32,6 +32,7 @@ def folded_objectives(
         top=1,
         per_split=False,
         looks=1,
+        every=False,
         block=block,
         rank=1,
     )

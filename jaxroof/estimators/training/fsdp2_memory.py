@@ -8,9 +8,18 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+from jaxroof.estimators.training.layer_activations import Terms, dense_terms, sizes
+from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan
+from jaxroof.estimators.training.memory_recipe import ContextExchange, MemoryRecipe
 from jaxroof.formulas import memory_fsdp2 as formulas
 from jaxroof.formulas.arithmetic import where
-from jaxroof.formulas.memory_activations import hidden_state, microbatch_tokens
+from jaxroof.formulas.memory_activations import (
+    attention_output,
+    flash_statistics,
+    hidden_state,
+    microbatch_tokens,
+    qkv_activations,
+)
 from jaxroof.formulas.memory_states import replicas
 from jaxroof.records import Number, quantity, record
 
@@ -18,6 +27,7 @@ from jaxroof.records import Number, quantity, record
 class Fsdp2Recompute(enum.Enum):
     """Which activations are computed again."""
 
+    NONE = "none"
     OPERATORS = "op"  # every second matrix product, with all that lies between
     FULL = "full"
 
@@ -81,13 +91,12 @@ def fsdp2_memory(
 
     Assumes: an untied head; the vocabulary is not padded.
     """
-    tokens = microbatch_tokens(sequence, plan.context, plan.microbatch)
-    state = hidden_state(tokens, model.hidden)
+    tokens, state = _tokens(plan, sequence), _state(model, plan, sequence)
     group, tensor = replicas(plan.data, plan.context), plan.tensor
     end = model.vocabulary * model.hidden
     ends = ENDS[recipe.ends] * end
     every = formulas.model_parameters(model.layers, model.hidden, block, end)
-    layer = LAYER[recipe.recompute](model, tensor, recipe, tokens, state)
+    layer = sum(layer_parts(model, plan, recipe, sequence).values())
     whole, sharded, hole = LOGIT_BYTES[recipe.loss]
     width = where(tensor > 1.0, sharded, whole)
     active = {
@@ -107,26 +116,58 @@ def fsdp2_memory(
     return Fsdp2Memory(**active, **pools, active=peak, reserved=peak + sum(pools.values()))
 
 
-def _full(model: Any, tensor: Number, recipe: Fsdp2Recipe, tokens: Number, state: Number) -> Number:
-    return state / tensor
+def layer_parts(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number) -> Terms:
+    """Return the bytes that one layer keeps, by the terms of a stage's memory."""
+    return LAYER[recipe.recompute](model, plan, recipe, sequence)
 
 
-def _operators(
-    model: Any, tensor: Number, recipe: Fsdp2Recipe, tokens: Number, state: Number
-) -> Number:
-    return formulas.operator_activations(
+def _full(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number) -> Terms:
+    return {"norm_inputs": _state(model, plan, sequence) / plan.tensor}
+
+
+def _operators(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number) -> Terms:
+    """Return the terms of "selective op"; what reduce-scatters keep stands with the MLP."""
+    tokens, state = _tokens(plan, sequence), _state(model, plan, sequence)
+    heads, size, tensor = model.heads, model.head_size, plan.tensor
+    whole = formulas.operator_activations(
         tokens,
         state,
         model.feedforward,
-        model.heads,
+        heads,
         model.kv_heads,
-        model.head_size,
+        size,
         tensor,
         float(recipe.compiled),
     )
+    parts = {
+        "norm_inputs": state / tensor,
+        # queries and values: keys are made again
+        "qkv": qkv_activations(tokens, heads, 0.5 * model.kv_heads, size, 0.0, tensor, 2.0),
+        "attention_output": attention_output(tokens, heads, size, tensor, 2.0),
+        "attention_scores": flash_statistics(tokens, heads, tensor),
+    }
+    return {**parts, "mlp": whole - sum(parts.values())}
 
 
-LAYER: dict[Fsdp2Recompute, Callable[..., Number]] = {
+def _everything(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number) -> Terms:
+    """Return every term of section 4.5, with the attention's output kept once."""
+    split = MemoryPlan(tensor=plan.tensor, context=plan.context, microbatch=plan.microbatch)
+    counts: Any = None  # of parameters: no activation asks
+    inputs = MemoryInputs(model=model, counts=counts, sequence=sequence, plan=split)
+    once = MemoryRecipe(context_exchange=ContextExchange.RING)
+    return dense_terms(inputs, once, sizes(inputs))
+
+
+def _tokens(plan: Fsdp2Plan, sequence: Number) -> Number:
+    return microbatch_tokens(sequence, plan.context, plan.microbatch)
+
+
+def _state(model: Any, plan: Fsdp2Plan, sequence: Number) -> Number:
+    return hidden_state(_tokens(plan, sequence), model.hidden)
+
+
+LAYER: dict[Fsdp2Recompute, Callable[..., Terms]] = {
+    Fsdp2Recompute.NONE: _everything,
     Fsdp2Recompute.FULL: _full,
     Fsdp2Recompute.OPERATORS: _operators,
 }

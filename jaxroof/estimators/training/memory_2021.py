@@ -3,6 +3,7 @@
 Source: docs/models/parameters_flops_memory.md, section 10.5.
 """
 
+import dataclasses
 import enum
 from collections.abc import Callable
 from typing import NamedTuple
@@ -52,18 +53,24 @@ class Stage2021(NamedTuple):
     data: Number
 
 
-def peak_2021(inputs: MemoryInputs, engine: Engine, stage: Number) -> Number:
-    """Return the allocated peak of a stage; dropouts are on, sequence parallelism is off."""
-    return PEAKS[engine](stage_2021(inputs, stage))
+def peak_2021(
+    inputs: MemoryInputs, engine: Engine, stage: Number, split: tuple[int, ...] = ()
+) -> Number:
+    """Return the allocated peak of a stage; dropouts are on, sequence parallelism is off.
+
+    ``split`` has the layers of every stage, where they are not even.
+    """
+    return PEAKS[engine](stage_2021(inputs, stage, split))
 
 
-def stage_2021(inputs: MemoryInputs, stage: Number) -> Stage2021:
+def stage_2021(inputs: MemoryInputs, stage: Number, split: tuple[int, ...] = ()) -> Stage2021:
     """Return the parameters, layers and momentary bytes of a stage.
 
     momentary = max(head, layer_backward) + gradient of the largest matrix of a layer + [p > 1] 2 x
     """
     plan, size = inputs.plan, sizes(inputs)
-    counted = stage_layers(inputs.model, plan, RECIPE, stage, 1)
+    recipe = dataclasses.replace(RECIPE, layer_split=split)
+    counted = stage_layers(inputs.model, plan, recipe, stage, 1)
     parameters, _ = stage_parameters(inputs, RECIPE, counted, layer_parameters(inputs))
     every = every_term(inputs, RECIPE, size)
     again = recomputed(every, saved_terms(inputs, RECIPE, size, every))
@@ -80,6 +87,15 @@ def stage_2021(inputs: MemoryInputs, stage: Number) -> Stage2021:
         microbatches=plan.microbatches,
         data=plan.data,
     )
+
+
+def saved_2021(stage: Stage2021, engine: Engine) -> Number:
+    """Return the bytes of saved inputs that a stage holds at most."""
+    deepspeed = engine not in (Engine.MEGATRON, Engine.MEGATRON_FIRST_STEP)
+    if deepspeed:
+        return _saved(stage)
+    each = formulas.layer_inputs(stage.layers + 1.0, stage.state, stage.scores)
+    return smaller(stage.microbatches, stage.in_flight) * each
 
 
 def _megatron(stage: Stage2021) -> Number:

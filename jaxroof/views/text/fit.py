@@ -29,6 +29,8 @@ CHOICES = {  # in words
     "expert_weighting": "expert weighting",
     "zero_stage": "ZeRO stage",
     "routing_imbalance": "routing imbalance",
+    "ends": "group of the embedding",
+    "compiled": "compiled blocks",
 }
 KERNELS = ("attention_kernel", "cross_entropy", "expert_weighting")
 WIDTHS = ("weight_bytes", "gradient_bytes", "master_bytes", "moment_bytes")

@@ -38,6 +38,8 @@ def set_words(change: dict[str, Any]) -> str:
 
 def change_sentence(data: xr.Dataset) -> str:
     """Return what to change first, or that no change was found."""
+    if "changes" not in data.attrs:
+        return ""
     changes = changes_of(data)
     if bool(data.fits):
         if not changes:

@@ -138,9 +138,10 @@ def evenly(count: int) -> list[int]:
 
 
 def with_optional(columns: Sequence[Column], width: int) -> list[Column]:
-    """Return the required columns and the optional ones that fit into a width."""
-    numbers = {0}
-    for number in sorted({column.optional for column in columns} - {0}):
+    """Return the least optional columns, and those of the others that fit into a width."""
+    ranks = sorted({column.optional for column in columns})
+    numbers = set(ranks[:1])
+    for number in ranks[1:]:
         more = [column for column in columns if column.optional in numbers | {number}]
         if table_width(more, COMFORTABLE) <= width:
             numbers.add(number)

@@ -162,7 +162,10 @@ def test_search_is_survey_then_argmin(split):
         assert len(counts) >= 4
 
 
-@every_split
+@pytest.mark.parametrize(
+    "split",
+    [pytest.param(s, id=s.value, marks=[pytest.mark.slow] * (s in GRIDS)) for s in jr.Split],
+)
 def test_slopes_are_finite_in_every_number(split):
     """In model, machine, precision, batch and plan, legal or not."""
 

@@ -85,10 +85,8 @@ WIDE = 1e-4  # of a difference, where what is solved for has digits that are not
 
 
 def looped() -> list[Any]:
-    """Return the laws whose programs loop; the slowest is held to it with -m slow."""
-    slow = {"thresholds": [pytest.mark.slow]}
-    found = [law for law in laws() if law.id.startswith(LOOPED)]
-    return [pytest.param(*law.values, id=law.id, marks=slow.get(law.id, [])) for law in found]
+    """Return the laws whose programs loop."""
+    return [law for law in laws() if law.id.startswith(LOOPED)]
 
 
 @pytest.mark.parametrize("law", looped())

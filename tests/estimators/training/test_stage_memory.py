@@ -296,7 +296,10 @@ def test_a_loss_kernel_is_no_detail() -> None:
     assert heads == sorted(heads)
 
 
-@pytest.mark.parametrize("schedule", Schedule)
+@pytest.mark.parametrize(
+    "schedule",
+    [pytest.param(s, marks=[pytest.mark.slow] * (s is not Schedule.DUALPIPE)) for s in Schedule],
+)
 def test_plans_that_are_not_legal_have_finite_slopes(schedule: Schedule) -> None:
     """Any positive number may be asked for: what is not allowed is said by a verdict."""
     inputs, _ = golden.case(CASES["deepseek_v3_1f1b"])

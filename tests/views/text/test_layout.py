@@ -11,7 +11,7 @@ import termios
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from places import ROOT
 from rich.console import Console
@@ -303,6 +303,7 @@ def test_columns_of_an_axis_thin_out_evenly():
 
 
 @settings(max_examples=100, deadline=None)
+@example(["1.5 GB/s"] * 8)
 @given(st.lists(st.sampled_from(["dp 16 pp 4", "1.5 GB/s", "80 %", "of the", "more,", "20 us"])))
 def test_a_sentence_breaks_between_words_and_not_before_a_unit(words):
     text = " ".join(words)

@@ -1,0 +1,229 @@
+"""A training step under named software: what it sets, what it cannot do, the memory it needs."""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from jaxroof.analyses.fit_question import PATHS, SHORT, Question, question
+from jaxroof.catalog.software import TODAY, Software, software
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimators.training.fsdp2_memory import Fsdp2Memory, Fsdp2Recipe
+from jaxroof.estimators.training.fullest_stage import fullest_stage
+from jaxroof.estimators.training.memory_2021 import Engine
+from jaxroof.estimators.training.memory_inputs import MemoryInputs
+from jaxroof.estimators.training.memory_report import StageMemory
+from jaxroof.estimators.training.software_memory import fsdp2_stage, stages_2021
+from jaxroof.estimators.training.stage_memory import memory_by_stage
+from jaxroof.records import get_at, leaves
+from jaxroof.settings import choose
+from jaxroof.units import parse
+
+ALIASES = {"loss": "cross_entropy", "compile": "compiled"}  # words of torchtitan's options
+FSDP2_CHOICES = {  # name in a question: field of the recipe
+    "recompute": "recompute",
+    "cross_entropy": "loss",
+    "ends": "ends",
+    "compiled": "compiled",
+}
+NO_CHOICES = ("schedule", "modules", "layer_split", "attention_kernel", "expert_weighting")
+TRUTH = {"yes": True, "no": False, "true": True, "false": False, True: True, False: False}
+NOT_MEASURED = "no bound: not measured"
+BOUNDS = {  # software: of each number, where it differs from Megatron's of today
+    "deepspeed": dict.fromkeys(("allocated", "reserved", "device"), NOT_MEASURED),
+    "fsdp2": {"allocated": "0.6 % low on the one run measured", "reserved": "± 10 %"},
+    "megatron-2021": {"allocated": "± 1 %", "reserved": "± 13 %"},
+    "deepspeed-2021": {"allocated": "-5 to 0 %", "reserved": "0 to +10 %"},
+}
+HSDP = "no bound: replicas were not measured"
+
+
+class SoftwareAnswer(NamedTuple):
+    """A checked question under some software, with the memory of every stage."""
+
+    asked: Question
+    memory: StageMemory
+    pools: dict[str, Any]  # terms of the reserved number alone
+    bounds: dict[str, str]
+    attributes: dict[str, Any]  # of the result, instead of those of a stage
+    by_stage: bool = True  # whether the terms are those of memory_by_stage
+
+
+def software_answer(
+    name: str | None,
+    *,
+    model: Any,
+    plan: Mapping[str, Any],
+    system: Any,
+    settings: Mapping[str, Any],
+) -> SoftwareAnswer:
+    """Return the memory of a training step under a software of the catalogue.
+
+    Raises: InputError for what the software cannot do, and as ``question`` does.
+    """
+    if name is None or name == TODAY:
+        asked = question(model=model, plan=plan, system=system, settings=settings)
+        return SoftwareAnswer(asked, memory_by_stage(asked.inputs, asked.recipe), {}, {}, {})
+    named = software(name)
+    plan, settings, chosen = _of_software(named, plan, settings)
+    added, plan, settings = _with_defaults(named, plan, settings)
+    asked = question(model=model, plan=plan, system=system, settings=settings)
+    _check_only(named, asked)
+    asked = asked._replace(given=frozenset(asked.given - added))
+    return ANSWERS[named.formulas](named, asked, chosen)
+
+
+def _of_software(
+    named: Software, plan: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return plan and settings without the choices that only FSDP2 has, and these."""
+    plan, settings = dict(plan), dict(settings)
+    if named.formulas != "fsdp2":
+        if "replicas" in plan:
+            raise refusal("plan", f"replicas: not under {named.name}; expected it under fsdp2")
+        return plan, settings, {}
+    for name in NO_CHOICES:
+        if settings.get(name) is not None:
+            raise refusal(name, f"no choice under {named.name}; leave it out")
+    chosen: dict[str, Any] = {}
+    for name in [*settings]:
+        field = ALIASES.get(name, name)
+        if field in FSDP2_CHOICES and settings[name] is not None:
+            if field in chosen:
+                raise refusal(name, f"given twice, as {field} too; expected it once")
+            chosen[field] = settings.pop(name)
+    if "replicas" in plan:
+        chosen["replicas"] = _replicas(plan.pop("replicas"))
+        short = "dp" if "dp" in plan else "data"
+        plan[short] = parse(plan.get(short, 1.0), "1", "plan: dp") * chosen["replicas"]
+        settings["optimizer_instances"] = chosen["replicas"]
+    return plan, settings, chosen
+
+
+def _replicas(value: Any) -> float:
+    found = parse(value, "1", "plan: replicas")
+    if found < 1.0 or found != int(found):
+        raise refusal("plan", f"replicas: expected a whole number above 0, given {value!r}")
+    return found
+
+
+def _with_defaults(
+    named: Software, plan: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[set[str], dict[str, Any], dict[str, Any]]:
+    """Return the names that the software sets, and plan and settings with them."""
+    taken = {SHORT.get(name, name) for name in plan}
+    taken |= {name.rpartition(".")[2] for name, value in settings.items() if value is not None}
+    new = {name: value for name, value in named.settings.items() if name not in taken}
+    of_plan = {name: value for name, value in new.items() if name in PATHS}
+    others = {name: value for name, value in new.items() if name not in PATHS}
+    added = {*new, *(PATHS[name] for name in of_plan)}
+    return added, {**of_plan, **plan}, {**settings, **others}
+
+
+def _check_only(named: Software, asked: Question) -> None:
+    """Check that a software can do what is asked.
+
+    Raises: InputError for the first field that it cannot, with the values that would be right.
+    """
+    paths = {path.rpartition(".")[2]: path for path, _, _ in leaves(asked.inputs)}
+    short = {field: name for name, field in SHORT.items()}
+    for name, allowed in named.only.items():
+        held = getattr(asked.recipe, name, None)
+        path = name if "." in name else paths.get(name, "")
+        value = held.value if isinstance(held, enum.Enum) else float(get_at(asked.inputs, path))
+        if value not in allowed:
+            shown = value if isinstance(value, str) else f"{value:g}"
+            right = " or ".join(str(one) for one in allowed)
+            what = short.get(name, name)
+            raise refusal(what, f"{shown}: not under {named.name}; expected {right}")
+
+
+# ---- The formulas of each software --------------------------------------------------------------
+
+
+def _by_stages(named: Software, asked: Question, chosen: Mapping[str, Any]) -> SoftwareAnswer:
+    states, plan = asked.inputs.states, asked.inputs.plan
+    if named.name == "deepspeed" and states.zero_stage >= 2.0 and plan.pipeline > 1.0:
+        said = f"{states.zero_stage:g}: DeepSpeed refuses it in a pipeline"
+        raise refusal("zero", f"{said}; expected 0 or 1, or pp=1")
+    memory = memory_by_stage(asked.inputs, asked.recipe)
+    return SoftwareAnswer(asked, memory, {}, BOUNDS[named.name], {"software": named.name})
+
+
+def _by_2021(named: Software, asked: Question, chosen: Mapping[str, Any]) -> SoftwareAnswer:
+    if asked.recipe.layer_split:
+        raise refusal("layer_split", f"not under {named.name}; expected pp that divides the layers")
+    memory = stages_2021(asked.inputs, ENGINES[named.name, float(asked.inputs.states.zero_stage)])
+    return SoftwareAnswer(
+        asked, memory, {}, BOUNDS[named.name], {"software": named.name}, by_stage=False
+    )
+
+
+ENGINES = {  # by software and ZeRO stage
+    ("megatron-2021", 0.0): Engine.MEGATRON,
+    ("deepspeed-2021", 0.0): Engine.DEEPSPEED,
+    ("deepspeed-2021", 1.0): Engine.DEEPSPEED_FP16_ZERO_1,
+}
+
+
+def _by_fsdp2(named: Software, asked: Question, chosen: Mapping[str, Any]) -> SoftwareAnswer:
+    recipe = _fsdp2_recipe(chosen)
+    memory, terms = fsdp2_stage(asked.inputs, recipe)
+    bounds = dict(BOUNDS[named.name])
+    if asked.inputs.states.optimizer_instances > 1.0:
+        bounds |= dict.fromkeys(("allocated", "reserved", "device"), HSDP)
+    if recipe.recompute.value == "none":
+        bounds |= dict.fromkeys(("allocated", "reserved", "device"), NOT_MEASURED)
+    fields = {name: getattr(recipe, field) for name, field in FSDP2_CHOICES.items()}
+    plain = {name: getattr(value, "value", value) for name, value in fields.items()}
+    plain["compiled"] = "yes" if recipe.compiled else "no"
+    attributes = {
+        "software": named.name,
+        "recipe": plain,
+        "assumed": {name: plain[name] for name in plain if name not in chosen},
+        "hangs_on": _turns(asked, recipe, chosen),
+        "warnings": [],
+    }
+    pools = {
+        field.name: (getattr(terms, field.name), field.metadata)
+        for field in dataclasses.fields(Fsdp2Memory)
+        if field.name in ("gradient_pool", "gather_pool", "holes")
+    }
+    return SoftwareAnswer(asked, memory, pools, bounds, attributes, by_stage=False)
+
+
+def _fsdp2_recipe(chosen: Mapping[str, Any]) -> Fsdp2Recipe:
+    fields = {FSDP2_CHOICES[name]: value for name, value in chosen.items() if name != "replicas"}
+    if "compiled" in fields:
+        if fields["compiled"] not in TRUTH:
+            raise unknown("compiled", fields["compiled"], "answer", ["yes", "no"])
+        fields["compiled"] = TRUTH[fields["compiled"]]
+    found: Fsdp2Recipe = choose(Fsdp2Recipe(), fields)
+    return found
+
+
+def _turns(asked: Question, recipe: Fsdp2Recipe, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the choices left open that would turn the answer, each with its bytes."""
+
+    def full(one: Fsdp2Recipe) -> Any:
+        return fullest_stage(_memory(asked.inputs, one), asked.capacity)
+
+    fits, found = bool(full(recipe).fits), []
+    for name in ("recompute", "cross_entropy"):
+        field = FSDP2_CHOICES[name]
+        for member in type(getattr(recipe, field)):
+            other = full(dataclasses.replace(recipe, **{field: member}))
+            if name not in chosen and bool(other.fits) != fits:
+                found.append({"choice": name, "value": member.value, "device": float(other.device)})
+    return found
+
+
+def _memory(inputs: MemoryInputs, recipe: Fsdp2Recipe) -> StageMemory:
+    return fsdp2_stage(inputs, recipe)[0]
+
+
+ANSWERS: dict[str, Callable[[Software, Question, Mapping[str, Any]], SoftwareAnswer]] = {
+    "stages": _by_stages,
+    "fsdp2": _by_fsdp2,
+    "2021": _by_2021,
+}

@@ -1,0 +1,108 @@
+"""The commands on measured rows: validate --memory, and evaluate --schema measured."""
+
+import csv
+import json
+import pathlib
+
+import pytest
+
+from jaxroof.validation.memory import sources
+from jaxroof.validation.memory.sources import packaged
+
+DATA = pathlib.Path(sources.__file__).parent / "data"
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """Return the path of a source's rows as a file of a user's."""
+    import gzip
+
+    def written(name, change=lambda text: text):
+        text = gzip.decompress((DATA / f"{name}.csv.gz").read_bytes()).decode()
+        path = tmp_path / f"{name}.csv"
+        path.write_text(change(text), encoding="utf-8")
+        return path
+
+    return written
+
+
+def test_validate_prints_errors_and_what_is_not_answered(jaxroof, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    said = jaxroof("validate --memory --source torchtitan")
+    assert said.code == 0
+    assert "FSDP2, loss by rule" in said.out
+    assert "torchtitan: recompute: blank; expected none, selective, full or a policy" in said.words
+    assert "Largest errors" in said.words
+
+
+def test_validate_writes_rows_and_json(jaxroof, tmp_path):
+    said = jaxroof("validate --memory --source simumax_b200 --json -o errors.csv")
+    assert said.err == "wrote errors.csv\n"
+    assert {one["kind"] for one in json.loads(said.out)["scores"]} == {"dense", "MoE, capacity"}
+    with open(tmp_path / "errors.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 23, "allocated and reserved"
+    assert {row["number"] for row in rows} == {"allocated", "reserved"}
+
+
+BAD = [
+    ("validate", "validate: nothing to compare; expected --memory"),
+    ("validate --memory --source simumax", "--source: simumax: no such source of measured memory."),
+    ("validate --memory -o errors.txt", "errors.txt: expected a name that ends in .csv or .md"),
+    ("validate --memory --source torchtitan -o a.md", "--source: the page is about all sources"),
+    ("evaluate training none.csv --schema measured", "none.csv: no such file"),
+    (
+        "evaluate training none.csv --schema measure",
+        "--schema: measure: no such schema of rows. Did",
+    ),
+    ("evaluate unfused none.csv --schema measured", "--schema: measured runs are of training; exp"),
+    ("evaluate training none.csv --schema measured --set a=1", "--set: a=1: a measured run is as"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), BAD)
+def test_bad_input_is_one_line(line, said, jaxroof):
+    ended = jaxroof(line)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.count("\n") == 1
+    assert ended.err.startswith(f"jaxroof: {said}")
+
+
+def test_measured_rows_are_answered(jaxroof, measured, tmp_path):
+    path = measured("torchtitan")
+    said = jaxroof(f"evaluate training {path} --schema measured -o out.csv")
+    assert said.code == 0
+    with open(tmp_path / "out.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["row_id"] for row in rows] == [
+        row.cells["row_id"] for row in packaged("torchtitan").rows
+    ]
+    answered = [row for row in rows if not row["reason"]]
+    assert 20 < len(answered) < len(rows)
+    assert all(row["fits"] == "yes" for row in answered), "they ran"
+    words = f"{len(answered)} of {len(rows)} rows answered: {len(answered)} fit, 0 do not."
+    assert words in said.words
+    for row in rows:
+        assert bool(row["predicted_reserved_bytes"]) != bool(row["reason"])
+        assert bool(row["error_percent"]) <= bool(row["measured_peak_memory_bytes"])
+
+
+def test_the_first_rows_are_printed(jaxroof, measured):
+    said = jaxroof(f"evaluate training {measured('llm_foundry_mpt')} --schema measured")
+    assert said.code == 0
+    assert "216 of 216 rows answered: 216 fit, 0 do not. The first 20 are shown;" in said.words
+    assert "mpt-000" in said.out
+
+
+def test_no_answer_at_all_is_one_line(jaxroof, measured):
+    path = measured("simumax_b200", lambda text: text.replace("BF16", "FP8"))
+    said = jaxroof(f"evaluate training {path} --schema measured")
+    assert said.code == 2
+    assert "no row has an answer; the first: precision: FP8" in said.err
+
+
+def test_a_name_twice_is_named(jaxroof, measured):
+    path = measured("simumax_b200", lambda text: text.replace("simumax-b200-02", "simumax-b200-01"))
+    said = jaxroof(f"evaluate training {path} --schema measured")
+    assert (said.code, said.out) == (2, "")
+    assert "line 3: row_id: 'simumax-b200-01' is line 2 too" in said.err
