@@ -77,8 +77,6 @@ def fit(
     answered = software_answer(software, model=model, plan=plan, system=system, settings=every)
     asked, memory = answered.asked, answered.memory
     full = fullest_stage(memory, asked.capacity)
-    today = answered.attributes.get("software", TODAY) == TODAY
-    found = {"changes": changes_json(changes_dataset(asked, changes))} if changes and today else {}
     data = xr.Dataset(
         {**_stages(memory, asked), **_answer(memory, full, asked)},
         {"stage": ("stage", np.arange(_shape(memory)[-1]), {"long_name": "Pipeline stage"})},
@@ -93,10 +91,18 @@ def fit(
             "hangs_on": json.dumps(_hangs_on(asked, bool(full.fits))),
             "warnings": json.dumps(_warnings(asked)),
             "versions": json.dumps(versions()),
-            **found,
+            **_changes(answered, changes),
         },
     )
     return _under_software(data, answered)
+
+
+def _changes(answered: SoftwareAnswer, most: int) -> dict[str, str]:
+    """Return the cheapest changes in JSON, if asked for; other software cannot do all of them."""
+    today = answered.attributes.get("software", TODAY) == TODAY
+    return (
+        {"changes": changes_json(changes_dataset(answered.asked, most))} if most and today else {}
+    )
 
 
 def _under_software(data: xr.Dataset, found: SoftwareAnswer) -> xr.Dataset:
