@@ -3,6 +3,8 @@
 from jaxroof.analyses.evaluate import evaluate as evaluate
 from jaxroof.analyses.explain import explain as explain
 from jaxroof.analyses.fit import fit as fit
+from jaxroof.analyses.fit_changes import fit_changes as fit_changes
+from jaxroof.analyses.fit_stages import fit_stages as fit_stages
 from jaxroof.analyses.layers import layers as layers
 from jaxroof.analyses.least_memory import least_memory as least_memory
 from jaxroof.analyses.roofline import roofline as roofline

@@ -69,7 +69,7 @@ def least_memory(
 
     >>> data = least_memory(model="llama3-8b", system="h100-nvs8", global_batch=64, where="off=0")
     >>> int(data.gpus), bool(data.fits)
-    (4, True)
+    (2, True)
     """
     named = {"model": model, "system": system, "global_batch": global_batch}
     rest = {key: value for key, value in {**(settings or {}), **more}.items() if value is not None}

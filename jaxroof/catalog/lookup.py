@@ -111,6 +111,8 @@ def system(name: str | os.PathLike[str], number_format: str | None = None, **fie
         if not isinstance(number_format, str) or number_format not in entry["peaks"]:
             raise unknown(str(name), number_format, "number format with a peak", entry["peaks"])
         entry["matrix_flops"] = entry["peaks"][number_format]
+    if "hbm_capacity" in fields:  # what the device reports is of the other capacity
+        entry.pop("hbm_reported", None)
     return _record(System, entry, name, fields)
 
 

@@ -18,7 +18,7 @@ Examples:
   jaxroof fit --model llama3.1-405b --system h100-nvs8 --batch 2048 \\
       --plan tp=8,pp=16,dp=128 --set layer_split=7,14x8,7
   jaxroof fit --model mixtral-8x7b --system h100-nvs8 --batch 128 \\
-      --plan tp=2,pp=4,dp=8,ep=8 --sequence 8192 -o stages.csv
+      --plan tp=2,pp=4,dp=8,ep=8 --sequence 8192 -o stages.png
   jaxroof fit --model llama3-8b --system h100-nvs8 --software fsdp2 \\
       --plan dp=8,replicas=4 --batch 64 --set recompute=op --set loss=chunked
   jaxroof fit --model llama3.1-405b --system h100-nvs8 --batch 2048 \\
@@ -49,9 +49,13 @@ Without a plan every legal one is tried, on --gpus or on the fewest that hold
     "system.hbm_capacity='85.5 GB'.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
-@click.option("-o", "--output", metavar="FILE", help="A .csv, .json or .nc.")
+@click.option("-o", "--output", metavar="FILE", help="A picture, .csv, .json or .nc.")
 def command(**options: Any) -> None:
-    """Print whether a training step fits, what is missing, and the memory of every stage."""
+    """Print whether a training step fits, what is missing, and the memory of every stage.
+
+    If it does not fit, the cheapest changes that make it fit follow; if it does, those that spend
+    the memory left on a shorter step. Without a plan: the fewest accelerators that hold a step.
+    """
     if options["plan_text"] is None:
         if options.pop("software") is not None:
             raise InputError("--software: the plans of a search are Megatron's; expected a --plan")

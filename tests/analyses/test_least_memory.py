@@ -15,7 +15,7 @@ from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.plans import cluster_sizes, plans
-from jaxroof.estimators.training.step import memory_limit, training
+from jaxroof.estimators.training.step import device, memory_limit, training
 from jaxroof.records import checked
 
 ASKED = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 12}
@@ -26,7 +26,7 @@ FIELDS = tuple(TrainingPlan.__dataclass_fields__)
 def inputs(gpus: float | None = None) -> jr.TrainingInputs:
     return jr.TrainingInputs(
         model=jr.architecture("llama3-8b"),
-        system=jr.system("h100-nvs8"),
+        system=device("h100-nvs8"),
         gpus=gpus,
         global_batch=12.0,
     )

@@ -15,6 +15,8 @@ from jaxroof.catalog.system import System
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.entries import entry_rows, print_entries
 from jaxroof.config import design_file as designs
+from jaxroof.config.fit_file import asks_for_stages
+from jaxroof.config.run_sweep import run
 from jaxroof.config.sweep_file import Sweep, read_sweep
 from jaxroof.config.toml_reader import errors_in_file, load
 from jaxroof.config.uncertainty_file import read_uncertain
@@ -145,6 +147,10 @@ def _some_keys() -> str:
 
 
 def _sweep(path: str) -> tuple[str, str]:
+    if asks_for_stages(load(path)):
+        points = run(path).legal.size
+        said = f"A sweep: asks for the memory of every stage of training at {points:,} points."
+        return said, f"Run it with: jaxroof run {path}."
     sweep = read_sweep(path)
     axes = read_axes(sweep.inputs, sweep.axes, sweep.recipe, sweep.estimator.names)
     points = math.prod(len(axis) for axis in axes)

@@ -89,6 +89,10 @@ class MemoryRecipe:
     layer_division: LayerDivision = LayerDivision.EQUAL
     layer_split: tuple[int, ...] = ()  # layers of every virtual stage; empty: as even as can be
 
+    def recomputes(self, module: Module) -> bool:
+        """Return whether selective recomputation computes a part of a layer again."""
+        return self.recompute is Recompute.SELECTIVE and module in self.modules
+
 
 LOGIT_BYTES = {  # bytes of one logit at the start of the backward pass
     CrossEntropy.FUSED: 2.0,  # the gradient overwrites the bf16 logits

@@ -3,9 +3,11 @@
 Source: docs/models/parameters_flops_memory.md, sections 4, 5 and 7.
 """
 
+import dataclasses
 from typing import Any
 
 from jaxroof.catalog import lookup as named
+from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.deciding_stages import deciding_stages
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
@@ -20,7 +22,19 @@ from jaxroof.estimators.training.stage_memory import amounts, of_stage
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas import schedule
 from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.records import Number, units
+from jaxroof.records import Number, units, value_or
+
+
+def device(name: str) -> System:
+    """Return a system by name, its capacity that which the device reports where it is known.
+
+    >>> float(device("h100-nvs8").hbm_capacity)
+    85520809984.0
+    """
+    found = named.system(name)
+    capacity = value_or(found.hbm_reported, found.hbm_capacity)
+    none: Any = None  # the other capacity would be of another label
+    return dataclasses.replace(found, hbm_capacity=capacity, hbm_reported=none)
 
 
 def memory_limit(inputs: TrainingInputs) -> Number:
@@ -135,7 +149,7 @@ def example() -> TrainingInputs:
     model, _ = named.architecture_with_choices("llama3.1-405b")
     return TrainingInputs(
         model=model,
-        system=named.system("h100-nvs8"),
+        system=device("h100-nvs8"),
         gpus=4096.0,
         global_batch=2048.0,
         plan=TrainingPlan(data=32.0, tensor=8.0, pipeline=16.0),
@@ -155,6 +169,6 @@ training = Estimator(
     need="device",
     limit=memory_limit,
     products={"gpus": DEGREES},
-    names={"model": named.architecture_with_choices, "system": named.system},
+    names={"model": named.architecture_with_choices, "system": device},
     example=example,
 )
