@@ -44,6 +44,12 @@ class System:
     hbm_capacity: Number = quantity(
         "B", "Capacity of the high-bandwidth memory.", default=None, resource="capacity"
     )
+    hbm_reported: Number = quantity(
+        "B",
+        "Capacity that the device reports, where its label says another.",
+        default=None,
+        resource="capacity",
+    )
     hbm_usable: Number = quantity(
         "1",
         "Share of the capacity that a training step may fill.",
@@ -116,6 +122,12 @@ class System:
     def published(fields: Collection[str]) -> str | None:
         """Return a system from the catalogue that has the given fields, or None."""
         return catalog.giving("systems", fields)
+
+
+def usable_memory(system: System) -> Number:
+    """Return the bytes that a training step may fill: what the device reports, else its label."""
+    capacity = system.hbm_capacity if system.hbm_reported is None else system.hbm_reported
+    return capacity * system.hbm_usable
 
 
 def links(system: System) -> tuple[Number, ...]:
