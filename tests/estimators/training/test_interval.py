@@ -26,11 +26,15 @@ def test_half_widths_are_those_of_the_sheet():
     assert table == [list(one.half_widths) for one in REGIMES]
     within = re.search(r"then h 80 % is ([\d.]+) dense, ([\d.]+) MoE", section)
     assert within is not None
-    assert [half_width_within_source(place) for place in (0.0, 2.0)] == [*map(float, within.groups())]
+    assert [half_width_within_source(place) for place in (0.0, 2.0)] == [
+        *map(float, within.groups())
+    ]
 
 
 def test_a_regime_broadcasts():
-    routed, bits, known = (np.array([0.0, 1.0]).reshape(s) for s in ((2, 1, 1), (1, 2, 1), (1, 1, 2)))
+    routed, bits, known = (
+        np.array([0.0, 1.0]).reshape(s) for s in ((2, 1, 1), (1, 2, 1), (1, 1, 2))
+    )
     found = regime(routed, bits, known)
     assert found.tolist() == [[[3.0, 0.0], [3.0, 1.0]], [[2.0, 2.0], [2.0, 2.0]]]
     for column, level in enumerate(LEVELS):

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from jaxroof.errors import InputError
-from jaxroof.validation.memory.capacities import capacity
 from jaxroof.validation.measured_rows import (
     COLUMNS,
     Row,
@@ -13,6 +12,7 @@ from jaxroof.validation.measured_rows import (
     options,
     read_table,
 )
+from jaxroof.validation.memory.capacities import capacity
 from jaxroof.validation.memory.sources import SOURCES, packaged, packed_bytes
 
 HEAD = "row_id,layers,hidden,system,gpus"
