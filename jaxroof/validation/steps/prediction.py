@@ -1,4 +1,4 @@
-"""What is predicted for measured steps: seconds, their parts and their interval, all in one call."""
+"""What is predicted for measured steps: seconds, parts and intervals, many rows in one call."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.validation.measured_rows import Row
+from jaxroof.validation.memory.scores import Reason
 from jaxroof.validation.steps.prediction import StepAnswer, answers
 from jaxroof.validation.steps.sources import SOURCES, packaged
 from jaxroof.validation.steps.step_rows import chip_of
@@ -27,14 +28,6 @@ class StepScore(NamedTuple):
     p90: float
     bias: float  # median of the signed errors
     covered: float  # rows whose 80 % interval holds the measured time
-
-
-class Reason(NamedTuple):
-    """Rows that were not answered for the same reason."""
-
-    source: str
-    reason: str
-    rows: int
 
 
 def packaged_answers(source: str | None = None) -> dict[str, list[StepAnswer]]:
@@ -116,6 +109,9 @@ def worst(found: Answers, most: int = 5) -> list[tuple[str, StepAnswer]]:
     return kept[:most]
 
 
+SMALL = 0.005  # share below which a part is not worth a word
+
+
 def largest_parts(parts: Mapping[str, float], most: int = 3) -> list[tuple[str, float]]:
     """Return the largest parts, each with its share of all.
 
@@ -124,4 +120,4 @@ def largest_parts(parts: Mapping[str, float], most: int = 3) -> list[tuple[str, 
     """
     total = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda part: -part[1])
-    return [(name, value / total) for name, value in ordered[:most]]
+    return [(name, value / total) for name, value in ordered[:most] if value > SMALL * total]

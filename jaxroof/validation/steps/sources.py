@@ -14,8 +14,8 @@ HOMES = ("jaxroof.validation.steps", "jaxroof.validation.memory")  # some rows m
 FOLDER = "data"
 DENSE = "the constants of its chip and of all chips, with all dense rows"
 EXPERTS = "the constants of experts, with all routed rows"
-NOTHING = "nothing"
-NEMO = "constants of its chip, on rows of this software elsewhere; these rows were not in the fit"
+NOTHING = "nothing"  # with which the text of a source begins that the fit never saw
+NEVER = "nothing; the fit has seen other rows of this software and these chips"
 
 
 class Source(NamedTuple):
@@ -110,7 +110,7 @@ SOURCES = {
     "dgxc_benchmarking": Source(
         "NVIDIA DGX Cloud recipes",
         "NVIDIA/dgxc-benchmarking",
-        NEMO,
+        NEVER,
         "last of 50 to 100 steps, or a mean of 30; one model of one release 12 to 20 % off",
     ),
     "torchtitan": Source(

@@ -76,7 +76,7 @@ WHOLE = {
     14.0,
     15.0,
     28.0,
-}  # printed without a digit behind the point
+}  # printed as whole numbers
 
 
 def some_of(found, source, chip, precision, experts):
