@@ -40,6 +40,7 @@ _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wr
     ),
 }
 _TEXTS = ("title", "source", "note", "peaks_source")
+_OF_A_FIT = ["ranges", "bound", "unseen"]  # what is believed of a chip's constants, and from what
 
 
 def names(kind: str) -> tuple[str, ...]:
@@ -266,7 +267,7 @@ def _check_complete(
 ) -> None:
     """Raise for an entry with a key that is not allowed, or without a required field."""
     allowed = [*fields, *choices, *_TEXTS[:3], "base"]
-    allowed += ["peaks", "peaks_source"] if kind == "systems" else []
+    allowed += {"systems": ["peaks", "peaks_source"], "chips": _OF_A_FIT}.get(kind, [])
     for key in written:
         if key not in allowed:
             raise unknown(where, key, f"field of {_SINGULAR[kind].capitalize()}", allowed)

@@ -22,8 +22,9 @@ A row is one configuration, a column an input: a path (system.hbm_bandwidth, wit
 heading or in the cell: system.hbm_bandwidth [GB/s]), a name of the catalogue (model, system), a
 choice (split), a degree (tp) or a letter (B). Columns named id, or with a # first, are notes.
 
-With --schema measured a row is a measured run (docs/validation_memory.md); answers are its memory,
-the error where a peak was measured, and the reason where it lacks something.
+With --schema measured a row is a measured run (docs/validation_memory.md); answers are its memory
+and its step time with an 80 % interval, errors where they were measured, and the reason where a row
+lacks something.
 """,
 )
 @click.argument("estimator", metavar="ESTIMATOR")

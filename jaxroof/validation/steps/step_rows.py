@@ -15,8 +15,8 @@ CHIPS = ("GB300", "GB200", "B300", "B200", "H200", "H100", "H800", "A100")
 SYSTEMS = {  # chip -> system of the catalogue, generation, network of one accelerator [B/s]
     "A100 40": ("a100-40-sxm", "ampere", 25e9),
     "A100": ("a100-80-sxm", "ampere", 25e9),
-    "H100": ("h100-80-sxm", "hopper", 50e9),
-    "H800": ("h100-80-sxm", "hopper", 50e9),
+    "H100": ("h100-nvs8", "hopper", 50e9),
+    "H800": ("h100-nvs8", "hopper", 50e9),
     "H200": ("h200-141-sxm", "hopper", 50e9),
     "B200": ("b200-180-sxm", "blackwell", 50e9),
     "GB200": ("gb200-nvl72", "blackwell", 50e9),
@@ -66,7 +66,7 @@ class StepRow(NamedTuple):
     plan: dict[str, float]
     software: dict[str, float]
     calibrated: bool  # whether rows of this software took part in the fit
-    measured: float  # [s]
+    measured: float | None  # [s]
 
 
 def step_row(row: Row) -> StepRow:
@@ -97,8 +97,16 @@ def step_row(row: Row) -> StepRow:
         plan=plan,
         software=software,
         calibrated=bool(known_software()[software_of(row)]["calibrated"]),
-        measured=number(row, "derived_step_time_s"),
+        measured=_measured(row),
     )
+
+
+def _measured(row: Row) -> float | None:
+    """Return the seconds of a step that a row states, None if it states none."""
+    for column in ("derived_step_time_s", "measured_step_time_s"):
+        if column in row.cells:
+            return number(row, column)
+    return None
 
 
 def chip_of(row: Row) -> str:

@@ -32,7 +32,7 @@ def known_software() -> dict[str, dict[str, Any]]:
 
 
 def software_of(row: Row) -> str:
-    """Return the name of the software that a row's source means.
+    """Return the name of the software that a row's source means, or that it begins with.
 
     Raises: InputError for a source that is not known.
     """
@@ -40,10 +40,11 @@ def software_of(row: Row) -> str:
     found = [
         name
         for name, entry in known_software().items()
-        if any(source.startswith(known) for known in entry["sources"])
+        if any(source.startswith(known) for known in (name, *entry["sources"]))
     ]
     if not found:
-        raise refusal("source", f"{source}: software not known")
+        expected = f"expected a text that begins with one of {', '.join(known_software())}"
+        raise refusal("source", f"{source}: software not known; {expected}")
     return found[-1]  # the more special one stands below its base
 
 
