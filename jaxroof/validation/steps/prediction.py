@@ -93,9 +93,10 @@ def step_inputs(rows: Sequence[StepRow], chip: str | None = None) -> StepInputs:
 
 def _machine(system: str, chip: str) -> tuple[dict[str, float], dict[str, float]]:
     """Return the numbers of a system and of its chip; formats that it lacks run as 16 bits do."""
-    found, peaks = lookup.system(system), catalog.entry("systems", system, {})["peaks"]
+    found, peaks = lookup.system(system), catalog.entry("systems", system, units(System))["peaks"]
     rates = {name: float(getattr(found, name)) for name in OF_A_SYSTEM}
-    made = lookup.chip(chip, **{f"{n}_flops": peaks.get(n, peaks["bf16"]) for n in ("fp8", "fp4")})
+    formats = {f"{n}_flops": peaks.get(n, rates["matrix_flops"]) for n in ("fp8", "fp4")}
+    made = lookup.chip(chip, **formats)
     return rates, {name: float(getattr(made, name)) for name in OF_A_CHIP}
 
 
