@@ -42,6 +42,8 @@ def calibrate_command(*, file: str, system: str, as_json: bool, output: str | No
         page = console()
         print_text(page, views.factor_sentence(found))
         if found.constants:
+            page.print()
             page.print(views.constants_table(found))
+            page.print()
         print_text(page, *views.sentences(found), *views.measurement_lines(further))
     report_written(output)

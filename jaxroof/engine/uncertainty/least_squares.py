@@ -76,7 +76,7 @@ def solved(model: Model, noise: np.ndarray, prior: Prior) -> np.ndarray:
 
     >>> prior = Prior(np.array([1.0]), np.array([-9.0]), np.array([9.0]))
     >>> round(float(solved(lambda x: (x - 1.0, np.ones((1, 1))), np.ones(1), prior)[0]), 2)
-    0.53
+    0.47
     """
     rows = len(noise)
     seen: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}

@@ -4,21 +4,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from jaxroof.validation.steps.calibration import Calibration
+from jaxroof.validation.steps.calibration import SOFTWARE, Calibration
 
 
 def chip_lines(found: Calibration, rows: str) -> Iterator[str]:
     """Yield the lines of a TOML file: a chip of the catalogue with some constants changed."""
-    factor = found.factor
     yield f"# Constants fitted by jaxroof calibrate to {len(found.rows)} measured steps of {rows},"
-    yield f"# on {found.system}. Steps of this software take {factor.value:.4g} times as long as"
-    yield f"# the catalogue predicts (80 %: {factor.low:.4g} to {factor.high:.4g}): rates of the chip"
-    yield "# are divided by the factor, the time once a step is multiplied by it."
-    for one in found.constants:
-        yield (
-            f"# {one.name}, before the factor: {one.value:.4g} (80 %: {one.low:.4g} to "
-            f"{one.high:.4g}; catalogue {one.catalogue:.4g})."
-        )
+    yield f"# on {found.system}. A factor of the software divides all rates that a chip reaches,"
+    yield "# and multiplies the time once a step. Fitted, with intervals of 80 %:"
+    for one in (found.factor, *found.constants):
+        what = "factor" if one.name == SOFTWARE else f"{one.name}, before the factor"
+        ends = f"{one.low:.4g} to {one.high:.4g}"
+        yield f"# {what}: {one.value:.4g} ({ends}; catalogue {one.catalogue:.4g})."
     after = 100.0 * float(np.median(np.abs(np.expm1(found.after))))
     yield f"# Median error on these rows: {after:.1f} %."
     yield f'base = "{found.chip}"'

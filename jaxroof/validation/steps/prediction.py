@@ -32,7 +32,7 @@ class StepInputs(NamedTuple):
     """What the sheet needs of many steps: records whose leaves are columns of one length."""
 
     model: Any
-    sequence: np.ndarray
+    sequence: Any
     plan: Any
     system: System
     chip: Chip
@@ -72,14 +72,14 @@ def step_inputs(rows: Sequence[StepRow], chip: str | None = None) -> StepInputs:
     Raises: InputError for a chip that there is not, or a file that is none.
     """
 
-    def columns(found: Sequence[Mapping[str, float]]) -> dict[str, np.ndarray]:
+    def columns(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
         return {name: np.array([one[name] for one in found]) for name in found[0]}
 
     defaults = {name: float(value) for name, value in vars(Software()).items()}
     pairs = [(one.system, chip or one.chip) for one in rows]
     known = {pair: _machine(*pair) for pair in set(pairs)}
     machines = [known[pair] for pair in pairs]
-    slow = np.array([one.slow_bandwidth for one in rows])
+    slow: Any = np.array([one.slow_bandwidth for one in rows])
     return StepInputs(
         model=SimpleNamespace(**columns([one.model for one in rows])),
         sequence=np.array([one.sequence for one in rows]),
@@ -104,7 +104,8 @@ def predicted_times(inputs: StepInputs) -> StepTime:
     """Return the seconds of steps and of their parts, each a column."""
     times = step_time(*inputs)
     shape = np.shape(inputs.sequence)
-    return StepTime(*(np.broadcast_to(value, shape) for value in times))
+    columns: list[Any] = [np.broadcast_to(value, shape) for value in times]
+    return StepTime(*columns)
 
 
 def answers(rows: Iterable[Row], chip: str | None = None) -> list[StepAnswer]:
@@ -128,16 +129,17 @@ def _read(row: Row) -> StepAnswer:
 def _predicted(rows: Sequence[StepRow], chip: str | None) -> list[dict[str, Any]]:
     inputs = step_inputs(rows, chip)
     times = predicted_times(inputs)
-    known = np.array([float(one.calibrated) for one in rows])
+    known: Any = np.array([float(one.calibrated) for one in rows])
     few_bits = inputs.software.fp8 + inputs.software.fp4
-    places = regime(inputs.model.experts, few_bits, known)
-    low, high = interval(times.step_time, places)
+    places: Any = np.asarray(regime(inputs.model.experts, few_bits, known))
+    total: Any = times.step_time
+    low, high = map(np.asarray, interval(total, places))
     step = {name: getattr(times, name) for name in OF_A_STEP}
-    step[OTHER] = times.step_time - sum(step.values())
+    step[OTHER] = total - sum(step.values())
     layer = {name: getattr(times, name) for name in OF_A_LAYER}
     return [
         {
-            "time": float(times.step_time[i]),
+            "time": float(total[i]),
             "low": float(low[i]),
             "high": float(high[i]),
             "regime": REGIMES[int(places[i])].words,

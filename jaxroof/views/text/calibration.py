@@ -9,7 +9,7 @@ import numpy as np
 from jaxroof.catalog.chip import Chip
 from jaxroof.records import units
 from jaxroof.units import seconds
-from jaxroof.validation.steps.calibration import SOFTWARE, Calibration, Constant
+from jaxroof.validation.steps.calibration import DEVIATIONS_OF_80, SOFTWARE, Calibration, Constant
 from jaxroof.validation.steps.next_measurement import Measurement
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table
@@ -17,11 +17,12 @@ from jaxroof.views.text.tables import plain_table
 
 def constants_table(found: Calibration) -> PlainTable:
     """Return one row per constant that the rows tell: catalogue, fit, 80 % interval."""
-    table = plain_table("constants before the factor, with 80 % intervals")
+    table = plain_table("factor and constants fitted together, with 80 % intervals")
     table.add_column("constant", no_wrap=True)
     table.add_numbers("catalogue", "fitted", "low", "high")
     table.add_numbers("in the\nfile", optional=1)
-    for one in found.constants:
+    factor = found.factor._replace(name="factor of the software")
+    for one in (factor, *found.constants):
         values = (one.catalogue, one.value, one.low, one.high, one.written)
         table.add_row(one.name, *(_shown(one, value) for value in values))
     return table
@@ -34,7 +35,7 @@ def _shown(one: Constant, value: float) -> str:
 
 def factor_sentence(found: Calibration) -> str:
     """Return by what factor the software is slower or faster than predicted."""
-    one = found.factor
+    one = found.alone
     n = len(found.rows)
     rows = "1 row" if n == 1 else f"{n} rows"
     return (
@@ -81,9 +82,13 @@ def measurement_lines(found: Sequence[Measurement]) -> Iterator[str]:
     for one in found:
         what = "the factor of the software" if one.constant == SOFTWARE else one.constant
         yield (
-            f"  {one.row} with {one.change}: {what} from ± {100.0 * one.before:.1f} % to "
-            f"± {100.0 * one.after:.1f} % ({one.information:.2f} bits in all)"
+            f"  {one.row} with {one.change}: {what} from ± {_half(one.before)} to "
+            f"± {_half(one.after)} at 80 % ({one.information:.2f} bits in all)"
         )
+
+
+def _half(deviation: float) -> str:
+    return f"{100.0 * DEVIATIONS_OF_80 * deviation:.1f} %"
 
 
 def calibration_json(found: Calibration, further: Sequence[Measurement]) -> str:
@@ -96,6 +101,7 @@ def calibration_json(found: Calibration, further: Sequence[Measurement]) -> str:
     plain: dict[str, Any] = {
         "system": found.system,
         "chip": found.chip,
+        "factor_alone": found.alone._asdict(),
         "factor": found.factor._asdict(),
         "constants": [one._asdict() for one in found.constants],
         "not_told": list(found.untold),
