@@ -11,7 +11,12 @@ from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.interval import REGIMES, interval, regime
+from jaxroof.estimators.training.interval import (
+    REGIMES,
+    interval,
+    interval_within_source,
+    regime,
+)
 from jaxroof.estimators.training.software import Software
 from jaxroof.estimators.training.step_time import StepTime, step_time
 from jaxroof.records import units
@@ -25,6 +30,7 @@ OF_A_LAYER = (
     *("tensor_comm", "context_comm", "experts", "expert_comm"),
 )
 OTHER = "other"  # data, logging and synchronisation, once a step
+OWN = ", own runs"  # of a regime, where the chip was calibrated on them
 OF_A_CHIP = tuple(units(Chip))
 
 
@@ -111,6 +117,7 @@ def predicted_times(inputs: StepInputs) -> StepTime:
 def answers(rows: Iterable[Row], chip: str | None = None) -> list[StepAnswer]:
     """Return every row with its prediction, or the reason why there is none.
 
+    A ``chip`` in a file is one that was calibrated on runs like these: intervals are narrower.
     Raises: InputError for a chip that there is not, or a file that is none.
     """
     read = [_read(row) for row in rows]
@@ -129,11 +136,13 @@ def _read(row: Row) -> StepAnswer:
 def _predicted(rows: Sequence[StepRow], chip: str | None) -> list[dict[str, Any]]:
     inputs = step_inputs(rows, chip)
     times = predicted_times(inputs)
-    known: Any = np.array([float(one.calibrated) for one in rows])
+    own = chip is not None and catalog.is_file(chip)
+    known: Any = np.array([float(own or one.calibrated) for one in rows])
     few_bits = inputs.software.fp8 + inputs.software.fp4
     places: Any = np.asarray(regime(inputs.model.experts, few_bits, known))
     total: Any = times.step_time
-    low, high = map(np.asarray, interval(total, places))
+    bounds = interval_within_source(total, places) if own else interval(total, places)
+    low, high = map(np.asarray, bounds)
     step = {name: getattr(times, name) for name in OF_A_STEP}
     step[OTHER] = total - sum(step.values())
     layer = {name: getattr(times, name) for name in OF_A_LAYER}
@@ -142,7 +151,7 @@ def _predicted(rows: Sequence[StepRow], chip: str | None) -> list[dict[str, Any]
             "time": float(total[i]),
             "low": float(low[i]),
             "high": float(high[i]),
-            "regime": REGIMES[int(places[i])].words,
+            "regime": REGIMES[int(places[i])].words + OWN * own,
             "parts": {name: float(values[i]) for name, values in step.items()},
             "layer": {name: float(values[i]) for name, values in layer.items()},
         }

@@ -9,7 +9,7 @@ import numpy as np
 from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.validation.measured_rows import Row
 from jaxroof.validation.memory.scores import Reason
-from jaxroof.validation.steps.prediction import StepAnswer, answers
+from jaxroof.validation.steps.prediction import OWN, StepAnswer, answers
 from jaxroof.validation.steps.sources import SOURCES, packaged
 from jaxroof.validation.steps.step_rows import chip_of
 
@@ -71,10 +71,11 @@ def regime_scores(found: Answers) -> list[StepScore]:
     """
     every = [one for rows in found.values() for one in rows if one.error is not None]
     made = []
-    for regime in REGIMES:
-        some = [one for one in every if one.regime == regime.words]
+    words = [one.words for one in REGIMES]
+    for regime in [*words, *(one + OWN for one in words)]:
+        some = [one for one in every if one.regime == regime]
         if some:
-            made.append(_score(("all", "", regime.words), some))
+            made.append(_score(("all", "", regime), some))
     return [*made, _score(("all", "", "all"), every)] if every else []
 
 

@@ -1,4 +1,4 @@
-"""Calibration: changed constants are found again, exact slopes, files that are chips, one source."""
+"""Calibration: changed constants are found again, slopes are exact, files are chips."""
 
 import dataclasses
 import functools
@@ -170,7 +170,7 @@ def test_a_system_of_the_user_is_that_of_the_rows(tmp_path):
 
 def test_no_row_is_one_line():
     row = dense()[0]
-    with pytest.raises(InputError, match="^no row can be used; the first: gbs: blank; expected"):
+    with pytest.raises(InputError, match=r"^no row can be used; the first: gbs: blank; expected"):
         calibrate([Row(2, {k: v for k, v in row.cells.items() if k != "gbs"})], SYSTEM)
     with pytest.raises(InputError, match="h100: no such system"):
         calibrate([row], "h100")
