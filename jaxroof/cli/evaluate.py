@@ -37,8 +37,11 @@ lacks something.
     "--set", "sets", multiple=True, metavar="PATH=VALUE", help="Give a value that all rows share."
 )
 @click.option("--schema", metavar="NAME", help="What the columns are: measured (runs).")
+@click.option(
+    "--chip", metavar="NAME", help="A calibrated chip for measured runs, such as mine.toml."
+)
 def command(**options: Any) -> None:
     """Ask an estimator every row of a table: results are columns beside it."""
     if not options["keep_going"] and options["schema"] is None:
-        systems.check_rows(**{k: v for k, v in options.items() if k != "schema"})
+        systems.check_rows(**{k: v for k, v in options.items() if k not in ("schema", "chip")})
     process.act(__name__, options)

@@ -33,10 +33,13 @@ def _by_source(found: Iterable[Any]) -> dict[str, list[Any]]:
     return made
 
 
-def evaluate_measured(estimator: str, file: str, output: str | None, schema: str) -> None:
+def evaluate_measured(
+    estimator: str, file: str, output: str | None, schema: str, chip: str | None = None
+) -> None:
     """Print or write the memory and the step time of every row of a file of measured runs.
 
-    A row that one of the two refuses still has the other.
+    A row that one of the two refuses still has the other. ``chip`` is a calibrated one that takes
+    the place of the catalogue's.
     Raises: InputError if the file cannot be read, or no row has an answer.
     """
     if schema not in SCHEMAS:
@@ -46,7 +49,7 @@ def evaluate_measured(estimator: str, file: str, output: str | None, schema: str
     table = read_table(file)
     with working(f"predicting memory and step time of {len(table.rows)} rows"):
         memory = [answer(row) for row in table.rows]
-        steps = answers(table.rows)
+        steps = answers(table.rows, chip)
     if output is not None:
         with replace_file(output) as name, open(name, "w", encoding="utf-8", newline="") as out:
             out.writelines(predicted_lines(table.columns, memory, steps))

@@ -67,6 +67,19 @@ def half_width(place: Number, level: int = LEVEL) -> Number:
     return _of_regime(place, [one.half_widths[column] for one in REGIMES])
 
 
+def interval_within_source(step_time: Number, place: Number) -> Interval:
+    """Return the bounds at 80 % of a step time by constants fitted to runs of the same software.
+
+    Units: step_time [s] -> [s].
+    Source: docs/models/training_step_today.md, section 12.
+
+    >>> [round(float(value), 3) for value in interval_within_source(10.0, 0.0)]
+    [9.185, 10.887]
+    """
+    half = half_width_within_source(place)
+    return Interval(step_time * exp(-half), step_time * exp(half))
+
+
 def half_width_within_source(place: Number) -> Number:
     """Return the half width at 80 % where a run of the same software and chip is known.
 

@@ -11,7 +11,12 @@ from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.interval import REGIMES, interval, regime
+from jaxroof.estimators.training.interval import (
+    REGIMES,
+    interval,
+    interval_within_source,
+    regime,
+)
 from jaxroof.estimators.training.software import Software
 from jaxroof.estimators.training.step_time import StepTime, step_time
 from jaxroof.records import units
@@ -25,6 +30,7 @@ OF_A_LAYER = (
     *("tensor_comm", "context_comm", "experts", "expert_comm"),
 )
 OTHER = "other"  # data, logging and synchronisation, once a step
+OWN = ", own runs"  # of a regime, where the chip was calibrated on them
 OF_A_CHIP = tuple(units(Chip))
 
 
@@ -32,7 +38,7 @@ class StepInputs(NamedTuple):
     """What the sheet needs of many steps: records whose leaves are columns of one length."""
 
     model: Any
-    sequence: np.ndarray
+    sequence: Any
     plan: Any
     system: System
     chip: Chip
@@ -72,14 +78,14 @@ def step_inputs(rows: Sequence[StepRow], chip: str | None = None) -> StepInputs:
     Raises: InputError for a chip that there is not, or a file that is none.
     """
 
-    def columns(found: Sequence[Mapping[str, float]]) -> dict[str, np.ndarray]:
+    def columns(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
         return {name: np.array([one[name] for one in found]) for name in found[0]}
 
     defaults = {name: float(value) for name, value in vars(Software()).items()}
     pairs = [(one.system, chip or one.chip) for one in rows]
     known = {pair: _machine(*pair) for pair in set(pairs)}
     machines = [known[pair] for pair in pairs]
-    slow = np.array([one.slow_bandwidth for one in rows])
+    slow: Any = np.array([one.slow_bandwidth for one in rows])
     return StepInputs(
         model=SimpleNamespace(**columns([one.model for one in rows])),
         sequence=np.array([one.sequence for one in rows]),
@@ -93,9 +99,10 @@ def step_inputs(rows: Sequence[StepRow], chip: str | None = None) -> StepInputs:
 
 def _machine(system: str, chip: str) -> tuple[dict[str, float], dict[str, float]]:
     """Return the numbers of a system and of its chip; formats that it lacks run as 16 bits do."""
-    found, peaks = lookup.system(system), catalog.entry("systems", system, {})["peaks"]
+    found, peaks = lookup.system(system), catalog.entry("systems", system, units(System))["peaks"]
     rates = {name: float(getattr(found, name)) for name in OF_A_SYSTEM}
-    made = lookup.chip(chip, **{f"{n}_flops": peaks.get(n, peaks["bf16"]) for n in ("fp8", "fp4")})
+    formats = {f"{n}_flops": peaks.get(n, rates["matrix_flops"]) for n in ("fp8", "fp4")}
+    made = lookup.chip(chip, **formats)
     return rates, {name: float(getattr(made, name)) for name in OF_A_CHIP}
 
 
@@ -103,12 +110,14 @@ def predicted_times(inputs: StepInputs) -> StepTime:
     """Return the seconds of steps and of their parts, each a column."""
     times = step_time(*inputs)
     shape = np.shape(inputs.sequence)
-    return StepTime(*(np.broadcast_to(value, shape) for value in times))
+    columns: list[Any] = [np.broadcast_to(value, shape) for value in times]
+    return StepTime(*columns)
 
 
 def answers(rows: Iterable[Row], chip: str | None = None) -> list[StepAnswer]:
     """Return every row with its prediction, or the reason why there is none.
 
+    A ``chip`` in a file is one that was calibrated on runs like these: intervals are narrower.
     Raises: InputError for a chip that there is not, or a file that is none.
     """
     read = [_read(row) for row in rows]
@@ -127,19 +136,22 @@ def _read(row: Row) -> StepAnswer:
 def _predicted(rows: Sequence[StepRow], chip: str | None) -> list[dict[str, Any]]:
     inputs = step_inputs(rows, chip)
     times = predicted_times(inputs)
-    known = np.array([float(one.calibrated) for one in rows])
+    own = chip is not None and catalog.is_file(chip)
+    known: Any = np.array([float(own or one.calibrated) for one in rows])
     few_bits = inputs.software.fp8 + inputs.software.fp4
-    places = regime(inputs.model.experts, few_bits, known)
-    low, high = interval(times.step_time, places)
+    places: Any = np.asarray(regime(inputs.model.experts, few_bits, known))
+    total: Any = times.step_time
+    bounds = interval_within_source(total, places) if own else interval(total, places)
+    low, high = map(np.asarray, bounds)
     step = {name: getattr(times, name) for name in OF_A_STEP}
-    step[OTHER] = times.step_time - sum(step.values())
+    step[OTHER] = total - sum(step.values())
     layer = {name: getattr(times, name) for name in OF_A_LAYER}
     return [
         {
-            "time": float(times.step_time[i]),
+            "time": float(total[i]),
             "low": float(low[i]),
             "high": float(high[i]),
-            "regime": REGIMES[int(places[i])].words,
+            "regime": REGIMES[int(places[i])].words + OWN * own,
             "parts": {name: float(values[i]) for name, values in step.items()},
             "layer": {name: float(values[i]) for name, values in layer.items()},
         }

@@ -9,7 +9,7 @@ import numpy as np
 from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.validation.measured_rows import Row
 from jaxroof.validation.memory.scores import Reason
-from jaxroof.validation.steps.prediction import StepAnswer, answers
+from jaxroof.validation.steps.prediction import OWN, StepAnswer, answers
 from jaxroof.validation.steps.sources import SOURCES, packaged
 from jaxroof.validation.steps.step_rows import chip_of
 
@@ -71,10 +71,11 @@ def regime_scores(found: Answers) -> list[StepScore]:
     """
     every = [one for rows in found.values() for one in rows if one.error is not None]
     made = []
-    for regime in REGIMES:
-        some = [one for one in every if one.regime == regime.words]
+    words = [one.words for one in REGIMES]
+    for regime in [*words, *(one + OWN for one in words)]:
+        some = [one for one in every if one.regime == regime]
         if some:
-            made.append(_score(("all", "", regime.words), some))
+            made.append(_score(("all", "", regime), some))
     return [*made, _score(("all", "", "all"), every)] if every else []
 
 
@@ -82,8 +83,9 @@ def _score(key: tuple[str, str, str], some: Sequence[StepAnswer]) -> StepScore:
     errors = 100.0 * np.array([one.error for one in some], np.float64)
     sizes = np.abs(errors)
     numbers = (np.median(sizes), np.mean(sizes), np.quantile(sizes, 0.9), np.median(errors))
+    median, mean, p90, bias = map(float, numbers)
     covered = 100.0 * float(np.mean([one.covered for one in some]))
-    return StepScore(*key, len(some), *map(float, numbers), covered)
+    return StepScore(*key, len(some), median, mean, p90, bias, covered)
 
 
 def reasons(found: Answers) -> list[Reason]:
@@ -101,7 +103,7 @@ def worst(found: Answers, most: int = 5) -> list[tuple[str, StepAnswer]]:
     every = [(source, one) for source, some in found.items() for one in some if one.error]
     seen: set[tuple[str, str]] = set()
     kept = []
-    for source, one in sorted(every, key=lambda pair: -abs(np.log1p(pair[1].error))):
+    for source, one in sorted(every, key=lambda pair: -abs(np.log1p(pair[1].error or 0.0))):
         group = one.row.cells.get("split_group", one.row.cells["row_id"])
         if (source, group) not in seen:
             seen.add((source, group))

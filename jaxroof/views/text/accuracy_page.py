@@ -14,6 +14,7 @@ from jaxroof.validation.steps.scores import (
     worst,
 )
 from jaxroof.validation.steps.sources import NOTHING, SOURCES, packed_bytes
+from jaxroof.validation.steps.step_software import known_software
 from jaxroof.views.text.step_scores import HEADS, LEGEND, part_words, score_cells
 
 HEAD = f"""\
@@ -24,7 +25,8 @@ Made by `jaxroof validate -o docs/accuracy.md`; a test holds it. All numbers are
 {textwrap.fill(LEGEND, 100)}
 
 `jaxroof evaluate training ROWS.csv --schema measured -o OUT.csv` scores rows of your own; the
-columns are those of `docs/validation_memory.md`. `jaxroof calibrate` fits few constants to them.
+columns are those of `docs/validation_memory.md`. `jaxroof calibrate ROWS.csv --system NAME -o
+mine.toml` fits few constants to them, and `--chip mine.toml` predicts with these.
 """
 REGIME_WORDS = """\
 The interval of a predicted time T at a level is T exp(-h) to T exp(h). Half widths h are quantiles
@@ -55,6 +57,8 @@ def page(found: Answers) -> Iterator[str]:
     yield from _by_source(found)
     yield ""
     yield from _fitted()
+    yield ""
+    yield from _software()
     yield ""
     yield from _worst(found)
     yield ""
@@ -112,6 +116,25 @@ def _fitted() -> Iterator[str]:
         for name, one in SOURCES.items()
     ]
     yield from _table(("source", "what and where", "fitted to it", "noise"), rows)
+
+
+SOFTWARE_WORDS = """\
+The column `source` of a row says whose step it is: it begins with one of these names, or with the
+name of a published source. What a row states (`seqpar`, `zero_fsdp`, `recompute`, `precision`) goes
+before what its software usually does; the container or date in `date_version` is its age.
+"""
+
+
+def _software() -> Iterator[str]:
+    yield "## Software by name"
+    yield ""
+    yield from SOFTWARE_WORDS.splitlines()
+    yield ""
+    rows = [
+        [name, entry["title"], "yes" if entry["calibrated"] else "no"]
+        for name, entry in known_software().items()
+    ]
+    yield from _table(("name", "software", "calibrated"), rows)
 
 
 def _worst(found: Answers) -> Iterator[str]:

@@ -174,6 +174,10 @@ def test_a_file_of_a_chip_takes_the_place_of_the_catalogue(found, tmp_path):
     before = found["simumax_b200"][0]
     (after,) = answers([before.row], str(path))
     assert after.time - before.time == pytest.approx(1.0 - 32.4e-3, rel=1e-9)
+    assert after.regime == "dense, 16 bit, own runs"
+    assert after.high / after.time == pytest.approx(np.exp(0.085))
+    (again,) = answers([before.row], "blackwell")
+    assert again == before
 
 
 def test_rows_travel_with_the_package():
