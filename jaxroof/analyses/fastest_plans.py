@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -84,11 +84,10 @@ def fastest_plans(
     ``least_memory``; settings may also change ``chip.FIELD``, ``shared.FIELD`` (constants of all
     chips) and ``software.FIELD``. ``chip`` is that of the system, unless given.
 
-    Returns: a Dataset over ``plan`` of plan fields, all results of memory, ``step_time`` with
-    ``step_time_low`` and ``step_time_high`` (80 % of measured runs lie between), its parts, tokens
-    a second and ``mfu`` (Megatron-LM's convention with halved attention, against the 16-bit peak);
-    without a plan ``gpus``, ``capacity``, ``plans_legal``, ``plans_feasible`` and ``plans_alike``
-    (as fast as the best to within the spread of runs of one software).
+    Returns: a Dataset over ``plan`` of plan fields, memory, ``step_time`` with its 80 % interval
+    (``step_time_low``, ``step_time_high``) and parts, tokens a second and ``mfu`` (attention
+    halved, 16-bit peak); without a plan ``gpus``, ``plans_feasible``, ``plans_alike`` (as fast as the best
+    to within the spread of runs of one software) and so on.
     Raises: InputError for bad input, for a system whose chip is not calibrated, and if no plan is
     legal or fits.
 
@@ -114,14 +113,40 @@ def fastest_plans(
             f"plan: none of {len(timed):,} legal ones without offload fits on {size:,} "
             f"accelerators; expected more of them, or see what needs least: jaxroof fit"
         )
-    times = _times(asked, found, fitting, records)
+    ranking = Ranking(found, need, fitting, _times(asked, found, fitting, records))
+    return _told(asked, records, size, ranking, top, own).assign_attrs(
+        question="fastest plans",
+        model=str(model) if isinstance(model, str) else type(model).__name__,
+        system=str(system) if isinstance(system, str) else type(system).__name__,
+    )
+
+
+class Ranking(NamedTuple):
+    """The plans of a question, and the times of those that fit."""
+
+    plans: Listed
+    need: np.ndarray  # of every plan [B]
+    fitting: np.ndarray  # positions of the plans that fit without offload
+    times: np.ndarray  # theirs [s]
+
+
+def _told(
+    asked: Question,
+    records: Mapping[str, Any],
+    size: int,
+    ranking: Ranking,
+    top: int,
+    own: str | None,
+) -> xr.Dataset:
+    """Return the first plans with all results, and what holds for all of them."""
+    found, need, fitting, times = ranking
     order = np.argsort(times, kind="stable")
-    best, shown = times[order[0]], fitting[order[:top]]
+    shown = fitting[order[:top]]
     data = reports(asked.inputs, asked.recipe, size, found, shown)
     low = float(records["software"].fp8) + float(records["software"].fp4)
     place = int(regime(float(asked.inputs.model.experts), low, 1.0))
     data = data.assign(_columns(asked, records, size, found, shown, place))
-    alike = int(np.sum(times <= best * np.exp(half_width_within_source(place))))
+    alike = int(np.sum(times <= times.min() * np.exp(half_width_within_source(place))))
     whole = {
         "gpus": (size, "1", "Accelerators"),
         "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
@@ -131,15 +156,12 @@ def fastest_plans(
         "plans_alike": (alike, "1", "Plans as fast as the best, to within the spread of runs"),
     }
     if own is not None:
-        whole |= _own(asked, found, need, times, fitting, size, own, records)
+        whole |= _own(asked, ranking, size, own, records)
     made = {
         name: xr.Variable((), value, {"units": unit, "long_name": text})
         for name, (value, unit, text) in whole.items()
     }
     return data.assign(made).assign_attrs(
-        question="fastest plans",
-        model=str(model) if isinstance(model, str) else type(model).__name__,
-        system=str(system) if isinstance(system, str) else type(system).__name__,
         where=json.dumps([str(rule) for rule in asked.constraints]),
         refused=json.dumps(found.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
@@ -203,7 +225,7 @@ def _columns(
 ) -> dict[str, xr.Variable]:
     """Return step time, interval, parts and rates of the plans that are shown."""
     time = _timed(asked, size, found.at(shown), records)
-    total = np.asarray(time.step_time)
+    total: Any = np.asarray(time.step_time)
     bounds = interval(total, place)
     model, batch = asked.inputs.model, float(asked.inputs.global_batch)
     tokens = batch * float(model.sequence) / (total * size)
@@ -229,15 +251,13 @@ def _columns(
 
 def _own(
     asked: Question,
-    found: Listed,
-    need: np.ndarray,
-    times: np.ndarray,
-    fitting: np.ndarray,
+    ranking: Ranking,
     size: int,
     own: str,
     records: Mapping[str, Any],
 ) -> dict[str, tuple[Any, str, str]]:
     """Return the fastest plan with the fields of the user's, and its place among all that fit."""
+    found, need, _, times = ranking
     some = place_of(asked.inputs, asked.recipe, found, size, own)
     some = some[found.at(some)["offload_optimizer"] == 0]
     if not len(some):

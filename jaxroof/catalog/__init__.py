@@ -1,8 +1,7 @@
 """Published models and systems, and files of the user in the same form.
 
-An entry is one TOML table: the fields of its record, a title and a source. A system also lists
-its peak rates by number format. The caller has the records: it supplies the fields and their
-units, and checks the range of each value.
+An entry is one TOML table: the fields of its record, a title and a source; a system also has its
+peak rates by number format. The caller supplies the fields with their units, and checks ranges.
 """
 
 import copy
@@ -76,10 +75,9 @@ def entry(
 ) -> dict[str, Any]:
     """Return an entry by name, or from a file of the user, with its fields as floats in SI.
 
-    ``fields`` maps each field to its unit. The keys of the result are the fields of the entry,
-    then ``title``, ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name that
-    ends in ".toml" or contains a path separator is a file; its ``base`` names the published entry
-    that it changes. If such a file sets ``matrix_flops`` but no peaks, the peaks of its base are
+    ``fields`` maps each field to its unit. The keys of the result are those fields, ``title``,
+    ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name that ends in ".toml"
+    or contains a path separator is a file; its ``base`` names the entry that it changes. If such a file sets ``matrix_flops`` but no peaks, the peaks of its base are
     dropped, because they belong to another rate. ``optional`` fields may be missing; by default,
     these are the fields that some published entry of this kind omits. ``choices`` may be present
     too, each as a text.

@@ -94,7 +94,9 @@ def _search(
 ) -> tuple[list[xr.Dataset], list[int]]:
     """Return the fastest plans of each size, and the sizes that hold none."""
     settings = settings_of(sets)
-    found, none, legal = [], [], False
+    found: list[xr.Dataset] = []
+    none: list[int] = []
+    legal = False
     for size in sizes:
         try:
             data = fastest_plans(
