@@ -86,8 +86,8 @@ def fastest_plans(
 
     Returns: a Dataset over ``plan`` of plan fields, memory, ``step_time`` with its 80 % interval
     (``step_time_low``, ``step_time_high``) and parts, tokens a second and ``mfu`` (attention
-    halved, 16-bit peak); without a plan ``gpus``, ``plans_feasible``, ``plans_alike`` (as fast as the best
-    to within the spread of runs of one software) and so on.
+    halved, 16-bit peak); without a plan ``gpus``, ``plans_feasible``, ``plans_alike`` (as fast as
+    the best to within the spread of runs of one software) and so on.
     Raises: InputError for bad input, for a system whose chip is not calibrated, and if no plan is
     legal or fits.
 

@@ -77,10 +77,10 @@ def entry(
 
     ``fields`` maps each field to its unit. The keys of the result are those fields, ``title``,
     ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name that ends in ".toml"
-    or contains a path separator is a file; its ``base`` names the entry that it changes. If such a file sets ``matrix_flops`` but no peaks, the peaks of its base are
-    dropped, because they belong to another rate. ``optional`` fields may be missing; by default,
-    these are the fields that some published entry of this kind omits. ``choices`` may be present
-    too, each as a text.
+    or has a path separator is a file; its ``base`` names the entry that it changes. If such a file
+    sets ``matrix_flops`` but no peaks, those of its base are dropped: they belong to another rate.
+    ``optional`` fields may be missing; by default, those that some published entry of this kind
+    omits. ``choices`` may be present too, each as a text.
 
     Raises:
         InputError: No such entry, file, field or format, or an invalid value.
