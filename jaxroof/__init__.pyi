@@ -2,6 +2,7 @@
 
 from jaxroof.analyses.evaluate import evaluate as evaluate
 from jaxroof.analyses.explain import explain as explain
+from jaxroof.analyses.fastest_plans import fastest_plans as fastest_plans
 from jaxroof.analyses.fit import fit as fit
 from jaxroof.analyses.fit_changes import fit_changes as fit_changes
 from jaxroof.analyses.fit_stages import fit_stages as fit_stages

@@ -71,19 +71,12 @@ def least_memory(
     >>> int(data.gpus), bool(data.fits)
     (2, True)
     """
-    named = {"model": model, "system": system, "global_batch": global_batch}
-    rest = {key: value for key, value in {**(settings or {}), **more}.items() if value is not None}
-    inputs, recipe = resolve_settings(training, {**named, **rest})
-    inputs, constraints = checked(inputs), constraints_of(training, where)
-    if float(inputs.model.classes) > 0.0:
-        raise refusal("model", "a model of pictures; expected a model with a vocabulary")
-    with naming_all(training, inputs, recipe, searched=True):
-        check_listed(training, dataclasses.replace(inputs, gpus=1.0))
-        capacity = float(memory_limit(inputs))
-    sizes = [_count(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
+    asked = question_of(model, system, global_batch, where, {**(settings or {}), **more})
+    inputs, recipe, constraints, capacity = asked
+    sizes = [count_of(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
     best = _leanest(inputs, recipe, sizes, constraints, capacity, progress)
     if not len(best.need):
-        raise NoLegalPlan(_none(sizes, best.plans.refused, constraints, most))
+        raise NoLegalPlan(no_legal_plan(sizes, best.plans.refused, constraints, most))
     data = reports(inputs, recipe, best.gpus, best.plans, _first(best.plans, best.need, top))
     whole = _whole(best, capacity)
     if own is not None:
@@ -97,6 +90,34 @@ def least_memory(
         refused=json.dumps(best.plans.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(recipe))}),
     )
+
+
+class Question(NamedTuple):
+    """A checked question about the plans of a training step."""
+
+    inputs: Any
+    recipe: Any
+    constraints: tuple[Constraint, ...]
+    capacity: float  # bytes that a step may fill
+
+
+def question_of(
+    model: Any, system: Any, global_batch: Any, where: Rules, settings: Mapping[str, Any]
+) -> Question:
+    """Return a checked question; settings that are None count as not given.
+
+    Raises: InputError for bad input.
+    """
+    named = {"model": model, "system": system, "global_batch": global_batch}
+    rest = {key: value for key, value in settings.items() if value is not None}
+    inputs, recipe = resolve_settings(training, {**named, **rest})
+    inputs, constraints = checked(inputs), constraints_of(training, where)
+    if float(inputs.model.classes) > 0.0:
+        raise refusal("model", "a model of pictures; expected a model with a vocabulary")
+    with naming_all(training, inputs, recipe, searched=True):
+        check_listed(training, dataclasses.replace(inputs, gpus=1.0))
+        capacity = float(memory_limit(inputs))
+    return Question(inputs, recipe, constraints, capacity)
 
 
 class Leanest(NamedTuple):
@@ -160,14 +181,7 @@ def _place_of(inputs: Any, recipe: Any, best: Leanest, own: str) -> Whole:
 
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
-    fields, need = constraints_of(training, own), best.need
-    for one in fields:
-        if one.comparison not in ("=", "=="):
-            raise refusal("mine", f"{one}: expected FIELD=NUMBER, such as tp=8")
-    some = best.plans.having(fields)
-    if not len(some):
-        said = f"{own}: not among the legal plans{_broken(inputs, recipe, best.gpus, own)}"
-        raise refusal("mine", said)
+    need, some = best.need, place_of(inputs, recipe, best.plans, best.gpus, own)
     place = int(some[np.argmin(need[some])])
     mine = {name: int(value[0]) for name, value in best.plans.at(np.array([place])).items()}
     rank = 1 + int(np.sum(need < need[place]))
@@ -176,6 +190,22 @@ def _place_of(inputs: Any, recipe: Any, best: Leanest, own: str) -> Whole:
         "own_place": (rank, "1", "Its place among all legal plans, by memory"),
         "own_plan": (json.dumps(mine), "1", "Its fields"),
     }
+
+
+def place_of(inputs: Any, recipe: Any, plans: Listed, gpus: int, own: str) -> np.ndarray:
+    """Return the positions of the plans with the fields of the user's.
+
+    Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
+    """
+    fields = constraints_of(training, own)
+    for one in fields:
+        if one.comparison not in ("=", "=="):
+            raise refusal("mine", f"{one}: expected FIELD=NUMBER, such as tp=8")
+    some = plans.having(fields)
+    if not len(some):
+        said = f"{own}: not among the legal plans{_broken(inputs, recipe, gpus, own)}"
+        raise refusal("mine", said)
+    return some
 
 
 def _broken(inputs: Any, recipe: Any, gpus: int, own: str) -> str:
@@ -230,7 +260,11 @@ def _first(found: Listed, need: np.ndarray, top: int) -> np.ndarray:
     return some[np.sort(first)][:top]
 
 
-def _count(gpus: Any) -> int:
+def count_of(gpus: Any) -> int:
+    """Return a number of accelerators.
+
+    Raises: InputError if it is not a whole number from 1 to 1e9.
+    """
     if not 1 <= float(gpus) == int(gpus) <= 1e9:
         raise refusal("gpus", f"expected a whole number from 1 to 1e9, given {gpus}")
     return int(gpus)
@@ -243,7 +277,7 @@ def _sizes(inputs: Any, recipe: Any, most: int, capacity: float) -> list[int]:
     return [int(size) for size in sizes if least <= size * capacity] or [int(sizes[-1])]
 
 
-def _none(
+def no_legal_plan(
     sizes: list[int], refused: Mapping[str, int], where: tuple[Constraint, ...], most: int
 ) -> str:
     """Return the words that no plan is legal."""

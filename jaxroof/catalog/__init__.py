@@ -1,8 +1,7 @@
 """Published models and systems, and files of the user in the same form.
 
-An entry is one TOML table: the fields of its record, a title and a source. A system also lists
-its peak rates by number format. The caller has the records: it supplies the fields and their
-units, and checks the range of each value.
+An entry is one TOML table: the fields of its record, a title and a source; a system also has its
+peak rates by number format. The caller supplies the fields with their units, and checks ranges.
 """
 
 import copy
@@ -25,6 +24,7 @@ _SINGULAR = {
     "systems": "system",
     "mlps": "mlp",
     "architectures": "architecture",
+    "chips": "chip",
     "software": "software",
 }
 MODELS = ("models", "architectures")  # kinds that people call models
@@ -39,6 +39,7 @@ _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wr
     ),
 }
 _TEXTS = ("title", "source", "note", "peaks_source")
+_OF_A_FIT = ["ranges", "bound", "unseen"]  # what is believed of a chip's constants, and from what
 
 
 def names(kind: str) -> tuple[str, ...]:
@@ -74,13 +75,12 @@ def entry(
 ) -> dict[str, Any]:
     """Return an entry by name, or from a file of the user, with its fields as floats in SI.
 
-    ``fields`` maps each field to its unit. The keys of the result are the fields of the entry,
-    then ``title``, ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name that
-    ends in ".toml" or contains a path separator is a file; its ``base`` names the published entry
-    that it changes. If such a file sets ``matrix_flops`` but no peaks, the peaks of its base are
-    dropped, because they belong to another rate. ``optional`` fields may be missing; by default,
-    these are the fields that some published entry of this kind omits. ``choices`` may be present
-    too, each as a text.
+    ``fields`` maps each field to its unit. The keys of the result are those fields, ``title``,
+    ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name that ends in ".toml"
+    or has a path separator is a file; its ``base`` names the entry that it changes. If such a file
+    sets ``matrix_flops`` but no peaks, those of its base are dropped: they belong to another rate.
+    ``optional`` fields may be missing; by default, those that some published entry of this kind
+    omits. ``choices`` may be present too, each as a text.
 
     Raises:
         InputError: No such entry, file, field or format, or an invalid value.
@@ -265,7 +265,7 @@ def _check_complete(
 ) -> None:
     """Raise for an entry with a key that is not allowed, or without a required field."""
     allowed = [*fields, *choices, *_TEXTS[:3], "base"]
-    allowed += ["peaks", "peaks_source"] if kind == "systems" else []
+    allowed += {"systems": ["peaks", "peaks_source"], "chips": _OF_A_FIT}.get(kind, [])
     for key in written:
         if key not in allowed:
             raise unknown(where, key, f"field of {_SINGULAR[kind].capitalize()}", allowed)

@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxroof import catalog
 from jaxroof.catalog.architecture import Architecture
+from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, refusal, unknown
@@ -125,6 +126,40 @@ def system(name: str | os.PathLike[str], number_format: str | None = None, **fie
     if "hbm_capacity" in fields:  # what the device reports is of the other capacity
         entry.pop("hbm_reported", None)
     return _record(System, entry, name, fields)
+
+
+def chip(name: str | os.PathLike[str], **fields: Any) -> Chip:
+    """Return what training gets of a generation of chips, with fields changed.
+
+    Raises: InputError for an unknown name or field (with the nearest), or a wrong unit.
+
+    >>> float(chip("hopper").matmul)
+    0.703
+    """
+    entry = catalog.entry("chips", name, units(Chip), _optional(Chip))
+    return _record(Chip, entry, name, fields)
+
+
+def chip_of(system: str | os.PathLike[str]) -> Chip:
+    """Return what training gets of the chip of a system, with the system's peaks at few bits.
+
+    Raises: InputError for a system whose chip is not calibrated, with those that are.
+
+    >>> chip = chip_of("gb200-nvl72")
+    >>> float(chip.matmul), float(chip.fp8_flops)
+    (0.728, 5000000000000000.0)
+    """
+    entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
+    known = {one: name for name, written in entries.items() for one in written["systems"]}
+    if str(system) not in known:
+        said = "no measured run of its chip, so that it has no step time; expected a system of"
+        able = ", ".join(
+            ["h100-nvs8", "h200-141-sxm", "b200-180-sxm", "gb200-nvl72", "a100-80-sxm"]
+        )
+        raise refusal(str(system), f"{said} a calibrated chip, such as {able}")
+    peaks = catalog.entry("systems", system, units(System))["peaks"]
+    few = {f"{form}_flops": peaks[form] for form in ("fp8", "fp4") if form in peaks}
+    return chip(known[str(system)], **few)
 
 
 def _optional(kind: type[Any]) -> list[str]:

@@ -22,8 +22,9 @@ A row is one configuration, a column an input: a path (system.hbm_bandwidth, wit
 heading or in the cell: system.hbm_bandwidth [GB/s]), a name of the catalogue (model, system), a
 choice (split), a degree (tp) or a letter (B). Columns named id, or with a # first, are notes.
 
-With --schema measured a row is a measured run (docs/validation_memory.md); answers are its memory,
-the error where a peak was measured, and the reason where it lacks something.
+With --schema measured a row is a measured run (docs/validation_memory.md); answers are its memory
+and its step time with an 80 % interval, errors where they were measured, and the reason where a row
+lacks something.
 """,
 )
 @click.argument("estimator", metavar="ESTIMATOR")
@@ -36,8 +37,11 @@ the error where a peak was measured, and the reason where it lacks something.
     "--set", "sets", multiple=True, metavar="PATH=VALUE", help="Give a value that all rows share."
 )
 @click.option("--schema", metavar="NAME", help="What the columns are: measured (runs).")
+@click.option(
+    "--chip", metavar="NAME", help="A calibrated chip for measured runs, such as mine.toml."
+)
 def command(**options: Any) -> None:
     """Ask an estimator every row of a table: results are columns beside it."""
     if not options["keep_going"] and options["schema"] is None:
-        systems.check_rows(**{k: v for k, v in options.items() if k != "schema"})
+        systems.check_rows(**{k: v for k, v in options.items() if k not in ("schema", "chip")})
     process.act(__name__, options)

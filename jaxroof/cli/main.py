@@ -33,6 +33,7 @@ COMMANDS = {  # the module of that name in this package, and its line in the hel
     "roofline": "Print what binds an operator, and from which size on.",
     "evaluate": "Ask an estimator every row of a CSV file.",
     "validate": "Print the error against what others measured.",
+    "calibrate": "Fit few constants to your own measured steps.",
     "run": "Run a sweep file and print what it found.",
     "plot": "Draw a file of results, or a sweep file.",
     "list": "List what the catalogue holds, and what can be asked.",

@@ -27,7 +27,7 @@ Examples:
 )
 @click.option(
     "--estimator", default="published", show_default=True, metavar="NAME",
-    help="published: the fastest plans; training: models of today, least memory.",
+    help="published: the study's model; training: models of today.",
 )  # fmt: skip
 @shared("model", "system", "format", "split", "set")
 @click.option(
@@ -55,8 +55,8 @@ def command(**options: Any) -> None:
     if estimator == "training":
         _refuse_others()
         names = ("model_name", "system_name", "gpus", "batch", "where", "top", "mine", "sets")
-        chosen = {name: options[name] for name in (*names, "output")}
-        process.act("search_by_memory", chosen)
+        chosen = {name: options[name] for name in (*names, "output", "objective")}
+        process.act("search_training", chosen)
     if estimator != "published":
         raise unknown("--estimator", estimator, "estimator of searches", ("published", "training"))
     systems.check_options(options)
@@ -79,7 +79,6 @@ STUDY = {  # options of the search for the fastest plans alone
     "split": "--split",
     "placements": "--placements",
     "within": "--within",
-    "objective": "--objective",
     "everything": "--all",
     "uncertain": "--uncertain",
 }

@@ -12,7 +12,7 @@ import jaxroof as jr
 from jaxroof.views.text import least_memory as views
 
 ASKED = "--model llama3-8b --system h100-nvs8 --batch 12"
-SEARCH = f"search --estimator training {ASKED}"
+SEARCH = f"search --objective device --estimator training {ASKED}"
 
 
 def test_fit_without_a_plan_finds_the_fewest_accelerators(jaxroof: Any) -> None:
@@ -73,7 +73,7 @@ def test_tables_fit_80_columns() -> None:
 
 WRONG = [
     (f"{SEARCH} --gpus 8 --split summa", "--split: belongs to --estimator published; leave it out"),
-    (f"{SEARCH} --gpus 8 --objective mfu", "--objective: belongs to --estimator published"),
+    (f"{SEARCH} --gpus 8 --objective mfu", "--objective: mfu: no such objective; expected one of"),
     (f"{SEARCH} --gpus 8 --set rc=1", "rc: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --set recompute=full", "recompute: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --set sequence=3", "--set: sequence: expected it in --sequence"),

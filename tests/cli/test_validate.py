@@ -45,8 +45,28 @@ def test_validate_writes_rows_and_json(jaxroof, tmp_path):
     assert {row["number"] for row in rows} == {"allocated", "reserved"}
 
 
+def test_validate_is_of_step_times(jaxroof, tmp_path):
+    said = jaxroof("validate --source mt_nlg_a100 -o errors.csv")
+    assert (said.code, said.err) == (0, "wrote errors.csv\n")
+    assert "A100 80, software not calibrated 3 19.4" in said.words
+    assert "Furthest off, one of each configuration" in said.words
+    assert "steady microbatches" in said.words
+    with open(tmp_path / "errors.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["regime"] for row in rows] == ["software not calibrated"] * 3
+    found = json.loads(jaxroof("validate --source mt_nlg_a100 --json").out)
+    assert found["scores"][0]["rows"] == len(rows)
+    assert len(found["worst"]) == 1, "one of each configuration"
+    worst = found["worst"][0]
+    assert sum(worst["parts_s"].values()) == pytest.approx(worst["predicted_step_time_s"])
+
+
 BAD = [
-    ("validate", "validate: nothing to compare; expected --memory"),
+    ("validate --source mlperf", "--source: mlperf: no such source of measured steps."),
+    ("validate -o a.txt", "a.txt: expected a name that ends in .csv, .md, .png, .svg or .pdf"),
+    ("validate --source mlperf_training -o a.md", "--source: the page is about all sources"),
+    ("validate --memory -o a.png", "a.png: expected a name that ends in .csv or .md"),
+    ("validate -o none/a.png", "none/a.png: no such directory"),
     ("validate --memory --source simumax", "--source: simumax: no such source of measured memory."),
     ("validate --memory -o errors.txt", "errors.txt: expected a name that ends in .csv or .md"),
     ("validate --memory --source torchtitan -o a.md", "--source: the page is about all sources"),
@@ -80,7 +100,7 @@ def test_measured_rows_are_answered(jaxroof, measured, tmp_path):
     answered = [row for row in rows if not row["reason"]]
     assert 20 < len(answered) < len(rows)
     assert all(row["fits"] == "yes" for row in answered), "they ran"
-    words = f"{len(answered)} of {len(rows)} rows answered: {len(answered)} fit, 0 do not."
+    words = f"Memory: {len(answered)} of {len(rows)} rows answered: {len(answered)} fit, 0 do not."
     assert words in said.words
     for row in rows:
         assert bool(row["predicted_reserved_bytes"]) != bool(row["reason"])
@@ -90,15 +110,42 @@ def test_measured_rows_are_answered(jaxroof, measured, tmp_path):
 def test_the_first_rows_are_printed(jaxroof, measured):
     said = jaxroof(f"evaluate training {measured('llm_foundry_mpt')} --schema measured")
     assert said.code == 0
-    assert "216 of 216 rows answered: 216 fit, 0 do not. The first 20 are shown;" in said.words
+    assert "Memory: 216 of 216 rows answered: 216 fit, 0 do not." in said.words
+    assert "Step time: 216 of 216 rows answered. The first 20 are shown;" in said.words
     assert "mpt-000" in said.out
 
 
 def test_no_answer_at_all_is_one_line(jaxroof, measured):
-    path = measured("simumax_b200", lambda text: text.replace("BF16", "FP8"))
+    def change(text):
+        return text.replace("BF16", "FP8").replace('"B200-SXM', '"Trainium')
+
+    path = measured("simumax_b200", change)
     said = jaxroof(f"evaluate training {path} --schema measured")
     assert said.code == 2
-    assert "no row has an answer; the first: precision: FP8" in said.err
+    assert "no row has an answer; the first: memory: precision: FP8" in said.err
+    assert "; step time: system: Trainium" in said.err
+
+
+def test_a_row_without_memory_has_a_step_time(jaxroof, measured, tmp_path):
+    path = measured("simumax_b200", lambda text: text.replace("BF16", "FP8"))
+    said = jaxroof(f"evaluate training {path} --schema measured -o out.csv")
+    assert said.code == 0
+    assert "Memory: 0 of 23 rows answered" in said.words
+    with open(tmp_path / "out.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        assert row["reason"].startswith("precision: FP8")
+        assert not row["step_reason"]
+        low, time, high = (
+            float(row[name])
+            for name in ("step_time_low", "predicted_step_time_s", "step_time_high")
+        )
+        assert low < time < high
+        error = 100.0 * (time / float(row["derived_step_time_s"]) - 1.0)
+        assert float(row["step_error_percent"]) == pytest.approx(error, abs=1e-4)
+        parts = ("steady", "bubble", "pipeline_comm", "data_comm", "optimizer", "other")
+        assert sum(float(row[f"{part}_s"]) for part in parts) == pytest.approx(time)
+    assert {row["regime"] for row in rows} == {"dense, 8 or 4 bit", "experts"}
 
 
 def test_a_name_twice_is_named(jaxroof, measured):

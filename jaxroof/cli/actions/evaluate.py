@@ -22,6 +22,7 @@ def evaluate_command(
     keep_going: bool,
     sets: tuple[str, ...],
     schema: str | None,
+    chip: str | None,
 ) -> None:
     """Evaluate a file of rows; print the first ones or write them all.
 
@@ -30,8 +31,10 @@ def evaluate_command(
     if schema is not None:
         if sets:
             raise refusal("--set", f"{sets[0]}: a measured run is as it was; leave it out")
-        evaluate_measured(estimator, file, output, schema)
+        evaluate_measured(estimator, file, output, schema, chip)
         return
+    if chip is not None:
+        raise refusal("--chip", f"{chip}: for measured runs; expected --schema measured beside it")
     asked, settings = estimator_of(estimator, pathlib.Path.cwd()), parse_pairs("--set", sets)
     start = time.perf_counter()
     with progress_bar() as progress:

@@ -53,7 +53,7 @@ def search_by_memory_command(
                 raise
             none.append(size)
     if output is not None:
-        write(xr.concat(map(_with_size, found), "plan", combine_attrs="override"), output)
+        write(xr.concat(map(with_size, found), "plan", combine_attrs="override"), output)
     if len(sizes) == 1:
         print_plans(found[0], searched=False)
     else:
@@ -67,7 +67,7 @@ def search_by_memory_command(
     return 0 if any(bool(one.fits) for one in found) else 1
 
 
-def _with_size(data: xr.Dataset) -> xr.Dataset:
+def with_size(data: xr.Dataset) -> xr.Dataset:
     """Return the plans with a column of their number of accelerators, and no single values."""
     columns = [name for name in data.data_vars if data[name].dims == ("plan",)]
     sizes = np.full(data.sizes["plan"], int(data.gpus))

@@ -1,16 +1,20 @@
 """The validate command: predictions beside measured rows that travel with the package."""
 
 import pathlib
+from collections.abc import Iterable
 
 from jaxroof.cli.actions.console import console, print_text
-from jaxroof.cli.actions.outputs import report_written
+from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
 from jaxroof.cli.progress import working
 from jaxroof.errors import refusal
 from jaxroof.io.atomic import replace_file
-from jaxroof.validation.memory.answered_rows import scored_lines
-from jaxroof.validation.memory.scores import answers, fills, first_runs, reasons, scores, worst
-from jaxroof.views.text import memory_scores as views
-from jaxroof.views.text.memory_page import page
+from jaxroof.validation.memory import answered_rows as memory_rows
+from jaxroof.validation.memory import scores as memory
+from jaxroof.validation.steps import answered_rows as step_rows
+from jaxroof.validation.steps import scores as steps
+from jaxroof.views.text import accuracy_page, memory_page
+from jaxroof.views.text import memory_scores as memory_views
+from jaxroof.views.text import step_scores as step_views
 
 KINDS = (".csv", ".md")
 
@@ -18,34 +22,71 @@ KINDS = (".csv", ".md")
 def validate_command(
     *, memory: bool, source: str | None, as_json: bool, output: str | None
 ) -> None:
-    """Print or write the error of predicted memory against measured rows.
+    """Print or write the error of predicted step time, or memory, against measured rows.
 
     Raises: InputError for an unknown source, or a file of another kind.
     """
-    if not memory:
-        raise refusal("validate", "nothing to compare; expected --memory")
+    kinds = KINDS if memory else (*KINDS, *PICTURES)
     kind = pathlib.Path(output).suffix if output else ""
-    if output and kind not in KINDS:
-        raise refusal(output, f"expected a name that ends in {' or '.join(KINDS)}")
+    if output and kind not in kinds:
+        raise refusal(
+            output, f"expected a name that ends in {', '.join(kinds[:-1])} or {kinds[-1]}"
+        )
     if kind == ".md" and source is not None:
         raise refusal("--source", "the page is about all sources; leave it out")
+    (_memory if memory else _steps)(source, as_json, output)
+    report_written(output)
+
+
+def _memory(source: str | None, as_json: bool, output: str | None) -> None:
     with working("predicting the memory of measured rows"):
-        found = answers(source)
+        found = memory.answers(source)
     if output:
         rows = ((name, one) for name, some in found.items() for one in some)
-        text = scored_lines(rows) if kind == ".csv" else (f"{line}\n" for line in page(found))
-        with replace_file(output) as name, open(name, "w", encoding="utf-8", newline="") as file:
-            file.writelines(text)
+        _write(
+            output,
+            memory_rows.scored_lines(rows) if output.endswith(".csv") else memory_page.page(found),
+        )
     if as_json:
-        print(views.scores_json(found))
-    else:
-        screen = console()
-        measured = scores(found)
-        if measured:
-            screen.print(views.scores_table(measured))
-        print_text(screen, *views.first_run_sentences(first_runs(found)))
-        print_text(screen, *views.fill_sentences(fills(found)))
-        print_text(screen, *views.reason_lines(reasons(found)))
-        if measured:
-            print_text(screen, *views.worst_lines(worst(found)))
-    report_written(output)
+        print(memory_views.scores_json(found))
+        return
+    screen = console()
+    measured = memory.scores(found)
+    if measured:
+        screen.print(memory_views.scores_table(measured))
+    print_text(screen, *memory_views.first_run_sentences(memory.first_runs(found)))
+    print_text(screen, *memory_views.fill_sentences(memory.fills(found)))
+    print_text(screen, *memory_views.reason_lines(memory.reasons(found)))
+    if measured:
+        print_text(screen, *memory_views.worst_lines(memory.worst(found)))
+
+
+def _steps(source: str | None, as_json: bool, output: str | None) -> None:
+    check_output(output if is_picture(output) else None)
+    with working("predicting the step times of measured rows"):
+        found = steps.packaged_answers(source)
+    if output and is_picture(output):
+        from jaxroof.views import plots
+        from jaxroof.views.plots.step_accuracy import predicted_measured
+
+        plots.save(predicted_measured(found), output)
+    elif output:
+        rows = ((name, one) for name, some in found.items() for one in some)
+        _write(
+            output,
+            step_rows.scored_lines(rows) if output.endswith(".csv") else accuracy_page.page(found),
+        )
+    if as_json:
+        print(step_views.scores_json(found))
+        return
+    screen = console()
+    total = steps.regime_scores(found)
+    screen.print(step_views.scores_table(steps.scores(found), total))
+    print_text(screen, step_views.LEGEND)
+    print_text(screen, *memory_views.reason_lines(steps.reasons(found)))
+    print_text(screen, *step_views.worst_lines(steps.worst(found)))
+
+
+def _write(output: str, lines: Iterable[str]) -> None:
+    with replace_file(output) as name, open(name, "w", encoding="utf-8", newline="") as file:
+        file.writelines(f"{line.rstrip(chr(10))}\n" for line in lines)

@@ -28,10 +28,11 @@ def answered_lines(columns: Sequence[str], answers: Iterable[Answer]) -> Iterato
     yield csv_line([*columns, *added]) + "\n"
     for one in answers:
         cells = [one.row.cells.get(name, "") for name in columns]
-        yield csv_line([*cells, *_cells(one)]) + "\n"
+        yield csv_line([*cells, *memory_cells(one)]) + "\n"
 
 
-def _cells(one: Answer) -> list[str]:
+def memory_cells(one: Answer) -> list[str]:
+    """Return the cells of ``ADDED`` for a row."""
     number, error = next(iter(one.errors.items()), ("", None))
     room = "" if one.capacity is None else repr(one.capacity)
     compared = [number, "" if error is None else f"{100.0 * error:.6g}", room]

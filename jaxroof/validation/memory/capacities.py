@@ -3,7 +3,7 @@
 import re
 
 from jaxroof.errors import refusal
-from jaxroof.validation.memory.measured_rows import Row, text
+from jaxroof.validation.measured_rows import Row, text
 from jaxroof.validation.memory.plans import chip
 
 GIB = 2.0**30

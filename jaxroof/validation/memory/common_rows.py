@@ -15,7 +15,7 @@ from jaxroof.estimators.training.memory_inputs import (
     States,
 )
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Recompute
-from jaxroof.validation.memory.measured_rows import Row, count, number, text
+from jaxroof.validation.measured_rows import Row, count, number, text
 from jaxroof.validation.memory.models import described, named_architecture
 from jaxroof.validation.memory.plans import (
     Described,

@@ -18,7 +18,7 @@ from jaxroof.estimators.training.memory_inputs import Buffers, Counts, MemoryInp
 from jaxroof.estimators.training.memory_inputs import MemoryPlan as Plan
 from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
-from jaxroof.validation.memory.measured_rows import (
+from jaxroof.validation.measured_rows import (
     Options,
     Row,
     count,

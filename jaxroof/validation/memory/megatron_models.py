@@ -6,7 +6,7 @@ Source: docs/models/parameters_flops_memory.md, sections 2.1 and 4.2.
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.recipe import Attention, Biases, Embeddings, Mlp, Norm, Recipe
-from jaxroof.validation.memory.measured_rows import Options, Row, count, option_count
+from jaxroof.validation.measured_rows import Options, Row, count, option_count
 from jaxroof.validation.memory.megatron_options import leading_dense_layers
 
 

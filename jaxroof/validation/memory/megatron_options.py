@@ -3,7 +3,7 @@
 import re
 
 from jaxroof.errors import refusal
-from jaxroof.validation.memory.measured_rows import Options
+from jaxroof.validation.measured_rows import Options
 
 NOT_MODELLED = {  # option: what it is
     "use-megatron-fsdp": "Megatron-FSDP",

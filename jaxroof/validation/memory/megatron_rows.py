@@ -23,7 +23,7 @@ from jaxroof.estimators.training.memory_recipe import (
     Module,
     Recompute,
 )
-from jaxroof.validation.memory.measured_rows import (
+from jaxroof.validation.measured_rows import (
     Options,
     Row,
     count,

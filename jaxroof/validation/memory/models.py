@@ -14,7 +14,7 @@ from jaxroof.estimators.training.memory_inputs import Counts
 from jaxroof.estimators.training.memory_model import MemoryModel, counts, memory_model
 from jaxroof.estimators.training.recipe import Biases, Embeddings, Mlp, Norm, Recipe
 from jaxroof.settings import choose
-from jaxroof.validation.memory.measured_rows import Row, count
+from jaxroof.validation.measured_rows import Row, count
 
 GPT2 = Recipe(  # the shape of GPT-2 and GPT-3
     mlp=Mlp.PLAIN, norm=Norm.LAYERNORM, biases=Biases.ALL, embeddings=Embeddings.TIED

@@ -14,7 +14,7 @@ from jaxroof.estimators.training.memory_inputs import (
     States,
 )
 from jaxroof.records import checked
-from jaxroof.validation.memory.measured_rows import Options, Row, count, option_share, options, text
+from jaxroof.validation.measured_rows import Options, Row, count, option_share, options, text
 from jaxroof.validation.memory.models import GPT2, described, plain_architecture
 from jaxroof.validation.memory.plans import degrees
 

@@ -18,7 +18,7 @@ from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import AttentionKernel, MemoryRecipe
 from jaxroof.formulas.memory_buffers import library_workspace
 from jaxroof.records import checked
-from jaxroof.validation.memory.measured_rows import Row, count, text
+from jaxroof.validation.measured_rows import Row, count, text
 
 TE_WORKSPACE = {"A100": 4.0 * MIB}  # of Transformer Engine; 32 MiB on Hopper and Blackwell
 TORCH_WORKSPACE = {"A100": 8.125 * MIB}

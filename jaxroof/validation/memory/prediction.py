@@ -17,10 +17,10 @@ from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.records import checked
+from jaxroof.validation.measured_rows import Row, count, number, options
 from jaxroof.validation.memory.capacities import capacity
 from jaxroof.validation.memory.common_rows import common_inputs, stated_reserved
 from jaxroof.validation.memory.fsdp_rows import foundry_inputs, fsdp2_question
-from jaxroof.validation.memory.measured_rows import Row, count, number, options
 from jaxroof.validation.memory.megatron_rows import megatron_inputs
 from jaxroof.validation.memory.older_rows import OlderQuestion, chronicle_question, log_question
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jaxroof.errors import unknown
 from jaxroof.io.csv_blocks import RowFile
-from jaxroof.validation.memory.measured_rows import Table, table
+from jaxroof.validation.measured_rows import Table, table
 
 FOLDER = "data"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from jaxroof.units import size
-from jaxroof.validation.memory.measured_rows import COLUMNS
+from jaxroof.validation.measured_rows import COLUMNS
 from jaxroof.validation.memory.scores import (
     Answers,
     fills,

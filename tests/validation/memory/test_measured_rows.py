@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from jaxroof.errors import InputError
-from jaxroof.validation.memory.capacities import capacity
-from jaxroof.validation.memory.measured_rows import (
+from jaxroof.validation.measured_rows import (
     COLUMNS,
     Row,
     count,
     options,
     read_table,
 )
+from jaxroof.validation.memory.capacities import capacity
 from jaxroof.validation.memory.sources import SOURCES, packaged, packed_bytes
 
 HEAD = "row_id,layers,hidden,system,gpus"

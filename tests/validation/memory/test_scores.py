@@ -11,8 +11,8 @@ from places import ROOT
 
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.stage_memory import memory_by_stage
+from jaxroof.validation.measured_rows import Row
 from jaxroof.validation.memory.answered_rows import ADDED, answered_lines
-from jaxroof.validation.memory.measured_rows import Row
 from jaxroof.validation.memory.megatron_rows import megatron_inputs
 from jaxroof.validation.memory.prediction import Answer, answer, predict
 from jaxroof.validation.memory.scores import (

@@ -1,0 +1,96 @@
+"""What training gets of a chip: constants that were calibrated on measured runs.
+
+Source: docs/models/training_step_today.md, sections 1 and 2.
+"""
+
+from jaxroof.records import Number, quantity, record
+
+
+def _share(doc: str, **options: Number) -> Number:
+    return quantity("1", doc, most=1.0, **options)  # type: ignore[arg-type]
+
+
+@record
+class Chip:
+    """What training gets of a generation of accelerators, beside their datasheet rates.
+
+    The constants from ``matmul`` on were fitted to all visible measured runs together; ``young``
+    ones fall to 1/e in the shared constant ``mature_years``. An entry of the catalogue states the
+    range that is believed of each.
+    """
+
+    fp8_flops: Number = quantity(
+        "FLOP/s", "Dense datasheet rate at 8 bits.", default=None, resource="compute"
+    )
+    fp4_flops: Number = quantity(
+        "FLOP/s", "Dense datasheet rate at 4 bits.", default=None, resource="compute"
+    )
+    multiprocessors: Number = quantity("1", "Streaming multiprocessors.", whole=True)
+    launch_year: Number = quantity("1", "Year in which customers had the chip.")
+    matmul: Number = _share("Share of the 16-bit rate that an endless product keeps in training.")
+    matmul_fp8: Number = _share("Share of the 8-bit rate that an endless product keeps.")
+    depth: Number = quantity("1", "Inner length that the begin and end of a tile are worth.")
+    depth_fp8: Number = quantity("1", "The same for 8-bit numbers; twice as much for 4-bit ones.")
+    young: Number = _share("Share of the 16-bit rate missing at launch.", zero=True)
+    young_fp8: Number = _share("Share of the 8-bit and 4-bit rate missing at launch.", zero=True)
+    young_attention: Number = _share("Share of native attention missing at launch.", zero=True)
+    attention: Number = _share("Share of the 16-bit rate of a native attention kernel.")
+    attention_old: Number = _share("Share of it of a kernel written for an earlier chip.")
+    hbm: Number = _share("Share of the memory bandwidth of a streaming kernel.")
+    fast: Number = _share("Share of the fast bandwidth that a ring runs at.")
+    slow: Number = _share("Share of the network bandwidth that messages run at.")
+    step: Number = quantity("s", "Data, logging and synchronisation, once a step.", zero=True)
+    spread: Number = quantity("1", "Standard deviation of speed between equal chips.", zero=True)
+
+
+@record
+class SharedConstants:
+    """What was calibrated, or derived from kernels, for all chips together."""
+
+    host: Number = quantity("s", "Least time to launch a layer's forward pass.", default=1.14e-3)
+    overlap_slowdown: Number = _share(
+        "Share of the work lost beside a ring at the full rate of the fast links.", default=0.556
+    )
+    eager: Number = quantity(
+        "B", "Further bytes a hidden number and direction, of an eager framework.", default=15.5
+    )
+    cast: Number = quantity("B", "Bytes moved for a number that is cast.", default=4.41)
+    tensor_edge: Number = quantity(
+        "1", "Chunks of a pipelined tensor message that are not hidden.", default=3.34
+    )
+    mature_years: Number = quantity(
+        "1", "Years in which a chip's missing rate falls to 1/e.", default=1.40
+    )
+    fp4: Number = _share("Further share of the 4-bit rate.", default=0.781)
+    slow_node: Number = _share("Products of a slow node against its kind.", default=0.732)
+    grouped: Number = _share("Grouped products against plain ones.", default=0.877)
+    expert_rows: Number = quantity(
+        "1", "Rows that one expert's begin, end and last tile are worth.", default=348.0
+    )
+    scatter_rate: Number = quantity(
+        "1", "Rate of an all-to-all against that of a ring.", default=1.03
+    )
+    permute: Number = quantity(
+        "B", "Bytes a routed number for its permutation and return.", default=23.4
+    )
+    permute_fused: Number = _share(
+        "What graph-captured experts keep of permutation and exchange.", default=0.205
+    )
+    host_moe: Number = quantity(
+        "s", "Further launch time of a routing layer and pass.", default=1.19e-3
+    )
+    sync: Number = quantity(
+        "s", "Exchange of token counts with the host, a routing layer and pass.", default=5.66e-4
+    )
+    moe_years: Number = quantity(
+        "1", "Years in which overheads of experts fall to 1/e.", default=2.22
+    )
+    moe_start: Number = quantity("1", "Year from which they fall.", default=2025.7)
+    launch: Number = quantity("s", "Gap between two kernels.", zero=True, default=2e-6)
+    base: Number = quantity("s", "Start of a collective.", zero=True, default=15e-6)
+    fast_hop: Number = quantity("s", "Latency of a hop on fast links.", zero=True, default=2e-6)
+    slow_hop: Number = quantity("s", "Latency of a hop in the network.", zero=True, default=6e-6)
+    backward_attention: Number = _share(
+        "Efficiency of attention backward against forward.", default=0.8
+    )
+    tile: Number = quantity("1", "Rows, and columns, of a tile of outputs.", default=128.0)

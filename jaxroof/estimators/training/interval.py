@@ -1,0 +1,113 @@
+"""How far a predicted step time is to be trusted: half widths of its interval by regime.
+
+Source: docs/models/training_step_today.md, section 12.
+"""
+
+from typing import NamedTuple
+
+from jaxroof.errors import unknown
+from jaxroof.formulas.arithmetic import exp, where
+from jaxroof.records import Number
+
+LEVEL = 80  # per cent of measurements inside an interval, unless another level is asked
+
+
+class Regime(NamedTuple):
+    """A kind of run, and the half widths of ln(time) that hold 50, 80, 90 and 95 % of them."""
+
+    words: str
+    half_widths: tuple[float, float, float, float]
+
+
+LEVELS = (50, 80, 90, 95)
+REGIMES = (  # quantiles of |ln(predicted / measured)|, one source or one model left out of the fit
+    Regime("dense, 16 bit", (0.048, 0.116, 0.159, 0.209)),
+    Regime("dense, 8 or 4 bit", (0.048, 0.123, 0.166, 0.218)),
+    Regime("experts", (0.155, 0.273, 0.307, 0.322)),
+    Regime("software not calibrated", (0.15, 0.25, 0.30, 0.35)),
+)
+WITHIN_SOURCE = (0.085, 0.085, 0.16, 0.085)  # at 80 %, where runs of the same software are known
+
+
+class Interval(NamedTuple):
+    """A time with the bounds between which a share of measurements lies."""
+
+    low: Number  # [s]
+    high: Number  # [s]
+
+
+def regime(routed: Number, low_precision: Number, calibrated: Number) -> Number:
+    """Return the place in ``REGIMES`` of runs; arguments are numbers, above 0 means yes.
+
+    Arguments: whether the model has routed experts, whether layer products have inputs of 8 or 4
+    bits, whether rows of the software took part in the fit.
+
+    Assumes: experts have the widest interval at 80 %, so they come first, whatever the software.
+    Units: all [1] -> [1].
+    Source: docs/models/training_step_today.md, section 12.
+
+    >>> [REGIMES[int(regime(0.0, bits, known))].words for bits, known in ((0.0, 1.0), (1.0, 0.0))]
+    ['dense, 16 bit', 'software not calibrated']
+    """
+    dense = where(calibrated > 0.0, where(low_precision > 0.0, 1.0, 0.0), 3.0)
+    return where(routed > 0.0, 2.0, dense)
+
+
+def half_width(place: Number, level: int = LEVEL) -> Number:
+    """Return the half width of ln(time) in a regime at a level in per cent.
+
+    Raises: InputError for a level that was not measured.
+
+    >>> float(half_width(0.0)), float(half_width(2.0, 50))
+    (0.116, 0.155)
+    """
+    if level not in LEVELS:
+        raise unknown("", str(level), "level of an interval", map(str, LEVELS))
+    column = LEVELS.index(level)
+    return _of_regime(place, [one.half_widths[column] for one in REGIMES])
+
+
+def interval_within_source(step_time: Number, place: Number) -> Interval:
+    """Return the bounds at 80 % of a step time by constants fitted to runs of the same software.
+
+    Units: step_time [s] -> [s].
+    Source: docs/models/training_step_today.md, section 12.
+
+    >>> [round(float(value), 3) for value in interval_within_source(10.0, 0.0)]
+    [9.185, 10.887]
+    """
+    half = half_width_within_source(place)
+    return Interval(step_time * exp(-half), step_time * exp(half))
+
+
+def half_width_within_source(place: Number) -> Number:
+    """Return the half width at 80 % where a run of the same software and chip is known.
+
+    Assumes: the prediction was divided by the ratio of predicted to measured of such runs.
+    Source: docs/models/training_step_today.md, section 12.
+
+    >>> float(half_width_within_source(2.0))
+    0.16
+    """
+    return _of_regime(place, WITHIN_SOURCE)
+
+
+def _of_regime(place: Number, values: "tuple[float, ...] | list[float]") -> Number:
+    found = where(place > 0.5, values[1], values[0])
+    found = where(place > 1.5, values[2], found)
+    return where(place > 2.5, values[3], found)
+
+
+def interval(step_time: Number, place: Number, level: int = LEVEL) -> Interval:
+    """Return the bounds of a step time in a regime.
+
+    low = t exp(-h), high = t exp(h)
+
+    Units: step_time [s] -> [s].
+    Source: docs/models/training_step_today.md, section 12.
+
+    >>> [round(float(value), 3) for value in interval(10.0, 0.0)]
+    [8.905, 11.23]
+    """
+    half = half_width(place, level)
+    return Interval(step_time * exp(-half), step_time * exp(half))

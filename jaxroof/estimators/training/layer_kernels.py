@@ -1,0 +1,113 @@
+"""Seconds of attention and of element-wise kernels of one layer on one tensor rank.
+
+Source: docs/models/training_step_today.md, section 4.
+"""
+
+from typing import Any, NamedTuple
+
+from jaxroof.estimators.training.product_times import dense_share
+from jaxroof.estimators.training.rates import Rates
+from jaxroof.estimators.training.software import Software
+from jaxroof.formulas.arithmetic import where
+from jaxroof.formulas.kernel_times import batched_product, stream
+from jaxroof.formulas.smooth import smooth_larger
+from jaxroof.records import Number
+
+
+class Both(NamedTuple):
+    """Seconds forward and backward."""
+
+    forward: Number
+    backward: Number
+
+
+def attention(
+    model: Any,
+    sequence: Number,
+    microbatch: Number,
+    tensor: Number,
+    context: Number,
+    rates: Rates,
+    software: Software,
+) -> Both:
+    """Return the seconds of the attention core: one kernel, or two products and a softmax."""
+    flash = _flash(model, sequence, microbatch * sequence / context, tensor, rates)
+    plain = _unfused(model, sequence, microbatch, tensor, context, rates, software)
+    one = software.flash > 0.0
+    return Both(*(where(one, a, b) for a, b in zip(flash, plain, strict=True)))
+
+
+def _flash(
+    model: Any,
+    sequence: Number,
+    tokens: Number,
+    tensor: Number,
+    rates: Rates,
+) -> Both:
+    """Return the seconds of a causal kernel, half a tile of the diagonal computed in vain."""
+    size, share = model.head_size, 1.0 / tensor
+    latent = where(model.kv_rank > 0.0, 1.25, 1.0)
+    work = latent * 2.0 * tokens * (sequence + rates.constants.tile) * model.heads * size * share
+    rate = rates.attention * size / (size + 16.0)
+    moved = 4.0 * tokens * (model.heads + model.kv_heads) * size * share
+    memory, launch = rates.plain.memory, rates.plain.launch
+    slower = 2.5 * work / (rate * rates.constants.backward_attention)
+    return Both(
+        smooth_larger(work / rate, moved / memory) + launch,
+        smooth_larger(slower, 2.0 * moved / memory) + 3.0 * launch,
+    )
+
+
+def _unfused(
+    model: Any,
+    sequence: Number,
+    microbatch: Number,
+    tensor: Number,
+    context: Number,
+    rates: Rates,
+    software: Software,
+) -> Both:
+    """Return the seconds of products over the full square, softmax and dropout."""
+    batch, size, unit = microbatch * model.heads / tensor, model.head_size, rates.plain
+    elements, drop = batch * sequence**2 / context, software.dropout
+    scores = batched_product(batch, sequence, sequence, size, unit)
+    values = batched_product(batch, sequence, size, sequence, unit)
+    return Both(
+        scores + values + stream(elements * (4.0 + 5.0 * drop), 1.0 + drop, unit),
+        2.0 * (scores + values) + stream(elements * (6.0 + 5.0 * drop), 1.0 + drop, unit),
+    )
+
+
+def elementwise(
+    model: Any,
+    tokens: Number,
+    norm_tokens: Number,
+    tensor: Number,
+    rates: Rates,
+    software: Software,
+) -> Both:
+    """Return the seconds of norms, residuals, activations, rotations and bias gradients.
+
+    Arguments: ``norm_tokens`` are those of a rank in norms and residuals.
+    """
+    unit, gated = rates.plain, model.gated
+    eager, drop = 1.0 - software.fused, software.dropout
+    dense = dense_share(model)
+    width = (dense * model.feedforward + (1.0 - dense) * model.shared_feedforward) / tensor
+    hidden = norm_tokens * model.hidden
+    rotated = gated * (model.heads + model.kv_heads)
+    heads = 4.0 * tokens * model.head_size / tensor
+    more, kernels = eager * rates.constants.eager, 6.0 * eager
+    forward = (
+        stream(hidden * (8.0 + 2.0 * (6.0 + drop) + more), 4.0 + kernels, unit)
+        + stream(tokens * width * (4.0 + 2.0 * gated), 1.0, unit)
+        + stream(heads * (model.heads + rotated), 1.0 + gated, unit)
+    )
+    biased = 2.0 * tokens * (width + 3.0 * model.hidden / tensor)
+    backward = (
+        stream(hidden * (20.0 + 2.0 * (6.0 + 5.0 * drop) + more), 6.0 + kernels, unit)
+        + stream(tokens * width * (6.0 + 4.0 * gated), 1.0, unit)
+        + stream(heads * (model.heads + 2.0 * model.kv_heads + rotated), 1.0 + gated, unit)
+        + software.bias * stream(biased, 4.0, unit)
+    )
+    return Both(forward, backward)

@@ -1,0 +1,96 @@
+"""What a chip does under a software: rates of its kernels at a number format, and of its links.
+
+Source: docs/models/training_step_today.md, sections 2 and 3.
+"""
+
+from typing import NamedTuple
+
+from jaxroof.catalog.chip import Chip, SharedConstants
+from jaxroof.catalog.system import System
+from jaxroof.estimators.training.software import Software
+from jaxroof.formulas.arithmetic import exp, larger, where
+from jaxroof.formulas.kernel_times import Unit
+from jaxroof.formulas.ring_times import Links
+from jaxroof.records import Number, value_or
+
+
+class Rates(NamedTuple):
+    """A chip under a software, as the formulas of a layer take it."""
+
+    layer: Unit  # products of the layers, at their number format
+    plain: Unit  # products at 16 bits: head, router, scores
+    links: Links
+    attention: Number  # of one attention kernel, heads of any width [FLOP/s]
+    low: Number  # 1 where layer products have inputs of 8 or 4 bits
+    read: Number  # bytes of one input of a layer product
+    cast: Number  # bytes moved for a number that is cast, 0 at 16 bits
+    experts: Number  # share of the overheads of experts that mature software keeps
+    permute: Number  # bytes a routed number for its permutation
+    exchange: Number  # share of the exchange that is seen
+    sync: Number  # exchange of token counts with the host [s]
+    host: Number  # least time of a layer's forward pass [s]
+    host_experts: Number  # the same, further, for a layer that routes [s]
+    fast_domain: Number  # accelerators that share the fast links
+    spread: Number  # standard deviation of speed between equal chips
+    step: Number  # what a step costs beside its work [s]
+    constants: SharedConstants
+
+
+def rates(system: System, chip: Chip, constants: SharedConstants, software: Software) -> Rates:
+    """Return what a chip does under a software.
+
+    Arguments: the system's matrix rate is that of 16 bits.
+
+    y = exp(-max(year - launch_year, 0) / mature_years), mu = 1 - young y
+    R16 = P16 matmul mu16, R8 = P8 matmul_fp8 mu8, R4 = P4 matmul_fp8 mu8 fp4, H = W hbm
+
+    Assumes: what is missing at launch decays with the software's age; a number format that a chip
+    lacks is not asked for (a verdict says so) and takes the 16-bit rate here.
+    Source: docs/models/training_step_today.md, sections 2 and 11.
+    """
+    age = larger(software.year - chip.launch_year, 0.0)
+    young = exp(-age / constants.mature_years)
+    memory = system.hbm_bandwidth * chip.hbm
+    wave = chip.multiprocessors * constants.tile**2 / 2.0
+    node = where(software.slow_node > 0.0, constants.slow_node, 1.0)
+    plain = system.matrix_flops * chip.matmul * (1.0 - chip.young * young) * node
+    eight = chip.matmul_fp8 * (1.0 - chip.young_fp8 * young)
+    fp8 = value_or(chip.fp8_flops, system.matrix_flops) * eight
+    fp4 = value_or(chip.fp4_flops, system.matrix_flops) * eight * constants.fp4
+    low = larger(software.fp8, software.fp4)
+    rate = where(software.fp4 > 0.0, fp4, where(software.fp8 > 0.0, fp8, plain))
+    depth = where(
+        software.fp4 > 0.0,
+        2.0 * chip.depth_fp8,
+        where(software.fp8 > 0.0, chip.depth_fp8, chip.depth),
+    )
+    native = 1.0 - software.old
+    mature = native * (1.0 - chip.young_attention * young) + software.old
+    kernel = chip.attention**native * chip.attention_old**software.old * mature
+    captured = constants.permute_fused**software.graph
+    experts = exp(-larger(software.year - constants.moe_start, 0.0) / constants.moe_years)
+    return Rates(
+        layer=Unit(rate, depth, wave, memory, constants.launch),
+        plain=Unit(plain, chip.depth, wave, memory, constants.launch),
+        links=Links(
+            system.fast_bandwidth * chip.fast,
+            system.slow_bandwidth * system.nics * chip.slow,
+            constants.base,
+            constants.fast_hop,
+            constants.slow_hop,
+        ),
+        attention=system.matrix_flops * kernel,
+        low=low,
+        read=where(software.fp4 > 0.0, 0.5625, where(software.fp8 > 0.0, 1.0, 2.0)),
+        cast=low * (constants.cast + 4.0 * software.micro_scaled),
+        experts=experts,
+        permute=constants.permute * captured,
+        exchange=captured,
+        sync=constants.sync * (1.0 - software.graph),
+        host=constants.host * software.host,
+        host_experts=constants.host_moe * experts * (1.0 - software.graph),
+        fast_domain=system.fast_domain,
+        spread=chip.spread,
+        step=software.step_share * chip.step,
+        constants=constants,
+    )

@@ -1,0 +1,143 @@
+"""Seconds of the stages of a pipeline: embedding, head, sends, uneven ends, the slowest chip.
+
+Source: docs/models/training_step_today.md, sections 5 and 6.
+"""
+
+from typing import Any, NamedTuple
+
+from jaxroof.estimators.training.layer_time import Sharded, Tokens
+from jaxroof.estimators.training.rates import Rates
+from jaxroof.estimators.training.software import Software
+from jaxroof.formulas.arithmetic import ceiling, larger, log, sqrt, where, whole
+from jaxroof.formulas.kernel_times import matmul, stream
+from jaxroof.formulas.smooth import SHARPER, smooth_larger
+from jaxroof.records import Number
+
+
+class Ends(NamedTuple):
+    """Seconds of embedding and head, one microbatch."""
+
+    embedding: Number
+    head: Number
+
+
+class StageTime(NamedTuple):
+    """Seconds of a pipeline's stages."""
+
+    end_layers: Number  # layers of the first and of the last stage
+    slow: Number  # slowest stage, one microbatch
+    steady: Number  # all microbatches, one step
+    bubble: Number  # one step
+    sends: Number  # that are hidden but for the first and last, one step
+    across: Number  # 1 where stages lie in different fast domains
+
+
+def ends(model: Any, plan: Any, rates: Rates, software: Software, tokens: Tokens) -> Ends:
+    """Return the seconds of embedding and head, forward and backward.
+
+    Assumes: products at 16 bits; the head is repeated for every module of multi-token prediction.
+    Source: docs/models/training_step_today.md, section 5.
+    """
+    hidden, columns, unit = model.hidden, model.vocabulary / plan.tensor, rates.plain
+    many, parallel = plan.tensor > 1.0, software.sequence_parallel > 0.0
+    kernels = 3.0 + 7.0 * where(software.loss_bytes > 20.0, 1.0, 0.0)
+    exchanged = where(parallel, 3.0 * tokens.gathered, tokens.reduced) + 3.0 * rates.links.base
+    head = (
+        matmul(tokens.group, columns, hidden, unit, 2.0, 2.0)
+        + matmul(tokens.group, hidden, columns, unit, 2.0, 2.0)
+        + matmul(hidden, columns, tokens.group, unit, 2.0, 8.0)
+        + stream(tokens.group * columns * software.loss_bytes, kernels, unit)
+        + where(many, exchanged, 0.0)
+        + stream(10.0 * tokens.norm * hidden, 2.0, unit)
+    )
+    found = where(parallel, 2.0 * tokens.gathered, tokens.reduced)
+    embedding = stream(12.0 * tokens.group * hidden, 4.0, unit) + where(many, found, 0.0)
+    return Ends(embedding, head * (1.0 + model.mtp_layers))
+
+
+def stage_layers(model: Any, plan: Any) -> tuple[Number, Number, Number]:
+    """Return the layers in all, those of a middle stage and those of the first and the last.
+
+    Assumes: where stages do not divide the layers, embedding and head each take a layer's place.
+    Source: docs/models/training_step_today.md, section 6.
+    """
+    layers, stages = model.layers + model.mtp_layers, plan.pipeline
+    chunks = stages * plan.interleave
+    even = (layers - whole(layers, chunks) * chunks == 0.0) | (stages == 1.0)
+    each = layers / stages
+    middle = plan.interleave * ceiling(layers + 2.0, chunks)
+    outer = (layers - (stages - 2.0) * middle) / 2.0
+    regular = even | (outer <= 0.0)
+    return layers, where(regular, each, middle), where(regular, each, outer)
+
+
+def stage_time(
+    model: Any,
+    plan: Any,
+    rates: Rates,
+    software: Software,
+    tokens: Tokens,
+    layer: Sharded,
+    edges: Ends,
+) -> StageTime:
+    """Return the seconds of the pipeline.
+
+    slow = smax(smax(first, last) late(n / p), middle late(n (p - 2) / p)), steady = M slow
+    bubble = ((first + last + (p - 2) middle) late(n / p) - slow) / v
+
+    Assumes: a message is part of a stage's time, so that a heavier last stage hides it; models with
+    latent attention run balanced layouts.
+    Source: docs/models/training_step_today.md, section 6.
+    """
+    stages, chunks = plan.pipeline, plan.interleave
+    per_stage = plan.tensor * plan.context * plan.data
+    layers, inner, outer = stage_layers(model, plan)
+    work = layer.forward + layer.backward
+    embedding, head = edges
+    across = where(per_stage * stages > rates.fast_domain, 1.0, 0.0)
+    send = send_time(plan.tensor, rates, software, tokens, across)
+    send = where(stages > 1.0, send, 0.0)
+    hidden = software.pipeline_overlap * where(chunks > 1.0, 1.0, 0.0)
+    seen = chunks * send * (1.0 - hidden)
+    balanced = (layers * work + embedding + head) / stages + 2.0 * seen
+    latent = model.kv_rank > 0.0
+    first = where(latent, balanced, outer * work + embedding + seen)
+    last = where(latent, balanced, outer * work + head + seen)
+    middle = where(latent, balanced, inner * work + 2.0 * seen)
+    alone = (layers * work + embedding + head + layer.edge) * late(per_stage, rates.spread)
+    between = where(stages > 2.0, middle * late(per_stage * (stages - 2.0), rates.spread), 0.0)
+    slower = smooth_larger(first, last, SHARPER) * late(per_stage, rates.spread)
+    slow = where(stages > 1.0, smooth_larger(slower, between, SHARPER), alone)
+    every = (first + last + (stages - 2.0) * middle) * late(per_stage, rates.spread)
+    return StageTime(
+        end_layers=outer,
+        slow=slow,
+        steady=plan.microbatches * slow,
+        bubble=where(stages > 1.0, (every - slow) / chunks, 0.0),
+        sends=2.0 * send * (stages - 1.0) * hidden,
+        across=across,
+    )
+
+
+def send_time(
+    tensor: Number, rates: Rates, software: Software, tokens: Tokens, across: Number
+) -> Number:
+    """Return the seconds of one message between two stages."""
+    parallel = software.sequence_parallel > 0.0
+    scattered = software.scatter > 0.0
+    links = rates.links
+    size = where(parallel | scattered, tokens.message / tensor, tokens.message)
+    wide = links.slow_hop + size / links.slow
+    near = links.fast_hop + size / links.fast
+    collected = where(parallel, 0.0, software.scatter * tokens.gathered)
+    return links.base + where(across > 0.0, wide, near) + collected
+
+
+def late(chips: Number, spread: Number) -> Number:
+    """Return how much later than the mean the slowest of some chips is.
+
+    late(j) = 1 + s sqrt(2 ln max(j, 1))
+
+    Source: docs/models/training_step_today.md, section 6.
+    """
+    return 1.0 + spread * sqrt(2.0 * log(larger(chips, 1.0)) + 1e-30)

@@ -1,0 +1,47 @@
+"""Smooth maxima and minima of times: what overlaps takes a little longer than its longest part."""
+
+from jaxroof.formulas.arithmetic import larger, sqrt, where
+from jaxroof.records import Number
+
+SHARP = 2  # doublings: q = 4, for work and traffic of one kernel, or work and a message beside it
+SHARPER = 4  # q = 16, for whole layers and stages
+NOTHING = 1e-30  # added to a time, so that the slope is finite where both are 0 [s]
+
+
+def smooth_larger(a: Number, b: Number, doublings: int = SHARP) -> Number:
+    """Return a smooth maximum of two times.
+
+    t = m (1 + (s / m)^q)^(1 / q) with m the larger, s the smaller, 1e-30 s added to both
+
+    Assumes: times are not negative; q is 2 to the power of ``doublings``, so that products and
+    roots serve. Value and slopes are smooth in both.
+    Units: a, b [s] -> [s].
+    Source: docs/models/training_step_today.md, conventions.
+
+    >>> float(smooth_larger(1.0, 1.0)) == 2.0**0.25
+    True
+    """
+    a, b = a + NOTHING, b + NOTHING
+    most = larger(a, b)
+    power = where(a > b, b, a) / most
+    for _ in range(doublings):
+        power = power * power
+    root = 1.0 + power
+    for _ in range(doublings):
+        root = sqrt(root)
+    return most * root
+
+
+def smooth_smaller(a: Number, b: Number) -> Number:
+    """Return a smooth minimum of two positive numbers.
+
+    t = 1 / smooth_larger(1 / a, 1 / b)
+
+    Assumes: both are positive.
+    Units: a, b in one unit -> the same unit.
+    Source: docs/models/training_step_today.md, conventions.
+
+    >>> float(smooth_smaller(2.0, 2.0)) == 2.0 / 2.0**0.25
+    True
+    """
+    return 1.0 / smooth_larger(1.0 / a, 1.0 / b)

@@ -1,0 +1,303 @@
+"""Few constants of a chip, fitted to a user's own measured steps.
+
+Source: docs/models/training_step_today.md, section 2 (priors) and section 12 (spread in a source).
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxroof import catalog
+from jaxroof.catalog.chip import Chip
+from jaxroof.dual import Dual, slope_of, value_of
+from jaxroof.engine.uncertainty.least_squares import Fit, Prior, covariance, fit, solved
+from jaxroof.errors import InputError, refusal
+from jaxroof.estimators.training.interval import half_width_within_source, regime
+from jaxroof.estimators.training.step_time import step_time
+from jaxroof.formulas.arithmetic import smaller
+from jaxroof.records import replace_at, units
+from jaxroof.units import parse
+from jaxroof.validation.measured_rows import Row
+from jaxroof.validation.steps.prediction import StepInputs, step_inputs
+from jaxroof.validation.steps.step_rows import SYSTEMS, StepRow, step_row
+
+SOFTWARE = "software"  # the factor by which a software's steps take longer than predicted
+RATES = ("matmul", "matmul_fp8", "attention", "attention_old", "hbm", "fast", "slow")
+TIMES = ("step",)
+FACTOR_DEVIATION = 0.15  # of ln(factor), before any row: the offset of odd sources in the fit
+FACTOR_MOST = 3.0
+DEVIATIONS_OF_80 = 1.2816  # half width of 80 % of a normal distribution, in its deviations
+TOLD = 0.7  # a constant is told by rows that narrow it to this share of what was believed
+FOLDS = 10  # most groups of rows that are left out in turn
+
+
+class Constant(NamedTuple):
+    """A fitted constant: what was believed, and what the rows say; intervals of 80 %."""
+
+    name: str
+    catalogue: float
+    value: float
+    low: float
+    high: float
+    written: float  # as the file has it: with the factor of the software
+
+
+class Calibration(NamedTuple):
+    """Constants of a chip that were fitted to measured steps."""
+
+    system: str
+    chip: str
+    rows: tuple[StepRow, ...]
+    left_out: tuple[tuple[str, str], ...]  # name of a row, why it was not used
+    alone: Constant  # the factor of the software, all constants as in the catalogue
+    factor: Constant  # the same beside the constants that were fitted
+    constants: tuple[Constant, ...]  # those that the rows tell
+    untold: tuple[str, ...]  # those that they do not
+    before: np.ndarray  # ln(predicted / measured) by the catalogue
+    after: np.ndarray  # by the fit
+    apart: np.ndarray  # of each row by a fit without it; NaN for a single row
+    noise: float  # deviation of ln(time) of the rows about the fit
+    names: tuple[str, ...]  # of the parameters: the factor, then all constants with a range
+    values: np.ndarray  # ln(parameter / catalogue), 0 where the rows do not tell it
+    covariance: np.ndarray  # of ln(parameter)
+    fields: dict[str, float]  # of the chip, as the file has them
+
+
+class Problem(NamedTuple):
+    """Rows, what they measured, and what is believed of the constants."""
+
+    inputs: StepInputs
+    measured: np.ndarray  # [s]
+    noise: np.ndarray  # deviation of ln(time)
+    names: tuple[str, ...]
+    prior: Prior
+
+
+def calibrate(rows: Sequence[Row], system: str) -> Calibration:
+    """Return the constants that measured steps of one system tell.
+
+    ln t(x) = ln measured + noise, x = (ln factor, ln constants), with the catalogue's constants
+    as centres of normal priors, whose deviations are a quarter of the believed ranges
+
+    The factor divides the rates that a software reaches (matrix, attention, HBM, links) and
+    multiplies the time that is spent once a step; constants that the rows hardly narrow stay.
+    Raises: InputError for an unknown system, or if no row can be used.
+    """
+    steps, left_out, chip = usable(rows, system)
+    whole = problem(steps, chip)
+    single = part(whole, (SOFTWARE,))
+    first = _fitted(single)
+    told, untold = told_constants(whole, float(first.values[0]))
+    kept = part(whole, (SOFTWARE, *told))
+    found = _fitted(kept)
+    values = dict(zip(kept.names, found.values, strict=True))
+    every = np.array([values.get(name, 0.0) for name in whole.names])
+    after, slopes = residuals(whole, every)
+    spread = covariance(after, slopes, found.noise * whole.noise, whole.prior)
+    factor, *constants = constants_of(kept, found)
+    before, _ = residuals(whole, np.zeros(len(whole.names)))
+    return Calibration(
+        system=system,
+        chip=chip,
+        rows=tuple(steps),
+        left_out=left_out,
+        alone=constants_of(single, first)[0],
+        factor=factor,
+        constants=tuple(constants),
+        untold=untold,
+        before=before,
+        after=after,
+        apart=left_out_errors(kept, found),
+        noise=found.noise * float(np.median(whole.noise)),
+        names=whole.names,
+        values=every,
+        covariance=spread,
+        fields=written_fields(kept, found),
+    )
+
+
+def usable(
+    rows: Sequence[Row], system: str
+) -> tuple[list[StepRow], tuple[tuple[str, str], ...], str]:
+    """Return the rows of a system with measured times, the others with a reason, and their chip.
+
+    Raises: InputError for an unknown system, rows of several generations, or if none is left.
+    """
+    catalog.entry("systems", system, {}) if not catalog.is_file(system) else None
+    steps, refused = [], []
+    for row in rows:
+        name = row.cells.get("row_id", f"line {row.line}")
+        try:
+            step = step_row(row)
+            if step.measured is None:
+                raise refusal("derived_step_time_s", "blank; expected seconds of a step")
+            steps.append(step)
+        except InputError as error:
+            refused.append((name, str(error)))
+    known = {chip for name, chip, _ in SYSTEMS.values() if name == system}
+    for step in [one for one in steps if known and one.chip not in known]:
+        said = f"system: of the generation {step.chip}, not of {system}"
+        refused.append((step.row.cells["row_id"], said))
+        steps.remove(step)
+    chips = sorted({step.chip for step in steps})
+    if not steps:
+        raise InputError(f"no row can be used; the first: {refused[0][1]}")
+    if len(chips) > 1:
+        expected = f"rows of {', '.join(chips)}; expected rows of one generation"
+        raise refusal("--system", f"{system}: {expected}")
+    return [_on(step, system) for step in steps], tuple(refused), chips[0]
+
+
+def _on(step: StepRow, system: str) -> StepRow:
+    """Return a step on a system; the network is that of its source, where one is known."""
+    usual = {slow for name, _, slow in SYSTEMS.values() if name == step.system}
+    if system == step.system or step.slow_bandwidth not in usual:
+        return step._replace(system=system)
+    from jaxroof.catalog import lookup
+
+    own = lookup.system(system)
+    return step._replace(system=system, slow_bandwidth=float(own.slow_bandwidth * own.nics))
+
+
+def problem(steps: Sequence[StepRow], chip: str) -> Problem:
+    """Return what is fitted: rows as columns, and a prior of every constant with a range."""
+    inputs = step_inputs(steps)
+    few_bits = inputs.software.fp8 + inputs.software.fp4
+    known: Any = np.ones(len(steps))
+    places = regime(inputs.model.experts, few_bits, known)
+    believed = ranges(chip)
+    sizes = [(FACTOR_DEVIATION, -np.log(FACTOR_MOST), np.log(FACTOR_MOST))]
+    for name, (low, high) in believed.items():
+        centre = float(np.ravel(getattr(inputs.chip, name))[0])
+        ends = np.log(min(low, centre) / centre), np.log(max(high, centre) / centre)
+        sizes.append((np.log(high / low) / 4.0, ends[0] - 1e-6, ends[1] + 1e-6))
+    return Problem(
+        inputs=inputs,
+        measured=np.array([one.measured for one in steps], np.float64),
+        noise=np.asarray(half_width_within_source(places)) / DEVIATIONS_OF_80,
+        names=(SOFTWARE, *believed),
+        prior=Prior(*map(np.array, zip(*sizes, strict=True))),
+    )
+
+
+def ranges(chip: str) -> dict[str, tuple[float, float]]:
+    """Return what is believed of each constant of a chip, in SI.
+
+    >>> ranges("hopper")["matmul"]
+    (0.6, 0.9)
+    """
+    written, unit = catalog.describe("chips", chip)["ranges"], units(Chip)
+    return {
+        name: (parse(low, unit[name], name), parse(high, unit[name], name))
+        for name, (low, high) in written.items()
+    }
+
+
+def part(whole: Problem, names: Sequence[str]) -> Problem:
+    """Return the same problem with some of its parameters."""
+    places = [whole.names.index(name) for name in names]
+    prior = Prior(*(values[places] for values in whole.prior))
+    return whole._replace(names=tuple(names), prior=prior)
+
+
+def rows_of(whole: Problem, places: np.ndarray) -> Problem:
+    """Return the same problem with some of its rows."""
+
+    def some(record: Any) -> Any:
+        return type(record)(**{k: _taken(v, places) for k, v in vars(record).items()})
+
+    inputs = whole.inputs._replace(
+        **{name: some(getattr(whole.inputs, name)) for name in RECORDS},
+        sequence=whole.inputs.sequence[places],
+    )
+    return whole._replace(inputs=inputs, measured=whole.measured[places], noise=whole.noise[places])
+
+
+RECORDS = ("model", "plan", "system", "chip", "software")
+
+
+def _taken(value: Any, places: np.ndarray) -> Any:
+    return value[places] if np.ndim(value) else value
+
+
+def residuals(asked: Problem, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ln(predicted / measured) of every row, and its slopes with every parameter."""
+    chip = asked.inputs.chip
+    for name in units(Chip):
+        ways = np.array([_power(name, parameter) for parameter in asked.names])
+        if np.any(ways):
+            value = getattr(chip, name) * np.exp(ways @ values)
+            moved: Any = Dual(value, ways[:, None] * value)
+            chip = replace_at(chip, name, moved if name in UNBOUNDED else smaller(moved, FULL))
+    time = step_time(*asked.inputs._replace(chip=chip)).step_time
+    seconds = np.asarray(value_of(time))
+    return np.log(seconds / asked.measured), (slope_of(time) / seconds).T
+
+
+FULL = 1.0  # no rate exceeds that of the datasheet
+UNBOUNDED = ("depth", "depth_fp8", *TIMES)
+
+
+def _power(field: str, parameter: str) -> float:
+    """Return the power of a parameter in a constant of the chip."""
+    if parameter == SOFTWARE:
+        return -1.0 if field in RATES else 1.0 if field in TIMES else 0.0
+    return float(field == parameter)
+
+
+def _fitted(asked: Problem) -> Fit:
+    return fit(functools.partial(residuals, asked), asked.noise, asked.prior)
+
+
+def told_constants(whole: Problem, factor: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the constants that the rows narrow well, and the others."""
+    start = np.array([factor, *np.zeros(len(whole.names) - 1)])
+    errors, slopes = residuals(whole, start)
+    spread = np.sqrt(np.diag(covariance(errors, slopes, whole.noise, whole.prior)))
+    told = spread < TOLD * whole.prior.deviation
+    names = list(zip(whole.names, told, strict=True))[1:]
+    return tuple(n for n, yes in names if yes), tuple(n for n, yes in names if not yes)
+
+
+def constants_of(asked: Problem, found: Fit) -> list[Constant]:
+    """Return the factor and the constants with their intervals, in the order of the problem."""
+    half = DEVIATIONS_OF_80 * np.sqrt(np.diag(found.covariance))
+    low = np.exp(np.clip(found.values - half, asked.prior.low, asked.prior.high))
+    high = np.exp(np.clip(found.values + half, asked.prior.low, asked.prior.high))
+    fields, made = written_fields(asked, found), []
+    for place, name in enumerate(asked.names):
+        centre = 1.0 if name == SOFTWARE else float(np.ravel(getattr(asked.inputs.chip, name))[0])
+        ends = centre * float(low[place]), centre * float(high[place])
+        value = centre * float(np.exp(found.values[place]))
+        made.append(Constant(name, centre, value, *ends, fields.get(name, value)))
+    return made
+
+
+def written_fields(asked: Problem, found: Fit) -> dict[str, float]:
+    """Return the constants of the chip that differ from the catalogue's, with the factor."""
+    fields = {}
+    for name in units(Chip):
+        ways = np.array([_power(name, parameter) for parameter in asked.names])
+        if np.any(ways):
+            centre = float(np.ravel(getattr(asked.inputs.chip, name))[0])
+            value = centre * float(np.exp(ways @ found.values))
+            fields[name] = value if name in UNBOUNDED else min(value, FULL)
+    return fields
+
+
+def left_out_errors(asked: Problem, found: Fit) -> np.ndarray:
+    """Return ln(predicted / measured) of every row by a fit without it, or without its group.
+
+    More rows than ``FOLDS`` are left out in as many groups, every so many rows.
+    """
+    rows = len(asked.measured)
+    errors = np.full(rows, np.nan)
+    groups = np.arange(rows) % FOLDS
+    for group in range(min(rows, FOLDS) if rows > 1 else 0):
+        out = groups == group
+        rest = rows_of(asked, np.flatnonzero(~out))
+        values = solved(functools.partial(residuals, rest), found.noise * rest.noise, rest.prior)
+        errors[out] = residuals(rows_of(asked, np.flatnonzero(out)), values)[0]
+    return errors

@@ -1,0 +1,209 @@
+"""The inputs of a measured step: model, plan and machine, with what a blank cell means.
+
+Source: docs/models/training_step_today.md, section 9.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+from jaxroof.errors import refusal
+from jaxroof.validation.measured_rows import Row, count, number, text
+from jaxroof.validation.steps.step_software import known_software, software_of, stated_software
+
+GATED = ("llama", "internlm", "mistral", "mixtral", "qwen", "gemma", "grok")
+CHIPS = ("GB300", "GB200", "B300", "B200", "H200", "H100", "H800", "A100")
+SYSTEMS = {  # chip -> system of the catalogue, generation, network of one accelerator [B/s]
+    "A100 40": ("a100-40-sxm", "ampere", 25e9),
+    "A100": ("a100-80-sxm", "ampere", 25e9),
+    "H100": ("h100-nvs8", "hopper", 50e9),
+    "H800": ("h100-nvs8", "hopper", 50e9),
+    "H200": ("h200-141-sxm", "hopper", 50e9),
+    "B200": ("b200-180-sxm", "blackwell", 50e9),
+    "GB200": ("gb200-nvl72", "blackwell", 50e9),
+    "B300": ("gb300-nvl72", "blackwell-ultra", 100e9),
+    "GB300": ("gb300-nvl72", "blackwell-ultra", 100e9),
+}
+NETWORKS = {  # source -> network of one accelerator [B/s]
+    "vTrain": 12.5e9,
+    "BigScience": 6.25e9,
+    "InternEvo": 6.25e9,
+    "MaxText": 25e9,
+}
+LATENT = {"q_rank": 1536.0, "kv_rank": 512.0}
+ROUTED = {  # beginning of a name -> numbers that no column states
+    "DeepSeek-V3": {
+        **LATENT,
+        "expert_feedforward": 2048.0,
+        "shared_feedforward": 2048.0,
+        "first_dense_layers": 3.0,
+        "mtp_layers": 1.0,
+    },
+    "DeepSeek-V2": {
+        **LATENT,
+        "expert_feedforward": 1536.0,
+        "shared_feedforward": 3072.0,
+        "first_dense_layers": 1.0,
+    },
+    "Kimi K2": {
+        **LATENT,
+        "expert_feedforward": 2048.0,
+        "shared_feedforward": 2048.0,
+        "first_dense_layers": 1.0,
+    },
+}
+STRONG = "figure"  # of the Megatron-LM README: strong scaling at one split
+
+
+class StepRow(NamedTuple):
+    """A measured step as numbers."""
+
+    row: Row
+    system: str  # of the catalogue
+    chip: str  # generation
+    slow_bandwidth: float
+    model: dict[str, float]
+    sequence: float
+    plan: dict[str, float]
+    software: dict[str, float]
+    calibrated: bool  # whether rows of this software took part in the fit
+    measured: float | None  # [s]
+
+
+def step_row(row: Row) -> StepRow:
+    """Return the numbers of a measured row.
+
+    Raises: InputError that names the column for what is lacking or not modelled.
+    """
+    if row.cells.get("task", "pretrain") == "LoRA":
+        raise refusal("task", "LoRA: not modelled; expected pretrain or SFT")
+    kind = chip_of(row)
+    system, generation, slow = SYSTEMS[kind]
+    source = text(row, "source")
+    for name, rate in NETWORKS.items():
+        slow = rate if source.startswith(name) else slow
+    model = model_of(row)
+    routed = model["experts"] > 0.0
+    software = stated_software(row, kind.split()[0], routed)
+    plan = plan_of(row, model, software)
+    if not routed:
+        software["dedup"] = 0.0
+    return StepRow(
+        row=row,
+        system=system,
+        chip=generation,
+        slow_bandwidth=slow,
+        model=model,
+        sequence=count(row, "seq", 2048.0),
+        plan=plan,
+        software=software,
+        calibrated=bool(known_software()[software_of(row)]["calibrated"]),
+        measured=_measured(row),
+    )
+
+
+def _measured(row: Row) -> float | None:
+    """Return the seconds of a step that a row states, None if it states none."""
+    for column in ("derived_step_time_s", "measured_step_time_s"):
+        if column in row.cells:
+            return number(row, column)
+    return None
+
+
+def chip_of(row: Row) -> str:
+    """Return the kind of accelerator of a row.
+
+    Raises: InputError if the system names none that is calibrated.
+    """
+    stated = text(row, "system")
+    for name in CHIPS:
+        if re.search(rf"(?<![A-Z]){name}", stated):
+            small = name == "A100" and re.search(r"40 ?GB", stated)
+            return "A100 40" if small else name
+    raise refusal("system", f"{stated}: not calibrated; expected one of {', '.join(CHIPS)}")
+
+
+def model_of(row: Row) -> dict[str, float]:
+    """Return the shape of a row's model.
+
+    Raises: InputError if layers or width are lacking.
+    """
+    name = row.cells.get("model", "")
+    layers, hidden = count(row, "layers"), count(row, "hidden")
+    heads = count(row, "heads", max(1.0, hidden // 128.0))
+    feedforward = count(row, "ffn", 4.0 * hidden)
+    experts = count(row, "moe_experts", 0.0) if "moe_experts" in row.cells else 0.0
+    known = next((more for start, more in ROUTED.items() if name.startswith(start)), {})
+    size = hidden / heads
+    if known or name.startswith("Qwen3"):
+        size = 128.0
+    if name.startswith("gpt-oss"):
+        size = 64.0
+    gated = experts > 0.0 or any(word in name.casefold() for word in GATED)
+    model = {
+        "layers": layers,
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": count(row, "kv_heads", heads),
+        "head_size": size,
+        "gated": float(gated),
+        "feedforward": feedforward,
+        "vocabulary": count(row, "vocab", 50257.0),
+        "experts": experts,
+        "active_experts": count(row, "moe_topk", 1.0) if experts else 0.0,
+        **dict.fromkeys(("expert_feedforward", "shared_feedforward", "first_dense_layers"), 0.0),
+        **dict.fromkeys(("mtp_layers", "q_rank", "kv_rank"), 0.0),
+    }
+    if experts:
+        shared = feedforward if name.startswith("Llama 4") else 0.0
+        model |= {"expert_feedforward": feedforward, "shared_feedforward": shared, **known}
+        if "cut" in name:
+            model["mtp_layers"] = 0.0
+            model["first_dense_layers"] = min(model["first_dense_layers"], 1.0)
+        if software_of(row) == "automodel":
+            model["mtp_layers"] = 0.0
+    return model
+
+
+def plan_of(row: Row, model: dict[str, float], software: dict[str, float]) -> dict[str, float]:
+    """Return the plan of a row.
+
+    Raises: InputError if its degrees contradict its accelerators, or none is stated.
+    """
+    source, stated = text(row, "source"), row.cells
+    strong = source.startswith("Megatron-LM README") and STRONG in source
+    if source.startswith("NVIDIA DGX Cloud") and not {"tp", "pp"} & set(stated):
+        raise refusal("tp", "neither tp nor pp is stated")
+    tensor = count(row, "tp", 8.0 if strong else 1.0)
+    pipeline = count(row, "pp", 6.0 if strong else 1.0)
+    context = count(row, "cp", 1.0)
+    batch, gpus = count(row, "gbs"), count(row, "gpus")
+    data = gpus / (tensor * pipeline * context)
+    if data != int(data):
+        raise refusal("gpus", f"given {gpus:.0f}, which tp pp cp do not divide")
+    interleave = count(row, "vp", _chunks(row, model["layers"], pipeline))
+    if software.get("zero_stage", 1.0) > 1.5:
+        usual = batch / data
+    else:
+        usual = 1.0 if pipeline > 1.0 else min(4.0, batch / data)
+    microbatch = number(row, "mbs", usual)
+    return {
+        "tensor": tensor,
+        "pipeline": pipeline,
+        "data": data,
+        "context": context,
+        "interleave": interleave if pipeline > 1.0 else 1.0,
+        "microbatch": microbatch,
+        "microbatches": max(1.0, batch / (data * microbatch)),
+        "expert": count(row, "ep", 1.0) if model["experts"] else 1.0,
+    }
+
+
+def _chunks(row: Row, layers: float, pipeline: float) -> float:
+    """Return the chunks of layers on a rank where a row states none."""
+    source: Any = text(row, "source")
+    if source.startswith("Megatron-LM README"):
+        return layers / pipeline  # a layer a chunk
+    if source.startswith("Llama 3 technical report"):
+        return 8.0
+    nemotron = "340" in row.cells.get("model", "")
+    return 12.0 if source.startswith("NVIDIA DGX Cloud") and nemotron else 1.0

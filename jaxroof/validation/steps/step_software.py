@@ -1,0 +1,133 @@
+"""What the software of a measured row does in a step: by its source, its date, and what it states.
+
+Source: docs/models/training_step_today.md, section 9.
+"""
+
+import functools
+import importlib.resources
+import re
+import tomllib
+from typing import Any
+
+from jaxroof.errors import refusal
+from jaxroof.estimators.training.software import Software
+from jaxroof.records import units
+from jaxroof.validation.measured_rows import Row, text
+
+UNKNOWN_YEAR = 2024.0
+DEDUPLICATED = 2025.6  # year from which dispatchers send a token once to a rank
+CAPTURED = 2026.4  # year from which expert layers are captured in a graph
+HOPPER = ("H100", "H800", "H200", "H20")
+
+
+@functools.cache
+def known_software() -> dict[str, dict[str, Any]]:
+    """Return the software of measured rows by name, as written, bases filled in."""
+    written = importlib.resources.files(__package__).joinpath("software.toml").read_text("utf-8")
+    found: dict[str, dict[str, Any]] = {}
+    for name, entry in tomllib.loads(written).items():
+        base = found.get(entry.pop("base", ""), {})
+        found[name] = {"calibrated": True, **base, **entry}
+    return found
+
+
+def software_of(row: Row) -> str:
+    """Return the name of the software that a row's source means, or that it begins with.
+
+    Raises: InputError for a source that is not known.
+    """
+    source = text(row, "source")
+    found = [
+        name
+        for name, entry in known_software().items()
+        if any(source.startswith(known) for known in (name, *entry["sources"]))
+    ]
+    if not found:
+        expected = f"expected a text that begins with one of {', '.join(known_software())}"
+        raise refusal("source", f"{source}: software not known; {expected}")
+    return found[-1]  # the more special one stands below its base
+
+
+def year_of(row: Row, entry: dict[str, Any]) -> float:
+    """Return the release date of the software: its own, or that of the row's container or date."""
+    if "year" in entry:
+        return float(entry["year"])
+    stated = row.cells.get("date_version", "")
+    edition = re.search(r"(?<![\d.-])v?(\d\d)\.(\d\d)(?!\d)", stated)
+    date = edition or re.search(r"(?<!\d)20(\d\d)-(\d\d)(?!\d)", stated)
+    if date is None:
+        return UNKNOWN_YEAR
+    return 2000.0 + int(date[1]) + (int(date[2]) - 0.5) / 12.0
+
+
+def stated_software(row: Row, chip: str, routed: bool) -> dict[str, float]:
+    """Return the fields of the Software record that hold for a row.
+
+    Raises: InputError for a source that is not known.
+    """
+    entry = known_software()[software_of(row)]
+    year = year_of(row, entry)
+    found = {name: float(entry[name]) for name in units(Software) if name in entry}
+    for until, loss_bytes in reversed(entry.get("loss_bytes_until", [])):
+        if year < until:
+            found["loss_bytes"] = float(loss_bytes)
+    found["year"] = year
+    found |= _of_source(row, chip, found)
+    found |= _sharding(row.cells.get("zero_fsdp", ""))
+    if (given := row.cells.get("seqpar", "").casefold()) in STATED:
+        found["sequence_parallel"] = STATED[given]
+    found |= _recomputed(row, routed)
+    found["dedup"] = float(routed and year > DEDUPLICATED)
+    found["graph"] = float(year > CAPTURED)
+    return {**found, **_precision(row)}
+
+
+STATED = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+
+def _of_source(row: Row, chip: str, found: dict[str, float]) -> dict[str, float]:
+    """Return what single sources say in other columns."""
+    name = software_of(row)
+    if name == "mlperf" and "CUDA graph" in row.cells.get("note", ""):
+        return {"host": 0.0}
+    if name == "torchtitan":
+        return {"old": 0.5 * (chip in HOPPER)}
+    if name == "llm-foundry":
+        pure = row.cells.get("precision") == "bf16"
+        return {
+            "zero_stage": 2.0 if "SHARD_GRAD_OP" in row.cells.get("zero_fsdp", "") else 3.0,
+            "gradient_bytes": 2.0 if pure else 4.0,
+            "early_stop": 0.0 if pure else 1.0,
+        }
+    return {}
+
+
+def _sharding(stated: str) -> dict[str, float]:
+    """Return the ZeRO stage that a cell states, and what comes with it."""
+    if re.match(r"FSDP \d|FSDP=1|3$|zero_stage 3", stated):
+        return {"zero_stage": 3.0, "gradient_bytes": 4.0}
+    return {"zero_stage": 1.0} if stated.startswith("DDP") else {}
+
+
+def _recomputed(row: Row, routed: bool) -> dict[str, float]:
+    """Return the shares of a layer and of attention that are computed again."""
+    name, stated = software_of(row), row.cells.get("recompute", "")
+    if not stated and name in ("mt-nlg", "bigscience"):
+        stated = "full"
+    if stated.startswith("full"):
+        return {"recompute_full": 1.0}
+    if not stated.startswith("selective") or (routed and "core_attn" not in stated):
+        return {}
+    return {"recompute_full": 0.5} if name == "torchtitan" else {"recompute_selective": 1.0}
+
+
+def _precision(row: Row) -> dict[str, float]:
+    """Return the number format of the inputs of layer products."""
+    stated = row.cells.get("precision", "").upper()
+    if not stated and text(row, "source").startswith("NVIDIA Megatron-Bridge"):
+        stated = "FP8"
+    if "FP4" in stated:
+        return {"fp4": 1.0}
+    if "FP8" not in stated:
+        return {}
+    return {"fp8": 1.0, "micro_scaled": float("MX" in stated)}

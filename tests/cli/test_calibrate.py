@@ -1,0 +1,73 @@
+"""The command calibrate: what it prints and writes, and that its file is a chip of evaluate."""
+
+import csv
+import gzip
+import json
+import pathlib
+import statistics
+
+import pytest
+
+from jaxroof.catalog import lookup
+from jaxroof.validation.memory import sources
+
+BIGSCIENCE = pathlib.Path(sources.__file__).parent / "data" / "bigscience_a100.csv.gz"
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Write a handful of measured rows as a file of a user's."""
+    head, *lines = gzip.decompress(BIGSCIENCE.read_bytes()).decode().splitlines()
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join([head, *lines[::8]]) + "\n", encoding="utf-8")
+    return path
+
+
+def errors(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return [abs(float(row["step_error_percent"])) for row in csv.DictReader(file)]
+
+
+def test_a_calibrated_chip_predicts_better(jaxroof, rows, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    said = jaxroof(f"calibrate {rows} --system a100-80-sxm -o mine.toml")
+    assert (said.code, said.err) == (0, "wrote mine.toml\n")
+    assert "Steps of this software on a100-80-sxm take 1.1" in said.words
+    assert "from 8 rows." in said.words
+    assert "Not told by these rows, left at the catalogue: " in said.words
+    assert "What a further measurement would teach:" in said.words
+    assert float(lookup.chip(tmp_path / "mine.toml").matmul) < float(lookup.chip("ampere").matmul)
+    for chip in ("", "--chip mine.toml"):
+        line = f"evaluate training {rows} --schema measured -o out{len(chip)}.csv {chip}"
+        assert jaxroof(line).code == 0
+    before, after = (errors(tmp_path / f"out{n}.csv") for n in (0, len("--chip mine.toml")))
+    assert statistics.median(after) < 0.5 * statistics.median(before)
+
+
+def test_json_has_all_of_it(jaxroof, rows):
+    found = json.loads(jaxroof(f"calibrate {rows} --system a100-80-sxm --json").out)
+    assert len(found["rows"]) == len(found["error_left_out_percent"]) == 8
+    assert found["factor_alone"]["low"] < found["factor_alone"]["value"]
+    assert found["chip"] == "ampere"
+    assert found["next_measurements"]
+
+
+BAD = [
+    ("calibrate none.csv --system h100-nvs8", "none.csv: no such file"),
+    ("calibrate {rows} --system h100", "h100: no such system; expected one of h100-nvs"),
+    ("calibrate {rows} --system h100-nvs8", "{rows}: no row can be used; the first: system: of"),
+    ("calibrate {rows} --system mine.toml", "mine.toml: no such file"),
+    ("calibrate {rows} --system a100-80-sxm -o a.csv", "a.csv: expected a name that ends in .toml"),
+    ("calibrate {rows} --system a100-80-sxm -o no/a.toml", "no/a.toml: no such directory"),
+    ("calibrate {rows}", "Missing option '--system'"),
+    ("evaluate training {rows} --schema measured --chip amper", "amper: no such chip"),
+    ("evaluate training {rows} --chip ampere", "--chip: ampere: for measured runs; expected"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), BAD)
+def test_bad_input_is_one_line(line, said, jaxroof, rows):
+    ended = jaxroof(line.format(rows=rows))
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.count("\n") == 1
+    assert ended.err.startswith(f"jaxroof: {said.format(rows=rows)}")

@@ -1,0 +1,42 @@
+"""The page on measured step times is what the command writes, and says what is fitted to what."""
+
+import io
+
+import pytest
+from places import ROOT
+from rich.console import Console
+
+from jaxroof.validation.steps.scores import packaged_answers, regime_scores, scores, worst
+from jaxroof.validation.steps.sources import SOURCES
+from jaxroof.views.text.accuracy_page import page
+from jaxroof.views.text.step_scores import rows_table, scores_table, worst_lines
+
+
+@pytest.fixture(scope="module")
+def found():
+    return packaged_answers()
+
+
+def test_the_page_is_what_the_command_writes(found):
+    text = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    assert text.splitlines() == list(page(found)), "jaxroof validate -o docs/accuracy.md"
+    for name, one in SOURCES.items():
+        assert f"| {name} | {one.title}: {one.where} | {one.fitted} | " in text
+
+
+def test_tables_fit_80_columns(found):
+    written = io.StringIO()
+    screen = Console(width=80, file=written)
+    screen.print(scores_table(scores(found), regime_scores(found)))
+    screen.print(rows_table([some[0] for some in found.values()]))
+    said = written.getvalue()
+    assert max(map(len, said.splitlines())) <= 80
+    assert "covered" in said
+    assert "software not calibrated" in said
+
+
+def test_the_worst_rows_are_said_with_their_parts(found):
+    head, *lines = worst_lines(worst(found, 3))
+    assert head.endswith(":")
+    assert len(lines) == 3
+    assert all("; layer: " in line for line in lines)
