@@ -3,6 +3,7 @@
 import csv
 
 import pytest
+from places import ROOT
 
 ASKED = "search --estimator training --model llama3-8b --system h100-nvs8 --batch 64"
 
@@ -54,3 +55,11 @@ def test_what_is_written_is_what_is_shown(jaxroof, tmp_path):
     for row in rows:
         low, time, high = (float(row[f"step_time{end}"]) for end in ("_low", "", "_high"))
         assert low < time < high
+
+
+def test_the_readme_shows_what_the_search_prints(jaxroof, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "118")
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## How fast, and how sure?")[1]
+    _, line, _, shown, *_ = section.split("```")
+    said = jaxroof(line.removeprefix("sh\njaxroof "))
+    assert said.out == shown.removeprefix("\n")
