@@ -20,6 +20,7 @@ from jaxroof.analyses.least_memory import (
     reports,
 )
 from jaxroof.analyses.plan_product import Listed, with_plans
+from jaxroof.analyses.precision import with_precision
 from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.lookup import chip_of
 from jaxroof.engine.search.problem import constraints_of
@@ -97,7 +98,7 @@ def fastest_plans(
     >>> bool(data.step_time_low[0] < data.step_time[0] < data.step_time_high[0])
     True
     """
-    given = {**(settings or {}), **more}
+    given = with_precision({**(settings or {}), **more}, system, time=True)
     changes = {k: v for k, v in given.items() if k.partition(".")[0] in (*RECORDS, "chip")}
     rest = {name: value for name, value in given.items() if name not in changes}
     asked = question_of(model, system, global_batch, where, rest)

@@ -12,6 +12,7 @@ import xarray as xr
 from jaxroof.analyses.fit_changes import changes_dataset, changes_json
 from jaxroof.analyses.fit_question import BARE, Question
 from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
+from jaxroof.analyses.precision import with_precision
 from jaxroof.catalog.software import TODAY
 from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fullest_stage
@@ -59,6 +60,7 @@ def fit(
     (``recompute="full"``, ``attention_kernel="flash"``,
     ``modules="core_attn,mlp"``, ``layer_split="7,14x8,7"`` or ``"even"``) and numbers
     (``master_bytes=0``, ``"system.hbm_capacity": "85.5 GB"``, ``"model.layers": 16``).
+    ``precision`` (bf16, fp8, mxfp8, nvfp4) stands for bytes of weights and saved inputs.
 
     Returns: a Dataset over ``stage`` of every term, ``allocated``, ``reserved`` and ``device``,
     each of the three with its ``bound``; without a stage ``capacity``, ``fits``, ``missing``,
@@ -73,7 +75,7 @@ def fit(
     """
     sizes = {"global_batch": global_batch, "sequence": sequence, "gpus": gpus}
     given = {name: value for name, value in sizes.items() if value is not None}
-    every = {**(settings or {}), **more, **given}
+    every = with_precision({**(settings or {}), **more, **given}, system)
     answered = software_answer(software, model=model, plan=plan, system=system, settings=every)
     asked, memory = answered.asked, answered.memory
     full = fullest_stage(memory, asked.capacity)

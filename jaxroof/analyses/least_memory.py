@@ -11,6 +11,7 @@ import xarray as xr
 
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.plan_product import ALIKE, Listed, listed, memory_of_all, with_plans
+from jaxroof.analyses.precision import with_precision
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
@@ -110,6 +111,7 @@ def question_of(
     """
     named = {"model": model, "system": system, "global_batch": global_batch}
     rest = {key: value for key, value in settings.items() if value is not None}
+    rest = with_precision(rest, system)
     inputs, recipe = resolve_settings(training, {**named, **rest})
     inputs, constraints = checked(inputs), constraints_of(training, where)
     if float(inputs.model.classes) > 0.0:

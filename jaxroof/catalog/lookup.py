@@ -140,6 +140,23 @@ def chip(name: str | os.PathLike[str], **fields: Any) -> Chip:
     return _record(Chip, entry, name, fields)
 
 
+def chip_name(system: Any) -> str:
+    """Return the name of the chip of a system.
+
+    Raises: InputError for a system whose chip is not calibrated, with those that are.
+
+    >>> chip_name("gb200-nvl72")
+    'blackwell'
+    """
+    entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
+    known = {one: name for name, written in entries.items() for one in written["systems"]}
+    if str(system) not in known:
+        said = "no measured run of its chip, so that it has no step time; expected a system of"
+        able = "h100-nvs8, h200-141-sxm, b200-180-sxm, gb200-nvl72, a100-80-sxm"
+        raise refusal(str(system), f"{said} a calibrated chip, such as {able}")
+    return known[str(system)]
+
+
 def chip_of(system: str | os.PathLike[str]) -> Chip:
     """Return what training gets of the chip of a system, with the system's peaks at few bits.
 
@@ -149,17 +166,10 @@ def chip_of(system: str | os.PathLike[str]) -> Chip:
     >>> float(chip.matmul), float(chip.fp8_flops)
     (0.728, 5000000000000000.0)
     """
-    entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
-    known = {one: name for name, written in entries.items() for one in written["systems"]}
-    if str(system) not in known:
-        said = "no measured run of its chip, so that it has no step time; expected a system of"
-        able = ", ".join(
-            ["h100-nvs8", "h200-141-sxm", "b200-180-sxm", "gb200-nvl72", "a100-80-sxm"]
-        )
-        raise refusal(str(system), f"{said} a calibrated chip, such as {able}")
+    name = chip_name(system)
     peaks = catalog.entry("systems", system, units(System))["peaks"]
     few = {f"{form}_flops": peaks[form] for form in ("fp8", "fp4") if form in peaks}
-    return chip(known[str(system)], **few)
+    return chip(name, **few)
 
 
 def _optional(kind: type[Any]) -> list[str]:

@@ -98,7 +98,25 @@ def test_a_faster_machine_and_constants_change_the_time():
     assert float(jr.fastest_plans(**ASKED, gpus=8, chip=mine).step_time[0]) > base
 
 
+def test_a_precision_stands_for_bytes_and_rates():
+    asked = {**ASKED, "system": "b200-180-sxm", "gpus": 8}
+    named = jr.fastest_plans(**asked, precision="mxfp8")
+    bytes_of = {"states.weight_bytes": 2.0625, "activations.linear_input_bytes": 1.03125}
+    flags = {"software.fp8": 1, "software.micro_scaled": 1}
+    spelled = jr.fastest_plans(**asked, settings={**bytes_of, **flags})
+    assert float(named.step_time[0]) == float(spelled.step_time[0])
+    assert float(named.device[0]) == float(spelled.device[0])
+    assert float(named.step_time[0]) < float(jr.fastest_plans(**asked).step_time[0])
+    plan = {"model": "llama3-8b", "plan": {"dp": 8}, "global_batch": 64}
+    for system, weight in (("h100-nvs8", 2.0), ("b200-180-sxm", 1.0)):
+        named = jr.fit(**plan, system=system, precision="fp8")
+        spelled = jr.fit(**plan, system=system, weight_bytes=weight, linear_input_bytes=1)
+        assert float(named.device[0]) == float(spelled.device[0])
+
+
 WRONG = [
+    ({"precision": "fp9"}, r"^precision: fp9: no such number format"),
+    ({"precision": "fp8", "system": "a100-80-sxm"}, r"^precision: fp8: not known for a100-80-sxm"),
     ({"system": "mi300x"}, r"^mi300x: no measured run of its chip, so that it has no step time"),
     ({"gpus": 1, "model": "llama3-70b"}, r"^plan: none of .* fits on 1 accelerators"),
     ({"gpus": 7}, r"^plan: none is legal on 7 accelerators"),

@@ -18,7 +18,7 @@ def test_the_answer_names_plan_time_interval_and_what_cannot_be_told_apart(jaxro
     assert "Of the step: stages at work" in text
     assert "Of a layer's time: matrix products" in text
     assert "Yours, at its fastest (dp 4 tp 2" in text
-    assert "MFU by Megatron-LM's convention with halved attention" in text
+    assert "MFU: Megatron-LM's convention with halved attention" in text
 
 
 def test_several_sizes_are_a_line_each(jaxroof):
@@ -59,7 +59,9 @@ def test_what_is_written_is_what_is_shown(jaxroof, tmp_path):
 
 def test_the_readme_shows_what_the_search_prints(jaxroof, monkeypatch):
     monkeypatch.setenv("COLUMNS", "118")
-    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## How fast, and how sure?")[1]
+    section = (
+        (ROOT / "README.md").read_text(encoding="utf-8").split("## How fast, and how sure?")[1]
+    )
     _, line, _, shown, *_ = section.split("```")
     said = jaxroof(line.removeprefix("sh\njaxroof "))
     assert said.out == shown.removeprefix("\n")

@@ -109,8 +109,8 @@ def counts_sentence(data: xr.Dataset) -> str:
     return (
         f"{legal:,} legal plans{asked}; {fits:,} fit in {size(float(data.capacity), 'B')}, "
         f"{timed:,} of them without offload, whose time is known. Software of "
-        f"{data.attrs['software_year']:g} (Megatron-Core); 16 bit; MFU by Megatron-LM's "
-        "convention with halved attention."
+        f"{data.attrs['software_year']:g} (Megatron-Core). MFU: Megatron-LM's convention "
+        "with halved attention, against the 16-bit peak."
     )
 
 

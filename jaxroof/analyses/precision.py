@@ -1,0 +1,62 @@
+"""Number formats of layer products by name, as the settings of memory and step time they stand for.
+
+Source: docs/models/parameters_flops_memory.md, sections 4.4 and 4.5.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jaxroof.catalog.lookup import chip_name
+from jaxroof.errors import InputError, refusal, unknown
+
+BF16 = "bf16"
+MEMORY = {  # bytes of a weight with its copies (None: by chip), and of a saved input of a product
+    BF16: (2.0, 2.0),
+    "fp8": (None, 1.0),
+    "mxfp8": (2.0625, 1.03125),  # both directions, a scale a block of 32
+    "nvfp4": (3.125, 0.5625),  # bf16 primary weights with cached copies
+}
+FP8_WEIGHT = {
+    "hopper": 2.0,
+    "blackwell": 1.0,
+    "blackwell-ultra": 1.0,
+}  # Hopper has a transposed copy
+TIME = {"fp8": {"fp8": 1.0}, "mxfp8": {"fp8": 1.0, "micro_scaled": 1.0}, "nvfp4": {"fp4": 1.0}}
+
+
+def with_precision(settings: Mapping[str, Any], system: Any, time: bool = False) -> dict[str, Any]:
+    """Return settings with the precision replaced by what it stands for, unless that is given.
+
+    Arguments: ``time`` says whether the software of a step is asked too.
+    Raises: InputError for an unknown format, or one that the chip of the system lacks.
+
+    >>> with_precision({"precision": "mxfp8"}, "b200-nvs8")["states.weight_bytes"]
+    2.0625
+    """
+    rest = {name: value for name, value in settings.items() if name != "precision"}
+    name = settings.get("precision")
+    if name is None:
+        return rest
+    if name not in MEMORY:
+        raise unknown("precision", str(name), "number format", MEMORY)
+    weight, saved = MEMORY[name]
+    if weight is None:
+        weight = _fp8_weight(system)
+    stands_for = {"weight_bytes": weight, "linear_input_bytes": saved}
+    paths = {"weight_bytes": "states", "linear_input_bytes": "activations"}
+    found = {
+        f"{paths[field]}.{field}": value
+        for field, value in stands_for.items()
+        if not {field, f"{paths[field]}.{field}"} & {*rest}
+    }
+    flags = TIME.get(name, {}) if time else {}
+    return {**found, **{f"software.{field}": value for field, value in flags.items()}, **rest}
+
+
+def _fp8_weight(system: Any) -> float:
+    """Return the bytes of an FP8 weight on a system's chip, with the copy that it may need."""
+    try:
+        return FP8_WEIGHT[chip_name(system)]
+    except (InputError, KeyError):
+        known = "expected a system of Hopper or Blackwell, or precision=bf16 with weight_bytes"
+        raise refusal("precision", f"fp8: not known for {system}; {known}") from None
