@@ -83,7 +83,7 @@ def search(asked: Any, axes: Axes, split: str, prune: bool, executor: str = "jax
     """Return the winners, pruned or by the plain fold."""
     pruned.COMBINATIONS = 0 if prune else 1 << 62
     problem = check_search(
-        jr.training, asked, axes=axes, executor=executor, settings={"split": split}
+        jr.published, asked, axes=axes, executor=executor, settings={"split": split}
     )
     return best_plans(problem)
 

@@ -65,9 +65,9 @@ def write_rows(path: Path, count: int) -> None:
 
 def parsed(path: Path, count: int) -> list[RowChunk]:
     """Return a file's rows as chunks that can be asked: what is left after reading."""
-    columns = read_columns(jr.training, HEADINGS)
-    shared = shared_of(jr.training, SHARED, columns)
-    asked = RowProblem(jr.training, columns, shared, jr.training.names)
+    columns = read_columns(jr.published, HEADINGS)
+    shared = shared_of(jr.published, SHARED, columns)
+    asked = RowProblem(jr.published, columns, shared, jr.published.names)
     chunks = []
     with open_rows(path) as file:
         while (block := file.take(LAST)) is not None:
@@ -87,7 +87,7 @@ def looped(chunk: RowChunk, count: int) -> list[float]:
     """Return the step times of some rows: a call of the jitted estimator and all results each."""
     found = []
     for row in range(count):
-        report = evaluate_jit(jr.training, jr.training.recipe, inputs_at(chunk, row))
+        report = evaluate_jit(jr.published, jr.published.recipe, inputs_at(chunk, row))
         values = {name: value.item() for name, value in results(report).items()}
         found.append(values["step_time"])
     return found
@@ -111,7 +111,7 @@ def evaluation(path: Path, count: int, rounds: int) -> dict[str, float]:
     chunks = parsed(path, count)
 
     def ours() -> list[np.ndarray]:
-        return [answers.columns["step_time"] for answers in stream_rows(jr.training, chunks)]
+        return [answers.columns["step_time"] for answers in stream_rows(jr.published, chunks)]
 
     def whole() -> np.ndarray:
         """All rows at once: the fields that vary are columns of what numpy read."""
@@ -120,7 +120,7 @@ def evaluation(path: Path, count: int, rounds: int) -> dict[str, float]:
         inputs = group.inputs
         for field, column in moved.items():
             inputs = jr.replace_at(inputs, field, column)
-        report = evaluate_jit(jr.training, jr.training.recipe, inputs)
+        report = evaluate_jit(jr.published, jr.published.recipe, inputs)
         return {name: np.asarray(value) for name, value in results(report).items()}["step_time"]
 
     found, other, few = np.concatenate(ours()), whole(), min(count, LOOP)
@@ -170,10 +170,10 @@ def reading(path: Path, count: int) -> dict[str, float]:
 def whole_file(path: Path, count: int) -> dict[str, float]:
     """Time all of a command but its start, its programs compiled."""
     target = path.with_name("answers.csv")
-    evaluate_file(jr.training, path, settings=SHARED)
-    seconds, _ = timed(lambda: evaluate_file(jr.training, path, settings=SHARED))
+    evaluate_file(jr.published, path, settings=SHARED)
+    seconds, _ = timed(lambda: evaluate_file(jr.published, path, settings=SHARED))
     figures = {"answered_rows_per_second": line("read and answer", seconds, count)}
-    seconds, _ = timed(lambda: evaluate_file(jr.training, path, target, SHARED))
+    seconds, _ = timed(lambda: evaluate_file(jr.published, path, target, SHARED))
     figures["end_to_end_rows_per_second"] = line("read, answer and write", seconds, count)
     size = target.stat().st_size
     print(f"{size / 1e6:.0f} MB written, {size / seconds / 1e6:.0f} MB/s", flush=True)
@@ -189,7 +189,7 @@ def peak_of(path: Path) -> float:
 
 def answer(path: Path) -> None:
     """Answer one file, and print the most memory that it took [B]."""
-    evaluate_file(jr.training, path, path.with_name("answers.csv"), SHARED)
+    evaluate_file(jr.published, path, path.with_name("answers.csv"), SHARED)
     status = Path("/proc/self/status")
     if status.exists():  # ru_maxrss of a started process begins at what its parent held
         (peak,) = (row for row in status.read_text().splitlines() if row.startswith("VmHWM"))

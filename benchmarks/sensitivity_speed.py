@@ -83,7 +83,7 @@ def searched_again(inputs: Any, axes: dict[str, Any]) -> np.ndarray:
         times = []
         for factor in (1.0 - STEP, 1.0 + STEP):
             other, cut = moved(inputs, axes, path, factor)
-            question = check_search(jr.training, other, axes=cut, settings={"split": "1d"})
+            question = check_search(jr.published, other, axes=cut, settings={"split": "1d"})
             times.append(best_plans(question).objective[..., 0])
         reach = np.log1p(STEP) - np.log1p(-STEP)
         found.append(np.log(times[1] / times[0]) / reach)
@@ -100,7 +100,7 @@ def scanned(inputs: Any) -> np.ndarray:
         most = 1.0 if path.endswith("efficiency") else np.inf
         columns[path] = list(np.minimum(values.reshape(-1), most))
     question = check_search(
-        jr.training, inputs, axes={"move": columns}, settings={"gpus": 2048.0, "split": "1d"}
+        jr.published, inputs, axes={"move": columns}, settings={"gpus": 2048.0, "split": "1d"}
     )
     return best_plans(question).objective[..., 0]
 
@@ -116,7 +116,7 @@ def by_reverse(recipe: Any) -> Callable[[Any], Any]:
             asked = points
             for path, change in zip(PARAMETERS, changes, strict=True):
                 asked = replace_at(asked, path, get_at(asked, path) * (1.0 + change))
-            return jr.training.evaluate(asked, recipe).step_time
+            return jr.published.evaluate(asked, recipe).step_time
 
         times, back = jax.vjp(result, tuple(jnp.zeros(count) for _ in PARAMETERS))
         return back(jnp.ones_like(times))
@@ -131,13 +131,13 @@ def main() -> None:
         model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"), global_batch=4096.0
     )
     axes = grid()
-    question = check_search(jr.training, inputs, axes=axes, settings={"split": "1d"})
+    question = check_search(jr.published, inputs, axes=axes, settings={"split": "1d"})
 
     def the_map() -> Any:
-        return jr.search(jr.training, inputs, axes=axes, split="1d")
+        return jr.search(jr.published, inputs, axes=axes, split="1d")
 
     def with_elasticities() -> Any:
-        return jr.elasticities(jr.training, inputs, axes=axes, split="1d", parameters=PARAMETERS)
+        return jr.elasticities(jr.published, inputs, axes=axes, split="1d", parameters=PARAMETERS)
 
     the_map()
     cold, data = timed(with_elasticities)
@@ -149,7 +149,7 @@ def main() -> None:
         ways = np.eye(len(PARAMETERS))
         return jax.block_until_ready(
             compiled_slopes.directional_slopes(
-                jr.training, recipe, PARAMETERS, "step_time", points, ways
+                jr.published, recipe, PARAMETERS, "step_time", points, ways
             )
         )
 
@@ -158,7 +158,7 @@ def main() -> None:
     searched_again(inputs, axes)
 
     def response() -> Any:
-        return jr.response(jr.training, inputs, gpus=2048, split="1d", parameters=PARAMETERS)
+        return jr.response(jr.published, inputs, gpus=2048, split="1d", parameters=PARAMETERS)
 
     first_response, moves = timed(response)
     scanned(inputs)

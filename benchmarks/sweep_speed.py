@@ -108,7 +108,7 @@ MOVED_RATES = ("matrix_flops", "vector_flops")
 
 def mapped(axes: dict[str, Any], split: str) -> SearchResult:
     """Return the winners of one of the study's maps."""
-    return best_plans(check_search(jr.training, inputs_of(), axes=axes, settings={"split": split}))
+    return best_plans(check_search(jr.published, inputs_of(), axes=axes, settings={"split": split}))
 
 
 MAPS: dict[str, Callable[[], SearchResult]] = {
@@ -345,9 +345,9 @@ def evaluations(quick: bool) -> dict[str, float]:
 
     calls: dict[str, Callable[[], Any]] = {
         "search": lambda: best_plans(
-            check_search(jr.training, inputs, axes=axes, settings={"split": "1d"})
+            check_search(jr.published, inputs, axes=axes, settings={"split": "1d"})
         ),
-        "dataset": lambda: jr.search(jr.training, inputs, axes=axes, split="1d"),
+        "dataset": lambda: jr.search(jr.published, inputs, axes=axes, split="1d"),
         "numpy": lambda: with_numpy(model, many, given.plans),
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -486,7 +486,7 @@ def case(name: str, side: int, plans_only: bool) -> dict[str, float]:
         axes["system.slow_bandwidth"] = np.linspace(10e9, 400e9, side)
 
     def call() -> SearchResult:
-        return best_plans(check_search(jr.training, inputs, axes=axes, settings={"split": split}))
+        return best_plans(check_search(jr.published, inputs, axes=axes, settings={"split": split}))
 
     cold, found = timed(call)
     seconds = cold if plans_only else timed(call)[0]

@@ -2,8 +2,12 @@
 
 from jaxroof.analyses.evaluate import evaluate as evaluate
 from jaxroof.analyses.explain import explain as explain
+from jaxroof.analyses.fastest_plans import fastest_plans as fastest_plans
 from jaxroof.analyses.fit import fit as fit
+from jaxroof.analyses.fit_changes import fit_changes as fit_changes
+from jaxroof.analyses.fit_stages import fit_stages as fit_stages
 from jaxroof.analyses.layers import layers as layers
+from jaxroof.analyses.least_memory import least_memory as least_memory
 from jaxroof.analyses.roofline import roofline as roofline
 from jaxroof.analyses.rows.evaluate import evaluate_rows as evaluate_rows
 from jaxroof.analyses.scaling_sensitivities import sensitivities as sensitivities
@@ -11,6 +15,8 @@ from jaxroof.analyses.schedule import schedule as schedule
 from jaxroof.analyses.stages import stages as stages
 from jaxroof.analyses.trace import trace as trace
 from jaxroof.analyses.unfused_layers import unfused_layers as unfused_layers
+from jaxroof.catalog.architecture import Architecture as Architecture
+from jaxroof.catalog.lookup import architecture as architecture
 from jaxroof.catalog.lookup import mlp as mlp
 from jaxroof.catalog.lookup import model as model
 from jaxroof.catalog.lookup import system as system
@@ -41,7 +47,10 @@ from jaxroof.estimators.published.recipe import Attention as Attention
 from jaxroof.estimators.published.recipe import Recipe as Recipe
 from jaxroof.estimators.published.recipe import Split as Split
 from jaxroof.estimators.published.step import published as published
-from jaxroof.estimators.published.step import published as training
+from jaxroof.estimators.training.inputs import TrainingInputs as TrainingInputs
+from jaxroof.estimators.training.inputs import TrainingPlan as TrainingPlan
+from jaxroof.estimators.training.step import training as training
+from jaxroof.estimators.training.training_recipe import TrainingRecipe as TrainingRecipe
 from jaxroof.io.formats import read as read
 from jaxroof.io.formats import write as write
 from jaxroof.records import quantity as quantity

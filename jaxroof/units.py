@@ -131,7 +131,7 @@ def unbroken(text: str) -> str:
     return _WORD_BEFORE.sub(rf"\1{JOIN}", _before_unit().sub(JOIN, text))
 
 
-_WORD_BEFORE = re.compile(rf"(?<!\S)([^\s{JOIN}]*[a-z=]) (?=[+-]?[0-9])")  # not itself a unit
+_WORD_BEFORE = re.compile(rf"(?<!\S)([^\s{JOIN}]*[a-z=±]) (?=[+-]?[0-9])")  # not itself a unit
 
 
 @functools.cache

@@ -40,7 +40,11 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 
 def pytest_configure(config):
-    """Draw the same examples every day, so that no landing hangs on luck; others with -m slow."""
+    """Draw the same examples every day, so that no landing hangs on luck; others with -m slow.
+
+    Output of commands is piped, and as wide as a pipe.
+    """
+    os.environ.pop("COLUMNS", None)  # of the terminal that the workers report to
     hypothesis.settings.register_profile("daily", derandomize=True)
     if config.option.markexpr == "not slow":
         hypothesis.settings.load_profile("daily")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.fit_changes import changes_dataset, changes_json
 from jaxroof.analyses.fit_question import BARE, Question
 from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
 from jaxroof.catalog.software import TODAY
@@ -43,6 +44,7 @@ def fit(
     sequence: Any = None,
     gpus: Any = None,
     software: str | None = None,
+    changes: int = 0,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
@@ -61,7 +63,8 @@ def fit(
     Returns: a Dataset over ``stage`` of every term, ``allocated``, ``reserved`` and ``device``,
     each of the three with its ``bound``; without a stage ``capacity``, ``fits``, ``missing``,
     ``fullest_stage`` and ``largest_term``. Attributes, in JSON: ``assumed`` (what the question
-    leaves open) and ``hangs_on`` (those of them that would turn the answer).
+    leaves open), ``hangs_on`` (those of them that would turn the answer) and, if as many
+    ``changes`` are asked for, the cheapest changes as ``fit_changes`` finds them.
     Raises: InputError for bad input, and for a plan that is not legal, with what would be.
 
     >>> data = fit(model="llama3-8b", system="h100-nvs8", plan={"dp": 8}, global_batch=8)
@@ -88,9 +91,18 @@ def fit(
             "hangs_on": json.dumps(_hangs_on(asked, bool(full.fits))),
             "warnings": json.dumps(_warnings(asked)),
             "versions": json.dumps(versions()),
+            **_changes(answered, changes),
         },
     )
     return _under_software(data, answered)
+
+
+def _changes(answered: SoftwareAnswer, most: int) -> dict[str, str]:
+    """Return the cheapest changes in JSON, if asked for; other software cannot do all of them."""
+    today = answered.attributes.get("software", TODAY) == TODAY
+    return (
+        {"changes": changes_json(changes_dataset(answered.asked, most))} if most and today else {}
+    )
 
 
 def _under_software(data: xr.Dataset, found: SoftwareAnswer) -> xr.Dataset:
@@ -138,13 +150,24 @@ def _answer(memory: StageMemory, full: FullestStage, asked: Question) -> dict[st
         sizes = [_at(getattr(memory, name), stage, memory) for name in names]
         term = names[int(np.argmax(sizes))]
     return {
-        "capacity": one(asked.capacity, "B", "High-bandwidth memory that a step may fill"),
+        "capacity": _capacity(one(asked.capacity, "B", "Memory that a step may fill"), asked),
         "fits": one(bool(full.fits), "", "Whether the fullest stage fits"),
         "missing": one(full.missing, "B", "Bytes that the fullest stage needs beyond the capacity"),
         "fullest_stage": one(stage, "", "Stage that needs most"),
         "largest_term": one(np.str_(term), "", "Largest term of the fullest stage"),
         "largest": one(full.largest, "B", "Bytes of the largest term"),
     }
+
+
+def _capacity(found: xr.Variable, asked: Question) -> xr.Variable:
+    """Return the capacity with what it is: what the device reports, what its label says."""
+    system = asked.system
+    if system.hbm_reported is not None:
+        found.attrs["reported"] = float(system.hbm_reported)
+    if system.hbm_capacity is not None and "system.hbm_capacity" not in asked.given:
+        found.attrs["label"] = float(system.hbm_capacity)
+    found.attrs["usable"] = float(system.hbm_usable)
+    return found
 
 
 def _at(values: Any, stage: int, memory: StageMemory) -> float:

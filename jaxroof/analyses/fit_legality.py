@@ -18,7 +18,24 @@ NAMES = {
 }
 FIRST = "batch_divisible"  # without it the number of microbatches means nothing
 MOST = 4  # alternatives that an error names
+LAYERS, VIRTUAL, TOKENS = 4096.0, 1024.0, 2.0**30  # most layers, virtual stages and tokens
 FARTHEST = 2.0**16  # value that is tried
+
+
+def refuse_too_large(inputs: MemoryInputs) -> None:
+    """Check that a model and a plan are of a size that has an answer.
+
+    Raises: InputError that names the size, and the largest one.
+    """
+    chunks = inputs.plan.pipeline * inputs.plan.interleave
+    sizes = {
+        "model: layers": (inputs.model.layers, LAYERS),
+        "plan: pp x interleave": (chunks, VIRTUAL),
+        "sequence": (inputs.sequence, TOKENS),
+    }
+    for name, (value, most) in sizes.items():
+        if float(value) > most:
+            raise refusal(name, f"expected at most {most:,.0f}, given {float(value):,.0f}")
 
 
 def refuse_illegal(inputs: MemoryInputs, recipe: MemoryRecipe) -> None:

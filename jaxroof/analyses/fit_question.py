@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from jaxroof.analyses.fit_legality import refuse_illegal
+from jaxroof.analyses.fit_legality import refuse_illegal, refuse_too_large
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices
 from jaxroof.catalog.lookup import system as system_named
-from jaxroof.catalog.system import System
+from jaxroof.catalog.system import System, usable_memory
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimators.training.memory_inputs import (
     Activations,
@@ -51,7 +51,18 @@ class Question(NamedTuple):
     inputs: MemoryInputs
     recipe: MemoryRecipe
     capacity: Number  # [B] of one accelerator, as much as a step may fill
+    system: System
+    model_recipe: Recipe  # choices of the architecture
     given: frozenset[str]  # choices and numbers that the question names
+    even: bool = False  # whether layers are split as evenly as can be, by name
+
+
+def asked_question(
+    *, model: Any, plan: Mapping[str, Any], system: Any, settings: Any = None, **more: Any
+) -> Question:
+    """Return a checked question whose settings are given in a mapping and by name."""
+    given = {name: value for name, value in more.items() if value is not None}
+    return question(model=model, plan=plan, system=system, settings={**(settings or {}), **given})
 
 
 def question(
@@ -65,11 +76,24 @@ def question(
 
     Raises: InputError for what cannot be read, is out of range, or is a plan that is not legal.
     """
+    found = unchecked_question(model=model, plan=plan, system=system, settings=settings)
+    refuse_illegal(found.inputs, found.recipe)
+    return found
+
+
+def unchecked_question(
+    *, model: Any, plan: Mapping[str, Any], system: Any, settings: Mapping[str, Any]
+) -> Question:
+    """Return a question whose plan is not held to the rules of legality.
+
+    Raises: InputError for what cannot be read, or is out of range.
+    """
     ours, rest = _apart(settings, "model.", ARCHITECTURE_CHOICES)
     machine, rest = _apart(rest, "system.", ())
     architecture, made = _architecture(model, ours)
-    if architecture.classes > 0.0:
-        raise refusal("model", "a model of pictures; expected a model with a vocabulary")
+    if architecture.classes > 0.0 or architecture.vocabulary == 0.0:
+        text = "a model of pictures, without a vocabulary; expected a model of language"
+        raise refusal("model", text)
     chosen = {name: value for name, value in rest.items() if value is not None}
     if chosen.get("sequence") is None and architecture.sequence is None:
         raise refusal("sequence", "not given; expected the tokens of one sequence")
@@ -79,17 +103,20 @@ def question(
         sequence=1.0 if architecture.sequence is None else architecture.sequence,
         plan=MemoryPlan(),
     )
-    by_path = {BARE.get(name, name): value for name, value in chosen.items()}
+    by_path = _by_path(chosen)
     by_path |= _plan_paths(plan, by_path)
     lists: dict[str, Any] = {
         name: by_path.pop(name) for name in ("modules", "layer_split") if name in by_path
     }
     inputs, recipe = apply_settings(inputs, MemoryRecipe(), by_path)
     inputs = _with_microbatches(checked(_with_gpus(inputs)))
+    refuse_too_large(inputs)
     recipe = _with_lists(inputs, recipe, lists, "recompute" in by_path)
-    refuse_illegal(inputs, recipe)
-    given = frozenset({*by_path, *chosen, *(("recompute",) if "modules" in lists else ())})
-    return Question(inputs, recipe, _capacity(system, machine), given)
+    more = [f"system.{name}" for name in machine] + ["recompute"] * ("modules" in lists)
+    given = frozenset({*by_path, *chosen, *more})
+    found = _system(system, machine)
+    even = lists.get("layer_split") == EVEN
+    return Question(inputs, recipe, usable_memory(found), found, made, given, even)
 
 
 def _apart(
@@ -114,18 +141,21 @@ def _architecture(model: Any, settings: Mapping[str, Any]) -> tuple[Architecture
     return with_settings
 
 
-def _capacity(system: Any, settings: Mapping[str, Any]) -> Number:
-    """Return the bytes of HBM that a step may fill."""
+def _system(system: Any, settings: Mapping[str, Any]) -> System:
+    """Return a system with a known capacity, with settings applied."""
     if isinstance(system, str | os.PathLike):
         system = system_named(system)
     if not isinstance(system, System):
         raise refusal("system", f"expected a name, a file or a System, given {shown(system)}")
+    if "hbm_capacity" in settings and "hbm_reported" not in settings:
+        none: Any = None  # what the device reports is of the other capacity
+        system = dataclasses.replace(system, hbm_reported=none)
     found, _ = _applied("system", system, None, settings)
-    if found.hbm_capacity is None:
+    if found.hbm_capacity is None and found.hbm_reported is None:
         text = "hbm_capacity: not given; expected the bytes of its high-bandwidth memory"
         raise refusal("system", text)
-    found = checked(found)
-    return found.hbm_capacity * found.hbm_usable
+    machine: System = checked(found)
+    return machine
 
 
 def _applied(where: str, record: Any, recipe: Any, settings: Mapping[str, Any]) -> Any:
@@ -133,6 +163,29 @@ def _applied(where: str, record: Any, recipe: Any, settings: Mapping[str, Any]) 
         return apply_settings(record, recipe, settings)
     except InputError as error:
         raise refusal(where, str(error)) from None
+
+
+def path_of(name: str) -> str:
+    """Return the path of a field that is given by its name, or the name of a choice as it is.
+
+    >>> path_of("tp"), path_of("zero_stage"), path_of("recompute")
+    ('plan.tensor', 'states.zero_stage', 'recompute')
+    """
+    field = BARE.get(name, SHORT.get(name, name))
+    return PATHS.get(field, field)
+
+
+def _by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by their paths, each once."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        path = path_of(name)
+        if path in found:
+            raise refusal(name, f"given twice, as {path} too; expected it once")
+        if path.startswith("counts."):
+            raise refusal(name, "follows from the model; expected fields of it, as model.layers")
+        found[path] = value
+    return found
 
 
 def _plan_paths(plan: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,8 +203,13 @@ def _plan_paths(plan: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str,
         found[PATHS[field]] = value
     for path in others:
         if path.startswith("plan."):
-            raise refusal("plan", f"{path}: expected it in the plan, as {path[5:]}")
+            field = path.removeprefix("plan.")
+            raise refusal("plan", f"{field}: expected it in the plan, as {_shortest(field)}=2")
     return found
+
+
+def _shortest(field: str) -> str:
+    return next((short for short, name in SHORT.items() if name == field), field)
 
 
 def _with_gpus(inputs: MemoryInputs) -> MemoryInputs:

@@ -9,7 +9,6 @@ import xarray as xr
 from jaxroof import schedules as pipelines
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.schedule import ScheduleProblem, built, schedule_problem
-from jaxroof.catalog.needs import present_name
 from jaxroof.engine.grid.dataset import provenance
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators import estimator as named
@@ -53,7 +52,6 @@ def trace(
     >>> trace("pipeline", asked, profile="distir-a").sizes["event"]
     56
     """
-    estimator = present_name(estimator)
     if estimator not in TRACED:
         raise unknown("", estimator, "estimator with traces", TRACED)
     chosen = {**(settings or {}), **more}

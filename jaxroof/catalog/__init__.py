@@ -1,8 +1,7 @@
 """Published models and systems, and files of the user in the same form.
 
-An entry is one TOML table: the fields of its record, a title and a source. A system also lists
-its peak rates by number format. The caller has the records: it supplies the fields and their
-units, and checks the range of each value.
+An entry is one TOML table: the fields of its record, a title and a source; a system also has its
+peak rates by number format. The caller supplies the fields with their units, and checks ranges.
 """
 
 import copy
@@ -76,13 +75,12 @@ def entry(
 ) -> dict[str, Any]:
     """Return an entry by name, or from a file of the user, with its fields as floats in SI.
 
-    ``fields`` maps each field to its unit. The keys of the result are the fields of the entry,
-    then ``title``, ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name that
-    ends in ".toml" or contains a path separator is a file; its ``base`` names the published entry
-    that it changes. If such a file sets ``matrix_flops`` but no peaks, the peaks of its base are
-    dropped, because they belong to another rate. ``optional`` fields may be missing; by default,
-    these are the fields that some published entry of this kind omits. ``choices`` may be present
-    too, each as a text.
+    ``fields`` maps each field to its unit. The keys of the result are those fields, ``title``,
+    ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name that ends in ".toml"
+    or has a path separator is a file; its ``base`` names the entry that it changes. If such a file
+    sets ``matrix_flops`` but no peaks, those of its base are dropped: they belong to another rate.
+    ``optional`` fields may be missing; by default, those that some published entry of this kind
+    omits. ``choices`` may be present too, each as a text.
 
     Raises:
         InputError: No such entry, file, field or format, or an invalid value.
@@ -107,6 +105,22 @@ def entry(
     return values
 
 
+def canonical(kind: str, name: str) -> str:
+    """Return the name of the entry that people call by a name, or the name itself.
+
+    >>> canonical("architectures", "llama3-405b")
+    'llama3.1-405b'
+    """
+    return _aliases(kind).get(name.casefold(), name)
+
+
+@functools.cache
+def _aliases(kind: str) -> dict[str, str]:
+    """Return other spellings of the names of a kind, each with the name of its entry."""
+    text = importlib.resources.files(__name__).joinpath("aliases.toml").read_text("utf-8")
+    return dict(tomllib.loads(text).get(kind, {}))
+
+
 def giving(kind: str, fields: Collection[str], like: str = "") -> str | None:
     """Return a published entry that has the given fields: the nearest to a name, or the first.
 
@@ -126,8 +140,15 @@ def _published(kind: str) -> dict[str, dict[str, Any]]:
     tables = tomllib.loads(text)
     for name, table in tables.items():
         if "base" in table:  # an earlier entry with some of its fields changed
-            tables[name] = tables[table.pop("base")] | table
+            tables[name] = _changed(tables[table.pop("base")], table)
     return dict(pair for base, table in tables.items() for pair in _variants(base, table))
+
+
+def _changed(written: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry with some fields changed; what a device reports goes with its label."""
+    if "hbm_capacity" in changes:
+        written = {key: value for key, value in written.items() if key != "hbm_reported"}
+    return written | dict(changes)
 
 
 def _variants(base: str, table: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -188,12 +209,13 @@ def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
     peaks = changes.get("peaks")
     if isinstance(peaks, dict):
         changes["peaks"] = written.get("peaks", {}) | peaks
-    return name, written | texts | changes
+    return name, _changed(written | texts, changes)
 
 
 def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
     """Return a copy of a published entry as written."""
     published = _published(kind)
+    name = canonical(kind, name)
     if name in published:
         return copy.deepcopy(published[name])
     # The bare name of a system with variants, or an unknown variant: the error lists the variants.

@@ -43,6 +43,24 @@ def _model_entry(name: str | os.PathLike[str]) -> dict[str, Any]:
     return catalog.entry("models", name, units(Model), _optional(Model), CHOICES)
 
 
+def architecture(name: str | os.PathLike[str], **fields: Any) -> Architecture:
+    """Return a model of today from the catalogue or from a file, with fields changed.
+
+    The result has numbers only; the choices of its entry apply when the model is given by name in
+    the settings, ``model="name"``.
+
+    Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
+
+    >>> float(architecture("llama3-8b", layers=16).layers)
+    16.0
+    """
+    found, _ = architecture_with_choices(name)
+    try:
+        return checked(apply_settings(found, None, fields)[0])
+    except InputError as error:
+        raise refusal(str(name), str(error)) from None
+
+
 def architecture_with_choices(name: str | os.PathLike[str]) -> tuple[Architecture, dict[str, str]]:
     """Return a model of today by name or from a file, and the recipe choices that its entry sets.
 
@@ -75,6 +93,18 @@ def mlp(name: str | os.PathLike[str], **fields: Any) -> Mlp:
     return _record(Mlp, entry, name, fields)
 
 
+def labelled_system(name: str | os.PathLike[str]) -> System:
+    """Return a system by name without what its device reports: its capacity is the label's.
+
+    Questions that name a system take this one, so that files which they wrote before go on.
+
+    >>> labelled_system("h100-nvs8").hbm_reported is None
+    True
+    """
+    none: Any = None
+    return dataclasses.replace(system(name), hbm_reported=none)
+
+
 def system(name: str | os.PathLike[str], number_format: str | None = None, **fields: Any) -> System:
     """Return a system from the catalogue, or from a TOML file given by path, with fields changed.
 
@@ -93,6 +123,8 @@ def system(name: str | os.PathLike[str], number_format: str | None = None, **fie
         if not isinstance(number_format, str) or number_format not in entry["peaks"]:
             raise unknown(str(name), number_format, "number format with a peak", entry["peaks"])
         entry["matrix_flops"] = entry["peaks"][number_format]
+    if "hbm_capacity" in fields:  # what the device reports is of the other capacity
+        entry.pop("hbm_reported", None)
     return _record(System, entry, name, fields)
 
 
@@ -106,6 +138,28 @@ def chip(name: str | os.PathLike[str], **fields: Any) -> Chip:
     """
     entry = catalog.entry("chips", name, units(Chip), _optional(Chip))
     return _record(Chip, entry, name, fields)
+
+
+def chip_of(system: str | os.PathLike[str]) -> Chip:
+    """Return what training gets of the chip of a system, with the system's peaks at few bits.
+
+    Raises: InputError for a system whose chip is not calibrated, with those that are.
+
+    >>> chip = chip_of("gb200-nvl72")
+    >>> float(chip.matmul), float(chip.fp8_flops)
+    (0.728, 5000000000000000.0)
+    """
+    entries = {name: catalog.describe("chips", name) for name in catalog.names("chips")}
+    known = {one: name for name, written in entries.items() for one in written["systems"]}
+    if str(system) not in known:
+        said = "no measured run of its chip, so that it has no step time; expected a system of"
+        able = ", ".join(
+            ["h100-nvs8", "h200-141-sxm", "b200-180-sxm", "gb200-nvl72", "a100-80-sxm"]
+        )
+        raise refusal(str(system), f"{said} a calibrated chip, such as {able}")
+    peaks = catalog.entry("systems", system, units(System))["peaks"]
+    few = {f"{form}_flops": peaks[form] for form in ("fp8", "fp4") if form in peaks}
+    return chip(known[str(system)], **few)
 
 
 def _optional(kind: type[Any]) -> list[str]:

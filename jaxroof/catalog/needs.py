@@ -23,7 +23,6 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "limits": ("network_bandwidth",),
 }
 ALWAYS = ("matrix_flops", "hbm_bandwidth")  # of every published system; a file must have them too
-FORMER = {"training": "published"}  # names in earlier versions -> present names
 QUESTIONS = {  # what each estimator answers, in words
     "published": "a training step",
     "unfused": "a layer of unfused blocks",
@@ -31,15 +30,6 @@ QUESTIONS = {  # what each estimator answers, in words
     "torus": "a collective on a torus",
     "limits": "a limit of scaling",
 }
-
-
-def present_name(estimator: str) -> str:
-    """Return the present name of an estimator, given a present or former one.
-
-    >>> present_name("training"), present_name("matmul")
-    ('published', 'matmul')
-    """
-    return FORMER.get(estimator, estimator)
 
 
 def lacking(estimator: str, name: str, given: Collection[str]) -> list[str]:

@@ -12,9 +12,9 @@ from jaxroof.cli import process, systems
     short_help="Ask an estimator every row of a CSV file.",
     epilog="""\b
 Examples:
-  jaxroof evaluate training rows.csv
-  jaxroof evaluate training rows.csv -o answers.csv --keep-going
-  jaxroof evaluate training rows.csv --set system=h200-nvs4 \\
+  jaxroof evaluate published rows.csv
+  jaxroof evaluate published rows.csv -o answers.csv --keep-going
+  jaxroof evaluate published rows.csv --set system=h200-nvs4 \\
       --set system.hbm_bandwidth='6 TB/s'
   jaxroof evaluate training runs.csv --schema measured -o predicted.csv
 

@@ -24,7 +24,7 @@ Examples:
 )
 @click.option(
     "--estimator", default="published", show_default=True, metavar="NAME",
-    help="training, or unfused: each operator alone, in two tables.",
+    help="published, or unfused: each operator alone, in two tables.",
 )  # fmt: skip
 def command(**options: Any) -> None:
     """Print what every operation of one layer costs."""

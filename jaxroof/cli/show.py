@@ -23,6 +23,8 @@ def command(name: str) -> None:
         return
     kinds = (*catalog.MODELS, "mlps", "systems", "software")
     known = {entry: kind for kind in kinds for entry in catalog.names(kind)}
+    for kind in kinds:
+        name = catalog.canonical(kind, name)
     if name not in known:
         from jaxroof.cli.actions.list_show import show_estimator
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxroof import catalog
-from jaxroof.catalog.needs import NEEDS, answers, lacking, present_name, refuse
+from jaxroof.catalog.needs import NEEDS, answers, lacking, refuse
 from jaxroof.errors import InputError
 from jaxroof.units import parse
 
@@ -22,7 +22,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
     Raises: InputError that names every missing field and its system.
     """
-    estimator = present_name(options.get("estimator", "published"))
+    estimator = options.get("estimator", "published")
     if estimator not in NEEDS or options.get("uncertain"):  # a table may set fields itself
         return
     names = options.get("system_name") or options["system_names"]
@@ -42,7 +42,7 @@ def check_sweep(path: str) -> None:
     try:
         written = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
         estimator, axes = (
-            present_name(written.get("estimator", "published")),
+            written.get("estimator", "published"),
             written.get("axes", {}),
         )
         tables = [written.get("set", {}), axes, *(v for v in axes.values() if isinstance(v, dict))]
@@ -60,7 +60,7 @@ def check_sweep(path: str) -> None:
 
 def check_rows(estimator: str, file: str, sets: Sequence[str], **_: Any) -> None:
     """Check that the first row's system has the fields its question needs; as ``check_sweep``."""
-    estimator, given = present_name(estimator), [text.partition("=")[::2] for text in sets]
+    given = [text.partition("=")[::2] for text in sets]
     try:
         with open(file, encoding="utf-8-sig", newline="") as stream:
             head, first = (next(csv.reader(stream)) for _ in range(2))

@@ -8,8 +8,9 @@ from functools import partial
 
 import xarray as xr
 
+from jaxroof.config.fit_file import asks_for_stages, stages_of_file
 from jaxroof.config.sweep_file import Sweep, _axes, read_sweep
-from jaxroof.config.toml_reader import errors_in_file
+from jaxroof.config.toml_reader import errors_in_file, load
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.chunked_sweep import sweep as long_sweep
@@ -44,6 +45,11 @@ def run(
     """
     if output is not None:
         check_writable(output)
+    with errors_in_file(path):
+        written = load(path)
+        if asks_for_stages(written):
+            data = stages_of_file(written, pathlib.Path(path).parent)
+            return _written(data, output, chunk, overwrite)
     sweep = read_sweep(path)
     kind = "" if output is None else pathlib.Path(output).suffix
     grows = kind == ZARR or (kind == CSV and sweep.answer == "plans")
@@ -59,6 +65,18 @@ def run(
         return go_on(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
     with errors_in_file(path):
         data = evaluate_sweep(asked, progress) if asked else _whole(sweep).assign_attrs(about)
+    return _written(data, output)
+
+
+def _written(
+    data: xr.Dataset,
+    output: str | os.PathLike[str] | None,
+    chunk: int | None = None,
+    overwrite: bool = False,
+) -> xr.Dataset:
+    """Return results that were computed whole, after writing them where that was asked for."""
+    if chunk is not None or overwrite:
+        raise InputError("chunk and overwrite: of a search or a table; expected none of them")
     if output is not None:
         write(data, output)
     return data

@@ -6,12 +6,12 @@ name, and the tests of the laws include it.
 
 import importlib
 
-from jaxroof.catalog.needs import FORMER, present_name
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
 
 HOMES = {
     "published": "jaxroof.estimators.published.step",
+    "training": "jaxroof.estimators.training.step",
     "model_size": "jaxroof.estimators.training.model_size",
     "model_flops": "jaxroof.estimators.training.model_flops",
     "mfu": "jaxroof.estimators.training.mfu",
@@ -63,16 +63,15 @@ def names() -> tuple[str, ...]:
 
 
 def estimator(name: str) -> Estimator:
-    """Return an estimator by its current or an earlier name.
+    """Return an estimator by its name.
 
     Raises: InputError that suggests the nearest name.
 
-    >>> estimator("training").objective
+    >>> estimator("published").objective
     'step_time'
     """
-    name = present_name(name)
     if name not in HOMES:
-        raise unknown("", name, "estimator", [*HOMES, *FORMER])
+        raise unknown("", name, "estimator", HOMES)
     found = getattr(importlib.import_module(HOMES[name]), name)
     assert isinstance(found, Estimator)
     return found

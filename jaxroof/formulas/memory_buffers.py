@@ -8,23 +8,25 @@ from jaxroof.records import Number
 Matrix = tuple[Number, Number, Number]  # rows, columns, whether the stage has it (1 or 0)
 
 
-def distinct_matrices(matrices: Sequence[Matrix]) -> Number:
-    """Return the elements of a stage's matrices, each shape counted once.
+def distinct_matrices(matrices: Sequence[Matrix], others: Sequence[Matrix] = ()) -> Number:
+    """Return the elements of some matrices, each shape counted once, and none that others have.
 
     N = sum over the distinct pairs (m, n) of m n, where (m, n) is not (n, m)
 
-    Assumes: a matrix that the stage does not have counts nothing.
+    Assumes: a matrix that is not there counts nothing.
     Units: rows, columns, presence [1] -> [1].
     Source: docs/models/parameters_flops_memory.md, section 4.8.
 
     >>> float(distinct_matrices([(2.0, 3.0, 1.0), (2.0, 3.0, 1.0), (3.0, 2.0, 1.0)]))
     12.0
+    >>> float(distinct_matrices([(2.0, 3.0, 1.0), (3.0, 2.0, 1.0)], [(3.0, 2.0, 1.0)]))
+    6.0
     """
     total: Number = 0.0
     for place, (rows, columns, present) in enumerate(matrices):
         new = present > 0.0
-        for others, across, there in matrices[:place]:
-            new = new & ((rows != others) | (columns != across) | (there <= 0.0))
+        for other, across, there in (*others, *matrices[:place]):
+            new = new & ((rows != other) | (columns != across) | (there <= 0.0))
         total = total + where(new, rows * columns, 0.0)
     return total
 

@@ -1,5 +1,7 @@
 """Microbatches whose activations a stage holds at once, by schedule."""
 
+from typing import NamedTuple
+
 from jaxroof.formulas.arithmetic import larger, smaller, where, whole
 from jaxroof.records import Number
 
@@ -30,28 +32,37 @@ def in_flight_one_by_one(stage: Number, pipeline: Number, microbatches: Number) 
     return smaller(microbatches, pipeline - stage)
 
 
-def in_flight_interleaved(
+class Passes(NamedTuple):
+    """Forward passes of chunks in flight on a stage: whole rounds of groups, and what is behind."""
+
+    rounds: Number  # n, in which every chunk has one group
+    group: Number  # w, microbatches
+    rest: Number  # passes behind the rounds
+    length: Number  # l, of the group under way
+
+
+def passes_in_flight(
     stage: Number,
-    chunk: Number,
     pipeline: Number,
     interleave: Number,
     microbatches: Number,
     microbatch_group: Number,
     early_forward: Number,
-) -> Number:
-    """Return the microbatches in flight in one chunk of a stage.
+) -> Passes:
+    """Return the forward passes of chunks in flight on a stage under interleaved 1F1B.
 
-    m = min(M r, 2 (p - i - 1) + (r - 1) w + 1 + early) forward passes of chunks are in flight;
-    groups of w microbatches go through chunk after chunk, so after n = floor(m / (r w)) whole
-    rounds, floor(M / w) at most, a chunk has n w of them and up to a group of the rest
+    m = min(M r, 2 (p - i - 1) + (r - 1) w + 1 + early) passes are in flight; groups of w
+    microbatches go through chunk after chunk, so there are n = floor(m / (r w)) whole rounds,
+    floor(M / w) at most, and m - n w r passes behind them
 
-    Assumes: interleaved 1F1B, r > 1; the last group is shorter if w does not divide M. early = 1
-    if expert exchanges overlap; without a pipeline one microbatch is in flight.
-    Units: all [1], stage and chunk from 0 -> [1].
+    Assumes: r > 1; the last group is shorter if w does not divide M. early = 1 if expert exchanges
+    overlap.
+    Units: all [1], stage from 0 -> [1].
     Source: docs/models/parameters_flops_memory.md, section 4.6.
 
-    >>> [float(in_flight_interleaved(0.0, chunk, 4.0, 2.0, 16.0, 4.0, 0.0)) for chunk in (0, 1)]
-    [7.0, 4.0]
+    >>> found = passes_in_flight(0.0, 4.0, 2.0, 16.0, 4.0, 0.0)
+    >>> float(found.rounds), float(found.rest)
+    (1.0, 3.0)
     """
     group = microbatch_group
     warm = 2.0 * (pipeline - stage - 1.0) + (interleave - 1.0) * group + 1.0 + early_forward
@@ -59,9 +70,25 @@ def in_flight_interleaved(
     full = whole(microbatches, group)
     rounds = smaller(whole(passes, group * interleave), full)
     length = where(rounds < full, group, microbatches - full * group)
-    rest = passes - rounds * group * interleave - chunk * length
-    held = rounds * group + smaller(larger(rest, 0.0), length)
-    return where(pipeline > 1.0, held, 1.0)
+    return Passes(rounds, group, passes - rounds * group * interleave, length)
+
+
+def in_flight_from_chunk(passes: Passes, chunk: Number, interleave: Number) -> Number:
+    """Return the microbatches in flight in one chunk of a stage and all behind it, summed.
+
+    (r - j) n w + max(rest - j l, 0)
+
+    Assumes: as passes_in_flight.
+    Units: all [1], chunk from 0, at most r -> [1].
+    Source: docs/models/parameters_flops_memory.md, section 4.6.
+
+    >>> passes = passes_in_flight(0.0, 4.0, 2.0, 16.0, 4.0, 0.0)
+    >>> held = [float(in_flight_from_chunk(passes, chunk, 2.0)) for chunk in (0, 1, 2)]
+    >>> held[0] - held[1], held[1] - held[2]
+    (7.0, 4.0)
+    """
+    rest = larger(passes.rest - chunk * passes.length, 0.0)
+    return (interleave - chunk) * passes.rounds * passes.group + rest
 
 
 def in_flight_dualpipe(pipeline: Number) -> Number:

@@ -101,21 +101,32 @@ def expert_replicas(
     return data * context * tensor / (expert * expert_tensor)
 
 
-def state_memory(
-    parameters: Number, width: Number, zero_stage: Number, sharded_from: Number, group: Number
-) -> Number:
+def sharding_ranks(zero_stage: Number, sharded_from: Number, group: Number) -> Number:
+    """Return how many ranks share one kind of state: G if the ZeRO stage shards it, else 1.
+
+    Assumes: ZeRO 1 shards the optimizer, 2 also gradients, 3 also weights.
+    Units: all [1] -> [1].
+    Source: docs/models/parameters_flops_memory.md, section 4.4.
+
+    >>> float(sharding_ranks(1.0, 1.0, 8.0)), float(sharding_ranks(1.0, 2.0, 8.0))
+    (8.0, 1.0)
+    """
+    return where(zero_stage >= sharded_from, group, 1.0)
+
+
+def state_memory(parameters: Number, width: Number, ranks: Number) -> Number:
     """Return the bytes of one kind of state on a rank.
 
-    M = N w / G if the ZeRO stage shards this state, else N w
+    M = N w / G
 
-    Assumes: ZeRO 1 shards the optimizer, 2 also gradients, 3 also weights; equal shards.
+    Assumes: equal shards.
     Units: width [B], the others [1] -> [B].
     Source: docs/models/parameters_flops_memory.md, section 4.4.
 
-    >>> float(state_memory(8.0, 4.0, 1.0, 1.0, 2.0)), float(state_memory(8.0, 4.0, 1.0, 2.0, 2.0))
-    (16.0, 32.0)
+    >>> state_memory(8.0, 4.0, 2.0)
+    16.0
     """
-    return parameters * width / where(zero_stage >= sharded_from, group, 1.0)
+    return parameters * width / ranks
 
 
 def optimizer_width(master_bytes: Number, moment_bytes: Number, offload: Number) -> Number:

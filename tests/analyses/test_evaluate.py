@@ -34,11 +34,13 @@ MACHINE = {"model": "gpt3", "system": "h200-nvs4"}
 def test_settings_by_name_are_the_records() -> None:
     """Names, fields that differ from them, texts with units and choices make the same inputs."""
     found = jr.evaluate(
-        "training", {**MACHINE, **PLAN, "split": "1d"}, **{"system.hbm_bandwidth": "2 TB/s"}
+        "published", {**MACHINE, **PLAN, "split": "1d"}, **{"system.hbm_bandwidth": "2 TB/s"}
     )
     plan = jr.Plan(data=1.0, tensor=1.0, pipeline=1.0, microbatch=1.0)
     system = jr.system("h200-nvs4", hbm_bandwidth=2e12)
-    expected = jr.tabulate(jr.training, jr.Inputs(model=jr.model("gpt3"), system=system, plan=plan))
+    expected = jr.tabulate(
+        jr.published, jr.Inputs(model=jr.model("gpt3"), system=system, plan=plan)
+    )
     np.testing.assert_equal(float(found.step_time), float(expected.step_time))
 
 
@@ -72,7 +74,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("settings", "says"), MISTAKES, ids=[says for _, says in MISTAKES])
 def test_a_mistake_names_the_field(settings, says) -> None:
     with pytest.raises(InputError) as told:
-        jr.evaluate("training", settings)
+        jr.evaluate("published", settings)
     assert says in str(told.value)
 
 
@@ -88,7 +90,7 @@ def test_systems_of_different_kinds_share_an_axis() -> None:
     plan = jr.Plan(data=1.0, tensor=1.0, pipeline=1.0, microbatch=1.0)
     inputs = jr.Inputs(model=jr.model("gpt3"), system=jr.system("h200-nvs4"), plan=plan)
     with pytest.raises(InputError, match=r"system\.\w+ and system\.\w+: not given"):
-        jr.tabulate(jr.training, inputs, axes=axes)
+        jr.tabulate(jr.published, inputs, axes=axes)
 
 
 def test_a_setting_is_one_number_and_a_record_of_its_kind() -> None:
@@ -126,7 +128,7 @@ def unfused(tmp_path, monkeypatch):
 
 
 def point(model, **more):
-    return jr.evaluate("training", {**CLUSTER, **RANKS, "model": model}, **more)
+    return jr.evaluate("published", {**CLUSTER, **RANKS, "model": model}, **more)
 
 
 def start(name="gpt3"):
@@ -148,13 +150,13 @@ def test_a_model_s_choices_count_where_nobody_chooses(unfused):
     same(point(unfused, attention="fused"), point("gpt3"))
     assert float(point(unfused).step_time) != float(point("gpt3").step_time)
     assert isinstance(jr.model(unfused), jr.Model)
-    plain = jr.search(jr.training, start())
-    other = jr.search(jr.training, start(), settings={"attention": "unfused"})
-    same(jr.search(jr.training, start(), model=unfused), other)
-    same(jr.search(jr.training, start(), model=unfused, attention="fused"), plain)
-    same(jr.search(jr.training, start(), jr.Recipe(), model=unfused), plain)
+    plain = jr.search(jr.published, start())
+    other = jr.search(jr.published, start(), settings={"attention": "unfused"})
+    same(jr.search(jr.published, start(), model=unfused), other)
+    same(jr.search(jr.published, start(), model=unfused, attention="fused"), plain)
+    same(jr.search(jr.published, start(), jr.Recipe(), model=unfused), plain)
     pair = (jr.model("gpt3"), {"attention": "unfused"})
-    same(jr.search(jr.training, start(), settings={"model": pair}), other)
+    same(jr.search(jr.published, start(), settings={"model": pair}), other)
 
 
 class Way(enum.Enum):
@@ -379,14 +381,14 @@ def test_rows_follow_what_their_models_choose(unfused, jaxroof, tmp_path):
         ("", ["fused", "unfused", "fused"]),
         ("--set attention=fused", ["fused"] * 3),
     ):
-        assert jaxroof(f"evaluate training rows.csv -o out.csv {more}").code == 0
+        assert jaxroof(f"evaluate published rows.csv -o out.csv {more}").code == 0
         times = jr.read("out.csv").step_time.values
         alone = [float(point("gpt3", attention=name).step_time) for name in expected]
         np.testing.assert_allclose(times, alone, rtol=1e-12)
     (tmp_path / "rows.csv").write_text(
         "\n".join([head[6:], *(row[row.index(",") + 1 :] for row in rows)])
     )
-    assert jaxroof("evaluate training rows.csv -o out.csv --set model=mine.toml").code == 0
+    assert jaxroof("evaluate published rows.csv -o out.csv --set model=mine.toml").code == 0
     expected = float(point(unfused).step_time)
     np.testing.assert_allclose(jr.read("out.csv").step_time.values, expected, rtol=1e-12)
 

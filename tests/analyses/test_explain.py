@@ -54,12 +54,12 @@ EVERY = [
 def inputs(plan: dict[str, int] | None = None, **changed: float) -> jr.Inputs:
     """Return GPT-3 on 64 H200, under a plan or not."""
     known = {"model": jr.model("gpt3"), "system": jr.system("h200-nvs4", **changed)}
-    fast = dict.fromkeys(jr.training.placement, 1.0)
+    fast = dict.fromkeys(jr.published.placement, 1.0)
     own = jr.Plan(**fast | {field: float(n) for field, n in plan.items()}) if plan else None
     return checked(jr.Inputs(**known, gpus=float(GPUS), global_batch=float(BATCH), plan=own))
 
 
-KNOWN = resources(roles(jr.training, inputs(), jr.Recipe())["resources"])
+KNOWN = resources(roles(jr.published, inputs(), jr.Recipe())["resources"])
 
 
 def recipe(split: str, attention: str) -> jr.Recipe:
@@ -78,8 +78,8 @@ def check_sums(split: str, attention: str) -> None:
     """Limits sum to each row, rows to the step, and are those of the step's elasticities."""
     asked, choices = inputs(PLANS[split]), recipe(split, attention)
     names, times, seconds = limits_of(asked, choices)
-    paths = [path for path in default_parameters(jr.training, asked) if path in KNOWN.signs]
-    value, along = slopes(jr.training, choices, asked, paths, "step_time")
+    paths = [path for path in default_parameters(jr.published, asked) if path in KNOWN.signs]
+    value, along = slopes(jr.published, choices, asked, paths, "step_time")
     step, told = float(value[0]), xr.DataArray(along[0] / value[0], {"parameter": paths})
     assert list(layer_reports(asked, choices)) == [
         name.removesuffix(" forward") for name in names if name.endswith(" forward")
@@ -121,7 +121,7 @@ def test_columns_of_inputs_are_points():
 
 
 def test_every_rate_and_latency_of_the_machine_is_of_a_resource():
-    for path in default_parameters(jr.training, inputs()):
+    for path in default_parameters(jr.published, inputs()):
         assert path in KNOWN.of, path
     assert set(KNOWN.signs) <= set(KNOWN.of)
     assert set(map(KNOWN.of.get, KNOWN.signs)) == set(KNOWN.limits)
@@ -133,10 +133,10 @@ def test_every_rate_and_latency_of_the_machine_is_of_a_resource():
 def best_at(path: str, factor: float) -> jr.Inputs:
     """Return the inputs with the best of all plans that fit at a factor of a parameter."""
     asked = replace_at(inputs(), path, get_at(inputs(), path) * factor)
-    data = jr.survey(jr.training, asked)
+    data = jr.survey(jr.published, asked)
     held = np.where(data.feasible, data.step_time, np.inf)
     best = data.isel(plan=int(held.argmin()))
-    plan = jr.Plan(**{f: np.float64(best[f]) for f in jr.training.plan_fields})
+    plan = jr.Plan(**{f: np.float64(best[f]) for f in jr.published.plan_fields})
     return dataclasses.replace(asked, plan=plan)
 
 
@@ -147,10 +147,10 @@ def binding_at(path: str, factor: float) -> str:
 
 def test_the_best_plan_is_the_one_that_a_search_finds():
     asked = best_at("system.nics", 1.0)
-    for field in jr.training.plan_fields:
+    for field in jr.published.plan_fields:
         assert float(found().best[field]) == float(getattr(asked.plan, field))
     step = float(found().best.step_time)
-    assert step == pytest.approx(float(jr.training.evaluate(asked).step_time), rel=1e-12)
+    assert step == pytest.approx(float(jr.published.evaluate(asked).step_time), rel=1e-12)
     assert sum(found().limits.values()) == pytest.approx(step, rel=1e-12)
 
 
@@ -167,7 +167,7 @@ def test_what_binds_changes_where_it_is_said_to():
 
 
 def test_plans_between_switches_are_those_that_took_over_last():
-    columns = {f: np.arange(10.0, 14.0) for f in jr.training.plan_fields}
+    columns = {f: np.arange(10.0, 14.0) for f in jr.published.plan_fields}
     moved = xr.Dataset(
         {
             "switch_parameter": ("switch", ["p", "p", "p", "q"]),
@@ -193,7 +193,7 @@ def test_a_limit_that_binds_for_a_thousandth_before_a_switch_is_found(monkeypatc
         return np.where((factors > short[0]) & (factors < short[1]), 1, 0)
 
     monkeypatch.setattr(explained, "_tops", tops)
-    task = explained.Task(jr.training, inputs(), jr.Recipe(), KNOWN)
+    task = explained.Task(jr.published, inputs(), jr.Recipe(), KNOWN)
     turns = explained._turns(task, inputs(), moved, np.array([1.0, 0.0]), there=True)
     assert turns.turn_factor.values == pytest.approx([short[1]], rel=1e-4)
     assert turns.turn_limit.values.tolist() == [list(KNOWN.limits)[1]]
@@ -278,7 +278,7 @@ def test_json_is_one_object_of_numbers(jaxroof):
     told = json.loads(said.out)
     with open("said.json", encoding="utf-8") as file:
         assert json.load(file) == told
-    assert set(told["elasticities"]) == set(default_parameters(jr.training, inputs()))
+    assert set(told["elasticities"]) == set(default_parameters(jr.published, inputs()))
     assert sum(KNOWN.signs[p] * e for p, e in told["elasticities"].items() if p in KNOWN.signs) == (
         pytest.approx(1.0, rel=1e-12)
     )

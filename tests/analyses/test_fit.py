@@ -144,7 +144,12 @@ def test_records_files_and_numbers_are_taken_too(tmp_path: pathlib.Path) -> None
     assert float(other.capacity) == 60e9
     assert not bool(other.fits)
     usable = llama3_8b(settings={"system.hbm_usable": 0.5})
-    assert float(usable.capacity) == 40e9
+    assert float(usable.capacity) == 0.5 * float(jr.system("h100-nvs8").hbm_reported)
+    label = llama3_8b(settings={"system.hbm_capacity": "80 GB"})
+    assert float(label.capacity) == 80e9
+    assert "reported" not in label.capacity.attrs
+    told = llama3_8b(settings={"system.hbm_capacity": "80 GB", "system.hbm_reported": "82 GB"})
+    assert float(told.capacity) == 82e9
 
 
 def test_zero_in_a_pipeline_is_a_warning() -> None:
@@ -167,7 +172,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"layer_split": "2,3"}, "plan: pp=1, interleave=1: not legal (pipelines other than that of "
         "the split of layers); the model has 32 layers, the split 5 on 2 stages; expected "
         "layer_split=even"),
-    ({"plan": {"pp": 10**6}, "layer_split": "even"}, "plan: pp=1000000: not legal (more chunks than"
+    ({"plan": {"pp": 10**6}, "layer_split": "even"}, "plan: pp x interleave: expected at most 1,024"
+        ", given 1,000,000"),
+    ({"plan": {"pp": 1000}, "layer_split": "even"}, "plan: pp=1000: not legal (more chunks than"
         " layers); the model has 32 layers; expected pp=32"),
     ({"plan": {"microbatch": 1e9}, "global_batch": 10**8}, "plan: microbatch=1000000000: not legal "
         "(data degrees and microbatches that do not divide the batch); the batch is 100,000,000 "
@@ -186,7 +193,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"fragmentatio": 3}, "fragmentatio: no such field"),
     ({"global_batch": 0}, "global_batch: expected a whole number above 0"),
     ({"model": "llama3-9b"}, "llama3-9b: no such architecture. Did you mean 'llama3-8b'?"),
-    ({"model": "vit-h-14"}, "model: a model of pictures; expected a model with a vocabulary"),
+    ({"model": "vit-h-14"}, "model: a model of pictures, without a vocabulary; expected a"),
+    ({"model": "vit-22b"}, "model: a model of pictures, without a vocabulary; expected a"),
+    ({"settings": {"counts.norm": 3}}, "counts.norm: follows from the model; expected fields of"),
+    ({"settings": {"zero_stage": 1}, "plan": {"zero": 2}}, "plan: zero: given twice; expected"),
+    ({"settings": {"states.zero_stage": 1, "zero_stage": 2}}, "zero_stage: given twice, as"),
+    ({"settings": {"weight_bytes": 1}, "states.weight_bytes": 2}, "states.weight_bytes: given "),
+    ({"settings": {"tp": 2}}, "plan: tensor: expected it in the plan, as tp=2"),
+    ({"settings": {"model.layers": 1e13}}, "model: layers: expected"),
+    ({"sequence": 8192 * 10**13}, "sequence: expected"),
+    ({"plan": {"dp": 8 * 10**13}}, "plan.data: expected"),
     ({"model": 3}, "model: expected a name, a file or an Architecture, given 3"),
     ({"system": 3}, "system: expected a name, a file or a System, given 3"),
     ({"system": "h100-nvs9"}, "h100-nvs9: no such system; expected one of h100-nvs8."),

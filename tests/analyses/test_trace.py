@@ -82,7 +82,7 @@ def small():
 @pytest.fixture(scope="module")
 def visits():
     return {
-        name: jr.trace("training", TRANSFORMER, schedule=name, sends=sends)
+        name: jr.trace("published", TRANSFORMER, schedule=name, sends=sends)
         for name, sends in (("1f1b", "blocking"), ("interleaved", "overlapped"))
     }
 
@@ -534,8 +534,8 @@ REFUSED = [
     ("pipeline", {k: v for k, v in SMALL.items() if "plan" not in k}, "plan: missing"),
     ("pipeline", {**SMALL, "plan.data": np.ones(2)}, "plan.data: a trace is of one configuration"),
     ("pipeline", {**SMALL, "plan.data": -1}, "plan.data: expected a whole number above 0"),
-    ("training", {**TRANSFORMER, "schedule": "dualpipes"}, "Did you mean 'dualpipe'"),
-    ("training", {**TRANSFORMER, "chunks": 0}, "chunks: expected a whole number"),
+    ("published", {**TRANSFORMER, "schedule": "dualpipes"}, "Did you mean 'dualpipe'"),
+    ("published", {**TRANSFORMER, "chunks": 0}, "chunks: expected a whole number"),
 ]
 
 

@@ -1,8 +1,10 @@
 """Models of today in the catalogue and in files, and what is said of a wrong one."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
+from architectures import rows
 
 import jaxroof as jr
 from jaxroof import catalog
@@ -77,8 +79,56 @@ def test_bare_layers_and_whole_models_are_told_apart() -> None:
         jr.model("llama3-8b")
     with pytest.raises(InputError, match=r"^gpt3: bare layers, .* such as 'gpt3-175b'\.$"):
         jr.evaluate("model_size", model="gpt3")
-    with pytest.raises(InputError, match=r"^llama3-405b: .* Did you mean 'llama3\.1-405b'\?$"):
-        jr.evaluate("model_size", model="llama3-405b")
+    with pytest.raises(InputError, match=r"^llama3\.2-405b: .* Did you mean 'llama3\.1-405b'\?$"):
+        jr.evaluate("model_size", model="llama3.2-405b")
+
+
+def test_a_model_answers_to_its_other_names() -> None:
+    text = (Path(catalog.__file__).parent / "aliases.toml").read_text(encoding="utf-8")
+    for kind, others in tomllib.loads(text).items():
+        for other, name in others.items():
+            assert other not in catalog.names(kind), "an alias would hide an entry"
+            assert catalog.describe(kind, other) == catalog.describe(kind, name)
+    found = jr.evaluate("model_size", model="Llama3-405B")
+    assert float(found.parameters) == float(
+        jr.evaluate("model_size", model="llama3.1-405b").parameters
+    )
+
+
+COLUMNS = {  # of models.csv: our field
+    "layers": "layers", "hidden": "hidden", "ffn": "feedforward", "heads": "heads",
+    "kv_heads": "kv_heads", "head_dim": "head_size", "norms_per_layer": "norms_per_layer",
+    "pos_params": "positions", "experts": "experts", "topk": "active_experts",
+    "expert_ffn": "expert_feedforward", "first_dense_layers": "first_dense_layers",
+    "q_lora_rank": "q_rank", "kv_lora_rank": "kv_rank", "mtp_layers": "mtp_layers",
+    "window": "window", "train_seq": "sequence", "extra_params": "extra_parameters",
+}  # fmt: skip
+GATED = {"0": "plain", "1": "gated"}
+TIED = {"0": "separate", "1": "tied"}
+
+
+@pytest.mark.parametrize("row", rows("models/models"), ids=lambda row: row["name"])
+def test_every_figure_of_the_table_stands_in_the_catalogue(row: dict[str, str]) -> None:
+    model, choices = architecture_with_choices(row["name"])
+    pictures = row["family"] == "vit"
+    latent = row["attention"] == "mla"
+    skipped = {"head_dim"} if latent else set()
+    for column, field in COLUMNS.items():
+        if column not in skipped and row[column]:
+            assert float(getattr(model, field)) == float(row[column]), field
+    assert float(model.classes if pictures else model.vocabulary) == float(row["vocab"])
+    shared = float(row["shared_experts"]) * float(row["expert_ffn"])
+    assert float(model.shared_feedforward) == shared
+    assert choices["mlp"] == GATED[row["gated_mlp"]]
+    assert choices["norm"] == row["norm"]
+    assert pictures or choices["embeddings"] == TIED[row["tied_embeddings"]]
+    assert float(model.head_norms) == 2.0 * float(row["qk_norm"])
+    if latent:
+        sizes = [float(row[f"{name}_dim"]) for name in ("qk_nope", "qk_rope", "v_head")]
+        assert [float(model.nope_size), float(model.rope_size), float(model.value_size)] == sizes
+    written = catalog.describe("architectures", row["name"])
+    assert row["config_source"] in written["source"]
+    assert row["total_source"] in written["source"]
 
 
 def test_models_move_along_an_axis_with_their_choices() -> None:

@@ -195,21 +195,33 @@ def test_chips_of_the_book(name: str, chip: str) -> None:
     assert ("unverified" in found["title"]) == (row["status"] == "unverified")
 
 
-SOLD = {  # row of the sheet hardware: our entry
+SOLD = {  # row of the sheet hardware: our entry; chips that the book has too are -sheet
+    "a100-40-sxm": "a100-40-sxm",
+    "a100-80-sxm": "a100-80-sxm",
     "h100-80-sxm": "h100-nvs8",
-    "h200-141-sxm": "h200-nvs8",
+    "h200-141-sxm": "h200-141-sxm",
+    "b200-180-sxm": "b200-180-sxm",
     "gb200-nvl72": "gb200-nvl72",
     "gb300-nvl72": "gb300-nvl72",
     "mi300x": "mi300x",
+    "mi355x": "mi355x",
+    "tpu-v4": "tpu-v4",
+    "tpu-v5e": "tpu-v5e-sheet",
+    "tpu-v5p": "tpu-v5p-sheet",
+    "tpu-v6e": "tpu-v6e-sheet",
+    "tpu-v7": "tpu-v7",
 }
 SOLD_FIELDS = {  # column: our field
     "bf16_flops": "matrix_flops",
     "hbm_capacity_bytes": "hbm_capacity",
+    "hbm_reported_bytes": "hbm_reported",
     "hbm_bandwidth": "hbm_bandwidth",
-    "fast_domain_size": "fast_domain",
-    "fast_bw_per_dir": "fast_bandwidth",
     "nic_bw_per_dir": "slow_bandwidth",
 }
+LINK_FIELDS = {"fast_domain_size": "fast_domain", "fast_bw_per_dir": "fast_bandwidth"}
+TORUS_FIELDS = {"fast_domain_size": "pod"}
+with open(GOLDEN / "hardware" / "systems.csv", newline="") as file:
+    SOLD_ROWS = {cells["name"]: cells for cells in csv.DictReader(file)}
 SOLD_PEAKS = {  # column: our number format
     "bf16_flops": "bf16",
     "fp8_flops": "fp8",
@@ -222,14 +234,34 @@ SOLD_PEAKS = {  # column: our number format
 @pytest.mark.parametrize(("row", "name"), SOLD.items())
 def test_parts_as_they_are_sold(row: str, name: str) -> None:
     """Every number of the sheet that is a field of a system stands in the catalogue."""
-    with open(GOLDEN / "hardware" / "systems.csv", newline="") as file:
-        (cells,) = [cells for cells in csv.DictReader(file) if cells["name"] == row]
+    cells = SOLD_ROWS[row]
     found = catalog.entry("systems", name, EVERY)
-    for column, field in SOLD_FIELDS.items():
+    fields = SOLD_FIELDS | (
+        TORUS_FIELDS if "torus" in cells["fast_domain_topology"] else LINK_FIELDS
+    )
+    for column, field in fields.items():
         assert found[field] == float(cells[column]), field
-    peaks = {ours: float(cells[column]) for column, ours in SOLD_PEAKS.items()}
+    if "torus" in cells["fast_domain_topology"]:
+        links = 2.0 * found["torus_axes"]
+        assert links == float(cells["fast_links"])
+        assert links * found["link_bandwidth"] == float(cells["fast_bw_per_dir"])
+    else:
+        assert found["nics"] == 1.0
+    peaks = {ours: float(cells[column] or 0.0) for column, ours in SOLD_PEAKS.items()}
     assert found["peaks"] == {ours: rate for ours, rate in peaks.items() if rate}
-    assert found["nics"] == 1.0
+    assert f"row {row} of" in found["source"]
+
+
+def test_the_whole_sheet_is_in_the_catalogue() -> None:
+    assert [*SOLD] == [*SOLD_ROWS]
+
+
+def test_another_capacity_is_not_what_the_device_reports(tmp_path: Path) -> None:
+    assert float(jr.system("h100-nvs8").hbm_reported) > float(jr.system("h100-nvs8").hbm_capacity)
+    assert jr.system("h100-nvs8", hbm_capacity="60 GB").hbm_reported is None
+    (tmp_path / "mine.toml").write_text('base = "h100-nvs8"\nhbm_capacity = "60 GB"\n')
+    assert jr.system(tmp_path / "mine.toml").hbm_reported is None
+    assert jr.system("h20-nvs8").hbm_reported is None
 
 
 CHANGED = {  # entry: the one that it changes, and how
@@ -255,12 +287,12 @@ TRAINED = [name for name in catalog.names("systems") if PARTS_OF_TODAY.match(nam
 
 def test_every_part_of_today_trains_the_headline_model() -> None:
     """All answer ``search --model gpt3-1t --gpus 2048 --batch 4096``; no split fills 72 places."""
-    assert len(TRAINED) == 25
+    assert len(TRAINED) == 27
     whole = [name for name in TRAINED if "nvl72" not in name]
     inputs = jr.Inputs(
         model=jr.model("gpt3-1t"), system=jr.system(whole[0]), gpus=2048.0, global_batch=4096.0
     )
-    found = jr.search(jr.training, inputs, axes={"system": TRAINED})
+    found = jr.search(jr.published, inputs, axes={"system": TRAINED})
     assert found.feasible.sel(system=whole).all()
     rest = [name for name in TRAINED if name not in whole]
     assert (found.plans_legal.sel(system=rest) == 0).all()
@@ -494,7 +526,7 @@ def test_any_setting_is_a_value_or_one_line(thing: Any) -> None:
         lambda: jr.system("h200-nvs4", hbm_capacity=thing),
         lambda: jr.model("gpt3", layers=thing),
         *(
-            lambda path=path: resolve_settings(jr.training, asked | {path: thing})
+            lambda path=path: resolve_settings(jr.published, asked | {path: thing})
             for path in SETTINGS
         ),
     ):

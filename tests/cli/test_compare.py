@@ -88,13 +88,13 @@ def test_ties_within_the_last_digits_go_to_the_leaner():
 
 @pytest.mark.parametrize("split", ["1d", "summa"])
 def test_a_staircase_answers_as_the_search_does_at_every_capacity(split):
-    stairs = pareto(jr.training, question(), split=split)
+    stairs = pareto(jr.published, question(), split=split)
     least, most = float(stairs.memory[0]), float(stairs.memory[-1])
     capacities = np.sort(
         np.concatenate([np.geomspace(least * 0.9, most * 1.1, 60), stairs.memory.values])
     )
     found = jr.search(
-        jr.training, question(), split=split, axes={"system.hbm_capacity": capacities}
+        jr.published, question(), split=split, axes={"system.hbm_capacity": capacities}
     )
     stair = np.searchsorted(stairs.memory.values, capacities, side="right") - 1
     np.testing.assert_array_equal(found.feasible.values, stair >= 0)
@@ -105,10 +105,10 @@ def test_a_staircase_answers_as_the_search_does_at_every_capacity(split):
 
 
 def test_a_staircase_marks_what_the_machine_holds():
-    stairs = pareto(jr.training, question())
+    stairs = pareto(jr.published, question())
     np.testing.assert_array_equal(stairs.fits.values, stairs.memory.values <= 80e9)
     assert set(stairs.memory_limit.values) == {80e9}
-    survey = jr.survey(jr.training, question())
+    survey = jr.survey(jr.published, question())
     assert set(stairs.plans_legal.values) == {survey.sizes["plan"]}
     for name in stairs.data_vars:
         assert {"units", "long_name"} <= set(stairs[name].attrs), name
@@ -116,23 +116,23 @@ def test_a_staircase_marks_what_the_machine_holds():
 
 @pytest.mark.parametrize(("objective", "sign"), [("mfu", -1), ("throughput", -1), ("flops", 1)])
 def test_any_objective_is_improved_in_its_own_direction(objective, sign):
-    stairs = pareto(jr.training, question(), objective=objective)
+    stairs = pareto(jr.published, question(), objective=objective)
     assert np.all(np.diff(sign * stairs[objective].values) < 0)
-    survey = jr.survey(jr.training, question())
+    survey = jr.survey(jr.published, question())
     best = (sign * survey[objective].values).min()
     assert sign * float(stairs[objective][-1]) == pytest.approx(best, rel=1e-12)
 
 
 def test_axes_give_a_staircase_each_one_after_another():
     axes = {"gpus": [7, 32, 64], "split": ["1d", "context"], "system": ["a100-nvs4", "b200-nvs8"]}
-    together = pareto(jr.training, question(), axes=axes, where="microbatch<=4")
+    together = pareto(jr.published, question(), axes=axes, where="microbatch<=4")
     assert together.gpus.dtype == np.int64
     start = 0
     for gpus in axes["gpus"]:
         for split in axes["split"]:
             for name in axes["system"]:
                 inputs = question(name, gpus=gpus)
-                alone = pareto(jr.training, inputs, split=split, where="microbatch<=4")
+                alone = pareto(jr.published, inputs, split=split, where="microbatch<=4")
                 part = together.isel(step_number=slice(start, start + alone.sizes["step_number"]))
                 start += alone.sizes["step_number"]
                 assert set(part.gpus.values) <= {gpus}
@@ -145,26 +145,26 @@ def test_axes_give_a_staircase_each_one_after_another():
 
 def test_paths_that_move_together_give_a_staircase_a_point():
     axes = {"hbm": {"system.hbm_capacity": ["80 GB", "1 TB"], "system.hbm_bandwidth": [2e12, 8e12]}}
-    stairs = pareto(jr.training, question(), axes=axes)
+    stairs = pareto(jr.published, question(), axes=axes)
     assert set(stairs.hbm.values) == {0, 1}
     np.testing.assert_array_equal(stairs.hbm_capacity, stairs.memory_limit)
     np.testing.assert_array_equal(stairs.hbm_bandwidth, np.where(stairs.hbm == 0, 2e12, 8e12))
 
 
 def test_no_legal_plan_is_a_staircase_without_stairs():
-    stairs = pareto(jr.training, question(gpus=7))
+    stairs = pareto(jr.published, question(gpus=7))
     assert stairs.sizes["step_number"] == 0
     assert {*FIELDS, "memory", "step_time", "fits"} <= set(stairs.data_vars)
 
 
 def test_an_estimator_whose_plans_need_nothing_has_no_staircase():
-    free = dataclasses.replace(jr.training, need="", limit=None, name="free")
+    free = dataclasses.replace(jr.published, need="", limit=None, name="free")
     with pytest.raises(jr.InputError, match="free: its plans need nothing; use search"):
         pareto(free, question())
 
 
 def test_a_staircase_can_be_written_and_read(tmp_path):
-    stairs = pareto(jr.training, question(), axes={"gpus": [32, 64]})
+    stairs = pareto(jr.published, question(), axes={"gpus": [32, 64]})
     for ending in ("nc", "json"):
         jr.write(stairs, tmp_path / f"stairs.{ending}")
         xr.testing.assert_identical(jr.read(tmp_path / f"stairs.{ending}"), stairs)
@@ -182,7 +182,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_pareto_prints_the_stairs_that_gain(jaxroof):
-    stairs = pareto(jr.training, question())
+    stairs = pareto(jr.published, question())
     said = jaxroof(f"pareto {SMALL} --gain 0%")
     assert (said.code, said.err) == (0, "")
     found = rows(said.out)
@@ -206,7 +206,7 @@ def test_a_capacity_named_beside_the_stairs_is_of_a_system_that_can_train():
 
 
 def test_pareto_says_where_it_flattens(jaxroof):
-    stairs = pareto(jr.training, question())
+    stairs = pareto(jr.published, question())
     time = stairs.step_time.values
     flat = next(m for m, t in zip(stairs.memory.values, time, strict=True) if t < 1.01 * time[-1])
     said = jaxroof(f"pareto {SMALL}").words
@@ -216,7 +216,7 @@ def test_pareto_says_where_it_flattens(jaxroof):
 
 
 def test_pareto_names_the_smallest_machine_that_trains_in_time(jaxroof):
-    sizes = {n: pareto(jr.training, question(gpus=n)) for n in (16, 32, 64)}
+    sizes = {n: pareto(jr.published, question(gpus=n)) for n in (16, 32, 64)}
     most = 0.5 * (float(sizes[16].training_days[-1]) + float(sizes[32].training_days[-1]))
     least = sizes[32].isel(step_number=int(np.argmax(sizes[32].training_days.values <= most)))
     said = jaxroof(f"pareto {MACHINE} --gpus 64,16,32 --batch 64 --days {most:.6f}")
@@ -244,7 +244,7 @@ def test_pareto_of_several_sizes_has_a_row_each(jaxroof):
     assert said.code == 0
     first, second = rows(said.out)
     assert first[:2] == ["7", "0"]
-    stairs = pareto(jr.training, question())
+    stairs = pareto(jr.published, question())
     assert second[:2] == ["64", str(stairs.sizes["step_number"])]
     assert "No legal plan on 7 accelerators." in said.words
 
@@ -270,7 +270,7 @@ def test_pareto_writes_every_stair(jaxroof, tmp_path):
     said = jaxroof(f"pareto {MACHINE} --gpus 32,64 --batch 64 --split context -o stairs.json")
     assert (said.code, said.err) == (0, "wrote stairs.json\n")
     data = jr.read(tmp_path / "stairs.json")
-    expected = pareto(jr.training, question(), axes={"gpus": [32, 64]}, split="context")
+    expected = pareto(jr.published, question(), axes={"gpus": [32, 64]}, split="context")
     xr.testing.assert_equal(data, expected)
 
 
@@ -301,8 +301,8 @@ def test_compare_finds_what_a_search_of_each_finds(jaxroof, tmp_path):
     assert data.sizes == {"system": 2, "split": 3}
     body = rows(said.out)
     axes = {"system": systems, "split": SPLITS}
-    every = jr.search(jr.training, question(), axes=axes)
-    stairs = pareto(jr.training, question(), axes=axes)
+    every = jr.search(jr.published, question(), axes=axes)
+    stairs = pareto(jr.published, question(), axes=axes)
     fastest = float(data.step_time.min())
     for number, (name, split) in enumerate((n, s) for n in systems for s in SPLITS):
         alone = every.sel(system=name, split=split)
@@ -323,7 +323,7 @@ def test_compare_finds_what_a_search_of_each_finds(jaxroof, tmp_path):
 
 def test_compare_says_why(jaxroof):
     said = jaxroof("compare --model gpt3 --gpus 64 --batch 64 --system a100-nvs4 --split 1d,summa")
-    found = {split: jr.search(jr.training, question(), split=split) for split in ("1d", "summa")}
+    found = {split: jr.search(jr.published, question(), split=split) for split in ("1d", "summa")}
     best, after = sorted(found, key=lambda split: float(found[split].step_time))
     gap = float(found[after].step_time) - float(found[best].step_time)
     less = {
@@ -342,7 +342,7 @@ def test_compare_says_what_is_missing_where_nothing_fits(jaxroof):
     said = jaxroof(
         "compare --model gpt3 --gpus 8 --batch 8 --system a100-nvs4,b200-nvs8 --split 1d,context"
     )
-    found = jr.search(jr.training, question(gpus=8, global_batch=8))
+    found = jr.search(jr.published, question(gpus=8, global_batch=8))
     assert not bool(found.feasible)
     missing = tables.size(float(found.memory_missing), "B")
     least = tables.size(float(found.memory_least), "B")
@@ -377,7 +377,7 @@ def test_compare_changes_every_system_and_takes_constraints(jaxroof, tmp_path):
     for name in ("a100-nvs4", "h200-nvs4"):
         inputs = dataclasses.replace(question(), system=jr.system(name, "int8"))
         alone = jr.search(
-            jr.training, inputs, where="tensor<=2",
+            jr.published, inputs, where="tensor<=2",
             **{"system.hbm_capacity": "200 GB", "model.layers": 48, "precision.optimizer": 4},
         )  # fmt: skip
         assert float(data.step_time.sel(system=name)[0]) == float(alone.step_time)
@@ -393,7 +393,7 @@ def test_compare_of_several_models_and_sizes_has_a_table_each(jaxroof, tmp_path)
     assert all(title in said.words for title in titles)
     data = jr.read(tmp_path / "best.nc")
     assert data.sizes == {"model": 2, "gpus": 2, "system": 1, "split": 1}
-    alone = jr.search(jr.training, question("b200-nvs8", gpus=256))
+    alone = jr.search(jr.published, question("b200-nvs8", gpus=256))
     assert float(data.step_time.sel(model="gpt3", gpus=256).squeeze()) == float(alone.step_time)
 
 
@@ -490,7 +490,7 @@ def test_own_plan_that_its_split_refuses_is_told_why(split, plan, why, jaxroof):
 
 
 def test_a_plan_is_told_with_what_its_split_has():
-    found = {s: jr.search(jr.training, question(), split=s) for s in SPLITS}
+    found = {s: jr.search(jr.published, question(), split=s) for s in SPLITS}
     assert plan_fields(found["1d"]) == [
         "data", "tensor", "pipeline", "microbatch", "fast_tensor", "fast_data", "fast_pipeline",
     ]  # fmt: skip
@@ -542,7 +542,7 @@ def test_layers_of_a_grid_take_the_fewest_panels(jaxroof):
 
 def test_axes_over_names_are_labelled():
     axes = {"system": ["a100-nvs4", "b200-nvs8"], "split": ["1d", "summa"]}
-    data = jr.search(jr.training, question(), axes=axes)
+    data = jr.search(jr.published, question(), axes=axes)
     assert tables.tick(data, "system", 1) == "b200-nvs8"
     grid = printed(tables.grid_table(data))
     assert "system \\ split" in grid
@@ -556,7 +556,7 @@ def test_axes_over_names_are_labelled():
 
 def test_a_sweep_says_how_much_memory_is_missing_and_where():
     axes = {"system.hbm_capacity": ["1 GB", "2 GB", "80 GB"], "gpus": [7, 64]}
-    data = jr.search(jr.training, question(), axes=axes)
+    data = jr.search(jr.published, question(), axes=axes)
     least = float(data.memory_least.sel(gpus=64).min())
     said = words.sweep_sentences(data)[-1]
     assert said.startswith("No plan fits at 5 of 6 points; the smallest needs")

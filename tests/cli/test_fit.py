@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from places import ROOT
 from rich.console import Console
 
 import jaxroof as jr
@@ -19,28 +20,32 @@ LARGE = (
 def test_the_first_sentence_is_the_answer(jaxroof):
     said = jaxroof(f"{SMALL} --set recompute=full")
     assert said.code == 0
-    first, second, *_ = said.out.splitlines()
+    first, second, third, *_ = said.out.splitlines()
     assert first == "llama3-8b on 8 x h100-nvs8, dp 8 microbatch 1, batch 128 of 8,192 tokens"
     assert second == (
-        "It fits: the one stage needs 71.69 GB of 80 GB, 8.306 GB are left. Largest term: "
-        "gradients, without routed experts, 32.12 GB. The margin is less than the error of that "
-        "number (± 15 %)."
+        "It fits: the one stage needs 71.69 GB of the 85.52 GB that the device reports (80 GB on "
+        "its label); 13.83 GB are left. Largest term: gradients, without routed experts, 32.12 GB."
     )
+    assert third.startswith("The memory left can be spent: ")
     assert "Assumed, because not given: attention kernel cudnn; loss kernel fused;" in said.words
+    assert "No other attention kernel or loss kernel would turn the answer." in said.words
+    less = jaxroof(f"{SMALL} --set recompute=full --set system.hbm_capacity=80GB")
+    assert "needs 71.69 GB of the 80 GB given; 8.306 GB are left." in less.words
     assert (
         "The answer hangs on the loss kernel: with cross_entropy=native (80.6 GB) or "
         "cross_entropy=eager (85.06 GB) it would not fit."
-    ) in said.words
-    assert "No other attention kernel would turn the answer." in said.words
+    ) in less.words
 
 
 def test_what_does_not_fit_exits_with_1(jaxroof):
     said = jaxroof(LARGE)
     assert said.code == 1
     assert said.out.splitlines()[1].startswith(
-        "It does not fit: stage 1, the fullest of 16, needs 91.38 GB, 11.38 GB more than the 80 GB "
-        "there are. Largest term: inside dense MLPs, 39.26 GB."
+        "It does not fit: stage 1, the fullest of 16, needs 91.38 GB, 5.859 GB more than the 85.52 "
+        "GB that the device reports (80 GB on its label). Largest term: inside dense MLPs, 39.26 "
     )
+    assert said.out.splitlines()[2].startswith("Cheapest change that makes it fit: ")
+    assert "the cheapest changes, single ones first, on as many accelerators" in said.words
     assert "with recompute=full (28.35 GB) it would fit." in said.words
 
 
@@ -55,6 +60,9 @@ def test_json_is_what_python_says(jaxroof):
     assert told["missing"] == float(data.missing)
     assert [row["device"] for row in told["stages"]] == data.device.values.tolist()
     assert told["bounds"]["allocated"] == "± 1 % + 15 MiB"
+    found = jr.fit_changes(**asked, layer_split="7,14x8,7")
+    assert [json.dumps(one["set"]) for one in told["changes"]] == found.set.values.tolist()
+    assert told["capacity_of"] == {"reported": 85520809984.0, "label": 80e9, "usable": 1.0}
 
 
 @pytest.mark.parametrize("kind", [".csv", ".json", ".nc"])
@@ -69,27 +77,55 @@ def test_table_and_bars_fit_80_columns():
     plan = {"tp": 8, "pp": 16, "dp": 128}
     asked = {"model": "llama3.1-405b", "system": "h100-nvs8", "plan": plan, "global_batch": 2048}
     data = jr.fit(**asked, layer_split="even")
-    page = Console(width=80, record=True, file=io.StringIO())
+    page = Console(width=80, record=True, file=io.StringIO(), force_terminal=True)
     page.print(views.stages_table(data))
     lines = page.export_text().splitlines()
     assert max(map(len, lines)) <= 80
     assert all(word in lines[2] or word in lines[3] for word in ("weights", "vations", "fers"))
     bars = list(views.bars(data, 80))
     assert max(map(len, bars)) <= 80
-    assert " ".join(bars[16:]).endswith("· outside  | 80 GB")
+    assert " ".join(bars[16:]).endswith("· outside  | 85.52 GB")
     ends = {bar.index("|") for bar in bars[:16]}
     assert len(ends) == 1, "the capacity stands in one column"
     longest = max(bars[:16], key=lambda bar: len(bar.replace("|", "").rstrip()))
     assert longest == bars[int(data.fullest_stage)]
 
 
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("line", [SMALL, LARGE])
+def test_every_line_fits_the_columns_asked_for(line, width, jaxroof, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    said = jaxroof(line)
+    assert max(map(len, said.out.splitlines())) <= width
+    words = " ".join(said.out.split())
+    assert "on its label" in words
+    assert "Cheapest change that makes it fit:" in words
+    assert "buffers are workspaces, placeholders and gathered weights" in words
+
+
+def test_a_picture_is_written(jaxroof, tmp_path):
+    said = jaxroof(f"{SMALL} -o {tmp_path / 'stages.png'}")
+    assert said.err.startswith("wrote ")
+    assert (tmp_path / "stages.png").stat().st_size > 10_000
+
+
 BAD = [
     (f"{SMALL} --set recompute=ful", "recompute: ful: no such Recompute. Did you mean 'full'?"),
     (f"{SMALL} --set gpus=8", "--set: gpus: expected it in --gpus"),
-    (f"{SMALL} -o stages.png", "stages.png: expected a name that ends in .csv, .json, .nc"),
     (f"{SMALL} -o stages.txt", "stages.txt: cannot tell the kind of file from '.txt'; expected a"),
+    (
+        SMALL.replace("llama3-8b", "vit-22b"),
+        "model: a model of pictures, without a vocabulary; ",
+    ),
+    (f"{SMALL} --gpus 64", "plan: dp=8: not legal (splits that do not use every accelerator once)"),
     (SMALL.replace("dp=8", "dp"), "--plan: expected FIELD=NUMBER, such as tp=8, given 'dp'"),
     (SMALL.replace("dp=8", "tp=3"), "plan: tp=3: not legal (tensor degrees that do not divide"),
+    (f"{SMALL} --set model.layers=320000", "model: layers: expected at most 4,096, given 320,000"),
+    (SMALL.replace("dp=8", "pp=320000"), "plan: pp x interleave: expected at most 1,024, given 32"),
+    (SMALL.replace("dp=8", "tp=80"), "plan: tp=80: not legal (tensor degrees that do not divide"),
+    (SMALL.replace("dp=8", "dp=80"), "plan: dp=80: not legal (data degrees and microbatches that"),
+    (SMALL.replace("dp=8", "pp=320"), "plan: pp=320: not legal (more chunks than layers); the mo"),
+    (f"{SMALL} --sequence 81920000000", "--sequence: expected whole numbers from 1 to 1e9, given"),
     (SMALL.replace("dp=8", "tp=x"), "plan.tensor: not a finite number, given 'x'; expected"),
     (SMALL.replace("128", "1.5"), "--batch: expected whole numbers from 1 to 1e9, given '1.5'"),
     (SMALL.replace("llama3-8b", "gpt3"), "gpt3: bare layers"),
@@ -102,3 +138,11 @@ def test_bad_input_is_one_line(line, said, jaxroof):
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.count("\n") == 1
     assert ended.err.startswith(f"jaxroof: {said}")
+
+
+def test_the_readme_shows_what_fit_prints(jaxroof, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "118")
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Does it fit?")[1]
+    _, line, _, shown, *_ = section.split("```")
+    said = jaxroof(line.removeprefix("sh\njaxroof ").partition(" -o ")[0])
+    assert said.out == shown.removeprefix("\n")

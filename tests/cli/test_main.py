@@ -114,7 +114,7 @@ def question(**changes):
 
 @pytest.fixture(scope="module")
 def surveyed():
-    return jr.survey(jr.training, question())
+    return jr.survey(jr.published, question())
 
 
 # ---- Each command, from a clean process ---------------------------------------------------------
@@ -227,7 +227,7 @@ LACK = [  # command line: what is said, the system's name in front
         'which this system lacks; give them with "system.fast_domain" = 4 in [set], or a file with',
     ),
     (
-        "evaluate training rows.csv --set model=gpt3",
+        "evaluate published rows.csv --set model=gpt3",
         "rows.csv: line 2: tpu-v5p: a training step needs fast_bandwidth, fast_latency and slow_",
     ),
     (
@@ -279,16 +279,16 @@ def test_what_is_declared_is_what_a_run_demands(estimator):
 
 UNPLACED = jr.Plan(data=2.0, tensor=4.0, pipeline=8.0, microbatch=1.0)
 IN_PYTHON = {
-    "search": lambda inputs: jr.search(jr.training, inputs),
-    "survey": lambda inputs: jr.survey(jr.training, inputs),
-    "plans": lambda inputs: jr.plans(jr.training, inputs),
-    "pareto": lambda inputs: jr.pareto(jr.training, inputs),
-    "elasticities": lambda inputs: jr.elasticities(jr.training, inputs),
+    "search": lambda inputs: jr.search(jr.published, inputs),
+    "survey": lambda inputs: jr.survey(jr.published, inputs),
+    "plans": lambda inputs: jr.plans(jr.published, inputs),
+    "pareto": lambda inputs: jr.pareto(jr.published, inputs),
+    "elasticities": lambda inputs: jr.elasticities(jr.published, inputs),
     "explain": jr.explain,
-    "tabulate": lambda inputs: jr.tabulate(jr.training, inputs),
+    "tabulate": lambda inputs: jr.tabulate(jr.published, inputs),
     "layers": jr.layers,
     "schedule": jr.schedule,
-    "evaluate": lambda inputs: jr.evaluate("training", dict(vars(inputs))),
+    "evaluate": lambda inputs: jr.evaluate("published", dict(vars(inputs))),
 }
 
 
@@ -519,7 +519,7 @@ def test_all_plans_are_written_under_bare_names(gpus, status, sizes, jaxroof, tm
     assert (said.code, said.err) == (status, "wrote plans.csv\n")
     assert [path.name for path in tmp_path.iterdir()] == ["plans.csv"]
     line = (tmp_path / "plans.csv").read_text(encoding="utf-8").splitlines()[0]
-    report = list(units(type(jr.training.evaluate(one_plan()))))
+    report = list(units(type(jr.published.evaluate(one_plan()))))
     assert line == ",".join(["gpus", *PLAN, *report])
     header, lines = table(tmp_path / "plans.csv")
     assert header == line.split(",")
@@ -682,7 +682,7 @@ def test_set_changes_a_field(options, sentence, jaxroof):
 def test_a_format_brings_its_own_peak(jaxroof, tmp_path):
     assert jaxroof(f"search {QUESTION} --format fp8 --top 1 -o fp8.json").code == 0
     faster = jr.search(
-        jr.training, jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("h200-nvs4", "fp8")),
+        jr.published, jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("h200-nvs4", "fp8")),
         gpus=2048, global_batch=4096,
     )  # fmt: skip
     found = jr.read(tmp_path / "fp8.json")
@@ -923,7 +923,7 @@ SETTING = {  # commands that take settings, none of which is an argument of the 
     "schedule": f"schedule {MACHINE} --batch 4096 --plan dp=64,tp=4,pp=8",
     "layers": f"layers {MACHINE} --plan tp=4",
     "trace": "trace --model mlp-xs --system distir-a --plan pp=2 -o trace.json",
-    "evaluate": "evaluate training rows.csv",
+    "evaluate": "evaluate published rows.csv",
     "roofline": "roofline --op matmul --shape B=1,D=8,F=8 --system tpu-v5e",
 }
 
@@ -1002,7 +1002,7 @@ def test_an_interrupt_says_one_line_and_leaves_nothing(
 
 
 LONG = """
-estimator = "started:training"
+estimator = "started:published"
 model = "gpt3-1t"
 system = "b200-nvs8"
 plan = { gpus = 16384, global_batch = 4096, split = "1d" }
@@ -1010,12 +1010,12 @@ plan = { gpus = 16384, global_batch = 4096, split = "1d" }
 "system.hbm_bandwidth" = { from = "500 GB/s", to = "16 TB/s", count = 1500 }
 "system.slow_bandwidth" = { from = "10 GB/s", to = "1000 GB/s", count = 1500 }
 """
-STARTED = "import pathlib\nfrom jaxroof import training\npathlib.Path('started').touch()\n"
+STARTED = "import pathlib\nfrom jaxroof import published\npathlib.Path('started').touch()\n"
 
 
 LATE = """
 import gc, signal
-from jaxroof import training
+from jaxroof import published
 
 def collected(phase, info):
     gc.callbacks.remove(collected)

@@ -19,6 +19,8 @@ COMMANDS = [
     f"layers {PLAN}",
     f"schedule {PLAN} --batch 4096",
     "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 128 -o stages.nc",
+    "fit --model llama3-8b --system h100-nvs8 --batch 64",
+    "search --estimator training --model llama3-8b --system h100-nvs8 --gpus 8,16 --batch 64",
     "layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4",
     "roofline --op matmul --shape B=256,D=4096,F=16384 --dtypes bf16 --system tpu-v5e",
     f"evaluate published {ROOT}/docs/examples/rows.csv -o answers.csv",

@@ -371,7 +371,7 @@ def each_case(act, cases, **more):
             global_batch=256.0,
             **more,
         )
-        yield {"case": i, "hbm_capacity": j}, act(jr.training, inputs, split=one["split"])
+        yield {"case": i, "hbm_capacity": j}, act(jr.published, inputs, split=one["split"])
 
 
 def assert_cases(data, act, cases=CASES, **more):
@@ -394,7 +394,7 @@ def test_names_of_a_search_move_together(written):
     data = jr.run("sweep.toml")
     assert_cases(data, jr.search)
     asked = jr.Inputs(model=jr.model("gpt3"), system=jr.system("a100-nvs4"), global_batch=256)
-    same = jr.search(jr.training, asked, axes={**ROOM, "case": CASES})
+    same = jr.search(jr.published, asked, axes={**ROOM, "case": CASES})
     np.testing.assert_array_equal(same.step_time, data.step_time)
     assert int(data.attrs["combinations"]) == int(data.plans_legal.sum())
 
@@ -462,7 +462,7 @@ def test_an_axis_of_names_alone_needs_no_record_beside_it(written):
     for i, name in enumerate(("mine.toml", "b200-nvs8")):
         model = jr.model("gpt3", layers=[96, 48][i])
         asked = jr.Inputs(model=model, system=jr.system(name), gpus=64, global_batch=64)
-        best = jr.search(jr.training, asked)
+        best = jr.search(jr.published, asked)
         assert float(data.step_time[i]) == pytest.approx(float(best.step_time), rel=RTOL)
 
 
@@ -709,7 +709,7 @@ def test_a_model_and_a_system_may_be_files_beside_the_sweep(written):
         gpus=512,
         global_batch=4096,
     )
-    expected = jr.search(jr.training, inputs)
+    expected = jr.search(jr.published, inputs)
     assert float(data.step_time) == pytest.approx(float(expected.step_time), rel=RTOL)
     assert data.attrs["inputs"] == expected.attrs["inputs"]
 
@@ -838,16 +838,16 @@ def test_the_one_convention_of_earlier_versions_is_read_and_changes_nothing(writ
     )
     assert jr.run(written(was)).identical(plain)
     assert jr.run(written(CONVENTION + '\n[axes]\nconvention = ["published"]')).equals(plain)
-    inputs = jr.training.example()
+    inputs = jr.published.example()
     told = jr.evaluate(
-        "training",
+        "published",
         model=inputs.model,
         system=inputs.system,
         plan=inputs.plan,
         gpus=2048,
         convention="published",
     )
-    assert told.equals(jr.tabulate(jr.training, inputs))
+    assert told.equals(jr.tabulate(jr.published, inputs))
     assert not hasattr(jr, "Convention")
     search = "search --model gpt3 --system b200-nvs8 --gpus 64 --batch 64"
     assert jaxroof(f"{search} --set convention=published").out == jaxroof(search).out
@@ -864,9 +864,9 @@ def test_rows_of_earlier_versions_are_read(written, jaxroof, tmp_path):
     head = "model,system,gpus,global_batch,dp,tp,pp,microbatch,convention"
     row = "gpt3,b200-nvs8,64,64,8,8,1,1,"
     (tmp_path / "rows.csv").write_text(f"{head}\n{row}published\n")
-    assert jaxroof("evaluate training rows.csv -o out.csv").code == 0
+    assert jaxroof("evaluate published rows.csv -o out.csv").code == 0
     (tmp_path / "rows.csv").write_text(f"{head}\n{row}corrected\n")
-    assert "convention: a choice of earlier versions" in jaxroof("evaluate training rows.csv").err
+    assert "convention: a choice of earlier versions" in jaxroof("evaluate published rows.csv").err
     path = written('answer = "plans"\n' + CONVENTION)
     plain = jr.run(path, output="plans.csv")
     table = pd.read_csv("plans.csv", dtype=str, keep_default_na=False)

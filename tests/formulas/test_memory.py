@@ -1,6 +1,7 @@
 """Memory formulas: values that can be checked by hand, and the counts of an event simulation."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import numpy as np
@@ -80,10 +81,41 @@ def test_chunks_in_flight_are_counted_one_by_one(
     order = list(passes(microbatches, chunks, group))
     for stage in range(4):
         warm = min(len(order), 2 * (4 - stage - 1) + (chunks - 1) * group + 1 + early)
-        for chunk in range(chunks):
-            given = (stage, chunk, 4.0, chunks, microbatches, group, early)
-            found = flights.in_flight_interleaved(*map(float, given))
-            assert found == order[:warm].count(chunk)
+        for chunk in range(chunks + 1):
+            given = (stage, 4.0, chunks, microbatches, group, early)
+            under_way = flights.passes_in_flight(*map(float, given))
+            found = flights.in_flight_from_chunk(under_way, float(chunk), float(chunks))
+            assert found == sum(passing >= chunk for passing in order[:warm])
+
+
+@pytest.mark.parametrize("chunks", range(1, 9))
+@pytest.mark.parametrize("layers", range(1, 20))
+def test_layouts_agree_with_one_another(chunks: int, layers: int) -> None:
+    virtual = np.arange(float(chunks))
+    each = layout.chunk_layers(virtual, float(layers), float(chunks))
+    first = np.concatenate([[0.0], np.cumsum(each)])
+    np.testing.assert_array_equal(
+        layout.first_layer(virtual, float(layers), float(chunks)), first[:-1]
+    )
+    more = np.flatnonzero(each > layers // chunks)
+    extra = layout.first_extra_chunk(float(layers), float(chunks))
+    assert extra == (more[0] if len(more) else max(chunks - 1, 1))
+    if layers >= chunks:
+        every = np.arange(float(layers))
+        place = np.searchsorted(first, every, side="right") - 1
+        np.testing.assert_array_equal(
+            layout.chunk_of_layer(every, float(layers), float(chunks)), place
+        )
+
+
+def test_the_first_chunk_at_or_behind_a_virtual_stage() -> None:
+    for pipeline, interleave in ((1, 1), (3, 2), (4, 5)):
+        for virtual in range(pipeline * interleave + 2):
+            for stage in range(pipeline):
+                of = [chunk * pipeline + stage for chunk in range(interleave)]
+                expected = sum(place < virtual for place in of)
+                given = map(float, (virtual, stage, pipeline, interleave))
+                assert layout.first_chunk_from(*given) == expected
 
 
 def test_in_flight_by_schedule() -> None:
@@ -123,10 +155,13 @@ def test_a_padded_vocabulary_divides(tensor: float) -> None:
 
 
 def test_jax_and_numpy_agree() -> None:
+    def held(stage: Any, *sizes: float) -> Any:
+        return flights.in_flight_from_chunk(flights.passes_in_flight(stage, *sizes), 1.0, 3.0)
+
     at = np.arange(5.0)
     for formula, given in (
         (layout.chunk_layers, (at, 83.0, 5.0)),
         (layout.first_layer, (at, 83.0, 5.0)),
-        (flights.in_flight_interleaved, (at, 1.0, 5.0, 3.0, 17.0, 4.0, 1.0)),
+        (held, (at, 5.0, 3.0, 17.0, 4.0, 1.0)),
     ):
         np.testing.assert_array_equal(jax.jit(formula)(*given), formula(*given))

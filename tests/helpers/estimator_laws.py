@@ -29,7 +29,10 @@ SLOW = (  # recipes whose programs are long, each beside a like one that is held
     ("pipeline", "distir-a-real"),
     ("pipeline", "physical"),
 )
-SAME_RECIPE = ("mfu",)  # it divides model_flops, whose every recipe is held to the laws daily
+DEFAULT_ALONE = (  # estimators of which the default recipe alone is held to the laws daily
+    "mfu",  # it divides model_flops, whose every recipe is
+    "training",  # its programs are long, and its choices are those of terms that golden rows hold
+)
 
 
 def laws(searched: bool = True) -> Iterator[Any]:
@@ -40,7 +43,7 @@ def laws(searched: bool = True) -> Iterator[Any]:
         for recipe in every if searched or estimator.plan is None else [estimator.recipe]:
             members = vars(recipe).values() if recipe else ()
             chosen = [member.value for member in members if isinstance(member, enum.Enum)]
-            again = name in SAME_RECIPE and recipe != estimator.recipe
+            again = name in DEFAULT_ALONE and recipe != estimator.recipe
             marks = [pytest.mark.slow] if (name, *chosen) in SLOW or again else []
             yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
 

@@ -69,7 +69,7 @@ def test_a_finished_run_has_nothing_to_add(output, earlier, jaxroof):
 
 
 def test_rows_that_name_the_estimator_training_are_answered_as_before(earlier, jaxroof, tmp_path):
-    said = jaxroof(f"evaluate training {earlier / 'rows.csv'} -o answers.csv")
+    said = jaxroof(f"evaluate published {earlier / 'rows.csv'} -o answers.csv")
     assert said.code == 0, said.err
     before = (earlier / "rows_answers.csv").read_text().splitlines()
     after = (tmp_path / "answers.csv").read_text().splitlines()

@@ -44,12 +44,14 @@ def results() -> dict[str, xr.Dataset]:
     one = question(plan=plan, gpus=None)
     together = {"system.hbm_capacity": ["80 GB", "141 GB"], "system.nics": [1, 2]}
     return {
-        "search": jr.search(jr.training, question(), axes={"gpus": [7, 8, 2048]}, top=2),
-        "together": jr.search(jr.training, question(), axes={"machine": together}),
-        "alone": jr.search(jr.training, question()),
-        "survey": jr.survey(jr.training, question(gpus=8)),
-        "no plan": jr.survey(jr.training, question(gpus=7)),
-        "table": jr.tabulate(jr.training, one, axes={"plan.tensor": [4, 7], "system.nics": [1, 2]}),
+        "search": jr.search(jr.published, question(), axes={"gpus": [7, 8, 2048]}, top=2),
+        "together": jr.search(jr.published, question(), axes={"machine": together}),
+        "alone": jr.search(jr.published, question()),
+        "survey": jr.survey(jr.published, question(gpus=8)),
+        "no plan": jr.survey(jr.published, question(gpus=7)),
+        "table": jr.tabulate(
+            jr.published, one, axes={"plan.tensor": [4, 7], "system.nics": [1, 2]}
+        ),
         "layers": jr.layers(one),
         "own": jr.tabulate(
             jr.Estimator(step=own, inputs=jr.Model), jr.model("gpt3"), axes={"layers": [1, 2, 3]}
@@ -271,10 +273,10 @@ def test_a_file_says_all_that_repeats_its_run(name, ending, known, tmp_path):
     inputs, recipe, axes = again(data)
     if name == "table":
         axes = {path: values for columns in axes.values() for path, values in columns.items()}
-        repeated = jr.tabulate(jr.training, inputs, recipe, axes=axes)
+        repeated = jr.tabulate(jr.published, inputs, recipe, axes=axes)
     else:
         repeated = jr.search(
-            jr.training,
+            jr.published,
             inputs,
             recipe,
             axes=axes,
@@ -289,7 +291,7 @@ def test_a_file_says_all_that_repeats_its_run(name, ending, known, tmp_path):
 def test_what_was_asked_stands_in_the_attributes():
     """Every choice of a search that changes its answer."""
     data = jr.search(
-        jr.training,
+        jr.published,
         question(),
         where="tensor<=8,pipeline=4",
         objective="memory",
@@ -307,7 +309,7 @@ def test_what_was_asked_stands_in_the_attributes():
 def test_a_survey_repeats_from_its_attributes(known):
     data = known["survey"]
     inputs, recipe, _ = again(data)
-    xr.testing.assert_identical(jr.survey(jr.training, inputs, recipe), data)
+    xr.testing.assert_identical(jr.survey(jr.published, inputs, recipe), data)
     assert json.loads(data.attrs["refused"])["tensor_divides_heads"] == 0
 
 

@@ -120,7 +120,7 @@ STEP_AXES = {"system.hbm_bandwidth": 0.3, "plan.tensor": 2.0}
 ROWS = {
     # the others are held to it by their names (test_every_estimator.py)
     "training panels": Row(
-        jr.training, recipe_of(jr.Attention.PANELS), steps(), STEP_AXES, "step_time"
+        jr.published, recipe_of(jr.Attention.PANELS), steps(), STEP_AXES, "step_time"
     ),
     "one function": Row(boxes, None, some_boxes, {"width": 3.0, "mass": 0.5}),
 }
@@ -192,15 +192,15 @@ def test_parts_then_step_is_evaluate(attention: Any) -> None:
     def same(inputs: Any) -> None:
         inputs = dataclasses.replace(checked(inputs), plan=jr.Plan(**plans))
         bare, parts = dataclasses.replace(inputs, plan=None), {}
-        for name, part in jr.training.parts.items():
+        for name, part in jr.published.parts.items():
             table = np.stack([plans[field] for field in reads(part)])
             distinct, number = np.unique(table, axis=1, return_inverse=True)
             assert distinct.shape[1] < 72
             rows = part(bare, recipe, **dict(zip(reads(part), distinct, strict=True)))
             at = np.broadcast_to(number.reshape(-1), 72)
             parts[name] = map_numbers(lambda leaf, at=at: leaf[at] if np.ndim(leaf) else leaf, rows)
-        expected = arrays(jr.training.evaluate(inputs, recipe))
-        assert_same(arrays(jr.training.step(inputs, recipe, **parts)), expected, "step_time")
+        expected = arrays(jr.published.evaluate(inputs, recipe))
+        assert_same(arrays(jr.published.step(inputs, recipe, **parts)), expected, "step_time")
 
     same()
 
@@ -208,7 +208,7 @@ def test_parts_then_step_is_evaluate(attention: Any) -> None:
 # ---- Search against brute force -----------------------------------------------------------------
 
 SMALL = jr.Model(layers=12.0, hidden=1536.0, feedforward=6144.0, heads=12.0, sequence=96.0)
-SPLIT = [field for field in FIELDS if field not in jr.training.placement]
+SPLIT = [field for field in FIELDS if field not in jr.published.placement]
 BETTER = {f.name: f.metadata["better"] for f in dataclasses.fields(Report)}
 
 
@@ -277,7 +277,7 @@ COMPILED = (  # of which a fold is compiled daily too, one a role that an axis m
 def test_search_is_survey_then_argmin(executor: str, axes: Any, options: Any, machine: Any) -> None:
     """A search finds what listing every plan at every point and taking the best finds."""
     inputs = checked(jr.Inputs(model=SMALL, system=machine, gpus=24.0, global_batch=48.0))
-    found = jr.search(jr.training, inputs, axes=axes, executor=executor, **options)
+    found = jr.search(jr.published, inputs, axes=axes, executor=executor, **options)
     is_survey_then_argmin(found, inputs, axes, options)
 
 
@@ -288,7 +288,7 @@ def is_survey_then_argmin(found: xr.Dataset, inputs: Any, axes: Any, options: An
     grid = read_axes(inputs, axes)
     for index, values in grid_points(grid):
         at = found.isel(dict(zip([axis.name for axis in grid], index, strict=True)))
-        listed = jr.survey(jr.training, replace_all(inputs, values), **choice)
+        listed = jr.survey(jr.published, replace_all(inputs, values), **choice)
         every = {name: column.values for name, column in listed.items()}
         expected = brute_force(every, objective, top, alike)
         assert int(at.plans_legal) == listed.sizes["plan"]
@@ -333,9 +333,9 @@ def chunked_questions(executor: str) -> list[xr.Dataset]:
     axes = {"plan.tensor": [1, 2, 4], "system.hbm_bandwidth": [1e12, 2e12, 3e12]}
     axes |= {"system.hbm_capacity": [1e9, 1e11], "system.slow_bandwidth": [1e9, 1e11]}
     return [
-        jr.search(jr.training, CLUSTER, axes=CHUNKED, top=2, executor=executor),
-        jr.tabulate(jr.training, planned, axes=axes, executor=executor),
-        jr.survey(jr.training, CLUSTER),
+        jr.search(jr.published, CLUSTER, axes=CHUNKED, top=2, executor=executor),
+        jr.tabulate(jr.published, planned, axes=axes, executor=executor),
+        jr.survey(jr.published, CLUSTER),
     ]
 
 
@@ -357,8 +357,8 @@ def test_capacity_as_threshold_is_mask(monkeypatch: pytest.MonkeyPatch, kept: in
     The fold keeps the minima of blocks of plans, or of every plan.
     """
     monkeypatch.setattr(folded, "EVERY", kept)
-    search = functools.partial(jr.search, jr.training, CLUSTER, executor="jax")
-    every = {name: column.values for name, column in jr.survey(jr.training, CLUSTER).items()}
+    search = functools.partial(jr.search, jr.published, CLUSTER, executor="jax")
+    every = {name: column.values for name, column in jr.survey(jr.published, CLUSTER).items()}
     needs = np.unique(every["memory"])
     needs = needs[:: len(needs) // 10]
     capacities = np.unique([np.nextafter(needs, 0.0), needs, np.nextafter(needs, np.inf)])
@@ -378,7 +378,7 @@ def test_capacity_as_threshold_is_mask(monkeypatch: pytest.MonkeyPatch, kept: in
 
 def test_one_compile_serves_all_sizes() -> None:
     """All cluster sizes share one compile, and a question of equal shape needs none."""
-    estimator = dataclasses.replace(jr.training, name="compiled anew")
+    estimator = dataclasses.replace(jr.published, name="compiled anew")
     axes = {
         "gpus": [6, 12, 24, 48],
         "system.hbm_bandwidth": [1e12, 2e12],
@@ -517,7 +517,7 @@ def test_search_is_the_independent_implementation() -> None:
     for gpus, batch, domain in ((24, 48, 4), (24, 96, 8)):
         inputs = jr.Inputs(model=SMALL, system=MACHINE, gpus=float(gpus), global_batch=float(batch))
         found = jr.search(
-            jr.training,
+            jr.published,
             inputs,
             axes={"machine": {f"system.{field}": values for field, values in scaled.items()}},
             **{"system.fast_domain": domain},

@@ -277,7 +277,7 @@ def test_a_file_read_back_prints_the_same(ending, tmp_path):
 def test_files_of_earlier_versions_print_as_training_does():
     asked = jr.Inputs(model=jr.model("gpt3"), system=jr.system("a100-nvs4"))
     axes = {"gpus": [8, 64], "split": ["1d", "summa"]}
-    data = jr.search(jr.training, asked, axes=axes, global_batch=64)
+    data = jr.search(jr.published, asked, axes=axes, global_batch=64)
     older = data.copy()
     older.attrs = {key: value for key, value in data.attrs.items() if key != "roles"}
     for name in older.variables:
@@ -344,7 +344,7 @@ def test_run_and_plot_answer_other_questions(answer, sweep, jaxroof):
 
 
 def test_a_short_name_may_be_typed():
-    data = jr.search(jr.training, two_gpus(), where="tp<=1", global_batch=8)
+    data = jr.search(jr.published, two_gpus(), where="tp<=1", global_batch=8)
     assert int(data.tensor) == 1
 
 

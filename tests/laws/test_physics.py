@@ -46,7 +46,7 @@ def questions(split):
         for gpus in SIZES[split]:
             inputs = jr.Inputs(model=jr.model(name), system=jr.system(machine), gpus=float(gpus))
             inputs = checked(inputs)
-            found.append((inputs, jr.survey(jr.training, inputs, split=split)))
+            found.append((inputs, jr.survey(jr.published, inputs, split=split)))
     return found
 
 
@@ -70,16 +70,16 @@ PLAIN = [recipe for recipe in RECIPES if recipe.attention is jr.Attention.FUSED]
 def reports(request):
     """Return every plan of every question under one recipe."""
     asked = questions(request.param.split)
-    return [(inputs, jr.survey(jr.training, inputs, request.param)) for inputs, _ in asked]
+    return [(inputs, jr.survey(jr.published, inputs, request.param)) for inputs, _ in asked]
 
 
-evaluate = jr.training.evaluate  # by NumPy: other laws hold its values and slopes to JAX's
+evaluate = jr.published.evaluate  # by NumPy: other laws hold its values and slopes to JAX's
 
 
 def elasticities(inputs, recipe):
     """Return d log(step time) / d log(field) of system and precision, by dotted path."""
     paths = [p for p, _, _ in leaves(inputs) if p.startswith(("system.", "precision."))]
-    time, along = slopes(jr.training, recipe, inputs, paths, "step_time")
+    time, along = slopes(jr.published, recipe, inputs, paths, "step_time")
     return dict(zip(paths, (along[0] / time[0]).tolist(), strict=True))
 
 
@@ -194,7 +194,7 @@ def test_values_and_slopes_are_finite_for_any_plan(case, change):
     inputs, recipe = case
     plan = dataclasses.replace(inputs.plan, **{f: np.float64(v) for f, v in change.items()})
     asked = dataclasses.replace(inputs, plan=plan)
-    assert np.all(np.isfinite([*results(jr.training.evaluate_checked(asked, recipe)).values()]))
+    assert np.all(np.isfinite([*results(jr.published.evaluate_checked(asked, recipe)).values()]))
     assert np.all(np.isfinite([*elasticities(asked, recipe).values()]))
 
 
@@ -219,11 +219,11 @@ def gated(layer, core):
 
 def test_an_operation_more_moves_everything_that_is_summed(monkeypatch):
     """A gate as large as fc1: FLOP, parameters, memory and the FLOP that MFU counts all grow."""
-    inputs = jr.training.example()
+    inputs = jr.published.example()
     batch, m = inputs.global_batch, inputs.model
-    before, needed = jr.training.evaluate(inputs), model_flops(inputs, jr.Recipe())
+    before, needed = jr.published.evaluate(inputs), model_flops(inputs, jr.Recipe())
     monkeypatch.setitem(layers.LAYER, jr.Split.ONE_D, gated)
-    after, more = jr.training.evaluate(inputs), model_flops(inputs, jr.Recipe()) - needed
+    after, more = jr.published.evaluate(inputs), model_flops(inputs, jr.Recipe()) - needed
     gate = 3.0 * batch * m.layers * 2.0 * m.sequence * m.hidden * m.feedforward
     assert float(more) == pytest.approx(float(gate), rel=1e-9)
     ranks = float(inputs.plan.tensor * inputs.plan.pipeline * inputs.plan.data)
@@ -235,8 +235,8 @@ def test_an_operation_more_moves_everything_that_is_summed(monkeypatch):
 
 def test_what_a_norm_keeps_is_not_what_a_stage_sends(monkeypatch):
     """A norm that keeps nothing, or goes by another name, leaves the sends between stages alone."""
-    inputs = jr.training.example()
-    before = jr.training.evaluate(inputs)
+    inputs = jr.published.example()
+    before = jr.published.evaluate(inputs)
 
     def lean(layer, core):
         found = layers.layer_1d(layer, core)
@@ -244,7 +244,7 @@ def test_what_a_norm_keeps_is_not_what_a_stage_sends(monkeypatch):
         return {**found, "rms1": norm._replace(work=norm.work._replace(kept=0.0))}
 
     monkeypatch.setitem(layers.LAYER, jr.Split.ONE_D, lean)
-    after = jr.training.evaluate(inputs)
+    after = jr.published.evaluate(inputs)
     assert float(after.time_pipeline) == float(before.time_pipeline) > 0.0
     assert float(after.memory_activations) < float(before.memory_activations)
     message = stage_send(inputs, jr.Recipe(), tensor=4.0, context=1.0, microbatch=2.0)
@@ -273,7 +273,7 @@ def test_shards_sum_to_the_whole():
 
 
 def test_stages_share_the_weights():
-    slow = dict.fromkeys(jr.training.placement, 1.0)
+    slow = dict.fromkeys(jr.published.placement, 1.0)
     base = jr.Plan(data=1.0, tensor=4.0, pipeline=1.0, microbatch=1.0, **slow)
     inputs = jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"), plan=base)
     whole = evaluate(inputs, jr.Recipe())

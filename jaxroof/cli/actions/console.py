@@ -1,20 +1,26 @@
 """The console for results, and the option that sets each field."""
 
+import os
+
 from rich.console import Console
 
 from jaxroof.views.text.layout import wrapped
 
 
 def console() -> Console:
-    """Return the console for results; when piped, it is as wide as the tables need."""
+    """Return the console for results; when piped, it is as wide as the tables need, or COLUMNS."""
     wide = Console()
-    return wide if wide.is_terminal else Console(width=max(wide.width, 160))
+    return wide if _has_width(wide) else Console(width=max(wide.width, 160))
+
+
+def _has_width(page: Console) -> bool:
+    return page.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 
 def print_text(page: Console, *texts: str, style: str | None = None) -> None:
-    """Print sentences, each wrapped at a terminal's width, or on one line when piped."""
+    """Print sentences, each wrapped at the width of the page, or on one line when piped."""
     for text in filter(None, texts):
-        lines = wrapped(page, text, page.width) if page.is_terminal else [text.rstrip()]
+        lines = wrapped(page, text, page.width) if _has_width(page) else [text.rstrip()]
         page.print("\n".join(lines), style=style, soft_wrap=True, markup=False, highlight=False)
 
 

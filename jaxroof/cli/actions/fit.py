@@ -1,15 +1,16 @@
 """The fit command: does a training step fit, and what fills every stage."""
 
 from jaxroof.analyses.fit import fit
+from jaxroof.analyses.fit_changes import MOST
 from jaxroof.cli.actions.arguments import parse_count, parse_pairs
 from jaxroof.cli.actions.console import console, print_text
-from jaxroof.cli.actions.outputs import check_output, is_picture, report_written
+from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
 from jaxroof.errors import refusal
-from jaxroof.io.formats import write
 from jaxroof.views.text import fit as views
+from jaxroof.views.text import fit_changes as changes
 from jaxroof.views.text.fit_json import fit_json
 
-KINDS = (".csv", ".json", ".nc")
+KINDS = (*PICTURES, ".csv", ".json", ".nc")
 OPTIONS = {  # settings that have an option
     "model": "--model",
     "system": "--system",
@@ -34,8 +35,6 @@ def fit_command(
     output: str | None,
 ) -> int:
     """Print or write the memory of every stage; return 1 if the fullest one does not fit."""
-    if is_picture(output):
-        raise refusal(str(output), f"expected a name that ends in {', '.join(KINDS)}")
     check_output(output, KINDS)
     settings = parse_pairs("--set", sets, "NAME=VALUE")
     for name in settings:
@@ -50,18 +49,22 @@ def fit_command(
         gpus=None if gpus is None else parse_count("--gpus", gpus),
         software=software,
         settings=settings,
+        changes=MOST,
     )
-    if output is not None:
-        write(data, output)
+    write_or_draw(output, data, lambda plots: plots.memory_by_stage(data))
     if as_json:
         print(fit_json(data))
     else:
         page = console()
         print_text(page, views.title(data), style="bold")
-        print_text(page, views.answer_sentence(data))
+        print_text(page, views.answer_sentence(data), changes.change_sentence(data))
         page.print(views.stages_table(data))
         for line in views.bars(data, min(page.width, 100)):
             page.print(line, markup=False, highlight=False, soft_wrap=True)
+        print_text(page, views.legend_sentence())
+        if changes.changes_of(data):
+            page.print(changes.changes_table(data))
+            print_text(page, changes.cost_sentence())
         print_text(page, *views.assumption_sentences(data))
     report_written(output)
     return 0 if bool(data.fits) else 1

@@ -7,7 +7,6 @@ import numpy as np
 
 from jaxroof.analyses.unfused_layers import unfused_layers
 from jaxroof.catalog.lookup import model, system
-from jaxroof.catalog.needs import present_name
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_plan, parse_settings
 from jaxroof.cli.actions.console import console, print_text
@@ -31,7 +30,6 @@ def layers_command(estimator: str, **options: Any) -> None:
 
     Raises: InputError for an estimator without layers, with the nearest name that has them.
     """
-    estimator = present_name(estimator)
     if estimator not in LAYERS:
         raise unknown("--estimator", estimator, "estimator of layers", LAYERS)
     LAYERS[estimator](**options)

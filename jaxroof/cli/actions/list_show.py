@@ -10,11 +10,13 @@ from jaxroof.analyses.evaluate import evaluate
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import architecture_with_choices, mlp, model, system
 from jaxroof.catalog.models import Mlp, Model
-from jaxroof.catalog.needs import ALWAYS, lacking, present_name, refuse
+from jaxroof.catalog.needs import ALWAYS, lacking, refuse
 from jaxroof.catalog.system import System
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.entries import entry_rows, print_entries
 from jaxroof.config import design_file as designs
+from jaxroof.config.fit_file import asks_for_stages
+from jaxroof.config.run_sweep import run
 from jaxroof.config.sweep_file import Sweep, read_sweep
 from jaxroof.config.toml_reader import errors_in_file, load
 from jaxroof.config.uncertainty_file import read_uncertain
@@ -69,7 +71,6 @@ def show_estimator(name: str, entries: Iterable[str]) -> None:
 
     Raises: InputError with the nearest name among the estimators and the catalogue's ``entries``.
     """
-    name = present_name(name)
     if ":" not in name and name not in estimators.names():
         raise unknown("", name, "model, system or estimator", [*entries, *estimators.names()])
     estimator = estimator_of(name, pathlib.Path.cwd())
@@ -146,6 +147,10 @@ def _some_keys() -> str:
 
 
 def _sweep(path: str) -> tuple[str, str]:
+    if asks_for_stages(load(path)):
+        points = run(path).legal.size
+        said = f"A sweep: asks for the memory of every stage of training at {points:,} points."
+        return said, f"Run it with: jaxroof run {path}."
     sweep = read_sweep(path)
     axes = read_axes(sweep.inputs, sweep.axes, sweep.recipe, sweep.estimator.names)
     points = math.prod(len(axis) for axis in axes)

@@ -15,6 +15,7 @@ from jaxroof.views.text import (
 )
 from jaxroof.views.text import (
     elasticities,
+    fit_stages,
     roofline,
     stages,
     tables,
@@ -38,6 +39,9 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
         blocks = "block" in data.coords
         for each in block_tables(data, page.width) if blocks else [layer_table(data)]:
             page.print(each)
+    elif data.attrs.get("question") == "fit_stages":
+        page.print(fit_stages.fullest_table(data))
+        print_text(page, fit_stages.stages_sentence(data))
     elif "stage" in data.sizes:
         page.print(stages.stage_table(data))
         print_text(page, stages.stage_sentence(data))

@@ -95,9 +95,11 @@ def _headed(file: LockedAppend, lines: Any, columns: Sequence[PlanColumn]) -> Se
         if name not in names or head.count(name) > 1:
             what = "there twice" if name in names else "no column of this sweep's rows"
             raise refusal(where, f"{name!r} is {what}; expected another file, or {ANEW}")
-    for name in (column.name for column in anew):
-        if name not in head:
-            raise refusal(where, f"no column {name!r}; expected rows of such a sweep, or {ANEW}")
+    for column in anew:
+        # a number that this sweep lacks may be of a field that the file's version did not have
+        if column.name not in head and not (column.is_key and column.key is None):
+            name = f"no column {column.name!r}"
+            raise refusal(where, f"{name}; expected rows of such a sweep, or {ANEW}")
     return [names[name] for name in head]
 
 

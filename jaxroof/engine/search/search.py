@@ -175,5 +175,5 @@ def winning_inputs(question: SearchProblem, found: SearchResult) -> Any:
     """Return the inputs with the winning plan of every point and rank, as columns."""
     shape = next(iter(found.plans.values())).shape
     wide = ravel_grid(spread(question.inputs, question.axes, extra=1), shape)
-    plans = {f: np.maximum(v, 1).astype(np.float64).reshape(-1) for f, v in found.plans.items()}
+    plans = {f: np.where(v < 0, 1.0, v).reshape(-1) for f, v in found.plans.items()}
     return dataclasses.replace(wide, plan=question.estimator.plan(**plans))  # type: ignore[misc]

@@ -143,7 +143,7 @@ def _at_plans(
     estimator, result = question.estimator, name or question.objective
     assert estimator.plan is not None
     wide = spread(question.inputs, axes, extra=1)
-    fields = {f: np.maximum(column, 1).astype(np.float64) for f, column in plans.items()}
+    fields = {f: np.where(column < 0, 1.0, column) for f, column in plans.items()}
     shape = (*map(len, axes), next(iter(fields.values())).shape[-1])
     step, found = max(1, POINTS // math.prod(shape[1:])), []
     for start in range(0, shape[0], step):

@@ -10,10 +10,10 @@ import numpy as np
 
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates
+from jaxroof.estimators.enumeration import divisors
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs
 from jaxroof.estimators.mlp_pipeline.legality import RULES
 from jaxroof.estimators.mlp_pipeline.recipe import Recipe, Rules
-from jaxroof.estimators.published.plans import divisors
 
 Columns = Mapping[str, np.ndarray]
 FIELDS = ("data", "tensor", "pipeline", "microbatches")

@@ -233,7 +233,7 @@ pipeline = Estimator(
     need="memory",
     limit=memory_limit,
     products={"gpus": ("data", "tensor", "pipeline")},
-    names={"model": named.mlp, "system": named.system},
+    names={"model": named.mlp, "system": named.labelled_system},
     sizing=ProgramSizes(sizes, fitted, exact, batch),
     example=example,
 )

@@ -171,7 +171,7 @@ attention = Estimator(
     inputs=AttentionInputs,
     recipe=AttentionRecipe(),
     name="attention",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How long do attention's scores take, and from which length are they compute bound?",
 )

@@ -157,7 +157,7 @@ chip = Estimator(
     step=chip_of,
     inputs=ChipInputs,
     name="chip",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=lambda: ChipInputs(system=named.system("h100-sxm"), processors=132.0, clock=1.76e9),
     about="What rates and capacities follow from the units of a chip?",
 )
@@ -165,7 +165,7 @@ cluster = Estimator(
     step=total,
     inputs=ClusterInputs,
     name="cluster",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=lambda: ClusterInputs(
         system=named.system("tpu-v5e"), chips=16.0, parameters=70e9, caches=42e9
     ),

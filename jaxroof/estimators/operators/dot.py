@@ -62,7 +62,7 @@ dot = Estimator(
     inputs=DotInputs,
     recipe=Rates(unit=Unit.VECTOR),
     name="dot",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=lambda: DotInputs(system=example_system(), length=4096.0),
     about="How long does a dot product take, and what binds it?",
 )
@@ -71,7 +71,7 @@ elementwise = Estimator(
     inputs=ElementwiseInputs,
     recipe=Rates(unit=Unit.VECTOR),
     name="elementwise",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=lambda: ElementwiseInputs(system=example_system(), length=4096.0),
     about="How long does an operation on vectors, such as a sum, take, and what binds it?",
 )

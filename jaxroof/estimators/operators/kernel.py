@@ -82,7 +82,7 @@ kernel = Estimator(
     inputs=KernelInputs,
     recipe=LinkedRates(),
     name="kernel",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How long does a kernel of known arithmetic and bytes take, and what binds it?",
 )

@@ -74,7 +74,7 @@ matmul = Estimator(
     inputs=MatmulInputs,
     recipe=Rates(),
     name="matmul",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=lambda: MatmulInputs(
         system=example_system(), batch=256.0, hidden=4096.0, feedforward=16384.0
     ),
@@ -85,7 +85,7 @@ batched_matmul = Estimator(
     inputs=BatchedMatmulInputs,
     recipe=Rates(),
     name="batched_matmul",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=lambda: BatchedMatmulInputs(
         system=example_system(), batch=64.0, hidden=1024.0, feedforward=4096.0
     ),

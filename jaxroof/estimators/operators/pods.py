@@ -102,7 +102,7 @@ pipeline_hop = Estimator(
     step=hop,
     inputs=PipelineInputs,
     name="pipeline_hop",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=lambda: PipelineInputs(
         system=named.system("tpu-v5p"),
         hidden=8192.0,
@@ -116,7 +116,7 @@ pods = Estimator(
     step=pod,
     inputs=PodsInputs,
     name="pods",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=lambda: PodsInputs(
         system=named.system("tpu-v5p"), pods=10.0, tokens=4e6, pod_bandwidth=5e13
     ),

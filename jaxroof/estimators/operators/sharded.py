@@ -222,7 +222,7 @@ sharded_matmul = Estimator(
     inputs=ShardedInputs,
     recipe=ShardedRecipe(),
     name="sharded_matmul",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="Which way of multiplying sharded matrices is fastest, and from which width is it free?",
 )

@@ -155,7 +155,7 @@ array = Estimator(
     inputs=ArrayInputs,
     recipe=ArrayRecipe(),
     name="array",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=lambda: ArrayInputs(
         system=example_system(), rows=2048.0, columns=8192.0, mesh=Mesh(x=4.0, y=8.0, z=2.0)
     ),

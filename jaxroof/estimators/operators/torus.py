@@ -222,7 +222,7 @@ torus = Estimator(
     inputs=TorusInputs,
     recipe=TorusRecipe(),
     name="torus",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How long does a collective on a torus take, and is it bound by hops or by bytes?",
 )

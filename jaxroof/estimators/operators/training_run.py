@@ -159,7 +159,7 @@ training_run = Estimator(
     step=run,
     inputs=RunInputs,
     name="training_run",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=lambda: RunInputs(
         system=named.system("tpu-v5p"), chips=8960.0, parameters=70e9, tokens=15e12, utilised=0.4
     ),
@@ -169,7 +169,7 @@ training_memory = Estimator(
     step=hold,
     inputs=MemoryInputs,
     name="training_memory",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=_seventy_billion,
     about="How much memory do weights, optimizer and kept activations of a training need?",
 )

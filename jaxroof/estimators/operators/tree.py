@@ -206,7 +206,7 @@ tree = Estimator(
     inputs=TreeInputs,
     recipe=TreeRecipe(),
     name="tree",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How long does a collective over a tree of switches take, and which level binds?",
 )

@@ -4,31 +4,18 @@ Source: docs/models/transformer_model.md, section 10.
 """
 
 import dataclasses
-from collections.abc import Mapping
 
 import numpy as np
 
 from jaxroof.errors import InputError
-from jaxroof.estimator import Candidates, reads
+from jaxroof.estimator import Candidates
+from jaxroof.estimators.enumeration import ONE, Columns, Filter, cross, divisors, rows_where
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.recipe import Recipe, Split
 
-Columns = Mapping[str, np.ndarray]
 GROUPS = ("tensor", "context", "data", "pipeline")  # the order in which a fast domain is filled
 PLACED = ("fast_data", "fast_tensor", "fast_context", "fast_pipeline")  # in the order of Plan
-ONE = np.array([1])
-
-
-def divisors(number: int) -> np.ndarray:
-    """Return the positive divisors of a whole number, ascending.
-
-    >>> divisors(12).tolist()
-    [1, 2, 3, 4, 6, 12]
-    """
-    low = np.arange(1, int(number**0.5) + 1)
-    low = low[number % low == 0]
-    return np.unique(np.concatenate([low, number // low]))
 
 
 def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
@@ -45,34 +32,24 @@ def plans(inputs: Inputs, recipe: Recipe) -> Candidates:
     gpus, domain = int(inputs.gpus), int(inputs.system.fast_domain)
     batch = int(inputs.global_batch)
     degrees = divisors(gpus)
-    rules = list(RULES[recipe.split])
-    refused = {rule.name: 0 for rule in rules}
-
-    def keep(columns: Columns) -> Columns:
-        """Return the rows that pass every rule whose fields are known; count the others."""
-        known = [rule for rule in rules if set(reads(rule.holds)) <= set(columns)]
-        for rule in known:
-            rules.remove(rule)
-            allowed = rule.allows(inputs, columns)
-            refused[rule.name] += int(np.sum(~allowed))
-            columns = _where(columns, allowed)
-        return columns
+    legal = Filter(inputs, RULES[recipe.split])
+    keep, refused = legal.keep, legal.refused
 
     def take(columns: Columns, field: str, values: np.ndarray) -> Columns:
         """Add a degree to the rows, so that the product still divides the accelerators."""
-        rows = _cross(columns, field, values)
-        return _where(rows, gpus % _ranks(rows) == 0)
+        rows = cross(columns, field, values)
+        return rows_where(rows, gpus % _ranks(rows) == 0)
 
     has = VARIES[recipe.split]
     rows = keep({"tensor": degrees})
     rows = keep(take(rows, "context", degrees if "context" in has else ONE))
     rows = keep(
-        _cross(rows, "panels", divisors(int(inputs.model.hidden)) if "panels" in has else ONE)
+        cross(rows, "panels", divisors(int(inputs.model.hidden)) if "panels" in has else ONE)
     )
     rows = keep(take(rows, "pipeline", degrees))
     rows = keep({**rows, "data": gpus // _ranks(rows)})
-    rows = _cross(rows, "microbatch", divisors(batch))
-    rows = keep(_where(rows, (batch // rows["data"]) % rows["microbatch"] == 0))
+    rows = cross(rows, "microbatch", divisors(batch))
+    rows = keep(rows_where(rows, (batch // rows["data"]) % rows["microbatch"] == 0))
 
     splits = len(rows["tensor"])
     rows = _place({**rows, "split": np.arange(splits)}, gpus, domain)
@@ -90,16 +67,16 @@ def _place(rows: Columns, gpus: int, domain: int) -> Columns:
     if gpus <= domain:  # Q26: everything in one domain
         return {**rows, **{f"fast_{field}": rows[field] for field in GROUPS}}
     rows = _shares(rows, domain)
-    return _where(rows, rows["left"] == 1)
+    return rows_where(rows, rows["left"] == 1)
 
 
 def _shares(rows: Columns, domain: int) -> Columns:
     """Return every way to place degrees in a fast domain; ``left`` is the part that stays free."""
     left = np.full(len(rows["tensor"]), domain)
     for field in GROUPS[:-1]:
-        rows = _cross({**rows, "left": left}, f"fast_{field}", divisors(domain))
+        rows = cross({**rows, "left": left}, f"fast_{field}", divisors(domain))
         factor = rows[f"fast_{field}"]
-        rows = _where(rows, (rows[field] % factor == 0) & (rows["left"] % factor == 0))
+        rows = rows_where(rows, (rows[field] % factor == 0) & (rows["left"] % factor == 0))
         left = rows["left"] // rows[f"fast_{field}"]
     share = np.gcd(rows[GROUPS[-1]], left)
     return {**rows, f"fast_{GROUPS[-1]}": share, "left": left // share}
@@ -132,26 +109,15 @@ def _placements(distinct: np.ndarray) -> Columns:
     inside = np.prod(distinct[:, :-1], axis=1) <= domains  # Q26: everything in one domain
     known = {field: distinct[:, i] for i, field in enumerate(GROUPS)}
     known |= {"plan": np.arange(len(distinct)), **{f"fast_{f}": known[f] for f in GROUPS}}
-    parts = [_where(known, inside)]
+    parts = [rows_where(known, inside)]
     for domain in np.unique(domains[~inside]).tolist():
-        rows = _shares(_where(known, ~inside & (domains == domain)), domain)
+        rows = _shares(rows_where(known, ~inside & (domains == domain)), domain)
         least = np.full(len(distinct), domain)
         np.minimum.at(least, rows["plan"], rows["left"])
-        parts.append(_where(rows, rows["left"] == least[rows["plan"]]))
+        parts.append(rows_where(rows, rows["left"] == least[rows["plan"]]))
     fields = ("plan", *PLACED)
     found = {field: np.concatenate([part[field] for part in parts]) for field in fields}
-    return _where(found, np.lexsort([found[field] for field in reversed(fields)]))
-
-
-def _cross(rows: Columns, name: str, values: np.ndarray) -> Columns:
-    """Return the product of the rows with all values of a new column."""
-    count = len(next(iter(rows.values())))
-    crossed = {field: np.repeat(column, len(values)) for field, column in rows.items()}
-    return {**crossed, name: np.tile(values, count)}
-
-
-def _where(rows: Columns, mask: np.ndarray) -> Columns:
-    return {field: column[mask] for field, column in rows.items()}
+    return rows_where(found, np.lexsort([found[field] for field in reversed(fields)]))
 
 
 def _ordered(rows: Columns) -> Columns:
@@ -160,7 +126,7 @@ def _ordered(rows: Columns) -> Columns:
     ones = np.ones_like(rows["tensor"])
     columns = {field: rows.get(field, ones) for field in fields}
     order = np.lexsort([columns[field] for field in reversed(fields)])
-    return _where(columns, order)
+    return rows_where(columns, order)
 
 
 VARIES: dict[Split, tuple[str, ...]] = {  # degrees of a split besides tensor, pipeline and data

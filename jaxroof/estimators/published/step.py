@@ -277,6 +277,6 @@ published = Estimator(
     placement=tuple(f"fast_{field}" for field in GROUPS),
     placements=placements,
     unused=lambda recipe: lacked(recipe.split.value),
-    names={"model": named.model_with_choices, "system": named.system},
+    names={"model": named.model_with_choices, "system": named.labelled_system},
     example=example,
 )

@@ -88,7 +88,7 @@ closed_form = Estimator(
     step=step,
     inputs=ClosedFormInputs,
     name="closed_form",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How well are so many devices used, with degrees in closed form, by an older model?",
 )

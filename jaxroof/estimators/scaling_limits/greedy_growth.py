@@ -174,7 +174,7 @@ growth = Estimator(
     step=step,
     inputs=GrowthInputs,
     name="growth",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How well does a run use its machines when their number grows by one degree at a time?",
 )

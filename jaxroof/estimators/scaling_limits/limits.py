@@ -152,7 +152,7 @@ limits = Estimator(
     inputs=LimitsInputs,
     recipe=LimitsRecipe(),
     name="limits",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How well can a training run of so many FLOP use its machines, and when is it too long?",
 )

@@ -103,7 +103,7 @@ linear_layer = Estimator(
     step=step,
     inputs=LayerInputs,
     name="linear_layer",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How long does a linear layer take, forward and backward, and what does it wait for?",
 )

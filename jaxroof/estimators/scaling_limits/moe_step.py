@@ -162,7 +162,7 @@ moe_step = Estimator(
     step=step,
     inputs=MoeInputs,
     name="moe_step",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How long does a step of a transformer with routed experts take, by an older model?",
 )

@@ -78,7 +78,7 @@ thresholds = Estimator(
     step=step,
     inputs=ThresholdInputs,
     name="thresholds",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How large may a training run be before it uses less than a given share of its machines?",
 )

@@ -115,7 +115,7 @@ whole_batch = Estimator(
     step=step,
     inputs=BatchInputs,
     name="whole_batch",
-    names={"system": named.system},
+    names={"system": named.labelled_system},
     example=example,
     about="How well does a given split train a run of so many FLOP, and what does it wait for?",
 )

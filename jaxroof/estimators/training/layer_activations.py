@@ -80,10 +80,19 @@ def every_term(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Layer
 
 
 def saved_terms(
-    inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, every: LayerTerms
+    inputs: MemoryInputs,
+    recipe: MemoryRecipe,
+    size: Sizes,
+    every: LayerTerms,
+    level: Number | None = None,
 ) -> LayerTerms:
-    """Return the terms that are saved for the backward pass under the recipe's recomputation."""
-    dense, routing = (saved_of_kind(inputs, recipe, size, terms) for terms in every)
+    """Return the terms that are saved for the backward pass.
+
+    ``level`` is 0 without recomputation, 1 with that of the recipe's modules, 2 with that of all
+    but the input of a layer; by default it is that of the recipe.
+    """
+    level = LEVELS[recipe.recompute] if level is None else level
+    dense, routing = (saved_of_kind(inputs, recipe, size, terms, level) for terms in every)
     return LayerTerms(dense, routing)
 
 
@@ -192,15 +201,24 @@ def routing_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Te
     }
 
 
-def saved_of_kind(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, terms: Terms) -> Terms:
+def saved_of_kind(
+    inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, terms: Terms, level: Number
+) -> Terms:
     """Return the terms of one kind of layer that are saved for the backward pass."""
-    if recipe.recompute is Recompute.FULL:
-        return {**dict.fromkeys(terms, 0.0), "norm_inputs": size.state / size.shards}
+    full = {**dict.fromkeys(terms, 0.0), "norm_inputs": size.state / size.shards}
+    some = selective_terms(inputs, recipe, terms)
+    return {
+        name: where(level >= 2.0, full[name], where(level >= 1.0, some[name], value))
+        for name, value in terms.items()
+    }
+
+
+def selective_terms(inputs: MemoryInputs, recipe: MemoryRecipe, terms: Terms) -> Terms:
+    """Return the terms of one kind of layer without those that the recipe's modules drop."""
     saved = dict(terms)
-    for module in Module:
-        if recipe.recomputes(module):
-            saved |= dict.fromkeys(set(DROPPED[module]) & set(terms), 0.0)
-    if recipe.recomputes(Module.LATENT_PROJECTION):
+    for module in recipe.modules:
+        saved |= dict.fromkeys(set(DROPPED[module]) & set(terms), 0.0)
+    if Module.LATENT_PROJECTION in recipe.modules:
         saved["qkv"] = where(inputs.model.latent > 0.0, 0.0, terms["qkv"])
     if recipe.attention_kernel is not AttentionKernel.UNFUSED:
         saved["attention_scores"] = terms["attention_scores"]
@@ -222,6 +240,7 @@ def weight_gradient_terms(size: Sizes, every: LayerTerms) -> Kinds:
     return Kinds(dense + ends, routing + ends)
 
 
+LEVELS = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 1.0, Recompute.FULL: 2.0}
 DROPPED = {  # the terms that recomputing a module drops
     Module.LAYERNORM: ("norm_outputs",),
     Module.CORE_ATTENTION: ("attention_scores",),  # the scores, not the statistics

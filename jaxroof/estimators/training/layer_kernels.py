@@ -5,7 +5,7 @@ Source: docs/models/training_step_today.md, section 4.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.layer_products import dense_share
+from jaxroof.estimators.training.product_times import dense_share
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import where

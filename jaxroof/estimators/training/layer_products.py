@@ -1,104 +1,97 @@
-"""The matrix products of one layer on one tensor rank, and their seconds in every direction.
+"""Multiply-adds of one token in a layer, and those that a recomputation repeats.
 
-Source: docs/models/training_step_today.md, sections 4 and 11.
+Source: docs/models/parameters_flops_memory.md, sections 3 and 4.5.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from jaxroof.estimators.training.rates import Rates
-from jaxroof.formulas.arithmetic import where
-from jaxroof.formulas.kernel_times import matmul, stream
+from jaxroof.catalog.architecture import Architecture
+from jaxroof.estimators.training.layer import (
+    Operations,
+    dense_layer,
+    routing_layer,
+    score_width,
+)
+from jaxroof.estimators.training.memory_recipe import (
+    AttentionKernel,
+    MemoryRecipe,
+    Module,
+    Recompute,
+)
+from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.estimators.training.stage_layers import Kinds
+from jaxroof.formulas.model_flops import exact_context
+from jaxroof.formulas.parameters import matrix_parameters, routing_layers
 from jaxroof.records import Number
 
-
-class Product(NamedTuple):
-    """A product [rows, inner] x [inner, columns], and the share of the layers that have it."""
-
-    rows: Number
-    columns: Number
-    inner: Number
-    share: Number = 1.0
-
-
-class Layer(NamedTuple):
-    """The products of a layer: cut by columns or by rows; ``down`` is the last of a dense MLP."""
-
-    by_columns: tuple[Product, ...]
-    by_rows: tuple[Product, ...]
-    down: Product
+OF_MODULE = {  # the operations that recomputing a module repeats, beside scores
+    Module.LAYERNORM: (),
+    Module.CORE_ATTENTION: (),
+    Module.LATENT_PROJECTION: ("query_up", "key_value_up"),
+    Module.MLP: ("up", "down"),
+    Module.SHARED_EXPERTS: ("shared_up", "shared_down"),
+    Module.EXPERTS: ("router", "experts", "shared_up", "shared_down"),
+    Module.EXPERT_ACTIVATION: (),
+}
+LATENT = "query_down"  # an operation that latent attention alone has
 
 
-class Directions(NamedTuple):
-    """Seconds of some products forward, for their inputs' and for their weights' gradients."""
+class Products(NamedTuple):
+    """Multiply-adds of one token, forward."""
 
-    forward: Number
-    inputs: Number
-    weights: Number
-
-
-def dense_share(model: Any) -> Number:
-    """Return the share of the layers that have a dense MLP."""
-    return where(model.experts > 0.0, model.first_dense_layers / model.layers, 1.0)
+    layer: Kinds
+    head: Number
+    whole: Number  # of the model
+    again: Number  # of those, what the backward pass computes again
 
 
-def layer_products(model: Any, tensor: Number, tokens: Number) -> Layer:
-    """Return the products of an average layer on one tensor rank.
+def products(
+    model: Architecture, recipe: Recipe, memory_recipe: MemoryRecipe, sequence: Number
+) -> Products:
+    """Return the multiply-adds of a token, and those of them that are computed again.
 
-    qkv (N, (a + 2 k) d / t, h), up (N, (1 + g) f / t, h); out (N, h, a d / t), down (N, h, f / t)
-
-    Assumes: attention with latents has four products in place of qkv, or three if queries have no
-    latent; shared experts are an MLP of their own.
-    Source: docs/models/training_step_today.md, sections 4 and 11.
+    Assumes: scores behind a causal mask and, where a layer has one, a window; without modules of
+    multi-token prediction.
     """
-    hidden, width = model.hidden, model.heads * model.head_size / tensor
-    dense = dense_share(model)
-    shared = (1.0 - dense) * where(model.shared_feedforward > 0.0, 1.0, 0.0)
-    latent = where(model.kv_rank > 0.0, 1.0, 0.0)
-    queries = latent * where(model.q_rank > 0.0, 1.0, 0.0)
-    kv_width = model.kv_heads * model.head_size / tensor
-    down = Product(tokens, hidden, model.feedforward / tensor, dense)
-    two = 2.0 * model.shared_feedforward / tensor
-    return Layer(
-        by_columns=(
-            Product(tokens, width + 2.0 * kv_width, hidden, 1.0 - latent),
-            Product(tokens, model.q_rank, hidden, queries),
-            Product(tokens, 1.5 * width, model.q_rank, queries),
-            Product(tokens, 1.5 * width, hidden, latent - queries),
-            Product(tokens, model.kv_rank + model.head_size / 2.0, hidden, latent),
-            Product(tokens, 2.0 * width, model.kv_rank, latent),
-            Product(tokens, (1.0 + model.gated) * model.feedforward / tensor, hidden, dense),
-            Product(tokens, two, hidden, shared),
-        ),
-        by_rows=(
-            Product(tokens, hidden, width),
-            down,
-            Product(tokens, hidden, two / 2.0, shared),
-        ),
-        down=down,
+    scores = _scores(model, recipe, sequence)
+    kinds = (dense_layer(model, recipe), routing_layer(model, recipe))
+    layer = Kinds(*(_sum(kind) + scores for kind in kinds))
+    repeated = Kinds(*(_again(kind, memory_recipe, scores) for kind in kinds))
+    routing = routing_layers(model.layers, model.experts, model.first_dense_layers)
+    layers = Kinds(model.layers - routing, routing)
+    head = matrix_parameters(model.vocabulary, model.hidden)
+    return Products(
+        layer=layer,
+        head=head,
+        whole=head + _over(layers, layer),
+        again=_over(layers, repeated),
     )
 
 
-def seconds(product: Product, rates: Rates) -> Directions:
-    """Return the seconds of one product; weight gradients are summed in 32 bits."""
-    m, n, k, share = product
-    return Directions(
-        share * matmul(m, n, k, rates.layer, rates.read, 2.0),
-        share * matmul(m, k, n, rates.layer, rates.read, 2.0),
-        share * matmul(k, n, m, rates.layer, rates.read, 8.0),
-    )
+def _sum(operations: Operations) -> Number:
+    return sum((operation.products for operation in operations.values()), start=0.0)
 
 
-def summed(products: tuple[Product, ...], rates: Rates) -> Directions:
-    """Return the seconds of several products."""
-    every = [seconds(product, rates) for product in products]
-    return Directions(*(sum(direction[1:], direction[0]) for direction in zip(*every, strict=True)))
+def _over(layers: Kinds, each: Kinds) -> Number:
+    return layers.dense * each.dense + layers.routing * each.routing
 
 
-def casts(layer: Layer, rates: Rates) -> tuple[Number, Number]:
-    """Return the seconds in which inputs, then gradients, are cast to few bits."""
-    many = where(rates.low > 0.0, 1.0, 0.0)
-    forward = backward = 0.0 * rates.low
-    for m, n, k, share in (*layer.by_columns, *layer.by_rows):
-        forward = forward + many * share * stream(rates.cast * m * k, 1.0, rates.layer)
-        backward = backward + many * share * stream(rates.cast * m * n, 1.0, rates.layer)
-    return forward, backward
+def _scores(model: Architecture, recipe: Recipe, sequence: Number) -> Number:
+    """Return the multiply-adds of scores and values in one layer, the mean over all layers."""
+    local = model.windowed_layers
+    seen = (model.layers - local) * exact_context(sequence, 0.0 * model.window)
+    seen = seen + local * exact_context(sequence, model.window)
+    return score_width(model, recipe) * seen / model.layers
+
+
+def _again(operations: Operations, recipe: MemoryRecipe, scores: Number) -> Number:
+    """Return the multiply-adds of a layer of one kind that its backward pass repeats."""
+    if recipe.recompute is Recompute.FULL:
+        return _sum(operations) + scores
+    modules = [module for module in Module if recipe.recomputes(module)]
+    if LATENT not in operations:
+        modules = [module for module in modules if module is not Module.LATENT_PROJECTION]
+    names = {name for module in modules for name in OF_MODULE[module]}
+    unfused = recipe.attention_kernel is AttentionKernel.UNFUSED
+    core = scores if unfused and Module.CORE_ATTENTION in modules else 0.0
+    return core + _sum({name: op for name, op in operations.items() if name in names})

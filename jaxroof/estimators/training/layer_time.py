@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.expert_time import expert_exchange, routed_experts
 from jaxroof.estimators.training.layer_kernels import Both, attention, elementwise
-from jaxroof.estimators.training.layer_products import (
+from jaxroof.estimators.training.product_times import (
     Directions,
     casts,
     dense_share,

@@ -7,12 +7,19 @@ Source: docs/models/parameters_flops_memory.md, section 7.
 from typing import Any
 
 from jaxroof.estimators.legality import Rule
-from jaxroof.estimators.training.memory_recipe import ContextExchange, MemoryRecipe, Schedule
+from jaxroof.estimators.training.memory_recipe import (
+    ContextExchange,
+    LayerDivision,
+    MemoryRecipe,
+    Schedule,
+)
+from jaxroof.records import value_or
 
 
 def gpus_used(inputs: Any, *, data: Any, tensor: Any, context: Any, pipeline: Any) -> Any:
-    """Return whether every accelerator has one place."""
-    return data * tensor * context * pipeline == inputs.gpus
+    """Return whether every accelerator has one place, where their number is given."""
+    gpus = value_or(inputs.gpus, None)
+    return True if gpus is None else data * tensor * context * pipeline == gpus
 
 
 def heads_divisible(inputs: Any, *, tensor: Any) -> Any:
@@ -53,6 +60,12 @@ def layers_divisible(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
     return inputs.model.layers % (pipeline * interleave) == 0
 
 
+def layers_divisible_with_ends(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
+    """Return whether chunks are equal, or are once embedding and loss count as a layer each."""
+    layers, chunks = inputs.model.layers, pipeline * interleave
+    return (layers % chunks == 0) | ((layers + 2) % chunks == 0)
+
+
 def stages_enough(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
     """Return whether no chunk is empty."""
     return pipeline * interleave <= inputs.model.layers
@@ -81,9 +94,9 @@ def experts_divisible(inputs: Any, *, expert: Any) -> Any:
     return inputs.model.experts % expert == 0
 
 
-def experts_exist(inputs: Any, *, expert: Any) -> Any:
+def experts_exist(inputs: Any, *, expert: Any, expert_tensor: Any) -> Any:
     """Return whether there are experts to divide."""
-    return (expert == 1) | (inputs.model.experts > 0)
+    return ((expert == 1) & (expert_tensor == 1)) | (inputs.model.experts > 0)
 
 
 def expert_group(
@@ -143,7 +156,11 @@ _COMMON = (
         "interleaved schedules whose microbatches are no multiple of the pipeline degree",
     ),
     Rule("experts_divisible", experts_divisible, "expert degrees that do not divide the experts"),
-    Rule("experts_exist", experts_exist, "expert degrees other than 1 of a model without experts"),
+    Rule(
+        "experts_exist",
+        experts_exist,
+        "expert degrees other than 1 of a model without experts",
+    ),
     Rule(
         "expert_group",
         expert_group,
@@ -165,6 +182,11 @@ _LAYERS = Rule(
     layers_divisible,
     "pipelines whose chunks do not divide the layers, without a split of layers",
 )
+_WITH_ENDS = Rule(
+    "layers_divisible",
+    layers_divisible_with_ends,
+    "pipelines whose chunks divide neither the layers nor, with both ends, two more",
+)
 _HEADS = Rule(
     "context_heads",
     context_heads,
@@ -176,16 +198,23 @@ _DUALPIPE = Rule(
     "DualPipe with odd pipelines or microbatches, or fewer than two microbatches a stage",
 )
 OF_EXCHANGE = {ContextExchange.ALL_TO_ALL: (_HEADS,), ContextExchange.RING: ()}
+OF_DIVISION = {
+    LayerDivision.EQUAL: (_LAYERS,),
+    LayerDivision.WITH_ENDS: (_WITH_ENDS,),
+    LayerDivision.UNEVEN: (),
+}
 OF_SCHEDULE: dict[Schedule, tuple[Rule, ...]] = {
     Schedule.ONE_F_ONE_B: (),
     Schedule.GPIPE: (),
     Schedule.ZB_H1: (),
     Schedule.DUALPIPE: (_DUALPIPE,),
 }
-VERDICTS = tuple(rule.name for rule in (*_COMMON, _LAYERS, _HEADS, _DUALPIPE))
 WARNINGS = (  # what costs time, and what DeepSpeed refuses
     Rule("zero_pipeline", zero_pipeline, "ZeRO 2 or 3 in a pipeline"),
 )
+
+
+VERDICTS = tuple(rule.name for rule in (*_COMMON, _LAYERS, _HEADS, _DUALPIPE))
 
 
 def rules(recipe: MemoryRecipe) -> tuple[Rule, ...]:
@@ -196,9 +225,10 @@ def rules(recipe: MemoryRecipe) -> tuple[Rule, ...]:
     >>> [rule.name for rule in rules(MemoryRecipe())][-2:]
     ['layers_divisible', 'context_heads']
     """
-    layers = _split_rule(recipe.layer_split) if recipe.layer_split else _LAYERS
+    split, division = recipe.layer_split, OF_DIVISION[recipe.layer_division]
+    layers = (_split_rule(split),) if split else division
     exchange = OF_EXCHANGE[recipe.context_exchange]
-    return (*_COMMON, layers, *exchange, *OF_SCHEDULE[recipe.schedule])
+    return (*_COMMON, *layers, *exchange, *OF_SCHEDULE[recipe.schedule])
 
 
 def _split_rule(split: tuple[int, ...]) -> Rule:

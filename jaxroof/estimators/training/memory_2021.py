@@ -17,8 +17,17 @@ from jaxroof.estimators.training.memory_recipe import (
     Recompute,
 )
 from jaxroof.estimators.training.stage_layers import stage_layers
-from jaxroof.estimators.training.stage_momentary import head, layer_backward, matrix_gradient
-from jaxroof.estimators.training.stage_states import layer_parameters, stage_parameters
+from jaxroof.estimators.training.stage_momentary import (
+    backward,
+    head,
+    larger_of,
+    matrix_gradients,
+)
+from jaxroof.estimators.training.stage_states import (
+    head_parameters,
+    layer_parameters,
+    stage_parameters,
+)
 from jaxroof.formulas import memory_megatron_2021 as formulas
 from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.records import Number
@@ -70,19 +79,22 @@ def stage_2021(inputs: MemoryInputs, stage: Number, split: tuple[int, ...] = ())
     """
     plan, size = inputs.plan, sizes(inputs)
     recipe = dataclasses.replace(RECIPE, layer_split=split)
-    counted = stage_layers(inputs.model, plan, recipe, stage, 1)
-    parameters, _ = stage_parameters(inputs, RECIPE, counted, layer_parameters(inputs))
+    counted = stage_layers(inputs.model, plan, recipe, stage)
+    layer = layer_parameters(inputs)
+    ends = head_parameters(inputs, RECIPE, layer)
+    parameters, _ = stage_parameters(inputs, counted, layer, ends)
     every = every_term(inputs, RECIPE, size)
     again = recomputed(every, saved_terms(inputs, RECIPE, size, every))
-    backward = layer_backward(inputs, size, counted.layers, again)
+    of_layer = larger_of(backward(inputs, size, again), counted.layers)
+    matrix = larger_of(matrix_gradients(inputs), counted.layers)
     sent = where(plan.pipeline > 1.0, 2.0 * size.state, 0.0)
-    momentary = larger(head(inputs, RECIPE, size) * counted.last, backward)
+    momentary = larger(head(inputs, RECIPE, size) * counted.last, of_layer)
     return Stage2021(
         parameters=parameters,
         layers=counted.layers.dense,
         state=size.state,
         scores=plan.microbatch * inputs.sequence * inputs.sequence,
-        momentary=momentary + matrix_gradient(inputs, counted.layers) + sent,
+        momentary=momentary + matrix + sent,
         in_flight=plan.pipeline - stage,
         microbatches=plan.microbatches,
         data=plan.data,

@@ -68,20 +68,14 @@ class MemoryPlan:
 
 
 @record
-class States:
-    """Weights, gradients and optimizer states: bytes of one number, and who shards them."""
+class StateSizes:
+    """Weights, gradients and optimizer states: bytes of one number, and how they are stored."""
 
-    zero_stage: Number = quantity(
-        "1", "ZeRO stage, 0 to 3.", whole=True, zero=True, most=3.0, default=1.0, symbol="zero"
-    )
     weight_bytes: Number = quantity("B", "Bytes of one weight.", default=2.0)
     gradient_bytes: Number = quantity("B", "Bytes of one gradient.", default=4.0)
     master_bytes: Number = quantity("B", "Bytes of one master weight.", zero=True, default=4.0)
     moment_bytes: Number = quantity("B", "Bytes of both moments of a weight.", default=8.0)
     reduce_bytes: Number = quantity("B", "Bytes of one gradient in its reduction.", default=4.0)
-    offload_optimizer: Number = quantity(
-        "1", "Share of the optimizer states in host memory.", zero=True, most=1.0, default=0.0
-    )
     optimizer_instances: Number = quantity(
         "1", "Groups of replicas that each shard a whole optimizer.", whole=True, default=1.0
     )
@@ -91,6 +85,18 @@ class States:
     )
     extra_token: Number = quantity(
         "1", "Entries added before padding.", whole=True, zero=True, default=0.0
+    )
+
+
+@record
+class States(StateSizes):
+    """Weights, gradients and optimizer states, and who shards them."""
+
+    zero_stage: Number = quantity(
+        "1", "ZeRO stage, 0 to 3.", whole=True, zero=True, most=3.0, default=1.0, symbol="zero"
+    )
+    offload_optimizer: Number = quantity(
+        "1", "Share of the optimizer states in host memory.", zero=True, most=1.0, default=0.0
     )
 
 

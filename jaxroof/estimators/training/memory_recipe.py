@@ -36,6 +36,14 @@ class Module(enum.Enum):
     EXPERT_ACTIVATION = "moe_act"
 
 
+class LayerDivision(enum.Enum):
+    """Which pipelines may divide the layers, where no split of layers is given."""
+
+    EQUAL = "equal"  # every chunk has as many layers
+    WITH_ENDS = "with_ends"  # or has once the embedding and the loss count as a layer each
+    UNEVEN = "uneven"  # any: as even as can be, the ends the emptiest
+
+
 class AttentionKernel(enum.Enum):
     """The kernel of the attention core, which no command line implies: a recipe must name it."""
 
@@ -78,10 +86,11 @@ class MemoryRecipe:
     context_exchange: ContextExchange = ContextExchange.ALL_TO_ALL
     cross_entropy: CrossEntropy = CrossEntropy.FUSED
     expert_weighting: ExpertWeighting = ExpertWeighting.FUSED
+    layer_division: LayerDivision = LayerDivision.EQUAL
     layer_split: tuple[int, ...] = ()  # layers of every virtual stage; empty: as even as can be
 
     def recomputes(self, module: Module) -> bool:
-        """Return whether a part of a layer is computed again by selective recomputation."""
+        """Return whether selective recomputation computes a part of a layer again."""
         return self.recompute is Recompute.SELECTIVE and module in self.modules
 
 

@@ -85,7 +85,7 @@ mfu = Estimator(
     step=step,
     inputs=RateInputs,
     recipe=Recipe(),
-    names={"model": named.architecture_with_choices, "system": named.system},
+    names={"model": named.architecture_with_choices, "system": named.labelled_system},
     example=example,
     about="What MFU is a measured rate of tokens, under each named convention?",
 )

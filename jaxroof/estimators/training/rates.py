@@ -32,6 +32,7 @@ class Rates(NamedTuple):
     host_experts: Number  # the same, further, for a layer that routes [s]
     fast_domain: Number  # accelerators that share the fast links
     spread: Number  # standard deviation of speed between equal chips
+    step: Number  # what a step costs beside its work [s]
     constants: SharedConstants
 
 
@@ -90,5 +91,6 @@ def rates(system: System, chip: Chip, constants: SharedConstants, software: Soft
         host_experts=constants.host_moe * experts * (1.0 - software.graph),
         fast_domain=system.fast_domain,
         spread=chip.spread,
+        step=software.step_share * chip.step,
         constants=constants,
     )

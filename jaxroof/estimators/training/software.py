@@ -41,7 +41,7 @@ class Software:
     slow_node: Number = _flag("Whether products of the node lie far under its kind's.")
     dedup: Number = _flag("Whether a token is sent once to a rank with several of its experts.")
     graph: Number = _flag("Whether expert layers are captured in a graph.")
-    year: Number = quantity("1", "Release date of the software.", default=2026.0)
+    year: Number = quantity("1", "Release date of the software.", default=2026.9)
     fp8: Number = _flag("Whether products of layers have 8-bit inputs.")
     fp4: Number = _flag("Whether they have 4-bit inputs.")
     micro_scaled: Number = _flag("Whether 8-bit inputs have a scale a block (MXFP8).")

@@ -3,6 +3,8 @@
 Source: docs/models/parameters_flops_memory.md, section 4.8.
 """
 
+from typing import Any, NamedTuple
+
 from jaxroof.estimators.training.layer_activations import Sizes
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.stage_layers import Kinds
@@ -38,19 +40,67 @@ def attention_matrices(inputs: MemoryInputs) -> list[Matrix]:
 
 def feedforward_matrices(inputs: MemoryInputs, kinds: Kinds) -> list[Matrix]:
     """Return the matrices of MLPs and experts, by whether a stage has layers of each kind."""
+    return [*dense_matrices(inputs, kinds.dense), *routing_matrices(inputs, kinds.routing)]
+
+
+def dense_matrices(inputs: MemoryInputs, present: Number = 1.0) -> list[Matrix]:
+    """Return the matrices of an MLP."""
+    model, width = inputs.model, inputs.model.feedforward / inputs.plan.tensor
+    gates = 1.0 + model.gated
+    return [(gates * width, model.hidden, present), (model.hidden, width, present)]
+
+
+def routing_matrices(inputs: MemoryInputs, present: Number = 1.0) -> list[Matrix]:
+    """Return the matrices of one expert, whatever their number, and of the shared ones."""
     model, plan = inputs.model, inputs.plan
     gates, hidden = 1.0 + model.gated, model.hidden
-    dense = model.feedforward / plan.tensor
     routed = model.expert_feedforward / plan.expert_tensor
     shared = model.shared_feedforward / plan.tensor
     return [
-        (gates * dense, hidden, kinds.dense),
-        (hidden, dense, kinds.dense),
-        (gates * routed, hidden, kinds.routing),
-        (hidden, routed, kinds.routing),
-        (gates * shared, hidden, kinds.routing),
-        (hidden, shared, kinds.routing),
+        (gates * routed, hidden, present),
+        (hidden, routed, present),
+        (gates * shared, hidden, present),
+        (hidden, shared, present),
     ]
+
+
+class Placeholders(NamedTuple):
+    """Elements of the different shapes of a stage's matrices, by what the stage has."""
+
+    attention: Number
+    dense: Number  # more, with dense layers
+    routing: Number  # more, with routing layers alone
+    routing_beside: Number  # more, with routing layers beside dense ones
+    head: Number  # more, with the head
+    head_is_dense: Any  # whether the head has the shape of a matrix of dense layers
+    head_is_routing: Any
+
+
+def placeholders(inputs: MemoryInputs) -> Placeholders:
+    """Return the elements that a stage's gradient placeholders have, by what the stage has."""
+    attention = attention_matrices(inputs)
+    dense, routing = dense_matrices(inputs), routing_matrices(inputs)
+    head = [(padded_vocabulary(inputs) / inputs.plan.tensor, inputs.model.hidden, 1.0)]
+    distinct = formulas.distinct_matrices
+    return Placeholders(
+        attention=distinct(attention),
+        dense=distinct(dense, attention),
+        routing=distinct(routing, attention),
+        routing_beside=distinct(routing, [*attention, *dense]),
+        head=distinct(head, attention),
+        head_is_dense=distinct(head, dense) == 0.0,
+        head_is_routing=distinct(head, routing) == 0.0,
+    )
+
+
+def of_stage(matrices: Placeholders, kinds: Kinds, last: Number) -> Number:
+    """Return the elements of the different shapes of a stage's matrices."""
+    dense, routing = kinds.dense > 0.0, kinds.routing > 0.0
+    more = where(dense, matrices.routing_beside, matrices.routing)
+    counted = (dense & matrices.head_is_dense) | (routing & matrices.head_is_routing)
+    head = where((last > 0.0) & ~counted, matrices.head, 0.0)
+    found = matrices.attention + where(dense, matrices.dense, 0.0)
+    return found + where(routing, more, 0.0) + head
 
 
 def largest_matrix(matrices: list[Matrix]) -> Number:
@@ -61,28 +111,43 @@ def largest_matrix(matrices: list[Matrix]) -> Number:
     return largest
 
 
-def buffer_terms(
-    inputs: MemoryInputs, size: Sizes, layer: LayerParameters, kinds: Kinds, last: Number
-) -> dict[str, Number]:
-    """Return the bytes of a stage's buffers; ``kinds`` are its layers, prediction included."""
+class Buffered(NamedTuple):
+    """Bytes of the buffers that every stage has, and of those that some have."""
+
+    every: dict[str, Number]
+    matrices: Placeholders
+    gather: Number  # with the head
+
+
+def buffers(inputs: MemoryInputs, size: Sizes, layer: LayerParameters) -> Buffered:
+    """Return the bytes of buffers, before it is known which stage has them."""
     model, plan, states = inputs.model, inputs.plan, inputs.states
-    beta, buffers = inputs.activations.activation_bytes, inputs.buffers
-    head = (padded_vocabulary(inputs) / plan.tensor, model.hidden, last)
-    matrices = [*attention_matrices(inputs), *feedforward_matrices(inputs, kinds), head]
+    beta = inputs.activations.activation_bytes
     unit = largest_layer(inputs, layer)
     width = where(model.latent > 0.0, model.rope_size, model.head_size)
-    grouped = where(kinds.routing > 0.0, buffers.grouped_workspace, 0.0)
-    return {
-        "gradient_placeholders": buffers.gradient_placeholders
-        * beta
-        * formulas.distinct_matrices(matrices),
-        "gather_buffer": where(size.shards > 1.0, size.state, 0.0) * last,
+    every = {
         "fsdp_gathered_weights": formulas.gathered_weights(
             unit, layer.vocabulary, states.prefetch, states.zero_stage, beta
         ),
         "fsdp_gathered_gradients": formulas.gathered_gradients(
             unit, states.zero_stage, beta, states.reduce_bytes
         ),
-        "workspace": buffers.workspace + grouped,
         "rope_table": formulas.rope_table(inputs.sequence, plan.context, width, model.positions),
+    }
+    gather = where(size.shards > 1.0, size.state, 0.0)
+    return Buffered(every, placeholders(inputs), gather)
+
+
+def buffer_terms(
+    inputs: MemoryInputs, buffered: Buffered, kinds: Kinds, last: Number
+) -> dict[str, Number]:
+    """Return the bytes of a stage's buffers; ``kinds`` are its layers, prediction included."""
+    kept, beta = inputs.buffers, inputs.activations.activation_bytes
+    grouped = where(kinds.routing > 0.0, kept.grouped_workspace, 0.0)
+    elements = of_stage(buffered.matrices, kinds, last)
+    return {
+        **buffered.every,
+        "gradient_placeholders": kept.gradient_placeholders * beta * elements,
+        "gather_buffer": buffered.gather * last,
+        "workspace": kept.workspace + grouped,
     }

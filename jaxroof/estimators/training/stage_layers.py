@@ -10,7 +10,7 @@ from jaxroof.estimators.training.memory_inputs import MemoryPlan
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Schedule
 from jaxroof.formulas import memory_in_flight as flights
 from jaxroof.formulas import memory_layout as layout
-from jaxroof.formulas.arithmetic import where
+from jaxroof.formulas.arithmetic import larger, smaller, where, whole
 from jaxroof.records import Number
 
 
@@ -33,15 +33,43 @@ class StageLayers(NamedTuple):
     last: Number  # 1 where it has the head, else 0
 
 
+class Layout(NamedTuple):
+    """How layers are spread over the chunks of a pipeline, whichever stage is looked at."""
+
+    even: Number  # layers of every chunk at least
+    extra: Number  # the first virtual stage with one more; those behind have it too
+    last_lacks: Any  # whether the last virtual stage has not
+    leading: Number  # layers of the model that lead and do not route
+    mixed: Number  # the virtual stage where they end
+
+
+def layout_of(model: Any, plan: MemoryPlan) -> Layout:
+    """Return how layers are spread over chunks, as evenly as can be."""
+    layers, chunks = model.layers, plan.pipeline * plan.interleave
+    even, leading = whole(layers, chunks), leading_dense(model)
+    return Layout(
+        even=even,
+        extra=layout.first_extra_chunk(layers, chunks),
+        last_lacks=layers - even * chunks < chunks - 1.0,
+        leading=leading,
+        mixed=layout.chunk_of_layer(leading, layers, chunks),
+    )
+
+
 def stage_layers(
-    model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number, chunks: int
+    model: Any,
+    plan: MemoryPlan,
+    recipe: MemoryRecipe,
+    stage: Number,
+    spread: Layout | None = None,
 ) -> StageLayers:
-    """Return the layers of a stage; ``chunks`` is the largest number of chunks of any plan."""
-    one = _one_stage(model, plan, recipe, stage, chunks)
+    """Return the layers of a stage, counted from 0; ``spread`` is ``layout_of``, if known."""
+    spread = layout_of(model, plan) if spread is None else spread
+    one = _one_stage(model, plan, recipe, stage, spread)
     if recipe.schedule is not Schedule.DUALPIPE:
         return one
-    other = _one_stage(model, plan, recipe, plan.pipeline - 1.0 - stage, chunks)
-    return _joined(one, other)
+    other = plan.pipeline - 1.0 - stage
+    return _joined(one, _one_stage(model, plan, recipe, other, spread))
 
 
 def _joined(one: StageLayers, other: StageLayers) -> StageLayers:
@@ -61,29 +89,91 @@ def _joined(one: StageLayers, other: StageLayers) -> StageLayers:
     )
 
 
+Weight = Callable[[Number], Number]  # of one chunk and of all behind it, summed; 0 behind the last
+
+
 def _one_stage(
-    model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number, chunks: int
+    model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number, spread: Layout
 ) -> StageLayers:
     first = where(stage == 0.0, 1.0, 0.0)
-    in_flight = IN_FLIGHT[recipe.schedule]
-    layers, resident = Kinds(0.0, 0.0), Kinds(0.0, 0.0)
-    for chunk in range(chunks):
-        there = where(chunk < plan.interleave, 1.0, 0.0)
-        of = chunk_kinds(model, plan, recipe, chunk * plan.pipeline + stage)
-        held = in_flight(plan, stage, float(chunk)) * there
-        layers = Kinds(layers.dense + of.dense * there, layers.routing + of.routing * there)
-        resident = Kinds(resident.dense + of.dense * held, resident.routing + of.routing * held)
+    in_flight = IN_FLIGHT[recipe.schedule](plan, stage)
+    if recipe.layer_split:
+        layers, resident, opening = _of_split(model, plan, recipe.layer_split, stage, in_flight)
+    else:
+        layers, resident, opening = _of_chunks(model, plan, stage, spread, in_flight)
     waiting = PENDING.get(recipe.schedule, _none)(plan, stage)
-    opening = chunk_kinds(model, plan, recipe, 0.0)
     return StageLayers(
         layers=layers,
         resident=resident,
         pending=Kinds(layers.dense * waiting, layers.routing * waiting),
         opening=Kinds(opening.dense * first, opening.routing * first),
-        opening_in_flight=in_flight(plan, stage, 0.0) * first,
+        opening_in_flight=(in_flight(0.0) - in_flight(smaller(1.0, plan.interleave))) * first,
         first=first,
         last=where(stage == plan.pipeline - 1.0, 1.0, 0.0),
     )
+
+
+def _of_chunks(
+    model: Any, plan: MemoryPlan, stage: Number, spread: Layout, in_flight: Weight
+) -> tuple[Kinds, Kinds, Kinds]:
+    """Return the layers of a stage, those times microbatches in flight, and the first chunk's.
+
+    The layers of a chunk are floor(L / p r), and one more in a run of chunks; those that do not
+    route lead. So a sum over chunks takes the weights of four of them, however many there are.
+    """
+    pipeline, interleave = plan.pipeline, plan.interleave
+    chunks = pipeline * interleave
+    behind = layout.first_chunk_from(spread.extra, stage, pipeline, interleave)
+    lacking = larger(behind, larger(interleave - 1.0, 0.0))
+    lacks = where((stage == pipeline - 1.0) & spread.last_lacks, 1.0, 0.0)
+    place = layout.first_chunk_from(spread.mixed, stage, pipeline, interleave)
+    next_place = smaller(place + 1.0, interleave)
+    virtual = place * pipeline + stage
+    partly = layout.leading_layers(
+        layout.first_layer(virtual, model.layers, chunks),
+        layout.chunk_layers(virtual, model.layers, chunks),
+        spread.leading,
+    )
+
+    def kinds(weight: Weight) -> Kinds:
+        more, last, here = weight(behind), lacks * weight(lacking), weight(place)
+        every = spread.even * weight(0.0) + more - last
+        above = larger(place, behind)
+        rest = spread.even * here + weight(above) - lacks * weight(larger(above, lacking))
+        dense = every - rest + partly * (here - weight(next_place))
+        return Kinds(dense, every - dense)
+
+    first = layout.chunk_layers(0.0, model.layers, chunks)
+    dense = layout.leading_layers(0.0, first, spread.leading)
+    return kinds(lambda chunk: interleave - chunk), kinds(in_flight), Kinds(dense, first - dense)
+
+
+def leading_dense(model: Any) -> Number:
+    """Return how many layers lead the model that do not route."""
+    return where(model.experts > 0.0, model.first_dense_layers, model.layers)
+
+
+def _of_split(
+    model: Any, plan: MemoryPlan, split: tuple[int, ...], stage: Number, in_flight: Weight
+) -> tuple[Kinds, Kinds, Kinds]:
+    """Return the same for a split of layers that is given, chunk by chunk."""
+    before = tuple(sum(split[:place]) for place in range(len(split)))
+    leading = leading_dense(model)
+
+    def kinds(virtual: Number) -> Kinds:
+        layers = _at(split, virtual)
+        dense = layout.leading_layers(_at(before, virtual), layers, leading)
+        return Kinds(dense, layers - dense)
+
+    layers, resident = Kinds(0.0, 0.0), Kinds(0.0, 0.0)
+    for chunk in range(len(split)):
+        there = where(chunk < plan.interleave, 1.0, 0.0)
+        of = kinds(chunk * plan.pipeline + stage)
+        held = in_flight(smaller(float(chunk), plan.interleave))
+        held = held - in_flight(smaller(chunk + 1.0, plan.interleave))
+        layers = Kinds(layers.dense + of.dense * there, layers.routing + of.routing * there)
+        resident = Kinds(resident.dense + of.dense * held, resident.routing + of.routing * held)
+    return layers, resident, kinds(0.0)
 
 
 def over(layers: Kinds, each: Kinds) -> Number:
@@ -101,20 +191,6 @@ def with_prediction(model: Any, stage: StageLayers) -> Kinds:
     )
 
 
-def chunk_kinds(model: Any, plan: MemoryPlan, recipe: MemoryRecipe, chunk: Number) -> Kinds:
-    """Return the dense and the routing layers of a virtual stage."""
-    if recipe.layer_split:
-        before = [sum(recipe.layer_split[:place]) for place in range(len(recipe.layer_split))]
-        layers, start = _at(recipe.layer_split, chunk), _at(before, chunk)
-    else:
-        virtual = plan.pipeline * plan.interleave
-        layers = layout.chunk_layers(chunk, model.layers, virtual)
-        start = layout.first_layer(chunk, model.layers, virtual)
-    leading = where(model.experts > 0.0, model.first_dense_layers, model.layers)
-    dense = layout.leading_layers(start, layers, leading)
-    return Kinds(dense, layers - dense)
-
-
 def _at(values: Any, place: Number) -> Number:
     """Return the value at a place that may be an array; 0 beyond the last."""
     found: Number = 0.0
@@ -123,11 +199,10 @@ def _at(values: Any, place: Number) -> Number:
     return found
 
 
-def _one_by_one(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
+def _one_by_one(plan: MemoryPlan, stage: Number) -> Weight:
     group = where(plan.microbatch_group > 0.0, plan.microbatch_group, plan.pipeline)
-    interleaved = flights.in_flight_interleaved(
+    passes = flights.passes_in_flight(
         stage,
-        chunk,
         plan.pipeline,
         plan.interleave,
         plan.microbatches,
@@ -135,19 +210,30 @@ def _one_by_one(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
         plan.early_forward,
     )
     plain = flights.in_flight_one_by_one(stage, plan.pipeline, plan.microbatches)
-    return where(plan.interleave > 1.0, interleaved, plain)
+    interleaved = (plan.interleave > 1.0) & (plan.pipeline > 1.0)
+
+    def from_chunk(chunk: Number) -> Number:
+        held = flights.in_flight_from_chunk(passes, chunk, plan.interleave)
+        return where(interleaved, held, (plan.interleave - chunk) * plain)
+
+    return from_chunk
 
 
-def _gpipe(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
-    return flights.in_flight_gpipe(plan.pipeline, plan.microbatches)
+def _alike(plan: MemoryPlan, each: Number) -> Weight:
+    """Return the weight of chunks that all hold as many microbatches."""
+    return lambda chunk: (plan.interleave - chunk) * each
 
 
-def _plain(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
-    return flights.in_flight_one_by_one(stage, plan.pipeline, plan.microbatches)
+def _gpipe(plan: MemoryPlan, stage: Number) -> Weight:
+    return _alike(plan, flights.in_flight_gpipe(plan.pipeline, plan.microbatches))
 
 
-def _dualpipe(plan: MemoryPlan, stage: Number, chunk: Number) -> Number:
-    return flights.in_flight_dualpipe(plan.pipeline)
+def _plain(plan: MemoryPlan, stage: Number) -> Weight:
+    return _alike(plan, flights.in_flight_one_by_one(stage, plan.pipeline, plan.microbatches))
+
+
+def _dualpipe(plan: MemoryPlan, stage: Number) -> Weight:
+    return _alike(plan, flights.in_flight_dualpipe(plan.pipeline))
 
 
 def _none(plan: MemoryPlan, stage: Number) -> Number:
@@ -158,7 +244,8 @@ def _zero_bubble(plan: MemoryPlan, stage: Number) -> Number:
     return flights.pending_zero_bubble(stage, plan.microbatches)
 
 
-IN_FLIGHT: dict[Schedule, Callable[[MemoryPlan, Number, Number], Number]] = {
+# microbatches in flight in a chunk and in all behind it, summed
+IN_FLIGHT: dict[Schedule, Callable[[MemoryPlan, Number], Weight]] = {
     Schedule.ONE_F_ONE_B: _one_by_one,
     Schedule.GPIPE: _gpipe,
     Schedule.ZB_H1: _plain,

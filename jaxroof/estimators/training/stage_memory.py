@@ -3,11 +3,12 @@
 Source: docs/models/parameters_flops_memory.md, section 4.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxroof.estimators.training.layer_activations import (
+    LEVELS,
     LayerTerms,
     Sizes,
     Terms,
@@ -21,19 +22,25 @@ from jaxroof.estimators.training.layer_activations import (
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.stage_buffers import buffer_terms
+from jaxroof.estimators.training.stage_buffers import Buffered, buffer_terms, buffers
 from jaxroof.estimators.training.stage_layers import (
     Kinds,
+    Layout,
     StageLayers,
+    layout_of,
     over,
     stage_layers,
     with_prediction,
 )
-from jaxroof.estimators.training.stage_momentary import momentary_terms
+from jaxroof.estimators.training.stage_momentary import Momentary, momentary, momentary_terms
 from jaxroof.estimators.training.stage_states import (
+    LayerParameters,
+    State,
+    head_parameters,
     layer_parameters,
     stage_parameters,
     state_terms,
+    states_of,
 )
 from jaxroof.formulas import memory_activations as formulas
 from jaxroof.formulas.arithmetic import larger, where
@@ -44,49 +51,97 @@ from jaxroof.structure import map_numbers
 def memory_by_stage(inputs: MemoryInputs, recipe: MemoryRecipe) -> StageMemory:
     """Return the memory of every stage, a trailing dimension of stages; 0 beyond the last one.
 
-    The numbers of stages and chunks decide the size of the result, so the plan has values. Who
-    traces the plan calls ``stage_memory``.
+    The number of stages decides the size of the result, so the plan has values. Who traces the plan
+    calls ``stage_memory``.
     """
     plan = inputs.plan
-    stages, chunks = (int(np.max(degree)) for degree in (plan.pipeline, plan.interleave))
+    stages = int(np.max(plan.pipeline))
     wide = map_numbers(lambda value: np.asarray(value)[..., None], inputs)
     stage: Any = np.arange(float(stages)).reshape((1,) * np.ndim(plan.pipeline) + (stages,))
-    found = stage_memory(wide, recipe, stage, chunks)
+    found = stage_memory(wide, recipe, stage)
     there = stage < wide.plan.pipeline
     return map_numbers(lambda value: np.where(there, value, 0.0), found)
 
 
-def stage_memory(
-    inputs: MemoryInputs, recipe: MemoryRecipe, stage: Number, chunks: int
-) -> StageMemory:
+def stage_memory(inputs: MemoryInputs, recipe: MemoryRecipe, stage: Number) -> StageMemory:
     """Return the memory of one stage, counted from 0.
 
     peak = static + activations + largest transient;  reserved = peak (1 + fragmentation);
     device = reserved + context + communicators
-
-    ``chunks`` is the largest number of chunks of any plan.
     """
-    size, layer, buffers = sizes(inputs), layer_parameters(inputs), inputs.buffers
-    counted = stage_layers(inputs.model, inputs.plan, recipe, stage, chunks)
-    dense, expert = stage_parameters(inputs, recipe, counted, layer)
-    kinds = with_prediction(inputs.model, counted)
+    return of_stage(inputs, recipe, amounts(inputs, recipe), stage)
+
+
+class Amounts(NamedTuple):
+    """What the memory of every stage is made of, the same for all stages."""
+
+    size: Sizes
+    spread: Layout
+    layer: LayerParameters
+    head: Number  # parameters after the last layer
+    states: dict[str, State]
+    buffers: Buffered
+    saved: LayerTerms  # of one layer of each kind
+    saved_total: Kinds
+    waiting: Kinds  # bytes of one layer of each kind that waits for its weight gradients
+    momentary: Momentary
+    embedding: Number  # activations of one microbatch at the embedding
+    prediction: Number  # of multi-token prediction
+    boundary: Number  # between stages
+
+
+def amounts(inputs: MemoryInputs, recipe: MemoryRecipe, level: Number | None = None) -> Amounts:
+    """Return what does not depend on the stage; ``level`` is as in ``saved_terms``."""
+    level = LEVELS[recipe.recompute] if level is None else level
+    model, acts = inputs.model, inputs.activations
+    size, layer = sizes(inputs), layer_parameters(inputs)
     every = every_term(inputs, recipe, size)
-    saved = saved_terms(inputs, recipe, size, every)
+    saved = saved_terms(inputs, recipe, size, every, level)
+    kept = saved.total
+    last = where(model.experts > 0.0, kept.routing, kept.dense)
+    ends = (size.tokens, model.hidden, size.shards)
+    return Amounts(
+        size=size,
+        spread=layout_of(model, inputs.plan),
+        layer=layer,
+        head=head_parameters(inputs, recipe, layer),
+        states=states_of(inputs),
+        buffers=buffers(inputs, size, layer),
+        saved=saved,
+        saved_total=kept,
+        waiting=weight_gradient_terms(size, every),
+        momentary=momentary(inputs, recipe, size, recomputed(every, saved), level),
+        embedding=formulas.embedding_activations(*ends, acts.hidden_dropout),
+        prediction=formulas.prediction_activations(
+            last, *ends, model.mtp_layers, acts.activation_bytes
+        ),
+        boundary=formulas.boundary_activations(size.state, size.shards, inputs.plan.pipeline),
+    )
+
+
+def of_stage(
+    inputs: MemoryInputs, recipe: MemoryRecipe, found: Amounts, stage: Number
+) -> StageMemory:
+    """Return the memory of one stage, from what is the same for all of them."""
+    counted = stage_layers(inputs.model, inputs.plan, recipe, stage, found.spread)
+    dense, expert = stage_parameters(inputs, counted, found.layer, found.head)
+    kinds = with_prediction(inputs.model, counted)
     static = {
-        **state_terms(inputs, dense, expert),
-        **buffer_terms(inputs, size, layer, kinds, counted.last),
+        **state_terms(found.states, dense, expert),
+        **buffer_terms(inputs, found.buffers, kinds, counted.last),
     }
     activations = {
-        **_resident_terms(inputs, counted, saved),
-        **_end_terms(inputs, size, counted, saved.total),
-        "pending_weight_gradients": over(counted.pending, weight_gradient_terms(size, every)),
+        **_resident_terms(inputs, counted, found.saved),
+        "embedding": found.embedding * counted.opening_in_flight,
+        "mtp": found.prediction * counted.last,
+        "pipeline": found.boundary,
+        "pending_weight_gradients": over(counted.pending, found.waiting),
     }
-    again = recomputed(every, saved)
-    transients = momentary_terms(inputs, recipe, size, counted, saved.total, again)
+    transients = momentary_terms(inputs, found.momentary, counted, kinds, found.saved_total)
     sums = {"static": total(static), "activations": total(activations)}
     transient = _largest(transients)
     peak = sums["static"] + sums["activations"] + transient
-    reserved = peak * (1.0 + buffers.fragmentation)
+    reserved = peak * (1.0 + inputs.buffers.fragmentation)
     return StageMemory(
         layers=counted.layers.dense + counted.layers.routing,
         parameters_dense=dense,
@@ -98,7 +153,7 @@ def stage_memory(
         transient=transient,
         peak_allocated=peak,
         reserved=reserved,
-        device=reserved + buffers.cuda_context + buffers.communicator,
+        device=reserved + inputs.buffers.cuda_context + inputs.buffers.communicator,
     )
 
 
@@ -111,23 +166,6 @@ def _resident_terms(inputs: MemoryInputs, stage: StageLayers, layer: LayerTerms)
     }
     terms["routed"] = terms["routed"] + terms.pop("routed_outputs")
     return terms
-
-
-def _end_terms(inputs: MemoryInputs, size: Sizes, stage: StageLayers, layer: Kinds) -> Terms:
-    """Return the activations of embedding, multi-token prediction and pipeline."""
-    model, beta = inputs.model, inputs.activations.activation_bytes
-    last = where(model.experts > 0.0, layer.routing, layer.dense)
-    embedding = formulas.embedding_activations(
-        size.tokens, model.hidden, size.shards, inputs.activations.hidden_dropout
-    )
-    predicted = formulas.prediction_activations(
-        last, size.tokens, model.hidden, size.shards, model.mtp_layers, beta
-    )
-    return {
-        "embedding": embedding * stage.opening_in_flight,
-        "mtp": predicted * stage.last,
-        "pipeline": formulas.boundary_activations(size.state, size.shards, inputs.plan.pipeline),
-    }
 
 
 def _largest(terms: Terms) -> Number:

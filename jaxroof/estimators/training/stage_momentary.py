@@ -3,15 +3,18 @@
 Source: docs/models/parameters_flops_memory.md, section 4.7.
 """
 
+from typing import NamedTuple
+
 from jaxroof.estimators.training.layer_activations import Sizes, Terms
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.memory_recipe import LOGIT_BYTES, MemoryRecipe, Module, Recompute
+from jaxroof.estimators.training.memory_recipe import LOGIT_BYTES, MemoryRecipe, Module
 from jaxroof.estimators.training.stage_buffers import (
     attention_matrices,
-    feedforward_matrices,
+    dense_matrices,
     largest_matrix,
+    routing_matrices,
 )
-from jaxroof.estimators.training.stage_layers import Kinds, StageLayers, over, with_prediction
+from jaxroof.estimators.training.stage_layers import Kinds, StageLayers, over
 from jaxroof.estimators.training.stage_states import padded_vocabulary
 from jaxroof.formulas import memory_experts as experts
 from jaxroof.formulas import memory_momentary as formulas
@@ -19,30 +22,52 @@ from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number
 
 
+class Momentary(NamedTuple):
+    """Bytes of momentary terms, before it is known which stage has them."""
+
+    head: Number  # with the head
+    backward: Kinds  # of one layer of a kind
+    matrix: Kinds  # of the largest matrix of a layer of a kind, if it has a gradient of its own
+    experts: Number  # with routing layers
+    vocabulary: Number  # after padding
+
+
+def momentary(
+    inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, again: Kinds, level: Number
+) -> Momentary:
+    """Return the bytes of momentary terms.
+
+    ``again`` are the bytes that one layer of each kind computes again, under recomputation of a
+    level (see ``saved_terms``).
+    """
+    return Momentary(
+        head=head(inputs, recipe, size),
+        backward=backward(inputs, size, again),
+        matrix=matrix_gradients(inputs),
+        experts=_exchange(inputs, recipe, size, again.routing, level),
+        vocabulary=padded_vocabulary(inputs),
+    )
+
+
 def momentary_terms(
-    inputs: MemoryInputs,
-    recipe: MemoryRecipe,
-    size: Sizes,
-    stage: StageLayers,
-    saved: Kinds,
-    again: Kinds,
+    inputs: MemoryInputs, found: Momentary, stage: StageLayers, kinds: Kinds, saved: Kinds
 ) -> Terms:
     """Return the momentary terms of a stage.
 
-    ``saved`` and ``again`` are the bytes that one layer of each kind saves and computes again.
+    ``kinds`` are its layers, prediction included; ``saved`` are the bytes that one layer of each
+    kind saves.
     """
-    kinds = with_prediction(inputs.model, stage)
     embedding = formulas.embedding_gradient(
         inputs.model.hidden,
-        padded_vocabulary(inputs),
+        found.vocabulary,
         inputs.plan.tensor,
         inputs.activations.activation_bytes,
         over(stage.opening, saved),
     )
     return {
-        "head": head(inputs, recipe, size) * stage.last,
-        "layer_backward": layer_backward(inputs, size, kinds, again),
-        "moe": _exchange(inputs, recipe, size, again.routing, kinds),
+        "head": found.head * stage.last,
+        "layer_backward": layer_backward(inputs, found.backward, found.matrix, kinds),
+        "moe": where(kinds.routing > 0.0, found.experts, 0.0),
         "embedding": embedding * stage.first,
     }
 
@@ -60,8 +85,8 @@ def head(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Number:
     )
 
 
-def layer_backward(inputs: MemoryInputs, size: Sizes, kinds: Kinds, again: Kinds) -> Number:
-    """Return the bytes of one layer's backward pass, the larger of the kinds that a stage has."""
+def backward(inputs: MemoryInputs, size: Sizes, again: Kinds) -> Kinds:
+    """Return the bytes of the backward pass of one layer of each kind."""
     model, plan, beta = inputs.model, inputs.plan, inputs.activations.activation_bytes
     dense = formulas.dense_backward(
         size.tokens,
@@ -73,20 +98,33 @@ def layer_backward(inputs: MemoryInputs, size: Sizes, kinds: Kinds, again: Kinds
         beta,
     )
     routing = formulas.routing_backward(size.routed, model.hidden, size.state, size.shards, beta)
-    of_dense = where(kinds.dense > 0.0, dense + again.dense, 0.0)
-    of_routing = where(kinds.routing > 0.0, routing + again.routing, 0.0)
-    temporary = inputs.buffers.gradient_temporary * matrix_gradient(inputs, kinds)
-    return larger(of_dense, of_routing) + temporary
+    return Kinds(dense + again.dense, routing + again.routing)
 
 
-def matrix_gradient(inputs: MemoryInputs, kinds: Kinds) -> Number:
-    """Return the bytes of the gradient of a layer's largest matrix on a rank."""
-    matrices = [*attention_matrices(inputs), *feedforward_matrices(inputs, kinds)]
-    return inputs.activations.activation_bytes * largest_matrix(matrices)
+def layer_backward(inputs: MemoryInputs, each: Kinds, matrix: Kinds, kinds: Kinds) -> Number:
+    """Return the bytes of one layer's backward pass, the larger of the kinds that a stage has."""
+    temporary = inputs.buffers.gradient_temporary * larger_of(matrix, kinds)
+    return larger_of(each, kinds) + temporary
+
+
+def larger_of(each: Kinds, kinds: Kinds) -> Number:
+    """Return the larger of what the kinds of layer that a stage has take."""
+    dense = where(kinds.dense > 0.0, each.dense, 0.0)
+    return larger(dense, where(kinds.routing > 0.0, each.routing, 0.0))
+
+
+def matrix_gradients(inputs: MemoryInputs) -> Kinds:
+    """Return the bytes of the gradient of the largest matrix of a layer of each kind on a rank."""
+    beta, attention = inputs.activations.activation_bytes, attention_matrices(inputs)
+    dense, routing = (
+        beta * largest_matrix([*attention, *others])
+        for others in (dense_matrices(inputs), routing_matrices(inputs))
+    )
+    return Kinds(dense, routing)
 
 
 def _exchange(
-    inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, again: Number, kinds: Kinds
+    inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes, again: Number, level: Number
 ) -> Number:
     """Return the end of the experts' forward pass; it runs again where experts are recomputed."""
     forward = experts.expert_exchange(
@@ -97,5 +135,5 @@ def _exchange(
         inputs.activations.routed_copies,
         inputs.activations.activation_bytes,
     )
-    repeated = recipe.recompute is Recompute.FULL or recipe.recomputes(Module.EXPERTS)
-    return where(kinds.routing > 0.0, forward + (again if repeated else 0.0), 0.0)
+    repeated = level >= (1.0 if Module.EXPERTS in recipe.modules else 2.0)
+    return forward + where(repeated, again, 0.0)

@@ -45,14 +45,16 @@ def padded_vocabulary(inputs: MemoryInputs) -> Number:
 
 
 def stage_parameters(
-    inputs: MemoryInputs, recipe: MemoryRecipe, stage: StageLayers, layer: LayerParameters
+    inputs: MemoryInputs, stage: StageLayers, layer: LayerParameters, head: Number
 ) -> tuple[Number, Number]:
-    """Return the parameters of a stage: dense ones and those of routed experts."""
+    """Return the parameters of a stage: dense ones and those of routed experts.
+
+    ``head`` are the parameters after the last layer.
+    """
     model = inputs.model
     routes = model.experts > 0.0
     predicted = model.mtp_layers * stage.last
     embedding = layer.vocabulary + model.positions * model.hidden
-    head = head_parameters(inputs, recipe, layer)
     layers = layer.dense * stage.layers.dense + layer.routing * stage.layers.routing
     dense = layers + embedding * stage.first + head * stage.last
     expert = layer.routed * (stage.layers.routing + where(routes, predicted, 0.0))
@@ -77,16 +79,21 @@ def head_parameters(inputs: MemoryInputs, recipe: MemoryRecipe, layer: LayerPara
     return where(shared, 0.0, layer.vocabulary) + norm + modules + copy
 
 
-def state_terms(inputs: MemoryInputs, dense: Number, expert: Number) -> dict[str, Number]:
-    """Return the bytes of weights, gradients and optimizer states."""
+class State(NamedTuple):
+    """One kind of state: which parameters have it, their bytes each, and who shares them."""
+
+    expert: bool  # whether those of routed experts
+    width: Number
+    ranks: Number  # that shard it
+
+
+def states_of(inputs: MemoryInputs) -> dict[str, State]:
+    """Return how wide weights, gradients and optimizer states are, and who shares them."""
     plan, states = inputs.plan, inputs.states
     groups = {
-        "dense": (dense, formulas.replicas(plan.data, plan.context)),
-        "expert": (
-            expert,
-            formulas.expert_replicas(
-                plan.data, plan.tensor, plan.context, plan.expert, plan.expert_tensor
-            ),
+        "dense": formulas.replicas(plan.data, plan.context),
+        "expert": formulas.expert_replicas(
+            plan.data, plan.tensor, plan.context, plan.expert, plan.expert_tensor
         ),
     }
     optimizer = formulas.optimizer_width(
@@ -98,11 +105,21 @@ def state_terms(inputs: MemoryInputs, dense: Number, expert: Number) -> dict[str
         "optimizer": (optimizer, 1.0, states.optimizer_instances),
     }
     return {
-        f"{kind}_{part}": formulas.state_memory(
-            parameters, width, states.zero_stage, sharded_from, group / instances
+        f"{kind}_{part}": State(
+            part == "expert",
+            width,
+            formulas.sharding_ranks(states.zero_stage, sharded_from, group / instances),
         )
         for kind, (width, sharded_from, instances) in kinds.items()
-        for part, (parameters, group) in groups.items()
+        for part, group in groups.items()
+    }
+
+
+def state_terms(states: dict[str, State], dense: Number, expert: Number) -> dict[str, Number]:
+    """Return the bytes of weights, gradients and optimizer states of a stage's parameters."""
+    return {
+        name: formulas.state_memory(expert if state.expert else dense, state.width, state.ranks)
+        for name, state in states.items()
     }
 
 

@@ -78,6 +78,7 @@ def stage_time(
     software: Software,
     tokens: Tokens,
     layer: Sharded,
+    edges: Ends,
 ) -> StageTime:
     """Return the seconds of the pipeline.
 
@@ -92,7 +93,7 @@ def stage_time(
     per_stage = plan.tensor * plan.context * plan.data
     layers, inner, outer = stage_layers(model, plan)
     work = layer.forward + layer.backward
-    embedding, head = ends(model, plan, rates, software, tokens)
+    embedding, head = edges
     across = where(per_stage * stages > rates.fast_domain, 1.0, 0.0)
     send = send_time(plan.tensor, rates, software, tokens, across)
     send = where(stages > 1.0, send, 0.0)

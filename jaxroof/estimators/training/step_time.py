@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.system import System
 from jaxroof.estimators.training.layer_time import (
+    LayerTime,
     Sharded,
+    Tokens,
     data_group,
     expert_weights,
     layer_time,
@@ -18,7 +20,13 @@ from jaxroof.estimators.training.layer_time import (
 )
 from jaxroof.estimators.training.rates import Rates, rates
 from jaxroof.estimators.training.software import Software
-from jaxroof.estimators.training.stage_time import StageTime, ends, stage_layers, stage_time
+from jaxroof.estimators.training.stage_time import (
+    Ends,
+    StageTime,
+    ends,
+    stage_layers,
+    stage_time,
+)
 from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.formulas.ring_times import all_reduce, at_full_rate, beside, gather
 from jaxroof.records import Number
@@ -50,6 +58,30 @@ class StepTime(NamedTuple):
     step_time: Number
 
 
+class LayerParts(NamedTuple):
+    """What does not change with data, pipeline and interleave degrees, nor with ZeRO stages.
+
+    Thousands of plans share a few rows of it, one a (tensor, context, expert, microbatch, what is
+    computed again).
+    """
+
+    tokens: Tokens
+    layer: LayerTime
+    edges: Ends
+
+
+def layer_parts(
+    model: Any, sequence: Number, plan: Any, speed: Rates, software: Software
+) -> LayerParts:
+    """Return the times of one layer, of embedding and of head, one microbatch."""
+    tokens = tokens_of(model, sequence, plan, speed, software)
+    return LayerParts(
+        tokens,
+        layer_time(model, sequence, plan, speed, software),
+        ends(model, plan, speed, software, tokens),
+    )
+
+
 def step_time(
     model: Any,
     sequence: Number,
@@ -61,18 +93,27 @@ def step_time(
 ) -> StepTime:
     """Return the seconds of one optimizer step.
 
+    Source: docs/models/training_step_today.md.
+    """
+    speed = rates(system, chip, constants, software)
+    parts = layer_parts(model, sequence, plan, speed, software)
+    return whole_step(model, plan, speed, software, parts)
+
+
+def whole_step(
+    model: Any, plan: Any, speed: Rates, software: Software, parts: LayerParts
+) -> StepTime:
+    """Return the seconds of one optimizer step from those of its parts.
+
     t = steady + bubble + pipeline sends + data-parallel messages + optimizer + step
 
     Source: docs/models/training_step_today.md, section 7.
     """
-    speed = rates(system, chip, constants, software)
-    tokens = tokens_of(model, sequence, plan, speed, software)
-    time = layer_time(model, sequence, plan, speed, software)
+    tokens, time, edges = parts
     sharded = with_fsdp(model, plan, speed, software, time)
-    stages = stage_time(model, plan, speed, software, tokens, sharded)
+    stages = stage_time(model, plan, speed, software, tokens, sharded, edges)
     messages = data_messages(model, plan, speed, software, sharded, stages)
     update = optimizer(model, plan, speed, software, stages.end_layers)
-    edges = ends(model, plan, speed, software, tokens)
     total = stages.steady + stages.bubble + stages.sends + messages + update
     return StepTime(
         matmul=time.matmul,
@@ -95,7 +136,7 @@ def step_time(
         pipeline_comm=stages.sends,
         data_comm=messages,
         optimizer=update,
-        step_time=total + software.step_share * chip.step,
+        step_time=total + speed.step,
     )
 
 

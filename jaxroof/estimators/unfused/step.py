@@ -151,7 +151,7 @@ unfused = Estimator(
     inputs=Inputs,
     recipe=Recipe(),
     step=step,
-    names={"model": named.model_with_choices, "system": named.system},
+    names={"model": named.model_with_choices, "system": named.labelled_system},
     example=example,
     about="How long does each operator of a layer take alone, with nothing fused or hidden?",
 )

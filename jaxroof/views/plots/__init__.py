@@ -31,6 +31,7 @@ try:
     from jaxroof.views.plots.isolated_scaling import isolated_scaling
     from jaxroof.views.plots.layers import layer_bars
     from jaxroof.views.plots.machine_map import machine_map, mapped
+    from jaxroof.views.plots.memory_by_stage import memory_by_stage
     from jaxroof.views.plots.memory_throughput import memory_throughput
     from jaxroof.views.plots.pareto import staircase
     from jaxroof.views.plots.plan_styles import best_by_style
@@ -69,6 +70,7 @@ __all__ = [
     "isolated_scaling",
     "layer_bars",
     "machine_map",
+    "memory_by_stage",
     "memory_throughput",
     "normalised_throughput",
     "pick",
@@ -113,6 +115,7 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "design": design,
     "bands": bands,
     "every_plan": every_plan,
+    "memory_by_stage": memory_by_stage,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
     ".png": {},
@@ -148,6 +151,8 @@ def _kind(data: xr.Dataset) -> str:
     for dim, kind in shown.items():
         if dim in data.sizes:
             return kind
+    if "fullest_stage" in data:
+        return "memory_by_stage"
     if "elasticity" in data or {"parameter", "factor"} <= set(data.sizes):
         return "tornado" if set(data.sizes) <= {"parameter", "factor", "switch"} else "binds"
     if "measured" in data and "op" in data.coords:

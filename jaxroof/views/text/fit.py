@@ -61,17 +61,30 @@ def answer_sentence(data: xr.Dataset) -> str:
     one = data.sizes["stage"] == 1
     where = "the one stage" if one else f"stage {stage}, the fullest of {data.sizes['stage']},"
     if bool(data.fits):
-        answer = f"It fits: {where} needs {size(device, 'B')} of {size(capacity, 'B')}"
-        answer += f", {size(capacity - device, 'B')} are left."
+        answer = f"It fits: {where} needs {size(device, 'B')} of {capacity_words(data)}; "
+        answer += f"{size(capacity - device, 'B')} are left."
     else:
         answer = f"It does not fit: {where} needs {size(device, 'B')}, {size(missing, 'B')} "
-        answer += f"more than the {size(capacity, 'B')} there are."
+        answer += f"more than {capacity_words(data)}."
     term = data[str(data.largest_term.values)]
     words = term.attrs["long_name"][0].lower() + term.attrs["long_name"][1:]
     answer += f" Largest term: {words}, {size(float(data.largest), 'B')}."
     if abs(device - capacity) < 0.15 * device:
         answer += f" The margin is less than the error of that number ({full.device.bound})."
     return answer
+
+
+def capacity_words(data: xr.Dataset) -> str:
+    """Return the capacity in words: what the device reports, or what its label says."""
+    about, capacity = data.capacity.attrs, float(data.capacity)
+    said = size(capacity, "B")
+    if about.get("usable", 1.0) != 1.0:
+        return f"the {said} that may be used"
+    if "reported" not in about:
+        return f"the {said} on the label of the device" if "label" in about else f"the {said} given"
+    label = about.get("label", capacity)
+    more = f" ({size(label, 'B')} on its label)" if label != capacity else ""
+    return f"the {said} that the device reports{more}"
 
 
 def groups(data: xr.Dataset) -> dict[str, np.ndarray]:
@@ -94,11 +107,12 @@ def stages_table(data: xr.Dataset) -> PlainTable:
     capacity = float(data.capacity)
     table = plain_table("bytes of one accelerator by stage [GB]")
     table.add_numbers("stage")
-    table.add_numbers("layers", optional=1)
+    table.add_numbers("layers", optional=2)
     shown = {name: values for name, values in groups(data).items() if HEADS[name][0]}
-    table.add_numbers(*(HEADS[name][0] for name in shown))
+    for name in shown:
+        table.add_numbers(HEADS[name][0], optional=int(name in ("momentary", "buffers")))
     table.add_numbers("allo-\ncated")
-    table.add_numbers("reserved", optional=2)
+    table.add_numbers("reserved", optional=3)
     table.add_numbers("de-\nvice", f"% of\n{capacity / GB:.4g}")
     for stage in range(data.sizes["stage"]):
         row = data.isel(stage=stage)
@@ -135,6 +149,16 @@ def bars(data: xr.Dataset, width: int) -> Iterator[str]:
     whole = [*marks, f"| {size(capacity, 'B')}"]
     legend = "  ".join(each.replace(" ", JOIN) for each in whole)
     yield from (line.replace(JOIN, " ") for line in textwrap.wrap(legend, width))
+
+
+def legend_sentence() -> str:
+    """Return what the parts of a bar are."""
+    return (
+        "A bar is the device of one stage. Activations stay until the backward pass; momentary is "
+        "the largest of what lives for a moment (logits, the backward pass of a layer, "
+        "exchanged tokens); buffers are workspaces, placeholders and gathered weights; outside "
+        "of the allocated tensors are fragmentation, context and communicators."
+    )
 
 
 def assumption_sentences(data: xr.Dataset) -> list[str]:

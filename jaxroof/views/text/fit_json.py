@@ -4,12 +4,15 @@ import json
 
 import xarray as xr
 
+LISTS = ("assumed", "hangs_on", "warnings", "changes")
+OF = ("reported", "label", "usable")  # of the capacity
 BOUNDED = ("allocated", "reserved", "device")
 
 
 def fit_json(data: xr.Dataset) -> str:
     """Return the answer as one JSON object; ``stages`` has every term of every stage in bytes."""
     terms = [str(name) for name in data.data_vars if data[name].dims == ("stage",)]
+    about = data.capacity.attrs
     plain = {
         "fits": bool(data.fits),
         "capacity": float(data.capacity),
@@ -17,7 +20,8 @@ def fit_json(data: xr.Dataset) -> str:
         "fullest_stage": int(data.fullest_stage),
         "largest_term": str(data.largest_term.values),
         "largest": float(data.largest),
-        **{name: json.loads(data.attrs[name]) for name in ("assumed", "hangs_on", "warnings")},
+        **{name: json.loads(data.attrs[name]) for name in LISTS if name in data.attrs},
+        "capacity_of": {name: about[name] for name in OF if name in about},
         "bounds": {name: data[name].attrs["bound"] for name in BOUNDED},
         "recipe": json.loads(data.attrs["recipe"]),
         "inputs": json.loads(data.attrs["inputs"]),

@@ -133,7 +133,7 @@ def test_golden_plans_mixed_row_by_row(jaxroof, tmp_path, monkeypatch):
     monkeypatch.setattr(row_programs, "MOST", 128)
     table, expected = golden_table()
     write(tmp_path / "rows.csv", table)
-    said = jaxroof("evaluate training rows.csv -o out.csv --set model=gpt3-1t")
+    said = jaxroof("evaluate published rows.csv -o out.csv --set model=gpt3-1t")
     assert said.code == 0, said.err
     found = read(tmp_path / "out.csv")
     golden.check_values(found, expected)
@@ -161,13 +161,13 @@ def test_a_row_is_what_evaluate_says(tmp_path):
         },
         index=[7, 8, 9],
     )
-    found = evaluate_rows("training", frame, {"model.sequence": 2048}, global_batch=1024)
+    found = evaluate_rows("published", frame, {"model.sequence": 2048}, global_batch=1024)
     assert list(found.columns[: len(frame.columns)]) == list(frame.columns)
     assert list(found.index) == [7, 8, 9]
     rates, usable = [4.8e12, 8e12, 2039.5e9], [0.9, 1.0, 0.805]
     for n, row in enumerate(frame.itertuples(index=False)):
         inputs, recipe = resolve_settings(
-            jr.training,
+            jr.published,
             {
                 "system": row[0],
                 "system.hbm_bandwidth": rates[n],
@@ -182,7 +182,7 @@ def test_a_row_is_what_evaluate_says(tmp_path):
                 "split": row[8].strip(),
             },
         )
-        alone = jr.training.evaluate(inputs, recipe)
+        alone = jr.published.evaluate(inputs, recipe)
         for name in ("step_time", "memory", "mfu", "feasible", "memory_fits"):
             expected = float(getattr(alone, name))
             np.testing.assert_allclose(float(found[name].iloc[n]), expected, rtol=1e-12, atol=0)
@@ -203,11 +203,11 @@ def test_rows_say_how_many_are_feasible_and_what_refused_the_others(jaxroof, tmp
     (tmp_path / "rows.csv").write_text(REFUSED)
     shared = {"model": "gpt3", "global_batch": 1024, "dp": 8, "pp": 8}
     sets = " ".join(f"--set {name}={value}" for name, value in shared.items())
-    said = jaxroof(f"evaluate training rows.csv {sets} --keep-going")
+    said = jaxroof(f"evaluate published rows.csv {sets} --keep-going")
     assert (said.code, said.err) == (0, "")
     assert ". 1 of 4 rows is feasible: memory_fits fails at 3, " in said.words
     assert said.words.endswith(" fails at 1.")
-    found = evaluate_rows("training", pd.read_csv(tmp_path / "rows.csv"), shared, keep_going=True)
+    found = evaluate_rows("published", pd.read_csv(tmp_path / "rows.csv"), shared, keep_going=True)
     good = found[found.error == ""]
     flags = [name for name in good if good[name].map(type).eq(bool).all()]
     refused = {name: int((~good[name].astype(bool)).sum()) for name in flags if name != "feasible"}
@@ -217,7 +217,7 @@ def test_rows_say_how_many_are_feasible_and_what_refused_the_others(jaxroof, tmp
 
 def test_many_rows_of_which_none_is_feasible_say_what_refused_them(jaxroof, tmp_path):
     (tmp_path / "rows.csv").write_text("tp,mb\n" + "8,1\n" * 300)
-    line = "evaluate training rows.csv -o out.csv --set model=gpt3 --set system=h200-nvs8"
+    line = "evaluate published rows.csv -o out.csv --set model=gpt3 --set system=h200-nvs8"
     said = jaxroof(f"{line} --set dp=8 --set pp=8 --set system.hbm_capacity='1 GB'")
     assert said.code == 0
     assert "0 of 300 rows are feasible: memory_fits fails at 300." in said.words
@@ -393,10 +393,10 @@ def test_rows_with_nothing_of_their_own_share_all(ring):
 
 
 def test_a_short_name_is_one_path():
-    assert path_of(jr.training, "tp") == "plan.tensor"
-    assert path_of(jr.training, "hbm_bandwidth") == "system.hbm_bandwidth"
+    assert path_of(jr.published, "tp") == "plan.tensor"
+    assert path_of(jr.published, "hbm_bandwidth") == "system.hbm_bandwidth"
     assert path_of(estimators.estimator("matmul"), "B") == "batch"
-    assert path_of(jr.training, "split") == "split"
+    assert path_of(jr.published, "split") == "split"
 
 
 # ---- Refusals -----------------------------------------------------------------------------------
@@ -483,8 +483,8 @@ def test_a_bad_option_is_one_line(options, fragment, ring):
 
 def test_what_is_not_there_is_named(ring, jaxroof):
     assert one_line(jaxroof("evaluate trainin rows.csv")).startswith("trainin: no such estimator.")
-    assert one_line(jaxroof("evaluate training rows.csv")) == "rows.csv: no such file"
-    assert "is a directory" in one_line(jaxroof("evaluate training .")).casefold()
+    assert one_line(jaxroof("evaluate published rows.csv")) == "rows.csv: no such file"
+    assert "is a directory" in one_line(jaxroof("evaluate published .")).casefold()
 
 
 TRAINING = [  # headings, a row, options, what is said
@@ -520,7 +520,7 @@ TRAINING = [  # headings, a row, options, what is said
 @pytest.mark.parametrize(("head", "row", "options", "fragment"), TRAINING, ids=range(len(TRAINING)))
 def test_a_bad_row_of_a_training_step_is_one_line(head, row, options, fragment, jaxroof, tmp_path):
     (tmp_path / "rows.csv").write_text(f"{head}\n{row}\n")
-    said = one_line(jaxroof(f"evaluate training rows.csv --set model=gpt3-1t {options}"))
+    said = one_line(jaxroof(f"evaluate published rows.csv --set model=gpt3-1t {options}"))
     assert said.startswith(f"rows.csv: {fragment}"), said
 
 
@@ -529,7 +529,7 @@ def test_a_system_of_ones_own_lies_beside_the_table(jaxroof, tmp_path):
     (tmp_path / "in" / "own.toml").write_text('base = "h200-nvs4"\nhbm_bandwidth = "4.8 TB/s"\n')
     rows = "system,dp,tp,pp,mb\nown.toml,64,4,8,1\nh200-nvs4,64,4,8,1\n"
     (tmp_path / "in" / "rows.csv").write_text(rows)
-    said = jaxroof("evaluate training in/rows.csv --set model=gpt3-1t -o out.csv")
+    said = jaxroof("evaluate published in/rows.csv --set model=gpt3-1t -o out.csv")
     assert said.code == 0, said.err
     found = read(tmp_path / "out.csv")
     assert found["step_time"][0] == found["step_time"][1]
@@ -628,7 +628,7 @@ def test_rows_that_wait_for_the_first_answer_are_written(ring, tmp_path, monkeyp
 def test_a_system_that_lacks_a_number_is_passed_over(jaxroof, tmp_path):
     rows = "system,dp,tp,pp,mb\nh200-nvs4,64,4,8,1\ntpu-v5e,64,4,8,1\nb200-nvs8,64,4,8,1\n"
     (tmp_path / "rows.csv").write_text(rows)
-    said = jaxroof("evaluate training rows.csv --set model=gpt3-1t -o out.csv --keep-going")
+    said = jaxroof("evaluate published rows.csv --set model=gpt3-1t -o out.csv --keep-going")
     assert said.code == 0, said.err
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert '"rows.csv: line 3: system.vector_flops, system.fast_bandwidth, ' in lines[2]
@@ -650,8 +650,8 @@ def test_a_frame_keeps_its_index_and_its_rows() -> None:
 def test_a_frame_is_refused_by_row():
     frame = pd.DataFrame({"dp": [1, 2], "tp": ["4", "x"], "pp": [1, 1], "mb": [1, 1]})
     with pytest.raises(InputError, match="row 1: tp: not a finite number, given 'x'"):
-        evaluate_rows("training", frame, model="gpt3-1t", system="h200-nvs4")
-    found = evaluate_rows("training", frame, model="gpt3-1t", system="h200-nvs4", keep_going=True)
+        evaluate_rows("published", frame, model="gpt3-1t", system="h200-nvs4")
+    found = evaluate_rows("published", frame, model="gpt3-1t", system="h200-nvs4", keep_going=True)
     assert found["error"].tolist()[0] == ""
     assert "row 1: tp" in found["error"].tolist()[1]
     assert np.isnan(found["step_time"][1])

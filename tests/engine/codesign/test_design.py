@@ -188,7 +188,7 @@ def designed(extra: float = 0.0, times_cost: bool = False):
     """Return the design of GPT-3's step for the price of a B200-like part and a little more."""
     base = costs(np.ones((1, len(FIELDS))))[0]
     return jr.design(
-        jr.training, inputs(), prices=STEP_PRICES, bounds=STEP_BOUNDS, fixed=FIXED, starts=STARTS,
+        jr.published, inputs(), prices=STEP_PRICES, bounds=STEP_BOUNDS, fixed=FIXED, starts=STARTS,
         budget=base * (1.0 + extra), times_cost=times_cost, minimise="training_days",
         gpus=GPUS, global_batch=BATCH,
     )  # fmt: skip
@@ -213,7 +213,7 @@ def searched(factors: np.ndarray):
     }
     columns["system.vector_flops"] = float(system.vector_flops) * factors[:, 0]
     asked = {"gpus": GPUS, "global_batch": BATCH, "objective": "training_days"}
-    return jr.search(jr.training, inputs(), axes={"machine": columns}, **asked)
+    return jr.search(jr.published, inputs(), axes={"machine": columns}, **asked)
 
 
 def test_the_budget_is_kept_and_the_search_agrees():
@@ -279,7 +279,7 @@ def test_cost_times_days_buys_less_and_a_plan_of_ones_own_is_kept():
     np.testing.assert_allclose(data.saved_per_dollar.values[1, free], saved, rtol=1e-5)
     plan = jr.Plan(data=8.0, tensor=8.0, pipeline=1.0, microbatch=1.0, fast_tensor=8.0)
     own = jr.design(
-        jr.training, dataclasses.replace(inputs(), plan=plan), prices=STEP_PRICES,
+        jr.published, dataclasses.replace(inputs(), plan=plan), prices=STEP_PRICES,
         bounds=STEP_BOUNDS, fixed=FIXED, minimise="training_days", gpus=GPUS,
         global_batch=BATCH,
     )  # fmt: skip

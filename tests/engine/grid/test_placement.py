@@ -75,25 +75,27 @@ def by_sweep_file(tmp_path):
 
 def by_rows(tmp_path):
     frame = pd.DataFrame([{"dp": 8, "tp": 8, "pp": 8, "mb": 1}] * 3)
-    found = jr.evaluate_rows("training", frame, model="gpt3", system="h200-nvs8", global_batch=1024)
+    found = jr.evaluate_rows(
+        "published", frame, model="gpt3", system="h200-nvs8", global_batch=1024
+    )
     return found.iloc[2]
 
 
 def by_itself(tmp_path):
-    report, placed = jr.training.evaluate(question()), jr.training.placed(question()).plan
+    report, placed = jr.published.evaluate(question()), jr.published.placed(question()).plan
     return {"step_time": report.step_time, **{field: getattr(placed, field) for field in FAST}}
 
 
 ROADS = {
-    "evaluate": lambda _: jr.evaluate("training", ASKED),
-    "tabulate": lambda _: jr.tabulate(jr.training, question()),
+    "evaluate": lambda _: jr.evaluate("published", ASKED),
+    "tabulate": lambda _: jr.tabulate(jr.published, question()),
     "tabulate, given anew": lambda _: jr.tabulate(
-        jr.training, question(fast_pipeline=8.0), placement="best"
+        jr.published, question(fast_pipeline=8.0), placement="best"
     ),
     "sweep file": by_sweep_file,
     "rows": by_rows,
     "estimator": by_itself,
-    "elasticities": lambda _: jr.elasticities(jr.training, question()),
+    "elasticities": lambda _: jr.elasticities(jr.published, question()),
 }
 
 
@@ -109,7 +111,7 @@ def test_layers_schedules_and_traces_place_a_plan_best():
         jr.layers(question()),
         jr.schedule(question(), schedules="1f1b"),
         jr.schedule(ASKED, schedules="1f1b"),
-        jr.trace("training", ASKED),
+        jr.trace("published", ASKED),
     ):
         inputs = json.loads(data.attrs["inputs"])
         assert {field: inputs[f"plan.{field}"] for field in FAST} == BEST
@@ -117,21 +119,21 @@ def test_layers_schedules_and_traces_place_a_plan_best():
 
 def test_slopes_of_a_plan_without_a_placement_are_those_of_the_best():
     best = question(**{field: float(n) for field, n in BEST.items()})
-    found, expected = (jr.elasticities(jr.training, one) for one in (question(), best))
+    found, expected = (jr.elasticities(jr.published, one) for one in (question(), best))
     np.testing.assert_array_equal(found.elasticity, expected.elasticity)
 
 
 def test_beside_a_fast_degree_the_others_are_one():
-    found = jr.tabulate(jr.training, question(fast_pipeline=8.0))
+    found = jr.tabulate(jr.published, question(fast_pipeline=8.0))
     whole = dict.fromkeys(FAST, 1.0) | {"fast_pipeline": 8.0}
-    assert float(found.step_time) == float(jr.tabulate(jr.training, question(**whole)).step_time)
+    assert float(found.step_time) == float(jr.tabulate(jr.published, question(**whole)).step_time)
     assert {field: int(found[field]) for field in FAST} == whole
     axes = {"plan.fast_tensor": [2, 8]}
-    moved = jr.tabulate(jr.training, question(), axes=axes)
+    moved = jr.tabulate(jr.published, question(), axes=axes)
     assert [int(moved.fast_data), *moved.fast_tensor] == [1, 2, 8]
     assert float(moved.step_time[1]) == pytest.approx(SECONDS, rel=1e-12)
     with pytest.raises(InputError, match=r"^placement: an axis gives plan\.fast_tensor; expected"):
-        jr.tabulate(jr.training, question(), axes=axes, placement="best")
+        jr.tabulate(jr.published, question(), axes=axes, placement="best")
 
 
 def test_every_point_of_a_grid_has_the_best_of_every_placement():
@@ -142,7 +144,7 @@ def test_every_point_of_a_grid_has_the_best_of_every_placement():
         "system.fast_domain": [4, 6, 8],
         "system.hbm_capacity": [1e9, 1e12],
     }
-    found = jr.tabulate(jr.training, question(), axes=axes)
+    found = jr.tabulate(jr.published, question(), axes=axes)
     assert found.fast_tensor.dims == ("tensor", "slow_bandwidth", "fast_domain")
     assert found.memory.dims == ("tensor",)
     for i, tensor in enumerate(axes["plan.tensor"]):
@@ -153,7 +155,7 @@ def test_every_point_of_a_grid_has_the_best_of_every_placement():
                 together = {f"plan.{field}": column for field, column in columns.items()}
                 system = {"system.slow_bandwidth": rate, "system.fast_domain": domain}
                 all_of_them = jr.tabulate(
-                    jr.training,
+                    jr.published,
                     question(tensor=float(tensor)),
                     axes={"way": together},
                     **system,
@@ -177,21 +179,21 @@ def test_many_rows_are_placed_as_each_by_itself(monkeypatch):
             "mb": 1,
         }
     )
-    found = jr.evaluate_rows("training", frame, model="gpt3", global_batch=1024)
+    found = jr.evaluate_rows("published", frame, model="gpt3", global_batch=1024)
     for _, row in found.iterrows():
         plan = {"plan.data": row.dp, "plan.tensor": row.tp, "plan.pipeline": row.pp}
-        alone = jr.evaluate("training", {**ASKED, **plan, "system": row.system})
+        alone = jr.evaluate("published", {**ASKED, **plan, "system": row.system})
         assert [int(row[field]) for field in FAST] == [int(alone[field]) for field in FAST]
         assert row.step_time == pytest.approx(float(alone.step_time), rel=1e-12)
 
 
 def test_a_traced_plan_says_which_fields_it_lacks():
-    fields = ", ".join(f"plan.{field}" for field in jr.training.placement)
+    fields = ", ".join(f"plan.{field}" for field in jr.published.placement)
     with pytest.raises(InputError, match=f"^plan: a traced plan .*; expected {fields}"):
-        jax.jit(jr.training.evaluate)(question())
+        jax.jit(jr.published.evaluate)(question())
     rate = jax.grad(
         lambda rate: (
-            jr.training.evaluate(jr.replace_at(question(), "system.matrix_flops", rate)).step_time
+            jr.published.evaluate(jr.replace_at(question(), "system.matrix_flops", rate)).step_time
         )
     )
     assert float(rate(9.9e14)) < 0.0
@@ -216,17 +218,17 @@ def a_file_of_a_contradiction(tmp_path):
 
 def rows_of_a_contradiction(tmp_path):
     frame = pd.DataFrame({"gpus": [512, 1000], "dp": 8, "tp": 8, "pp": 8, "mb": 1})
-    return jr.evaluate_rows("training", frame, model="gpt3", system="h200-nvs8")
+    return jr.evaluate_rows("published", frame, model="gpt3", system="h200-nvs8")
 
 
 CONTRADICTED = {
-    "evaluate": lambda _: jr.evaluate("training", {**ASKED, "gpus": 1000}),
-    "tabulate": lambda _: jr.tabulate(jr.training, contradicted()),
-    "estimator": lambda _: jr.training.evaluate(contradicted()),
+    "evaluate": lambda _: jr.evaluate("published", {**ASKED, "gpus": 1000}),
+    "tabulate": lambda _: jr.tabulate(jr.published, contradicted()),
+    "estimator": lambda _: jr.published.evaluate(contradicted()),
     "layers": lambda _: jr.layers(contradicted()),
     "schedule": lambda _: jr.schedule(contradicted()),
-    "trace": lambda _: jr.trace("training", ASKED, gpus=1000),
-    "elasticities": lambda _: jr.elasticities(jr.training, contradicted()),
+    "trace": lambda _: jr.trace("published", ASKED, gpus=1000),
+    "elasticities": lambda _: jr.elasticities(jr.published, contradicted()),
     "sweep file": a_file_of_a_contradiction,
     "rows": rows_of_a_contradiction,
 }
@@ -243,17 +245,17 @@ def test_gpus_that_are_not_the_product_of_the_degrees_are_refused(road, tmp_path
 def test_gpus_that_are_not_whole_are_refused():
     for asked in (512.5, "0.5"):
         with pytest.raises(InputError, match=r"^gpus: expected a whole number above 0"):
-            jr.evaluate("training", {**ASKED, "gpus": asked})
+            jr.evaluate("published", {**ASKED, "gpus": asked})
     with pytest.raises(InputError, match=r"^gpus: not the product .* given 512\.5; expected"):
-        jr.training.evaluate(dataclasses.replace(question(), gpus=512.5))
+        jr.published.evaluate(dataclasses.replace(question(), gpus=512.5))
 
 
 def test_gpus_agree_at_every_point_of_a_grid():
     together = {"plan.data": [8, 16], "gpus": [512, 1024]}
-    found = jr.tabulate(jr.training, question(), axes={"size": together})
+    found = jr.tabulate(jr.published, question(), axes={"size": together})
     assert found.step_time.dims == ("size",)
     with pytest.raises(InputError, match=r"^gpus: not .* given 1024; expected data 8 x"):
-        jr.tabulate(jr.training, question(), axes=together)
+        jr.tabulate(jr.published, question(), axes=together)
 
 
 def test_gpus_of_an_mlp_agree_with_its_degrees():
@@ -271,7 +273,7 @@ def test_a_row_whose_gpus_contradict_it_is_named_by_its_line(tmp_path):
     """Passed over among the others, whose answers stay."""
     frame = pd.DataFrame({"gpus": [1000, 512, 512], "dp": [8, 8, 16], "tp": 8, "pp": 8, "mb": 1})
     shared = {"model": "gpt3", "system": "h200-nvs8", "global_batch": 1024}
-    found = jr.evaluate_rows("training", frame, shared, keep_going=True)
+    found = jr.evaluate_rows("published", frame, shared, keep_going=True)
     assert found.step_time.isna().tolist() == [True, False, True]
     assert [why.partition(": not")[0] for why in found.error] == ["row 0: gpus", "", "row 2: gpus"]
     assert found.step_time[1] == pytest.approx(SECONDS, rel=1e-12)
@@ -283,7 +285,7 @@ def test_a_row_whose_gpus_contradict_it_is_named_by_its_line(tmp_path):
 def test_the_schedule_command_places_its_plan_as_evaluate_does(jaxroof, tmp_path):
     """Two stages share a domain here: to fill it with replicas first would be slower."""
     plan = {"plan.data": 8, "plan.tensor": 1, "plan.pipeline": 8}
-    best = jr.evaluate("training", {**ASKED, "global_batch": 4096, **plan})
+    best = jr.evaluate("published", {**ASKED, "global_batch": 4096, **plan})
     line = "schedule --model gpt3 --system h200-nvs8 --batch 4096 --schedule 1f1b"
     assert jaxroof(f"{line} --plan dp=8,pp=8,mb=1 -o placed.nc").code in (0, 1)
     inputs = json.loads(jr.read(tmp_path / "placed.nc").attrs["inputs"])

@@ -313,7 +313,7 @@ def test_a_disk_that_fills_keeps_what_was_written(after, field, known, monkeypat
 WRONG = [  # what is made of the file, what is said
     (lambda text: "name,age\nAda,36\n", "line 1: 'name' is no column of this sweep's rows; expec"),
     (lambda text: "years of work", "line 1: not the names of columns; expected rows of this sw"),
-    (lambda text: text.replace("model.stones,", "", 1), "line 1: no column 'model.stones'; expec"),
+    (lambda text: text.replace("model.rows,", "", 1), "line 1: no column 'model.rows'; expec"),
     (lambda text: text.replace("turns,", "teams,", 1), "line 1: 'teams' is there twice; expected"),
     (lambda text: text.replace("1200.75", "12oo.75"), "line 3: time: '12oo.75'; expected a number"),
     (
@@ -338,6 +338,16 @@ def test_a_file_that_is_not_such_a_file_is_left_as_it_is(field, known):
         assert content() == text
     xr.testing.assert_identical(run(overwrite=True), known[1])
     assert content() == known[0]
+
+
+def test_a_file_may_lack_a_field_that_came_later_and_that_the_sweep_leaves_out(field, known):
+    rows = [*csv.reader(known[0].decode().splitlines())]
+    place = rows[0].index("model.stones")
+    kept = [[cell for at, cell in enumerate(row) if at != place] for row in rows]
+    earlier = "".join(",".join(row) + "\n" for row in kept).encode()
+    pathlib.Path("rows.csv").write_bytes(earlier)
+    xr.testing.assert_identical(run(), known[1])
+    assert content() == earlier
 
 
 def test_chunk_and_overwrite_are_of_files_that_grow(field):

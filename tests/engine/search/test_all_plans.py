@@ -116,7 +116,7 @@ def test_context_ranks_share_the_optimizer_state_and_summa_ranks_do_not():
     plan = jr.Plan(data=2.0, tensor=2.0, context=4.0, pipeline=2.0, microbatch=1.0, panels=4.0)
     inputs = dataclasses.replace(small(gpus=32.0), plan=plan)
     for split, replicas in ((jr.Split.SUMMA, 2.0), (jr.Split.CONTEXT, 8.0)):
-        found = jr.training.evaluate(inputs, jr.Recipe(split=split))
+        found = jr.published.evaluate(inputs, jr.Recipe(split=split))
         assert float(found.memory_optimizer * replicas) == 6.0 * float(found.memory_weights)
 
 
@@ -143,11 +143,11 @@ def test_search_is_survey_then_argmin(split):
     """A search finds what listing every plan and taking the best finds, whatever fits."""
     axes = {"system.hbm_capacity": CAPACITIES, "system.hbm_bandwidth": [0.3e12, 4.8e12]}
     options = {"split": split, "top": 3, "placements": True}
-    searched = jr.search(jr.training, small(), axes={"gpus": [4, 24], **axes}, **options)
+    searched = jr.search(jr.published, small(), axes={"gpus": [4, 24], **axes}, **options)
     for gpus, index in itertools.product((4, 24), np.ndindex(len(CAPACITIES), 2)):
         at = searched.sel(gpus=gpus).isel(hbm_capacity=index[0], hbm_bandwidth=index[1])
         machine = {f"system.{name}": float(at[name]) for name in ("hbm_capacity", "hbm_bandwidth")}
-        data = jr.survey(jr.training, small(float(gpus)), split=split, **machine)
+        data = jr.survey(jr.published, small(float(gpus)), split=split, **machine)
         best = winners(data, 3)
         assert int(at.plans_legal) == data.sizes["plan"]
         assert int(at.plans_feasible) == int(data.feasible.sum())
@@ -170,7 +170,7 @@ def test_slopes_are_finite_in_every_number(split):
     """In model, machine, precision, batch and plan, legal or not."""
 
     def time(inputs):
-        return jnp.sum(jr.training.evaluate(inputs, jr.Recipe(split=split)).step_time)
+        return jnp.sum(jr.published.evaluate(inputs, jr.Recipe(split=split)).step_time)
 
     table = jnp.array([*itertools.product((1.0, 2.0, 1000.0), repeat=len(FIELDS) - 4)]).T
     columns = dict(zip(FIELDS, [*table, *table[:4]], strict=True))
@@ -217,7 +217,7 @@ def test_exactly_what_every_rule_allows_is_listed(split, gpus, domain):
     ours = np.stack([listed[field] for field in FIELDS], axis=1)
     assert len(ours) > 10
     np.testing.assert_array_equal(ours, expected[np.lexsort(expected.T[::-1])])
-    data = jr.survey(jr.training, inputs, split=split)
+    data = jr.survey(jr.published, inputs, split=split)
     assert all(bool(data[verdict].all()) for verdict in VERDICTS)
 
 
@@ -310,7 +310,7 @@ def test_each_verdict_is_tripped_alone(split, verdict, plan, settings):
     assert not bool(report.feasible)
 
 
-evaluate = jax.jit(jr.training.evaluate, static_argnums=1)
+evaluate = jax.jit(jr.published.evaluate, static_argnums=1)
 
 
 @pytest.mark.parametrize(("split", "plan"), [(jr.Split.SUMMA, GRID), (jr.Split.CONTEXT, BASE)])
@@ -334,14 +334,14 @@ def test_every_rule_of_a_grid_is_tripped():
 @pytest.mark.parametrize("split", [jr.Split.ONE_D, jr.Split.CONTEXT], ids=lambda s: s.value)
 def test_panels_of_attention_are_summas_alone(split):
     with pytest.raises(jr.InputError, match=r"attention: 'panels' is of split 'summa' alone"):
-        jr.search(jr.training, small(), split=split, attention="panels")
+        jr.search(jr.published, small(), split=split, attention="panels")
 
 
 def test_plans_without_the_refused_are_a_survey():
     """Of one point; a grid of them is refused."""
-    data = jr.plans(jr.training, small(), refused=False, split="1d")
-    xr.testing.assert_identical(data, jr.survey(jr.training, small(), split="1d"))
-    every = jr.plans(jr.training, small(), split="1d")
+    data = jr.plans(jr.published, small(), refused=False, split="1d")
+    xr.testing.assert_identical(data, jr.survey(jr.published, small(), split="1d"))
+    every = jr.plans(jr.published, small(), split="1d")
     assert every.sizes["configuration"] == data.sizes["plan"]
     with pytest.raises(jr.InputError, match=r"^axes: not with refused=False; expected one call"):
-        jr.plans(jr.training, small(), axes={"gpus": [4, 8]}, refused=False)
+        jr.plans(jr.published, small(), axes={"gpus": [4, 8]}, refused=False)

@@ -117,10 +117,10 @@ def test_slopes_of_loops_are_differences(law: Law) -> None:
 
 def legal_plans(split: str, count: int) -> tuple[Any, Any]:
     """Return some legal plans of a split as columns, and their recipe."""
-    data = jr.survey(jr.training, INPUTS, split=split, where="data<=64")
+    data = jr.survey(jr.published, INPUTS, split=split, where="data<=64")
     rows = np.random.default_rng(3).choice(data.sizes["plan"], count, replace=False)
-    plan = jr.Plan(**{f: data[f].values[rows].astype(float) for f in jr.training.plan_fields})
-    recipe = dataclasses.replace(jr.training.recipe, split=jr.Split(split))
+    plan = jr.Plan(**{f: data[f].values[rows].astype(float) for f in jr.published.plan_fields})
+    recipe = dataclasses.replace(jr.published.recipe, split=jr.Split(split))
     return dataclasses.replace(checked(INPUTS), plan=plan), recipe
 
 
@@ -131,7 +131,7 @@ def test_counts_have_the_slopes_of_the_relaxed_step(split: str) -> None:
     fields = [(path, field) for path, field, _ in leaves(inputs)]
     paths = [p for p, f in fields if f.metadata["whole"] and not p.startswith("system.")]
     assert {"model.hidden", "model.layers", "global_batch", "plan.tensor"} <= set(paths)
-    value, found = slopes(jr.training, recipe, inputs, paths, "step_time")
+    value, found = slopes(jr.published, recipe, inputs, paths, "step_time")
     still = np.zeros((1, len(value)))
     ways = np.eye(len(paths))[:, :, None]
 
@@ -140,7 +140,7 @@ def test_counts_have_the_slopes_of_the_relaxed_step(split: str) -> None:
         for number, path in enumerate(paths):
             held = jnp.asarray(get_at(inputs, path)).reshape(1, -1)
             moved = replace_at(moved, path, held * jnp.exp(ways[number] * by))
-        return jr.training.evaluate(moved, recipe).step_time
+        return jr.published.evaluate(moved, recipe).step_time
 
     relaxed = Operations(step_time, still, relaxed=True)
     whole = np.abs(relaxed(still)[0] - value) <= 1e-14 * value  # nothing is rounded at this plan
@@ -166,7 +166,7 @@ AXES = {
 
 @pytest.fixture(scope="module")
 def grid() -> Any:
-    return jr.elasticities(jr.training, INPUTS, axes=AXES)
+    return jr.elasticities(jr.published, INPUTS, axes=AXES)
 
 
 def test_a_grid_has_the_slopes_of_its_winners(grid: Any) -> None:
@@ -177,10 +177,10 @@ def test_a_grid_has_the_slopes_of_its_winners(grid: Any) -> None:
     assert np.array_equal(np.isfinite(grid.elasticity.values).all(axis=-1), fits)
     assert np.array_equal(np.isfinite(grid.elasticity_below.values).all(axis=-1), fits)
     one = grid.isel(gpus=1, hbm_bandwidth=1, hbm_capacity=1)
-    plan = jr.Plan(**{field: float(one[field]) for field in jr.training.plan_fields})
+    plan = jr.Plan(**{field: float(one[field]) for field in jr.published.plan_fields})
     own = replace_at(INPUTS, "system.hbm_bandwidth", float(one.hbm_bandwidth))
     own = dataclasses.replace(own, plan=plan)
-    alone = jr.elasticities(jr.training, own)
+    alone = jr.elasticities(jr.published, own)
     assert float(alone.step_time) == pytest.approx(float(one.step_time), rel=1e-12)
     np.testing.assert_allclose(alone.elasticity, one.elasticity, rtol=1e-12, atol=1e-15)
 
@@ -216,11 +216,11 @@ def test_nothing_binds_what_nothing_moves(grid: Any) -> None:
 
 def test_choices_and_other_results_have_them_too() -> None:
     data = jr.elasticities(
-        jr.training, INPUTS, axes={"split": ["1d", "summa"]}, of="throughput",
+        jr.published, INPUTS, axes={"split": ["1d", "summa"]}, of="throughput",
         parameters=["system.matrix_flops", "global_batch"],
     )  # fmt: skip
     assert data.elasticity.dims == ("split", "parameter")
-    time = jr.elasticities(jr.training, INPUTS, parameters=["system.matrix_flops"])
+    time = jr.elasticities(jr.published, INPUTS, parameters=["system.matrix_flops"])
     np.testing.assert_allclose(
         data.elasticity.isel(split=0, parameter=0), -time.elasticity.isel(parameter=0), rtol=1e-12
     )
@@ -341,7 +341,7 @@ def test_a_training_step_on_a_ridge_has_two_sides(split: str) -> None:
 
     def times(factor: float) -> Any:
         moved = replace_at(inputs, path, float(INPUTS.system.hbm_bandwidth) * factor)
-        return slopes(jr.training, recipe, moved, [path], "step_time")
+        return slopes(jr.published, recipe, moved, [path], "step_time")
 
     low, high = 0.3, 3.0  # where is the kink of the first plan: halve towards the change of slope
     end = times(high)[1][0, 0] * high
@@ -350,7 +350,7 @@ def test_a_training_step_on_a_ridge_has_two_sides(split: str) -> None:
         same = np.isclose(times(middle)[1][0, 0] * middle, end, rtol=1e-9)
         low, high = (low, middle) if same else (middle, high)
     moved = replace_at(inputs, path, float(INPUTS.system.hbm_bandwidth) * high)
-    found = one_sided_slopes(jr.training, recipe, moved, [path], "step_time")
+    found = one_sided_slopes(jr.published, recipe, moved, [path], "step_time")
     assert found.tie[0, 0]
     assert not found.tie[1:].all()
     here, up, down = (times(high * f)[0][0] for f in (1.0, 1.0 + reach, 1.0 - reach))
@@ -444,7 +444,7 @@ BAD = [  # options, what is said
 @pytest.mark.parametrize(("options", "said"), BAD)
 def test_what_is_not_a_parameter_is_said_in_one_line(options: Any, said: str) -> None:
     with pytest.raises(InputError) as error:
-        jr.elasticities(jr.training, INPUTS, **options)
+        jr.elasticities(jr.published, INPUTS, **options)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -453,5 +453,5 @@ def test_a_plan_of_ones_own_is_not_searched() -> None:
     inputs, _ = legal_plans("1d", 1)
     own = jax.tree.map(lambda leaf: np.float64(np.ravel(leaf)[0]), inputs)
     with pytest.raises(InputError, match="of a search"):
-        jr.elasticities(jr.training, own, where="tensor=8")
+        jr.elasticities(jr.published, own, where="tensor=8")
     assert field_at(own, "plan.tensor").metadata["whole"]

@@ -345,11 +345,11 @@ def against_every_plan(inputs, count, **options):
 
     Beside every switch, on both sides, the plans before and behind it must be the best.
     """
-    data = jr.response(jr.training, inputs, **options)
-    held = jr.survey(jr.training, inputs, where=options.pop("where", ()), **options)
+    data = jr.response(jr.published, inputs, **options)
+    held = jr.survey(jr.published, inputs, where=options.pop("where", ()), **options)
     held = held.isel(plan=held.feasible.values)
     plan = np.stack([held[field].values for field in FIELDS], axis=-1)
-    recipe = jr.training.recipe
+    recipe = jr.published.recipe
     split = options.pop("split", None)
     recipe = dataclasses.replace(recipe, split=jr.Split(split)) if split else recipe
     for path, value in options.items():
@@ -365,7 +365,7 @@ def against_every_plan(inputs, count, **options):
             inputs, path, float(get_at(inputs, path)) * np.tile(factors, len(plan))
         )
         point = dataclasses.replace(point, plan=jr.Plan(**columns))
-        time = evaluate_points(jr.training, recipe, point, "step_time")["step_time"]
+        time = evaluate_points(jr.published, recipe, point, "step_time")["step_time"]
         time = time.reshape(len(plan), len(factors))
         said = time[predicted(data, path, factors, plan), np.arange(len(factors))]
         assert np.all(said <= time.min(axis=0) * (1 + 2 * TIE)), path
@@ -406,13 +406,13 @@ def test_constrained_plans_against_every_plan():
 
 def against_the_masks(inputs, **options):
     """Check each step against searches at its value, the float below it and in between."""
-    steps = jr.capacity_steps(jr.training, inputs, **options)
+    steps = jr.capacity_steps(jr.published, inputs, **options)
     assert steps.attrs["parameter"] == "system.hbm_capacity"
     value = steps.value.values
     middle = (value + np.append(value[1:], 2 * value[-1])) / 2
     places = np.concatenate([value, middle, np.nextafter(value[1:], 0), np.nextafter(value[:1], 0)])
     axes = {"system.hbm_capacity": places}
-    best = jr.search(jr.training, inputs, axes=axes, **options).rename(hbm_capacity="step")
+    best = jr.search(jr.published, inputs, axes=axes, **options).rename(hbm_capacity="step")
     count = len(value)
     for found, expected in (
         (best.isel(step=slice(0, count)), steps),
@@ -432,7 +432,7 @@ def test_steps_are_what_the_masks_answer_at_every_capacity(usable):
     inputs = machine("a100-nvs4", hbm_usable=usable)
     options = {"gpus": 64, "global_batch": 64, "split": "1d"}
     steps = against_the_masks(inputs, **options)
-    today = jr.search(jr.training, inputs, **options)
+    today = jr.search(jr.published, inputs, **options)
     here = steps.isel(step=steps.place.values == 0).squeeze()
     assert all(int(here[field]) == int(today[field]) for field in FIELDS)
     assert float(here.gain) == 0.0

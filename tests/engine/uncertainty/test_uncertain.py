@@ -201,7 +201,7 @@ BAD = [  # path, written, what is said of it
 @pytest.mark.parametrize(("path", "written", "words"), BAD)
 def test_what_is_no_distribution_is_refused_in_a_line(path, written, words):
     with pytest.raises(jr.InputError) as refused:
-        jr.uncertain(jr.training, MACHINE, distributions={path: written}, samples=4)
+        jr.uncertain(jr.published, MACHINE, distributions={path: written}, samples=4)
     assert words in str(refused.value).replace("'GB'", "GB")
     assert path in str(refused.value)
 
@@ -221,7 +221,7 @@ ASKED = [
 @pytest.mark.parametrize(("options", "words"), ASKED)
 def test_what_is_no_question_is_refused_in_a_line(options, words):
     with pytest.raises(jr.InputError, match=words):
-        jr.uncertain(jr.training, MACHINE, **{"distributions": {MATRIX: [0.7, 0.9]}, **options})
+        jr.uncertain(jr.published, MACHINE, **{"distributions": {MATRIX: [0.7, 0.9]}, **options})
 
 
 # ---- A choice whose answer is known -------------------------------------------------------------
@@ -385,15 +385,17 @@ SPREAD = {
 
 
 def test_a_search_of_all_draws_is_every_plan_in_every_draw():
-    found = jr.uncertain(jr.training, MACHINE, distributions=SPREAD, samples=16, split="1d", top=99)
-    every = jr.survey(jr.training, MACHINE, split="1d")
+    found = jr.uncertain(
+        jr.published, MACHINE, distributions=SPREAD, samples=16, split="1d", top=99
+    )
+    every = jr.survey(jr.published, MACHINE, split="1d")
     fields = [f.name for f in dataclasses.fields(jr.Plan)]
     columns = {f: np.tile(every[f].values.astype(float), 16) for f in fields}
     asked = dataclasses.replace(MACHINE, plan=jr.Plan(**columns))
     for path, drawn in zip(SPREAD, found.parameter_drawn.values, strict=True):
         asked = replace_at(asked, path, np.repeat(drawn, every.sizes["plan"]))
-    recipe = dataclasses.replace(jr.training.recipe, split=jr.Split.ONE_D)
-    report = evaluate_points(jr.training, recipe, asked)
+    recipe = dataclasses.replace(jr.published.recipe, split=jr.Split.ONE_D)
+    report = evaluate_points(jr.published, recipe, asked)
     time, need, fits = (report[n].reshape(16, -1) for n in ("step_time", "memory", "feasible"))
     order = [ranking_order(*row) for row in zip(time, need, fits, strict=True)]
     best = np.array([row[0] for row in order])
@@ -457,7 +459,7 @@ def test_one_size_is_told_and_written(asked):
     best = found.isel(candidate=0)
     assert f"{100 * float(best.probability):.3g}" in said.words
     assert [str(p) in said.out for p in found.parameter.values] == [True] * 3
-    again = jr.uncertain(jr.training, MACHINE, distributions=SPREAD, samples=16, split="1d")
+    again = jr.uncertain(jr.published, MACHINE, distributions=SPREAD, samples=16, split="1d")
     np.testing.assert_array_equal(found.step_time, again.step_time)
     for kind in ("csv", "json", "zarr"):
         name = f"draws.{kind}"
@@ -489,7 +491,12 @@ def test_several_sizes_have_bands_along_them(asked):
     assert "step_time_kept_50" in rows
     assert "To commit to a plan now costs most on" in said.words
     data = jr.uncertain(
-        jr.training, MACHINE, distributions=SPREAD, samples=16, split="1d", axes={"gpus": [128, 64]}
+        jr.published,
+        MACHINE,
+        distributions=SPREAD,
+        samples=16,
+        split="1d",
+        axes={"gpus": [128, 64]},
     )
     figure = plots.draw(data)
     spread = figure.axes[0]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from places import ROOT
 
 import jaxroof as jr
+from jaxroof.estimators.enumeration import divisors
 from jaxroof.estimators.published.legality import RULES
-from jaxroof.estimators.published.plans import divisors, plans
+from jaxroof.estimators.published.plans import plans
 
 PATH = ROOT / "benchmarks" / "baselines.py"
 SPEC = importlib.util.spec_from_file_location("baselines", PATH)
@@ -58,7 +59,7 @@ def test_plans_stand_in_the_order_of_their_fields():
 
 
 def test_every_listed_plan_keeps_every_rule():
-    data = jr.survey(jr.training, question(SHAPES[1], 512, 4096, 8))
+    data = jr.survey(jr.published, question(SHAPES[1], 512, 4096, 8))
     verdicts = [n for n in data.data_vars if data[n].dtype == bool]
     for name in verdicts:
         if name not in ("memory_fits", "feasible"):
@@ -96,7 +97,7 @@ def test_each_verdict_is_tripped_alone(verdict, plan, settings):
         number = float(value) if not isinstance(value, str) else jr_bytes(value)
         inputs = jr.replace_at(inputs, path, number)
     chosen = jr.Plan(**{k: float(v) for k, v in {**BASE, **plan}.items()})
-    report = jr.training.evaluate(dataclasses.replace(inputs, gpus=None, plan=chosen))
+    report = jr.published.evaluate(dataclasses.replace(inputs, gpus=None, plan=chosen))
     names = [t[0] for t in TRIPS]
     assert [n for n in names if not bool(getattr(report, n))] == [verdict]
     assert not bool(report.feasible)

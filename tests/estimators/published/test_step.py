@@ -36,7 +36,7 @@ def test_every_plan(kind: str, name: str, domain: int, gpus: int, legal: int, co
     """All legal plans of a cluster, fitting or not, with all their times and all their memory."""
     rows, inputs = listed(kind, name, domain, gpus)
     assert golden.size(rows) == count
-    found = jr.survey(jr.training, inputs, split=golden.SPLITS[kind])
+    found = jr.survey(jr.published, inputs, split=golden.SPLITS[kind])
     assert found.sizes["plan"] == legal
     ours = {field: np.asarray(found[field]) for field in FIELDS}
     theirs = dict(zip(FIELDS, golden.plans(rows).T, strict=True))
@@ -64,7 +64,7 @@ def test_best_of_every_plan(kind: str, name: str, domain: int, gpus: int, count:
     for capacity in (own, 0.5 * needs[0], *(needs[held - 1] * (1.0 + 1e-9) for held in FITTING)):
         fitting = golden.where(rows, rows["mem"] <= capacity)
         limit = {"system.hbm_capacity": capacity * golden.GIGA}
-        found = jr.search(jr.training, inputs, split=golden.SPLITS[kind], **limit)
+        found = jr.search(jr.published, inputs, split=golden.SPLITS[kind], **limit)
         found = found.expand_dims("row")
         assert found["plans_legal"].item() == count
         assert found["plans_feasible"].item() == golden.size(fitting)
@@ -82,7 +82,7 @@ def test_legal_plans_are_as_many(kind: str, name: str) -> None:
     """Plans are counted for each fast domain and cluster size, whatever the hardware."""
     rows = golden.read("candidate_counts", tp_kind=kind, model=name)
     assert golden.size(rows) == 39
-    assert jr.training.candidates is not None
+    assert jr.published.candidates is not None
     for i, gpus in enumerate(rows["n"].tolist()):
         inputs = jr.Inputs(
             model=jr.model(golden.MODELS[name]),
@@ -90,7 +90,7 @@ def test_legal_plans_are_as_many(kind: str, name: str) -> None:
             gpus=gpus,
             global_batch=rows["global_batch"][i],
         )
-        plans = jr.training.candidates(inputs, jr.Recipe(split=golden.SPLITS[kind])).plans
+        plans = jr.published.candidates(inputs, jr.Recipe(split=golden.SPLITS[kind])).plans
         assert len(plans["data"]) == rows["n_candidates"][i], inputs
 
 
@@ -105,7 +105,7 @@ def winners(kind: str, model: jr.Model, rows: golden.Rows) -> xr.Dataset:
     columns = golden.system_columns(systems["system"])
     assert len(set(sites["global_batch"])) == 1
     found = jr.search(
-        jr.training,
+        jr.published,
         jr.Inputs(model=model, system=jr.system("b200-nvs8")),
         axes={
             "machine": {f"system.{field}": column for field, column in columns.items()},
@@ -207,7 +207,7 @@ def test_best_plan_of_a_list(chosen: Any) -> None:
             gpus=rows["n"][i],
             global_batch=rows["global_batch"][i],
         )
-        found = jr.survey(jr.training, inputs, split=golden.SPLITS[chosen[0]])
+        found = jr.survey(jr.published, inputs, split=golden.SPLITS[chosen[0]])
         assert found.sizes["plan"] == rows["n_candidates"][i]
         if found.sizes["plan"]:
             least = found["memory"].values.min()
@@ -275,7 +275,7 @@ def test_hardware_sweeps(
         ours = {column: golden.SYSTEM[column] for column in columns}
         axes[name] = {f"system.{ours[c][0]}": values[c] * ours[c][1] for c in columns}
     inputs = jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"), gpus=gpus)
-    found = jr.search(jr.training, inputs, axes=axes, top=2, placements=True)
+    found = jr.search(jr.published, inputs, axes=axes, top=2, placements=True)
     dims = dict(zip(found["plans_legal"].dims, places.values(), strict=True))
     found = golden.at(found, **{str(dim): place for dim, place in dims.items()})
 
@@ -318,7 +318,7 @@ ONES = dict.fromkeys(FIELDS, 1)
 
 def test_headline() -> None:
     """GPT-3 of 1 T parameters on 2048 H200: 1810 plans, the best of them in every part."""
-    found = jr.search(jr.training, gpt3_1t("h200-nvs4"))
+    found = jr.search(jr.published, gpt3_1t("h200-nvs4"))
     assert int(found["plans_legal"]) == 1810
     assert {field: int(found[field]) for field in FIELDS} == ONES | BEST
     for name, value, rtol in HEADLINE:
@@ -337,7 +337,7 @@ def test_one_plan(
     system: str, plan: dict[str, int], result: str, value: float, rtol: float
 ) -> None:
     """One plan, evaluated by itself."""
-    report = jr.training.evaluate(gpt3_1t(system, **plan))
+    report = jr.published.evaluate(gpt3_1t(system, **plan))
     assert float(getattr(report, result)) == pytest.approx(value, rel=rtol, abs=0.0)
 
 

@@ -28,7 +28,7 @@ def study(kind: str, model: str) -> xr.Dataset:
     Chips by fast domains, not systems: plans are listed anew for the fast domains alone.
     """
     found = jr.search(
-        jr.training,
+        jr.published,
         jr.Inputs(model=jr.model(golden.MODELS[model]), system=jr.system(SYSTEMS[0])),
         axes={
             "system": [f"{chip}-nvs{DOMAINS[0]}" for chip in CHIPS],
@@ -301,7 +301,7 @@ def test_axes_between_systems() -> None:
     """P8: equal steps from one system to the next."""
     inputs = jr.Inputs(model=jr.model("gpt3-1t"), system=jr.system("b200-nvs8"), gpus=4)
     axes = {f"system.{field}": jr.between(CHAIN, count) for field, count, *_ in SEGMENTS}
-    found = jr.search(jr.training, inputs, axes=axes)
+    found = jr.search(jr.published, inputs, axes=axes)
     for field, _, unit, expected in SEGMENTS:
         printed(found[field].values / unit, expected)
 
@@ -337,7 +337,7 @@ def placed(sweep: str) -> xr.Dataset:
     plans = np.array([(*one, *four) for one in configurations for four in fast], dtype=float).T
     fields = (*DEGREES, *(f"fast_{degree}" for degree in DEGREES[:4]))
     found = jr.tabulate(
-        jr.training,
+        jr.published,
         jr.Inputs(
             model=jr.model(golden.MODELS[model]),
             system=jr.system("b200-nvs8"),

@@ -255,8 +255,8 @@ def test_many_plans_at_once_are_the_plans_one_by_one() -> None:
 )
 def test_jax_and_numpy_agree(name: str) -> None:
     inputs, recipe = golden.case(CASES[name])
-    chunks, stages = int(inputs.plan.interleave), int(inputs.plan.pipeline)
-    jitted = jax.jit(lambda asked, stage: stage_memory(asked, recipe, stage, chunks))
+    stages = int(inputs.plan.pipeline)
+    jitted = jax.jit(lambda asked, stage: stage_memory(asked, recipe, stage))
     traced = jitted(map_numbers(jnp.asarray, inputs), jnp.arange(float(stages)))
     memory = memory_by_stage(inputs, recipe)
     for term in TERMS:
@@ -278,7 +278,7 @@ def test_slopes_are_those_of_jax_and_finite(name: str) -> None:
                 asked = replace_at(asked, where, asked.model._replace(**{field: value}))
             else:
                 asked = replace_at(asked, f"{where}.{field}", value)
-        return stage_memory(asked, recipe, 1.0, int(inputs.plan.interleave)).device
+        return stage_memory(asked, recipe, 1.0).device
 
     at = np.array([getattr(getattr(inputs, where), field) for field, where in FIELDS])
     ours = device([Dual(value, step) for value, step in zip(at, np.eye(3), strict=True)])
@@ -310,7 +310,7 @@ def test_plans_that_are_not_legal_have_finite_slopes(schedule: Schedule) -> None
     def device(values: Any) -> Any:
         plan = type(inputs.plan)(**dict(zip(fields, values, strict=True)))
         asked = dataclasses.replace(inputs, plan=plan)
-        return stage_memory(asked, recipe, 1.0, 3).device
+        return stage_memory(asked, recipe, 1.0).device
 
     values = device(draws.T)
     slopes = jax.jit(jax.vmap(jax.jacfwd(device)))(draws)

@@ -32,7 +32,7 @@ def inputs(system="b200-nvs8", model="gpt3-1t", **more):
 @pytest.fixture(scope="module")
 def sizes():
     axes = {"system": SYSTEMS, "split": ["1d", "context"], "gpus": SIZES}
-    return jr.search(jr.training, inputs(), axes=axes)
+    return jr.search(jr.published, inputs(), axes=axes)
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +46,12 @@ def machines():
         "system.hbm_bandwidth": jr.geomspace("1 TB/s", "16 TB/s", 5),
         "system.hbm_capacity": jr.linspace("20 GB", "200 GB", 10),
     }
-    return jr.search(jr.training, inputs(), gpus=1024, axes=axes)
+    return jr.search(jr.published, inputs(), gpus=1024, axes=axes)
 
 
 @pytest.fixture(scope="module")
 def stairs():
-    plans = jr.survey(jr.training, inputs(), gpus=1024)
+    plans = jr.survey(jr.published, inputs(), gpus=1024)
     order = np.argsort(plans.memory.values, kind="stable")
     times = plans.step_time.values[order]
     better = times < np.append(np.inf, np.minimum.accumulate(times)[:-1])
@@ -164,7 +164,7 @@ def test_configurations_are_named_by_the_fields_that_move():
     plan = jr.Plan(data=16, tensor=8, pipeline=8, microbatch=1, fast_tensor=8)
     together = {"plan.pipeline": [1, 64], "plan.data": [2048, 32]}
     axes = {"configuration": together}
-    data = jr.tabulate(jr.training, inputs(plan=plan), axes=axes)
+    data = jr.tabulate(jr.published, inputs(plan=plan), axes=axes)
     figure = plots.draw(data)
     ticks = [text.get_text() for text in figure.axes[1].get_xticklabels()]
     assert ticks == ["pp 1\ndp 2,048", "pp 64\ndp 32"]
@@ -174,7 +174,7 @@ def test_configurations_are_named_by_the_fields_that_move():
 def test_a_plan_that_fits_and_is_not_legal_is_called_so():
     wrong = {"plan.tensor": [4, 5, 1, 5], "plan.pipeline": [64, 64, 1, 1]}
     own = inputs(plan=jr.Plan(**PLAN, fast_data=2))
-    data = jr.tabulate(jr.training, own, axes={"configuration": wrong})
+    data = jr.tabulate(jr.published, own, axes={"configuration": wrong})
     assert data.memory_fits.values.tolist() == [True, True, False, False]
     assert not data.feasible[1:].any()
     figure = plots.plans_and_time(data)
@@ -248,7 +248,7 @@ def test_a_map_names_what_of_a_system_its_axes_give():
     }
     rates = {"system.matrix_flops": ["312 TFLOP/s", "989.4 TFLOP/s", "2.5 PFLOP/s"]}
     plan = jr.Plan(**PLAN)
-    data = jr.tabulate(jr.training, inputs("h200-nvs8", plan=plan), axes={"hbm": hbm, **rates})
+    data = jr.tabulate(jr.published, inputs("h200-nvs8", plan=plan), axes={"hbm": hbm, **rates})
     said = words(plots.machine_map(data))
     assert "H200" in said
     assert "A100's HBM capacity and matrix rate (80 GB, 312 TFLOP/s)\nall else of the H200" in said
@@ -260,7 +260,7 @@ def test_a_panel_of_a_system_is_told_by_its_name():
         "system.hbm_bandwidth": ["1 TB/s", "1555 GB/s", "8 TB/s"],
         "system.hbm_capacity": ["80 GB", "192 GB"],
     }
-    data = jr.tabulate(jr.training, inputs(plan=jr.Plan(**PLAN)), axes=axes)
+    data = jr.tabulate(jr.published, inputs(plan=jr.Plan(**PLAN)), axes=axes)
     for panel, own in zip(plots.machine_map(data).axes, ("A100", "B200"), strict=False):
         said = [text.get_text() for text in panel.texts]
         assert set(SHARED) & set(said) == {own}
@@ -302,7 +302,7 @@ def test_fields_that_move_together_are_written_above():
     }
     rates = {"system.matrix_flops": ["312 TFLOP/s", "1 PFLOP/s", "2.5 PFLOP/s"]}
     plan = jr.Plan(**PLAN)
-    data = jr.tabulate(jr.training, inputs(plan=plan), axes={"hbm": hbm, **rates})
+    data = jr.tabulate(jr.published, inputs(plan=plan), axes={"hbm": hbm, **rates})
     data = xr.concat([data, data], xr.Variable("gpus", [512, 2048]))
     assert [a.get_title() for a in plots.draw(data).axes[:2]] == [
         "512 accelerators",
@@ -381,7 +381,7 @@ def test_a_capacity_alone_makes_no_machine():
     def said(axes=None, **changes):
         machine = jr.system("h200-nvs8", **changes)
         asked = dataclasses.replace(inputs(gpus=1024), system=machine)
-        return words(plots.staircase(jr.pareto(jr.training, asked, axes=axes)))
+        return words(plots.staircase(jr.pareto(jr.published, asked, axes=axes)))
 
     lean = said(hbm_capacity="80 GB")
     assert "80 GB (this machine; capacity of the A100)" in lean
@@ -404,7 +404,7 @@ def test_staircases_are_told_apart_by_their_coordinates(stairs):
 
 def test_staircases_of_a_search_for_them_need_no_padding():
     axes = {"split": ["1d", "context"], "gpus": [512, 1024]}
-    data = jr.pareto(jr.training, inputs(), axes=axes, where="pipeline >= 8")
+    data = jr.pareto(jr.published, inputs(), axes=axes, where="pipeline >= 8")
     figure = plots.draw(data)
     drawn = lines(figure.axes[0])
     assert list(drawn) == [
@@ -481,7 +481,7 @@ def test_what_cannot_be_drawn_is_said_in_one_line(sizes, drawn, error):
 def test_data_that_no_picture_shows():
     with pytest.raises(InputError, match="no picture shows all of the dimensions a, b, c; exp"):
         plots.draw(xr.Dataset({"x": (("a", "b", "c"), np.ones((2, 2, 2)))}))
-    plans = jr.survey(jr.training, inputs(), gpus=1024)
+    plans = jr.survey(jr.published, inputs(), gpus=1024)
     with pytest.raises(InputError, match="plans_and_time: shows 40 points at most"):
         plots.draw(plans)
 

@@ -1,0 +1,283 @@
+"""The cheapest changes that make a training step fit, or that spend the memory it has left."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.fit_candidates import (
+    KINDS,
+    PATHS,
+    Points,
+    at_once,
+    legal,
+    pairs,
+    recipes,
+    with_points,
+)
+from jaxroof.analyses.fit_question import Question, asked_question
+from jaxroof.analyses.layer_splits import even_where_it_fits, split_words
+from jaxroof.engine.grid.dataset import attributes
+from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan, States
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe
+from jaxroof.estimators.training.plan_cost import PlanCost, plan_cost
+from jaxroof.estimators.training.stage_memory import memory_by_stage
+from jaxroof.records import is_quantity, units
+
+MOST = 5  # changes that are shown
+CLOSE = 1e-9  # costs that differ by less are equal
+PARTS = ("recomputed", "fast_bytes", "slow_bytes", "host_bytes", "idle")  # of a cost
+ABOUT = {  # of the results: unit, meaning
+    "cost": ("1", "Estimated time that a step takes more, over what it takes now"),
+    "device": ("B", "Peak of the fullest stage's device"),
+    "saved": ("B", "Bytes that the change saves on the fullest stage"),
+    "fits": ("", "Whether the fullest stage fits"),
+}
+
+
+class Change(NamedTuple):
+    """A change of a plan, with what it costs and what it saves."""
+
+    settings: Mapping[str, Any]  # by the names that a question takes
+    kinds: frozenset[str]
+    cost: float
+    parts: Mapping[str, float]  # of the cost, more than now
+    device: float
+    fits: bool
+
+
+def fit_changes(
+    *,
+    model: Any,
+    plan: Mapping[str, Any],
+    system: Any,
+    global_batch: Any,
+    most: int = MOST,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> xr.Dataset:
+    """Return the cheapest changes that make a training step fit; if it fits, what it can spend.
+
+    Arguments are those of ``fit``. Tried are all single changes of recomputation, ZeRO stage,
+    microbatch, interleaving, degrees on as many accelerators, sequence parallelism, offload,
+    kernels and layers of a stage; then, while fewer than ``most`` kinds of them fit, pairs. Of
+    changes of one kind the cheapest is kept. The cost is an estimate of the time that a step takes
+    more, over what it takes now: arithmetic done again, bytes sent, idle time; without overlap.
+
+    Returns: a Dataset over ``change``, single ones before pairs, cheapest first: ``set`` (what to
+    set, in JSON), ``cost``, its parts, ``device``, ``saved``, ``fits``. If nothing fits, it has the
+    changes that need least.
+    Raises: InputError as ``fit`` does.
+
+    >>> data = fit_changes(model="llama3-8b", system="h100-nvs8", plan={"dp": 8}, global_batch=128)
+    >>> bool(data.fits.all())
+    True
+    """
+    asked = asked_question(
+        model=model, plan=plan, system=system, global_batch=global_batch, settings=settings, **more
+    )
+    return changes_dataset(asked, most)
+
+
+def changes_dataset(asked: Question, most: int = MOST) -> xr.Dataset:
+    """Return the changes of a checked question, as ``fit_changes`` does."""
+    own, found = cheapest_changes(asked, most)
+    columns: dict[str, Any] = {
+        "set": ("change", np.array([json.dumps(one.settings) for one in found], dtype=np.str_)),
+        **{name: ("change", [one.parts[name] for one in found]) for name in PARTS},
+        "cost": ("change", [one.cost for one in found]),
+        "device": ("change", [one.device for one in found]),
+        "saved": ("change", [own - one.device for one in found]),
+        "fits": ("change", np.array([one.fits for one in found], dtype=bool)),
+    }
+    data = xr.Dataset(columns, attrs={"question": "fit_changes", "device": own})
+    fields = {field.name: field for field in dataclasses.fields(PlanCost) if is_quantity(field)}
+    for name in PARTS:
+        data[name].attrs.update(attributes(fields[name].metadata))
+    for name, (unit, text) in ABOUT.items():
+        data[name].attrs.update({"long_name": text} | ({"units": unit} if unit else {}))
+    data["set"].attrs["long_name"] = "What to set, in JSON"
+    return data
+
+
+def changes_json(data: xr.Dataset) -> str:
+    """Return changes as a list in JSON, one object each."""
+    names = [str(name) for name in data.data_vars if name != "set"]
+    return json.dumps(
+        [
+            {"set": json.loads(str(row["set"].values))}
+            | {name: row[name].values.item() for name in names}
+            for row in (data.isel(change=place) for place in range(data.sizes["change"]))
+        ]
+    )
+
+
+def cheapest_changes(asked: Question, most: int = MOST) -> tuple[float, list[Change]]:
+    """Return what the fullest stage needs now, and the cheapest changes, one of each kind.
+
+    Single changes come before pairs.
+    """
+    search = _Search(asked)
+    own = search.own
+    single = list(search.singles())
+    if own.fits:
+        more = [one for one in single if one.fits and one.device > own.device]
+        gains = [one for one in more if one.cost < -CLOSE]
+        return own.device, _best_of_kind(gains)[:most]
+    fitting = _best_of_kind(one for one in single if one.fits)
+    if len(fitting) < most:
+        both = list(search.pairs())
+        known = {frozenset(one.settings.items()) for one in single if one.fits}
+        two = [
+            one
+            for one in both
+            if one.fits and not any(some <= frozenset(one.settings.items()) for some in known)
+        ]
+        fitting += _best_of_kind(two)
+        single += both
+    if not fitting:
+        leaner = [one for one in single if one.device < own.device]
+        fitting = _first_of_kind(sorted(leaner, key=lambda one: one.device))
+    return own.device, fitting[:most]
+
+
+def _best_of_kind(changes: Iterable[Change]) -> list[Change]:
+    """Return the cheapest change of each kind, cheapest first; of equal ones the leaner."""
+
+    def order(one: Change) -> tuple[float, float, int]:
+        return round(one.cost, 9), one.device, len(str(one.settings))  # the shorter of two equal
+
+    return _first_of_kind(sorted(changes, key=order))
+
+
+def _first_of_kind(changes: Iterable[Change]) -> list[Change]:
+    found: dict[frozenset[str], Change] = {}
+    for one in changes:
+        found.setdefault(one.kinds, one)
+    return list(found.values())
+
+
+# ---- Search -------------------------------------------------------------------------------------
+
+
+class _Search:
+    """The changes of one question, evaluated many points at once."""
+
+    def __init__(self, asked: Question) -> None:
+        self.asked = asked
+        self.points = at_once(asked.inputs)
+        ((self.own_time, self.own_parts, device),) = self._costs(
+            asked.inputs, asked.recipe, self.points.values[:1]
+        )
+        self.own = Change({}, frozenset(), 0.0, {}, device, bool(device <= asked.capacity))
+
+    def singles(self) -> Iterator[Change]:
+        """Yield every single change that is legal and saves or gains something."""
+        yield from self._changed(self.points, {}, self.asked.recipe)
+        for said, recipe in self._recipes():
+            yield from self._changed(_first(self.points), said, recipe)
+
+    def pairs(self) -> Iterator[Change]:
+        """Yield every pair of changes that is legal."""
+        yield from self._changed(pairs(self.points), {}, self.asked.recipe)
+        for said, recipe in self._recipes():
+            yield from self._changed(_later(self.points), said, recipe)
+            for also, both in recipes(recipe):
+                if not {*said} & {*also} or {"modules"} == {*said} & {*also}:
+                    yield from self._changed(_first(self.points), {**said, **also}, both)
+
+    def _recipes(self) -> Iterator[tuple[dict[str, Any], MemoryRecipe]]:
+        yield from recipes(self.asked.recipe)
+        split = even_where_it_fits(self.asked)
+        if split:
+            yield (
+                {"layer_split": split_words(split)},
+                dataclasses.replace(self.asked.recipe, layer_split=split),
+            )
+
+    def _changed(
+        self, points: Points, said: Mapping[str, Any], recipe: MemoryRecipe
+    ) -> Iterator[Change]:
+        """Yield the legal ones of points under a recipe."""
+        moved = points.changed[:, [PATHS.index("plan.pipeline"), PATHS.index("plan.interleave")]]
+        for again in (False, True):  # a split of layers is for its own number of stages
+            some = Points(*(part[moved.any(axis=1) == again] for part in points))
+            split = again and bool(recipe.layer_split)
+            if "layer_split" in said and again:
+                continue
+            there = dataclasses.replace(recipe, layer_split=()) if split else recipe
+            extra = {"layer_split": "even"} if split else {}
+            allowed = legal(with_points(self.asked.inputs, some.values), there, uneven=split)
+            some = Points(*(part[allowed] for part in some))
+            costs = self._costs(self.asked.inputs, there, some.values)
+            for values, changed, (time, parts, device) in zip(*some, costs, strict=True):
+                settings = {**said, **_settings(values, changed), **extra}
+                if not settings or not np.isfinite(device):
+                    continue
+                yield Change(
+                    settings,
+                    frozenset({*_kinds(changed), *(_KIND.get(name, name) for name in said)}),
+                    time / self.own_time - 1.0,
+                    {name: parts[name] - self.own_parts[name] for name in PARTS},
+                    device,
+                    bool(device <= self.asked.capacity),
+                )
+
+    def _costs(
+        self, inputs: MemoryInputs, recipe: MemoryRecipe, values: np.ndarray
+    ) -> list[tuple[float, dict[str, float], float]]:
+        """Return the time, its parts and the device's bytes of every point.
+
+        Points of as many stages and chunks are evaluated at once.
+        """
+        shape = values[:, [PATHS.index("plan.pipeline"), PATHS.index("plan.interleave")]]
+        found: list[Any] = [None] * len(values)
+        for alike in np.unique(shape, axis=0):
+            places = np.flatnonzero((shape == alike).all(axis=1))
+            here = with_points(inputs, values[places])
+            device = np.max(memory_by_stage(here, recipe).device, axis=-1)
+            cost = plan_cost(here, self.asked.system, recipe, self.asked.model_recipe)
+            whole = np.ones(places.shape)
+            spread = {name: whole * getattr(cost, name) for name in (*PARTS, "time")}
+            for order, place in enumerate(places):
+                parts = {name: float(spread[name][order]) for name in PARTS}
+                found[place] = (float(spread["time"][order]), parts, float(device[order]))
+        return found
+
+
+_KIND = {"modules": "recomputation", "recompute": "recomputation"}
+
+
+def _first(points: Points) -> Points:
+    return Points(points.values[:1], points.changed[:1])
+
+
+def _later(points: Points) -> Points:
+    return Points(points.values[1:], points.changed[1:])
+
+
+def _kinds(changed: np.ndarray) -> set[str]:
+    return {KINDS[path] for path, moved in zip(PATHS, changed, strict=True) if moved}
+
+
+def _settings(values: np.ndarray, changed: np.ndarray) -> dict[str, float]:
+    """Return what differs by the short names that a question takes."""
+    return {
+        SHORTEST[path]: float(value)
+        for path, value, moved in zip(PATHS, values, changed, strict=True)
+        if moved
+    }
+
+
+def _short(path: str) -> str:
+    name = path.rpartition(".")[2]
+    for kind in (MemoryPlan, States):
+        if name in units(kind):
+            return str(kind.__dataclass_fields__[name].metadata["symbol"] or name)
+    return name
+
+
+SHORTEST = {path: _short(path) for path in PATHS}

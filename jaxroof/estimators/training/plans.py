@@ -1,0 +1,126 @@
+"""The legal plans of a cluster for a model of today, enumerated as columns of whole numbers.
+
+Source: docs/models/parameters_flops_memory.md, section 7.
+"""
+
+import types
+from typing import Any
+
+import numpy as np
+
+from jaxroof.estimator import Candidates
+from jaxroof.estimators.enumeration import ONE, Columns, Filter, cross, divisors, rows_where
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.legality import rules
+from jaxroof.estimators.training.memory_recipe import Schedule
+from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
+from jaxroof.records import units, with_named_absences
+
+DEGREES = ("data", "tensor", "context", "pipeline")  # whose product is the accelerators
+COUNTS = (  # of the model that the rules read
+    *("layers", "heads", "kv_heads", "feedforward"),
+    *("experts", "expert_feedforward"),
+)
+STATES = {  # what may be sharded, computed again and offloaded in any plan
+    "zero_stage": np.arange(4),
+    "recompute": np.arange(3),
+    "offload_optimizer": np.arange(2),
+}
+
+
+def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
+    """Return every legal plan for ``inputs.gpus`` accelerators, sorted by the fields of the plan.
+
+    Assumes: model, batch and gpus are single numbers; tensor ranks share the tokens, since that
+    takes no more memory or time than a copy each; 1F1B alone interleaves.
+    Returns: a column per field of the plan, and the number of choices that each rule rejected. The
+    first stages reject degrees, the last ones whole splits.
+    Raises: InputError where a number is missing.
+    Source: docs/models/parameters_flops_memory.md, section 7.
+    """
+    gpus = int(with_named_absences(inputs).gpus)  # type: ignore[arg-type]
+    ordered, refused = splits(inputs, recipe, gpus)
+    for field, values in STATES.items():
+        ordered = cross(ordered, field, values.astype(np.int32))
+    return Candidates(ordered, refused)
+
+
+def splits(
+    inputs: TrainingInputs, recipe: TrainingRecipe, gpus: int
+) -> tuple[Columns, dict[str, int]]:
+    """Return the legal degrees and microbatches, sorted, and what each rule rejected.
+
+    Any ZeRO stage, recomputation and offload goes with each of them.
+    """
+    asked = rule_inputs(inputs, gpus)
+    model, batch = asked.model, asked.global_batch
+    legal = Filter(asked, rules(memory_recipe(recipe)))
+    degrees, routes = divisors(gpus), model.experts > 0
+    rows = legal.keep({"tensor": degrees})
+    rows = legal.keep({**rows, "sequence_parallel": (rows["tensor"] > 1).astype(np.int64)})
+    for field in ("context", "pipeline"):
+        rows = cross(rows, field, degrees)
+        rows = legal.keep(rows_where(rows, gpus % _ranks(rows) == 0))
+    rows = legal.keep({**rows, "data": gpus // _ranks(rows)})
+    rows = legal.keep(cross(rows, "expert", divisors(model.experts) if routes else ONE))
+    widths = np.intersect1d(divisors(model.expert_feedforward), degrees) if routes else ONE
+    rows = legal.keep(cross(rows, "expert_tensor", widths))
+    alone = recipe.schedule is not Schedule.ONE_F_ONE_B
+    rows = legal.keep(cross(rows, "interleave", ONE if alone else np.arange(1, model.layers + 1)))
+    rows = legal.keep(cross(rows, "microbatch", divisors(batch)))
+    rows = legal.keep({**rows, "microbatches": batch // (rows["data"] * rows["microbatch"])})
+    return _ordered(rows), legal.refused
+
+
+def rule_inputs(inputs: TrainingInputs, gpus: int | None) -> Any:
+    """Return what the rules read of the inputs, as whole numbers; any cluster if ``gpus`` is None.
+
+    Raises: InputError where a number is missing.
+    """
+    inputs = with_named_absences(inputs)
+    model = {name: int(getattr(inputs.model, name)) for name in COUNTS}
+    return types.SimpleNamespace(
+        model=types.SimpleNamespace(**model),
+        sequence=int(inputs.model.sequence),
+        gpus=gpus,
+        global_batch=int(inputs.global_batch),
+    )
+
+
+def _ranks(rows: Columns) -> np.ndarray:
+    """Return the product of the degrees already in the rows."""
+    found: np.ndarray = np.prod([rows[field] for field in DEGREES if field in rows], axis=0)
+    return found
+
+
+def _ordered(rows: Columns) -> Columns:
+    """Return the columns of the plan that the rows have, in lexicographic order."""
+    fields = [field for field in units(TrainingPlan) if field not in STATES]
+    columns = {field: rows[field].astype(np.int32) for field in fields}
+    return rows_where(columns, np.lexsort([columns[field] for field in reversed(fields)]))
+
+
+def cluster_sizes(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> np.ndarray:
+    """Return every number of accelerators up to ``most`` that some legal plan uses, ascending.
+
+    Assumes: a plan stays legal if its microbatches are of one sequence, its stages of one chunk
+    and its experts undivided, as all rules have it; so those plans have every size.
+    """
+    asked = rule_inputs(inputs, None)
+    legal = Filter(asked, rules(memory_recipe(recipe)))
+    model = asked.model
+    whole = ("expert", "expert_tensor", "interleave", "microbatch")
+    rows: Columns = dict.fromkeys(whole, ONE)
+    values = {
+        "tensor": divisors(model.heads),
+        "context": divisors(asked.sequence),
+        "pipeline": np.arange(1, model.layers + 1),
+        "data": divisors(asked.global_batch),
+    }
+    for field, some in values.items():
+        rows = cross(rows, field, some)
+        rows = legal.keep(rows_where(rows, _ranks(rows) <= most))
+        if field == "tensor":
+            rows = legal.keep({**rows, "sequence_parallel": (rows["tensor"] > 1).astype(np.int64)})
+    rows = legal.keep({**rows, "microbatches": asked.global_batch // rows["data"]})
+    return np.unique(_ranks(rows))

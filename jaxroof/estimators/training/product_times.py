@@ -1,0 +1,104 @@
+"""The matrix products of one layer on one tensor rank, and their seconds in every direction.
+
+Source: docs/models/training_step_today.md, sections 4 and 11.
+"""
+
+from typing import Any, NamedTuple
+
+from jaxroof.estimators.training.rates import Rates
+from jaxroof.formulas.arithmetic import where
+from jaxroof.formulas.kernel_times import matmul, stream
+from jaxroof.records import Number
+
+
+class Product(NamedTuple):
+    """A product [rows, inner] x [inner, columns], and the share of the layers that have it."""
+
+    rows: Number
+    columns: Number
+    inner: Number
+    share: Number = 1.0
+
+
+class Layer(NamedTuple):
+    """The products of a layer: cut by columns or by rows; ``down`` is the last of a dense MLP."""
+
+    by_columns: tuple[Product, ...]
+    by_rows: tuple[Product, ...]
+    down: Product
+
+
+class Directions(NamedTuple):
+    """Seconds of some products forward, for their inputs' and for their weights' gradients."""
+
+    forward: Number
+    inputs: Number
+    weights: Number
+
+
+def dense_share(model: Any) -> Number:
+    """Return the share of the layers that have a dense MLP."""
+    return where(model.experts > 0.0, model.first_dense_layers / model.layers, 1.0)
+
+
+def layer_products(model: Any, tensor: Number, tokens: Number) -> Layer:
+    """Return the products of an average layer on one tensor rank.
+
+    qkv (N, (a + 2 k) d / t, h), up (N, (1 + g) f / t, h); out (N, h, a d / t), down (N, h, f / t)
+
+    Assumes: attention with latents has four products in place of qkv, or three if queries have no
+    latent; shared experts are an MLP of their own.
+    Source: docs/models/training_step_today.md, sections 4 and 11.
+    """
+    hidden, width = model.hidden, model.heads * model.head_size / tensor
+    dense = dense_share(model)
+    shared = (1.0 - dense) * where(model.shared_feedforward > 0.0, 1.0, 0.0)
+    latent = where(model.kv_rank > 0.0, 1.0, 0.0)
+    queries = latent * where(model.q_rank > 0.0, 1.0, 0.0)
+    kv_width = model.kv_heads * model.head_size / tensor
+    down = Product(tokens, hidden, model.feedforward / tensor, dense)
+    two = 2.0 * model.shared_feedforward / tensor
+    return Layer(
+        by_columns=(
+            Product(tokens, width + 2.0 * kv_width, hidden, 1.0 - latent),
+            Product(tokens, model.q_rank, hidden, queries),
+            Product(tokens, 1.5 * width, model.q_rank, queries),
+            Product(tokens, 1.5 * width, hidden, latent - queries),
+            Product(tokens, model.kv_rank + model.head_size / 2.0, hidden, latent),
+            Product(tokens, 2.0 * width, model.kv_rank, latent),
+            Product(tokens, (1.0 + model.gated) * model.feedforward / tensor, hidden, dense),
+            Product(tokens, two, hidden, shared),
+        ),
+        by_rows=(
+            Product(tokens, hidden, width),
+            down,
+            Product(tokens, hidden, two / 2.0, shared),
+        ),
+        down=down,
+    )
+
+
+def seconds(product: Product, rates: Rates) -> Directions:
+    """Return the seconds of one product; weight gradients are summed in 32 bits."""
+    m, n, k, share = product
+    return Directions(
+        share * matmul(m, n, k, rates.layer, rates.read, 2.0),
+        share * matmul(m, k, n, rates.layer, rates.read, 2.0),
+        share * matmul(k, n, m, rates.layer, rates.read, 8.0),
+    )
+
+
+def summed(products: tuple[Product, ...], rates: Rates) -> Directions:
+    """Return the seconds of several products."""
+    every = [seconds(product, rates) for product in products]
+    return Directions(*(sum(direction[1:], direction[0]) for direction in zip(*every, strict=True)))
+
+
+def casts(layer: Layer, rates: Rates) -> tuple[Number, Number]:
+    """Return the seconds in which inputs, then gradients, are cast to few bits."""
+    many = where(rates.low > 0.0, 1.0, 0.0)
+    forward = backward = 0.0 * rates.low
+    for m, n, k, share in (*layer.by_columns, *layer.by_rows):
+        forward = forward + many * share * stream(rates.cast * m * k, 1.0, rates.layer)
+        backward = backward + many * share * stream(rates.cast * m * n, 1.0, rates.layer)
+    return forward, backward

@@ -1,0 +1,72 @@
+"""Structural choices of a training step of a model of today: the model's and the software's."""
+
+import dataclasses
+import enum
+
+from jaxroof.estimators.training.memory_recipe import (
+    AttentionKernel,
+    ContextExchange,
+    CrossEntropy,
+    ExpertWeighting,
+    LayerDivision,
+    MemoryRecipe,
+    Module,
+    Schedule,
+)
+from jaxroof.estimators.training.recipe import Recipe
+
+
+class Selective(enum.Enum):
+    """The parts of a layer that a plan with selective recomputation computes again."""
+
+    LIGHT = "light"  # all that takes no large product: norms, scores, up-projections, activations
+    CORE_ATTENTION = "core_attn"
+    MLP = "mlp"  # light, and MLPs
+    EXPERTS = "moe"  # light, MLPs and experts
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingRecipe(Recipe):
+    """The structural choices of a training step; a named model brings its own.
+
+    >>> TrainingRecipe().schedule
+    <Schedule.ONE_F_ONE_B: '1f1b'>
+    """
+
+    schedule: Schedule = Schedule.ONE_F_ONE_B
+    selective: Selective = Selective.LIGHT
+    attention_kernel: AttentionKernel = AttentionKernel.CUDNN
+    context_exchange: ContextExchange = ContextExchange.ALL_TO_ALL
+    cross_entropy: CrossEntropy = CrossEntropy.FUSED
+    expert_weighting: ExpertWeighting = ExpertWeighting.FUSED
+    layer_division: LayerDivision = LayerDivision.WITH_ENDS
+
+
+def memory_recipe(recipe: TrainingRecipe) -> MemoryRecipe:
+    """Return the choices that memory depends on; how much is recomputed is a number of the plan."""
+    return MemoryRecipe(
+        schedule=recipe.schedule,
+        modules=MODULES[recipe.selective],
+        attention_kernel=recipe.attention_kernel,
+        context_exchange=recipe.context_exchange,
+        cross_entropy=recipe.cross_entropy,
+        expert_weighting=recipe.expert_weighting,
+        layer_division=recipe.layer_division,
+    )
+
+
+_LIGHT = frozenset(
+    [
+        Module.LAYERNORM,
+        Module.CORE_ATTENTION,
+        Module.LATENT_PROJECTION,
+        Module.EXPERT_ACTIVATION,
+    ]
+)
+_MLP = _LIGHT | {Module.MLP, Module.SHARED_EXPERTS}
+MODULES: dict[Selective, frozenset[Module]] = {
+    Selective.LIGHT: _LIGHT,
+    Selective.CORE_ATTENTION: frozenset([Module.CORE_ATTENTION]),
+    Selective.MLP: _MLP,
+    Selective.EXPERTS: _MLP | {Module.EXPERTS},
+}

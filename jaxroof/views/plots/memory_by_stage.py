@@ -1,0 +1,90 @@
+"""The memory of every stage of a training step: stacked bars of its terms, and the capacity."""
+
+import json
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from jaxroof.units import size
+from jaxroof.views.plots import select as choose
+from jaxroof.views.plots import style
+from jaxroof.views.text.fit import capacity_words, groups, title
+
+PICTURE = "memory_by_stage"
+COLOURS = (  # of the groups of terms, as they are stacked
+    *(style.BLUE, style.SKY, style.GREEN, style.ORANGE, style.VERMILION, style.PURPLE),
+    style.GREY,
+)
+WORDS = {"outside": "fragmentation, context,\ncommunicators"}
+PALE = (style.SKY, style.ORANGE)  # grounds on which numbers are black
+LABELLED = 0.08  # share of the height from which a part of a bar has its number
+STAGES = 24  # most stages whose parts have numbers
+
+
+def memory_by_stage(data: xr.Dataset) -> Figure:
+    """Return the groups of terms of every stage as a stacked bar, with the capacity as a line.
+
+    Raises: InputError for data that ``fit`` did not make.
+    """
+    choose.check_has(data, PICTURE, ("device", "capacity", "static", "transient"), ("stage",))
+    choose.check_dimensions(data, PICTURE, ("stage",))
+    asked = json.loads(data.attrs.get("inputs", "{}"))
+    made = style.figure(choose.title(data, title(data) if asked else "Memory by stage"), 5.4)
+    axes = made.subplots()
+    _bars(axes, data)
+    _capacity(axes, data)
+    handles, words = axes.get_legend_handles_labels()
+    made.legend(handles[::-1], words[::-1], loc="outside right center", fontsize=9)
+    return made
+
+
+def _bars(axes: Axes, data: xr.Dataset) -> None:
+    scale, unit = style.human(np.append(data.device.values, float(data.capacity)), "B")
+    stages = data.stage.values
+    top = 1.12 * max(float(data.device.max()), float(data.capacity)) / scale
+    start = np.zeros(len(stages))
+    for (name, values), colour in zip(groups(data).items(), COLOURS, strict=True):
+        heights = values / scale
+        if not heights.any():
+            continue
+        label = WORDS.get(name, name)
+        ink = style.BLACK if colour in PALE else "white"
+        axes.bar(stages, heights, bottom=start, color=colour, width=_width(stages), label=label)
+        for stage, low, height in zip(stages, start, heights, strict=True):
+            if height > LABELLED * top / 2 and len(stages) <= STAGES:
+                place, words = (float(stage), float(low + height / 2)), f"{height:.3g}"
+                axes.annotate(words, place, ha="center", va="center", fontsize=8, color=ink)
+        start = start + heights
+    full = int(data.fullest_stage)
+    axes.annotate(
+        size(float(data.device[full]), "B"),
+        (full, float(start[full])),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="center",
+        fontsize=9,
+        fontweight="bold",
+    )
+    axes.set_ylim(0.0, top)
+    axes.set_xlim(stages[0] - 0.7, stages[-1] + 0.7)
+    every = max(1, -(-len(stages) // 32))
+    axes.set_xticks(stages[::every])
+    axes.set_xlabel("pipeline stage")
+    axes.set_ylabel(style.with_unit("memory of one accelerator", unit))
+    style.grid(axes, "y")
+
+
+def _width(stages: np.ndarray) -> float:
+    return 0.8 if len(stages) > 2 else 0.4
+
+
+def _capacity(axes: Axes, data: xr.Dataset) -> None:
+    """Draw the capacity as a line, with what it is and whether the step fits."""
+    scale, _ = style.human(np.append(data.device.values, float(data.capacity)), "B")
+    level = float(data.capacity) / scale
+    axes.axhline(level, color=style.BLACK, linewidth=1.4, linestyle="--", zorder=5)
+    missing = size(float(data.missing), "B")
+    answer = "fits" if bool(data.fits) else f"does not fit: {missing} more is needed"
+    axes.set_title(f"dashed: {capacity_words(data)}; {answer}", fontsize=10)

@@ -1,0 +1,116 @@
+"""The fastest plans of today's training: all plans that fit, timed, and what is said of them."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import jaxroof as jr
+from jaxroof.analyses.least_memory import needs, question_of
+from jaxroof.analyses.plan_product import with_plans
+from jaxroof.catalog.chip import SharedConstants
+from jaxroof.catalog.lookup import chip_of
+from jaxroof.errors import InputError
+from jaxroof.estimators.training.plan_time import LAYER, plan_time, plan_times
+from jaxroof.estimators.training.software import Software
+
+ASKED = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 64}
+MODELS = ("llama3-8b", "mixtral-8x7b", "deepseek-v3")
+
+
+def every_plan(model: str, gpus: int):
+    """Return inputs, recipe, plans as columns, and the memory of each."""
+    asked = question_of(model, "gb200-nvl72", 64, "tp<=8", {"layer_division": "uneven"})
+    found, need = needs(asked.inputs, asked.recipe, gpus, asked.constraints)
+    some = np.random.default_rng(0).permutation(found.size)[:4000]
+    return asked, found.at(some), need[some]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_layers_are_timed_once_a_distinct_row(model):
+    """The time from a few rows of layers is the time of every plan by itself."""
+    asked, plans, _ = every_plan(model, 16)
+    records = (chip_of("gb200-nvl72"), SharedConstants(), Software(fp8=1.0))
+    few = plan_times(asked.inputs, asked.recipe, *records, plans)
+    whole = plan_time(with_plans(asked.inputs, plans), asked.recipe, *records).step_time
+    np.testing.assert_allclose(few, whole, rtol=1e-14)
+    assert len(np.unique(np.stack([plans[n] for n in LAYER]), axis=1).T) < len(few) / 4
+
+
+def test_the_fastest_is_the_fastest_of_all_that_fit():
+    data = jr.fastest_plans(**ASKED, gpus=16, top=5)
+    asked = question_of(*ASKED.values(), (), {})
+    found, need = needs(asked.inputs, asked.recipe, 16, ())
+    plans = found.at(np.arange(found.size))
+    records = (chip_of("h100-nvs8"), SharedConstants(), Software())
+    times = np.asarray(plan_time(with_plans(asked.inputs, plans), asked.recipe, *records).step_time)
+    fits = (need <= asked.capacity) & (plans["offload_optimizer"] == 0)
+    np.testing.assert_allclose(data.step_time, np.sort(times[fits])[:5], rtol=1e-12)
+    assert int(data.plans_timed) == int(fits.sum())
+    assert int(data.plans_legal) == len(times)
+    assert np.all(data.device <= data.capacity)
+    alike = int(np.sum(times[fits] <= times[fits].min() * np.exp(0.085)))
+    assert int(data.plans_alike) == alike > 1
+    sums = sum(data[f"time_{n}"] for n in ("steady", "bubble", "pipeline_comm", "data_comm"))
+    rest = data.step_time - sums - data.time_optimizer
+    np.testing.assert_allclose(rest, float(chip_of("h100-nvs8").step), rtol=1e-9)
+
+
+def test_tokens_mfu_and_interval_are_those_of_the_time():
+    data = jr.fastest_plans(**ASKED, gpus=8).isel(plan=0)
+    tokens = 64 * 8192 / (float(data.step_time) * 8)
+    assert float(data.tokens_per_second) == pytest.approx(tokens, rel=1e-12)
+    found = jr.evaluate("mfu", {"model": "llama3-8b", "system": "h100-nvs8", "token_rate": tokens})
+    assert float(data.mfu) == pytest.approx(float(found.mfu_megatron_causal), rel=1e-12)
+    ratio = float(data.step_time_high) / float(data.step_time)
+    assert ratio == pytest.approx(np.exp(0.116), rel=1e-12)
+    assert float(data.step_time) / float(data.step_time_low) == pytest.approx(ratio, rel=1e-12)
+
+
+def test_experts_and_few_bits_have_intervals_of_their_own():
+    data = jr.fastest_plans(**(ASKED | {"model": "mixtral-8x7b"}), gpus=32)
+    assert data.attrs["regime"] == "experts"
+    data = jr.fastest_plans(**ASKED, gpus=8, **{"software.fp8": 1})
+    assert data.attrs["regime"] == "dense, 8 or 4 bit"
+
+
+def test_a_plan_of_ones_own_has_a_place():
+    data = jr.fastest_plans(**ASKED, gpus=8, own="tp=2,pp=1,rc=1", top=1000)
+    own = json.loads(str(data.own_plan.values))
+    assert (own["tensor"], own["pipeline"], own["recompute"]) == (2, 1, 1)
+    assert int(data.own_place) == 1 + int((data.step_time < float(data.own)).sum())
+    tight = jr.fastest_plans(**ASKED, gpus=8, own="tp=1,pp=1,zero=0,rc=0,mb=1")
+    assert float(tight.own_device) > float(tight.capacity)
+    assert float(tight.own) > 0.0
+
+
+def test_a_faster_machine_and_constants_change_the_time():
+    base = float(jr.fastest_plans(**ASKED, gpus=8).step_time[0])
+    for name, value in {
+        "chip.matmul": 0.9,
+        "system.hbm_bandwidth": "10 TB/s",
+        "shared.launch": "1 us",
+        "software.host": 0,
+    }.items():
+        assert float(jr.fastest_plans(**ASKED, gpus=8, **{name: value}).step_time[0]) <= base
+    mine = dataclasses.replace(chip_of("h100-nvs8"), matmul=0.5)
+    assert float(jr.fastest_plans(**ASKED, gpus=8, chip=mine).step_time[0]) > base
+
+
+WRONG = [
+    ({"system": "mi300x"}, r"^mi300x: no measured run of its chip, so that it has no step time"),
+    ({"gpus": 1, "model": "llama3-70b"}, r"^plan: none of .* fits on 1 accelerators"),
+    ({"gpus": 7}, r"^plan: none is legal on 7 accelerators"),
+    ({"chip.matmull": 0.5}, r"^chip: matmull: .*Did you mean 'matmul'"),
+    ({"software.zero": 3}, r"^software: zero: "),
+    ({"shared.launch": "-1 us"}, r"^shared: launch"),
+    ({"chip.matmul": 2}, r"^chip: matmul"),
+    ({"own": "off=1,tp=1"}, r"^mine: off=1,tp=1: only with offload, whose time is not known"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), WRONG)
+def test_bad_input_is_one_line(changes, said):
+    with pytest.raises(InputError, match=said):
+        jr.fastest_plans(**{**ASKED, "gpus": 8, **changes})

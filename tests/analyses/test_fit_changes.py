@@ -1,0 +1,139 @@
+"""The cheapest changes of a plan: each keeps its promise, and no single one was overlooked."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import jaxroof as jr
+from jaxroof.analyses.fit_candidates import KINDS, at_once, pairs
+from jaxroof.analyses.fit_changes import PARTS, SHORTEST, cheapest_changes
+from jaxroof.analyses.fit_question import asked_question
+from jaxroof.analyses.layer_splits import even_where_it_fits
+
+PLANNED = {SHORTEST[path] for path in SHORTEST if path.startswith("plan.")} | {"zero"}
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "llama3-8b": {"plan": {"dp": 8}, "global_batch": 128},
+    "llama3.1-405b": {
+        "plan": {"tp": 8, "pp": 16, "dp": 128}, "global_batch": 2048, "layer_split": "7,14x8,7",
+    },
+    "deepseek-v3": {
+        "plan": {"pp": 16, "dp": 32, "ep": 32}, "global_batch": 3840, "layer_split": "even",
+    },
+}  # fmt: skip
+
+
+def asked(name: str, **changed: Any) -> dict[str, Any]:
+    """Return a question about a model on H100."""
+    return {"model": name, "system": "h100-nvs8", **QUESTIONS[name], **changed}
+
+
+def applied(question: dict[str, Any], change: dict[str, Any]) -> xr.Dataset:
+    """Return the answer of ``fit`` after a change."""
+    plan = {**question["plan"], **{k: v for k, v in change.items() if k in PLANNED}}
+    rest = {name: value for name, value in change.items() if name not in PLANNED}
+    return jr.fit(**{**question, **rest, "plan": plan})
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_change_does_what_it_says(name: str) -> None:
+    question = asked(name)
+    before, found = jr.fit(**question), jr.fit_changes(**question)
+    assert not bool(before.fits)
+    assert found.sizes["change"] == 5
+    for place in range(5):
+        change = found.isel(change=place)
+        settings = json.loads(str(change["set"].values))
+        after = applied(question, settings)
+        assert float(after.device.max()) == pytest.approx(float(change.device), rel=1e-12)
+        assert bool(after.fits) == bool(change.fits) is True
+        saved = float(before.device.max() - after.device.max())
+        assert float(change.saved) == pytest.approx(saved, rel=1e-9)
+        gpus = [json.loads(data.attrs["inputs"])["gpus"] for data in (before, after)]
+        assert gpus[0] == gpus[1]
+
+
+def test_single_changes_come_first_and_cheapest_first() -> None:
+    found = jr.fit_changes(**asked("deepseek-v3"), most=8)
+    sizes = [_choices(json.loads(str(text))) for text in found["set"].values]
+    assert sizes == sorted(sizes)
+    for size in set(sizes):
+        costs = found.cost.values[np.array(sizes) == size]
+        assert (np.diff(costs) >= -1e-9).all()
+
+
+def _choices(settings: dict[str, Any]) -> int:
+    """Return how many choices are changed; degrees move together."""
+    kinds = {SHORTEST[path]: kind for path, kind in KINDS.items()}
+    own = {kinds.get(name, name) for name in settings}
+    return len(own - {"layer_split"} if "degrees" in own else own)
+
+
+def test_the_cheapest_single_change_is_that_of_trying_each() -> None:
+    """Every ZeRO stage, every split of eight ranks over two degrees, every recomputation."""
+    question = asked("llama3-8b")
+    found = jr.fit_changes(**question).isel(change=0)
+    tried: list[dict[str, Any]] = [{"zero": stage} for stage in (0, 2, 3)]
+    tried += [{"recompute": "full"}, {"modules": "mlp"}]
+    tried += [{"dp": 8 // ways, other: ways} for ways in (2, 4, 8) for other in ("tp", "cp", "pp")]
+    costs = {}
+    for change in tried:
+        after = applied(question, change)
+        if bool(after.fits):
+            costs[json.dumps(change)] = float(after.device.max())
+    assert float(found.device) in [pytest.approx(device, rel=1e-12) for device in costs.values()]
+
+
+def test_what_fits_is_told_what_it_can_spend() -> None:
+    question = asked("llama3-8b", recompute="full")
+    before, found = jr.fit(**question), jr.fit_changes(**question)
+    assert bool(before.fits)
+    assert found.sizes["change"] > 0
+    assert found.fits.all()
+    assert (found.cost < 0.0).all()
+    assert (found.saved < 0.0).all()
+
+
+def test_if_nothing_fits_the_nearest_are_named() -> None:
+    question = asked("llama3-8b", settings={"system.hbm_capacity": "6 GB"})
+    found = jr.fit_changes(**question)
+    assert not found.fits.any()
+    assert (np.diff(found.device) >= 0.0).all()
+    assert (found.saved > 0.0).all()
+    data = jr.fit(**question, changes=3)
+    assert len(json.loads(data.attrs["changes"])) == 3
+
+
+def test_results_have_units_and_meanings() -> None:
+    found = jr.fit_changes(**asked("llama3-8b"))
+    assert {*PARTS} < {*map(str, found.data_vars)}
+    assert all(found[name].attrs["long_name"] for name in found.data_vars)
+    assert found.fast_bytes.attrs["units"] == found.device.attrs["units"] == "B"
+
+
+def test_kernels_that_keep_more_are_a_change() -> None:
+    settings = {"recompute": "full", "attention_kernel": "unfused", "system.hbm_capacity": "73 GB"}
+    found = jr.fit_changes(**asked("llama3-8b", settings=settings))
+    assert {"attention_kernel": "cudnn"} in [json.loads(str(text)) for text in found["set"].values]
+
+
+def test_pairs_are_of_two_kinds() -> None:
+    points = at_once(asked_question(**asked("deepseek-v3")).inputs)
+    both = pairs(points)
+    kinds = list(KINDS.values())
+    for changed in both.changed[:: len(both.changed) // 50]:
+        assert len({kind for kind, moved in zip(kinds, changed, strict=True) if moved}) == 2
+    assert (both.changed == (both.values != points.values[0])).all()
+
+
+def test_a_split_of_layers_moves_them_off_the_fullest_stages() -> None:
+    question = asked_question(**asked("llama3.1-405b"))
+    split = even_where_it_fits(question)
+    assert sum(split) == 126
+    assert split[0] < max(split)
+    assert bool(jr.fit(**asked("llama3.1-405b", layer_split=split)).fits)
+    own, found = cheapest_changes(question)
+    assert own == float(jr.fit(**asked("llama3.1-405b")).device.max())
+    assert found

@@ -1,0 +1,115 @@
+"""The legal plans of today's training, against every plan of a grid and the rules as a mask."""
+
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jaxroof.catalog.architecture import Architecture
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.legality import verdicts
+from jaxroof.estimators.training.memory_recipe import ContextExchange, LayerDivision, Schedule
+from jaxroof.estimators.training.plans import DEGREES, plans
+from jaxroof.estimators.training.step import memory_inputs, training
+from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
+from jaxroof.records import checked
+
+DENSE = {
+    "layers": 6.0, "hidden": 64.0, "feedforward": 96.0, "heads": 8.0, "kv_heads": 2.0,
+    "head_size": 8.0, "vocabulary": 100.0, "sequence": 48.0,
+}  # fmt: skip
+ROUTED = {**DENSE, "experts": 6.0, "active_experts": 2.0, "expert_feedforward": 36.0}
+RECIPES = {
+    "default": TrainingRecipe(),
+    "ring": TrainingRecipe(context_exchange=ContextExchange.RING),
+    "dualpipe": TrainingRecipe(schedule=Schedule.DUALPIPE),
+    "equal": TrainingRecipe(layer_division=LayerDivision.EQUAL),
+    "uneven": TrainingRecipe(layer_division=LayerDivision.UNEVEN),
+}
+SPLIT = [
+    *("data", "tensor", "context", "pipeline", "interleave"),
+    *("expert", "expert_tensor", "sequence_parallel", "microbatch"),
+]
+
+
+def question(model: dict[str, float], gpus: int, batch: int) -> TrainingInputs:
+    """Return a question on a small model."""
+    example = training.example()
+    sizes = {"gpus": float(gpus), "global_batch": float(batch), "plan": None}
+    return checked(dataclasses.replace(example, model=Architecture(**model), **sizes))
+
+
+def by_mask(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> set[tuple[int, ...]]:
+    """Return every plan of a grid of all small numbers that no rule refuses."""
+    degrees = range(1, most + 1)
+    layers, batch = int(inputs.model.layers), int(inputs.global_batch or 0)
+    ranges: list[Any] = [degrees] * 4 + [range(1, layers + 2), degrees, degrees, range(2)]
+    grid = np.array(
+        [
+            [*split, *rest]
+            for split in itertools.product(*ranges[:4])
+            if math.prod(split) == int(inputs.gpus or 0)
+            for rest in itertools.product(*ranges[4:], range(1, batch + 1))
+        ],
+        float,
+    )
+    plan = TrainingPlan(**dict(zip(SPLIT, grid.T, strict=True)))
+    asked = memory_inputs(dataclasses.replace(inputs, plan=plan), recipe)
+    allowed = np.all(
+        [np.broadcast_to(v, len(grid)) for v in verdicts(asked, memory_recipe(recipe)).values()],
+        axis=0,
+    )
+    shares = grid[:, SPLIT.index("tensor")] > 1  # tensor ranks share the tokens in every list
+    allowed &= grid[:, SPLIT.index("sequence_parallel")] == shares
+    if recipe.schedule is not Schedule.ONE_F_ONE_B:
+        allowed &= grid[:, SPLIT.index("interleave")] == 1
+    return {tuple(map(int, row)) for row in grid[allowed]}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(("model", "gpus", "batch"), [(DENSE, 12, 12), (ROUTED, 8, 8)])
+def test_the_list_is_what_the_rules_leave(
+    model: dict[str, float], gpus: int, batch: int, recipe: str
+) -> None:
+    inputs = question(model, gpus, batch)
+    found = plans(inputs, RECIPES[recipe]).plans
+    rows = list(zip(*(found[name].tolist() for name in found), strict=True))
+    assert rows == sorted(set(rows)), "each once, in the order of the plan's fields"
+    assert [*found] == [field.name for field in dataclasses.fields(TrainingPlan)]
+    splits = {row[: len(SPLIT)] for row in rows}
+    assert len(rows) == 4 * 3 * 2 * len(splits), "every ZeRO stage, recomputation and offload"
+    assert splits == by_mask(inputs, RECIPES[recipe], gpus)
+
+
+def test_every_listed_plan_is_legal_and_uses_the_cluster() -> None:
+    inputs = question(ROUTED, 48, 96)
+    found = plans(inputs, TrainingRecipe()).plans
+    plan = TrainingPlan(**{name: column.astype(float) for name, column in found.items()})
+    report = training.evaluate(dataclasses.replace(inputs, plan=plan))
+    for name, holds in vars(report).items():
+        if np.asarray(holds).dtype == bool and name not in ("device_fits", "feasible"):
+            assert np.all(holds), name
+    assert np.all(math.prod(found[name] for name in DEGREES) == 48)
+
+
+def test_ends_count_as_a_layer_each_and_keep_the_chunks_equal() -> None:
+    """Llama 3.1 405B has 126 layers; its makers ran it on 16 stages."""
+    inputs = checked(dataclasses.replace(training.example(), plan=None))
+    listed = {
+        division: set(
+            np.unique(plans(inputs, TrainingRecipe(layer_division=division)).plans["pipeline"])
+        )
+        for division in LayerDivision
+    }
+    assert listed[LayerDivision.EQUAL] == {1, 2}
+    assert listed[LayerDivision.WITH_ENDS] == {1, 2, 4, 8, 16, 32, 64}
+    assert listed[LayerDivision.UNEVEN] >= listed[LayerDivision.WITH_ENDS]
+
+
+def test_refused_choices_are_counted_by_rule() -> None:
+    refused = plans(question(DENSE, 12, 12), TrainingRecipe()).refused
+    assert refused["heads_divisible"] == 3  # 3, 6 and 12 ranks for 8 heads
+    assert refused["experts_exist"] == 0

@@ -1,0 +1,35 @@
+"""The picture of memory by stage: bars as high as the device, the capacity where it is."""
+
+import matplotlib.pyplot as plt
+import pytest
+
+import jaxroof as jr
+from jaxroof.views import plots
+from jaxroof.views.text.fit import groups
+
+
+@pytest.mark.parametrize("stages", [1, 4, 32])
+def test_bars_are_as_high_as_the_device(stages: int) -> None:
+    plan = {"pp": stages, "dp": 32 // stages}
+    data = jr.fit(model="llama3-8b", system="h100-nvs8", plan=plan, global_batch=128)
+    made = plots.draw(data)
+    (axes,) = made.axes
+    bars = [patch for patch in axes.patches if patch.get_height() > 0.0]
+    tops = [
+        max(bar.get_y() + bar.get_height() for bar in bars if round(bar.get_center()[0]) == stage)
+        for stage in range(stages)
+    ]
+    assert tops == pytest.approx((data.device.values / 1e9).tolist(), rel=1e-12)
+    drawn = sum(bool((values > 0.0).any()) for values in groups(data).values())
+    assert len(axes.containers) == drawn
+    (line,) = axes.lines
+    assert line.get_ydata()[0] == pytest.approx(float(data.capacity) / 1e9)
+    assert axes.get_ylim()[1] > max(*tops, float(data.capacity) / 1e9)
+    answer = "fits" if bool(data.fits) else "does not fit"
+    assert answer in axes.get_title()
+    plt.close("all")
+
+
+def test_other_data_are_refused() -> None:
+    with pytest.raises(jr.InputError, match="memory_by_stage: needs the dimension 'stage'"):
+        plots.memory_by_stage(jr.evaluate("model_size", model="llama3-8b"))
