@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxroof import catalog
 from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip
 from jaxroof.engine.uncertainty.least_squares import Fit, covariance, fit, solved
@@ -129,10 +130,9 @@ def usable(
             steps.append(step)
         except InputError as error:
             refused.append((name, str(error)))
-    if system in {name for name, _, _ in SYSTEMS.values()}:
-        others = [one for one in steps if one.system != system]
-        refused += [(one.row.cells["row_id"], _other(one, system)) for one in others]
-        steps = [one for one in steps if one.system == system]
+    others = [one for one in steps if not _may_be(one, system)]
+    refused += [(one.row.cells["row_id"], _other(one, system)) for one in others]
+    steps = [one for one in steps if _may_be(one, system)]
     kinds = sorted({step.system for step in steps})
     if not steps:
         raise InputError(f"no row can be used; the first: {refused[0][1]}")
@@ -140,6 +140,14 @@ def usable(
         expected = f"rows of {', '.join(kinds)}; expected rows of one kind of accelerator"
         raise refusal("--system", f"{system}: {expected}")
     return [_on(step, system) for step in steps], tuple(refused), steps[0].chip
+
+
+def _may_be(step: StepRow, system: str) -> bool:
+    """Return whether a step may have run on a system: its own, or another with the same chip."""
+    if system in {name for name, _, _ in SYSTEMS.values()}:
+        return step.system == system
+    chips = [n for n in catalog.names("chips") if system in catalog.describe("chips", n)["systems"]]
+    return not chips or step.chip in chips
 
 
 def _other(step: StepRow, system: str) -> str:

@@ -171,6 +171,13 @@ def test_a_system_of_the_user_is_that_of_the_rows(tmp_path):
         calibrate([*rows, packaged("bigscience_a100").rows[0]], str(path))
 
 
+def test_a_system_of_another_chip_takes_no_row():
+    ampere, hopper = packaged("bigscience_a100").rows[0], dense()[0]
+    steps, refused, chip = usable([ampere, hopper], "h100-sxm")
+    assert ([one.system for one in steps], chip) == (["h100-sxm"], "hopper")
+    assert [name for name, _ in refused] == [ampere.cells["row_id"]]
+
+
 def test_no_row_is_one_line():
     row = dense()[0]
     with pytest.raises(InputError, match=r"^no row can be used; the first: gbs: blank; expected"):
