@@ -124,8 +124,8 @@ def _fitted() -> Iterator[str]:
 
 
 CALIBRATION = f"""\
-`jaxroof calibrate` minimises a robust sum of squares of ln(predicted / measured) over the rows, each
-with the spread within a source (the last column of the table of intervals), and of the constants'
+`jaxroof calibrate` minimises a robust sum of squares of ln(predicted / measured) over the rows,
+each with the spread within a source (the last column of the table of intervals), and of the constants'
 distances from the catalogue, each with a quarter of the range that is believed of it (`ranges` in
 `jaxroof/catalog/chips.toml`, which are bounds too). First a factor alone: it divides all rates that
 the chip reaches and multiplies the time once a step. Then, beside the factor, the constants that
