@@ -39,7 +39,7 @@ _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wr
     ),
 }
 _TEXTS = ("title", "source", "note", "peaks_source")
-_OF_A_FIT = ["ranges", "bound", "unseen"]  # what is believed of a chip's constants, and from what
+_ALSO = {"systems": ["peaks", "peaks_source"], "chips": ["systems", "ranges", "bound", "unseen"]}
 
 
 def names(kind: str) -> tuple[str, ...]:
@@ -265,7 +265,7 @@ def _check_complete(
 ) -> None:
     """Raise for an entry with a key that is not allowed, or without a required field."""
     allowed = [*fields, *choices, *_TEXTS[:3], "base"]
-    allowed += {"systems": ["peaks", "peaks_source"], "chips": _OF_A_FIT}.get(kind, [])
+    allowed += _ALSO.get(kind, [])
     for key in written:
         if key not in allowed:
             raise unknown(where, key, f"field of {_SINGULAR[kind].capitalize()}", allowed)

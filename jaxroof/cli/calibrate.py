@@ -15,7 +15,7 @@ Examples:
   jaxroof calibrate runs.csv --system h100-nvs8
   jaxroof calibrate runs.csv --system h100-nvs8 -o mine.toml
 
-A row is a measured run (columns in docs/validation_memory.md) of one generation of chips, whose
+A row is a measured run (columns in docs/validation_memory.md) of one kind of accelerator, whose
 column source begins with a software such as megatron-core, nemo or torchtitan. First comes the
 factor by which its steps take longer than predicted, then the constants that the rows tell; what
 they do not tell stays as it is. The file is a chip like any other: jr.chip("mine.toml").

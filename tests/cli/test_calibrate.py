@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import pathlib
+import re
 import statistics
 
 import pytest
@@ -32,7 +33,8 @@ def test_a_calibrated_chip_predicts_better(jaxroof, rows, tmp_path, monkeypatch)
     monkeypatch.setenv("COLUMNS", "80")
     said = jaxroof(f"calibrate {rows} --system a100-80-sxm -o mine.toml")
     assert (said.code, said.err) == (0, "wrote mine.toml\n")
-    assert "Steps of this software on a100-80-sxm take 1.1" in said.words
+    factor = re.search(r"software on a100-80-sxm take ([\d.]+) times as long", said.words)
+    assert 1.1 < float(factor[1]) < 1.3
     assert "from 8 rows." in said.words
     assert "Not told by these rows, left at the catalogue: " in said.words
     assert "What a further measurement would teach:" in said.words
@@ -55,7 +57,7 @@ def test_json_has_all_of_it(jaxroof, rows):
 BAD = [
     ("calibrate none.csv --system h100-nvs8", "none.csv: no such file"),
     ("calibrate {rows} --system h100", "h100: no such system; expected one of h100-nvs"),
-    ("calibrate {rows} --system h100-nvs8", "{rows}: no row can be used; the first: system: of"),
+    ("calibrate {rows} --system h100-nvs8", "{rows}: no row can be used; the first: system: A100"),
     ("calibrate {rows} --system mine.toml", "mine.toml: no such file"),
     ("calibrate {rows} --system a100-80-sxm -o a.csv", "a.csv: expected a name that ends in .toml"),
     ("calibrate {rows} --system a100-80-sxm -o no/a.toml", "no/a.toml: no such directory"),

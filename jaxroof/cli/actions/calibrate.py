@@ -44,6 +44,5 @@ def calibrate_command(*, file: str, system: str, as_json: bool, output: str | No
         if found.constants:
             page.print()
             page.print(views.constants_table(found))
-            page.print()
         print_text(page, *views.sentences(found), *views.measurement_lines(further))
     report_written(output)

@@ -5,30 +5,32 @@ Source: docs/models/training_step_today.md, section 2 (priors) and section 12 (s
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from jaxroof import catalog
+from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip
-from jaxroof.dual import Dual, slope_of, value_of
-from jaxroof.engine.uncertainty.least_squares import Fit, Prior, covariance, fit, solved
+from jaxroof.engine.uncertainty.least_squares import Fit, covariance, fit, solved
 from jaxroof.errors import InputError, refusal
-from jaxroof.estimators.training.interval import half_width_within_source, regime
-from jaxroof.estimators.training.step_time import step_time
-from jaxroof.formulas.arithmetic import smaller
-from jaxroof.records import replace_at, units
-from jaxroof.units import parse
+from jaxroof.records import units
 from jaxroof.validation.measured_rows import Row
-from jaxroof.validation.steps.prediction import StepInputs, step_inputs
+from jaxroof.validation.steps.calibration_problem import (
+    DEVIATIONS_OF_80,
+    FULL,
+    SOFTWARE,
+    UNBOUNDED,
+    Problem,
+    part,
+    power,
+    problem,
+    residuals,
+    rows_of,
+    with_odd_factor,
+)
 from jaxroof.validation.steps.step_rows import SYSTEMS, StepRow, step_row
 
-SOFTWARE = "software"  # the factor by which a software's steps take longer than predicted
-RATES = ("matmul", "matmul_fp8", "attention", "attention_old", "hbm", "fast", "slow")
-TIMES = ("step",)
-FACTOR_DEVIATION = 0.15  # of ln(factor), before any row: the offset of odd sources in the fit
-FACTOR_MOST = 3.0
-DEVIATIONS_OF_80 = 1.2816  # half width of 80 % of a normal distribution, in its deviations
 TOLD = 0.7  # a constant is told by rows that narrow it to this share of what was believed
 FOLDS = 10  # most groups of rows that are left out in turn
 
@@ -65,16 +67,6 @@ class Calibration(NamedTuple):
     fields: dict[str, float]  # of the chip, as the file has them
 
 
-class Problem(NamedTuple):
-    """Rows, what they measured, and what is believed of the constants."""
-
-    inputs: StepInputs
-    measured: np.ndarray  # [s]
-    noise: np.ndarray  # deviation of ln(time)
-    names: tuple[str, ...]
-    prior: Prior
-
-
 def calibrate(rows: Sequence[Row], system: str) -> Calibration:
     """Return the constants that measured steps of one system tell.
 
@@ -89,8 +81,9 @@ def calibrate(rows: Sequence[Row], system: str) -> Calibration:
     whole = problem(steps, chip)
     single = part(whole, (SOFTWARE,))
     first = _fitted(single)
+    whole = with_odd_factor(whole, float(first.values[0]))
     told, untold = told_constants(whole, float(first.values[0]))
-    kept = part(whole, (SOFTWARE, *told))
+    kept = part(whole, (SOFTWARE, *told)) if told else single
     found = _fitted(kept)
     values = dict(zip(kept.names, found.values, strict=True))
     every = np.array([values.get(name, 0.0) for name in whole.names])
@@ -123,9 +116,10 @@ def usable(
 ) -> tuple[list[StepRow], tuple[tuple[str, str], ...], str]:
     """Return the rows of a system with measured times, the others with a reason, and their chip.
 
-    Raises: InputError for an unknown system, rows of several generations, or if none is left.
+    Raises: InputError for an unknown system, rows of several kinds of accelerators, or if none is
+    left.
     """
-    catalog.entry("systems", system, {}) if not catalog.is_file(system) else None
+    lookup.system(system)  # raises for an unknown one
     steps, refused = [], []
     for row in rows:
         name = row.cells.get("row_id", f"line {row.line}")
@@ -136,18 +130,28 @@ def usable(
             steps.append(step)
         except InputError as error:
             refused.append((name, str(error)))
-    known = {chip for name, chip, _ in SYSTEMS.values() if name == system}
-    for step in [one for one in steps if known and one.chip not in known]:
-        said = f"system: of the generation {step.chip}, not of {system}"
-        refused.append((step.row.cells["row_id"], said))
-        steps.remove(step)
-    chips = sorted({step.chip for step in steps})
+    others = [one for one in steps if not _may_be(one, system)]
+    refused += [(one.row.cells["row_id"], _other(one, system)) for one in others]
+    steps = [one for one in steps if _may_be(one, system)]
+    kinds = sorted({step.system for step in steps})
     if not steps:
         raise InputError(f"no row can be used; the first: {refused[0][1]}")
-    if len(chips) > 1:
-        expected = f"rows of {', '.join(chips)}; expected rows of one generation"
+    if len(kinds) > 1:
+        expected = f"rows of {', '.join(kinds)}; expected rows of one kind of accelerator"
         raise refusal("--system", f"{system}: {expected}")
-    return [_on(step, system) for step in steps], tuple(refused), chips[0]
+    return [_on(step, system) for step in steps], tuple(refused), steps[0].chip
+
+
+def _may_be(step: StepRow, system: str) -> bool:
+    """Return whether a step may have run on a system: its own, or another with the same chip."""
+    if system in {name for name, _, _ in SYSTEMS.values()}:
+        return step.system == system
+    chips = [n for n in catalog.names("chips") if system in catalog.describe("chips", n)["systems"]]
+    return not chips or step.chip in chips
+
+
+def _other(step: StepRow, system: str) -> str:
+    return f"system: {step.row.cells['system']}, which is {step.system}, not {system}"
 
 
 def _on(step: StepRow, system: str) -> StepRow:
@@ -155,96 +159,8 @@ def _on(step: StepRow, system: str) -> StepRow:
     usual = {slow for name, _, slow in SYSTEMS.values() if name == step.system}
     if system == step.system or step.slow_bandwidth not in usual:
         return step._replace(system=system)
-    from jaxroof.catalog import lookup
-
     own = lookup.system(system)
     return step._replace(system=system, slow_bandwidth=float(own.slow_bandwidth * own.nics))
-
-
-def problem(steps: Sequence[StepRow], chip: str) -> Problem:
-    """Return what is fitted: rows as columns, and a prior of every constant with a range."""
-    inputs = step_inputs(steps)
-    few_bits = inputs.software.fp8 + inputs.software.fp4
-    known: Any = np.ones(len(steps))
-    places = regime(inputs.model.experts, few_bits, known)
-    believed = ranges(chip)
-    sizes = [(FACTOR_DEVIATION, -np.log(FACTOR_MOST), np.log(FACTOR_MOST))]
-    for name, (low, high) in believed.items():
-        centre = float(np.ravel(getattr(inputs.chip, name))[0])
-        ends = np.log(min(low, centre) / centre), np.log(max(high, centre) / centre)
-        sizes.append((np.log(high / low) / 4.0, ends[0] - 1e-6, ends[1] + 1e-6))
-    return Problem(
-        inputs=inputs,
-        measured=np.array([one.measured for one in steps], np.float64),
-        noise=np.asarray(half_width_within_source(places)) / DEVIATIONS_OF_80,
-        names=(SOFTWARE, *believed),
-        prior=Prior(*map(np.array, zip(*sizes, strict=True))),
-    )
-
-
-def ranges(chip: str) -> dict[str, tuple[float, float]]:
-    """Return what is believed of each constant of a chip, in SI.
-
-    >>> ranges("hopper")["matmul"]
-    (0.6, 0.9)
-    """
-    written, unit = catalog.describe("chips", chip)["ranges"], units(Chip)
-    return {
-        name: (parse(low, unit[name], name), parse(high, unit[name], name))
-        for name, (low, high) in written.items()
-    }
-
-
-def part(whole: Problem, names: Sequence[str]) -> Problem:
-    """Return the same problem with some of its parameters."""
-    places = [whole.names.index(name) for name in names]
-    prior = Prior(*(values[places] for values in whole.prior))
-    return whole._replace(names=tuple(names), prior=prior)
-
-
-def rows_of(whole: Problem, places: np.ndarray) -> Problem:
-    """Return the same problem with some of its rows."""
-
-    def some(record: Any) -> Any:
-        return type(record)(**{k: _taken(v, places) for k, v in vars(record).items()})
-
-    inputs = whole.inputs._replace(
-        **{name: some(getattr(whole.inputs, name)) for name in RECORDS},
-        sequence=whole.inputs.sequence[places],
-    )
-    return whole._replace(inputs=inputs, measured=whole.measured[places], noise=whole.noise[places])
-
-
-RECORDS = ("model", "plan", "system", "chip", "software")
-
-
-def _taken(value: Any, places: np.ndarray) -> Any:
-    return value[places] if np.ndim(value) else value
-
-
-def residuals(asked: Problem, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ln(predicted / measured) of every row, and its slopes with every parameter."""
-    chip = asked.inputs.chip
-    for name in units(Chip):
-        ways = np.array([_power(name, parameter) for parameter in asked.names])
-        if np.any(ways):
-            value = getattr(chip, name) * np.exp(ways @ values)
-            moved: Any = Dual(value, ways[:, None] * value)
-            chip = replace_at(chip, name, moved if name in UNBOUNDED else smaller(moved, FULL))
-    time = step_time(*asked.inputs._replace(chip=chip)).step_time
-    seconds = np.asarray(value_of(time))
-    return np.log(seconds / asked.measured), (slope_of(time) / seconds).T
-
-
-FULL = 1.0  # no rate exceeds that of the datasheet
-UNBOUNDED = ("depth", "depth_fp8", *TIMES)
-
-
-def _power(field: str, parameter: str) -> float:
-    """Return the power of a parameter in a constant of the chip."""
-    if parameter == SOFTWARE:
-        return -1.0 if field in RATES else 1.0 if field in TIMES else 0.0
-    return float(field == parameter)
 
 
 def _fitted(asked: Problem) -> Fit:
@@ -279,7 +195,7 @@ def written_fields(asked: Problem, found: Fit) -> dict[str, float]:
     """Return the constants of the chip that differ from the catalogue's, with the factor."""
     fields = {}
     for name in units(Chip):
-        ways = np.array([_power(name, parameter) for parameter in asked.names])
+        ways = np.array([power(name, parameter) for parameter in asked.names])
         if np.any(ways):
             centre = float(np.ravel(getattr(asked.inputs.chip, name))[0])
             value = centre * float(np.exp(ways @ found.values))

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from jaxroof.validation.steps.calibration import SOFTWARE, Calibration
+from jaxroof.validation.steps.calibration import Calibration
+from jaxroof.validation.steps.calibration_problem import SOFTWARE
 
 
 def chip_lines(found: Calibration, rows: str) -> Iterator[str]:

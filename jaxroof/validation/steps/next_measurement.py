@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxroof.validation.steps.calibration import Calibration, problem, residuals
+from jaxroof.validation.steps.calibration import Calibration
+from jaxroof.validation.steps.calibration_problem import problem, residuals
 from jaxroof.validation.steps.step_rows import StepRow
 
 Change = Callable[[StepRow], StepRow | None]  # None where the run cannot be changed so

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from jaxroof.estimators.training.interval import LEVELS, REGIMES, WITHIN_SOURCE
 from jaxroof.units import seconds
+from jaxroof.validation.steps.calibration import FOLDS, TOLD
 from jaxroof.validation.steps.scores import (
     Answers,
     largest_parts,
@@ -57,6 +58,10 @@ def page(found: Answers) -> Iterator[str]:
     yield from _by_source(found)
     yield ""
     yield from _fitted()
+    yield ""
+    yield "## Constants fitted to your own steps"
+    yield ""
+    yield from CALIBRATION.splitlines()
     yield ""
     yield from _software()
     yield ""
@@ -118,6 +123,17 @@ def _fitted() -> Iterator[str]:
     yield from _table(("source", "what and where", "fitted to it", "noise"), rows)
 
 
+CALIBRATION = f"""\
+`jaxroof calibrate` minimises a robust sum of squares of ln(predicted / measured) over the rows,
+each with the spread within a source (the last column of the table of intervals), and of the
+constants' distances from the catalogue, each with a quarter of the range that is believed of it
+(`ranges` in `jaxroof/catalog/chips.toml`, which are bounds too). First a factor alone: it
+divides all rates that the chip reaches and multiplies the time once a step. Then, beside the
+factor, the constants that the rows narrow to less than {TOLD:g} of what was believed; the
+others stay. Slopes are exact. The error of left-out rows comes from fits without them, in at
+most {FOLDS} groups. Constants that all chips share, and what a chip lacks at launch, are not
+fitted.
+"""
 SOFTWARE_WORDS = """\
 The column `source` of a row says whose step it is: it begins with one of these names, or with the
 name of a published source. What a row states (`seqpar`, `zero_fsdp`, `recompute`, `precision`) goes

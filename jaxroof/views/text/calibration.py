@@ -9,7 +9,8 @@ import numpy as np
 from jaxroof.catalog.chip import Chip
 from jaxroof.records import units
 from jaxroof.units import seconds
-from jaxroof.validation.steps.calibration import DEVIATIONS_OF_80, SOFTWARE, Calibration, Constant
+from jaxroof.validation.steps.calibration import Calibration, Constant
+from jaxroof.validation.steps.calibration_problem import DEVIATIONS_OF_80, SOFTWARE
 from jaxroof.validation.steps.next_measurement import Measurement
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table

@@ -9,15 +9,14 @@ import pytest
 from jaxroof.catalog import lookup
 from jaxroof.errors import InputError
 from jaxroof.validation.measured_rows import Row
-from jaxroof.validation.steps.calibration import (
+from jaxroof.validation.steps.calibration import calibrate, usable
+from jaxroof.validation.steps.calibration_problem import (
     RATES,
     SOFTWARE,
-    calibrate,
     part,
     problem,
     ranges,
     residuals,
-    usable,
 )
 from jaxroof.validation.steps.chip_file import chip_lines
 from jaxroof.validation.steps.next_measurement import most_instructive
@@ -53,17 +52,18 @@ def dense():
     """Return rows of one kind of chip and of many plans, in both number formats."""
     some = [*packaged("dgxc_benchmarking").rows[::6], *packaged("mlperf_training").rows]
     some += packaged("llm_foundry_mpt").rows[::5]
-    chips = [one for one in answers(some) if one.step is not None and one.step.chip == "hopper"]
+    chips = [one for one in answers(some) if one.step is not None and one.step.system == SYSTEM]
     return tuple(one.row for one in chips if not one.step.model["experts"])
 
 
-@pytest.mark.parametrize("factor", [1.3, 0.9])
+@pytest.mark.parametrize("factor", [2.0, 1.3, 0.9])
 def test_a_handful_of_rows_finds_the_factor_of_a_software(tmp_path, factor):
     found = calibrate(made(tmp_path, dense()[:5], factor), SYSTEM)
     one = found.alone
     assert one.low < factor < one.high
     assert one.value == pytest.approx(factor, rel=0.03)
     assert one.high / one.low < 1.15
+    assert {one.name for one in found.constants} <= set(ranges("hopper"))
     assert np.median(np.abs(found.after)) < 0.03 < np.median(np.abs(found.before))
     assert np.median(np.abs(found.apart)) < 0.04
 
@@ -154,7 +154,8 @@ def test_rows_that_cannot_be_used_are_named(tmp_path):
     reasons = dict(found.left_out)
     assert len(found.rows) == 1
     assert reasons[lora.cells["row_id"]].startswith("task: LoRA")
-    assert reasons[ampere.cells["row_id"]] == "system: of the generation ampere, not of h100-nvs8"
+    other = f"system: {ampere.cells['system']}, which is a100-80-sxm, not h100-nvs8"
+    assert reasons[ampere.cells["row_id"]] == other
     assert reasons[blank["row_id"]] == "derived_step_time_s: blank; expected seconds of a step"
 
 
@@ -164,8 +165,17 @@ def test_a_system_of_the_user_is_that_of_the_rows(tmp_path):
     rows = packaged("torchtitan").rows[:8]
     slower, usual = calibrate(rows, str(path)), calibrate(rows, SYSTEM)
     assert np.all(slower.before > usual.before), "less bandwidth, longer predicted"
-    with pytest.raises(InputError, match="rows of ampere, hopper; expected rows of one generation"):
+    with pytest.raises(
+        InputError, match="rows of a100-80-sxm, h100-nvs8; expected rows of one kind"
+    ):
         calibrate([*rows, packaged("bigscience_a100").rows[0]], str(path))
+
+
+def test_a_system_of_another_chip_takes_no_row():
+    ampere, hopper = packaged("bigscience_a100").rows[0], dense()[0]
+    steps, refused, chip = usable([ampere, hopper], "h100-sxm")
+    assert ([one.system for one in steps], chip) == (["h100-sxm"], "hopper")
+    assert [name for name, _ in refused] == [ampere.cells["row_id"]]
 
 
 def test_no_row_is_one_line():

@@ -1,0 +1,131 @@
+"""What a calibration fits: measured steps as columns, priors of constants, residuals with slopes.
+
+Source: docs/models/training_step_today.md, section 2 (priors) and section 12 (spread in a source).
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxroof import catalog
+from jaxroof.catalog.chip import Chip
+from jaxroof.dual import Dual, slope_of, value_of
+from jaxroof.engine.uncertainty.least_squares import Prior
+from jaxroof.estimators.training.interval import half_width_within_source, regime
+from jaxroof.estimators.training.step_time import step_time
+from jaxroof.formulas.arithmetic import smaller
+from jaxroof.records import replace_at, units
+from jaxroof.units import parse
+from jaxroof.validation.steps.prediction import StepInputs, step_inputs
+from jaxroof.validation.steps.step_rows import StepRow
+
+SOFTWARE = "software"  # the factor by which a software's steps take longer than predicted
+RATES = ("matmul", "matmul_fp8", "attention", "attention_old", "hbm", "fast", "slow")
+TIMES = ("step",)
+FACTOR_DEVIATION = 0.15  # of ln(factor), beside constants: the offset of odd sources in the fit
+FACTOR_ALONE = 0.5  # the same where the factor is all that is fitted
+FACTOR_MOST = 3.0
+DEVIATIONS_OF_80 = 1.2816  # half width of 80 % of a normal distribution, in its deviations
+FULL = 1.0  # no rate exceeds that of the datasheet
+UNBOUNDED = ("depth", "depth_fp8", *TIMES)
+RECORDS = ("model", "plan", "system", "chip", "software")
+
+
+class Problem(NamedTuple):
+    """Rows, what they measured, and what is believed of the constants."""
+
+    inputs: StepInputs
+    measured: np.ndarray  # [s]
+    noise: np.ndarray  # deviation of ln(time)
+    names: tuple[str, ...]
+    prior: Prior
+
+
+def problem(steps: Sequence[StepRow], chip: str) -> Problem:
+    """Return what is fitted: rows as columns, and a prior of every constant with a range."""
+    inputs = step_inputs(steps)
+    few_bits = inputs.software.fp8 + inputs.software.fp4
+    known: Any = np.ones(len(steps))
+    places = regime(inputs.model.experts, few_bits, known)
+    believed = ranges(chip)
+    sizes = [(FACTOR_ALONE, -np.log(FACTOR_MOST), np.log(FACTOR_MOST))]
+    for name, (low, high) in believed.items():
+        centre = float(np.ravel(getattr(inputs.chip, name))[0])
+        ends = np.log(min(low, centre) / centre), np.log(max(high, centre) / centre)
+        sizes.append((np.log(high / low) / 4.0, ends[0] - 1e-6, ends[1] + 1e-6))
+    return Problem(
+        inputs=inputs,
+        measured=np.array([one.measured for one in steps], np.float64),
+        noise=np.asarray(half_width_within_source(places)) / DEVIATIONS_OF_80,
+        names=(SOFTWARE, *believed),
+        prior=Prior(*map(np.array, zip(*sizes, strict=True))),
+    )
+
+
+def with_odd_factor(whole: Problem, factor: float) -> Problem:
+    """Return the same problem with the prior of a factor beside constants.
+
+    ``factor`` is ln(factor) fitted alone: a software that is far off is an odd one.
+    """
+    deviation = whole.prior.deviation.copy()
+    deviation[whole.names.index(SOFTWARE)] = np.hypot(FACTOR_DEVIATION, factor)
+    return whole._replace(prior=whole.prior._replace(deviation=deviation))
+
+
+def ranges(chip: str) -> dict[str, tuple[float, float]]:
+    """Return what is believed of each constant of a chip, in SI.
+
+    >>> ranges("hopper")["matmul"]
+    (0.6, 0.9)
+    """
+    written, unit = catalog.describe("chips", chip)["ranges"], units(Chip)
+    return {
+        name: (parse(low, unit[name], name), parse(high, unit[name], name))
+        for name, (low, high) in written.items()
+    }
+
+
+def part(whole: Problem, names: Sequence[str]) -> Problem:
+    """Return the same problem with some of its parameters."""
+    places = [whole.names.index(name) for name in names]
+    prior = Prior(*(values[places] for values in whole.prior))
+    return whole._replace(names=tuple(names), prior=prior)
+
+
+def rows_of(whole: Problem, places: np.ndarray) -> Problem:
+    """Return the same problem with some of its rows."""
+
+    def some(record: Any) -> Any:
+        return type(record)(**{k: _taken(v, places) for k, v in vars(record).items()})
+
+    inputs = whole.inputs._replace(
+        **{name: some(getattr(whole.inputs, name)) for name in RECORDS},
+        sequence=whole.inputs.sequence[places],
+    )
+    return whole._replace(inputs=inputs, measured=whole.measured[places], noise=whole.noise[places])
+
+
+def _taken(value: Any, places: np.ndarray) -> Any:
+    return value[places] if np.ndim(value) else value
+
+
+def residuals(asked: Problem, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ln(predicted / measured) of every row, and its slopes with every parameter."""
+    chip = asked.inputs.chip
+    for name in units(Chip):
+        ways = np.array([power(name, parameter) for parameter in asked.names])
+        if np.any(ways):
+            value = getattr(chip, name) * np.exp(ways @ values)
+            moved: Any = Dual(value, ways[:, None] * value)
+            chip = replace_at(chip, name, moved if name in UNBOUNDED else smaller(moved, FULL))
+    time = step_time(*asked.inputs._replace(chip=chip)).step_time
+    seconds = np.asarray(value_of(time))
+    return np.log(seconds / asked.measured), (slope_of(time) / seconds).T
+
+
+def power(field: str, parameter: str) -> float:
+    """Return the power of a parameter in a constant of the chip."""
+    if parameter == SOFTWARE:
+        return -1.0 if field in RATES else 1.0 if field in TIMES else 0.0
+    return float(field == parameter)
