@@ -29,6 +29,7 @@ from jaxroof.estimators.training.interval import (
     REGIMES,
     half_width_within_source,
     interval,
+    interval_within_source,
     regime,
 )
 from jaxroof.estimators.training.legality import rules
@@ -74,7 +75,7 @@ def fastest_plans(
     where: Rules = (),
     top: int = 1,
     own: str | None = None,
-    chip: Chip | None = None,
+    chip: Chip | str | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
@@ -83,7 +84,8 @@ def fastest_plans(
     Every legal plan whose optimizer states are on the accelerator is evaluated: memory decides
     which fit, then the step time ranks them. ``where``, ``own`` and settings are as in
     ``least_memory``; settings may also change ``chip.FIELD``, ``shared.FIELD`` (constants of all
-    chips) and ``software.FIELD``. ``chip`` is that of the system, unless given.
+    chips) and ``software.FIELD``. ``chip`` is that of the system, unless a record is given, or a
+    file that ``jaxroof calibrate`` wrote: then the interval is that of runs of your own.
 
     Returns: a Dataset over ``plan`` of plan fields, memory, ``step_time`` with its 80 % interval
     (``step_time_low``, ``step_time_high``) and parts, tokens a second and ``mfu`` (attention
@@ -99,10 +101,12 @@ def fastest_plans(
     True
     """
     given = with_precision({**(settings or {}), **more}, system, time=True)
+    chip = given.pop("chip", chip)
+    own_runs = isinstance(chip, str)
     changes = {k: v for k, v in given.items() if k.partition(".")[0] in (*RECORDS, "chip")}
     rest = {name: value for name, value in given.items() if name not in changes}
     asked = question_of(model, system, global_batch, where, rest)
-    records = _records(chip_of(system) if chip is None else chip, changes)
+    records = _records(chip if isinstance(chip, Chip) else chip_of(system, chip), changes)
     size = count_of(gpus)
     found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
     if not found.size:
@@ -115,7 +119,7 @@ def fastest_plans(
             f"accelerators; expected more of them, or see what needs least: jaxroof fit"
         )
     ranking = Ranking(found, need, fitting, _times(asked, found, fitting, records))
-    return _told(asked, records, size, ranking, top, own).assign_attrs(
+    return _told(asked, records, size, ranking, top, own, own_runs).assign_attrs(
         question="fastest plans",
         model=str(model) if isinstance(model, str) else type(model).__name__,
         system=str(system) if isinstance(system, str) else type(system).__name__,
@@ -138,6 +142,7 @@ def _told(
     ranking: Ranking,
     top: int,
     own: str | None,
+    own_runs: bool,
 ) -> xr.Dataset:
     """Return the first plans with all results, and what holds for all of them."""
     found, need, fitting, times = ranking
@@ -146,7 +151,7 @@ def _told(
     data = reports(asked.inputs, asked.recipe, size, found, shown)
     low = float(records["software"].fp8) + float(records["software"].fp4)
     place = int(regime(float(asked.inputs.model.experts), low, 1.0))
-    data = data.assign(_columns(asked, records, size, found, shown, place))
+    data = data.assign(_columns(asked, records, size, found, shown, place, own_runs))
     alike = int(np.sum(times <= times.min() * np.exp(half_width_within_source(place))))
     whole = {
         "gpus": (size, "1", "Accelerators"),
@@ -166,7 +171,7 @@ def _told(
         where=json.dumps([str(rule) for rule in asked.constraints]),
         refused=json.dumps(found.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
-        regime=REGIMES[place].words,
+        regime=REGIMES[place].words + ", own runs" * own_runs,
         software_year=float(records["software"].year),
     )
 
@@ -223,11 +228,12 @@ def _columns(
     found: Listed,
     shown: np.ndarray,
     place: int,
+    own_runs: bool,
 ) -> dict[str, xr.Variable]:
     """Return step time, interval, parts and rates of the plans that are shown."""
     time = _timed(asked, size, found.at(shown), records)
     total: Any = np.asarray(time.step_time)
-    bounds = interval(total, place)
+    bounds = (interval_within_source if own_runs else interval)(total, place)
     model, batch = asked.inputs.model, float(asked.inputs.global_batch)
     tokens = batch * float(model.sequence) / (total * size)
     flops = float(token_flops(model, asked.recipe)["flops_megatron_causal"])

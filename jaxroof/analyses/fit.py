@@ -56,11 +56,10 @@ def fit(
     stage and sequence parallelism too. ``sequence`` is that of the model's training if not given.
     ``software`` names whose terms these are (``jaxroof list software``): Megatron's of today if
     not given; ``"fsdp2"`` takes ``replicas`` in the plan and ``recompute``, ``cross_entropy``,
-    ``ends`` and ``compiled``. ``settings`` and keywords change choices
-    (``recompute="full"``, ``attention_kernel="flash"``,
-    ``modules="core_attn,mlp"``, ``layer_split="7,14x8,7"`` or ``"even"``) and numbers
-    (``master_bytes=0``, ``"system.hbm_capacity": "85.5 GB"``, ``"model.layers": 16``).
-    ``precision`` (bf16, fp8, mxfp8, nvfp4) stands for bytes of weights and saved inputs.
+    ``ends`` and ``compiled``. ``settings`` and keywords change choices (``recompute="full"``,
+    ``attention_kernel="flash"``, ``modules="core_attn,mlp"``, ``layer_split="7,14x8,7"``) and
+    numbers (``master_bytes=0``, ``"system.hbm_capacity": "85.5 GB"``, ``"model.layers": 16``);
+    ``precision`` (bf16, fp8, mxfp8, nvfp4) stands for several of them.
 
     Returns: a Dataset over ``stage`` of every term, ``allocated``, ``reserved`` and ``device``,
     each of the three with its ``bound``; without a stage ``capacity``, ``fits``, ``missing``,

@@ -157,8 +157,10 @@ def chip_name(system: Any) -> str:
     return known[str(system)]
 
 
-def chip_of(system: str | os.PathLike[str]) -> Chip:
+def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None = None) -> Chip:
     """Return what training gets of the chip of a system, with the system's peaks at few bits.
+
+    ``own`` is a file of constants, such as ``jaxroof calibrate`` writes, or another chip's name.
 
     Raises: InputError for a system whose chip is not calibrated, with those that are.
 
@@ -166,7 +168,7 @@ def chip_of(system: str | os.PathLike[str]) -> Chip:
     >>> float(chip.matmul), float(chip.fp8_flops)
     (0.728, 5000000000000000.0)
     """
-    name = chip_name(system)
+    name = chip_name(system) if own is None else own
     peaks = catalog.entry("systems", system, units(System))["peaks"]
     few = {f"{form}_flops": peaks[form] for form in ("fp8", "fp4") if form in peaks}
     return chip(name, **few)

@@ -114,7 +114,18 @@ def test_a_precision_stands_for_bytes_and_rates():
         assert float(named.device[0]) == float(spelled.device[0])
 
 
+def test_a_calibrated_chip_is_a_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "hopper"\nmatmul = 0.6\n')
+    data = jr.fastest_plans(**ASKED, gpus=8, chip=str(path))
+    same = jr.fastest_plans(**ASKED, gpus=8, **{"chip.matmul": 0.6})
+    assert float(data.step_time[0]) == float(same.step_time[0])
+    assert data.attrs["regime"] == "dense, 16 bit, own runs"
+    assert float(data.step_time_high[0]) < float(same.step_time_high[0])
+
+
 WRONG = [
+    ({"chip": "hoppper"}, r"^hoppper: no such chip. Did you mean 'hopper'"),
     ({"precision": "fp9"}, r"^precision: fp9: no such number format"),
     ({"precision": "fp8", "system": "a100-80-sxm"}, r"^precision: fp8: not known for a100-80-sxm"),
     ({"system": "mi300x"}, r"^mi300x: no measured run of its chip, so that it has no step time"),
