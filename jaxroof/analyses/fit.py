@@ -15,6 +15,7 @@ from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
 from jaxroof.analyses.precision import with_precision
 from jaxroof.catalog.software import TODAY
 from jaxroof.engine.grid.dataset import attributes, versions
+from jaxroof.errors import refusal, shown
 from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fullest_stage
 from jaxroof.estimators.training.legality import WARNINGS
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
@@ -52,13 +53,11 @@ def fit(
     """Return the memory of every stage of a training step, and whether the fullest one fits.
 
     ``plan`` has degrees by name (``{"tensor": 8, "pipeline": 16}``, or ``tp``, ``pp``), the
-    microbatch, ``interleave``, ``zero_stage`` and ``sequence_parallel``; what it lacks is 1, ZeRO
-    stage and sequence parallelism too. ``sequence`` is that of the model's training if not given.
-    ``software`` names whose terms these are (``jaxroof list software``): Megatron's of today if
-    not given; ``"fsdp2"`` takes ``replicas`` in the plan and ``recompute``, ``cross_entropy``,
-    ``ends`` and ``compiled``. ``settings`` and keywords change choices (``recompute="full"``,
-    ``attention_kernel="flash"``, ``modules="core_attn,mlp"``, ``layer_split="7,14x8,7"``) and
-    numbers (``master_bytes=0``, ``"system.hbm_capacity": "85.5 GB"``, ``"model.layers": 16``);
+    microbatch, ``interleave``, ``zero_stage`` and ``sequence_parallel``; what it lacks is 1.
+    ``software`` names whose terms these are (``jaxroof list software``; ``"fsdp2"`` takes
+    ``replicas`` in the plan, ``recompute``, ``ends`` and ``compiled``). ``settings`` and keywords
+    change choices (``recompute="full"``, ``modules="core_attn,mlp"``, ``layer_split="7,14x8,7"``)
+    and numbers (``master_bytes=0``, ``"system.hbm_capacity": "85.5 GB"``, ``"model.layers": 16``);
     ``precision`` (bf16, fp8, mxfp8, nvfp4) stands for several of them.
 
     Returns: a Dataset over ``stage`` of every term, ``allocated``, ``reserved`` and ``device``,
@@ -72,6 +71,8 @@ def fit(
     >>> bool(data.fits), str(data.largest_term.values)
     (False, 'gradients_dense')
     """
+    if not isinstance(plan, Mapping):
+        raise refusal("plan", f"expected degrees by name, as {{'tp': 8}}, given {shown(plan)}")
     sizes = {"global_batch": global_batch, "sequence": sequence, "gpus": gpus}
     given = {name: value for name, value in sizes.items() if value is not None}
     every = with_precision({**(settings or {}), **more, **given}, system)

@@ -3,7 +3,7 @@
 import dataclasses
 import enum
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from jaxroof.analyses.fit_legality import refuse_illegal, refuse_too_large
@@ -30,13 +30,14 @@ from jaxroof.units import parse
 PATHS = {  # of the plan's fields in the inputs; the batch makes the number of microbatches
     **{name: f"plan.{name}" for name in units(MemoryPlan) if name != "microbatches"},
     "zero_stage": "states.zero_stage",
+    "offload_optimizer": "states.offload_optimizer",
 }
 SHORT = {
     str(record.__dataclass_fields__[name].metadata["symbol"]): name
     for record in (MemoryPlan, States)
     for name in units(record)
     if record.__dataclass_fields__[name].metadata["symbol"]
-}
+} | {"mb": "microbatch", "vp": "interleave", "off": "offload_optimizer"}
 BARE = {  # numbers that may be set without the name of their record
     name: f"{part}.{name}"
     for part, record in (("states", States), ("activations", Activations), ("buffers", Buffers))
@@ -109,7 +110,7 @@ def unchecked_question(
         name: by_path.pop(name) for name in ("modules", "layer_split") if name in by_path
     }
     inputs, recipe = apply_settings(inputs, MemoryRecipe(), by_path)
-    inputs = _with_microbatches(checked(_with_gpus(inputs)))
+    inputs = _with_microbatches(checked(_with_gpus(inputs, by_path)))
     refuse_too_large(inputs)
     recipe = _with_lists(inputs, recipe, lists, "recompute" in by_path)
     more = [f"system.{name}" for name in machine] + ["recompute"] * ("modules" in lists)
@@ -212,10 +213,14 @@ def _shortest(field: str) -> str:
     return next((short for short, name in SHORT.items() if name == field), field)
 
 
-def _with_gpus(inputs: MemoryInputs) -> MemoryInputs:
-    if inputs.gpus is not None:
-        return inputs
+def _with_gpus(inputs: MemoryInputs, given: Collection[str]) -> MemoryInputs:
+    """Return inputs with accelerators from the degrees, or the data degree from accelerators."""
     plan = inputs.plan
+    rest = plan.tensor * plan.context * plan.pipeline
+    if inputs.gpus is not None:
+        if "plan.data" in given or inputs.gpus % rest != 0.0:
+            return inputs
+        return dataclasses.replace(inputs, plan=dataclasses.replace(plan, data=inputs.gpus / rest))
     return dataclasses.replace(inputs, gpus=plan.data * plan.tensor * plan.context * plan.pipeline)
 
 

@@ -31,7 +31,7 @@ MODELS = ("models", "architectures")  # kinds that people call models
 _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
     "models": (
         "architectures",
-        "a model of today, with parts that this question does not know; expected bare layers",
+        "a model of today: ask with --estimator training; here expected bare layers",
     ),
     "architectures": (
         "models",

@@ -12,6 +12,7 @@ import xarray as xr
 import jaxroof as jr
 from jaxroof.analyses.fit import NAMES
 from jaxroof.catalog.lookup import architecture_with_choices
+from jaxroof.errors import InputError
 from jaxroof.records import units
 from jaxroof.views.text.fit import groups
 
@@ -223,3 +224,16 @@ def test_every_golden_field_can_be_set() -> None:
     chosen = {key for row in CASES.values() for key in json.loads(row["recipe"])}
     plan = set(units(golden.MemoryPlan))
     assert chosen <= known | plan | {*golden.ENUMS, "modules", "layer_split", "flash"}
+
+
+def test_short_names_of_a_table_may_be_typed_and_accelerators_fill_the_data_degree():
+    named = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 64}
+    typed = jr.fit(**named, plan={"tp": 2, "mb": 2, "off": 1}, gpus=8)
+    spelled = jr.fit(
+        **named, plan={"dp": 4, "tp": 2, "microbatch": 2}, **{"states.offload_optimizer": 1}
+    )
+    assert float(typed.device[0]) == float(spelled.device[0])
+    with pytest.raises(InputError, match=r"^plan: expected degrees by name, as {'tp': 8}"):
+        jr.fit(**named, plan="dp=8")
+    with pytest.raises(InputError, match=r"^estimator: expected an Estimator, given 'training'"):
+        jr.search("training", None)

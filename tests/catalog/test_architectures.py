@@ -75,7 +75,7 @@ def test_a_wrong_choice_names_the_nearest(here: Path) -> None:
 
 
 def test_bare_layers_and_whole_models_are_told_apart() -> None:
-    with pytest.raises(InputError, match=r"^llama3-8b: a model of today, .* such as 'gpt3'\.$"):
+    with pytest.raises(InputError, match=r"^llama3-8b: a model of today: .* such as 'gpt3'\.$"):
         jr.model("llama3-8b")
     with pytest.raises(InputError, match=r"^gpt3: bare layers, .* such as 'gpt3-175b'\.$"):
         jr.evaluate("model_size", model="gpt3")

@@ -16,7 +16,7 @@ from jaxroof.engine.grid.axes import (
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.search.constraints import Constraint, constraints
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator, reads
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked, is_quantity, with_named_absences
@@ -81,6 +81,8 @@ def check_searches(
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[Axis, ...], list[SearchProblem]]:
     """Return the axes of a search, and a checked problem for each combination of recipe choices."""
+    if not isinstance(estimator, Estimator):
+        raise refusal("estimator", f"expected an Estimator, given {shown(estimator)}")
     inputs, recipe, given = estimator.resolve(inputs, recipe, settings or {}, paths_of(axes))
     check_searchable(estimator)
     inputs = dataclasses.replace(checked(inputs), plan=None)

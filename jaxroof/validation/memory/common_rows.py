@@ -38,7 +38,7 @@ def common_inputs(row: Row) -> tuple[MemoryInputs, MemoryRecipe, str]:
     Kernels are by rule: the automatic attention kernel of the chip, the fused loss.
     Raises: InputError for what is lacking or not modelled.
     """
-    precision = text(row, "precision")
+    precision = text(row, "precision").upper()
     if precision != "BF16":
         raise refusal("precision", f"{precision}: copies of weights not modelled for such rows")
     architecture, made = named_architecture(row)

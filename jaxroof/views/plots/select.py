@@ -153,8 +153,11 @@ def linked_coordinates(data: xr.Dataset, dim: Hashable) -> list[str]:
     return numbers or ([str(dim)] if dim in data.coords else [])
 
 
+COUNTED = ("1", "sequence", "token")  # units of numbers of which only those of the data have points
+
+
 def pick(data: xr.Dataset, at: Mapping[str, Any] | None, where: str) -> xr.Dataset:
-    """Return the data at given values of some dimensions; numbers take the nearest point.
+    """Return the data at given values of some dimensions; amounts take the nearest point.
 
     A text is read with the unit of the axis; an axis of fields that move together is counted, or
     cut to the points where one of those fields has a value.
@@ -176,7 +179,11 @@ def pick(data: xr.Dataset, at: Mapping[str, Any] | None, where: str) -> xr.Datas
                 raise unknown(where, str(value), f"{dim} in the data", options)
             data = data.isel({dim: column.values.astype(str).tolist().index(str(value))})
             continue
-        number = parse(value, column.attrs.get("units", "1"), f"{where} {dim}")
+        unit = column.attrs.get("units", "1")
+        number = parse(value, unit, f"{where} {dim}")
+        if unit in COUNTED and number not in column.values:
+            options = [f"{point:g}" for point in column.values.tolist()]
+            raise unknown(where, str(value), f"{dim} in the data", options)
         data = data.isel({dim: int(np.abs(column.values - number).argmin())})
     return data
 

@@ -308,7 +308,7 @@ def test_fields_that_move_together_are_written_above():
         "512 accelerators",
         "2,048 accelerators",
     ]
-    figure = plots.machine_map(data, at={"gpus": 2000})
+    figure = plots.machine_map(data, at={"gpus": 2048})
     assert figure.axes[0].get_ylabel() == "matrix rate [PFLOP/s]"
     (twin,) = figure.axes[0].child_axes
     assert [text.get_text() for text in twin.get_xticklabels()] == ["2", "8", "16"]
