@@ -401,7 +401,7 @@ ORDERS = [  # what is imported before the names are used
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(ORDERS[0], id="nothing"),
+        pytest.param(ORDERS[0], id="nothing", marks=pytest.mark.slow),
         pytest.param(ORDERS[1], id="every module"),
         pytest.param(ORDERS[2], id="every name", marks=pytest.mark.slow),
     ],

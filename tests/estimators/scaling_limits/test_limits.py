@@ -185,6 +185,7 @@ def test_slack_and_wall() -> None:
         np.testing.assert_allclose(found[kind], rows["answer"], rtol=rtol, atol=0)
 
 
+@pytest.mark.slow
 def test_thresholds() -> None:
     rows = golden("study", "threshold")
     found = answers("thresholds", rows, STUDY | {"target": "target"})
