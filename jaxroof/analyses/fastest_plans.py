@@ -19,7 +19,7 @@ from jaxroof.analyses.least_memory import (
     question_of,
     reports,
 )
-from jaxroof.analyses.plan_product import Listed, with_plans
+from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
 from jaxroof.analyses.precision import with_precision
 from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.lookup import chip_of
@@ -34,7 +34,7 @@ from jaxroof.estimators.training.interval import (
 )
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.model_flops import token_flops
-from jaxroof.estimators.training.plan_time import plan_time, plan_times
+from jaxroof.estimators.training.plan_time import plan_time
 from jaxroof.estimators.training.software import Software
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.step_time import StepTime
@@ -63,6 +63,7 @@ OF_LAYER = {  # of one layer and one microbatch, forward and backward
     "forward": "Forward pass",
     "backward": "Backward pass",
 }
+WITHOUT_OFFLOAD = constraints_of(training, "off=0")
 RECORDS = {"software": Software(), "shared": SharedConstants()}  # that settings may change
 
 
@@ -111,7 +112,7 @@ def fastest_plans(
     found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
     if not found.size:
         raise NoLegalPlan(no_legal_plan([size], found.refused, asked.constraints, size))
-    timed = found.having(constraints_of(training, "off=0"))
+    timed = found.having(WITHOUT_OFFLOAD)
     fitting = timed[need[timed] <= asked.capacity]
     if not len(fitting):
         raise NoPlanFits(
@@ -264,14 +265,15 @@ def _own(
     records: Mapping[str, Any],
 ) -> dict[str, tuple[Any, str, str]]:
     """Return the fastest plan with the fields of the user's, and its place among all that fit."""
-    found, need, _, times = ranking
+    found, need, fitting, times = ranking
     some = place_of(asked.inputs, asked.recipe, found, size, own)
-    some = some[found.at(some)["offload_optimizer"] == 0]
+    some = np.intersect1d(some, found.having(WITHOUT_OFFLOAD), assume_unique=True)
     if not len(some):
         raise refusal("mine", f"{own}: only with offload, whose time is not known")
-    holds = some[need[some] <= asked.capacity]
-    chosen = holds if len(holds) else some
-    taken = _times(asked, found, chosen, records)
+    chosen, places, _ = np.intersect1d(fitting, some, assume_unique=True, return_indices=True)
+    taken = times[places]
+    if not len(chosen):
+        chosen, taken = some, _times(asked, found, some, records)
     least = int(np.argmin(taken))
     place, seconds = chosen[least], float(taken[least])
     fields = {name: int(value[0]) for name, value in found.at(np.array([place])).items()}

@@ -8,11 +8,11 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.analyses.least_memory import needs, question_of
-from jaxroof.analyses.plan_product import with_plans
+from jaxroof.analyses.plan_product import plan_times, with_plans
 from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.lookup import chip_of
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.plan_time import LAYER, plan_time, plan_times
+from jaxroof.estimators.training.plan_time import LAYER, plan_time
 from jaxroof.estimators.training.software import Software
 
 ASKED = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 64}

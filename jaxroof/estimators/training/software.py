@@ -5,6 +5,9 @@ Source: docs/models/training_step_today.md, section 1 (the recipe) and section 9
 
 from jaxroof.records import Number, quantity, record
 
+DEDUPLICATED = 2025.6  # year from which dispatchers send a token once to a rank
+CAPTURED = 2026.4  # year from which expert layers are captured in a graph
+
 
 def _flag(doc: str, default: float = 0.0) -> Number:
     return quantity("1", doc, zero=True, most=1.0, default=default)

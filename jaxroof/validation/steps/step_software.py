@@ -10,13 +10,11 @@ import tomllib
 from typing import Any
 
 from jaxroof.errors import refusal
-from jaxroof.estimators.training.software import Software
+from jaxroof.estimators.training.software import CAPTURED, DEDUPLICATED, Software
 from jaxroof.records import units
 from jaxroof.validation.measured_rows import Row, text
 
 UNKNOWN_YEAR = 2024.0
-DEDUPLICATED = 2025.6  # year from which dispatchers send a token once to a rank
-CAPTURED = 2026.4  # year from which expert layers are captured in a graph
 HOPPER = ("H100", "H800", "H200", "H20")
 
 
