@@ -58,6 +58,8 @@ class Estimator:
     objective: str = ""  # the result that a search optimises by default
     need: str = ""  # the result that must not exceed ...
     limit: Callable[[Any], Any] | None = None  # ... this function of the inputs without their plan
+    # (inputs, recipe) -> the result ``need`` without the others, where that takes less
+    need_alone: Callable[[Any, Any], Any] | None = None
     # plan fields that place the split on the machine without changing it, in printing order; the
     # result `need` must not depend on them
     placement: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -21,35 +22,18 @@ from jaxroof.analyses.least_memory import (
 )
 from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
 from jaxroof.analyses.precision import with_precision
-from jaxroof.catalog.chip import Chip, SharedConstants
-from jaxroof.catalog.lookup import chip_of
-from jaxroof.engine.search.problem import constraints_of
-from jaxroof.errors import InputError, refusal
-from jaxroof.estimators.training.interval import (
-    REGIMES,
-    half_width_within_source,
-    interval,
-    interval_within_source,
-    regime,
-)
+from jaxroof.catalog.chip import Chip
+from jaxroof.catalog.lookup import chip_of, device, training_system
+from jaxroof.errors import InputError
+from jaxroof.estimators.training.interval import REGIMES, half_width_within_source
 from jaxroof.estimators.training.legality import rules
-from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.plan_time import plan_time
-from jaxroof.estimators.training.software import Software
 from jaxroof.estimators.training.step import training
-from jaxroof.estimators.training.step_time import StepTime
 from jaxroof.estimators.training.training_recipe import memory_recipe
-from jaxroof.records import checked, with_named_absences
+from jaxroof.records import with_named_absences
 from jaxroof.settings import apply_settings
 
 PIECE = 1 << 15  # plans timed at once, so that what is written stays in the cache
-PARTS = {  # of a step, in the order of printing: name in a Dataset, sentence
-    "steady": "Stages at work, all microbatches, the slowest stage",
-    "bubble": "Stages that wait for the first and the last microbatch",
-    "pipeline_comm": "Sends between stages that nothing hides",
-    "data_comm": "Gradients and parameters between replicas that nothing hides",
-    "optimizer": "Update of the parameters",
-}
 OF_LAYER = {  # of one layer and one microbatch, forward and backward
     "matmul": "Matrix products",
     "attention": "Attention",
@@ -63,8 +47,6 @@ OF_LAYER = {  # of one layer and one microbatch, forward and backward
     "forward": "Forward pass",
     "backward": "Backward pass",
 }
-WITHOUT_OFFLOAD = constraints_of(training, "off=0")
-RECORDS = {"software": Software(), "shared": SharedConstants()}  # that settings may change
 
 
 def fastest_plans(
@@ -82,16 +64,16 @@ def fastest_plans(
 ) -> xr.Dataset:
     """Return the plans of a training step that fit and take the shortest time, fastest first.
 
-    Every legal plan whose optimizer states are on the accelerator is evaluated: memory decides
-    which fit, then the step time ranks them. ``where``, ``own`` and settings are as in
-    ``least_memory``; settings may also change ``chip.FIELD``, ``shared.FIELD`` (constants of all
-    chips) and ``software.FIELD``. ``chip`` is that of the system, unless a record is given, or a
-    file that ``jaxroof calibrate`` wrote: then the interval is that of runs of your own.
+    Every legal plan is evaluated: memory decides which fit, then the step time ranks them.
+    ``where``, ``own`` and settings are as in ``least_memory``; settings may also change
+    ``chip.FIELD``, ``shared.FIELD`` (constants of all chips) and ``software.FIELD``. ``chip`` is
+    that of the system, unless a record, another name or a file is given; with constants that
+    ``jaxroof calibrate`` fitted to runs of your own, the interval is theirs.
 
-    Returns: a Dataset over ``plan`` of plan fields, memory, ``step_time`` with its 80 % interval
-    (``step_time_low``, ``step_time_high``) and parts, tokens a second and ``mfu`` (attention
-    halved, 16-bit peak); without a plan ``gpus``, ``plans_feasible``, ``plans_alike`` (as fast as
-    the best to within the spread of runs of one software) and so on.
+    Returns: a Dataset over ``plan`` of plan fields and all results of the estimator ``training``
+    (``step_time`` with its 80 % interval among them), and ``layer_*``, the parts of one layer;
+    without a plan ``gpus``, ``plans_feasible``, ``plans_alike`` (as fast as the best to within the
+    spread of runs of one software) and so on.
     Raises: InputError for bad input, for a system whose chip is not calibrated, and if no plan is
     legal or fits.
 
@@ -101,30 +83,43 @@ def fastest_plans(
     >>> bool(data.step_time_low[0] < data.step_time[0] < data.step_time_high[0])
     True
     """
-    given = with_precision({**(settings or {}), **more}, system, time=True)
+    given = {**(settings or {}), **more}
     chip = given.pop("chip", chip)
-    own_runs = isinstance(chip, str)
-    changes = {k: v for k, v in given.items() if k.partition(".")[0] in (*RECORDS, "chip")}
+    named = str(system) if isinstance(system, str) else type(system).__name__
+    changes = {k: v for k, v in given.items() if k.partition(".")[0] == "chip"}
     rest = {name: value for name, value in given.items() if name not in changes}
-    asked = question_of(model, system, global_batch, where, rest)
-    records = _records(chip if isinstance(chip, Chip) else chip_of(system, chip), changes)
+    rest |= {f"system.{path}": value for path, value in changes.items()}
+    rest = with_precision(rest, system, training)
+    machine = system if chip is None else _with_chip(system, chip)
+    asked = question_of(model, machine, global_batch, where, rest, training)
     size = count_of(gpus)
     found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
     if not found.size:
         raise NoLegalPlan(no_legal_plan([size], found.refused, asked.constraints, size))
-    timed = found.having(WITHOUT_OFFLOAD)
-    fitting = timed[need[timed] <= asked.capacity]
+    fitting = np.flatnonzero(need <= asked.capacity)
     if not len(fitting):
         raise NoPlanFits(
-            f"plan: none of {len(timed):,} legal ones without offload fits on {size:,} "
-            f"accelerators; expected more of them, or see what needs least: jaxroof fit"
+            f"plan: none of {found.size:,} legal ones fits on {size:,} accelerators; "
+            f"expected more of them, or see what needs least: jaxroof fit"
         )
-    ranking = Ranking(found, need, fitting, _times(asked, found, fitting, records))
-    return _told(asked, records, size, ranking, top, own, own_runs).assign_attrs(
+    ranking = Ranking(found, need, fitting, _times(asked, size, found, fitting))
+    return _told(asked, size, ranking, top, own).assign_attrs(
         question="fastest plans",
         model=str(model) if isinstance(model, str) else type(model).__name__,
-        system=str(system) if isinstance(system, str) else type(system).__name__,
+        system=named,
     )
+
+
+def _with_chip(system: Any, chip: Chip | str | os.PathLike[str]) -> Any:
+    """Return a system with another chip."""
+    if isinstance(chip, Chip):
+        machine = training_system(system) if isinstance(system, str | os.PathLike) else system
+        return dataclasses.replace(machine, chip=chip)
+    return dataclasses.replace(device(system), chip=chip_of(system, chip))
+
+
+class NoPlanFits(InputError):
+    """No legal plan fits on the accelerators that are asked for."""
 
 
 class Ranking(NamedTuple):
@@ -132,148 +127,79 @@ class Ranking(NamedTuple):
 
     plans: Listed
     need: np.ndarray  # of every plan [B]
-    fitting: np.ndarray  # positions of the plans that fit without offload
+    fitting: np.ndarray  # positions of the plans that fit
     times: np.ndarray  # theirs [s]
 
 
 def _told(
-    asked: Question,
-    records: Mapping[str, Any],
-    size: int,
-    ranking: Ranking,
-    top: int,
-    own: str | None,
-    own_runs: bool,
+    asked: Question, size: int, ranking: Ranking, top: int, own: str | None
 ) -> xr.Dataset:
     """Return the first plans with all results, and what holds for all of them."""
     found, need, fitting, times = ranking
-    order = np.argsort(times, kind="stable")
-    shown = fitting[order[:top]]
-    data = reports(asked.inputs, asked.recipe, size, found, shown)
-    low = float(records["software"].fp8) + float(records["software"].fp4)
-    place = int(regime(float(asked.inputs.model.experts), low, 1.0))
-    data = data.assign(_columns(asked, records, size, found, shown, place, own_runs))
+    shown = fitting[np.argsort(times, kind="stable")[:top]]
+    data = reports(asked.inputs, asked.recipe, size, found, shown, training)
+    data = data.assign(_of_layers(asked, size, found, shown))
+    place = int(data.regime[0])
     alike = int(np.sum(times <= times.min() * np.exp(half_width_within_source(place))))
     whole = {
         "gpus": (size, "1", "Accelerators"),
         "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
         "plans_legal": (found.size, "1", "Legal plans on these accelerators"),
-        "plans_feasible": (int(np.sum(need <= asked.capacity)), "1", "Legal plans that fit"),
-        "plans_timed": (len(fitting), "1", "Plans that fit without offload, whose time is known"),
+        "plans_feasible": (len(fitting), "1", "Legal plans that fit"),
         "plans_alike": (alike, "1", "Plans as fast as the best, to within the spread of runs"),
     }
     if own is not None:
-        whole |= _own(asked, ranking, size, own, records)
+        whole |= _own(asked, ranking, size, own)
     made = {
         name: xr.Variable((), value, {"units": unit, "long_name": text})
         for name, (value, unit, text) in whole.items()
     }
+    own_runs = bool(asked.inputs.system.chip.own_runs > 0.0)
     return data.assign(made).assign_attrs(
         where=json.dumps([str(rule) for rule in asked.constraints]),
         refused=json.dumps(found.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
         regime=REGIMES[place].words + ", own runs" * own_runs,
-        software_year=float(records["software"].year),
+        software_year=float(asked.inputs.software.year),
     )
 
 
-class NoPlanFits(InputError):
-    """No legal plan fits on the accelerators that are asked for."""
+def _asked_for(asked: Question, size: int) -> Any:
+    """Return the inputs on some accelerators, without a plan."""
+    return dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
 
 
-def _records(chip: Chip, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return chip, shared constants and software with settings applied."""
-    found: dict[str, Any] = {"chip": chip, **RECORDS}
-    for name, record in found.items():
-        own = {
-            path.partition(".")[2]: value
-            for path, value in changes.items()
-            if path.partition(".")[0] == name
-        }
-        try:
-            found[name] = checked(apply_settings(record, None, own)[0])
-        except InputError as error:
-            raise refusal(name, str(error)) from None
-    return found
-
-
-def _timed(
-    asked: Question, size: int, plans: Mapping[str, np.ndarray], records: Mapping[str, Any]
-) -> StepTime:
-    """Return the step times of some plans."""
-    inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
-    inputs = with_named_absences(with_plans(inputs, plans))
-    chip = with_named_absences(records["chip"], "chip.")
-    return plan_time(inputs, asked.recipe, chip, records["shared"], records["software"])
-
-
-def _times(
-    asked: Question, found: Listed, positions: np.ndarray, records: Mapping[str, Any]
-) -> np.ndarray:
+def _times(asked: Question, size: int, found: Listed, positions: np.ndarray) -> np.ndarray:
     """Return the step time of plans at some positions."""
-    inputs, recipe = asked.inputs, asked.recipe
-    chip = with_named_absences(records["chip"], "chip.")
-    pieces = []
-    for start in range(0, len(positions), PIECE):
-        plans = found.at(positions[start : start + PIECE])
-        pieces.append(
-            plan_times(inputs, recipe, chip, records["shared"], records["software"], plans)
-        )
-    return np.concatenate(pieces)
+    inputs = _asked_for(asked, size)
+    pieces = (positions[start : start + PIECE] for start in range(0, len(positions), PIECE))
+    return np.concatenate([plan_times(inputs, asked.recipe, found.at(some)) for some in pieces])
 
 
-def _columns(
-    asked: Question,
-    records: Mapping[str, Any],
-    size: int,
-    found: Listed,
-    shown: np.ndarray,
-    place: int,
-    own_runs: bool,
+def _of_layers(
+    asked: Question, size: int, found: Listed, shown: np.ndarray
 ) -> dict[str, xr.Variable]:
-    """Return step time, interval, parts and rates of the plans that are shown."""
-    time = _timed(asked, size, found.at(shown), records)
-    total: Any = np.asarray(time.step_time)
-    bounds = (interval_within_source if own_runs else interval)(total, place)
-    model, batch = asked.inputs.model, float(asked.inputs.global_batch)
-    tokens = batch * float(model.sequence) / (total * size)
-    flops = float(token_flops(model, asked.recipe)["flops_megatron_causal"])
-    peak = float(asked.inputs.system.matrix_flops)
+    """Return the parts of one layer of the plans that are shown."""
+    inputs = with_named_absences(with_plans(_asked_for(asked, size), found.at(shown)))
+    time = plan_time(inputs, asked.recipe)
 
-    def column(values: Any, unit: str, text: str) -> xr.Variable:
-        wide = np.broadcast_to(np.asarray(values, np.float64), total.shape)
-        return xr.Variable(("plan",), wide, {"units": unit, "long_name": text})
+    def column(values: Any, text: str) -> xr.Variable:
+        wide = np.broadcast_to(np.asarray(values, np.float64), shown.shape)
+        return xr.Variable(("plan",), wide, {"units": "s", "long_name": text})
 
-    return {
-        "step_time": column(total, "s", "Time of one optimizer step"),
-        "step_time_low": column(bounds.low, "s", "80 % of measured runs take longer or as long"),
-        "step_time_high": column(bounds.high, "s", "80 % of measured runs take less or as long"),
-        "tokens_per_second": column(tokens, "token/s", "Tokens a second and accelerator"),
-        "mfu": column(
-            flops * tokens / peak, "1", "MFU: Megatron-LM with halved attention, 16-bit peak"
-        ),
-        **{f"time_{n}": column(getattr(time, n), "s", text) for n, text in PARTS.items()},
-        **{f"layer_{n}": column(getattr(time, n), "s", text) for n, text in OF_LAYER.items()},
-    }
+    return {f"layer_{n}": column(getattr(time, n), text) for n, text in OF_LAYER.items()}
 
 
 def _own(
-    asked: Question,
-    ranking: Ranking,
-    size: int,
-    own: str,
-    records: Mapping[str, Any],
+    asked: Question, ranking: Ranking, size: int, own: str
 ) -> dict[str, tuple[Any, str, str]]:
     """Return the fastest plan with the fields of the user's, and its place among all that fit."""
     found, need, fitting, times = ranking
     some = place_of(asked.inputs, asked.recipe, found, size, own)
-    some = np.intersect1d(some, found.having(WITHOUT_OFFLOAD), assume_unique=True)
-    if not len(some):
-        raise refusal("mine", f"{own}: only with offload, whose time is not known")
     chosen, places, _ = np.intersect1d(fitting, some, assume_unique=True, return_indices=True)
     taken = times[places]
     if not len(chosen):
-        chosen, taken = some, _times(asked, found, some, records)
+        chosen, taken = some, _times(asked, size, found, some)
     least = int(np.argmin(taken))
     place, seconds = chosen[least], float(taken[least])
     fields = {name: int(value[0]) for name, value in found.at(np.array([place])).items()}

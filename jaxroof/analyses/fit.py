@@ -20,6 +20,7 @@ from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fulle
 from jaxroof.estimators.training.legality import WARNINGS
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
 from jaxroof.estimators.training.memory_report import StageMemory
+from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.records import get_at, leaves
 
@@ -75,7 +76,7 @@ def fit(
         raise refusal("plan", f"expected degrees by name, as {{'tp': 8}}, given {shown(plan)}")
     sizes = {"global_batch": global_batch, "sequence": sequence, "gpus": gpus}
     given = {name: value for name, value in sizes.items() if value is not None}
-    every = with_precision({**(settings or {}), **more, **given}, system)
+    every = with_precision({**(settings or {}), **more, **given}, system, stage_memory)
     answered = software_answer(software, model=model, plan=plan, system=system, settings=every)
     asked, memory = answered.asked, answered.memory
     full = fullest_stage(memory, asked.capacity)

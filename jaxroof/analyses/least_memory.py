@@ -17,13 +17,15 @@ from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of, searchable_report
 from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.legality import rules, verdicts
 from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
-from jaxroof.estimators.training.step import (
+from jaxroof.estimators.training.memory_step import (
     fewest_state_bytes,
     memory_inputs,
     memory_limit,
-    training,
+    stage_memory,
 )
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.missing import check_listed, naming_all
@@ -103,7 +105,12 @@ class Question(NamedTuple):
 
 
 def question_of(
-    model: Any, system: Any, global_batch: Any, where: Rules, settings: Mapping[str, Any]
+    model: Any,
+    system: Any,
+    global_batch: Any,
+    where: Rules,
+    settings: Mapping[str, Any],
+    estimator: Estimator = stage_memory,
 ) -> Question:
     """Return a checked question; settings that are None count as not given.
 
@@ -111,13 +118,13 @@ def question_of(
     """
     named = {"model": model, "system": system, "global_batch": global_batch}
     rest = {key: value for key, value in settings.items() if value is not None}
-    rest = with_precision(rest, system)
-    inputs, recipe = resolve_settings(training, {**named, **rest})
-    inputs, constraints = checked(inputs), constraints_of(training, where)
+    rest = with_precision(rest, system, estimator)
+    inputs, recipe = resolve_settings(estimator, {**named, **rest})
+    inputs, constraints = checked(inputs), constraints_of(estimator, where)
     if float(inputs.model.classes) > 0.0:
         raise refusal("model", "a model of pictures; expected a model with a vocabulary")
-    with naming_all(training, inputs, recipe, searched=True):
-        check_listed(training, dataclasses.replace(inputs, gpus=1.0))
+    with naming_all(estimator, inputs, recipe, searched=True):
+        check_listed(estimator, dataclasses.replace(inputs, gpus=1.0))
         capacity = float(memory_limit(inputs))
     return Question(inputs, recipe, constraints, capacity)
 
@@ -199,7 +206,7 @@ def place_of(inputs: Any, recipe: Any, plans: Listed, gpus: int, own: str) -> np
 
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
-    fields = constraints_of(training, own)
+    fields = constraints_of(stage_memory, own)
     for one in fields:
         if one.comparison not in ("=", "=="):
             raise refusal("mine", f"{one}: expected FIELD=NUMBER, such as tp=8")
@@ -212,12 +219,11 @@ def place_of(inputs: Any, recipe: Any, plans: Listed, gpus: int, own: str) -> np
 
 def _broken(inputs: Any, recipe: Any, gpus: int, own: str) -> str:
     """Return the rule that refuses the user's plan, if it is refused with usual other fields."""
-    plan = {one.field: float(one.value) for one in constraints_of(training, own)}
+    plan = {one.field: float(one.value) for one in constraints_of(stage_memory, own)}
     inner = [name for name in DEGREES if name != "data"]
     split = math.prod(plan.get(name, 1.0) for name in inner)
     plan.setdefault("data", max(gpus // split, 1.0))
-    assert training.plan is not None
-    asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=training.plan(**plan))
+    asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=TrainingPlan(**plan))
     allowed = verdicts(memory_inputs(asked, recipe), memory_recipe(recipe))
     words = [rule.words for rule in rules(memory_recipe(recipe)) if not bool(allowed[rule.name])]
     return f", one of the {words[0]}" if words else ""
@@ -233,20 +239,25 @@ def needs(
 
 
 def reports(
-    inputs: Any, recipe: Any, gpus: int, found: Listed, positions: np.ndarray
+    inputs: Any,
+    recipe: Any,
+    gpus: int,
+    found: Listed,
+    positions: np.ndarray,
+    estimator: Estimator = stage_memory,
 ) -> xr.Dataset:
     """Return some of the plans with all their results, as a Dataset over ``plan``."""
     asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=None)
     some = found.at(positions)
-    results = evaluate_points(training, recipe, with_plans(asked, some))
+    results = evaluate_points(estimator, recipe, with_plans(asked, some))
     columns = {**{field: column.astype(np.int64) for field, column in some.items()}, **results}
-    meanings = field_metadata(training.plan, searchable_report(training, asked, recipe))
+    meanings = field_metadata(estimator.plan, searchable_report(estimator, asked, recipe))
     return dataset(
         {name: (("plan",), values) for name, values in columns.items()},
         (),
         asked,
         meanings,
-        provenance(training, asked, recipe),
+        provenance(estimator, asked, recipe),
     )
 
 

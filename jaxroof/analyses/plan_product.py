@@ -7,17 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.engine.search.candidates import distinct_rows
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.estimators.enumeration import rows_where
-from jaxroof.estimators.training.memory_model import memory_model
-from jaxroof.estimators.training.plan_time import LAYER, software_of_plan, timed_plan
+from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.memory_step import device_memory
+from jaxroof.estimators.training.offload_time import offload_time
+from jaxroof.estimators.training.plan_time import LAYER, layer, time_of_layers
 from jaxroof.estimators.training.plans import STATES, splits
-from jaxroof.estimators.training.rates import rates
-from jaxroof.estimators.training.software import Software
-from jaxroof.estimators.training.step import device_memory, training
-from jaxroof.estimators.training.step_time import layer_parts, whole_step
 from jaxroof.records import with_named_absences
 from jaxroof.structure import map_numbers
 
@@ -96,30 +93,20 @@ def memory_of_all(inputs: Any, recipe: Any, plans: Listed) -> np.ndarray:
 
 def with_plans(inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
     """Return inputs with plans as columns of numbers."""
-    assert training.plan is not None
     columns = {field: column.astype(np.float64) for field, column in plans.items()}
-    return dataclasses.replace(inputs, plan=training.plan(**columns))
+    return dataclasses.replace(inputs, plan=TrainingPlan(**columns))
 
 
-def plan_times(
-    inputs: Any,
-    recipe: Any,
-    chip: Chip,
-    constants: SharedConstants,
-    software: Software,
-    plans: Mapping[str, np.ndarray],
-) -> np.ndarray:
+def plan_times(inputs: Any, recipe: Any, plans: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the step time of columns of plans [s]; layers are timed once a distinct row.
 
-    The result equals that of ``plan_time``.
+    The result equals ``step_time`` of the report.
     """
     first, number = distinct_rows([plans[name] for name in LAYER])
-    common = with_plans(inputs, plans)
-    rare = with_plans(inputs, {name: column[first] for name, column in plans.items()})
-    model, asked = memory_model(inputs.model, recipe), software_of_plan(rare, recipe, software)
-    speed = rates(inputs.system, chip, constants, asked)
-    parts = layer_parts(model, inputs.model.sequence, timed_plan(rare), speed, asked)
-    spread = map_numbers(lambda value: value[number] if np.ndim(value) else value, parts)
-    every = software_of_plan(common, recipe, software)
-    time = whole_step(model, timed_plan(common), speed, every, spread).step_time
+    rows = {name: plans[name][first].astype(np.float64) for name in LAYER}
+    with np.errstate(all="ignore"):
+        few = layer(with_named_absences(inputs), recipe, **rows)
+        spread = map_numbers(lambda value: value[number] if np.ndim(value) else value, few)
+        asked = with_named_absences(with_plans(inputs, plans))
+        time: Any = time_of_layers(asked, recipe, spread).step_time + offload_time(asked, recipe)
     return np.broadcast_to(np.asarray(time), number.shape)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxroof.catalog.lookup import chip_name
 from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.estimator import Estimator
 
 BF16 = "bf16"
 MEMORY = {  # bytes of a weight with its copies (None: by chip), and of a saved input of a product
@@ -24,13 +25,17 @@ FP8_WEIGHT = {
 TIME = {"fp8": {"fp8": 1.0}, "mxfp8": {"fp8": 1.0, "micro_scaled": 1.0}, "nvfp4": {"fp4": 1.0}}
 
 
-def with_precision(settings: Mapping[str, Any], system: Any, time: bool = False) -> dict[str, Any]:
+def with_precision(
+    settings: Mapping[str, Any], system: Any, estimator: Estimator
+) -> dict[str, Any]:
     """Return settings with the precision replaced by what it stands for, unless that is given.
 
-    Arguments: ``time`` says whether the software of a step is asked too.
+    What it asks of the software counts for estimators that have one.
     Raises: InputError for an unknown format, or one that the chip of the system lacks.
 
-    >>> with_precision({"precision": "mxfp8"}, "b200-nvs8")["states.weight_bytes"]
+    >>> from jaxroof.estimators import estimator
+    >>> found = with_precision({"precision": "mxfp8"}, "b200-nvs8", estimator("training"))
+    >>> found["states.weight_bytes"]
     2.0625
     """
     rest = {name: value for name, value in settings.items() if name != "precision"}
@@ -49,7 +54,8 @@ def with_precision(settings: Mapping[str, Any], system: Any, time: bool = False)
         for field, value in stands_for.items()
         if not {field, f"{paths[field]}.{field}"} & {*rest}
     }
-    flags = TIME.get(name, {}) if time else {}
+    timed = "software" in estimator.inputs.__dataclass_fields__
+    flags = TIME.get(name, {}) if timed else {}
     return {**found, **{f"software.{field}": value for field, value in flags.items()}, **rest}
 
 

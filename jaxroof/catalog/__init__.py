@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxroof import units
 from jaxroof.catalog import huggingface
@@ -39,7 +39,7 @@ _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wr
     ),
 }
 _TEXTS = ("title", "source", "note", "peaks_source")
-_ALSO = {"systems": ["peaks", "peaks_source"], "chips": ["systems", "ranges", "bound", "unseen"]}
+_ALSO = {"systems": ["peaks", "peaks_source", "chip"], "chips": ["systems", "ranges", "bound", "unseen"]}
 
 
 def names(kind: str) -> tuple[str, ...]:
@@ -66,9 +66,16 @@ def describe(kind: str, name: str | os.PathLike[str]) -> dict[str, Any]:
     return _written(kind, name)[1]
 
 
+class Table(NamedTuple):
+    """An entry inside a user's file: the file and the name of the table, and its values."""
+
+    where: str
+    values: Mapping[str, Any]
+
+
 def entry(
     kind: str,
-    name_or_path: str | os.PathLike[str],
+    name_or_path: str | os.PathLike[str] | Table,
     fields: Mapping[str, str],
     optional: Collection[str] | None = None,
     choices: Collection[str] = (),
@@ -79,6 +86,8 @@ def entry(
     ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name that ends in ".toml"
     or has a path separator is a file; its ``base`` names the entry that it changes. If such a file
     sets ``matrix_flops`` but no peaks, those of its base are dropped: they belong to another rate.
+    A table inside a file counts as a file (``Table``). That of a system has its ``chip`` as
+    written, or None.
     ``optional`` fields may be missing; by default, those that some published entry of this kind
     omits. ``choices`` may be present too, each as a text.
 
@@ -102,6 +111,7 @@ def entry(
     values |= {"title": written["title"], "source": written["source"]}
     if kind == "systems":
         values["peaks"] = _peaks(written.get("peaks", {}), f"{where}: peaks")
+        values["chip"] = written.get("chip")
     return values
 
 
@@ -168,14 +178,14 @@ def _variants(base: str, table: dict[str, Any]) -> Iterator[tuple[str, dict[str,
             yield f"{base}-nvs{domain}", variant
 
 
-def is_file(name_or_path: str | os.PathLike[str]) -> bool:
+def is_file(name_or_path: str | os.PathLike[str] | Table) -> bool:
     """Return whether an entry is given by a file of the user, not by its name.
 
     >>> is_file("mine.toml"), is_file("h200-nvs8")
     (True, False)
     """
     if not isinstance(name_or_path, str):
-        return True
+        return True  # a path, or a table of a file
     return (
         name_or_path.endswith((".toml", ".json")) or "/" in name_or_path or os.sep in name_or_path
     )
@@ -184,17 +194,46 @@ def is_file(name_or_path: str | os.PathLike[str]) -> bool:
 def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
     """Return the origin of an entry, in the user's words, and the entry as written."""
     _published(kind)  # raises for an unknown kind, before anything is read
+    if isinstance(name_or_path, Table):
+        return name_or_path.where, _overlaid(kind, name_or_path.where, dict(name_or_path.values))
     if not isinstance(name_or_path, str | os.PathLike):
         expected = "expected a name of the catalogue or a TOML file"
         raise refusal(_SINGULAR[kind], f"not a name, given {shown(name_or_path)}; {expected}.")
     name = os.fspath(name_or_path)
     if not is_file(name_or_path):
         return name, _by_name(kind, name, "")
-    changes = _read(kind, name)
+    return name, _overlaid(kind, name, _read(kind, name))
+
+
+def base_of(kind: str, name_or_path: str | os.PathLike[str]) -> str | None:
+    """Return the published entry that an entry is or changes; None for a file without a base.
+
+    >>> base_of("systems", "h200-nvs8")
+    'h200-nvs8'
+    """
+    name = os.fspath(name_or_path)
+    if not is_file(name_or_path):
+        return canonical(kind, name)
+    base = _read(kind, name).get("base")
+    return canonical(kind, base) if isinstance(base, str) else None
+
+
+def inner_table(
+    name_or_path: str | os.PathLike[str] | Table, key: str
+) -> str | os.PathLike[str] | Table:
+    """Return a table inside a user's file of a system, or what is given if it has no such table."""
+    if isinstance(name_or_path, Table) or not is_file(name_or_path):
+        return name_or_path
+    inside = _read("chips", os.fspath(name_or_path)).get(key)
+    return Table(f"{name_or_path}: {key}", inside) if isinstance(inside, dict) else name_or_path
+
+
+def _overlaid(kind: str, name: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry of a user's file as written, with the fields of its base."""
     base = changes.pop("base", None)
     if base is None:
         stem = os.path.splitext(os.path.basename(name))[0]
-        return name, {"title": stem, "source": name} | changes
+        return {"title": stem, "source": name} | changes
     _check_type(base, str, "the name of an entry of the catalogue", f"{name}: base")
     written = _by_name(kind, base, f"{name}: base")
     if "matrix_flops" in changes:
@@ -209,7 +248,7 @@ def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
     peaks = changes.get("peaks")
     if isinstance(peaks, dict):
         changes["peaks"] = written.get("peaks", {}) | peaks
-    return name, _changed(written | texts, changes)
+    return _changed(written | texts, changes)
 
 
 def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:

@@ -41,6 +41,12 @@ class Chip:
     slow: Number = _share("Share of the network bandwidth that messages run at.")
     step: Number = quantity("s", "Data, logging and synchronisation, once a step.", zero=True)
     spread: Number = quantity("1", "Standard deviation of speed between equal chips.", zero=True)
+    calibrated: Number = _share(
+        "Whether runs of the chip took part in the fit (1 or 0).", zero=True, default=1.0
+    )
+    own_runs: Number = _share(
+        "Whether the constants were fitted to runs of one's own (1 or 0).", zero=True, default=0.0
+    )
 
 
 @record
@@ -92,5 +98,8 @@ class SharedConstants:
     slow_hop: Number = quantity("s", "Latency of a hop in the network.", zero=True, default=6e-6)
     backward_attention: Number = _share(
         "Efficiency of attention backward against forward.", default=0.8
+    )
+    host_memory: Number = quantity(
+        "B/s", "Host memory bandwidth of one accelerator, for offloaded states.", default=50e9
     )
     tile: Number = quantity("1", "Rows, and columns, of a tile of outputs.", default=128.0)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from jaxroof import catalog
@@ -10,7 +11,7 @@ from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, refusal, unknown
-from jaxroof.records import checked, units
+from jaxroof.records import checked, units, value_or
 from jaxroof.settings import apply_settings
 
 # what a model's entry may set beside its numbers: choices of a training step or unfused blocks
@@ -128,15 +129,17 @@ def system(name: str | os.PathLike[str], number_format: str | None = None, **fie
     return _record(System, entry, name, fields)
 
 
-def chip(name: str | os.PathLike[str], **fields: Any) -> Chip:
+def chip(name: str | os.PathLike[str] | catalog.Table, **fields: Any) -> Chip:
     """Return what training gets of a generation of chips, with fields changed.
+
+    A file is one of constants, or a system's with its ``chip``, as ``jaxroof calibrate`` writes.
 
     Raises: InputError for an unknown name or field (with the nearest), or a wrong unit.
 
     >>> float(chip("hopper").matmul)
     0.703
     """
-    entry = catalog.entry("chips", name, units(Chip), _optional(Chip))
+    entry = catalog.entry("chips", catalog.inner_table(name, "chip"), units(Chip), _optional(Chip))
     return _record(Chip, entry, name, fields)
 
 
@@ -160,7 +163,8 @@ def chip_name(system: Any) -> str:
 def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None = None) -> Chip:
     """Return what training gets of the chip of a system, with the system's peaks at few bits.
 
-    ``own`` is a file of constants, such as ``jaxroof calibrate`` writes, or another chip's name.
+    ``own`` is another chip's name, or a file of constants, such as ``jaxroof calibrate`` writes:
+    constants of another chip count as not calibrated, those of a file as fitted to own runs.
 
     Raises: InputError for a system whose chip is not calibrated, with those that are.
 
@@ -168,10 +172,48 @@ def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None =
     >>> float(chip.matmul), float(chip.fp8_flops)
     (0.728, 5000000000000000.0)
     """
-    name = chip_name(system) if own is None else own
-    peaks = catalog.entry("systems", system, units(System))["peaks"]
-    few = {f"{form}_flops": peaks[form] for form in ("fp8", "fp4") if form in peaks}
-    return chip(name, **few)
+    entry = catalog.entry("systems", system, units(System))
+    written = entry["chip"] if own is None else own
+    if isinstance(written, Mapping):
+        written = catalog.Table(f"{system}: chip", written)
+    base = None if written is not None else catalog.base_of("systems", system)
+    name = written if base is None else chip_name(base)
+    name = chip_name(system) if name is None else name
+    few = {f"{form}_flops": entry["peaks"][form] for form in ("fp8", "fp4") if form in entry["peaks"]}
+    about = {}
+    if own is not None:
+        theirs = catalog.is_file(own) or _is_chip_of(system, str(own))
+        about = {"own_runs": float(catalog.is_file(own)), "calibrated": float(theirs)}
+    return chip(name, **few, **about)
+
+
+def _is_chip_of(system: str | os.PathLike[str], name: str) -> bool:
+    return catalog.base_of("systems", system) in catalog.describe("chips", name)["systems"]
+
+
+def training_system(name: str | os.PathLike[str]) -> System:
+    """Return a system as a training step has it: its chip, and the capacity that it reports.
+
+    Raises: InputError for an unknown name (with the nearest), or a chip that is not calibrated.
+
+    >>> found = training_system("h100-nvs8")
+    >>> float(found.hbm_capacity), float(found.chip.matmul)
+    (85520809984.0, 0.703)
+    """
+    found = device(name)
+    return dataclasses.replace(found, chip=chip_of(name))
+
+
+def device(name: str | os.PathLike[str]) -> System:
+    """Return a system by name, its capacity that which the device reports where it is known.
+
+    >>> float(device("h100-nvs8").hbm_capacity)
+    85520809984.0
+    """
+    found = system(name)
+    capacity = value_or(found.hbm_reported, found.hbm_capacity)
+    none: Any = None  # the other capacity would be of another label
+    return dataclasses.replace(found, hbm_capacity=capacity, hbm_reported=none)
 
 
 def _optional(kind: type[Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from jaxroof import catalog
+from jaxroof.catalog.chip import Chip
 from jaxroof.records import Number, quantity, record
 
 
@@ -13,6 +14,7 @@ class System:
     Bandwidths are per accelerator in one direction unless stated otherwise; an effective rate is
     its peak times its efficiency. One record serves all estimators. Fields that some machines lack
     or some questions do not need may be None; using such a field raises an error that names it.
+    ``chip`` is what training gets of it, for the estimator ``training``.
     """
 
     matrix_flops: Number = quantity(
@@ -117,6 +119,7 @@ class System:
     on_chip_bandwidth: Number = quantity(
         "B/s", "Bandwidth of the memory on the chip.", default=None
     )
+    chip: Chip | None = None
 
     @staticmethod
     def published(fields: Collection[str]) -> str | None:

@@ -12,6 +12,7 @@ from jaxroof.estimator import Estimator
 HOMES = {
     "published": "jaxroof.estimators.published.step",
     "training": "jaxroof.estimators.training.step",
+    "stage_memory": "jaxroof.estimators.training.memory_step",
     "model_size": "jaxroof.estimators.training.model_size",
     "model_flops": "jaxroof.estimators.training.model_flops",
     "mfu": "jaxroof.estimators.training.mfu",

@@ -12,7 +12,7 @@ from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import refusal
-from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.io.formats import write
 from jaxroof.views.text import least_memory as views
 from jaxroof.views.text.least_memory_json import least_memory_json
@@ -91,7 +91,7 @@ def settings_of(sets: Sequence[str]) -> dict[str, Any]:
     for name, value in parse_pairs("--set", sets, "NAME=VALUE").items():
         if name in OPTIONS:
             raise refusal("--set", f"{name}: expected it in {OPTIONS[name]}")
-        if name.removeprefix("plan.") in (*training.plan_fields, *training.short_names):
+        if name.removeprefix("plan.") in (*stage_memory.plan_fields, *stage_memory.short_names):
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
         found[BARE.get(name, name)] = value
     return found

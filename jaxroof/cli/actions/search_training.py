@@ -40,7 +40,6 @@ def search_training_command(*, objective: str | None, **asked: Any) -> int:
     if _by_time(**asked):
         return 0
     code = search_by_memory_command(**asked)
-    print_text(console(), "No plan without offload fits, so that none has a step time.")
     return code
 
 

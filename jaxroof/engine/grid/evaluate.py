@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.estimator import Estimator
-from jaxroof.records import leaves
+from jaxroof.records import leaves, with_named_absences
 from jaxroof.structure import map_numbers, results
 
 PIECE = 1 << 15  # points that NumPy evaluates at a time, so that what it writes stays in the cache
@@ -50,10 +50,18 @@ def _by_numpy(
 ) -> dict[str, np.ndarray]:
     found: dict[str, list[np.ndarray]] = {}
     for size, piece in iter_pieces(inputs, count, PIECE):
-        for result, value in results(estimator.evaluate_checked(piece, recipe)).items():
+        for result, value in results(_report(estimator, recipe, piece, name)).items():
             if name is None or result == name:
                 found.setdefault(result, []).append(np.broadcast_to(value, (size,)))
     return {result: np.concatenate(pieces) for result, pieces in found.items()}
+
+
+def _report(estimator: Estimator, recipe: Any, inputs: Any, name: str | None) -> Any:
+    """Return all results, or the need without the others where that takes less."""
+    if name is None or name != estimator.need or estimator.need_alone is None:
+        return estimator.evaluate_checked(inputs, recipe)
+    with np.errstate(all="ignore"):
+        return {name: estimator.need_alone(with_named_absences(inputs), recipe)}
 
 
 def iter_pieces(inputs: Any, count: int, most: int) -> Iterator[tuple[int, Any]]:

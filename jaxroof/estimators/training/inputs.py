@@ -1,8 +1,10 @@
 """Inputs of a training step of a model of today."""
 
 from jaxroof.catalog.architecture import Architecture
+from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.system import System
 from jaxroof.estimators.training.memory_inputs import Activations, Buffers, StateSizes
+from jaxroof.estimators.training.software import Framework
 from jaxroof.records import Number, quantity, record
 
 
@@ -90,8 +92,8 @@ class TrainingPlan:
 
 
 @record
-class TrainingInputs:
-    """A training step: the model, the machine, the cluster, the batch and the plan.
+class StageInputs:
+    """A training step as its memory has it: model, machine, cluster, batch and plan.
 
     ``gpus`` is the number of accelerators for a search; a given plan uses the product of its
     degrees. The tokens of a sequence are ``model.sequence``.
@@ -119,3 +121,17 @@ class TrainingInputs:
     activations: Activations = Activations()
     buffers: Buffers = Buffers()
     plan: TrainingPlan | None = None
+
+
+@record
+class TrainingInputs(StageInputs):
+    """A training step: model, machine with its chip, cluster, batch, plan and software.
+
+    ``gpus`` is the number of accelerators for a search; a given plan uses the product of its
+    degrees. The tokens of a sequence are ``model.sequence``. ``system.chip`` is what training gets
+    of the machine; a system that is given by name has that of its catalogue entry.
+    """
+
+    training_tokens: Number = quantity("token", "Tokens of the whole training.", default=1e12)
+    software: Framework = Framework()
+    shared: SharedConstants = SharedConstants()

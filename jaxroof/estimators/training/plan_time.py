@@ -3,20 +3,21 @@
 Source: docs/models/training_step_today.md, sections 1 and 9.
 """
 
-import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
-from jaxroof.catalog.chip import Chip, SharedConstants
+from jaxroof.catalog.chip import Chip
+from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.memory_model import memory_model
 from jaxroof.estimators.training.memory_recipe import AttentionKernel, CrossEntropy, Module
-from jaxroof.estimators.training.software import CAPTURED, DEDUPLICATED, Software
-from jaxroof.estimators.training.step_time import StepTime, step_time
+from jaxroof.estimators.training.rates import Rates, rates
+from jaxroof.estimators.training.software import CAPTURED, DEDUPLICATED, Framework, Software
+from jaxroof.estimators.training.step_time import LayerParts, StepTime, layer_parts, whole_step
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas import schedule
 from jaxroof.formulas.arithmetic import where
-from jaxroof.records import units
+from jaxroof.records import Number, units, with_named_absences
 
 LOSS_BYTES = {  # moved for a logit, forward and backward
     CrossEntropy.FUSED: 12.0,
@@ -24,56 +25,104 @@ LOSS_BYTES = {  # moved for a logit, forward and backward
     CrossEntropy.EAGER: 32.0,
     CrossEntropy.VOCABULARY_PARALLEL: 52.0,
 }
-LAYER = (  # fields of a plan that the time of a layer depends on
-    *("tensor", "context", "expert", "microbatch", "sequence_parallel", "recompute"),
-)
 
 
-def plan_time(
-    inputs: TrainingInputs,
-    recipe: TrainingRecipe,
-    chip: Chip,
-    constants: SharedConstants,
-    software: Software,
-) -> StepTime:
+def plan_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> StepTime:
     """Return the step time of every plan of the inputs, and its parts.
 
-    Assumes: the optimizer states are on the accelerator (offload is not modelled); of selective
-    recomputation, the core of attention alone takes time that counts.
+    Assumes: of selective recomputation, the core of attention alone takes time that counts; the
+    time of offload is not in it.
     Source: docs/models/training_step_today.md.
     """
-    asked = software_of_plan(inputs, recipe, software)
-    model, plan = memory_model(inputs.model, recipe), timed_plan(inputs)
-    return step_time(model, inputs.model.sequence, plan, inputs.system, chip, constants, asked)
+    plan: Any = inputs.plan
+    fields = {name: getattr(plan, name) for name in LAYER}
+    return time_of_layers(inputs, recipe, layer(inputs, recipe, **fields))
+
+
+def layer(
+    inputs: TrainingInputs,
+    recipe: TrainingRecipe,
+    *,
+    tensor: Number,
+    context: Number,
+    expert: Number,
+    microbatch: Number,
+    sequence_parallel: Number,
+    recompute: Number,
+) -> LayerParts:
+    """Return the times of one layer, of embedding and of head, one microbatch.
+
+    Thousands of plans share a few rows of it.
+    Units: degrees [1], microbatch [sequence] -> LayerParts [s].
+    Source: docs/models/training_step_today.md, sections 4, 5 and 11.
+    """
+    plan = SimpleNamespace(
+        tensor=tensor,
+        context=context,
+        expert=expert,
+        microbatch=microbatch,
+        sequence_parallel=sequence_parallel,
+        recompute=recompute,
+        zero_stage=1.0,  # which no time of a layer depends on
+    )
+    software = software_of_plan(inputs, recipe, plan)
+    model = memory_model(inputs.model, recipe)
+    speed = rates_of(inputs, software)
+    return layer_parts(model, inputs.model.sequence, plan, speed, software)
+
+
+LAYER = ("tensor", "context", "expert", "microbatch", "sequence_parallel", "recompute")
+
+
+def time_of_layers(
+    inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts
+) -> StepTime:
+    """Return the step time of plans whose layers are timed."""
+    plan = timed_plan(inputs)
+    software = software_of_plan(inputs, recipe, plan)
+    speed = rates_of(inputs, software)
+    return whole_step(memory_model(inputs.model, recipe), plan, speed, software, parts)
+
+
+def rates_of(inputs: TrainingInputs, software: Software) -> Rates:
+    """Return what the chip of a system does under a software."""
+    return rates(inputs.system, chip_of(inputs), inputs.shared, software)
+
+
+def chip_of(inputs: TrainingInputs) -> Chip:
+    """Return what training gets of the chip of a system.
+
+    Raises: InputError for a system without a chip.
+    """
+    if inputs.system.chip is None:
+        such = "a system by name, such as h100-nvs8, or jaxroof.chip('hopper')"
+        raise refusal("system.chip", f"not given, so that there is no step time; expected {such}")
+    return with_named_absences(inputs.system.chip, "system.chip.")
 
 
 def timed_plan(inputs: TrainingInputs) -> Any:
     """Return the plan with its number of microbatches."""
     plan = inputs.plan
     assert plan is not None
-    assert inputs.global_batch is not None
     batches = schedule.microbatches(inputs.global_batch, plan.data, plan.microbatch)
     fields = {name: getattr(plan, name) for name in units(TrainingPlan)}
     return SimpleNamespace(**fields, microbatches=batches)
 
 
-def software_of_plan(
-    inputs: TrainingInputs, recipe: TrainingRecipe, software: Software
-) -> Software:
+def software_of_plan(inputs: TrainingInputs, recipe: TrainingRecipe, plan: Any) -> Software:
     """Return a software as it runs plans: what they shard and recompute, kernels of the recipe."""
-    plan = inputs.plan
-    assert plan is not None
+    framework = inputs.software
     core = Module.CORE_ATTENTION in memory_recipe(recipe).modules
-    selective = where(plan.recompute == 1.0, float(core), 0.0)
-    return dataclasses.replace(
-        software,
+    own = {name: getattr(framework, name) for name in units(Framework)}
+    return Software(
+        **own,
         flash=float(recipe.attention_kernel is not AttentionKernel.UNFUSED),
         sequence_parallel=plan.sequence_parallel,
         zero_stage=plan.zero_stage,
         gradient_bytes=inputs.states.reduce_bytes,
         loss_bytes=LOSS_BYTES[recipe.cross_entropy],
         recompute_full=where(plan.recompute > 1.5, 1.0, 0.0),
-        recompute_selective=selective,
-        dedup=where(software.year > DEDUPLICATED, 1.0, 0.0),
-        graph=where(software.year > CAPTURED, 1.0, 0.0),
+        recompute_selective=where(plan.recompute == 1.0, float(core), 0.0),
+        dedup=where(framework.year > DEDUPLICATED, 1.0, 0.0),
+        graph=where(framework.year > CAPTURED, 1.0, 0.0),
     )

@@ -1,85 +1,105 @@
-"""The results of a training step of a model of today: the memory of its fullest stage."""
+"""The results of a training step of a model of today: time with its interval, memory, legality."""
 
-from jaxroof.estimators.training.memory_report import StageMemory
+from jaxroof.estimators.training.legality_report import Flag, Legality
 from jaxroof.records import Number, quantity, record
 
-Flag = bool | Number  # an array of booleans
+
+def _time(doc: str, symbol: str, words: str, label: str = "") -> Number:
+    return quantity(
+        "s", doc, part_of="step_time", symbol=symbol, words=words, label=label or words
+    )
 
 
-def _group(doc: str, words: str) -> Number:
-    return quantity("B", doc, part_of="device", words=words)
+def _memory(doc: str, words: str) -> Number:
+    return quantity("B", doc, part_of="memory", words=words)
 
 
 @record
-class TrainingReport(StageMemory):
-    """The memory of the fullest stage, term by term, and whether the plan is legal and fits.
+class TrainingReport(Legality):
+    """Time, memory and legality of one optimizer step under one plan.
 
-    Of a rank with N parameters that follow the data-parallel rules (D = data x context ranks share
-    them) and N_e of routed experts (D_e ranks), in the letters of section 1 of
-    docs/models/parameters_flops_memory.md:
-
-    - ``weights_*``, ``gradients_*``: N times their bytes, over D from ZeRO 3 and 2 on;
-      ``optimizer_*``: N (master + moments) (1 - offload), over D from ZeRO 1 on (4.4).
-    - ``activations_*``: layers x microbatches in flight times, of a layer of T tokens,
-      ``norm_inputs`` and ``norm_outputs`` 2 beta T h / sigma each, ``qkv`` beta T (a + 2 kappa) d
-      / t, ``attention_output`` T a d / t, ``attention_scores`` 4 T a / t, ``mlp`` T f / t (2 g +
-      2), ``routed`` R (h + (g + 1) f_e / tau) and ``router`` 22 T E / sigma + 4 R, at 2 bytes a
-      number; ``latents``, ``dropout_masks``, ``shared_expert`` likewise (4.5).
-    - ``gradient_placeholders``: 2 bytes of every different shape of a matrix; ``gather_buffer``,
-      ``fsdp_*``, ``rope_table``, ``workspace``: once a rank (4.8).
-    - ``transient``: the largest of ``transient_*``, which come one after another (4.7).
-
-    peak_allocated = static + activations + transient; reserved = peak_allocated
-    (1 + fragmentation); device = reserved + context and communicators. Known to: allocated 1 % + 15
-    MiB (dropless experts -6 to +9 %), reserved 10 %, device 15 % (section 10.6).
-
-    The ``memory_*`` groups sum to ``device``. A plan is ``feasible`` if all verdicts before that
-    field are true.
+    The time parts sum to ``step_time``, and the memory parts to ``memory``. Those of a stage are of
+    the mean stage; ``time_imbalance`` is what the slowest one takes longer. A plan is ``feasible``
+    if all verdicts before that field are true.
     """
 
-    device: Number = quantity(
+    step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)
+    step_time_low: Number = quantity("s", "The lower end: 10 % of measured runs take less.")
+    step_time_high: Number = quantity("s", "The upper end: 10 % of measured runs take longer.")
+    regime: Number = quantity(
+        "1",
+        "Whose errors the interval has: 0 dense at 16 bits, 1 dense at 8 or 4 bits, 2 experts, "
+        "3 not calibrated.",
+    )
+    throughput: Number = quantity(
+        "sequence/s", "Sequences trained on a second.", better="higher", headline=True
+    )
+    tokens_per_second: Number = quantity(
+        "token/s", "Tokens trained on a second by one accelerator.", better="higher"
+    )
+    mfu: Number = quantity(
+        "1",
+        "Model FLOP utilisation: Megatron-LM's count with halved attention, over the 16-bit peak.",
+        better="higher",
+    )
+    training_days: Number = quantity("day", "Time of the whole training.", label="days of training")
+    memory: Number = quantity(
         "B",
         "Memory of the fullest accelerator, context and communicators included.",
-        headline=True,
         resource="capacity",
         words="HBM",
         label="memory of one accelerator",
     )
-    stage: Number = quantity("1", "The fullest stage, counted from 0.", words="fullest stage")
-    microbatches: Number = quantity("1", "Microbatches of a step.")
-    memory_weights: Number = _group("Weights.", "weights")
-    memory_gradients: Number = _group("Gradients.", "gradients")
-    memory_optimizer: Number = _group("Optimizer states.", "optimizer")
-    memory_activations: Number = _group("All saved activations.", "activations")
-    memory_transient: Number = _group("Largest momentary term.", "momentary")
-    memory_buffers: Number = _group("Buffers beside the states.", "buffers")
-    memory_outside: Number = _group(
+    memory_weights: Number = _memory("Weights.", "weights")
+    memory_gradients: Number = _memory("Gradients.", "gradients")
+    memory_optimizer: Number = _memory("Optimizer states.", "optimizer states")
+    memory_activations: Number = _memory("All saved activations.", "activations")
+    memory_transient: Number = _memory("Largest momentary term.", "momentary")
+    memory_buffers: Number = _memory("Buffers beside the states.", "buffers")
+    memory_outside: Number = _memory(
         "Fragmentation, context and communicators.", "outside of tensors"
     )
-    gpus_used: Flag = quantity("1", "The degrees multiply to the accelerators.")
-    heads_divisible: Flag = quantity("1", "Tensor degree divides the heads.")
-    kv_heads_divisible: Flag = quantity(
-        "1", "Tensor degree divides the key/value heads, or is a multiple of them."
+    time_compute: Number = _time(
+        "Products, attention and experts of the mean stage, embedding and head included.",
+        "compute",
+        "arithmetic",
+        "compute",
     )
-    feedforward_divisible: Flag = quantity("1", "Tensor degree divides the width of the MLP.")
-    expert_feedforward_divisible: Flag = quantity(
-        "1", "Expert-tensor degree divides the width of an expert."
+    time_memory: Number = _time(
+        "Norms, activations and casts of the mean stage.", "hbm", "element-wise kernels", "HBM"
     )
-    sequence_divisible: Flag = quantity("1", "Context and tensor degrees divide the sequence.")
-    stages_enough: Flag = quantity("1", "There are no more chunks than layers.")
-    interleave_needs_pipeline: Flag = quantity("1", "Several chunks are in a pipeline.")
-    interleave_microbatches: Flag = quantity(
-        "1", "Interleaved microbatches are a multiple of the pipeline degree."
+    time_recompute: Number = _time(
+        "What the mean stage computes again.", "again", "recomputation", "recompute"
     )
-    experts_divisible: Flag = quantity("1", "Expert degree divides the experts.")
-    experts_exist: Flag = quantity("1", "Expert degrees are 1 without experts.")
-    expert_group: Flag = quantity("1", "Expert groups divide the ranks of a stage.")
-    moe_sequence_parallel: Flag = quantity(
-        "1", "Tensor ranks share the tokens where there are experts."
+    time_tensor: Number = _time(
+        "Messages of tensor, context and expert groups that nothing hides, mean stage.",
+        "messages",
+        "tensor, context and expert messages",
+        "messages",
     )
-    batch_divisible: Flag = quantity("1", "Data degree and microbatch divide the batch.")
-    layers_divisible: Flag = quantity("1", "Chunks divide the layers.")
-    context_heads: Flag = quantity("1", "Tensor and context degrees divide the heads.")
-    dualpipe_microbatches: Flag = quantity("1", "DualPipe has even stages and microbatches.")
-    device_fits: Flag = quantity("1", "Memory is at most the usable capacity.")
+    time_imbalance: Number = _time(
+        "What the slowest stage takes beyond the mean: uneven ends, slow chips, launches, sends.",
+        "uneven",
+        "uneven stages, slow chips and launches",
+        "imbalance",
+    )
+    time_bubble: Number = _time(
+        "Time that a stage idles while the pipeline fills.", "bubble", "the pipeline bubble",
+        "bubble",
+    )
+    time_pipeline: Number = _time(
+        "Sends between pipeline stages that nothing hides.", "sends", "sends between stages"
+    )
+    time_data: Number = _time(
+        "Gradients and parameters between replicas that nothing hides.",
+        "data",
+        "data-parallel messages",
+    )
+    time_update: Number = _time(
+        "Update of the parameters, data loading and logging, once a step.",
+        "update",
+        "the update of parameters",
+        "update",
+    )
+    memory_fits: Flag = quantity("1", "Memory is at most the usable capacity.")
     feasible: Flag = quantity("1", "Every verdict holds.")

@@ -1,147 +1,126 @@
-"""A training step of a model of today: what its fullest stage keeps in memory, and its legality.
+"""A training step of a model of today: its time with an interval, its memory and its legality.
 
-Source: docs/models/parameters_flops_memory.md, sections 4, 5 and 7.
+Source: docs/models/training_step_today.md and docs/models/parameters_flops_memory.md.
 """
 
-import dataclasses
 from typing import Any
 
 from jaxroof.catalog import lookup as named
-from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.training.deciding_stages import deciding_stages
+from jaxroof.estimators.training import interval as bounds
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
-from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan, States
-from jaxroof.estimators.training.memory_model import counts, memory_model
+from jaxroof.estimators.training.memory_inputs import MemoryInputs
+from jaxroof.estimators.training.memory_model import memory_model
 from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.model_size import size
+from jaxroof.estimators.training.memory_step import (
+    all_of,
+    device_memory,
+    fullest,
+    groups,
+    memory_inputs,
+    memory_limit,
+)
+from jaxroof.estimators.training.model_flops import token_flops
+from jaxroof.estimators.training.offload_time import offload_time
+from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers
 from jaxroof.estimators.training.plans import DEGREES, plans
 from jaxroof.estimators.training.report import TrainingReport
-from jaxroof.estimators.training.stage_memory import amounts, of_stage
+from jaxroof.estimators.training.stage_time import stage_layers
+from jaxroof.estimators.training.step_time import LayerParts, StepTime
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
-from jaxroof.formulas import schedule
-from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.records import Number, units, value_or
+from jaxroof.formulas.arithmetic import larger
+from jaxroof.records import Number
+
+DAY = 86400.0  # [s]
 
 
-def device(name: str) -> System:
-    """Return a system by name, its capacity that which the device reports where it is known.
+def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -> TrainingReport:
+    """Return the time, memory and verdicts of one optimizer step.
 
-    >>> float(device("h100-nvs8").hbm_capacity)
-    85520809984.0
-    """
-    found = named.system(name)
-    capacity = value_or(found.hbm_reported, found.hbm_capacity)
-    none: Any = None  # the other capacity would be of another label
-    return dataclasses.replace(found, hbm_capacity=capacity, hbm_reported=none)
+    t = steady + bubble + sends + data-parallel messages + update + what comes once a step;
+    t exp(-h) and t exp(h) hold 80 % of measured runs of the regime
 
-
-def memory_limit(inputs: TrainingInputs) -> Number:
-    """Return the memory available to a step [B]: what the device has, times its usable share."""
-    return inputs.system.hbm_capacity * inputs.system.hbm_usable
-
-
-def fewest_state_bytes(inputs: TrainingInputs, recipe: TrainingRecipe) -> Number:
-    """Return the bytes that all ranks of any plan together have at least: weights and gradients.
-
-    Assumes: one copy of each; the optimizer states may lie in host memory.
-    """
-    counted = size(inputs.model, recipe)
-    elsewhere = counted["parameters_extra"] + counted["parameters_class_head"]
-    parameters = counted["parameters"] - elsewhere  # those that memory counts
-    return parameters * (inputs.states.weight_bytes + inputs.states.gradient_bytes)
-
-
-def memory_inputs(inputs: TrainingInputs, recipe: TrainingRecipe) -> MemoryInputs:
-    """Return what the memory of a step depends on; the batch makes the number of microbatches."""
-    plan = inputs.plan
-    assert plan is not None
-    shared = {name: getattr(plan, name) for name in units(MemoryPlan) if hasattr(plan, name)}
-    sizes = {name: getattr(inputs.states, name) for name in units(type(inputs.states))}
-    return MemoryInputs(
-        model=memory_model(inputs.model, recipe),
-        counts=counts(inputs.model, recipe),
-        sequence=inputs.model.sequence,
-        plan=MemoryPlan(
-            **shared,
-            microbatches=schedule.microbatches(inputs.global_batch, plan.data, plan.microbatch),
-            microbatch_group=inputs.microbatch_group,
-            early_forward=inputs.early_forward,
-        ),
-        states=States(
-            **sizes, zero_stage=plan.zero_stage, offload_optimizer=plan.offload_optimizer
-        ),
-        activations=inputs.activations,
-        buffers=inputs.buffers,
-        gpus=inputs.gpus,
-        global_batch=inputs.global_batch,
-    )
-
-
-def step(inputs: TrainingInputs, recipe: TrainingRecipe) -> TrainingReport:
-    """Return the memory of the fullest stage and the verdicts of one optimizer step.
-
-    Assumes: one rank of every kind of stage, all ranks of a stage alike (experts: see
-    ``routing_imbalance``).
     Units: see TrainingReport.
-    Source: docs/models/parameters_flops_memory.md, sections 4, 5 and 7.
+    Source: docs/models/training_step_today.md, sections 7 and 12.
     """
-    assert inputs.plan is not None
+    plan, batch = inputs.plan, inputs.global_batch
+    assert plan is not None
     asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
-    found = amounts(asked, chosen, inputs.plan.recompute)
-    device: Number = 0.0
-    stage: Number = 0.0
-    for place in deciding_stages(asked.model, asked.plan, chosen):
-        here = of_stage(asked, chosen, found, place).device
-        stage, device = where(here > device, place, stage), larger(here, device)
-    memory = of_stage(asked, chosen, found, stage)
-    allowed = {**verdicts(asked, chosen), "device_fits": device <= memory_limit(inputs)}
+    memory, _ = fullest(asked, chosen, plan.recompute)
+    time = time_of_layers(inputs, recipe, layer)
+    offloaded = offload_time(inputs, recipe)
+    total = time.step_time + offloaded
+    within, place = interval(inputs, total)
+    allowed = {
+        **verdicts(asked, chosen),
+        "memory_fits": memory.device <= memory_limit(inputs),
+    }
+    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
+    rate = batch * inputs.model.sequence / (total * gpus)
+    flops = token_flops(inputs.model, recipe)["flops_megatron_causal"]
+    tokens = batch * inputs.model.sequence
     return TrainingReport(
-        **{**vars(memory), "device": device},
-        **_groups(memory),
-        stage=stage,
-        microbatches=asked.plan.microbatches,
+        step_time=total,
+        step_time_low=within.low,
+        step_time_high=within.high,
+        regime=place,
+        throughput=batch / total,
+        tokens_per_second=rate,
+        mfu=flops * rate / inputs.system.matrix_flops,
+        training_days=inputs.training_tokens / tokens * total / DAY,
+        memory=memory.device,
+        **groups(memory),
+        **times(inputs, recipe, asked, time, offloaded),
         **allowed,
-        feasible=_all(allowed),
+        feasible=all_of(allowed),
     )
 
 
-def device_memory(inputs: TrainingInputs, recipe: TrainingRecipe) -> Number:
-    """Return the memory of the fullest stage alone, ``device`` of the report [B].
+def interval(inputs: TrainingInputs, step_time: Number) -> tuple[bounds.Interval, Number]:
+    """Return the bounds between which 80 % of measured runs lie, and the regime.
 
-    It takes a fraction of the time of a report where columns of plans broadcast: a term that a
-    field does not move is as small as the fields that do.
+    Assumes: offload was not measured, nor was a chip whose constants are another's.
+    Source: docs/models/training_step_today.md, section 12.
     """
-    assert inputs.plan is not None
-    asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
-    found = amounts(asked, chosen, inputs.plan.recompute)
-    device: Number = 0.0
-    for place in deciding_stages(asked.model, asked.plan, chosen):
-        device = larger(of_stage(asked, chosen, found, place).device, device)
-    return device
+    chip, software, plan = chip_of(inputs), inputs.software, inputs.plan
+    assert plan is not None
+    low = larger(software.fp8, software.fp4)
+    known = chip.calibrated * (1.0 - plan.offload_optimizer)
+    place = bounds.regime(inputs.model.experts, low, known)
+    return bounds.interval_of_runs(step_time, place, chip.own_runs), place
 
 
-def _groups(memory: StageMemory) -> dict[str, Number]:
-    """Return the memory of a stage in groups that sum to that of the device."""
-    states = {
-        f"memory_{kind}": getattr(memory, f"{kind}_dense") + getattr(memory, f"{kind}_expert")
-        for kind in ("weights", "gradients", "optimizer")
+def times(
+    inputs: TrainingInputs,
+    recipe: TrainingRecipe,
+    asked: MemoryInputs,
+    time: StepTime,
+    offloaded: Number,
+) -> dict[str, Number]:
+    """Return the parts of the step time; those of a stage are of the mean one.
+
+    M (n / p) x part of a layer, of n layers in p stages and M microbatches
+    """
+    plan = asked.plan
+    layers, _, _ = stage_layers(memory_model(inputs.model, recipe), plan)
+    each = plan.microbatches / plan.pipeline
+    ends = time.head + time.embedding
+    stage = {
+        "time_compute": each * (layers * (time.matmul + time.attention + time.experts) + ends),
+        "time_memory": each * layers * (time.elementwise + time.cast),
+        "time_recompute": each * layers * time.recompute,
+        "time_tensor": each * layers * (time.tensor_comm + time.context_comm + time.expert_comm),
     }
+    rest = time.steady + time.bubble + time.pipeline_comm + time.data_comm
     return {
-        **states,
-        "memory_activations": memory.activations,
-        "memory_transient": memory.transient,
-        "memory_buffers": memory.static - sum(states.values()),
-        "memory_outside": memory.device - memory.peak_allocated,
+        **stage,
+        "time_imbalance": time.steady - sum(stage.values()),
+        "time_bubble": time.bubble,
+        "time_pipeline": time.pipeline_comm,
+        "time_data": time.data_comm,
+        "time_update": time.step_time - rest + offloaded,
     }
-
-
-def _all(allowed: dict[str, Any]) -> Any:
-    held: Any = True
-    for verdict in allowed.values():
-        held = held & verdict
-    return held
 
 
 def example() -> TrainingInputs:
@@ -149,7 +128,7 @@ def example() -> TrainingInputs:
     model, _ = named.architecture_with_choices("llama3.1-405b")
     return TrainingInputs(
         model=model,
-        system=device("h100-nvs8"),
+        system=named.training_system("h100-nvs8"),
         gpus=4096.0,
         global_batch=2048.0,
         plan=TrainingPlan(data=32.0, tensor=8.0, pipeline=16.0),
@@ -158,17 +137,20 @@ def example() -> TrainingInputs:
 
 training = Estimator(
     name="training",
-    about="What does a training step of a model of today keep in memory, and does it fit?",
+    about="How long does a training step of a model of today take, how sure is that, and does it "
+    "fit?",
     inputs=TrainingInputs,
     plan=TrainingPlan,
     recipe=TrainingRecipe(),
+    parts={"layer": layer},
     step=step,
     candidates=plans,
     structural=("gpus", "global_batch", "model"),
-    objective="device",
-    need="device",
+    objective="step_time",
+    need="memory",
+    need_alone=device_memory,
     limit=memory_limit,
     products={"gpus": DEGREES},
-    names={"model": named.architecture_with_choices, "system": device},
+    names={"model": named.architecture_with_choices, "system": named.training_system},
     example=example,
 )

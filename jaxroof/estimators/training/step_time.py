@@ -32,6 +32,9 @@ from jaxroof.formulas.ring_times import all_reduce, at_full_rate, beside, gather
 from jaxroof.records import Number
 
 
+UPDATE_BYTES = 42.0  # that the update of a parameter moves
+
+
 class StepTime(NamedTuple):
     """Seconds of a step and of its parts; those of a layer are of one microbatch."""
 
@@ -211,9 +214,9 @@ def optimizer(
     stage = (end_layers * weights + table) / plan.tensor
     stage_one = (software.zero_stage > 0.5) & (software.zero_stage < 1.5)
     owned = where(stage_one, group, 1.0)
-    plain = stage * (42.0 / owned + 8.0)
+    plain = stage * (UPDATE_BYTES / owned + 8.0)
     sharded = (layers * weights + table) / plan.tensor * 50.0 / group
     routed = end_layers * expert_weights(model, plan.expert)
     owned = where(software.zero_stage > 0.5, experts, 1.0)
-    moved = where(software.zero_stage > 1.5, sharded, plain) + routed * (42.0 / owned + 8.0)
+    moved = where(software.zero_stage > 1.5, sharded, plain) + routed * (UPDATE_BYTES / owned + 8.0)
     return moved / speed.plain.memory

@@ -13,8 +13,7 @@ from jaxroof.catalog.system import System
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import (
     REGIMES,
-    interval,
-    interval_within_source,
+    interval_of_runs,
     regime,
 )
 from jaxroof.estimators.training.software import Software
@@ -141,7 +140,7 @@ def _predicted(rows: Sequence[StepRow], chip: str | None) -> list[dict[str, Any]
     few_bits = inputs.software.fp8 + inputs.software.fp4
     places: Any = np.asarray(regime(inputs.model.experts, few_bits, known))
     total: Any = times.step_time
-    bounds = interval_within_source(total, places) if own else interval(total, places)
+    bounds = interval_of_runs(total, places, float(own))
     low, high = map(np.asarray, bounds)
     step = {name: getattr(times, name) for name in OF_A_STEP}
     step[OTHER] = total - sum(step.values())

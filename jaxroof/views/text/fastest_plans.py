@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import xarray as xr
 
-from jaxroof.analyses.fastest_plans import OF_LAYER, PARTS
-from jaxroof.analyses.result_metadata import head_of
+from jaxroof.analyses.fastest_plans import OF_LAYER
+from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.layout import PlainTable
@@ -14,13 +14,6 @@ from jaxroof.views.text.least_memory import plan_words, shown_fields
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
-WORDS = {  # of the parts of a step
-    "steady": "stages at work",
-    "bubble": "the pipeline bubble",
-    "pipeline_comm": "sends between stages",
-    "data_comm": "gradients and parameters between replicas",
-    "optimizer": "the update of parameters",
-}
 LAYER_WORDS = {  # of the parts of a layer
     "matmul": "matrix products",
     "attention": "attention",
@@ -52,8 +45,8 @@ def plans_table(data: xr.Dataset) -> PlainTable:
             f"{_seconds(float(row.step_time_low))} to {_seconds(float(row.step_time_high))}",
             f"{float(row.tokens_per_second):,.0f}",
             f"{100.0 * float(row.mfu):.1f}",
-            f"{float(row.device) / GB:.2f}",
-            f"{100.0 * float(row.device) / capacity:.0f}",
+            f"{float(row.memory) / GB:.2f}",
+            f"{100.0 * float(row.memory) / capacity:.0f}",
         )
     return table
 
@@ -81,7 +74,8 @@ def parts_sentence(data: xr.Dataset) -> str:
     """Return where the time of the fastest plan goes."""
     best = data.isel(plan=0)
     step = float(best.step_time)
-    shares = {WORDS[name]: float(best[f"time_{name}"]) / step for name in PARTS}
+    parts = parts_of(data, "step_time")
+    shares = {words_of(data, name): float(best[name]) / step for name in parts}
     layer = float(best.layer_forward) + float(best.layer_backward)
     inner = {
         words: float(best[f"layer_{name}"]) / layer
@@ -100,15 +94,13 @@ LEAST = 0.005  # shares below are not worth words
 
 
 def counts_sentence(data: xr.Dataset) -> str:
-    """Return how many plans are legal, fit and were timed."""
-    legal, fits, timed = (
-        int(data[name]) for name in ("plans_legal", "plans_feasible", "plans_timed")
-    )
+    """Return how many plans are legal and fit, and what was assumed."""
+    legal, fits = int(data.plans_legal), int(data.plans_feasible)
     rules = json.loads(data.attrs["where"])
     asked = f" with {' and '.join(rules)}" if rules else ""
     return (
-        f"{legal:,} legal plans{asked}; {fits:,} fit in {size(float(data.capacity), 'B')}, "
-        f"{timed:,} of them without offload, whose time is known. Software of "
+        f"{legal:,} legal plans{asked}; {fits:,} fit in {size(float(data.capacity), 'B')}. "
+        f"Software of "
         f"{data.attrs['software_year']:g} (Megatron-Core). MFU: Megatron-LM's convention "
         "with halved attention, against the 16-bit peak."
     )
@@ -129,7 +121,7 @@ def own_sentence(data: xr.Dataset) -> str:
         )
     return (
         f"Yours, at its fastest ({said}), takes {_seconds(time)} s: place "
-        f"{int(data.own_place):,} of {int(data.plans_timed):,}, {percent(slower)} behind the best."
+        f"{int(data.own_place):,} of {int(data.plans_feasible):,}, {percent(slower)} behind the best."
     )
 
 
@@ -150,6 +142,6 @@ def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
             f"{_seconds(float(one.step_time_low))} to {_seconds(float(one.step_time_high))}",
             f"{float(one.tokens_per_second):,.0f}",
             f"{100.0 * float(one.mfu):.1f}",
-            f"{float(one.device) / GB:.2f}",
+            f"{float(one.memory) / GB:.2f}",
         )
     return table

@@ -1,0 +1,170 @@
+"""What the fullest stage of a training step keeps in memory, and whether the plan is legal.
+
+Source: docs/models/parameters_flops_memory.md, sections 4, 5 and 7.
+"""
+
+from typing import Any
+
+from jaxroof.catalog import lookup as named
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.training.deciding_stages import deciding_stages
+from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
+from jaxroof.estimators.training.legality import verdicts
+from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan, States
+from jaxroof.estimators.training.memory_model import counts, memory_model
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe
+from jaxroof.estimators.training.memory_report import StageMemory
+from jaxroof.estimators.training.model_size import size
+from jaxroof.estimators.training.plans import DEGREES, plans
+from jaxroof.estimators.training.fullest_stage_report import FullestStageReport
+from jaxroof.estimators.training.stage_memory import amounts, of_stage
+from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
+from jaxroof.formulas import schedule
+from jaxroof.formulas.arithmetic import larger, where
+from jaxroof.records import Number, units
+
+
+def memory_limit(inputs: StageInputs) -> Number:
+    """Return the memory available to a step [B]: what the device has, times its usable share."""
+    return inputs.system.hbm_capacity * inputs.system.hbm_usable
+
+
+def fewest_state_bytes(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
+    """Return the bytes that all ranks of any plan together have at least: weights and gradients.
+
+    Assumes: one copy of each; the optimizer states may lie in host memory.
+    """
+    counted = size(inputs.model, recipe)
+    elsewhere = counted["parameters_extra"] + counted["parameters_class_head"]
+    parameters = counted["parameters"] - elsewhere  # those that memory counts
+    return parameters * (inputs.states.weight_bytes + inputs.states.gradient_bytes)
+
+
+def memory_inputs(inputs: StageInputs, recipe: TrainingRecipe) -> MemoryInputs:
+    """Return what the memory of a step depends on; the batch makes the number of microbatches."""
+    plan = inputs.plan
+    assert plan is not None
+    shared = {name: getattr(plan, name) for name in units(MemoryPlan) if hasattr(plan, name)}
+    sizes = {name: getattr(inputs.states, name) for name in units(type(inputs.states))}
+    return MemoryInputs(
+        model=memory_model(inputs.model, recipe),
+        counts=counts(inputs.model, recipe),
+        sequence=inputs.model.sequence,
+        plan=MemoryPlan(
+            **shared,
+            microbatches=schedule.microbatches(inputs.global_batch, plan.data, plan.microbatch),
+            microbatch_group=inputs.microbatch_group,
+            early_forward=inputs.early_forward,
+        ),
+        states=States(
+            **sizes, zero_stage=plan.zero_stage, offload_optimizer=plan.offload_optimizer
+        ),
+        activations=inputs.activations,
+        buffers=inputs.buffers,
+        gpus=inputs.gpus,
+        global_batch=inputs.global_batch,
+    )
+
+
+def fullest_stage(inputs: StageInputs, recipe: TrainingRecipe) -> FullestStageReport:
+    """Return the memory of the fullest stage and the verdicts of one optimizer step.
+
+    Assumes: one rank of every kind of stage, all ranks of a stage alike (experts: see
+    ``routing_imbalance``).
+    Units: see FullestStageReport.
+    Source: docs/models/parameters_flops_memory.md, sections 4, 5 and 7.
+    """
+    assert inputs.plan is not None
+    asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
+    memory, stage = fullest(asked, chosen, inputs.plan.recompute)
+    fits = memory.device <= memory_limit(inputs)
+    allowed = {**verdicts(asked, chosen), "device_fits": fits}
+    return FullestStageReport(
+        **vars(memory),
+        **groups(memory),
+        stage=stage,
+        microbatches=asked.plan.microbatches,
+        **allowed,
+        feasible=all_of(allowed),
+    )
+
+
+def fullest(
+    asked: MemoryInputs, recipe: MemoryRecipe, recompute: Number
+) -> tuple[StageMemory, Number]:
+    """Return the memory of the fullest stage, and its number from 0."""
+    found = amounts(asked, recipe, recompute)
+    device: Number = 0.0
+    stage: Number = 0.0
+    for place in deciding_stages(asked.model, asked.plan, recipe):
+        here = of_stage(asked, recipe, found, place).device
+        stage, device = where(here > device, place, stage), larger(here, device)
+    return of_stage(asked, recipe, found, stage), stage
+
+
+def device_memory(inputs: StageInputs, recipe: TrainingRecipe) -> Number:
+    """Return the memory of the fullest stage alone, ``device`` of the report [B].
+
+    It takes a fraction of the time of a report where columns of plans broadcast: a term that a
+    field does not move is as small as the fields that do.
+    """
+    assert inputs.plan is not None
+    asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
+    found = amounts(asked, chosen, inputs.plan.recompute)
+    device: Number = 0.0
+    for place in deciding_stages(asked.model, asked.plan, chosen):
+        device = larger(of_stage(asked, chosen, found, place).device, device)
+    return device
+
+
+def groups(memory: StageMemory) -> dict[str, Number]:
+    """Return the memory of a stage in groups that sum to that of the device."""
+    states = {
+        f"memory_{kind}": getattr(memory, f"{kind}_dense") + getattr(memory, f"{kind}_expert")
+        for kind in ("weights", "gradients", "optimizer")
+    }
+    return {
+        **states,
+        "memory_activations": memory.activations,
+        "memory_transient": memory.transient,
+        "memory_buffers": memory.static - sum(states.values()),
+        "memory_outside": memory.device - memory.peak_allocated,
+    }
+
+
+def all_of(allowed: dict[str, Any]) -> Any:
+    """Return whether every verdict holds."""
+    held: Any = True
+    for verdict in allowed.values():
+        held = held & verdict
+    return held
+
+
+def example() -> StageInputs:
+    """Return Llama 3.1 405B on 4,096 H100, split as its makers split it."""
+    model, _ = named.architecture_with_choices("llama3.1-405b")
+    return StageInputs(
+        model=model,
+        system=named.device("h100-nvs8"),
+        gpus=4096.0,
+        global_batch=2048.0,
+        plan=TrainingPlan(data=32.0, tensor=8.0, pipeline=16.0),
+    )
+
+
+stage_memory = Estimator(
+    name="stage_memory",
+    about="What does the fullest stage of a training step keep in memory, and does it fit?",
+    inputs=StageInputs,
+    plan=TrainingPlan,
+    recipe=TrainingRecipe(),
+    step=fullest_stage,
+    candidates=plans,
+    structural=("gpus", "global_batch", "model"),
+    objective="device",
+    need="device",
+    limit=memory_limit,
+    products={"gpus": DEGREES},
+    names={"model": named.architecture_with_choices, "system": named.device},
+    example=example,
+)
