@@ -58,8 +58,11 @@ class Estimator:
     objective: str = ""  # the result that a search optimises by default
     need: str = ""  # the result that must not exceed ...
     limit: Callable[[Any], Any] | None = None  # ... this function of the inputs without their plan
-    # (inputs, recipe) -> the result ``need`` without the others, where that takes less
-    need_alone: Callable[[Any, Any], Any] | None = None
+    # results that take less without the others: name -> function of inputs, recipe and, by name,
+    # the parts that it reads
+    alone: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    # (inputs, recipe, and parts by name) -> what no ``objective`` of the inputs is below
+    lower_bound: Callable[..., Any] | None = None
     # plan fields that place the split on the machine without changing it, in printing order; the
     # result `need` must not depend on them
     placement: tuple[str, ...] = ()
@@ -174,6 +177,13 @@ class Estimator:
             name: part(bare, recipe, **{f: getattr(inputs.plan, f) for f in reads(part)})
             for name, part in self.parts.items()
         }
+
+    def result(self, name: str, inputs: Any, recipe: Any, parts: Mapping[str, Any]) -> Any:
+        """Return one result of a step whose parts are evaluated."""
+        only = self.alone.get(name)
+        if only is None:
+            return getattr(self.step(inputs, recipe, **parts), name)
+        return only(inputs, recipe, **{part: parts[part] for part in reads(only)})
 
     def contradictions(self, inputs: Any) -> np.ndarray:
         """Return where the plan contradicts a number in ``products``; traced values pass."""

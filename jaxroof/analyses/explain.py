@@ -123,7 +123,9 @@ def explain(
     with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side
         told = workers.submit(_steps, task, rules)
         workers.submit(_ahead, task)
-        moved = response(estimator, task.inputs, choices, span=span, where=rules)
+        moved = response(
+            estimator, task.inputs, choices, span=span, where=rules, parameters=_moved(task)
+        )
         steps = told.result()
     best = _best(task, steps)
     there = bool(best.feasible)
@@ -155,6 +157,11 @@ def _task(estimator: Estimator, inputs: Any, recipe: Any, rules: Iterable[Any]) 
         what = "no rate or latency stands for a resource; expected quantity(..., resource=NAME)"
         raise refusal(who, what)
     return Task(estimator, question.inputs, recipe, known)
+
+
+def _moved(task: Task) -> list[str]:
+    """Return the numbers of the machine that describe a resource."""
+    return [p for p in default_parameters(task.estimator, task.inputs) if p in task.resources.of]
 
 
 def _steps(task: Task, rules: Iterable[Any]) -> xr.Dataset:

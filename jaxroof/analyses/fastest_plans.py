@@ -31,7 +31,6 @@ from jaxroof.estimators.training.plan_time import plan_time
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.records import with_named_absences
-from jaxroof.settings import apply_settings
 
 PIECE = 1 << 15  # plans timed at once, so that what is written stays in the cache
 OF_LAYER = {  # of one layer and one microbatch, forward and backward
@@ -131,11 +130,9 @@ class Ranking(NamedTuple):
     times: np.ndarray  # theirs [s]
 
 
-def _told(
-    asked: Question, size: int, ranking: Ranking, top: int, own: str | None
-) -> xr.Dataset:
+def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | None) -> xr.Dataset:
     """Return the first plans with all results, and what holds for all of them."""
-    found, need, fitting, times = ranking
+    found, _, fitting, times = ranking
     shown = fitting[np.argsort(times, kind="stable")[:top]]
     data = reports(asked.inputs, asked.recipe, size, found, shown, training)
     data = data.assign(_of_layers(asked, size, found, shown))
@@ -190,9 +187,7 @@ def _of_layers(
     return {f"layer_{n}": column(getattr(time, n), text) for n, text in OF_LAYER.items()}
 
 
-def _own(
-    asked: Question, ranking: Ranking, size: int, own: str
-) -> dict[str, tuple[Any, str, str]]:
+def _own(asked: Question, ranking: Ranking, size: int, own: str) -> dict[str, tuple[Any, str, str]]:
     """Return the fastest plan with the fields of the user's, and its place among all that fit."""
     found, need, fitting, times = ranking
     some = place_of(asked.inputs, asked.recipe, found, size, own)

@@ -20,13 +20,13 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.legality import rules, verdicts
-from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
 from jaxroof.estimators.training.memory_step import (
     fewest_state_bytes,
     memory_inputs,
     memory_limit,
     stage_memory,
 )
+from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked

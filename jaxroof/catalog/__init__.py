@@ -39,7 +39,10 @@ _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wr
     ),
 }
 _TEXTS = ("title", "source", "note", "peaks_source")
-_ALSO = {"systems": ["peaks", "peaks_source", "chip"], "chips": ["systems", "ranges", "bound", "unseen"]}
+_ALSO = {
+    "systems": ["peaks", "peaks_source", "chip"],
+    "chips": ["systems", "ranges", "bound", "unseen"],
+}
 
 
 def names(kind: str) -> tuple[str, ...]:

@@ -39,7 +39,9 @@ class Chip:
     hbm: Number = _share("Share of the memory bandwidth of a streaming kernel.")
     fast: Number = _share("Share of the fast bandwidth that a ring runs at.")
     slow: Number = _share("Share of the network bandwidth that messages run at.")
-    step: Number = quantity("s", "Data, logging and synchronisation, once a step.", zero=True)
+    step: Number = quantity(
+        "s", "Data, logging and synchronisation, once a step.", zero=True, resource="latency"
+    )
     spread: Number = quantity("1", "Standard deviation of speed between equal chips.", zero=True)
     calibrated: Number = _share(
         "Whether runs of the chip took part in the fit (1 or 0).", zero=True, default=1.0
@@ -53,7 +55,9 @@ class Chip:
 class SharedConstants:
     """What was calibrated, or derived from kernels, for all chips together."""
 
-    host: Number = quantity("s", "Least time to launch a layer's forward pass.", default=1.14e-3)
+    host: Number = quantity(
+        "s", "Least time to launch a layer's forward pass.", default=1.14e-3, resource="latency"
+    )
     overlap_slowdown: Number = _share(
         "Share of the work lost beside a ring at the full rate of the fast links.", default=0.556
     )
@@ -83,23 +87,37 @@ class SharedConstants:
         "What graph-captured experts keep of permutation and exchange.", default=0.205
     )
     host_moe: Number = quantity(
-        "s", "Further launch time of a routing layer and pass.", default=1.19e-3
+        "s", "Further launch time of a routing layer and pass.", default=1.19e-3, resource="latency"
     )
     sync: Number = quantity(
-        "s", "Exchange of token counts with the host, a routing layer and pass.", default=5.66e-4
+        "s",
+        "Exchange of token counts with the host, a routing layer and pass.",
+        default=5.66e-4,
+        resource="latency",
     )
     moe_years: Number = quantity(
         "1", "Years in which overheads of experts fall to 1/e.", default=2.22
     )
     moe_start: Number = quantity("1", "Year from which they fall.", default=2025.7)
-    launch: Number = quantity("s", "Gap between two kernels.", zero=True, default=2e-6)
-    base: Number = quantity("s", "Start of a collective.", zero=True, default=15e-6)
-    fast_hop: Number = quantity("s", "Latency of a hop on fast links.", zero=True, default=2e-6)
-    slow_hop: Number = quantity("s", "Latency of a hop in the network.", zero=True, default=6e-6)
+    launch: Number = quantity(
+        "s", "Gap between two kernels.", zero=True, default=2e-6, resource="latency"
+    )
+    base: Number = quantity(
+        "s", "Start of a collective.", zero=True, default=15e-6, resource="latency"
+    )
+    fast_hop: Number = quantity(
+        "s", "Latency of a hop on fast links.", zero=True, default=2e-6, resource="latency"
+    )
+    slow_hop: Number = quantity(
+        "s", "Latency of a hop in the network.", zero=True, default=6e-6, resource="latency"
+    )
     backward_attention: Number = _share(
         "Efficiency of attention backward against forward.", default=0.8
     )
     host_memory: Number = quantity(
-        "B/s", "Host memory bandwidth of one accelerator, for offloaded states.", default=50e9
+        "B/s",
+        "Host memory bandwidth of one accelerator, for offloaded states.",
+        default=50e9,
+        resource="host",
     )
     tile: Number = quantity("1", "Rows, and columns, of a tile of outputs.", default=128.0)

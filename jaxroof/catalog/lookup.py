@@ -179,7 +179,9 @@ def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None =
     base = None if written is not None else catalog.base_of("systems", system)
     name = written if base is None else chip_name(base)
     name = chip_name(system) if name is None else name
-    few = {f"{form}_flops": entry["peaks"][form] for form in ("fp8", "fp4") if form in entry["peaks"]}
+    few = {
+        f"{form}_flops": entry["peaks"][form] for form in ("fp8", "fp4") if form in entry["peaks"]
+    }
     about = {}
     if own is not None:
         theirs = catalog.is_file(own) or _is_chip_of(system, str(own))

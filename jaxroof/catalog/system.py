@@ -114,7 +114,7 @@ class System:
     pod: Number = quantity("1", "Accelerators of a whole pod.", whole=True, default=None)
     host: Number = quantity("1", "Accelerators of one host.", whole=True, default=None)
     pcie_bandwidth: Number = quantity(
-        "B/s", "Bandwidth between an accelerator and its host.", default=None
+        "B/s", "Bandwidth between an accelerator and its host.", default=None, resource="host"
     )
     on_chip_bandwidth: Number = quantity(
         "B/s", "Bandwidth of the memory on the chip.", default=None

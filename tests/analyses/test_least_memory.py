@@ -10,12 +10,13 @@ import xarray as xr
 import jaxroof as jr
 from jaxroof.analyses.least_memory import NoLegalPlan, needs
 from jaxroof.analyses.plan_product import with_plans
+from jaxroof.catalog.lookup import device
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
+from jaxroof.estimators.training.memory_step import memory_limit, stage_memory
 from jaxroof.estimators.training.plans import cluster_sizes, plans
-from jaxroof.estimators.training.step import device, memory_limit, training
 from jaxroof.records import checked
 
 ASKED = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 12}
@@ -23,8 +24,8 @@ USUAL = "off=0,zero<=1"
 FIELDS = tuple(TrainingPlan.__dataclass_fields__)
 
 
-def inputs(gpus: float | None = None) -> jr.TrainingInputs:
-    return jr.TrainingInputs(
+def inputs(gpus: float | None = None) -> StageInputs:
+    return StageInputs(
         model=jr.architecture("llama3-8b"),
         system=device("h100-nvs8"),
         gpus=gpus,
@@ -34,7 +35,7 @@ def inputs(gpus: float | None = None) -> jr.TrainingInputs:
 
 def test_the_least_is_the_least_of_all_plans() -> None:
     data = jr.least_memory(**ASKED, gpus=8, top=3, where=USUAL)
-    every = jr.survey(training, inputs(8.0), where=USUAL, model="llama3-8b")
+    every = jr.survey(stage_memory, inputs(8.0), where=USUAL, model="llama3-8b")
     order = np.argsort(every.device.values, kind="stable")
     for name in FIELDS:
         assert int(data[name][0]) == int(every[name][order[0]])
@@ -48,9 +49,11 @@ def test_the_least_is_the_least_of_all_plans() -> None:
 def test_plans_as_a_product_need_what_each_reports(where: str) -> None:
     """ZeRO stage, recomputation and offload are dimensions of their own, whatever is left out."""
     asked = dataclasses.replace(inputs(), model=jr.architecture("mixtral-8x7b"))
-    found, need = needs(checked(asked), training.recipe, 12, constraints_of(training, where))
+    found, need = needs(
+        checked(asked), stage_memory.recipe, 12, constraints_of(stage_memory, where)
+    )
     report = evaluate_points(
-        training, training.recipe, with_plans(asked, found.at(np.arange(found.size)))
+        stage_memory, stage_memory.recipe, with_plans(asked, found.at(np.arange(found.size)))
     )
     np.testing.assert_allclose(need, report["device"], rtol=1e-12)
     legal = survey_of(12, where)
@@ -61,7 +64,7 @@ def test_plans_as_a_product_need_what_each_reports(where: str) -> None:
 
 def survey_of(gpus: int, where: str) -> xr.Dataset:
     asked = dataclasses.replace(inputs(float(gpus)), model=jr.architecture("mixtral-8x7b"))
-    return jr.survey(training, asked, where=where)
+    return jr.survey(stage_memory, asked, where=where)
 
 
 def test_the_fewest_accelerators_are_found_by_trying_every_number() -> None:
@@ -69,13 +72,13 @@ def test_the_fewest_accelerators_are_found_by_trying_every_number() -> None:
     fewest = int(found.gpus)
     limit = float(memory_limit(inputs()))
     for gpus in range(1, fewest + 1):
-        every = jr.survey(training, inputs(float(gpus)), where=USUAL, model="llama3-8b")
+        every = jr.survey(stage_memory, inputs(float(gpus)), where=USUAL, model="llama3-8b")
         fits = bool(every.sizes["plan"]) and float(every.device.min()) <= limit
         assert fits == (gpus == fewest), gpus
 
 
 def test_every_number_of_accelerators_with_a_legal_plan_is_known() -> None:
-    recipe, most = training.recipe, 40
+    recipe, most = stage_memory.recipe, 40
     sizes = cluster_sizes(inputs(), recipe, most)
     legal = [n for n in range(1, most + 1) if len(plans(inputs(float(n)), recipe).plans["data"])]
     assert sizes.tolist() == legal
@@ -102,7 +105,7 @@ def test_a_plan_of_ones_own_has_a_place() -> None:
     data = jr.least_memory(**ASKED, gpus=8, own="tp=2,pp=1,rc=0", where="off=0")
     own = json.loads(str(data.own_plan.values))
     assert (own["tensor"], own["pipeline"], own["recompute"]) == (2, 1, 0)
-    every = jr.survey(training, inputs(8.0), where="off=0", model="llama3-8b")
+    every = jr.survey(stage_memory, inputs(8.0), where="off=0", model="llama3-8b")
     mask = np.all([every[name].values == value for name, value in own.items()], axis=0)
     assert float(data.own) == pytest.approx(float(every.device.values[mask][0]), rel=1e-12)
     assert int(data.own_place) == 1 + int((every.device < float(data.own)).sum())

@@ -39,8 +39,7 @@ def search_training_command(*, objective: str | None, **asked: Any) -> int:
         return search_by_memory_command(**asked)
     if _by_time(**asked):
         return 0
-    code = search_by_memory_command(**asked)
-    return code
+    return search_by_memory_command(**asked)
 
 
 def _by_time(

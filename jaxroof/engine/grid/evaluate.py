@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, reads
 from jaxroof.records import leaves, with_named_absences
 from jaxroof.structure import map_numbers, results
 
@@ -57,11 +57,14 @@ def _by_numpy(
 
 
 def _report(estimator: Estimator, recipe: Any, inputs: Any, name: str | None) -> Any:
-    """Return all results, or the need without the others where that takes less."""
-    if name is None or name != estimator.need or estimator.need_alone is None:
+    """Return all results, or one without the others where that takes less."""
+    if name is None or name not in estimator.alone:
         return estimator.evaluate_checked(inputs, recipe)
     with np.errstate(all="ignore"):
-        return {name: estimator.need_alone(with_named_absences(inputs), recipe)}
+        inputs = with_named_absences(inputs)
+        some = reads(estimator.alone[name])
+        parts = estimator.evaluate_parts(inputs, recipe) if some else {}
+        return {name: estimator.result(name, inputs, recipe, parts)}
 
 
 def iter_pieces(inputs: Any, count: int, most: int) -> Iterator[tuple[int, Any]]:

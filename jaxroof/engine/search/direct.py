@@ -93,8 +93,9 @@ def _objectives(
     tables: Mapping[str, Any],
     rows: Mapping[str, np.ndarray],
     lanes: tuple[int, ...],
+    bound: bool = False,
 ) -> np.ndarray:
-    """Return what the search minimises, for some plans with their rows in the tables.
+    """Return what the search minimises, or its bound, for plans with their rows in the tables.
 
     Returns: [plan, *machine].
     """
@@ -108,15 +109,21 @@ def _objectives(
     plan = estimator.plan(**_tall(plans, rank))
     asked = with_named_absences(dataclasses.replace(inputs, plan=plan))
     with np.errstate(all="ignore"):
-        report = estimator.step(asked, question.recipe, **parts)
-    values = question.sign * getattr(report, question.objective)
+        if bound:
+            assert estimator.lower_bound is not None
+            found = estimator.lower_bound(asked, question.recipe, **parts)
+        else:
+            found = estimator.result(question.objective, asked, question.recipe, parts)
+    values = question.sign * found
     return np.broadcast_to(values, (len(next(iter(plans.values()))), *lanes))
 
 
 def direct_objectives(
-    question: SearchProblem, ready: PreparedPlans, inputs: Any
+    question: SearchProblem, ready: PreparedPlans, inputs: Any, bound: bool = False
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function from positions of one problem's plans to sign * objective [plan, lane].
+
+    With ``bound``: to the estimator's lower bound of the objective.
 
     Leaves of the inputs are numbers or columns over the lanes.
     """
@@ -127,7 +134,7 @@ def direct_objectives(
     def objectives(positions: np.ndarray) -> np.ndarray:
         some = {field: column[positions] for field, column in plans.plans.items()}
         mine = {name: number[positions] for name, number in rows.items()}
-        return _objectives(question, inputs, some, tables, mine, lanes)
+        return _objectives(question, inputs, some, tables, mine, lanes, bound)
 
     return objectives
 

@@ -197,8 +197,8 @@ def objective_of(
             for name, table in tables.items()
         }
         asked = dataclasses.replace(inputs, plan=plan_type(**plan))
-        report = estimator.step(asked, fold.recipe, **rows)
-        return jnp.broadcast_to(fold.sign * getattr(report, fold.objective), dims)
+        found = estimator.result(fold.objective, asked, fold.recipe, rows)
+        return jnp.broadcast_to(fold.sign * found, dims)
 
     return objective
 

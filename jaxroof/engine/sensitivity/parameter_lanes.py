@@ -73,13 +73,19 @@ class ParameterLanes:
     factors: np.ndarray
     plans: Mapping[str, np.ndarray]  # those that fit, sorted by need
     objectives: Callable[[np.ndarray], np.ndarray]  # plans -> sign * objective [plan, lane]
+    # plans -> what no cost of theirs is below [plan, lane], if the estimator says so
+    bounds: Callable[[np.ndarray], np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.plans.values())))
 
 
 def parameter_lanes(
-    question: SearchProblem, ready: PreparedPlans, paths: Sequence[str], factors: np.ndarray
+    question: SearchProblem,
+    ready: PreparedPlans,
+    paths: Sequence[str],
+    factors: np.ndarray,
+    executor: str | None = None,
 ) -> ParameterLanes:
     """Return the lanes of a problem's machine, for the plans of ``plans_that_fit``."""
     shape = (len(paths), len(factors))
@@ -91,13 +97,16 @@ def parameter_lanes(
     estimator, count = question.estimator, len(ready.plans[0])
     evaluations = count * len(paths) * len(factors)
     lanes = replace_all(question.inputs, columns)
-    if executor_of(estimator, question.recipe, lanes, evaluations, question.executor) == NUMPY:
+    executor, bounds = executor or question.executor, None
+    if executor_of(estimator, question.recipe, lanes, evaluations, executor) == NUMPY:
         objectives = direct_objectives(question, ready, lanes)
+        if estimator.lower_bound is not None and question.objective == estimator.objective:
+            bounds = direct_objectives(question, ready, lanes, bound=True)
     else:
         from jaxroof.engine.sensitivity.folded_lanes import folded_objectives
 
         objectives = folded_objectives(question, ready, columns, BLOCK, LOOK)
-    return ParameterLanes(question, tuple(paths), factors, ready.plans[0].plans, objectives)
+    return ParameterLanes(question, tuple(paths), factors, ready.plans[0].plans, objectives, bounds)
 
 
 def block_minima(lanes: ParameterLanes) -> np.ndarray:

@@ -9,6 +9,7 @@ import xarray as xr
 from jaxroof.dual import slope_of
 from jaxroof.engine.grid.dataset import attributes, dataset, field_metadata, provenance
 from jaxroof.engine.grid.dependencies import axes_that_move, dependencies
+from jaxroof.engine.grid.executor import NUMPY
 from jaxroof.engine.search.candidates import read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.pareto import pareto
@@ -24,7 +25,9 @@ from jaxroof.engine.sensitivity.parameter_lanes import (
 from jaxroof.engine.sensitivity.switches import (
     NOTHING,
     BestPlans,
+    NotConvex,
     Switches,
+    check_some,
     most_factor,
     sweep_lanes,
     switches,
@@ -34,6 +37,7 @@ from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at, leaves, replace_at
 from jaxroof.structure import structure
 
+EXACT, SAMPLED = "exact", "sampled"
 HALF = 16  # factors on either side of the current value
 MEANINGS = {
     "parameter": ("1", "Dotted path of what is moved"),
@@ -62,11 +66,11 @@ def response(
     """Return the best result over all plans for each parameter, and every switch of the best plan.
 
     Each parameter varies by itself from 1/span to span times its current value, and the best plan
-    is chosen again at each value. Switches are exact: they are the points where the lower envelope
-    of all plans that fit passes from one plan to the next.
-    Assumes: the cost (the objective, or its reciprocal where more is better) is convex and does
-    not fall in each parameter or in its reciprocal, as times are. An InputError names a parameter
-    for which this does not hold.
+    is chosen again at each value. Where the cost (the objective, or its reciprocal where more is
+    better) is convex and does not fall in each parameter or in its reciprocal, switches are exact:
+    they are the points where the lower envelope of all plans that fit passes from one plan to the
+    next. Costs are checked for it; where it does not hold, the attribute ``switches`` is "sampled":
+    the best plan is exact at every factor, and a plan that is best only between two is not seen.
 
     Arguments: ``parameters`` are dotted paths (default: every number of the machine); paths that
     decide which plans exist, change the need or the limit of plans, or do not change the objective
@@ -93,10 +97,20 @@ def response(
     plans = ready.plans[0].plans
     if not len(ready.plans[0]):
         return _dataset(question, paths, factors[1:-1], plans, None, NOTHING)
-    lanes = parameter_lanes(question, ready, paths, factors)
-    best, won = sweep_lanes(lanes)
+    bounded = estimator.lower_bound is not None and question.objective == estimator.objective
+    lanes = parameter_lanes(question, ready, paths, factors, NUMPY if bounded else None)
+    try:
+        check_some(lanes)
+        best, won = sweep_lanes(lanes)
+        known = EXACT
+    except NotConvex:
+        from jaxroof.engine.sensitivity.sampled_switches import sampled_lanes
+
+        best, won = sampled_lanes(lanes)
+        known = SAMPLED
     found = switches(lanes, best, won)
-    return _dataset(question, paths, factors[1:-1], plans, best, found)
+    data = _dataset(question, paths, factors[1:-1], plans, best, found)
+    return data.assign_attrs(switches=known)
 
 
 def _paths(question: SearchProblem, asked: Sequence[str] | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.deciding_stages import deciding_stages
+from jaxroof.estimators.training.fullest_stage_report import FullestStageReport
 from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan, States
@@ -16,7 +17,6 @@ from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.plans import DEGREES, plans
-from jaxroof.estimators.training.fullest_stage_report import FullestStageReport
 from jaxroof.estimators.training.stage_memory import amounts, of_stage
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas import schedule

@@ -74,9 +74,7 @@ def layer(
 LAYER = ("tensor", "context", "expert", "microbatch", "sequence_parallel", "recompute")
 
 
-def time_of_layers(
-    inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts
-) -> StepTime:
+def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts) -> StepTime:
     """Return the step time of plans whose layers are timed."""
     plan = timed_plan(inputs)
     software = software_of_plan(inputs, recipe, plan)

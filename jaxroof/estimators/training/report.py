@@ -5,9 +5,7 @@ from jaxroof.records import Number, quantity, record
 
 
 def _time(doc: str, symbol: str, words: str, label: str = "") -> Number:
-    return quantity(
-        "s", doc, part_of="step_time", symbol=symbol, words=words, label=label or words
-    )
+    return quantity("s", doc, part_of="step_time", symbol=symbol, words=words, label=label or words)
 
 
 def _memory(doc: str, words: str) -> Number:
@@ -84,7 +82,9 @@ class TrainingReport(Legality):
         "imbalance",
     )
     time_bubble: Number = _time(
-        "Time that a stage idles while the pipeline fills.", "bubble", "the pipeline bubble",
+        "Time that a stage idles while the pipeline fills.",
+        "bubble",
+        "the pipeline bubble",
         "bubble",
     )
     time_pipeline: Number = _time(

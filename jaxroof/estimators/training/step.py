@@ -3,8 +3,6 @@
 Source: docs/models/training_step_today.md and docs/models/parameters_flops_memory.md.
 """
 
-from typing import Any
-
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training import interval as bounds
@@ -12,7 +10,6 @@ from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.memory_model import memory_model
-from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.memory_step import (
     all_of,
     device_memory,
@@ -23,7 +20,7 @@ from jaxroof.estimators.training.memory_step import (
 )
 from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.offload_time import offload_time
-from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers
+from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers, timed_plan
 from jaxroof.estimators.training.plans import DEGREES, plans
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.stage_time import stage_layers
@@ -33,6 +30,7 @@ from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number
 
 DAY = 86400.0  # [s]
+ROUNDING = 1e-9  # by which a bound is lower, so that it stays one
 
 
 def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -> TrainingReport:
@@ -75,6 +73,28 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
         **allowed,
         feasible=all_of(allowed),
     )
+
+
+def time_alone(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -> Number:
+    """Return the step time alone, that of the report [s]."""
+    return time_of_layers(inputs, recipe, layer).step_time + offload_time(inputs, recipe)
+
+
+def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -> Number:
+    """Return a lower bound of the step time: even stages, and nothing that messages add.
+
+    t >= (M + (p - 1) / v) (n (forward + backward) + embedding + head) / p
+
+    Assumes: the slowest stage takes at least as long as the mean one; FSDP hides no work.
+    Units: -> [s].
+    Source: docs/models/training_step_today.md, section 6.
+    """
+    plan = timed_plan(inputs)
+    layers, _, _ = stage_layers(memory_model(inputs.model, recipe), plan)
+    work = layers * (layer.layer.forward + layer.layer.backward)
+    mean = (work + layer.edges.embedding + layer.edges.head) / plan.pipeline
+    passes = plan.microbatches + (plan.pipeline - 1.0) / plan.interleave
+    return (1.0 - ROUNDING) * mean * passes
 
 
 def interval(inputs: TrainingInputs, step_time: Number) -> tuple[bounds.Interval, Number]:
@@ -148,7 +168,8 @@ training = Estimator(
     structural=("gpus", "global_batch", "model"),
     objective="step_time",
     need="memory",
-    need_alone=device_memory,
+    alone={"step_time": time_alone, "memory": device_memory},
+    lower_bound=least_time,
     limit=memory_limit,
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.training_system},

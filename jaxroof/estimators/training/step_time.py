@@ -31,7 +31,6 @@ from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.formulas.ring_times import all_reduce, at_full_rate, beside, gather
 from jaxroof.records import Number
 
-
 UPDATE_BYTES = 42.0  # that the update of a parameter moves
 
 

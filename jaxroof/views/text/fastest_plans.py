@@ -119,10 +119,9 @@ def own_sentence(data: xr.Dataset) -> str:
             f"Yours ({said}) would take {_seconds(time)} s, but does not fit: it needs "
             f"{size(float(data.own_device), 'B')}, {size(over, 'B')} more than there is."
         )
-    return (
-        f"Yours, at its fastest ({said}), takes {_seconds(time)} s: place "
-        f"{int(data.own_place):,} of {int(data.plans_feasible):,}, {percent(slower)} behind the best."
-    )
+    place = f"place {int(data.own_place):,} of {int(data.plans_feasible):,}"
+    behind = f"{percent(slower)} behind the best"
+    return f"Yours, at its fastest ({said}), takes {_seconds(time)} s: {place}, {behind}."
 
 
 def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:

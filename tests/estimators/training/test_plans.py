@@ -12,8 +12,8 @@ from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_recipe import ContextExchange, LayerDivision, Schedule
+from jaxroof.estimators.training.memory_step import memory_inputs, stage_memory
 from jaxroof.estimators.training.plans import DEGREES, plans
-from jaxroof.estimators.training.step import memory_inputs, training
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.records import checked
 
@@ -37,7 +37,7 @@ SPLIT = [
 
 def question(model: dict[str, float], gpus: int, batch: int) -> TrainingInputs:
     """Return a question on a small model."""
-    example = training.example()
+    example = stage_memory.example()
     sizes = {"gpus": float(gpus), "global_batch": float(batch), "plan": None}
     return checked(dataclasses.replace(example, model=Architecture(**model), **sizes))
 
@@ -88,7 +88,7 @@ def test_every_listed_plan_is_legal_and_uses_the_cluster() -> None:
     inputs = question(ROUTED, 48, 96)
     found = plans(inputs, TrainingRecipe()).plans
     plan = TrainingPlan(**{name: column.astype(float) for name, column in found.items()})
-    report = training.evaluate(dataclasses.replace(inputs, plan=plan))
+    report = stage_memory.evaluate(dataclasses.replace(inputs, plan=plan))
     for name, holds in vars(report).items():
         if np.asarray(holds).dtype == bool and name not in ("device_fits", "feasible"):
             assert np.all(holds), name
@@ -97,7 +97,7 @@ def test_every_listed_plan_is_legal_and_uses_the_cluster() -> None:
 
 def test_ends_count_as_a_layer_each_and_keep_the_chunks_equal() -> None:
     """Llama 3.1 405B has 126 layers; its makers ran it on 16 stages."""
-    inputs = checked(dataclasses.replace(training.example(), plan=None))
+    inputs = checked(dataclasses.replace(stage_memory.example(), plan=None))
     listed = {
         division: set(
             np.unique(plans(inputs, TrainingRecipe(layer_division=division)).plans["pipeline"])

@@ -1,4 +1,4 @@
-"""The estimator ``training``: the fullest stage of a step, its groups, and its verdicts."""
+"""The estimator ``stage_memory``: the fullest stage of a step, its groups, and its verdicts."""
 
 import dataclasses
 import itertools
@@ -12,24 +12,24 @@ from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.fullest_stage import fullest_stage
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.fullest_stage_report import FullestStageReport
+from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
 from jaxroof.estimators.training.legality import VERDICTS
 from jaxroof.estimators.training.memory_recipe import Recompute
 from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.report import TrainingReport
+from jaxroof.estimators.training.memory_step import memory_inputs, memory_limit, stage_memory
 from jaxroof.estimators.training.stage_memory import memory_by_stage
-from jaxroof.estimators.training.step import memory_inputs, memory_limit, training
 from jaxroof.estimators.training.training_recipe import MODULES, Selective, memory_recipe
 from jaxroof.records import checked
 from jaxroof.structure import results
 
 TERMS = [field.name for field in dataclasses.fields(StageMemory)]
-EXAMPLE = checked(training.example())
+EXAMPLE = checked(stage_memory.example())
 
 
-def asked(model: str, gpus: float, batch: float, **plan: float) -> TrainingInputs:
+def asked(model: str, gpus: float, batch: float, **plan: float) -> StageInputs:
     """Return a question on one plan."""
-    found, _ = jr.training.names["model"](model)
+    found, _ = stage_memory.names["model"](model)
     return checked(
         dataclasses.replace(
             EXAMPLE, model=found, gpus=gpus, global_batch=batch, plan=TrainingPlan(**plan)
@@ -51,10 +51,10 @@ def test_a_report_is_the_fullest_of_all_stages(
     model: str, gpus: float, batch: float, plan: dict[str, float]
 ) -> None:
     inputs = asked(model, gpus, batch, **plan)
-    _, choices = training.names["model"](model)
-    inputs, recipe, _ = training.resolve(inputs, None, {"model": model})
+    _, choices = stage_memory.names["model"](model)
+    inputs, recipe, _ = stage_memory.resolve(inputs, None, {"model": model})
     assert recipe.mlp.value == choices["mlp"]
-    report = training.evaluate(inputs, recipe)
+    report = stage_memory.evaluate(inputs, recipe)
     level = list(Recompute)[int(plan.get("recompute", 0))]
     chosen = dataclasses.replace(memory_recipe(recipe), recompute=level)
     memory = memory_by_stage(memory_inputs(inputs, recipe), chosen)
@@ -68,15 +68,17 @@ def test_a_report_is_the_fullest_of_all_stages(
 
 
 def test_groups_sum_to_the_device() -> None:
-    report = results(training.evaluate(EXAMPLE))
+    report = results(stage_memory.evaluate(EXAMPLE))
     groups = [
-        f.name for f in dataclasses.fields(TrainingReport) if f.metadata["part_of"] == "device"
+        f.name for f in dataclasses.fields(FullestStageReport) if f.metadata["part_of"] == "device"
     ]
     assert sum(float(report[name]) for name in groups) == pytest.approx(float(report["device"]))
 
 
 def test_there_is_a_verdict_for_every_rule() -> None:
-    flags = {name for name, value in results(training.evaluate(EXAMPLE)).items() if _is_flag(value)}
+    flags = {
+        name for name, value in results(stage_memory.evaluate(EXAMPLE)).items() if _is_flag(value)
+    }
     assert flags == {*VERDICTS, "device_fits", "feasible"}
 
 
@@ -86,11 +88,11 @@ def _is_flag(value: Any) -> bool:
 
 def test_both_executors_agree_on_every_term_of_every_plan() -> None:
     inputs = dataclasses.replace(asked("mixtral-8x7b", 16.0, 32.0), plan=None)
-    listed = training.candidates(inputs, training.recipe).plans
+    listed = stage_memory.candidates(inputs, stage_memory.recipe).plans
     plan = TrainingPlan(**{name: column.astype(float) for name, column in listed.items()})
     wide = dataclasses.replace(inputs, plan=plan)
     by_numpy, by_jax = (
-        evaluate_points(training, training.recipe, wide, executor=executor)
+        evaluate_points(stage_memory, stage_memory.recipe, wide, executor=executor)
         for executor in ("numpy", "jax")
     )
     for name, values in by_numpy.items():
@@ -100,7 +102,7 @@ def test_both_executors_agree_on_every_term_of_every_plan() -> None:
 def test_what_a_search_may_choose_never_needs_more() -> None:
     """Sharding, computing again and offloading: more of it, in any legal plan, takes less."""
     inputs = dataclasses.replace(asked("mixtral-8x7b", 8.0, 16.0), plan=None)
-    data = survey(training, inputs)
+    data = survey(stage_memory, inputs)
     fields = [str(n) for n in data.data_vars if n in TrainingPlan.__dataclass_fields__]
     shape = (-1, 4, 3, 2)  # plans are sorted, and these fields are the last
     assert fields[-3:] == ["zero_stage", "recompute", "offload_optimizer"]
@@ -115,8 +117,8 @@ def test_selections_drop_ever_more() -> None:
     order = (Selective.LIGHT, Selective.MLP, Selective.EXPERTS)
     kept = [
         float(
-            training.evaluate(
-                inputs, dataclasses.replace(training.recipe, selective=some)
+            stage_memory.evaluate(
+                inputs, dataclasses.replace(stage_memory.recipe, selective=some)
             ).activations
         )
         for some in order
@@ -127,12 +129,12 @@ def test_selections_drop_ever_more() -> None:
 
 def test_degrees_that_contradict_the_cluster_are_refused() -> None:
     with pytest.raises(InputError, match=r"^gpus: not the product of the plan's degrees"):
-        training.evaluate(asked("llama3-8b", 16.0, 16.0, data=8.0))
+        stage_memory.evaluate(asked("llama3-8b", 16.0, 16.0, data=8.0))
 
 
 def test_a_plan_without_a_cluster_uses_its_degrees() -> None:
     inputs = dataclasses.replace(asked("llama3-8b", 8.0, 16.0, data=8.0), gpus=None)
-    assert bool(training.evaluate(inputs).gpus_used)
+    assert bool(stage_memory.evaluate(inputs).gpus_used)
 
 
 def test_missing_numbers_are_named() -> None:
@@ -141,17 +143,17 @@ def test_missing_numbers_are_named() -> None:
         jr.evaluate("training", asking)
     model = dataclasses.replace(EXAMPLE.model, sequence=None)
     with pytest.raises(InputError, match=r"^model.sequence: not given; expected a value: Tokens"):
-        jr.search(training, dataclasses.replace(EXAMPLE, model=model, plan=None))
+        jr.search(stage_memory, dataclasses.replace(EXAMPLE, model=model, plan=None))
 
 
 def test_a_search_finds_the_leanest_and_keeps_fields_that_are_0() -> None:
     """A plan field may be 0: a winner is the plan that was found, not the next one above."""
     inputs = dataclasses.replace(asked("llama3-8b", 8.0, 16.0), plan=None)
     axes = {"system.hbm_capacity": [1e9, 80e9]}
-    found = jr.search(training, inputs, axes=axes, where="rc=0,zero=0,off=0", top=2)
+    found = jr.search(stage_memory, inputs, axes=axes, where="rc=0,zero=0,off=0", top=2)
     assert found.feasible.values.tolist() == [[False, False], [True, True]]
     assert found.zero_stage.values.tolist() == [[-1, -1], [0, 0]]
-    every = survey(training, inputs, where="rc=0,zero=0,off=0")
+    every = survey(stage_memory, inputs, where="rc=0,zero=0,off=0")
     least = np.sort(every.device.values)[:2]
     np.testing.assert_allclose(found.device.values[1], least, rtol=1e-12)
     np.testing.assert_allclose(found.device_least, least[0], rtol=1e-12)

@@ -1,0 +1,136 @@
+"""Switches of the best plan along parameters in which its cost is not convex: seen at factors.
+
+Every lane's best plan is exact. A switch between two neighbouring factors is where the costs of
+their two best plans cross; a plan that is best only between two factors is not seen.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jaxroof.engine.grid.axes import replace_all
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.executor import NUMPY
+from jaxroof.engine.sensitivity.envelope import Intervals, changes
+from jaxroof.engine.sensitivity.parameter_lanes import LOOK, ParameterLanes, cost_of
+from jaxroof.engine.sensitivity.switches import BestPlans
+from jaxroof.estimator import TIE
+from jaxroof.records import get_at
+
+INCUMBENTS = 64  # plans that are best today, whose costs bound those of the best ones elsewhere
+HALVINGS = 40  # of a logarithmic cell, so that its switch is known to rounding
+
+
+def sampled_lanes(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
+    """Return the best plans of all lanes, and the intervals of each best plan between them.
+
+    A plan whose lower bound is above the cost of another in every lane is not evaluated further.
+    """
+    best, cost = _best_of_lanes(lanes, _contenders(lanes))
+    middle = len(lanes.factors) // 2
+    today = int(best[0, middle])
+    (kept,) = _costs(lanes, np.array([today]))
+    way = np.ones(len(lanes.paths), int)
+    return BestPlans(way, best, cost, kept, today), _intervals(lanes, best)
+
+
+def _costs(lanes: ParameterLanes, plans: np.ndarray) -> np.ndarray:
+    """Return the costs of plans, [plan, parameter, factor]."""
+    shape = (len(plans), len(lanes.paths), len(lanes.factors))
+    values = lanes.objectives(plans)[:, : shape[1] * shape[2]].reshape(shape)
+    return values if lanes.question.sign > 0 else -1.0 / values
+
+
+def _batches(plans: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, len(plans), LOOK):
+        yield plans[start : start + LOOK]
+
+
+def _contenders(lanes: ParameterLanes) -> np.ndarray:
+    """Return the plans that may be best in some lane: all of them without a lower bound."""
+    every = np.arange(len(lanes))
+    if lanes.bounds is None:
+        return every
+    today = np.concatenate([_today(lanes, some) for some in _batches(every)])
+    some = np.argsort(today, kind="stable")[:INCUMBENTS]
+    hopeful = np.zeros(len(lanes.paths) * len(lanes.factors), int)
+    least = np.full(hopeful.shape, np.inf)
+    for batch in _batches(every):
+        bound = lanes.bounds(batch)
+        first = bound.argmin(axis=0)
+        lower = bound.min(axis=0)
+        hopeful, least = np.where(lower < least, batch[first], hopeful), np.minimum(lower, least)
+    some = np.unique(np.concatenate([some, hopeful]))
+    most = np.min([_costs(lanes, batch).min(axis=0) for batch in _batches(some)], axis=0).ravel()
+    left = [np.any(lanes.bounds(b) <= most * (1.0 + TIE), axis=1) for b in _batches(every)]
+    return np.flatnonzero(np.concatenate(left))
+
+
+def _today(lanes: ParameterLanes, plans: np.ndarray) -> np.ndarray:
+    """Return the costs of plans on today's machine."""
+    return _at(lanes, plans, np.zeros(len(plans), int), np.ones(len(plans)))
+
+
+def _at(
+    lanes: ParameterLanes, plans: np.ndarray, row: np.ndarray, factor: np.ndarray
+) -> np.ndarray:
+    """Return the costs of plans, each with one parameter multiplied by a factor."""
+    question, estimator = lanes.question, lanes.question.estimator
+    assert estimator.plan is not None
+    moved = np.unique(row)
+    columns = {
+        lanes.paths[number]: get_at(question.inputs, lanes.paths[number])
+        * np.where(row == number, factor, 1.0)
+        for number in moved
+    }
+    fields = {f: column[plans].astype(float) for f, column in lanes.plans.items()}
+    asked: Any = dataclasses.replace(question.inputs, plan=estimator.plan(**fields))
+    asked = replace_all(asked, columns)
+    name = question.objective
+    found = evaluate_points(estimator, question.recipe, asked, name, NUMPY)[name]
+    return np.asarray(cost_of(question, found))
+
+
+def _best_of_lanes(lanes: ParameterLanes, plans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best plan of every lane and its cost, ties to the plan of less need."""
+    shape = (len(lanes.paths), len(lanes.factors))
+    best, least = np.zeros(shape, int), np.full(shape, np.inf)
+    for batch in _batches(plans):
+        cost = _costs(lanes, batch)
+        lower = cost.min(axis=0)
+        first = np.argmax(cost <= lower * (1.0 + TIE), axis=0)
+        better = lower < least * (1.0 - TIE)
+        best = np.where(better, batch[first], best)
+        least = np.where(better, np.take_along_axis(cost, first[None], 0)[0], least)
+    return best, least
+
+
+def _intervals(lanes: ParameterLanes, best: np.ndarray) -> Intervals:
+    """Return the intervals between the factors, cut where the two best plans of a cell cross."""
+    factors, rows = lanes.factors, len(lanes.paths)
+    row, cell = (place.ravel() for place in np.indices((rows, len(factors) - 3)))
+    cell = cell + 1
+    first, last = best[row, cell], best[row, cell + 1]
+    low, high = np.log(factors[cell]), np.log(factors[cell + 1])
+    cut = np.exp(low)
+    other = np.flatnonzero(first != last)
+    if len(other):
+        a, b = low[other], high[other]
+        plans = np.concatenate([first[other], last[other]])
+        for _ in range(HALVINGS):
+            middle = 0.5 * (a + b)
+            cost = _at(lanes, plans, np.tile(row[other], 2), np.tile(np.exp(middle), 2))
+            before, behind = np.split(cost, 2)
+            ahead = behind < before
+            a, b = np.where(ahead, a, middle), np.where(ahead, middle, b)
+        cut[other] = np.exp(0.5 * (a + b))
+    start = factors[cell]
+    both = Intervals(
+        np.tile(row, 2),
+        np.concatenate([start, np.where(first == last, start, cut)]),
+        np.concatenate([first, last]),
+        np.tile(start, 2),
+    )
+    return changes([both])
