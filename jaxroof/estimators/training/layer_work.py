@@ -42,6 +42,7 @@ class Tokens(NamedTuple):
 class LayerWork(NamedTuple):
     """Seconds of an average layer and one microbatch, before the host's limit."""
 
+    tokens: Tokens
     products: Layer
     routing: Number  # share of the layers that route
     routed: ExpertTime  # of a layer that routes
@@ -115,6 +116,7 @@ def layer_work(
     again = again + full * (messages.forward + ring.forward)
     host = rates.host + routing * rates.host_experts
     return LayerWork(
+        tokens=tokens,
         products=products,
         routing=routing,
         routed=routed,

@@ -66,7 +66,9 @@ def layer_products(model: Any, tensor: Number, tokens: Number) -> Layer:
             "query_down": Product(tokens, model.q_rank, hidden, queries),
             "query_up": Product(tokens, 1.5 * width, model.q_rank, queries),
             "query": Product(tokens, 1.5 * width, hidden, latent - queries),
-            "key_value_down": Product(tokens, model.kv_rank + model.head_size / 2.0, hidden, latent),
+            "key_value_down": Product(
+                tokens, model.kv_rank + model.head_size / 2.0, hidden, latent
+            ),
             "key_value_up": Product(tokens, 2.0 * width, model.kv_rank, latent),
             "up": Product(tokens, columns, hidden, dense),
             "shared_up": Product(tokens, two, hidden, shared),
