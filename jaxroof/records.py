@@ -45,6 +45,7 @@ def quantity(
     part_of: str = "",
     resource: str = "",
     headline: bool = False,
+    flags: Sequence[str] = (),
 ) -> Any:
     """Declare a field with its SI unit, a sentence on its meaning and its allowed values.
 
@@ -57,7 +58,8 @@ def quantity(
     field, which users may type; ``words``: its name in sentences; ``label``: its name in pictures
     (both default to the symbol, or else to the field's name); ``part_of``: the result that this one
     is a part of; ``resource``: the resource of the machine that a rate, a latency or a capacity
-    belongs to, or that a need fills (``"capacity"``); ``headline``: a result printed before others.
+    belongs to, or that a need fills (``"capacity"``); ``headline``: a result printed before others;
+    ``flags``: what the whole numbers from 0 of a result stand for, a word each.
     """
     most = most if most is not None else (MOST_WHOLE if whole else MOST)
     return dataclasses.field(
@@ -75,6 +77,7 @@ def quantity(
             "part_of": part_of,
             "resource": resource,
             "headline": headline,
+            **({"flags": tuple(flags)} if flags else {}),
             "default": default if isinstance(default, int | float) else None,
         },
     )

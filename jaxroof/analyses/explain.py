@@ -16,7 +16,7 @@ from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.search import search
 from jaxroof.engine.sensitivity.elasticities import at_plan, default_parameters
-from jaxroof.engine.sensitivity.response import capacity_steps, response
+from jaxroof.engine.sensitivity.response import capacity_steps, limiting, response
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
@@ -164,6 +164,11 @@ def _moved(task: Task) -> list[str]:
     return [p for p in default_parameters(task.estimator, task.inputs) if p in task.resources.of]
 
 
+def _limits(task: Task) -> set[str]:
+    """Return the paths of the inputs that the limit of plans depends on."""
+    return set(limiting(task.estimator, task.inputs)) if task.estimator.limit else set()
+
+
 def _steps(task: Task, rules: Iterable[Any]) -> xr.Dataset:
     """Return the effect of more and less capacity; only the best plan if none is needed."""
     asked = (task.estimator, task.inputs, task.recipe)
@@ -204,7 +209,7 @@ def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     unused = (f"plan.{field}" for field in estimator.unused_fields(task.recipe))
     lacks = {*unused, *(path for path in estimator.structural if path not in moving)}
     whole = [path for path, field, _ in leaves(inputs) if field.metadata["whole"]]
-    machine = default_parameters(estimator, task.inputs)
+    machine = [p for p in default_parameters(estimator, task.inputs) if p in moving | _limits(task)]
     asked = list(dict.fromkeys([*machine, *(path for path in whole if path not in lacks)]))
     found = at_plan(estimator, inputs, task.recipe, tuple(asked), aim)
     found.coords["value"] = ("parameter", [float(get_at(inputs, path)) for path in asked])

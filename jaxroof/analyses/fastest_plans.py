@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -21,9 +20,8 @@ from jaxroof.analyses.least_memory import (
     reports,
 )
 from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
-from jaxroof.analyses.precision import with_precision
+from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.catalog.chip import Chip
-from jaxroof.catalog.lookup import chip_of, device, training_system
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES, half_width_within_source
 from jaxroof.estimators.training.legality import rules
@@ -82,14 +80,9 @@ def fastest_plans(
     >>> bool(data.step_time_low[0] < data.step_time[0] < data.step_time_high[0])
     True
     """
-    given = {**(settings or {}), **more}
-    chip = given.pop("chip", chip)
     named = str(system) if isinstance(system, str) else type(system).__name__
-    changes = {k: v for k, v in given.items() if k.partition(".")[0] == "chip"}
-    rest = {name: value for name, value in given.items() if name not in changes}
-    rest |= {f"system.{path}": value for path, value in changes.items()}
-    rest = with_precision(rest, system, training)
-    machine = system if chip is None else _with_chip(system, chip)
+    given = with_precision({**(settings or {}), **more}, system, training)
+    machine, rest = with_chip(given, system, chip)
     asked = question_of(model, machine, global_batch, where, rest, training)
     size = count_of(gpus)
     found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
@@ -107,14 +100,6 @@ def fastest_plans(
         model=str(model) if isinstance(model, str) else type(model).__name__,
         system=named,
     )
-
-
-def _with_chip(system: Any, chip: Chip | str | os.PathLike[str]) -> Any:
-    """Return a system with another chip."""
-    if isinstance(chip, Chip):
-        machine = training_system(system) if isinstance(system, str | os.PathLike) else system
-        return dataclasses.replace(machine, chip=chip)
-    return dataclasses.replace(device(system), chip=chip_of(system, chip))
 
 
 class NoPlanFits(InputError):

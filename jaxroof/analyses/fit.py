@@ -12,7 +12,7 @@ import xarray as xr
 from jaxroof.analyses.fit_changes import changes_dataset, changes_json
 from jaxroof.analyses.fit_question import BARE, Question
 from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
-from jaxroof.analyses.precision import with_precision
+from jaxroof.analyses.training_settings import with_precision
 from jaxroof.catalog.software import TODAY
 from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.errors import refusal, shown

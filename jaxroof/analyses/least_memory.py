@@ -11,7 +11,7 @@ import xarray as xr
 
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.plan_product import ALIKE, Listed, listed, memory_of_all, with_plans
-from jaxroof.analyses.precision import with_precision
+from jaxroof.analyses.training_settings import with_precision
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint

@@ -93,7 +93,7 @@ def memory_of_all(inputs: Any, recipe: Any, plans: Listed) -> np.ndarray:
 
 def with_plans(inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
     """Return inputs with plans as columns of numbers."""
-    columns = {field: column.astype(np.float64) for field, column in plans.items()}
+    columns: dict[str, Any] = {field: column.astype(np.float64) for field, column in plans.items()}
     return dataclasses.replace(inputs, plan=TrainingPlan(**columns))
 
 

@@ -35,7 +35,8 @@ _TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wr
     ),
     "architectures": (
         "models",
-        "bare layers, without an embedding and a head; expected a whole model",
+        "bare layers, a model of the study: ask with --estimator published (in a file: "
+        'estimator = "published"); here expected a whole model',
     ),
 }
 _TEXTS = ("title", "source", "note", "peaks_source")

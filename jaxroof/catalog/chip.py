@@ -26,7 +26,7 @@ class Chip:
         "FLOP/s", "Dense datasheet rate at 4 bits.", default=None, resource="compute"
     )
     multiprocessors: Number = quantity("1", "Streaming multiprocessors.", whole=True)
-    launch_year: Number = quantity("1", "Year in which customers had the chip.")
+    launch_year: Number = quantity("year", "Year in which customers had the chip.")
     matmul: Number = _share("Share of the 16-bit rate that an endless product keeps in training.")
     matmul_fp8: Number = _share("Share of the 8-bit rate that an endless product keeps.")
     depth: Number = quantity("1", "Inner length that the begin and end of a tile are worth.")
@@ -98,7 +98,7 @@ class SharedConstants:
     moe_years: Number = quantity(
         "1", "Years in which overheads of experts fall to 1/e.", default=2.22
     )
-    moe_start: Number = quantity("1", "Year from which they fall.", default=2025.7)
+    moe_start: Number = quantity("year", "Year from which they fall.", default=2025.7)
     launch: Number = quantity(
         "s", "Gap between two kernels.", zero=True, default=2e-6, resource="latency"
     )

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
-from jaxroof.cli.shared_options import SPLITS, shared
+from jaxroof.cli.shared_options import SPLITS, refuse_study_options, shared
 
 
 @click.command(
@@ -13,20 +13,21 @@ from jaxroof.cli.shared_options import SPLITS, shared
     short_help="Print the best plans of systems and splits side by side.",
     epilog="""\b
 Examples:
-  jaxroof compare --model gpt3-1t --gpus 2048 --batch 4096 \\
-      --system a100-nvs4,h200-nvs4,b200-nvs8
-  jaxroof compare --model gpt3-1t --gpus 512,4096 --batch 4096 \\
-      --system h200-nvs4 -o compare.png
+  jaxroof compare --model llama3.1-405b --gpus 1024 --batch 1024 \\
+      --system h100-nvs8,h200-141-sxm,gb200-nvl72
+  jaxroof compare --estimator published --model gpt3-1t --gpus 512,4096 \\
+      --batch 4096 --system h200-nvs4 -o compare.png
 """,
 )
 @click.option("--model", "model_names", required=True, metavar="M[,M...]", help="Names or files.")
 @click.option("--system", "system_names", required=True, metavar="S[,S...]", help="Names or files.")
+@shared("estimator", "gpus", "batch", "where", "set", "output", "format")
 @click.option(
-    "--split", "splits", default=",".join(SPLITS), show_default=True, metavar="NAME[,NAME...]",
-    help="How a layer is split.",
+    "--split", "splits", default=",".join(SPLITS), metavar="NAME[,NAME...]",
+    help="Of published: how a layer is split.  [default: all]",
 )  # fmt: skip
-@shared("gpus", "batch", "format", "where", "set", "output")
 def command(**options: Any) -> None:
     """Print the best plan of each system and split side by side, and why they differ."""
+    refuse_study_options(options["estimator"], splits="--split", split="--split")
     systems.check_options(options)
     process.act(__name__, options)

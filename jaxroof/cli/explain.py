@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
-from jaxroof.cli.shared_options import shared
+from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
 @click.command(
@@ -13,16 +13,17 @@ from jaxroof.cli.shared_options import shared
     short_help="Print what binds the best plan, and where that changes.",
     epilog="""\b
 Examples:
-  jaxroof explain --model gpt3-1t --system b200-nvs8 --gpus 2048 --batch 4096
-  jaxroof explain --model vit-era5 --system h200-nvs8 --gpus 2048 \\
-      --batch 4096 --split context --json
-  jaxroof explain --model gpt3-1t --system a100-nvs4 --gpus 2048 \\
-      --batch 4096 --split summa -o tornado.png
+  jaxroof explain --model llama3.1-405b --system h100-nvs8 --gpus 2048 \\
+      --batch 2048
+  jaxroof explain --estimator published --model vit-era5 \\
+      --system h200-nvs8 --gpus 2048 --batch 4096 --split context --json
+  jaxroof explain --model deepseek-v3 --system gb200-nvl72 --gpus 2048 \\
+      --batch 15360 -o tornado.png
 """,
 )
-@shared("model", "system")
+@shared("model", "system", "estimator")
 @click.option("--gpus", required=True, metavar="N", help="Accelerators to split over.")
-@shared("batch", "split", "format", "set", "where")
+@shared("batch", "set", "where", "split", "format")
 @click.option(
     "--span", default="16", show_default=True, metavar="X",
     help="Parameters are moved from 1/X to X times today's.",
@@ -34,5 +35,6 @@ Examples:
 )  # fmt: skip
 def command(**options: Any) -> None:
     """Print which resource binds the best plan, by how much, and where that changes."""
+    refuse_study_options(options["estimator"])
     systems.check_options(options)
     process.act(__name__, options)

@@ -13,8 +13,8 @@ from jaxroof.errors import InputError, nearest
 
 EXAMPLES = """\b
 Examples:
-  jaxroof search --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 \\
-      --split 1d
+  jaxroof search --model llama3.1-405b --system h100-nvs8 --gpus 2048 \\
+      --batch 2048
   jaxroof layers --model gpt3-1t --system h200-nvs4 \\
       --plan dp=64,tp=4,pp=8,microbatch=1
   jaxroof run sweeps/gpt3_hbm.toml -o map.nc

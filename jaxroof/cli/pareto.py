@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
-from jaxroof.cli.shared_options import shared
+from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
 @click.command(
@@ -13,19 +13,20 @@ from jaxroof.cli.shared_options import shared
     short_help="Print what more memory buys.",
     epilog="""\b
 Examples:
-  jaxroof pareto --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096 \\
-      -o stairs.png
-  jaxroof pareto --model gpt3-1t --system b200-nvs8 --gpus 512,2048 \\
-      --batch 4096 --days 30
+  jaxroof pareto --model llama3.1-405b --system h100-nvs8 --gpus 2048 \\
+      --batch 2048 -o stairs.png
+  jaxroof pareto --model llama3-70b --system b200-180-sxm --gpus 256,1024 \\
+      --batch 1024 --days 30
 """,
 )
-@shared("model", "system", "split")
+@shared("model", "system", "estimator")
 @click.option("--days", metavar="T", help="Find the smallest machine that trains in T days.")
 @click.option(
     "--gain", default="1%", show_default=True, metavar="P", help="Speed that a stair must add."
 )
-@shared("gpus", "batch", "format", "where", "set", "output")
+@shared("gpus", "batch", "where", "set", "output", "format", "split")
 def command(**options: Any) -> None:
     """Print what more memory buys: the staircase of step time against memory."""
+    refuse_study_options(options["estimator"])
     systems.check_options(options)
     process.act(__name__, options)

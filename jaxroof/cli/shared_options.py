@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from jaxroof.errors import refusal
+
 SPLITS = ("1d", "summa", "context")  # named here too, so that help needs no arrays; a test compares
 OPTIONS = {
     "model": click.option(
@@ -13,12 +15,16 @@ OPTIONS = {
     "system": click.option(
         "--system", "system_name", required=True, metavar="S", help="Name or file."
     ),
+    "estimator": click.option(
+        "--estimator", default="training", show_default=True, metavar="NAME",
+        help="training: models of today; published: the study's.",
+    ),
     "format": click.option(
-        "--format", "number_format", metavar="F", help="Number format of the peak."
+        "--format", "number_format", metavar="F", help="Of published: number format of the peak."
     ),
     "split": click.option(
-        "--split", default=SPLITS[0], show_default=True, metavar="NAME",
-        help=f"{', '.join(SPLITS[:-1])} or {SPLITS[-1]}.",
+        "--split", default=SPLITS[0], metavar="NAME",
+        help=f"Of published: {', '.join(SPLITS[:-1])} or {SPLITS[-1]}.  [default: {SPLITS[0]}]",
     ),
     "set": click.option(
         "--set", "sets", multiple=True, metavar="PATH=VALUE",
@@ -37,6 +43,21 @@ OPTIONS = {
         "-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc."
     ),
 }  # fmt: skip
+
+
+def refuse_study_options(estimator: str, **more: str) -> None:
+    """Check that no option of the study is given, unless its estimator is asked.
+
+    Arguments: ``more`` are further options of the study, parameter -> option.
+    Raises: InputError that names the first.
+    """
+    context = click.get_current_context()
+    for name, option in (STUDY | more).items() if estimator != "published" else ():
+        if context.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
+            raise refusal(option, "belongs to --estimator published; expected it with that")
+
+
+STUDY = {"number_format": "--format", "split": "--split"}
 
 
 def shared(*names: str) -> Callable[[Any], Any]:

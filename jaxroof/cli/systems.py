@@ -22,7 +22,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
     Raises: InputError that names every missing field and its system.
     """
-    estimator = options.get("estimator", "published")
+    estimator = options.get("estimator", "training")
     if estimator not in NEEDS or options.get("uncertain"):  # a table may set fields itself
         return
     names = options.get("system_name") or options["system_names"]
@@ -42,7 +42,7 @@ def check_sweep(path: str) -> None:
     try:
         written = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
         estimator, axes = (
-            written.get("estimator", "published"),
+            written.get("estimator", "training"),
             written.get("axes", {}),
         )
         tables = [written.get("set", {}), axes, *(v for v in axes.values() if isinstance(v, dict))]

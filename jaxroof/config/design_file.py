@@ -11,14 +11,17 @@ from jaxroof.config.sweep_file import read_inputs
 from jaxroof.config.toml_reader import errors_in_file, flat, known, load, table, text, typed
 from jaxroof.engine.codesign.design import design
 from jaxroof.errors import refusal, unknown
+from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.step import training
 from jaxroof.settings import apply_settings
 
 KEYS = (
-    "title", "model", "system", "format", "plan", "set", "minimise", "budget", "fixed", "starts",
-    "where", "price", "bounds",
+    "title", "estimator", "model", "system", "format", "plan", "set", "minimise", "budget", "fixed",
+    "starts", "where", "price", "bounds",
 )  # fmt: skip
 PLAN_KEYS = {"gpus": int, "global_batch": int, "split": str}
+ESTIMATORS = {"training": training, "published": published}
 AIMS = {"training_days": False, "cost_days": True}  # whether the cost multiplies the days
 WHAT = "key of a design file"
 
@@ -65,10 +68,14 @@ def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
     aim = text(written, "minimise", "training_days")
     if aim not in AIMS:
         raise unknown("minimise", aim, "aim", AIMS)
-    inputs, recipe = read_inputs(written, path.parent, published, {})
-    inputs, recipe = apply_settings(inputs, recipe, {**plan, **changes}, published.names)
+    estimator = _estimator(written)
+    if estimator is not published and "split" in plan:
+        said = 'belongs to estimator = "published"; expected it with that'
+        raise refusal("plan.split", said)
+    inputs, recipe = read_inputs(written, path.parent, estimator, {})
+    inputs, recipe = apply_settings(inputs, recipe, {**plan, **changes}, estimator.names)
     data = design(
-        published,
+        estimator,
         inputs,
         recipe,
         prices=dict(_paths(table(written, "price"))),
@@ -79,6 +86,14 @@ def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
         **{key: written[key] for key in ("budget", "fixed", "starts") if key in written},
     )
     return data.assign_attrs(title=text(written, "title", path.stem))
+
+
+def _estimator(written: Mapping[str, Any]) -> Estimator:
+    """Return the estimator of a training step that a file asks."""
+    name = text(written, "estimator", "training")
+    if name not in ESTIMATORS:
+        raise unknown("estimator", name, "estimator of a training step", ESTIMATORS)
+    return ESTIMATORS[name]
 
 
 def _paths(written: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

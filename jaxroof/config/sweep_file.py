@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.training_settings import with_precision
 from jaxroof.catalog.lookup import system
 from jaxroof.config.toml_reader import (
     axes,
@@ -26,6 +27,8 @@ from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.step import training
+from jaxroof.records import value_or
 from jaxroof.settings import apply_settings, no_field
 from jaxroof.settings import paths_of as fields_of
 from jaxroof.units import parse
@@ -158,11 +161,16 @@ def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any
         for key in changes:
             if key in given:
                 raise refusal(f"set.{key}", f"given in {name} too; expected it once")
-    return {**plan, **changes}
+    if estimator is training and "split" in plan:
+        raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
+    found = {**plan, **changes}
+    if estimator is training and "precision" in found:
+        return with_precision(found, text(written, "system", ""), estimator)
+    return found
 
 
 def _estimator(written: Mapping[str, Any], folder: pathlib.Path) -> Estimator:
-    spelled = text(written, "estimator", "published")
+    spelled = text(written, "estimator", "training")
     with errors_in_file("estimator"):
         return estimator_of(spelled, folder)
 
@@ -177,7 +185,7 @@ def read_inputs(
 
     Values that an axis gives may be missing. The recipe has the choices that come with the records.
     """
-    if estimator is published and "inputs" in written:
+    if estimator in (published, training) and "inputs" in written:
         raise refusal("inputs", "not of a training step; use [set] for fields")
     given, moving = dict(flat(table(written, "inputs"))), paths_of(varied)
     for key in RECORDS:
@@ -189,6 +197,9 @@ def read_inputs(
             given[key] = beside(folder, text(written, key, ""))
         elif key not in moving and not any(path.startswith(f"{key}.") for path in given):
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
+    if "format" in written and estimator is training:
+        said = 'belongs to estimator = "published"; expected precision = "fp8" in [set]'
+        raise refusal("format", said)
     if "format" in written:
         if "system" in moving:
             raise refusal("format", "not of the systems of an axis; expected one system, or none")
@@ -199,6 +210,8 @@ def read_inputs(
     for path in table(written, "inputs") and given:
         if path not in fields:
             raise no_field(estimator.inputs, path, fields, "inputs.")
+    needed = {**table(written, "set"), **table(written, "plan")}
+    given |= {path: needed[path] for path in needed if path in fields and path not in given}
     try:
         return resolve_settings(estimator, given, varied)
     except InputError as error:
@@ -211,7 +224,11 @@ def _plan(kind: type[Any], settings: Mapping[str, Any], given: set[str]) -> Any:
     """Return a plan with the given fields; other degrees are 1, a missing placement stays open."""
     fields = dataclasses.fields(kind)
     units = {f.name: f.metadata["unit"] for f in fields}
-    values = {f.name: None if f.default is None else np.float64(1.0) for f in fields}
+    usual = {f.name: f.metadata["default"] for f in fields}
+    values = {
+        f.name: None if f.default is None else np.float64(value_or(usual[f.name], 1.0))
+        for f in fields
+    }
     for key in given:
         values[key] = np.float64(parse(settings[key], units[key], f"plan.{key}"))
     return kind(**values)

@@ -259,7 +259,7 @@ def test_bars_are_drawn_the_largest_first_and_ties_to_both_sides():
 
 # ---- The command --------------------------------------------------------------------------------
 
-ASK = f"explain --model gpt3 --system h200-nvs4 --gpus {GPUS} --batch {BATCH}"
+ASK = f"explain --estimator published --model gpt3 --system h200-nvs4 --gpus {GPUS} --batch {BATCH}"
 
 
 def test_the_command_prints_bars_limits_switches_and_steps(jaxroof):

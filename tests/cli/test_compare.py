@@ -28,7 +28,7 @@ TIE = 1e-12
 FIELDS = [f.name for f in dataclasses.fields(jr.Plan)]
 PLACES = ["fast_tensor", "fast_context", "fast_data", "fast_pipeline"]
 SPLITS = ["1d", "summa", "context"]
-MACHINE = "--model gpt3 --system a100-nvs4"
+MACHINE = "--estimator published --model gpt3 --system a100-nvs4"
 SMALL = f"{MACHINE} --gpus 64 --batch 64"
 
 
@@ -294,7 +294,10 @@ def test_pareto_draws_nothing_where_no_plan_is_legal(jaxroof, tmp_path):
 
 def test_compare_finds_what_a_search_of_each_finds(jaxroof, tmp_path):
     systems = ["a100-nvs4", "b200-nvs8"]
-    line = f"compare --model gpt3 --gpus 64 --batch 64 --system {','.join(systems)} -o best.json"
+    line = (
+        "compare --estimator published "
+        f"--model gpt3 --gpus 64 --batch 64 --system {','.join(systems)} -o best.json"
+    )
     said = jaxroof(line)
     assert (said.code, said.err) == (0, "wrote best.json\n")
     data = jr.read(tmp_path / "best.json")
@@ -322,7 +325,10 @@ def test_compare_finds_what_a_search_of_each_finds(jaxroof, tmp_path):
 
 
 def test_compare_says_why(jaxroof):
-    said = jaxroof("compare --model gpt3 --gpus 64 --batch 64 --system a100-nvs4 --split 1d,summa")
+    said = jaxroof(
+        "compare --estimator published "
+        "--model gpt3 --gpus 64 --batch 64 --system a100-nvs4 --split 1d,summa"
+    )
     found = {split: jr.search(jr.published, question(), split=split) for split in ("1d", "summa")}
     best, after = sorted(found, key=lambda split: float(found[split].step_time))
     gap = float(found[after].step_time) - float(found[best].step_time)
@@ -340,7 +346,8 @@ def test_compare_says_why(jaxroof):
 
 def test_compare_says_what_is_missing_where_nothing_fits(jaxroof):
     said = jaxroof(
-        "compare --model gpt3 --gpus 8 --batch 8 --system a100-nvs4,b200-nvs8 --split 1d,context"
+        "compare --estimator published "
+        "--model gpt3 --gpus 8 --batch 8 --system a100-nvs4,b200-nvs8 --split 1d,context"
     )
     found = jr.search(jr.published, question(gpus=8, global_batch=8))
     assert not bool(found.feasible)
@@ -360,7 +367,10 @@ NONE = [
 
 @pytest.mark.parametrize(("arguments", "cell", "sentence"), NONE)
 def test_compare_ends_with_one_where_nothing_fits(arguments, cell, sentence, jaxroof):
-    said = jaxroof(f"compare --model gpt3 --batch 8 --system a100-nvs4 --split 1d {arguments}")
+    said = jaxroof(
+        "compare --estimator published "
+        f"--model gpt3 --batch 8 --system a100-nvs4 --split 1d {arguments}"
+    )
     assert (said.code, said.err) == (1, "")
     assert cell in said.words
     assert sentence in said.words
@@ -368,7 +378,8 @@ def test_compare_ends_with_one_where_nothing_fits(arguments, cell, sentence, jax
 
 def test_compare_changes_every_system_and_takes_constraints(jaxroof, tmp_path):
     jaxroof(
-        "compare --model gpt3 --gpus 64 --batch 64 --system a100-nvs4,h200-nvs4 --split 1d "
+        "compare --estimator published "
+        "--model gpt3 --gpus 64 --batch 64 --system a100-nvs4,h200-nvs4 --split 1d "
         "--set system.hbm_capacity='200 GB' --set model.layers=48 --set precision.optimizer=4 "
         "--where tp<=2 --format int8 -o best.json"
     )
@@ -386,7 +397,8 @@ def test_compare_changes_every_system_and_takes_constraints(jaxroof, tmp_path):
 @pytest.mark.slow
 def test_compare_of_several_models_and_sizes_has_a_table_each(jaxroof, tmp_path):
     said = jaxroof(
-        "compare --model gpt3,gpt3-1t --gpus 64,256 --batch 64 --system b200-nvs8 --split 1d "
+        "compare --estimator published "
+        "--model gpt3,gpt3-1t --gpus 64,256 --batch 64 --system b200-nvs8 --split 1d "
         "-o best.nc"
     )
     titles = [f"{m} on {n} accelerators, batch 64" for m in ("gpt3", "gpt3-1t") for n in (64, 256)]
@@ -419,13 +431,19 @@ BAD = [  # arguments, a part of the one line
     (f"compare {PAIR} --system a100-nvs4,a100-nvs4", "--system: a100-nvs4: given twice"),
     (f"compare {PAIR} --system a100-nvs4,b200-nv8", "--system: b200-nv8: no such system. Did you"),
     (f"compare {PAIR} --system h200", "--system: h200: no such system; expected one of h200-nvs4"),
-    ("compare --model gtp3 --gpus 8 --batch 8 --system a100-nvs4", "--model: gtp3: no such model."),
+    (
+        "compare --estimator published --model gtp3 --gpus 8 --batch 8 --system a100-nvs4",
+        "--model: gtp3: no such model.",
+    ),
     (f"compare {PAIR} --system a100-nvs4 --format fp9", "fp9: no such number format"),
     (
-        "compare --model gpt3 --gpus 0 --batch 8 --system a100-nvs4",
+        "compare --estimator published --model gpt3 --gpus 0 --batch 8 --system a100-nvs4",
         "--gpus: expected whole numbers",
     ),
-    ("compare --model gpt3 --gpus 8,8 --batch 8 --system a100-nvs4", "--gpus: 8: given twice"),
+    (
+        "compare --estimator published --model gpt3 --gpus 8,8 --batch 8 --system a100-nvs4",
+        "--gpus: 8: given twice",
+    ),
     (f"compare {PAIR} --system a100-nvs4 --set system=h200-nvs4", "--set: system: given twice"),
     (f"compare {PAIR} --system a100-nvs4 --set split=1d", "expected it in --split alone"),
     (

@@ -34,7 +34,7 @@ from jaxroof.missing import lacking
 from jaxroof.records import units
 from jaxroof.settings import variants
 
-MACHINE = "--model gpt3-1t --system h200-nvs4"
+MACHINE = "--estimator published --model gpt3-1t --system h200-nvs4"
 HUGE = "9" * 400  # more than a float holds
 QUESTION = f"{MACHINE} --gpus 2048 --batch 4096"
 HEADLINE = f"search {QUESTION} --split 1d"
@@ -183,7 +183,7 @@ LACKING = (
 LACKING += (
     "slow_latency, which this system lacks; give them with --set system.vector_flops='78 TFLOP"
 )
-OF_ALL = "--model gpt3-1t --system rtx-4090 --gpus 2048 --batch 4096"
+OF_ALL = "--estimator published --model gpt3-1t --system rtx-4090 --gpus 2048 --batch 4096"
 LACK = [  # command line: what is said, the system's name in front
     (f"search {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
     (f"pareto {OF_ALL}", f"rtx-4090: a training step needs {LACKING}"),
@@ -210,7 +210,8 @@ LACK = [  # command line: what is said, the system's name in front
         "which this system lacks; give them with --set system.vector_flops=",
     ),
     (
-        "compare --model gpt3 --system tpu-v5p,h200-nvs4,rtx-4090 --gpus 64 --batch 64 "
+        "compare --estimator published "
+        "--model gpt3 --system tpu-v5p,h200-nvs4,rtx-4090 --gpus 64 --batch 64 "
         "--set system.slow_latency='5 us' --set system.fast_domain=8",
         "--system: a training step needs more of some systems: tpu-v5p lacks fast_bandwidth and "
         "fast_latency; rtx-4090 lacks vector_flops, hbm_capacity, fast_bandwidth, fast_latency and "
@@ -315,7 +316,9 @@ def test_all_that_a_system_lacks_is_told_in_python(question):
 
 
 def test_fast_domains_that_no_split_fills_are_told_with_the_remedy(jaxroof):
-    line = "search --model gpt3-1t --system gb200-nvl72 --gpus 2048 --batch 4096"
+    line = (
+        "search --estimator published --model gpt3-1t --system gb200-nvl72 --gpus 2048 --batch 4096"
+    )
     said = jaxroof(line)
     assert (said.code, said.err) == (1, "")
     remedy = "--set system.fast_domain=64"
@@ -413,7 +416,9 @@ def test_show_prints_an_entry_of_one_s_own(text, shown, jaxroof, tmp_path):
 def test_show_and_search_name_the_same_gaps_of_a_file(jaxroof, tmp_path):
     (tmp_path / "mine.toml").write_text("matrix_flops = '1 PFLOP/s'\nfast_domain = 8")
     shown = jaxroof("show mine.toml")
-    asked = jaxroof("search --model gpt3 --system mine.toml --gpus 64 --batch 64")
+    asked = jaxroof(
+        "search --estimator published --model gpt3 --system mine.toml --gpus 64 --batch 64"
+    )
     assert shown.code == asked.code == 2
     assert shown.err == asked.err
     assert "a training step needs hbm_bandwidth, vector_flops, hbm_capacity, fast_b" in shown.err
@@ -591,7 +596,10 @@ def test_own_plan_that_is_not_allowed_is_told_why_behind_the_best(plan, why, jax
 
 
 def test_own_plan_that_does_not_fit_is_placed_best(jaxroof):
-    line = "search --model gpt3 --system h200-nvs8 --gpus 512 --batch 1024 --mine tp=8,pp=8,mb=1"
+    line = (
+        "search --estimator published "
+        "--model gpt3 --system h200-nvs8 --gpus 512 --batch 1024 --mine tp=8,pp=8,mb=1"
+    )
     for capacity in ("141 GB", "25 GB"):
         said = jaxroof(f"{line} --set system.hbm_capacity='{capacity}'")
         assert "Yours: dp 8 tp 8 pp 8 microbatch 1 (8x1x1), 9.107 s a step" in said.words
@@ -765,32 +773,41 @@ BAD = [  # arguments, a part of the one line
     ("bogus", "No such command 'bogus'"),
     ("--bogus", "No such option '--bogus'"),
     ("search", "Missing option '--model'"),
-    ("search --model gpt3-1t", "Missing option '--system'"),
+    ("search --estimator published --model gpt3-1t", "Missing option '--system'"),
     (f"search {QUESTION} --gpu 1", "No such option '--gpu'"),
     (f"search {QUESTION} --tpo 1", "'--top'"),
     (f"search {QUESTION} extra", "unexpected extra argument (extra)"),
     # model, system, format
     (
-        "search --model gpt3-1 --system h200-nvs4 --gpus 8 --batch 8",
+        "search --estimator published --model gpt3-1 --system h200-nvs4 --gpus 8 --batch 8",
         "gpt3-1: no such model. Did you mean 'gpt3-1t'?",
     ),
     (
-        "search --model gpt3 --system h200 --gpus 8 --batch 8",
+        "search --estimator published --model gpt3 --system h200 --gpus 8 --batch 8",
         "h200: no such system; expected one of h200-nvs4, h200-nvs8, h200-nvs64",
     ),
-    ("search --model '' --system h200-nvs4 --gpus 8 --batch 8", "'': no such model"),
     (
-        "search --model my.toml --system h200-nvs4 --gpus 8 --batch 8",
+        "search --estimator published --model '' --system h200-nvs4 --gpus 8 --batch 8",
+        "'': no such model",
+    ),
+    (
+        "search --estimator published --model my.toml --system h200-nvs4 --gpus 8 --batch 8",
         "my.toml: no such file; expected a TOML file of one model",
     ),
     (
-        "search --model damaged.toml --system h200-nvs4 --gpus 8 --batch 8",
+        "search --estimator published --model damaged.toml --system h200-nvs4 --gpus 8 --batch 8",
         "damaged.toml: not UTF-8 text",
     ),
-    ("search --model . --system h200-nvs4 --gpus 8 --batch 8", ".: no such model"),
-    ("search --model ./ --system h200-nvs4 --gpus 8 --batch 8", "./: a directory"),
     (
-        "search --model empty.toml --system h200-nvs4 --gpus 8 --batch 8",
+        "search --estimator published --model . --system h200-nvs4 --gpus 8 --batch 8",
+        ".: no such model",
+    ),
+    (
+        "search --estimator published --model ./ --system h200-nvs4 --gpus 8 --batch 8",
+        "./: a directory",
+    ),
+    (
+        "search --estimator published --model empty.toml --system h200-nvs4 --gpus 8 --batch 8",
         "empty.toml: layers, hidden, feedforward, heads, sequence: missing",
     ),
     (f"search {QUESTION} --format fp9", "fp9: no such number format with a peak. Did you mean"),
@@ -952,7 +969,9 @@ def test_no_setting_is_taken_for_an_argument(command, jaxroof, tmp_path):
 
 
 def test_bad_input_from_a_clean_process_shows_no_traceback(tmp_path):
-    said = clean("search --model gpt4 --system h200-nvs4 --gpus 8 --batch 8", tmp_path)
+    said = clean(
+        "search --estimator published --model gpt4 --system h200-nvs4 --gpus 8 --batch 8", tmp_path
+    )
     assert said == Said(2, "", "jaxroof: gpt4: no such model. Did you mean 'gpt3'?\n")
 
 
@@ -1108,14 +1127,17 @@ def test_a_terminal_without_unicode_gets_what_it_can_print(jaxroof, monkeypatch,
 
 
 def test_own_plan_is_told_how_much_it_lacks_where_nothing_fits(jaxroof):
-    said = jaxroof("search --model gpt3 --system a100-nvs8 --gpus 8 --batch 8 --mine tp=8,pp=1")
+    said = jaxroof(
+        "search --estimator published "
+        "--model gpt3 --system a100-nvs8 --gpus 8 --batch 8 --mine tp=8,pp=1"
+    )
     assert (said.code, said.err) == (1, "")
     assert "Yours: dp 1 tp 8 pp 1 microbatch 1 (8x1x1)" in said.words
     assert "but it does not fit: it needs 368.6 GB, 288.6 GB more than there is." in said.words
 
 
 def test_own_plan_that_the_constraints_drop_is_told_so(jaxroof):
-    line = "search --model gpt3 --system b200-nvs8 --gpus 256 --batch 256"
+    line = "search --estimator published --model gpt3 --system b200-nvs8 --gpus 256 --batch 256"
     said = jaxroof(f"{line} --where tp<=4 --mine tp=8,pp=4")
     assert (said.code, said.err) == (0, "")
     assert "none of the 464 legal plans that --where leaves has these fields" in said.words
@@ -1128,6 +1150,8 @@ def test_work_done_again_is_said_beside_the_total(jaxroof):
 
 
 def test_no_legal_plan_is_said_once(jaxroof):
-    said = jaxroof("search --model gpt3 --system b200-nvs8 --gpus 7 --batch 4096")
+    said = jaxroof(
+        "search --estimator published --model gpt3 --system b200-nvs8 --gpus 7 --batch 4096"
+    )
     assert said.code == 1
     assert said.words.count("No legal plan") == 1

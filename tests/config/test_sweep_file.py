@@ -33,6 +33,7 @@ RTOL = 1e-12  # the same numbers by another way
 
 HUGE = "9" * 400  # more than a float holds
 GOOD = {
+    "estimator": '"published"',
     "model": '"gpt3-1t"',
     "system": '"b200-nvs8"',
     "plan": "{ gpus = 512, global_batch = 4096 }",
@@ -725,7 +726,10 @@ def test_files_of_ones_own_on_the_command_line(written, monkeypatch, capsys):
     monkeypatch.setattr(process, "start", lambda: None)
     written('base = "gpt3-1t"\nlayers = 64\n', "mine.toml")
     written('base = "h200-nvs4"\nhbm_capacity = "180 GB"\n', "machine.toml")
-    line = "search --model mine.toml --system machine.toml --gpus 2048 --batch 4096"
+    line = (
+        "search --estimator published "
+        "--model mine.toml --system machine.toml --gpus 2048 --batch 4096"
+    )
     with pytest.raises(SystemExit) as ended:
         cli.main(shlex.split(line))
     said = " ".join(capsys.readouterr().out.split())
@@ -849,7 +853,7 @@ def test_the_one_convention_of_earlier_versions_is_read_and_changes_nothing(writ
     )
     assert told.equals(jr.tabulate(jr.published, inputs))
     assert not hasattr(jr, "Convention")
-    search = "search --model gpt3 --system b200-nvs8 --gpus 64 --batch 64"
+    search = "search --estimator published --model gpt3 --system b200-nvs8 --gpus 64 --batch 64"
     assert jaxroof(f"{search} --set convention=published").out == jaxroof(search).out
     for said in (
         jaxroof(f"{search} --set convention=corrected"),

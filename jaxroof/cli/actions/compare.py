@@ -1,17 +1,16 @@
 """The compare command: systems and splits side by side."""
 
 import dataclasses
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from jaxroof.catalog.lookup import system
+from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.cli.actions.arguments import (
     _listed,
     _records,
-    _rules,
     parse_count,
     parse_settings,
     parse_sizes,
@@ -19,15 +18,20 @@ from jaxroof.cli.actions.arguments import (
 )
 from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
+from jaxroof.cli.actions.search_options import searched, system_of
+from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
-from jaxroof.estimators.published.inputs import Inputs
-from jaxroof.estimators.published.step import memory_limit, published
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.step import training
 from jaxroof.settings import apply_settings
 from jaxroof.views.text import compare as compared
+from jaxroof.views.text.interval import interval_sentence
 
 
 def compare_command(
     *,
+    estimator: str,
     model_names: str,
     system_names: str,
     number_format: str | None,
@@ -41,27 +45,38 @@ def compare_command(
     """Search every system and split given, print them side by side; return the exit status."""
     check_output(output)
     sizes, sequences = parse_sizes(gpus), parse_count("--batch", batch)
-    kinds = [parse_split(text) for text in _listed("--split", splits)]
-    chosen, rules = parse_settings(sets, OPTION_OF), _rules(where)
-    models = _records("--model", model_names, published.names["model"])
-    systems = _records("--system", system_names, lambda name: system(name, number_format))
-    start = Inputs(
+    of = searched(estimator)
+    chosen, rules = parse_settings(sets, OPTION_OF), constraints_of(of, where)
+    chip = chosen.pop("chip", None) if of is training else None
+    models = _records("--model", model_names, of.names["model"])
+    systems = _records(
+        "--system", system_names, lambda name: system_of(of, name, number_format, chip)
+    )
+    start = of.inputs(
         model=next(iter(models.values()))[0],
         system=next(iter(systems.values())),
         gpus=float(sizes[0]),
         global_batch=float(sequences),
     )
     # a record on an axis sets all its fields, so the --set changes are applied to each first
-    models = {n: (_changed(start, chosen, model=m).model, c) for n, (m, c) in models.items()}
-    held = {name: _changed(start, chosen, system=s) for name, s in systems.items()}
+    settings = {name: _settings(of, chosen, name) for name in systems}
+    models = {
+        n: (_changed(of, start, next(iter(settings.values())), model=m).model, c)
+        for n, (m, c) in models.items()
+    }
+    held = {name: _changed(of, start, settings[name], system=s) for name, s in systems.items()}
     axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
     axes |= {"gpus": sizes} if len(sizes) > 1 else {}
-    axes |= {"system": {name: inputs.system for name, inputs in held.items()}, "split": kinds}
+    axes |= _systems(of, held)
+    if of is published:
+        axes["split"] = [parse_split(text) for text in _listed("--split", splits)]
+    chosen = {k: v for k, v in next(iter(settings.values())).items() if k not in axes}
     if len(models) == 1:
         chosen = {"model": next(iter(models.values())), **chosen}
-    data = search(published, start, axes=axes, where=rules, settings=chosen)
+    data = search(of, start, axes=axes, where=rules, settings=chosen)
     about = {"units": "B", "long_name": "Memory that a step may fill"}
-    limits = [float(memory_limit(inputs)) for inputs in held.values()]
+    assert of.limit is not None
+    limits = [float(of.limit(inputs)) for inputs in held.values()]
     data["memory_limit"] = ("system", np.array(limits), about)
     counts = ", ".join(f"{size:,}" for size in sizes)
     data.attrs["title"] = f"{', '.join(models)} on {counts} accelerators: the best plan of each"
@@ -80,13 +95,25 @@ def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
     page.print(compared.rate_table(data, title))
     if bool(data.feasible.any()):
         page.print(compared.parts_table(data))
-    print_text(page, *compared.compare_sentences(data))
+    print_text(page, *compared.compare_sentences(data), interval_sentence(data))
 
 
-def _changed(inputs: Inputs, chosen: dict[str, Any], **record: Any) -> Inputs:
+def _settings(of: Estimator, chosen: dict[str, Any], system_name: str) -> dict[str, Any]:
+    """Return the --set changes as they are on one of the systems."""
+    if of is published:
+        return chosen
+    return with_chip(with_precision(chosen, system_name, of), system_name)[1]
+
+
+def _changed(of: Estimator, inputs: Any, chosen: dict[str, Any], **record: Any) -> Any:
     """Return the inputs with another model or system, and the --set changes."""
-    changed, _ = apply_settings(dataclasses.replace(inputs, **record), published.recipe, chosen)
-    return cast("Inputs", changed)
+    changed, _ = apply_settings(dataclasses.replace(inputs, **record), of.recipe, chosen)
+    return changed
+
+
+def _systems(of: Estimator, held: dict[str, Any]) -> dict[str, Any]:
+    """Return the axis of systems: with what a number format takes on the chip of each."""
+    return {"system": {name: inputs.system for name, inputs in held.items()}}
 
 
 def _beside(data: xr.Dataset) -> xr.Dataset:

@@ -17,6 +17,8 @@ from jaxroof.errors import refusal
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.recipe import Split
 from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.legality import rules as rules_of_training
+from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.io.atomic import replace_file
 from jaxroof.units import parse, seconds
 from jaxroof.views.text import explain as views
@@ -36,16 +38,15 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     reach = parse(span, "1", "--span")
     if not 1.0 < reach <= 1e6:
         raise refusal("--span", f"expected a factor above 1 and at most 1e6, given {span!r}")
-    inputs, rules = asked.inputs, asked.rules
+    estimator, inputs, rules = asked.asked_of, asked.inputs, asked.rules
     chosen = {"gpus": count, **asked.settings}
     with working("searching plans at every value of every parameter"):
-        found = explain(inputs, where=rules, span=reach, settings=chosen)
-    title = f"{asked.model_name} on {count:,} x {asked.system_name}, "
-    title += f"batch {asked.sequences:,}, {asked.split}"
+        found = explain(inputs, estimator=estimator, where=rules, span=reach, settings=chosen)
+    title = f"{asked.question}, batch {asked.sequences:,}"
     if is_picture(output) and not found.feasible:
         output = None  # nothing to draw
     if output is not None and is_picture(output):
-        moved = response(published, inputs, where=rules, span=CHANGE, settings=chosen)
+        moved = response(estimator, inputs, where=rules, span=CHANGE, settings=chosen)
         _draw(output, moved, found, title)
     elif output is not None:
         with replace_file(output) as temporary:
@@ -55,8 +56,8 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     elif found.steps.sizes["step"]:
         _print(found, title)
     else:
-        refusals = {rule.name: rule.words for rule in RULES[Split(asked.split)]}
-        none = survey(published, inputs, where=rules, settings=chosen)
+        refusals = _rules(asked)
+        none = survey(estimator, inputs, where=rules, settings=chosen)
         limit, said = float(found.best.memory_limit), [str(rule) for rule in rules]
         print_text(console(), title, style="bold")
         print_text(console(), counts_sentence(none, limit, refusals, said))
@@ -91,3 +92,13 @@ def _print(found: Explanation, title: str) -> None:
             page.print(views.switches_table(found.response, found.elasticities))
     if found.steps.sizes["step"]:
         page.print(views.steps_table(found.steps))
+
+
+def _rules(asked: QuestionOptions) -> dict[str, str]:
+    """Return the plans that each rule refuses, by the name of the rule."""
+    if asked.asked_of is published:
+        rules = RULES[Split(asked.split)]
+    else:
+        _, recipe, _ = asked.asked_of.resolve(asked.inputs, None, asked.settings)
+        rules = rules_of_training(memory_recipe(recipe))
+    return {rule.name: rule.words for rule in rules}

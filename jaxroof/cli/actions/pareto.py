@@ -17,6 +17,7 @@ from jaxroof.errors import refusal
 from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 from jaxroof.views.text import pareto as stairs_views
+from jaxroof.views.text.interval import interval_sentence
 
 
 def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
@@ -26,11 +27,13 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     check_output(output)
     sizes = parse_sizes(asked.gpus)
     most_days, worth = None if days is None else _days(days), parse_share("--gain", gain)
-    chosen = {**asked.settings, "split": parse_split(asked.split)}
-    data = pareto(published, asked.inputs, axes={"gpus": sizes}, where=asked.rules, settings=chosen)
-    joined = ", ".join(f"{n:,}" for n in sizes)
-    machine = f"{asked.model_name} on {joined} x {asked.system_name}, {asked.split}"
-    data.attrs["title"] = f"{machine}: what more memory buys"
+    if asked.asked_of is published:
+        parse_split(asked.split)
+    axes = {"gpus": sizes}
+    data = pareto(
+        asked.asked_of, asked.inputs, axes=axes, where=asked.rules, settings=asked.settings
+    )
+    data.attrs["title"] = f"{asked.question}: what more memory buys"
     there = data.sizes["step_number"] > 0
     if not there and is_picture(output):
         output = None  # nothing to draw
@@ -43,6 +46,8 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     else:
         page.print(stairs_views.sizes_table(each, worth, most_days, capacities))
         print_text(page, *(stairs_views.sizes_sentences(each, None if most_days else worth)))
+    if there:
+        print_text(page, interval_sentence(data))
     if most_days is not None:
         print_text(page, *stairs_views.days_sentences(each, most_days, capacities))
     report_written(output)

@@ -10,7 +10,7 @@ from rich.console import Console
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, own_plan, parse_share, why_not_allowed
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import report_written
-from jaxroof.cli.actions.search_options import SearchOptions
+from jaxroof.cli.actions.search_options import SearchOptions, searched
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.engine.search.ranking import first_of_each, rank_plans
@@ -60,11 +60,12 @@ class Answer:
 
 
 def search_command(*, uncertain: str | None, **options: Any) -> int:
-    """Search one or several cluster sizes, print and write; return the exit status.
+    """Search one or several cluster sizes for the study's plans; return the exit status.
 
     If ``uncertain`` names a table of uncertain inputs, search in every draw of them.
     """
     asked = SearchOptions(**options)
+    searched(asked.estimator)
     if uncertain is None:
         return _search(asked)
     from jaxroof.cli.actions.search_uncertain import uncertain_command

@@ -3,11 +3,40 @@
 import dataclasses
 from typing import Any
 
+from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_count, parse_settings
+from jaxroof.cli.actions.arguments import parse_count, parse_settings
 from jaxroof.cli.actions.console import OPTION_OF
-from jaxroof.engine.search.constraints import Constraint, constraints
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.problem import constraints_of
+from jaxroof.errors import unknown
+from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.step import training
+
+SEARCHED = {"training": training, "published": published}  # the first is the default
+
+
+def searched(name: str) -> Estimator:
+    """Return an estimator of a training step by name.
+
+    Raises: InputError for another name, with the nearest.
+    """
+    if name not in SEARCHED:
+        raise unknown("--estimator", name, "estimator of a training step", SEARCHED)
+    return SEARCHED[name]
+
+
+def system_of(
+    estimator: Estimator, name: str, number_format: str | None = None, chip: Any = None
+) -> Any:
+    """Return a system as an estimator of a training step has it."""
+    if estimator is published:
+        return system(name, number_format)
+    machine, _ = with_chip({}, name, chip)
+    return training.names["system"](machine) if isinstance(machine, str) else machine
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,6 +46,7 @@ class QuestionOptions:
     Its properties raise an InputError for a text that cannot be read.
     """
 
+    estimator: str
     model_name: str
     system_name: str
     number_format: str | None
@@ -28,10 +58,19 @@ class QuestionOptions:
     output: str | None
 
     @property
-    def inputs(self) -> Inputs:
+    def asked_of(self) -> Estimator:
+        """Return the estimator that answers."""
+        return searched(self.estimator)
+
+    @property
+    def inputs(self) -> Any:
         """Return the inputs with the records of the catalogue, before any settings."""
-        machine = system(self.system_name, self.number_format)
-        return Inputs(model=model(self.model_name), system=machine)
+        chip = self._given.get("chip")
+        machine = system_of(self.asked_of, self.system_name, self.number_format, chip)
+        if self.asked_of is published:
+            return Inputs(model=model(self.model_name), system=machine)
+        record, _ = training.names["model"](self.model_name)
+        return TrainingInputs(model=record, system=machine, global_batch=float(self.sequences))
 
     @property
     def sequences(self) -> int:
@@ -46,13 +85,28 @@ class QuestionOptions:
     @property
     def settings(self) -> dict[str, Any]:
         """Return the settings of every size; ``--set`` changes what the model's record brings."""
-        chosen = {"model": self.model_name, "global_batch": self.sequences, "split": self.split}
-        return chosen | parse_settings(self.sets, OPTION_OF)
+        named = {"model": self.model_name, "global_batch": self.sequences}
+        if self.asked_of is published:
+            return {**named, "split": self.split, **self._given}
+        given = {name: value for name, value in self._given.items() if name != "chip"}
+        given = with_precision(given, self.system_name, training)
+        return {**named, **with_chip(given, self.system_name)[1]}
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return parse_settings(self.sets, OPTION_OF)
 
     @property
     def rules(self) -> tuple[Constraint, ...]:
         """Return the constraints on the plans."""
-        return constraints(self.where, PLAN_FIELDS, SHORT)
+        return constraints_of(self.asked_of, self.where)
+
+    @property
+    def question(self) -> str:
+        """Return the model, the accelerators and the system in words."""
+        counts = ", ".join(f"{size:,}" for size in self.sizes)
+        split = f", {self.split}" if self.asked_of is published else ""
+        return f"{self.model_name} on {counts} x {self.system_name}{split}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,6 @@ from jaxroof.config.uncertainty_file import read_uncertain
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.uncertainty.uncertain import uncertain
 from jaxroof.errors import InputError
-from jaxroof.estimators.published.step import published
 from jaxroof.io.formats import CSV
 from jaxroof.views.text import uncertain as views
 
@@ -34,17 +33,17 @@ def uncertain_command(file: str, asked: SearchOptions) -> int:
     inputs, settings = asked.inputs, asked.settings
     first = {**settings, "gpus": sizes[0]}
     given: dict[str, Any] = {"where": asked.rules, "objective": asked.objective}
-    check_search(published, inputs, top=top, settings=first, **given)  # no error of the file
+    check_search(asked.asked_of, inputs, top=top, settings=first, **given)  # no error of the file
     if len(sizes) > 1:
         given |= {"axes": {"gpus": sizes}, "settings": settings}
     else:
         given |= {"settings": first}
     with errors_in_file(file), working("searching all plans in every draw"):
-        data = uncertain(published, inputs, top=max(top, 10), **written, **given)
-    counts = ", ".join(f"{size:,}" for size in sizes)
+        data = uncertain(asked.asked_of, inputs, top=max(top, 10), **written, **given)
     aim = str(data.attrs["objective"]).replace("_", " ")
-    machine = f"{asked.model_name} on {counts} x {asked.system_name}, {asked.split}"
-    data.attrs["title"] = f"{machine}: {aim} in {data.sizes['draw']:,} draws of what is uncertain"
+    data.attrs["title"] = (
+        f"{asked.question}: {aim} in {data.sizes['draw']:,} draws of what is uncertain"
+    )
     plain = output is not None and pathlib.Path(output).suffix == CSV
     write_or_draw(output, views.columns(data) if plain else data, lambda plots: plots.draw(data))
     _print(data, top)

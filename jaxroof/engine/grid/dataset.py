@@ -44,6 +44,8 @@ def attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
         about["headline"] = "true"
     if metadata.get("default") == 1:
         about["default"] = "1"  # a degree of 1 may be left out of a plan
+    elif metadata.get("whole") and metadata.get("default") == 0:
+        about["default"] = "0"
     if "flags" in metadata:
         flags = metadata["flags"]
         about |= {"flag_values": list(range(len(flags))), "flag_meanings": " ".join(flags)}

@@ -120,7 +120,7 @@ def _paths(question: SearchProblem, asked: Sequence[str] | None) -> tuple[str, .
     found = dependencies(estimator, question.recipe, structure(inputs)).results
     moving = found[question.objective] - read_paths(estimator, question.recipe, inputs)
     if estimator.limit is not None:
-        moving -= set(_limiting(estimator, inputs))
+        moving -= set(limiting(estimator, inputs))
     paths = tuple(p for p in given if p in moving and float(get_at(inputs, p)) > 0.0)
     if not paths:
         text = f"none of {', '.join(given)} moves {question.objective} at the plans that there are"
@@ -241,7 +241,7 @@ def capacity_steps(
     return steps.merge(rest.rename(step_number="step")).assign_attrs(data.attrs, parameter=path)
 
 
-def _limiting(estimator: Estimator, inputs: Any) -> list[str]:
+def limiting(estimator: Estimator, inputs: Any) -> list[str]:
     """Return the paths of the inputs that the limit of plans depends on."""
     assert estimator.limit is not None
     paths = [path for path, _, _ in leaves(inputs)]
@@ -260,7 +260,7 @@ def _capacity(question: SearchProblem) -> str:
         raise InputError(f"{estimator.name or 'estimator'}: nothing limits its plans")
     bound = estimator.limit
     limit, found = float(bound(inputs)), {}
-    for path in _limiting(estimator, inputs):
+    for path in limiting(estimator, inputs):
         value = float(get_at(inputs, path))
         moved = bound(with_slopes(inputs, [path], np.eye(1)))
         if value > 0.0 and abs(slope_of(moved).item() - limit) <= 1e-9 * abs(limit):

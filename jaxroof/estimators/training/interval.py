@@ -19,6 +19,7 @@ class Regime(NamedTuple):
     half_widths: tuple[float, float, float, float]
 
 
+WORDS = ("dense_16_bit", "dense_8_or_4_bit", "experts", "not_calibrated")  # of each, one word
 LEVELS = (50, 80, 90, 95)
 REGIMES = (  # quantiles of |ln(predicted / measured)|, one source or one model left out of the fit
     Regime("dense, 16 bit", (0.048, 0.116, 0.159, 0.209)),

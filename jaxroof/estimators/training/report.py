@@ -1,5 +1,6 @@
 """The results of a training step of a model of today: time with its interval, memory, legality."""
 
+from jaxroof.estimators.training.interval import WORDS as REGIME_WORDS
 from jaxroof.estimators.training.legality_report import Flag, Legality
 from jaxroof.records import Number, quantity, record
 
@@ -26,8 +27,8 @@ class TrainingReport(Legality):
     step_time_high: Number = quantity("s", "The upper end: 10 % of measured runs take longer.")
     regime: Number = quantity(
         "1",
-        "Whose errors the interval has: 0 dense at 16 bits, 1 dense at 8 or 4 bits, 2 experts, "
-        "3 not calibrated.",
+        "Kind of run whose measured errors the interval has.",
+        flags=REGIME_WORDS,
     )
     throughput: Number = quantity(
         "sequence/s", "Sequences trained on a second.", better="higher", headline=True

@@ -33,7 +33,7 @@ class Framework:
     host: Number = quantity("1", "Launch burden; CUDA graphs have none.", zero=True, default=0.6)
     step_share: Number = _flag("Share of the cost of a step beside its work.", 1.0)
     slow_node: Number = _flag("Whether products of the node lie far under its kind's.")
-    year: Number = quantity("1", "Release date of the software.", default=2026.9)
+    year: Number = quantity("year", "Release date of the software.", default=2026.9)
     fp8: Number = _flag("Whether products of layers have 8-bit inputs.")
     fp4: Number = _flag("Whether they have 4-bit inputs.")
     micro_scaled: Number = _flag("Whether 8-bit inputs have a scale a block (MXFP8).")

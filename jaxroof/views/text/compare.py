@@ -1,5 +1,6 @@
 """Systems and splits side by side, each with its best plan: speed, memory, and the reasons."""
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,7 @@ from rich.table import Table
 from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
+from jaxroof.views.text.interval import interval_words
 from jaxroof.views.text.plan import plan_fields, split_cells, split_heads
 from jaxroof.views.text.search import NO_LEGAL_PLAN
 from jaxroof.views.text.tables import filled, plain_table
@@ -20,7 +22,7 @@ def rate_table(data: xr.Dataset, title: str) -> Table:
     """Return one row per system and split: the best plan, its speed and its memory."""
     table, fields = plain_table(title), plan_fields(data)
     best = float(data.step_time.min())
-    for header in ("system", "split"):
+    for header in _kinds(data):
         table.add_column(header, no_wrap=True)
     heads = {"step\ntime": 0, "days": 3, "times\nbest": 1, "samples\n/s": 5, "MFU\n%": 4}
     for header, optional in heads.items():
@@ -29,17 +31,16 @@ def rate_table(data: xr.Dataset, title: str) -> Table:
     table.add_numbers(*split[:-1])
     table.add_numbers(split[-1], optional=6)
     table.add_numbers("memory", optional=2)
-    for system, name, row in _rows(data):
+    for names, row in _rows(data):
         limit = float(row.memory_limit)
         if not bool(row.feasible):
             least = float(row.memory_least)
             need = filled(least, limit) if np.isfinite(least) else "-"
             why = "no plan" if int(row.reason) == NO_LEGAL_PLAN else "too big"
-            table.add_row(system, name, why, *["-"] * (len(heads) - 1 + len(split)), need)
+            table.add_row(*names, why, *["-"] * (len(heads) - 1 + len(split)), need)
             continue
         table.add_row(
-            system,
-            name,
+            *names,
             seconds(float(row.step_time)),
             days(float(row.training_days)),
             f"{float(row.step_time) / best:.2f}",
@@ -54,22 +55,28 @@ def rate_table(data: xr.Dataset, title: str) -> Table:
 def parts_table(data: xr.Dataset) -> Table:
     """Return one row per system and split: the seconds of its step by part."""
     table = plain_table("Where a step's time goes [s]")
-    for header in ("system", "split"):
+    for header in _kinds(data):
         table.add_column(header, no_wrap=True)
     parts = parts_of(data, "step_time")
     table.add_numbers(*(head_of(data, part) for part in parts), "step")
     digits = max(0, 3 - int(np.floor(np.log10(float(data.step_time.min())))))
-    for system, name, row in _rows(data):
+    for names, row in _rows(data):
         if bool(row.feasible):
             values = [float(row[part]) for part in (*parts, "step_time")]
-            table.add_row(system, name, *(f"{v:,.{digits}f}" if v else "-" for v in values))
+            table.add_row(*names, *(f"{v:,.{digits}f}" if v else "-" for v in values))
     return table
 
 
-def _rows(data: xr.Dataset) -> Iterator[tuple[str, str, xr.Dataset]]:
-    for system in data.system.values:
-        for split in data.split.values:
-            yield str(system), str(split), data.sel(system=system, split=split)
+def _kinds(data: xr.Dataset) -> list[str]:
+    """Return what is compared: systems and, where the study is asked, splits."""
+    return [name for name in ("system", "split") if name in data.dims]
+
+
+def _rows(data: xr.Dataset) -> Iterator[tuple[tuple[str, ...], xr.Dataset]]:
+    """Yield the names of each row, and its results."""
+    kinds = _kinds(data)
+    for names in itertools.product(*(data[kind].values for kind in kinds)):
+        yield tuple(map(str, names)), data.sel(dict(zip(kinds, names, strict=True)))
 
 
 def days(value: float) -> str:
@@ -85,14 +92,17 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
     """Return which is fastest, its lead over the next of its kind and why, and which do not fit."""
     said = []
     if bool(data.feasible.any()):
-        system, split = _fastest(data)
-        best = data.sel(system=system, split=split)
+        names = _fastest(data)
+        best = data.sel(names)
         said.append(
-            f"Fastest: {system}, {split}: {seconds(float(best.step_time))} a step, "
-            f"{days(float(best.training_days))} days."
+            f"Fastest: {', '.join(names.values())}: {seconds(float(best.step_time))} a step"
+            f"{interval_words(best)}, {days(float(best.training_days))} days."
         )
-        across = data.sel(split=[split])
-        said += _ahead(across, f"With {split}, ", "system")
+        if "split" not in names:
+            said += _ahead(data, "", "system")
+            return [*said, *_unfit(data)]
+        across = data.sel(split=[names["split"]])
+        said += _ahead(across, f"With {names['split']}, ", "system")
         said += [
             sentence
             for name in data.system.values
@@ -101,11 +111,11 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
     return [*said, *_unfit(data)]
 
 
-def _fastest(data: xr.Dataset) -> tuple[str, str]:
-    """Return the system and the split with the least step time; the first among ties."""
-    position = data.step_time.transpose("system", "split").argmin(("system", "split"))
-    at = {dim: int(index) for dim, index in position.items()}
-    return str(data.system.values[at["system"]]), str(data.split.values[at["split"]])
+def _fastest(data: xr.Dataset) -> dict[str, str]:
+    """Return the system, and the split, with the least step time; the first among ties."""
+    kinds = _kinds(data)
+    position = data.step_time.transpose(*kinds).argmin(kinds)
+    return {dim: str(data[dim].values[int(index)]) for dim, index in position.items()}
 
 
 def _ahead(data: xr.Dataset, lead: str, dim: str) -> list[str]:
@@ -166,18 +176,19 @@ def _short(value: float) -> float:
 def _unfit(data: xr.Dataset) -> list[str]:
     """Return why each system and split without a plan has none, and how much is missing."""
     said = []
-    for system, split, row in _rows(data):
+    for names, row in _rows(data):
+        what = ", ".join(names)
         if bool(row.feasible):
             continue
         if int(row.reason) == NO_LEGAL_PLAN:
-            said.append(f"{system}, {split}: no legal plan.")
+            said.append(f"{what}: no legal plan.")
             continue
         missing, least, limit = (
             size(float(row[name]), "B")
             for name in ("memory_missing", "memory_least", "memory_limit")
         )
         said.append(
-            f"{system}, {split}: nothing fits, {missing} are missing: the leanest plan needs "
+            f"{what}: nothing fits, {missing} are missing: the leanest plan needs "
             f"{least} of the {limit} there is."
         )
     return said

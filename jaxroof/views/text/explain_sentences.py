@@ -5,6 +5,7 @@ import xarray as xr
 from jaxroof.analyses.explain import Explanation
 from jaxroof.analyses.resources import Resources, resources_of
 from jaxroof.analyses.result_metadata import machine_of, need_of, objective_of, run_of, unit_of
+from jaxroof.engine.sensitivity.response import SAMPLED
 from jaxroof.errors import listing
 from jaxroof.units import seconds, show, size
 from jaxroof.views.text.explain import (
@@ -14,6 +15,7 @@ from jaxroof.views.text.explain import (
     range_words,
     words,
 )
+from jaxroof.views.text.interval import interval_words
 from jaxroof.views.text.plan import placed_words, placement_title
 from jaxroof.views.text.search import per_run
 from jaxroof.views.text.tables import amount
@@ -39,7 +41,7 @@ def best_sentence(found: Explanation) -> str:
     if f"{need}_limit" not in best:
         return f"{said}."
     taken, limit = (amount(float(best[n]), unit_of(best, n)) for n in (need, f"{need}_limit"))
-    return f"{said}, {taken} of {limit}."
+    return f"{said}{interval_words(best)}, {taken} of {limit}."
 
 
 def _binds(found: Explanation, known: Resources) -> str:
@@ -144,7 +146,18 @@ def _nearest(found: Explanation, known: Resources) -> str:
     return (
         f"The plan is the best until {what} is {factor} times today's: then "
         f"{plan_with_placement(row, found.response)} takes over{then}. "
-        "No other rate or latency changes it with a smaller move."
+        f"No other rate or latency changes it with a smaller move.{_sampled(found)}"
+    )
+
+
+def _sampled(found: Explanation) -> str:
+    """Return what may be missed where the time is not convex in the parameters."""
+    if found.response.attrs.get("switches") != SAMPLED:
+        return ""
+    values = found.response.sizes["factor"]
+    return (
+        f" The time is not convex in all of them: the best plan is known at {values} values of "
+        "each, and one that is best only between two of them is not seen."
     )
 
 

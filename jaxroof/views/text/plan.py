@@ -2,21 +2,38 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import roles, unused, words_of
+from jaxroof.analyses.result_metadata import about, roles, unused, words_of
 
+MANY = 8  # more fields than these are too many to print those that say nothing
 LONG = 8  # characters from which on a head is broken
 
 
 def plan_fields(data: xr.Dataset) -> list[str]:
     """Return the plan fields of some results, the split before its placement.
 
-    Fields that no recipe choice uses are left out.
+    Fields that no recipe choice uses are left out; of many fields, those that are at their default
+    in every plan too.
     """
+    found = used_fields(data)
+    if len(found) <= MANY:
+        return found
+    return [name for name in found if not _is_usual(data, name)]
+
+
+def used_fields(data: xr.Dataset) -> list[str]:
+    """Return the plan fields that some recipe choice uses, the split before its placement."""
     known, none = roles(data), unused(data)
     fields = [*known.get("split", ()), *known.get("placement", ())]
     return [name for name in fields if name in data.data_vars and name not in none]
+
+
+def _is_usual(data: xr.Dataset, name: str) -> bool:
+    """Return whether a field has its default in every plan that there is."""
+    usual, values = about(data, name).get("default"), data[name].values
+    return usual is not None and bool(np.all((values == float(usual)) | (values < 0)))
 
 
 def split_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> list[str]:
@@ -92,7 +109,7 @@ def _broken(head: str) -> str:
 
 def split_cells(row: xr.Dataset, fields: Sequence[str]) -> list[str]:
     """Return a plan's split and placement, one cell each; a dash for fields its split lacks."""
-    own = plan_fields(row)
+    own = used_fields(row)
     cells = [str(int(row.data_vars[f])) if f in own else "-" for f in split_fields(row, fields)]
     placed = placement_fields(row, fields)
     return [*cells, placement_words(row, fields)] if placed else cells

@@ -430,7 +430,9 @@ samples = 16
 "system.slow_bandwidth" = { around = "90 %" }
 "system.hbm_capacity" = { from = "60 GB", to = "160 GB" }
 """
-COMMAND = "search --model gpt3 --system a100-nvs4 --batch 64 --uncertain table.toml"
+COMMAND = (
+    "search --estimator published --model gpt3 --system a100-nvs4 --batch 64 --uncertain table.toml"
+)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from jaxroof.views.text.rows import ERROR, rows_table
 from jaxroof.views.text.unfused import block_tables
 
 WIDTHS = (60, 72, 80, 100, 120, 160)
-MACHINE = "--model gpt3-1t --system h200-nvs4"
+MACHINE = "--estimator published --model gpt3-1t --system h200-nvs4"
 QUESTION = f"{MACHINE} --gpus 2048 --batch 4096"
 
 DRAWS = """
@@ -112,9 +112,11 @@ COMMANDS = [
     f"search {QUESTION} --split summa --top 20",
     f"search {MACHINE} --gpus 8 --batch 4096",
     f"search {MACHINE} --gpus 8,1024,2048 --batch 4096 --split summa",
-    "search --model gpt3 --system a100-nvs4 --gpus 64 --batch 64 --uncertain draws.toml",
-    "search --model gpt3 --system a100-nvs4 --gpus 8,64 --batch 64 --uncertain draws.toml",
-    "compare --model gpt3 --gpus 64 --batch 64 --system a100-nvs4",
+    "search --estimator published "
+    "--model gpt3 --system a100-nvs4 --gpus 64 --batch 64 --uncertain draws.toml",
+    "search --estimator published "
+    "--model gpt3 --system a100-nvs4 --gpus 8,64 --batch 64 --uncertain draws.toml",
+    "compare --estimator published --model gpt3 --gpus 64 --batch 64 --system a100-nvs4",
     f"pareto {QUESTION}",
     f"pareto {MACHINE} --gpus 512,8192 --batch 4096",
     f"pareto {MACHINE} --gpus 512,8192 --batch 4096 --split summa --days 25",

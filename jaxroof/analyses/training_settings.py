@@ -1,12 +1,15 @@
-"""Number formats of layer products by name, as the settings of memory and step time they stand for.
+"""Short settings of today's training: a number format and a chip, as what they stand for.
 
 Source: docs/models/parameters_flops_memory.md, sections 4.4 and 4.5.
 """
 
+import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from jaxroof.catalog.lookup import chip_name
+from jaxroof.catalog.chip import Chip
+from jaxroof.catalog.lookup import chip_name, chip_of, device, training_system
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 
@@ -66,3 +69,25 @@ def _fp8_weight(system: Any) -> float:
     except (InputError, KeyError):
         known = "expected a system of Hopper or Blackwell, or precision=bf16 with weight_bytes"
         raise refusal("precision", f"fp8: not known for {system}; {known}") from None
+
+
+def with_chip(
+    settings: Mapping[str, Any], system: Any, chip: Chip | str | os.PathLike[str] | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """Return a system, with another chip if one is asked for, and settings of the chip by path.
+
+    ``chip`` in the settings is a chip of the catalogue or a file, ``chip.FIELD`` one of its fields.
+    Raises: InputError for a chip that there is not.
+
+    >>> machine, rest = with_chip({"chip": "blackwell", "chip.step": "1 ms"}, "h100-nvs8")
+    >>> float(machine.chip.matmul), rest
+    (0.728, {'system.chip.step': '1 ms'})
+    """
+    rest = {f"system.{k}" if k.startswith("chip.") else k: v for k, v in settings.items()}
+    chip = rest.pop("chip", chip)
+    if chip is None:
+        return system, rest
+    if isinstance(chip, Chip):
+        machine = training_system(system) if isinstance(system, str | os.PathLike) else system
+        return dataclasses.replace(machine, chip=chip), rest
+    return dataclasses.replace(device(system), chip=chip_of(system, chip)), rest

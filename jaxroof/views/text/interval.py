@@ -1,0 +1,40 @@
+"""The interval of a step time in words, where an estimator gives one."""
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.result_metadata import about
+from jaxroof.errors import listing
+from jaxroof.units import seconds
+
+LOW, HIGH = "step_time_low", "step_time_high"
+
+
+def interval_words(plan: xr.Dataset) -> str:
+    """Return the interval of one step time in brackets, empty if there is none."""
+    if LOW not in plan:
+        return ""
+    low, high = (seconds(float(plan[name])) for name in (LOW, HIGH))
+    return f" ({low} to {high} in 80 % of runs)"
+
+
+def regimes(data: xr.Dataset) -> list[str]:
+    """Return the kinds of run whose measured errors the intervals have."""
+    names = str(about(data, "regime").get("flag_meanings", "")).split()
+    there = np.unique(data.regime.values[np.isfinite(data.regime.values)]).astype(int)
+    return [names[place].replace("_", " ") for place in there]
+
+
+def interval_sentence(data: xr.Dataset) -> str:
+    """Return what the interval of every step time is, empty if there is none."""
+    if LOW not in data:
+        return ""
+    time = data.step_time.values
+    ends = [data[name].values / time for name in (LOW, HIGH)]
+    least, most = (np.unique(np.round(e[np.isfinite(e)], 3)) for e in ends)
+    if len(least) == 0:
+        return ""
+    kinds = listing(regimes(data))
+    between = f"{least[-1]:.2f} and {most[0]:.2f}"
+    wider = f" (at most {least[0]:.2f} and {most[-1]:.2f})" if len(least) > 1 else ""
+    return f"80 % of measured runs ({kinds}) took between {between} times a step time{wider}."
