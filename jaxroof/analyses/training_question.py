@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fit_legality import refuse_illegal
-from jaxroof.analyses.precision import with_precision
+from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.memory_step import memory_inputs
@@ -39,10 +39,7 @@ def training_step(
     """
     if isinstance(inputs, Mapping):
         chosen = vars(recipe) if recipe is not None else {}
-        given = {**chosen, **inputs, **settings}
-        begun, choices = resolve_settings(
-            training, with_precision(given, given.get("system"), training)
-        )
+        begun, choices = _resolved({**chosen, **inputs, **settings})
     else:
         begun, choices, _ = training.resolve(inputs, recipe, settings)
     begun = checked(begun)
@@ -54,3 +51,17 @@ def training_step(
     training.refuse_contradictions(begun)
     refuse_illegal(memory_inputs(begun, choices), memory_recipe(choices), UNEVEN)
     return TrainingStep(begun, choices)
+
+
+def _resolved(given: Mapping[str, Any]) -> tuple[TrainingInputs, TrainingRecipe]:
+    """Return the inputs and the recipe that settings describe.
+
+    Raises: InputError for settings that are missing, unknown or out of range.
+    """
+    if "system" not in given:
+        raise refusal("system", "missing; expected a name of the catalogue or a file")
+    machine, rest = with_chip(with_precision(given, given["system"], training), given["system"])
+    found: tuple[TrainingInputs, TrainingRecipe] = resolve_settings(
+        training, {**rest, "system": machine}
+    )
+    return found
