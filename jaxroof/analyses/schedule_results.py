@@ -12,7 +12,7 @@ from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.schedules.stage_visits import Sends, routes_of
 from jaxroof.schedules.table import Schedule, in_flight
 
-SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
+SCHEDULES: tuple[str, ...] = ("1f1b", "interleaved", "zb-h1", "dualpipe")
 FLAGS = {
     "allowed": "The schedule allows the plan",
     "memory_fits": "Memory is at most the usable capacity, on every device",

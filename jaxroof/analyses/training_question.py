@@ -9,7 +9,7 @@ from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fit_legality import refuse_illegal
 from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.errors import refusal
-from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.memory_step import memory_inputs
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
@@ -23,6 +23,12 @@ class TrainingStep(NamedTuple):
 
     inputs: TrainingInputs
     recipe: TrainingRecipe
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """Return the plan."""
+        assert self.inputs.plan is not None
+        return self.inputs.plan
 
 
 def training_step(

@@ -119,7 +119,8 @@ def training_problem(
     if chunks is None:
         chunks = own if own > 1 else CHUNKS
     if own not in (1, check_chunks(chunks)):
-        raise refusal("chunks", f"the plan has interleave={own}, given {chunks}; expected one")
+        what = f"given {chunks} beside the plan's interleave={own}; expected one of them"
+        raise refusal("chunks", what)
     return TrainingProblem(
         begun, choices, check_chunks(chunks), None if sends is None else check_sends(sends)
     )

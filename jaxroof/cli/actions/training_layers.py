@@ -38,7 +38,7 @@ def training_command(
         {},
     )
     data = training_layers(*asked)
-    title = f"{model_name} on {system_name}, {plan_words(asked.inputs.plan)}"
+    title = f"{model_name} on {system_name}, {plan_words(asked.plan)}"
     data.attrs["title"] = f"{title}: one layer, one microbatch, one accelerator"
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     page = console()

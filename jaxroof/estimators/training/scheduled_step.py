@@ -87,6 +87,7 @@ def on_schedule(
     inputs: TrainingInputs, recipe: TrainingRecipe, name: str, chunks: int
 ) -> tuple[TrainingInputs, TrainingRecipe]:
     """Return the inputs and the recipe with a schedule's chunks and memory."""
+    assert inputs.plan is not None
     plan = dataclasses.replace(inputs.plan, interleave=np.float64(chunks))
     return (
         dataclasses.replace(inputs, plan=plan),
@@ -120,7 +121,7 @@ def scheduled_step(
     update = held.update + offload_time(inputs, recipe)
     step_time = largest(visits.times.clock) + held.messages + update
     idle = step_time - visits.times.busy - held.messages - update
-    every = np.ones(pipeline.devices)
+    every: Any = np.ones(pipeline.devices)
     report = ScheduledTraining(
         step_time=step_time,
         throughput=inputs.global_batch / step_time,
@@ -142,9 +143,10 @@ def device_memory(
     asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
     assert inputs.plan is not None
     found = amounts(asked, chosen, inputs.plan.recompute)
-    memory = of_stage(asked, chosen, found, np.arange(float(devices)))
+    stage: Any = np.arange(float(devices))
+    memory = of_stage(asked, chosen, found, stage)
     every = {"memory": memory.device, **groups(memory)}
-    return {name: value * np.ones(devices) for name, value in every.items()}
+    return {name: value + 0.0 * stage for name, value in every.items()}
 
 
 def stages(sequence: Number, asked: Timed, layout: Layout) -> Pipeline:
