@@ -65,6 +65,7 @@ COMMANDS = (
 INTERRUPT = 130
 
 SWEEP = """
+estimator = "published"
 model = "gpt3-1t"
 system = "h200-nvs4"
 plan = {{ gpus = {gpus}, global_batch = 4096 }}
