@@ -297,4 +297,7 @@ def _record_type(hint: Any) -> Any:
 
 
 def _replaced(held: Any, path: str, inner: str, value: Any) -> Any:
-    return replace_at(held, inner, _number(value, field_at(held, inner), path))
+    field = field_at(held, inner)
+    if not is_quantity(field):
+        return replace_at(held, inner, named_record(path, value, {}, fields_of(held, inner))[0])
+    return replace_at(held, inner, _number(value, field, path))

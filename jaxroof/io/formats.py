@@ -131,7 +131,7 @@ def frame(data: xr.Dataset) -> pd.DataFrame:
         full = single[name].broadcast_like(grid)
         values = full.transpose(*dims).values.reshape(-1)
         flags = single[name].attrs.get("flag_meanings", "").split()
-        columns[str(name)] = np.array(flags)[values] if flags else values
+        columns[str(name)] = _words(flags, values) if flags else values
     return pd.DataFrame(columns)
 
 
@@ -228,3 +228,9 @@ READERS: dict[str, Callable[[str], xr.Dataset]] = {
     ".json": _read_json,
     ZARR: zarr_store.read,
 }
+
+
+def _words(flags: list[str], values: np.ndarray) -> np.ndarray:
+    """Return the words that numbers stand for, empty where there is no number."""
+    there = np.isfinite(values)
+    return np.where(there, np.array(flags)[np.where(there, values, 0).astype(int)], "")

@@ -28,7 +28,8 @@ TIE = 1e-12
 FIELDS = [f.name for f in dataclasses.fields(jr.Plan)]
 PLACES = ["fast_tensor", "fast_context", "fast_data", "fast_pipeline"]
 SPLITS = ["1d", "summa", "context"]
-MACHINE = "--estimator published --model gpt3 --system a100-nvs4"
+STUDY = "--estimator published --model gpt3"
+MACHINE = f"{STUDY} --system a100-nvs4"
 SMALL = f"{MACHINE} --gpus 64 --batch 64"
 
 
@@ -412,7 +413,7 @@ def test_compare_of_several_models_and_sizes_has_a_table_each(jaxroof, tmp_path)
 @pytest.mark.parametrize(("gpus", "status"), [("8", 1), ("8,256", 0)])
 def test_compare_draws(gpus, status, jaxroof, tmp_path):
     pytest.importorskip("matplotlib")
-    asked = f"--model gpt3 --gpus {gpus} --batch 64 --system a100-nvs4,b200-nvs8 --split 1d"
+    asked = f"{STUDY} --gpus {gpus} --batch 64 --system a100-nvs4,b200-nvs8 --split 1d"
     said = jaxroof(f"compare {asked} -o best.svg")
     assert (said.code, said.err) == (status, "wrote best.svg\n")
     assert "<svg" in (tmp_path / "best.svg").read_text()
@@ -420,7 +421,7 @@ def test_compare_draws(gpus, status, jaxroof, tmp_path):
 
 # ---- Bad input ----------------------------------------------------------------------------------
 
-PAIR = "--model gpt3 --gpus 64 --batch 64"
+PAIR = "--estimator published --model gpt3 --gpus 64 --batch 64"
 BAD = [  # arguments, a part of the one line
     (f"compare {PAIR} --system a100-nvs4 --split suma", "--split: suma: no such split. Did you"),
     (

@@ -72,13 +72,16 @@ def test_tables_fit_80_columns() -> None:
 
 
 WRONG = [
-    (f"{SEARCH} --gpus 8 --split summa", "--split: belongs to --estimator published; leave it out"),
+    (f"{SEARCH} --gpus 8 --split summa", "--split: belongs to --estimator published; expected it"),
     (f"{SEARCH} --gpus 8 --objective mfu", "--objective: mfu: no such objective; expected one of"),
     (f"{SEARCH} --gpus 8 --set rc=1", "rc: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --set recompute=full", "recompute: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --set sequence=3", "--set: sequence: expected it in --sequence"),
     (f"{SEARCH} --gpus 7", "plan: none is legal on 7 accelerators"),
-    (f"search --estimator mfu {ASKED} --gpus 8", "--estimator: mfu: no such estimator of searches"),
+    (
+        f"search --estimator mfu {ASKED} --gpus 8",
+        "--estimator: mfu: no such estimator of a training step",
+    ),
     (f"fit {ASKED} --plan tp=8 --where tp=8", "--where: constrains the plans of a search"),
     (f"fit {ASKED} -o plans.png", "plans.png: expected a name that ends in"),
 ]

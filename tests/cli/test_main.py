@@ -65,6 +65,7 @@ COMMANDS = (
 INTERRUPT = 130
 
 SWEEP = """
+estimator = "published"
 model = "gpt3-1t"
 system = "h200-nvs4"
 plan = {{ gpus = {gpus}, global_batch = 4096 }}
@@ -437,7 +438,7 @@ def test_a_note_of_the_base_is_told_to_be_of_the_base(jaxroof, tmp_path):
 def test_counts_are_shown_with_what_they_are_of(jaxroof):
     assert "host 8 accelerators" in jaxroof("show h100-sxm").words
     fields = dataclasses.fields(jr.System)
-    assert set(entries.COUNTED) == {f.name for f in fields if f.metadata["whole"]}
+    assert set(entries.COUNTED) == {f.name for f in fields if f.metadata.get("whole")}
 
 
 def test_version_is_one_line(tmp_path):

@@ -7,7 +7,7 @@ import sys
 import pytest
 from places import ROOT
 
-ONE = "--model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096"
+ONE = "--estimator published --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096"
 PLAN = "--model gpt3-1t --system h200-nvs4 --plan dp=64,tp=4,pp=8,microbatch=1"
 COMMANDS = [
     f"search {ONE} --split summa --top 3",

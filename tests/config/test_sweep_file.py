@@ -357,7 +357,10 @@ CASES = {
 }
 ROOM = {"system.hbm_capacity": ["80 GB", "192 GB"]}
 TOGETHER = "[axes.case]\n" + "\n".join(f"{key} = {values}" for key, values in CASES.items())
-ZIPPED = f"[plan]\nglobal_batch = 256\n[axes]\n{CAPACITY} = ['80 GB', '192 GB']\n{TOGETHER}\n"
+ZIPPED = (
+    "estimator = 'published'\n[plan]\nglobal_batch = 256\n"
+    f"[axes]\n{CAPACITY} = ['80 GB', '192 GB']\n{TOGETHER}\n"
+)
 
 
 def each_case(act, cases, **more):
@@ -454,7 +457,7 @@ def test_names_of_every_plan_move_together(written):
 def test_an_axis_of_names_alone_needs_no_record_beside_it(written):
     """A file of one's own is read from beside the sweep; a field may have values of its own."""
     written('base = "a100-nvs4"\nhbm_capacity = "96 GB"\n', "mine.toml")
-    head = '[plan]\nglobal_batch = 64\n[axes.case]\nmodel = ["gpt3", "gpt3"]\n'
+    head = 'estimator = "published"\n[plan]\nglobal_batch = 64\n[axes.case]\nmodel = ["gpt3", "gpt3"]\n'
     written(
         head + 'system = ["mine.toml", "b200-nvs8"]\ngpus = [64, 64]\n"model.layers" = [96, 48]'
     )
@@ -857,7 +860,9 @@ def test_the_one_convention_of_earlier_versions_is_read_and_changes_nothing(writ
     assert jaxroof(f"{search} --set convention=published").out == jaxroof(search).out
     for said in (
         jaxroof(f"{search} --set convention=corrected"),
-        jaxroof(f"run {written(was.replace('published', 'corrected')).name}"),
+        jaxroof(
+            f"run {written(was.replace('convention = "published"', 'convention = "corrected"')).name}"
+        ),
     ):
         assert (said.code, said.out) == (2, "")
         assert "convention: a choice of earlier versions, 'published' alone" in said.err

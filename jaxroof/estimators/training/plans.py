@@ -57,7 +57,7 @@ def splits(
     legal = Filter(asked, rules(memory_recipe(recipe)))
     degrees, routes = divisors(gpus), model.experts > 0
     rows = legal.keep({"tensor": degrees})
-    rows = legal.keep({**rows, "sequence_parallel": (rows["tensor"] > 1).astype(np.int64)})
+    rows = legal.keep({**rows, "sequence_parallel": np.ones_like(rows["tensor"])})
     for field in ("context", "pipeline"):
         rows = cross(rows, field, degrees)
         rows = legal.keep(rows_where(rows, gpus % _ranks(rows) == 0))
@@ -121,6 +121,6 @@ def cluster_sizes(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> 
         rows = cross(rows, field, some)
         rows = legal.keep(rows_where(rows, _ranks(rows) <= most))
         if field == "tensor":
-            rows = legal.keep({**rows, "sequence_parallel": (rows["tensor"] > 1).astype(np.int64)})
+            rows = legal.keep({**rows, "sequence_parallel": np.ones_like(rows["tensor"])})
     rows = legal.keep({**rows, "microbatches": asked.global_batch // rows["data"]})
     return np.unique(_ranks(rows))

@@ -9,7 +9,7 @@ from jaxroof.analyses.result_metadata import head_of, label_of, parts_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.plan import plan_fields
+from jaxroof.views.text.plan import used_fields
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -34,7 +34,7 @@ def shown_fields(data: xr.Dataset) -> list[str]:
 
     Tensor ranks always share the tokens in a list of plans.
     """
-    fields = [name for name in plan_fields(data) if name != "sequence_parallel"]
+    fields = [name for name in used_fields(data) if name != "sequence_parallel"]
     usual = {name: 0 if name in ("recompute", "offload_optimizer") else 1 for name in fields}
     return [f for f in fields if f in ALWAYS or bool((data[f] != usual[f]).any())]
 
@@ -169,7 +169,7 @@ def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
     """Return one row a number of accelerators: plans, those that fit, and the leanest."""
     table = plain_table("the plan that needs least, by number of accelerators")
     best = [row.isel(plan=0) for row in rows]
-    fields = [f for f in plan_fields(best[0]) if any(f in shown_fields(one) for one in best)]
+    fields = [f for f in used_fields(best[0]) if any(f in shown_fields(one) for one in best)]
     table.add_numbers("gpus")
     table.add_numbers("plans", "fit", optional=1)
     table.add_numbers(*(head_of(best[0], field) for field in fields))

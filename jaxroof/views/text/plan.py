@@ -18,7 +18,7 @@ def plan_fields(data: xr.Dataset) -> list[str]:
     in every plan too.
     """
     found = used_fields(data)
-    if len(found) <= MANY:
+    if len([name for name in found if name in roles(data).get("split", ())]) <= MANY:
         return found
     return [name for name in found if not _is_usual(data, name)]
 

@@ -62,8 +62,8 @@ def by_mask(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> set[tu
         [np.broadcast_to(v, len(grid)) for v in verdicts(asked, memory_recipe(recipe)).values()],
         axis=0,
     )
-    shares = grid[:, SPLIT.index("tensor")] > 1  # tensor ranks share the tokens in every list
-    allowed &= grid[:, SPLIT.index("sequence_parallel")] == shares
+    # tensor ranks share the tokens in every list
+    allowed &= grid[:, SPLIT.index("sequence_parallel")] == 1
     if recipe.schedule is not Schedule.ONE_F_ONE_B:
         allowed &= grid[:, SPLIT.index("interleave")] == 1
     return {tuple(map(int, row)) for row in grid[allowed]}

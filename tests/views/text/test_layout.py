@@ -37,6 +37,7 @@ samples = 16
 """
 DESIGN = """
 title = "A part"
+estimator = "published"
 model = "gpt3-1t"
 system = "b200-nvs8"
 plan = { gpus = 64, global_batch = 64 }
@@ -50,6 +51,7 @@ minimise = "training_days"
 """
 START = """
 title = "A sweep"
+estimator = "published"
 model = "gpt3-1t"
 system = "h200-nvs4"
 plan = { gpus = 2048, global_batch = 4096 }
