@@ -12,7 +12,8 @@ from jaxroof.cli.shared_options import refuse_study_options, shared
     name="layers",
     epilog="""\b
 Examples:
-  jaxroof layers --model llama3.1-405b --system h100-nvs8 --plan dp=32,tp=8,pp=16
+  jaxroof layers --model llama3.1-405b --system h100-nvs8 \\
+      --plan dp=32,tp=8,pp=16
   jaxroof layers --model deepseek-v3 --system gb200-nvl72 \\
       --plan dp=128,pp=16,ep=64 --set layer_division=uneven -o layer.png
   jaxroof layers --estimator published --model gpt3-1t --system h200-nvs4 \\
