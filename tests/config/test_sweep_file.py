@@ -457,7 +457,8 @@ def test_names_of_every_plan_move_together(written):
 def test_an_axis_of_names_alone_needs_no_record_beside_it(written):
     """A file of one's own is read from beside the sweep; a field may have values of its own."""
     written('base = "a100-nvs4"\nhbm_capacity = "96 GB"\n', "mine.toml")
-    head = 'estimator = "published"\n[plan]\nglobal_batch = 64\n[axes.case]\nmodel = ["gpt3", "gpt3"]\n'
+    head = 'estimator = "published"\n'
+    head += '[plan]\nglobal_batch = 64\n[axes.case]\nmodel = ["gpt3", "gpt3"]\n'
     written(
         head + 'system = ["mine.toml", "b200-nvs8"]\ngpus = [64, 64]\n"model.layers" = [96, 48]'
     )
@@ -858,11 +859,10 @@ def test_the_one_convention_of_earlier_versions_is_read_and_changes_nothing(writ
     assert not hasattr(jr, "Convention")
     search = "search --estimator published --model gpt3 --system b200-nvs8 --gpus 64 --batch 64"
     assert jaxroof(f"{search} --set convention=published").out == jaxroof(search).out
+    wrong = was.replace('convention = "published"', 'convention = "corrected"')
     for said in (
         jaxroof(f"{search} --set convention=corrected"),
-        jaxroof(
-            f"run {written(was.replace('convention = "published"', 'convention = "corrected"')).name}"
-        ),
+        jaxroof(f"run {written(wrong).name}"),
     ):
         assert (said.code, said.out) == (2, "")
         assert "convention: a choice of earlier versions, 'published' alone" in said.err
