@@ -265,26 +265,47 @@ def lane_values(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
 
 
 def _minima(
-    fold: FoldConfig, objective: Any, count: jax.Array, size: int, dims: tuple[int, ...]
+    fold: FoldConfig, objective: Objective, count: jax.Array, size: int, dims: tuple[int, ...]
 ) -> jax.Array:
     """Return the least objective of each block of plans [block, lane].
 
     If only the best plan is wanted, these are running minima, of every plan if there is room.
     """
-    rows, block = fold.block if fold.every else 1, fold.block
+    if fold.every:
+        return _running_minima(objective, count, size, dims)
+    block = fold.block
+    unroll = min(UNROLL, block)
 
     def one_block(turn: jax.Array, held: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
         minima, running = held
 
-        def one_plan(least: jax.Array, offset: jax.Array) -> tuple[Any, Any]:
-            value = objective(turn * block + offset)
-            least = jnp.where(value < least, value, least)
-            return least, least.reshape(-1) if fold.every else None
+        def some_plans(part: jax.Array, least: jax.Array) -> jax.Array:
+            for number in range(unroll):
+                value = objective(turn * block + part * unroll + number)
+                least = jnp.where(value < least, value, least)
+            return least
 
         start = running if fold.top == 1 else jnp.full(dims, FAR)
-        least, each = lax.scan(one_plan, start, jnp.arange(block), unroll=min(UNROLL, block))
-        found = each if fold.every else least.reshape(1, -1)
-        return lax.dynamic_update_slice_in_dim(minima, found, turn * rows, 0), least
+        least = lax.fori_loop(0, block // unroll, some_plans, start)
+        return lax.dynamic_update_slice_in_dim(minima, least.reshape(1, -1), turn, 0), least
 
-    start = jnp.full((-(-size // block) * rows, math.prod(dims)), FAR), jnp.full(dims, FAR)
+    start = jnp.full((-(-size // block), math.prod(dims)), FAR), jnp.full(dims, FAR)
     return lax.fori_loop(0, (count + block - 1) // block, one_block, start)[0]
+
+
+def _running_minima(
+    objective: Objective, count: jax.Array, size: int, dims: tuple[int, ...]
+) -> jax.Array:
+    """Return the least objective of each plan and those before it [plan, lane].
+
+    One plan at a time: where lanes are few, a longer body costs more than it saves.
+    """
+
+    def one_plan(index: jax.Array, held: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
+        minima, least = held
+        value = objective(index)
+        least = jnp.where(value < least, value, least)
+        return lax.dynamic_update_slice_in_dim(minima, least.reshape(1, -1), index, 0), least
+
+    start = jnp.full((size, math.prod(dims)), FAR), jnp.full(dims, FAR)
+    return lax.fori_loop(0, count, one_plan, start)[0]
