@@ -8,7 +8,7 @@ import numpy as np
 from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.chunks import Place, pad_points, padded_places, padded_size
 from jaxroof.engine.search import short_lists
-from jaxroof.engine.search.candidates import all_together, distinct_part_rows
+from jaxroof.engine.search.candidates import distinct_part_rows
 from jaxroof.engine.search.fold import Distinct
 from jaxroof.engine.search.groups import MachineChunk
 from jaxroof.engine.search.survivors import BoxSearch, Survivors
@@ -97,9 +97,9 @@ def _lists(
 ) -> tuple[Distinct, short_lists.ShortLists]:
     """Return the plans of a slice of the survivors and the distinct rows of their parts, padded."""
     ready, fold = task.group.ready, task.fold
-    together = all_together(ready)
+    together = ready.every
     position = left.position[some]
-    plan = np.cumsum([0, *map(len, ready.plans)])[left.problem[some]] + position
+    plan = ready.starts[left.problem[some]] + position
     size = padded_size(len(plan), ENTRIES, factor=4)
     split = np.concatenate([plans.split for plans in ready.plans])[plan]
     distinct, rows = {}, {}

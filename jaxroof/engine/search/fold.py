@@ -87,11 +87,41 @@ def divided_leaves(tree: Any, rank: int, shard: int) -> Any:
     return jax.tree.map(layout, tree)
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["numbers", "columns"],
+    meta_fields=["whole", "single"],
+)
+@dataclasses.dataclass(frozen=True)
+class PackedInputs:
+    """Inputs whose plain numbers are one array, because every array of a call costs host time."""
+
+    numbers: Array  # values of the leaves without dimensions [number]
+    columns: list[Array]  # the other leaves
+    whole: Any  # the structure of the inputs
+    single: tuple[bool, ...]  # whether each leaf has no dimensions
+
+    @classmethod
+    def of(cls, inputs: Any) -> "PackedInputs":
+        """Return the inputs with their plain numbers as one array."""
+        leaves, whole = jax.tree.flatten(inputs)
+        single = tuple(np.ndim(leaf) == 0 for leaf in leaves)
+        numbers = [leaf for leaf, plain in zip(leaves, single, strict=True) if plain]
+        columns = [leaf for leaf, plain in zip(leaves, single, strict=True) if not plain]
+        return cls(np.array(numbers, np.float64), columns, whole, single)
+
+    def inputs(self) -> Any:
+        """Return the inputs."""
+        numbers, columns = iter(self.numbers), iter(self.columns)
+        leaves = [next(numbers if plain else columns) for plain in self.single]
+        return jax.tree.unflatten(self.whole, leaves)
+
+
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def best(
     fold: FoldConfig,
     shard: int,
-    inputs: Any,
+    packed: PackedInputs,
     varied: dict[str, jax.Array],
     distinct: Distinct,
     plans: Plans,
@@ -99,13 +129,13 @@ def best(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the positions and objectives of the best plans, best first, per problem and machine.
 
-    ``inputs`` has the machine axes as dimensions. ``varied`` has the values [problem] of the paths
+    The inputs have the machine axes as dimensions. ``varied`` has the values [problem] of the paths
     that differ between problems; no part reads them. ``fits`` is how many plans fit, [problem,
     limit, *machine dims]. ``shard`` is the machine dimension that is split over the devices.
     Returns two arrays [problem, top, limit, *machine dims]; the position is -1 where fewer plans
     fit.
     """
-    out = divided(fold.rank, shard, lead=3)
+    out, inputs = divided(fold.rank, shard, lead=3), packed.inputs()
     divide = jax.shard_map(
         functools.partial(_questions, fold),
         mesh=mesh(),

@@ -41,11 +41,10 @@ def _chunks(
     cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)
     shape, shard = chunk_layout(axes, first, min(LANES, CELLS // cells))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
-    varied = folding.replicate(varied)
     waiting: list[tuple[Place, np.ndarray, Any]] = []
     for place in iter_chunks(axes, shape):
         here = padded_slice(axes, place, shape)
-        lanes = spread(group.inputs, here[first:])
+        lanes = folding.PackedInputs.of(spread(group.inputs, here[first:]))
         fits = plans_that_fit(question.estimator, group, here)
         # plans beyond the largest limit of the call cannot win and are not folded
         reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))
@@ -98,7 +97,7 @@ def fold_config(
     block = 16 if size <= 1 << 16 else 64
     machines = math.prod(len(question.axes[d]) for d in kind.machine)
     per_split = not question.placements and question.top > 1
-    largest = max(_largest_split(plans) for plans in group.ready.plans)
+    largest = max(map(_largest_split, group.ready.plans)) if per_split else 1
     # the plans of one split are adjacent, but may span several blocks
     straddle = 1 + -(-(largest - 1) // block) if per_split else 1
     return folding.FoldConfig(

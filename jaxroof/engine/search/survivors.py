@@ -58,7 +58,6 @@ def survivors(task: BoxSearch, place: Place, shape: Sequence[int], shard: int) -
     distinct, plans = pack_plans(task.question.estimator, group.ready, task.sizes)
     low, reach = (_padded(counts, lead, at) for counts in _levels(task))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
-    varied = folding.replicate(varied)
     centres = [
         Axis(c.axis.name, {p: v[i] for p, v in c.centre.items()})
         for c, i in zip(task.cuts, at, strict=True)
@@ -66,7 +65,8 @@ def survivors(task: BoxSearch, place: Place, shape: Sequence[int], shard: int) -
     inputs = spread(group.inputs, centres)
     plans = plans._replace(counts=reach.reshape(lead, -1).max(axis=1))
     fits = np.broadcast_to(low, (*low.shape[:2], *shape))
-    position, _ = folding.best(task.fold, shard, inputs, varied, distinct, plans, fits)
+    packed = folding.PackedInputs.of(inputs)
+    position, _ = folding.best(task.fold, shard, packed, varied, distinct, plans, fits)
     best = np.asarray(position)  # [problem, top, level, *boxes]
     most = _bounds(
         task,
