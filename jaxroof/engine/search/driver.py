@@ -32,7 +32,7 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     """Return the best plans at every point of the grid of a search."""
     axes = question.axes
     if question.estimator.sizing is not None:
-        found = _nothing_yet(question, [len(axis) for axis in axes])
+        found = _nothing_yet(question, [len(axis) for axis in axes], [])
         _clear(found)
         return dataclasses.replace(found, combinations=search_per_plan(question, found, progress))
     kind = axis_roles(question)
@@ -40,7 +40,7 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
         [len(axes[d]) for d in some]
         for some in (kind.outer, kind.structural, kind.limits + kind.machine)
     )
-    found = _nothing_yet(question, [*outer, math.prod(inner), *lanes])
+    found = _nothing_yet(question, [*outer, math.prod(inner)], lanes)
     groups = list(problem_groups(question, kind))
     first = {id(group.ready): place for place, group in reversed(list(enumerate(groups)))}
     # groups with the same plans run in sequence
@@ -70,19 +70,22 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
             if progress is not None:
                 progress(done, total)
     order = kind.outer + kind.structural + kind.limits + kind.machine
-    found = _in_order(found, [*outer, *inner, *lanes], order)
+    found = _in_order(found, [*outer, *inner], lanes, order)
     return dataclasses.replace(found, combinations=total)
 
 
-def _nothing_yet(question: SearchProblem, shape: Sequence[int]) -> SearchResult:
-    """Return arrays for the winners, without values."""
+def _nothing_yet(
+    question: SearchProblem, problems: Sequence[int], lanes: Sequence[int]
+) -> SearchResult:
+    """Return arrays for the winners, without values; what no machine moves has size 1 there."""
+    shape, each = (*problems, *lanes), (*problems, *(1 for _ in lanes))
     ranked = (*shape, question.top)
     return SearchResult(
         plans={f: np.empty(ranked, np.int32) for f in question.estimator.plan_fields},
         objective=np.empty(ranked),
-        legal=np.empty(shape, np.int64),
+        legal=np.empty(each, np.int64),
         feasible=np.empty(shape, np.int64),
-        least_need=np.empty(shape),
+        least_need=np.empty(each),
         refused={},
         combinations=0,
     )
@@ -113,18 +116,25 @@ def _fill(group: ProblemGroup, chunk: MachineChunk, found: SearchResult) -> None
         found.plans[field][at] = chosen if everywhere else np.where(held, chosen, np.int32(-1))
     found.objective[at] = objective
     found.feasible[at] = chunk.fits
-    found.legal[at] = np.diff(ready.starts).reshape(each)
+    own: tuple[Any, ...] = (*group.outer, group.some)
+    found.legal[own] = np.diff(ready.starts).reshape(each)
     least = [some.need[0] if len(some) else np.nan for some in ready.plans]
-    found.least_need[at] = np.reshape(least, each)
+    found.least_need[own] = np.reshape(least, each)
 
 
-def _in_order(found: SearchResult, shape: Sequence[int], axes: Sequence[int]) -> SearchResult:
-    """Return the winners with one dimension per axis, in order; ``axes`` are those of ``shape``."""
+def _in_order(
+    found: SearchResult, problems: Sequence[int], lanes: Sequence[int], axes: Sequence[int]
+) -> SearchResult:
+    """Return the winners with one dimension per axis, in order.
+
+    ``problems`` and ``lanes`` are the sizes of the dimensions so far, and ``axes`` their axes.
+    """
     turn = np.argsort(axes).astype(int).tolist()
 
     def turned(array: np.ndarray, *rank: int) -> np.ndarray:
-        whole = array.reshape(*shape, *rank)
-        return whole.transpose(*turn, *range(len(shape), whole.ndim))
+        own = array.reshape(*problems, *array.shape[array.ndim - len(lanes) - len(rank) :])
+        whole = np.broadcast_to(own, (*problems, *lanes, *rank))
+        return whole.transpose(*turn, *range(len(axes), whole.ndim))
 
     top = found.objective.shape[-1]
     return dataclasses.replace(

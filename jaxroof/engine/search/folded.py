@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.axes import spread
-from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
+from jaxroof.engine.grid.chunks import (
+    Place,
+    chunk_shape,
+    iter_chunks,
+    one_later,
+    padded_slice,
+)
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import Sizes, SortedPlans, shared_sizes
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
@@ -31,7 +37,19 @@ def machine_chunks(
 def _chunks(
     question: SearchProblem, kind: AxisRoles, sizes: Sizes, group: ProblemGroup
 ) -> Iterator[MachineChunk]:
-    """Fold a group's plans over each chunk of limits and machines in turn."""
+    """Yield the winners of a group on each chunk of limits and machines in turn."""
+    for shape, place, fits, found in one_later(_folds(question, kind, sizes, group)):
+        used = tuple(slice(0, s.stop - s.start) for s in place)
+        inside = (slice(0, len(fits)), slice(None), *used)  # without padding
+        ranked = (-1, question.top, *shape)
+        position, objective = (np.asarray(array).reshape(ranked)[inside] for array in found)
+        yield MachineChunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+
+
+def _folds(
+    question: SearchProblem, kind: AxisRoles, sizes: Sizes, group: ProblemGroup
+) -> Iterator[tuple[list[int], Place, np.ndarray, Any]]:
+    """Start the fold of each chunk; yield its padded shape, place, what fits and the winners."""
     limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
     axes, first = [*limits, *machine], len(limits)
     distinct, plans = pack_plans(question.estimator, group.ready, sizes)
@@ -41,7 +59,6 @@ def _chunks(
     cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)
     shape, shard = chunk_layout(axes, first, min(LANES, CELLS // cells))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
-    waiting: list[tuple[Place, np.ndarray, Any]] = []
     for place in iter_chunks(axes, shape):
         here = padded_slice(axes, place, shape)
         lanes = folding.PackedInputs.of(spread(group.inputs, here[first:]))
@@ -59,21 +76,7 @@ def _chunks(
             plans._replace(counts=reach),
             rows.reshape(lead, -1, *shape[first:]),
         )
-        waiting.append((place, fits, found))
-        if len(waiting) > 1:  # the devices compute one chunk while the previous one is read
-            yield _read(question, shape, *waiting.pop(0))
-    for held in waiting:
-        yield _read(question, shape, *held)
-
-
-def _read(
-    question: SearchProblem, shape: list[int], place: Place, fits: np.ndarray, found: Any
-) -> MachineChunk:
-    """Return the winners of one call, without padding."""
-    used = tuple(slice(0, s.stop - s.start) for s in place)
-    inside = (slice(0, len(fits)), slice(None), *used)
-    position, objective = (np.asarray(a).reshape(-1, question.top, *shape)[inside] for a in found)
-    return MachineChunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+        yield shape, place, fits, found
 
 
 def chunk_layout(axes: Sequence[Sized], first: int, lanes: int) -> tuple[list[int], int]:

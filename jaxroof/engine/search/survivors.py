@@ -85,8 +85,11 @@ def survivors(task: BoxSearch, place: Place, shape: Sequence[int], shard: int) -
     count = len(group.ready.plans)
     if not np.asarray(holds)[(slice(0, count), *used)].all():
         return None
-    wins = np.asarray(wins)[(slice(0, count), slice(None), *used)]
-    problem, number, box = np.nonzero(wins.reshape(*wins.shape[:2], -1))
+    longest = max(map(len, group.ready.plans))
+    wins = np.asarray(wins)[(slice(0, count), slice(0, longest), *used)]
+    wins = wins.reshape(*wins.shape[:2], -1)
+    # looked up in one dimension, which takes NumPy a tenth of the time of three
+    problem, number, box = np.unravel_index(np.flatnonzero(wins), wins.shape)
     order = np.argsort(box, kind="stable")
     return Survivors(box[order], problem[order], number[order])
 
