@@ -56,9 +56,10 @@ class InputsKey(NamedTuple):
 
     def at(self, values: Mapping[str, Any], known: frozenset[str]) -> "InputsKey":
         """Return the key with new values at those of the given paths that are in ``known``."""
-        pairs = zip(self.paths, self.values, strict=True)
-        new = (values[path] if path in known and path in values else old for path, old in pairs)
-        return self._replace(values=floats(new))
+        new = list(self.values)
+        for path in values.keys() & known & set(self.paths):
+            new[self.paths.index(path)] = float(values[path])
+        return self._replace(values=tuple(new))
 
     def inputs(self) -> Any:
         """Return the inputs that the key stands for."""

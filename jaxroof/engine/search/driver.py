@@ -132,7 +132,7 @@ def _in_order(
     turn = np.argsort(axes).astype(int).tolist()
 
     def turned(array: np.ndarray, *rank: int) -> np.ndarray:
-        own = array.reshape(*problems, *array.shape[array.ndim - len(lanes) - len(rank) :])
+        own = array.reshape((*problems, *array.shape[array.ndim - len(lanes) - len(rank) :]))
         whole = np.broadcast_to(own, (*problems, *lanes, *rank))
         return whole.transpose(*turn, *range(len(axes), whole.ndim))
 

@@ -17,14 +17,15 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxroof.engine.grid.compile_cache import keep_programs
-from jaxroof.engine.search.second_pass import FAR, Objective, SecondPass, exact_winners
+from jaxroof.engine.search.minima import block_minima, running_minima
+from jaxroof.engine.search.packed_inputs import PackedInputs
+from jaxroof.engine.search.second_pass import Objective, SecondPass, exact_winners
 from jaxroof.estimator import Estimator
 from jaxroof.records import replace_at
 
 keep_programs()
 
 SHORT = 16  # a shorter last dimension is merged with the others into one vector loop
-UNROLL = 4  # plans per fused loop body; more lengthen the program, and 16 break the fusion
 COPIED = PartitionSpec()  # replicated on every device
 
 Array = Any  # a NumPy array on the host, a JAX array on the devices
@@ -85,36 +86,6 @@ def divided_leaves(tree: Any, rank: int, shard: int) -> Any:
         return divided(rank, shard, lead)
 
     return jax.tree.map(layout, tree)
-
-
-@functools.partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["numbers", "columns"],
-    meta_fields=["whole", "single"],
-)
-@dataclasses.dataclass(frozen=True)
-class PackedInputs:
-    """Inputs whose plain numbers are one array, because every array of a call costs host time."""
-
-    numbers: Array  # values of the leaves without dimensions [number]
-    columns: list[Array]  # the other leaves
-    whole: Any  # the structure of the inputs
-    single: tuple[bool, ...]  # whether each leaf has no dimensions
-
-    @classmethod
-    def of(cls, inputs: Any) -> "PackedInputs":
-        """Return the inputs with their plain numbers as one array."""
-        leaves, whole = jax.tree.flatten(inputs)
-        single = tuple(np.ndim(leaf) == 0 for leaf in leaves)
-        numbers = [leaf for leaf, plain in zip(leaves, single, strict=True) if plain]
-        columns = [leaf for leaf, plain in zip(leaves, single, strict=True) if not plain]
-        return cls(np.array(numbers, np.float64), columns, whole, single)
-
-    def inputs(self) -> Any:
-        """Return the inputs."""
-        numbers, columns = iter(self.numbers), iter(self.columns)
-        leaves = [next(numbers if plain else columns) for plain in self.single]
-        return jax.tree.unflatten(self.whole, leaves)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -207,7 +178,11 @@ def _question(
     width = fits.shape[-1]
     dims = dims if dims and dims[-1] >= SHORT else (width,)
     objective = objective_of(fold, dims, inputs, tables, plans)
-    minima = _minima(fold, objective, plans.counts, len(plans.split), dims)
+    count, size = plans.counts, len(plans.split)
+    if fold.every:
+        minima = running_minima(objective, count, size, dims)
+    else:
+        minima = block_minima(objective, count, size, dims, fold.block, running=fold.top == 1)
     split = plans.split if fold.per_split and fold.top > 1 else None
     look = SecondPass(fold.top, fold.looks, 1 if fold.every else fold.block)
     return exact_winners(look, lambda index: objective(index).reshape(width), minima, split, fits)
@@ -292,50 +267,3 @@ def lane_values(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
     if dims[-1] < SHORT:
         return jnp.broadcast_to(leaf, head + dims).reshape(*head, math.prod(dims))
     return leaf
-
-
-def _minima(
-    fold: FoldConfig, objective: Objective, count: jax.Array, size: int, dims: tuple[int, ...]
-) -> jax.Array:
-    """Return the least objective of each block of plans [block, lane].
-
-    If only the best plan is wanted, these are running minima, of every plan if there is room.
-    """
-    if fold.every:
-        return _running_minima(objective, count, size, dims)
-    block = fold.block
-    unroll = min(UNROLL, block)
-
-    def one_block(turn: jax.Array, held: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
-        minima, running = held
-
-        def some_plans(part: jax.Array, least: jax.Array) -> jax.Array:
-            for number in range(unroll):
-                value = objective(turn * block + part * unroll + number)
-                least = jnp.where(value < least, value, least)
-            return least
-
-        start = running if fold.top == 1 else jnp.full(dims, FAR)
-        least = lax.fori_loop(0, block // unroll, some_plans, start)
-        return lax.dynamic_update_slice_in_dim(minima, least.reshape(1, -1), turn, 0), least
-
-    start = jnp.full((-(-size // block), math.prod(dims)), FAR), jnp.full(dims, FAR)
-    return lax.fori_loop(0, (count + block - 1) // block, one_block, start)[0]
-
-
-def _running_minima(
-    objective: Objective, count: jax.Array, size: int, dims: tuple[int, ...]
-) -> jax.Array:
-    """Return the least objective of each plan and those before it [plan, lane].
-
-    One plan at a time: where lanes are few, a longer body costs more than it saves.
-    """
-
-    def one_plan(index: jax.Array, held: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
-        minima, least = held
-        value = objective(index)
-        least = jnp.where(value < least, value, least)
-        return lax.dynamic_update_slice_in_dim(minima, least.reshape(1, -1), index, 0), least
-
-    start = jnp.full((size, math.prod(dims)), FAR), jnp.full(dims, FAR)
-    return lax.fori_loop(0, count, one_plan, start)[0]

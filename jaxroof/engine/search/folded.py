@@ -18,6 +18,7 @@ from jaxroof.engine.grid.chunks import (
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import Sizes, SortedPlans, shared_sizes
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
+from jaxroof.engine.search.packed_inputs import PackedInputs
 from jaxroof.engine.search.packed_plans import pack_plans
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 
@@ -61,7 +62,7 @@ def _folds(
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
     for place in iter_chunks(axes, shape):
         here = padded_slice(axes, place, shape)
-        lanes = folding.PackedInputs.of(spread(group.inputs, here[first:]))
+        lanes = PackedInputs.of(spread(group.inputs, here[first:]))
         fits = plans_that_fit(question.estimator, group, here)
         # plans beyond the largest limit of the call cannot win and are not folded
         reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))

@@ -16,6 +16,7 @@ from jaxroof.engine.search.boxes import Slices
 from jaxroof.engine.search.candidates import Sizes
 from jaxroof.engine.search.convexity import objectives_at
 from jaxroof.engine.search.groups import ProblemGroup
+from jaxroof.engine.search.packed_inputs import PackedInputs
 from jaxroof.engine.search.packed_plans import pack_plans
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 
@@ -65,7 +66,7 @@ def survivors(task: BoxSearch, place: Place, shape: Sequence[int], shard: int) -
     inputs = spread(group.inputs, centres)
     plans = plans._replace(counts=reach.reshape(lead, -1).max(axis=1))
     fits = np.broadcast_to(low, (*low.shape[:2], *shape))
-    packed = folding.PackedInputs.of(inputs)
+    packed = PackedInputs.of(inputs)
     position, _ = folding.best(task.fold, shard, packed, varied, distinct, plans, fits)
     best = np.asarray(position)  # [problem, top, level, *boxes]
     most = _bounds(
