@@ -25,6 +25,7 @@ from jaxroof.estimators.published.scheduled_step import (
     scheduled_step,
 )
 from jaxroof.estimators.published.step import memory_limit, published
+from jaxroof.limits import TooLarge
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, leaves, value_or, with_named_absences
 from jaxroof.schedules.table import Schedule, in_flight
@@ -101,6 +102,8 @@ def schedule(
     for name in names:
         try:
             pipeline = built(asked, name)
+        except TooLarge:
+            raise
         except InputError as error:
             reasons[name] = str(error)
             continue

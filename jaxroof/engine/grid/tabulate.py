@@ -36,6 +36,7 @@ from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.placement import place_best, with_any_placement, without_placement
 from jaxroof.engine.grid.programs import programs
+from jaxroof.engine.grid.size import check_table
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked
@@ -138,6 +139,7 @@ def _columns(
     if executor_of(estimator, recipe, placed, math.prod(sizes), executor) == NUMPY:
         answer = _evaluated
     moved = _moved(estimator, inputs, recipe, grid)
+    check_table(grid, moved)
     found: dict[str, np.ndarray] = {}
     done, total = 0, math.prod(sizes)
     for place in iter_chunks(grid, shape):

@@ -12,6 +12,7 @@ from jaxroof.engine.search import direct
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, problem_groups
 from jaxroof.engine.search.per_plan import search_per_plan
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem, axis_roles
+from jaxroof.engine.search.size import check_search_size
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,6 +30,7 @@ class SearchResult:
 
 def best_plans(question: SearchProblem, progress: Progress | None = None) -> SearchResult:
     """Return the best plans at every point of the grid of a search."""
+    check_search_size(question)
     found = _nothing_yet(question)
     if question.estimator.sizing is not None:
         _clear(found, ...)
