@@ -11,7 +11,6 @@ import numpy as np
 from jaxroof.dependence import has_value
 from jaxroof.errors import InputError, NotGiven, refusal
 from jaxroof.lazy_jax import namespace
-from jaxroof.limits import check_memory, counted
 from jaxroof.missing import naming_all
 from jaxroof.records import get_at, leaves, value_or, with_named_absences
 from jaxroof.settings import apply_settings, choices_of
@@ -182,8 +181,6 @@ class Estimator:
             if number is None:
                 continue
             degrees = [getattr(plan, field) for field in fields]
-            points = math.prod(np.broadcast_shapes(*map(np.shape, (number, *degrees))))
-            check_memory(counted(points, "point"), 8.0 * points, "expected fewer points")
             if all(has_value(value) for value in (number, *degrees)):
                 found = found | (np.asarray(number) != math.prod(map(np.asarray, degrees)))
         return np.asarray(found)

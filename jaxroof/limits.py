@@ -16,6 +16,7 @@ MEMORY, DISK = "JAXROOF_MEMORY", "JAXROOF_DISK"  # environment variables, such a
 MOST = 16e9  # bytes of memory that one question may take unless MEMORY is set
 SHARE = 0.8  # of the free memory, and of the free disk, that one question may take
 SMALL = 1 << 26  # bytes that are not worth looking up what there is
+EXHAUSTED = "RESOURCE_EXHAUSTED"  # how XLA's errors of memory begin
 ROOT = pathlib.Path("/")
 
 
@@ -64,8 +65,23 @@ def check_disk(what: str, needed: float, folder: str | os.PathLike[str], remedy:
 
 
 def _too_large(what: str, needed: float, limit: str, variable: str, remedy: str) -> TooLarge:
-    end = f"{remedy}, or set {variable}"
-    return TooLarge(f"{what} take {size(needed, 'B')}; the limit is {limit}; {end}")
+    limit = f"the limit is {limit} (set {variable} for another)"
+    return TooLarge(f"{what} take {size(needed, 'B')}; {limit}; {remedy}")
+
+
+def out_of_memory(error: BaseException, said: str, where: str = "") -> BaseException:
+    """Return the error for an allocation that failed, NumPy's or XLA's; others are unchanged.
+
+    ``said`` is what was kept, or what to do; ``where`` is the file that was written.
+
+    >>> print(out_of_memory(MemoryError(), "3 of 4 chunks are finished"))
+    out of memory; 3 of 4 chunks are finished
+    """
+    if not isinstance(error, MemoryError) and EXHAUSTED not in str(error):
+        return error
+    what = " ".join(str(error).removeprefix(EXHAUSTED).strip(": ").split())
+    reason = f" ({what[:200]})" if what else ""
+    return TooLarge(f"{where}: " * bool(where) + f"out of memory{reason}; {said}")
 
 
 def _given(variable: str) -> float | None:
@@ -79,14 +95,14 @@ def _given(variable: str) -> float | None:
     return found
 
 
-def counted(count: float, what: str) -> str:
-    """Return a count with what is counted; beyond a billion with four digits.
+def counted(count: float, what: str = "") -> str:
+    """Return a count with what is counted, if given; beyond a billion with four digits.
 
     >>> counted(1, "point"), counted(250_000, "point"), counted(10**12, "point")
     ('1 point', '250,000 points', '1e12 points')
     """
     number = f"{count:,}" if count < 1e9 else size(count, "1")
-    return f"{number} {what}" + ("" if count == 1 else "s")
+    return f"{number} {what}{'' if count == 1 else 's'}" if what else number
 
 
 def available_memory(root: pathlib.Path = ROOT) -> float:

@@ -8,8 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jaxroof.engine.grid.axes import Values
-from jaxroof.engine.grid.spacing import Between, Spacing
+from jaxroof.engine.grid.spacing import Between, Spacing, Values
 from jaxroof.errors import InputError, refusal, shown, unknown
 
 SPACING_KEYS = {

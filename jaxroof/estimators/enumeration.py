@@ -11,6 +11,7 @@ from jaxroof.limits import check_memory, counted
 
 Columns = Mapping[str, np.ndarray]
 ONE = np.array([1])
+FEWER = "expected numbers with fewer divisors: fewer accelerators, a smaller batch"
 PLAN = 500  # bytes of a plan while plans are listed, sorted and compared
 
 
@@ -32,7 +33,7 @@ def cross(rows: Columns, name: str, values: np.ndarray) -> Columns:
     """
     count = len(next(iter(rows.values())))
     tried = counted(count * len(values), "plan")
-    check_memory(f"{tried} to try", PLAN * count * len(values), "expected a smaller question")
+    check_memory(f"{tried} to try", PLAN * count * len(values), FEWER)
     crossed = {field: np.repeat(column, len(values)) for field, column in rows.items()}
     return {**crossed, name: np.tile(values, count)}
 

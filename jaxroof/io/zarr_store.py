@@ -225,9 +225,9 @@ def read(path: Path) -> xr.Dataset:
     if found is None:
         raise refusal(os.fspath(path), "not a .zarr file that jaxroof wrote, or one hardly begun")
     layout, lines = Layout(**found["layout"]), record(path)
-    done = sum(number in lines for number in range(len(layout)))
-    if done < len(layout) or END not in lines:
-        said = f"{done} of {len(layout)} chunks are finished; run the sweep again to continue"
+    done = len(layout.finished(lines))
+    if done < layout.count or END not in lines:
+        said = f"{done} of {layout.count} chunks are finished; run the sweep again to continue"
         raise refusal(os.fspath(path), said)
     files = [found["files"], *(line["files"] for line in lines.values())]
     thorough = sum(size for some in files for size, _ in some.values()) < PROVEN

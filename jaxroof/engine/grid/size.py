@@ -47,22 +47,43 @@ def check_table(axes: Sequence[Sized], moved: Mapping[str, Iterable[int]]) -> No
     check_memory(what, COPIES * table_size(lengths, moved), REMEDY)
 
 
+def check_products(axes: Sequence[Axis], products: Mapping[str, Iterable[str]]) -> None:
+    """Check that the products of a plan's fields, over the axes that move them, fit in memory.
+
+    Raises: TooLarge with the size, the limit and the way out.
+    """
+    for path, fields in products.items():
+        compared = {path, *(f"plan.{field}" for field in fields)}
+        points = math.prod(len(axis) for axis in axes if compared & set(axis.columns))
+        check_memory(f"{counted(points, 'point')} of {path}", NUMBER * points, REMEDY)
+
+
 def check_search(axes: Sequence[Sized], top: int, fields: int, report: Any) -> None:
     """Check that the best plans at every point of a grid fit in memory.
 
     Raises: TooLarge with the size, the limit and the way out.
     """
-    points, numbers = math.prod(len(axis) for axis in axes), len(results(report)) + COUNTED
+    points, numbers = math.prod(len(axis) for axis in axes), winner_numbers(report)
     best = "" if top == 1 else f" with the best {top:,} plans"
     what = f"{counted(points, 'point')}{best} of {fields + numbers} results"
     check_memory(what, COPIES * search_size(points, top, fields, numbers), REMEDY)
 
 
-COUNTED = 5  # results of a search besides the winners: counts of plans, the least need, a reason
+def winner_numbers(report: Any) -> int:
+    """Return how many results a search keeps of a winner: numbers, ``feasible`` and the counts."""
+    return COUNTED + sum(value.dtype != bool for value in results(report).values())
+
+
+# results of a search besides the winner's numbers: whether it fits, counts of plans, the least
+# need and what is missing, a reason
+COUNTED = 6
 
 
 def check_lists(
-    axes: Sequence[Axis], each: int, plans_at: Callable[[Mapping[str, Any]], int]
+    axes: Sequence[Axis],
+    each: int,
+    plans_at: Callable[[Mapping[str, Any]], int],
+    remedy: str = REMEDY,
 ) -> None:
     """Check that the lists of plans of every point of a grid fit in memory, by a sample of them.
 
@@ -72,10 +93,10 @@ def check_lists(
     points = math.prod(len(axis) for axis in axes)
     if points <= LISTED:
         return
-    check_memory(f"the plans of {counted(points, 'point')}", points * PROBLEM, REMEDY)
+    check_memory(f"the plans of {counted(points, 'point')}", points * PROBLEM, remedy)
     mean = sum(map(plans_at, sampled_points(axes, SAMPLE))) / SAMPLE
     what = f"the plans of {counted(points, 'point')}, about {mean:.0f} at each,"
-    check_memory(what, points * (PROBLEM + mean * each), REMEDY)
+    check_memory(what, points * (PROBLEM + mean * each), remedy)
 
 
 def sampled_points(axes: Sequence[Axis], count: int) -> list[dict[str, Any]]:

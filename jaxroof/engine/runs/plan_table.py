@@ -15,12 +15,14 @@ from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.tabulate import table_axes
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.job import SweepJob
+from jaxroof.engine.runs.job_size import check_rows
 from jaxroof.engine.runs.plan_columns import REASON, PlanColumn, plan_columns
 from jaxroof.engine.search.all_plans import DIMENSION, add_labels, add_verdicts
 from jaxroof.errors import InputError, refusal
 from jaxroof.io.atomic import LockedAppend, locked_append
 from jaxroof.io.chunk_manifest import ANEW
 from jaxroof.io.locks import Path
+from jaxroof.limits import out_of_memory
 from jaxroof.structure import results
 
 CHUNK = 1 << 16  # configurations written at once: about one second of work
@@ -67,6 +69,7 @@ def append_plans(
     if chunk is not None and chunk < 1:
         raise InputError(f"chunk: expected a whole number of at least 1, given {chunk}")
     _, _, shapes = table_axes(asked.estimator, asked.inputs, asked.recipe, asked.axes)
+    check_rows(asked, path)
     own = plan_columns(asked, shapes, records or {})
     with locked_append(path) as file:
         lines = csv.reader(() if overwrite else file.lines(), strict=True)
@@ -190,6 +193,8 @@ def _add(
             rows.there[some] = True
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_left(rows)) from None
+    except (MemoryError, RuntimeError) as error:
+        raise out_of_memory(error, _left(rows), file.path) from None
 
 
 def _write(file: LockedAppend, rows: WrittenRows, text: str) -> None:

@@ -200,7 +200,7 @@ def _check_size(
         plans = _listed(estimator, asked, recipe, rules, refused=refused).plans
         return len(next(iter(plans.values())))
 
-    check_lists(axes, COPIES * NUMBER * columns, plans_at)
+    check_lists(axes, COPIES * NUMBER * columns, plans_at, "expected fewer points")
 
 
 def _listed(
