@@ -10,13 +10,13 @@ import sys
 import types
 from collections.abc import Iterator
 
-from jaxroof.errors import InputError, nearest, refusal, shown
+from jaxroof.errors import InputError, brief, nearest, refusal, shown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator
 
 WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 OWN = re.compile(rf"({WORD}(?:\.{WORD})*):({WORD})")  # MODULE:NAME, words and dots only
-TRUST = "it runs the code of {}; read it, then use --trust (trust=True in Python)"
+TRUST = "the file runs the code of {} beside it; read it, then use --trust (trust=True in Python)"
 
 
 def estimator_of(spelled: str, folder: pathlib.Path, trust: bool = False) -> Estimator:
@@ -40,7 +40,7 @@ def estimator_of(spelled: str, folder: pathlib.Path, trust: bool = False) -> Est
         own = (name for name, value in vars(module).items() if isinstance(value, Estimator))
         near = nearest(attribute, own)
         remedy = f". Did you mean {near!r}?" if near else "; expected a jaxroof.Estimator"
-        raise InputError(f"{shown(spelled)} is {what}{remedy}")
+        raise InputError(f"{brief(spelled)} is {what}{remedy}")
     return found
 
 
@@ -49,7 +49,7 @@ def _imported(home: str, folder: pathlib.Path, trust: bool) -> types.ModuleType:
     path = folder.joinpath(*home.split(".")).with_suffix(".py")
     package = (folder / home.partition(".")[0]).is_dir()
     if (path.is_file() or package) and not trust and not _is_installed(home, path):
-        raise refusal(shown(home), TRUST.format(path.name))
+        raise InputError(TRUST.format(path.name))
     try:
         return (
             _beside(path, folder) if trust and path.is_file() else _installed(home, folder, trust)
@@ -60,7 +60,7 @@ def _imported(home: str, folder: pathlib.Path, trust: bool) -> types.ModuleType:
             near = nearest(home, [path.stem for path in folder.glob("*.py")])
             reason = f"no such file in {folder}, and no such module is installed"
             reason += f". Did you mean {near!r}?" if near else f"; expected {path.name} there"
-        raise InputError(f"{shown(home)} cannot be imported: {reason}") from error
+        raise InputError(f"{brief(home)} cannot be imported: {reason}") from error
 
 
 def _is_installed(home: str, path: pathlib.Path) -> bool:

@@ -91,7 +91,7 @@ def timed(sampled: Sampled, points: int) -> Sample:
     A long one is evaluated twice: what the first time takes beyond the second is of compiling,
     and taken once. If the whole would be compiled, so is the sample.
     """
-    count, executor = FIRST, None
+    count, executor, before = FIRST, None, 0.0
     while True:
         first, used, data = _timed(sampled, count, executor)
         evaluations = int(data.attrs.get("combinations", used)) / used * points
@@ -99,8 +99,9 @@ def timed(sampled: Sampled, points: int) -> Sample:
             executor = JAX
             continue
         second = _timed(sampled, count, executor)[0] if executor or first > LONG else first
+        before = max(before, first - second)
         if second > LONG or count >= min(points, LAST):
-            return Sample(used, second, max(0.0, first - second), data)
+            return Sample(used, second, before, data)
         count *= GROWTH
 
 

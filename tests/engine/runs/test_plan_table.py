@@ -105,7 +105,7 @@ def field(tmp_path, monkeypatch):
 
 def run(text: str = SWEEP, **more) -> xr.Dataset:
     pathlib.Path("sweep.toml").write_text(text)
-    return jr.run("sweep.toml", output="rows.csv", **more)
+    return jr.run("sweep.toml", output="rows.csv", **more, trust=True)
 
 
 def content() -> bytes:
@@ -118,7 +118,7 @@ def known(tmp_path_factory) -> tuple[bytes, xr.Dataset]:
     home = tmp_path_factory.mktemp("known")
     (home / "mine.py").write_text(MINE)
     (home / "sweep.toml").write_text(SWEEP)
-    data = jr.run(home / "sweep.toml", output=home / "rows.csv")
+    data = jr.run(home / "sweep.toml", output=home / "rows.csv", trust=True)
     return (home / "rows.csv").read_bytes(), data
 
 
@@ -170,7 +170,7 @@ def test_rows_say_what_a_reader_needs_first(field):
 
 
 def test_what_is_read_back_is_what_was_computed(field, counted):
-    once = jr.run("sweep.toml")
+    once = jr.run("sweep.toml", trust=True)
     assert_same = xr.testing.assert_identical
     assert_same(run(), once)
     before = content()
@@ -207,20 +207,20 @@ def test_grids_share_a_file_and_each_gets_its_own(field, counted):
         assert content().startswith(before)
         assert content().count(b"\n") == total + 1
         if text is both:  # in their own order, what is there and what is new
-            xr.testing.assert_allclose(found, jr.run("sweep.toml"), rtol=1e-14)
+            xr.testing.assert_allclose(found, jr.run("sweep.toml", trust=True), rtol=1e-14)
     assert pd.read_csv("rows.csv").groupby("model").size().to_dict() == {"north": 28, "south": 12}
 
 
 def test_a_point_that_is_there_twice_is_computed_once(field, counted):
     twice = SWEEP.replace("[4]", "[3, 3]")
-    xr.testing.assert_identical(run(twice), jr.run("sweep.toml"))
+    xr.testing.assert_identical(run(twice), jr.run("sweep.toml", trust=True))
     assert counted == [6]
 
 
 def test_code_that_changed_makes_its_own_rows(field, counted):
     run()
     (field / "mine.py").write_text(MINE.replace("/ 4.0", "/ 2.0"))
-    xr.testing.assert_identical(run(), jr.run("sweep.toml"))
+    xr.testing.assert_identical(run(), jr.run("sweep.toml", trust=True))
     assert counted == [8, 8]
 
 
@@ -233,7 +233,7 @@ def test_columns_may_be_moved_and_lines_end_otherwise(field, counted):
     xr.testing.assert_identical(run(), data)
     assert counted == [8]
     more = SWEEP.replace("[4]", "[5]")
-    xr.testing.assert_identical(run(more), jr.run("sweep.toml"))
+    xr.testing.assert_identical(run(more), jr.run("sweep.toml", trust=True))
     assert content().endswith(b",north\n")
 
 
@@ -385,7 +385,7 @@ import jaxroof as jr
 from jaxroof.engine.runs import plan_table
 whole = plan_table.evaluate_sweep
 plan_table.evaluate_sweep = lambda *asked: time.sleep(0.05) or whole(*asked)
-jr.run("sweep.toml", output="rows.csv", chunk=1)
+jr.run("sweep.toml", output="rows.csv", chunk=1, trust=True)
 """
 
 
