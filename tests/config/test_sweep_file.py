@@ -297,11 +297,11 @@ MISTAKES = [  # what is wrong, the file, parts of the one line
     # estimators
     ("estimator", toml(estimator='"trainin"'), ["trainin: no such estimator. Did you mean"]),
     ("estimator no text", toml(estimator="3"), ["estimator: expected a text, given 3"]),
-    ("half a name", toml(estimator='":"'), ["no such estimator; expected one of MODULE:NAME"]),
+    ("half a name", toml(estimator='":"'), ["expected MODULE:NAME of words and dots"]),
     ("no module", toml(estimator='"nowhere:it"'), ["nowhere cannot be imported", "no such file"]),
     ("no name", toml(estimator='"json:it"'), ["json:it is no such name there; expected a"]),
     ("no estimator", toml(estimator='"json:dumps"'), ["json:dumps is a function; expected a"]),
-    ("dots", toml(estimator='"..:it"'), [".. cannot be imported"]),
+    ("dots", toml(estimator='"..:it"'), ["expected MODULE:NAME of words and dots"]),
     # TOML itself
     ("half a text", 'title = "', ["not valid TOML"]),
     ("twice", toml(axes="gpus = [1]\ngpus = [2]"), ["not valid TOML"]),

@@ -372,7 +372,7 @@ def test_chunks_keep_the_size_they_have(ring, monkeypatch, whole):
     same_as("ring.zarr", whole)
     assert "at least 1, given 0" in refused(run, chunk=0)
     assert "of a .zarr file alone" in refused(run, "ring.nc")
-    assert "of a .zarr file alone" in refused(jr.run, "sweep.toml", overwrite=True)
+    assert "of a .zarr file alone" in refused(jr.run, "sweep.toml", overwrite=True, trust=True)
 
 
 def test_what_jaxroof_did_not_write_is_left_alone(ring):
@@ -806,7 +806,7 @@ def test_an_array_that_could_run_code_is_not_opened(
     line = f"ring.zarr: ranks/.zarray: {said}"
     assert outcome(lambda: jr.read("ring.zarr").load()).startswith(line)
     assert outcome(run).startswith(line)
-    for command in ("plot ring.zarr", f"run sweep.toml -o ring.zarr --chunk {CHUNK}"):
+    for command in ("plot ring.zarr", f"run sweep.toml --trust -o ring.zarr --chunk {CHUNK}"):
         code, out, err = jaxroof(command)
         assert (code, out) == (2, "")
         assert err.strip().startswith(f"jaxroof: {line}")
@@ -864,7 +864,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
 
 
-COMMAND = f"run sweep.toml --chunk {FINE} -o ring.zarr"
+COMMAND = f"run sweep.toml --trust --chunk {FINE} -o ring.zarr"
 
 
 def started(home: pathlib.Path, program: str) -> subprocess.Popen:

@@ -271,7 +271,7 @@ def test_what_was_stopped_goes_on(after, field, known, monkeypatch):
 def test_ctrl_c_is_one_line(field, jaxroof, monkeypatch):
     monkeypatch.chdir(field)
     stopped(monkeypatch, 1, KeyboardInterrupt)
-    code, out, err = jaxroof("run sweep.toml -o rows.csv --chunk 5")
+    code, out, err = jaxroof("run sweep.toml --trust -o rows.csv --chunk 5")
     said = "jaxroof: interrupted: 5 of 8 configurations are finished; run again to continue\n"
     assert (code, out, err.lstrip()) == (130, "", said)
 
@@ -298,7 +298,7 @@ def test_a_disk_that_fills_keeps_what_was_written(after, field, known, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(atomic.os, "fsync", full)
-        code, out, err = jaxroof("run sweep.toml -o rows.csv --chunk 3")
+        code, out, err = jaxroof("run sweep.toml --trust -o rows.csv --chunk 3")
     reason = os.strerror(errno.ENOSPC)
     count = f"{3 * after} of 8 configurations are finished; run again to continue"
     assert (code, out) == (2, "")
@@ -433,7 +433,7 @@ def test_a_grid_goes_on_in_a_csv_file_and_in_a_store(
     text, points, change, said, field, jaxroof, monkeypatch
 ):
     pathlib.Path("sweep.toml").write_text(text)
-    first = jaxroof("run sweep.toml -o rows.csv --chunk 100")
+    first = jaxroof("run sweep.toml --trust -o rows.csv --chunk 100")
     assert first.code == 0
     assert first.out
     assert content().count(b"\n") == 1 + points
@@ -448,15 +448,15 @@ def test_a_grid_goes_on_in_a_csv_file_and_in_a_store(
     whole = sweep._evaluated
     with monkeypatch.context() as patch:
         patch.setattr(sweep, "_evaluated", once)
-        stop = jaxroof("run sweep.toml -o rows.zarr --chunk 1")
+        stop = jaxroof("run sweep.toml --trust -o rows.zarr --chunk 1")
     assert (stop.code, stop.out) == (130, "")
     assert f"1 of {points} chunks are finished; run again to continue" in stop.err
-    assert jaxroof("run sweep.toml -o rows.zarr").out == first.out
+    assert jaxroof("run sweep.toml --trust -o rows.zarr").out == first.out
     monkeypatch.setattr(sweep, "_evaluated", None)
-    assert jaxroof("run sweep.toml -o rows.csv").out == first.out
+    assert jaxroof("run sweep.toml --trust -o rows.csv").out == first.out
     xr.testing.assert_identical(jr.read("rows.zarr").load(), run(text))
     pathlib.Path("sweep.toml").write_text(text.replace(*change))
-    assert f"holds another sweep: {said}" in jaxroof("run sweep.toml -o rows.zarr").err
+    assert f"holds another sweep: {said}" in jaxroof("run sweep.toml --trust -o rows.zarr").err
 
 
 @pytest.mark.slow
