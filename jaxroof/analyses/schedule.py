@@ -11,7 +11,7 @@ from jaxroof import schedules as pipelines
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.placement import place_best
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
@@ -136,7 +136,7 @@ def schedule_problem(
     _check_plan(begun, choices)
     begun = place_best(published, begun, choices)
     if not isinstance(chunks, int | np.integer) or isinstance(chunks, bool) or chunks < 1:
-        raise refusal("chunks", f"expected a whole number of at least 1, given {chunks!r}")
+        raise refusal("chunks", f"expected a whole number of at least 1, given {shown(chunks)}")
     extra = Extra(
         np.float64(layer_equivalents("first", first)), np.float64(layer_equivalents("last", last))
     )
@@ -155,7 +155,7 @@ def layer_equivalents(where: str, value: float | str) -> float:
     found = parse(value, "1", where)
     if found < 0:
         what = "expected layers' worth of at least 0, such as 0.8"
-        raise refusal(where, f"{what}, given {value!r}")
+        raise refusal(where, f"{what}, given {shown(value)}")
     return found
 
 

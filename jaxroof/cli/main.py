@@ -9,7 +9,7 @@ import click
 
 from jaxroof import __version__
 from jaxroof.cli.process import prepare_streams, silence
-from jaxroof.errors import InputError, nearest
+from jaxroof.errors import InputError, nearest, printable
 from jaxroof.limits import out_of_memory
 
 EXAMPLES = """\b
@@ -109,5 +109,5 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    click.echo(f"jaxroof: {' '.join(message.split())}", err=True)
+    click.echo(f"jaxroof: {printable(' '.join(message.split()))}", err=True)
     sys.exit(code)

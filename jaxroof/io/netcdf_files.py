@@ -6,7 +6,6 @@ file that another program changed has lost it, and is read as one without.
 
 import contextlib
 import hashlib
-import os
 import pathlib
 import sys
 import warnings
@@ -95,8 +94,3 @@ def _silent() -> Iterator[None]:
             yield
     finally:
         sys.unraisablehook = before
-
-
-def size_of(path: str | os.PathLike[str]) -> int:
-    """Return the bytes of a file."""
-    return pathlib.Path(path).stat().st_size

@@ -9,7 +9,7 @@ import functools
 import importlib
 from typing import TYPE_CHECKING
 
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal, shown, unknown
 from jaxroof.limits import check_memory, counted
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Sched
         raise unknown("", name, "schedule", NAMES)
     for what, count in (("devices", devices), ("microbatches", microbatches), ("chunks", chunks)):
         if not count >= 1 or count % 1:
-            raise refusal(name, f"{what}: expected a whole number from 1, given {count!r}")
+            raise refusal(name, f"{what}: expected a whole number from 1, given {shown(count)}")
     if chunks != 1 and name not in CHUNKED:
         said = f"chunks: not a choice of this schedule, given {chunks}; expected 1"
         raise refusal(name, f"{said}, or the schedule {CHUNKED[0]!r}")

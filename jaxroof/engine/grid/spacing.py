@@ -120,7 +120,7 @@ def listed_values(path: str, values: Any) -> list[Any]:
     Raises: InputError for anything but a list or array of at least one value.
     """
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
-        raise refusal(path, f"expected a list of values, given {values!r}")
+        raise refusal(path, f"expected a list of values, given {shown(values)}")
     if len(values) == 0:
         raise refusal(path, "an empty axis; expected at least one value")
     return list(values)

@@ -18,7 +18,7 @@ from jaxroof.engine.runs.job import SweepJob
 from jaxroof.engine.runs.job_size import check_rows
 from jaxroof.engine.runs.plan_columns import REASON, PlanColumn, plan_columns
 from jaxroof.engine.search.all_plans import DIMENSION, add_labels, add_verdicts
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import InputError, refusal, shown
 from jaxroof.io.atomic import LockedAppend, locked_append
 from jaxroof.io.chunk_manifest import ANEW
 from jaxroof.io.locks import Path
@@ -97,11 +97,11 @@ def _headed(file: LockedAppend, lines: Any, columns: Sequence[PlanColumn]) -> Se
     for name in head:
         if name not in names or head.count(name) > 1:
             what = "there twice" if name in names else "no column of this sweep's rows"
-            raise refusal(where, f"{name!r} is {what}; expected another file, or {ANEW}")
+            raise refusal(where, f"{shown(name)} is {what}; expected another file, or {ANEW}")
     for column in anew:
         # a number that this sweep lacks may be of a field that the file's version did not have
         if column.name not in head and not (column.is_key and column.key is None):
-            name = f"no column {column.name!r}"
+            name = f"no column {shown(column.name)}"
             raise refusal(where, f"{name}; expected rows of such a sweep, or {ANEW}")
     return [names[name] for name in head]
 
@@ -172,7 +172,7 @@ def _unread(
             try:
                 column.parse(cell)
             except (ValueError, KeyError):
-                what = f"{column.name}: {cell!r}; expected {column.expected}"
+                what = f"{column.name}: {shown(cell)}; expected {column.expected}"
                 return _damaged(file, number, what)
     raise AssertionError(file.path)  # one of them could not be read
 
