@@ -1,10 +1,18 @@
 """Errors about inputs: a message of one line that ends with the remedy."""
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 _LISTED = 12  # names that an error lists before it says "..."
 _SHOWN = 60  # characters of a wrong value that an error repeats
+
+
+_LONG = re.compile(r"[^\s/\\]{100,}")  # a word that no message needs, and no path has
+
+
+def _cut(word: re.Match[str]) -> str:
+    return word[0][: _SHOWN - 3] + "..."
 
 
 class InputError(ValueError):
@@ -16,7 +24,7 @@ class InputError(ValueError):
 
     def __init__(self, message: str) -> None:
         lines = " ".join(line.strip() for line in message.splitlines())
-        super().__init__(printable(lines.strip()))
+        super().__init__(printable(_LONG.sub(_cut, lines.strip())))
 
 
 class NotGiven(InputError):

@@ -58,14 +58,14 @@ def _is_as_written(path: str) -> bool:
     with open(path, "rb") as stream:
         stream.seek(max(0, size - LENGTH))
         last = stream.read()
-        if not (last.startswith(MARK) and last.endswith(b"\n")):
+        if MARK not in last:
             return True
         stream.seek(0)
         digest, left = hashlib.sha256(), size - LENGTH
         while left > 0 and (block := stream.read(min(BLOCK, left))):
             digest.update(block)
             left -= len(block)
-    return last[len(MARK) : -1] == digest.hexdigest().encode()
+    return last == MARK + digest.hexdigest().encode() + b"\n"
 
 
 def _declared(path: str) -> int:

@@ -156,7 +156,8 @@ def _sweep(path: str, trust: bool) -> tuple[str, str]:
     points = math.prod(len(axis) for axis in axes)
     where = "1 point" if points == 1 else f"{points:,} points"
     asked = sweep.estimator.name or "its own estimator"
-    use = f"Run it with: jaxroof run {path}. Draw it with: jaxroof plot {path}."
+    more = " --trust" if trust else ""
+    use = f"Run it with: jaxroof run {path}{more}. Draw it with: jaxroof plot {path}{more}."
     return f"A sweep: asks {asked} for {_wanted(sweep)} at {where}.", use
 
 

@@ -85,7 +85,9 @@ def whole_size(asked: SweepJob, output: str | os.PathLike[str] | None) -> tuple[
     about = FILES.get("" if output is None else pathlib.Path(output).suffix, FILES[""])
     if about.full:
         size = NUMBER * asked.points * (number + len(asked.axes))
-    what = f"{counted(asked.points, 'point')} of {counted(number, 'result')}"
+    top = asked.options.get("top", 1) if asked.searched else 1
+    best = "" if top == 1 else f" with the best {top:,} plans"
+    what = f"{counted(asked.points, 'point')}{best} of {counted(number, 'result')}"
     return about.memory * size, about.disk * size, what
 
 
