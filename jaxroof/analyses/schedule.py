@@ -11,7 +11,7 @@ from jaxroof import schedules as pipelines
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.placement import place_best
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
@@ -25,6 +25,7 @@ from jaxroof.estimators.published.scheduled_step import (
     scheduled_step,
 )
 from jaxroof.estimators.published.step import memory_limit, published
+from jaxroof.limits import TooLarge
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, leaves, value_or, with_named_absences
 from jaxroof.schedules.table import Schedule, in_flight
@@ -101,6 +102,8 @@ def schedule(
     for name in names:
         try:
             pipeline = built(asked, name)
+        except TooLarge:
+            raise
         except InputError as error:
             reasons[name] = str(error)
             continue
@@ -133,7 +136,7 @@ def schedule_problem(
     _check_plan(begun, choices)
     begun = place_best(published, begun, choices)
     if not isinstance(chunks, int | np.integer) or isinstance(chunks, bool) or chunks < 1:
-        raise refusal("chunks", f"expected a whole number of at least 1, given {chunks!r}")
+        raise refusal("chunks", f"expected a whole number of at least 1, given {shown(chunks)}")
     extra = Extra(
         np.float64(layer_equivalents("first", first)), np.float64(layer_equivalents("last", last))
     )
@@ -152,7 +155,7 @@ def layer_equivalents(where: str, value: float | str) -> float:
     found = parse(value, "1", where)
     if found < 0:
         what = "expected layers' worth of at least 0, such as 0.8"
-        raise refusal(where, f"{what}, given {value!r}")
+        raise refusal(where, f"{what}, given {shown(value)}")
     return found
 
 

@@ -13,6 +13,7 @@ from jaxroof.engine.search import direct
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, problem_groups
 from jaxroof.engine.search.per_plan import search_per_plan
 from jaxroof.engine.search.problem import SearchProblem, axis_roles
+from jaxroof.engine.search.size import check_search_size
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class SearchResult:
 
 def best_plans(question: SearchProblem, progress: Progress | None = None) -> SearchResult:
     """Return the best plans at every point of the grid of a search."""
+    check_search_size(question)
     axes = question.axes
     if question.estimator.sizing is not None:
         found = _nothing_yet(question, [len(axis) for axis in axes], [])
