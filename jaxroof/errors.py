@@ -1,10 +1,18 @@
 """Errors about inputs: a message of one line that ends with the remedy."""
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 _LISTED = 12  # names that an error lists before it says "..."
 _SHOWN = 60  # characters of a wrong value that an error repeats
+
+
+_LONG = re.compile(r"[^\s/\\]{100,}")  # a word that no message needs, and no path has
+
+
+def _cut(word: re.Match[str]) -> str:
+    return word[0][: _SHOWN - 3] + "..."
 
 
 class InputError(ValueError):
@@ -15,7 +23,8 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(line.strip() for line in message.splitlines()).strip())
+        lines = " ".join(line.strip() for line in message.splitlines())
+        super().__init__(printable(_LONG.sub(_cut, lines.strip())))
 
 
 class NotGiven(InputError):
@@ -46,6 +55,27 @@ def shown(value: object) -> str:
     except ValueError:  # Python refuses to print integers of more than 4300 digits
         text = "an integer of thousands of digits"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def brief(text: str) -> str:
+    """Return a text of the user as a sentence repeats it: on one line, printable, and cut.
+
+    >>> brief("gpt3"), brief("a\x1b[2Jb"), len(brief("x" * 1000))
+    ('gpt3', 'a\\x1b[2Jb', 60)
+    """
+    text = printable(text[: _SHOWN + 1])
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def printable(text: str) -> str:
+    """Return a text with control characters as escapes, so that it cannot command a terminal.
+
+    >>> printable("a\tb\x1b[2J")
+    'a\\tb\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def nearest(name: str, options: Iterable[str]) -> str | None:

@@ -98,7 +98,7 @@ def check_unit(unit: str, where: str) -> None:
     known = next((si for si in _SPELLINGS if unit and unit in _scales(si)), None)
     of = "FLOP, B, s, W, 1, a quotient of them, or what is counted, such as token"
     expected = f"{known!r}, whatever is typed" if known else of
-    raise refusal(where, f"unit {unit!r} is not SI; expected {expected}.")
+    raise refusal(where, f"unit {shown(unit)} is not SI; expected {expected}.")
 
 
 def show(value: float, unit: str) -> str:

@@ -294,5 +294,5 @@ def _whole(text: str) -> int:
     value = parse(text, "1", "layer_split")
     if value != int(value) or not 0 <= value <= 1e6:
         expected = "expected whole numbers of layers, such as 7,14x8,7, or even"
-        raise refusal("layer_split", f"{expected}, given {text.strip()!r}")
+        raise refusal("layer_split", f"{expected}, given {shown(text.strip())}")
     return int(value)

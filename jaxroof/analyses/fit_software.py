@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.analyses.fit_question import PATHS, SHORT, Question, question
 from jaxroof.catalog.software import TODAY, Software, software
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.training.fsdp2_memory import Fsdp2Memory, Fsdp2Recipe
 from jaxroof.estimators.training.fullest_stage import fullest_stage
 from jaxroof.estimators.training.memory_2021 import Engine
@@ -103,7 +103,7 @@ def _of_software(
 def _replicas(value: Any) -> float:
     found = parse(value, "1", "plan: replicas")
     if found < 1.0 or found != int(found):
-        raise refusal("plan", f"replicas: expected a whole number above 0, given {value!r}")
+        raise refusal("plan", f"replicas: expected a whole number above 0, given {shown(value)}")
     return found
 
 

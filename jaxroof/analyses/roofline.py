@@ -27,7 +27,7 @@ from jaxroof.analyses.roofline_arguments import (
 from jaxroof.catalog.lookup import system
 from jaxroof.catalog.system import System
 from jaxroof.engine.grid.tabulate import tabulate
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES, estimator
 
@@ -165,7 +165,7 @@ def _machines(
     found = [name.strip() for name in names.split(",")]
     for name in found:
         if not name:
-            raise refusal("--system", f"expected NAME or NAME,NAME, given {names!r}")
+            raise refusal("--system", f"expected NAME or NAME,NAME, given {shown(names)}")
         if found.count(name) > 1:
             raise refusal("--system", f"{name}: given twice; expected each once")
     return found

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.analyses.roofline_reading import PHYSICAL
-from jaxroof.errors import listing, nearest, refusal, unknown
+from jaxroof.errors import listing, nearest, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.dtypes import DTYPES
 from jaxroof.records import checked_values, get_at, is_quantity
@@ -48,7 +48,7 @@ def read_shape(estimator: Estimator, text: str, swept: str | None = None) -> dic
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not value:
-            raise refusal("--shape", f"expected LETTER=NUMBER, such as B=256, given {item!r}")
+            raise refusal("--shape", f"expected LETTER=NUMBER, such as B=256, given {shown(item)}")
         path = path_of(estimator, name, "--shape")
         if path in found:
             raise refusal("--shape", f"{name}: given twice; expected each once")
@@ -133,7 +133,7 @@ def read_dtypes(text: str) -> tuple[str, str, str]:
             raise unknown("--dtypes", name, "number format", DTYPES)
     if len(names) not in (1, 3):
         what = "expected one format, or three: input,weight,output"
-        raise refusal("--dtypes", f"{what}, such as bf16,int8,bf16, given {text.strip()!r}")
+        raise refusal("--dtypes", f"{what}, such as bf16,int8,bf16, given {shown(text.strip())}")
     return (names[0], names[0], names[0]) if len(names) == 1 else (names[0], names[1], names[2])
 
 
@@ -175,7 +175,7 @@ def read_sweep(estimator: Estimator, text: str) -> Sweep:
     parts = [part.strip() for part in ends.split(":")]
     if not equals or not name or len(parts) not in (2, 3):
         what = "expected LETTER=FROM:TO or LETTER=FROM:TO:COUNT, such as B=1:8192"
-        raise refusal("--sweep", f"{what}, given {text.strip()!r}")
+        raise refusal("--sweep", f"{what}, given {shown(text.strip())}")
     path, where = path_of(estimator, name, "--sweep"), f"--sweep: {name}"
     field = dimensions(estimator)[path]
     unit = field.metadata["unit"]
@@ -206,5 +206,5 @@ def _doubling(low: float, high: float) -> np.ndarray:
 def _count(text: str, where: str) -> int:
     value = parse(text, "1", where)
     if value != int(value) or not 2 <= value <= MOST_POINTS:
-        raise refusal(where, f"expected a count from 2 to {MOST_POINTS:,}, given {text!r}")
+        raise refusal(where, f"expected a count from 2 to {MOST_POINTS:,}, given {shown(text)}")
     return int(value)

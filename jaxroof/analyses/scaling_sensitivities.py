@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.errors import refusal
+from jaxroof.errors import refusal, shown
 from jaxroof.estimators.scaling_limits.limits import Detail, LimitsInputs, LimitsRecipe, limits
 from jaxroof.records import checked, field_at, get_at, replace_at
 
@@ -46,7 +46,7 @@ def sensitivities(
     Raises: InputError for an unknown parameter (with the nearest), or an invalid ``change``.
     """
     if not 0.0 < change < 1.0:
-        raise refusal("change", f"expected a share between 0 and 1, given {change!r}")
+        raise refusal("change", f"expected a share between 0 and 1, given {shown(change)}")
     made = resolve_settings(limits, inputs)[0] if isinstance(inputs, Mapping) else inputs
     inputs, paths = checked(made), tuple(parameters)
     for path in paths:

@@ -22,7 +22,7 @@ from jaxroof.analyses.schedule_results import (
 )
 from jaxroof.engine.grid.dataset import field_metadata, provenance
 from jaxroof.engine.grid.placement import place_best
-from jaxroof.errors import refusal
+from jaxroof.errors import refusal, shown
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
@@ -140,7 +140,7 @@ def layer_equivalents(where: str, value: float | str) -> float:
     found = parse(value, "1", where)
     if found < 0:
         what = "expected layers' worth of at least 0, such as 0.8"
-        raise refusal(where, f"{what}, given {value!r}")
+        raise refusal(where, f"{what}, given {shown(value)}")
     return found
 
 

@@ -14,16 +14,18 @@ from jaxroof.engine.grid.dataset import provenance
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators import estimator as named
 from jaxroof.estimators.mlp_pipeline.costs import prices
+from jaxroof.estimators.mlp_pipeline.event_counts import counts
 from jaxroof.estimators.mlp_pipeline.event_times import events
 from jaxroof.estimators.mlp_pipeline.inputs import Inputs
 from jaxroof.estimators.mlp_pipeline.layers import widths
 from jaxroof.estimators.mlp_pipeline.legality import legal
 from jaxroof.estimators.mlp_pipeline.program import Network, program
-from jaxroof.estimators.mlp_pipeline.recipe import Sends
+from jaxroof.estimators.mlp_pipeline.recipe import Choices, Sends
 from jaxroof.estimators.published.scheduled_step import scheduled_step
 from jaxroof.estimators.published.stages import LayerCosts, send_times, under_plan
 from jaxroof.estimators.published.step import send_time
 from jaxroof.io.trace_events import COLUMNS, NONE, trace_of
+from jaxroof.limits import check_memory, counted
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, with_named_absences
 from jaxroof.schedules import clock
@@ -31,6 +33,7 @@ from jaxroof.schedules.stage_visits import Sends as Messages
 from jaxroof.schedules.stage_visits import layout_of
 from jaxroof.schedules.table import BACKWARD, FORWARD, IDLE, WEIGHT, Schedule, work
 
+EVENT = 2000  # bytes of an event while a trace is made and written
 KINDS = {FORWARD: "forward", BACKWARD: "backward", WEIGHT: "weight"}
 
 
@@ -73,6 +76,7 @@ def _pipeline(settings: Mapping[str, Any]) -> xr.Dataset:
     inputs, choices = with_named_absences(checked(given)), recipe.chosen()
     asked.refuse_contradictions(given)
     legal(inputs, choices)
+    _check_events(inputs, choices)
     network = network_of(inputs)
     order = choices.order.value
     table = pipelines.build(order, network.pipeline, network.microbatches)
@@ -87,6 +91,16 @@ def _pipeline(settings: Mapping[str, Any]) -> xr.Dataset:
     title = f"{len(network.widths) - 1}-layer MLP, {split}, {order}, {recipe.profile.value}"
     about = provenance(asked, given, recipe, title=title, schedule=order)
     return trace_of(_columns(found), about)
+
+
+def _check_events(inputs: Inputs, choices: Choices) -> None:
+    """Check that the events of a step fit in memory.
+
+    Raises: TooLarge with the size, the limit and the way out.
+    """
+    count = int(counts(inputs, choices)[1])
+    remedy = "expected fewer microbatches, devices or layers"
+    check_memory(counted(count, "event"), EVENT * count, remedy)
 
 
 def network_of(inputs: Inputs) -> Network:

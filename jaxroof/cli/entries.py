@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxroof.errors import printable
 from jaxroof.units import JOIN, unbroken
 
 COUNTED = {  # what the counts of a system are of, which its entry writes as plain numbers
@@ -21,7 +22,7 @@ def print_entries(entries: Sequence[tuple[str, str]]) -> None:
     """Print every name with its text: wrapped at a terminal's width, or on one line when piped."""
     wide = max((len(name) for name, _ in entries), default=0) + GAP
     for name, text in entries:
-        line = f"{name:<{wide}}{' '.join(text.split())}".rstrip()
+        line = f"{name:<{wide}}{printable(' '.join(text.split()))}".rstrip()
         print_wrapped(line, wide)
 
 

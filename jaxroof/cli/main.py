@@ -9,7 +9,8 @@ import click
 
 from jaxroof import __version__
 from jaxroof.cli.process import prepare_streams, silence
-from jaxroof.errors import InputError, nearest
+from jaxroof.errors import InputError, nearest, printable
+from jaxroof.limits import out_of_memory
 
 EXAMPLES = """\b
 Examples:
@@ -96,6 +97,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (KeyboardInterrupt, click.Abort) as error:
         what = str(error.__cause__ or error) or "nothing half-written was left behind"
         _end(f"interrupted: {what}", 130)
+    except (MemoryError, RuntimeError) as error:
+        found = out_of_memory(error, "expected a smaller question, or more memory")
+        if found is error:
+            raise
+        _end(str(found), 2)
     except OSError as error:
         silence(sys.stdout)
         _end(f"cannot write the output: {error.strerror or error}", 2)
@@ -103,5 +109,5 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    click.echo(f"jaxroof: {' '.join(message.split())}", err=True)
+    click.echo(f"jaxroof: {printable(' '.join(message.split()))}", err=True)
     sys.exit(code)

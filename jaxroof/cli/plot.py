@@ -20,6 +20,7 @@ Examples:
 @click.option("-o", "--output", metavar="FILE", help="A .png, .svg or .pdf.  [default: FILE.png]")
 @click.option("--kind", metavar="NAME", help="Picture to draw.  [default: what the file asks for]")
 @click.option("--at", "points", multiple=True, metavar="DIM=VALUE", help="Cut at one point.")
+@click.option("--trust", is_flag=True, help="Run the code of an estimator beside a sweep file.")
 def command(**options: Any) -> None:
     """Draw a file of results, or a sweep file, which is run first."""
     if options["file"].endswith(".toml"):

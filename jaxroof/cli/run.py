@@ -13,6 +13,14 @@ from jaxroof.cli import process, systems
 Examples:
   jaxroof run sweeps/gpt3_hbm.toml -o map.nc
   jaxroof run sweeps/gpt3_hbm.toml -o map.zarr
+  jaxroof run sweeps/gpt3_hbm.toml --dry-run
+\b
+A file with estimator = "MODULE:NAME" runs code: that of MODULE.py beside it
+(only with --trust) or that of an installed module. Read it before.
+\b
+Sizes are checked before anything is computed. The limits are 16 GB of memory,
+and 80 % of what is free of memory and disk; the environment variables
+JAXROOF_MEMORY and JAXROOF_DISK set others, such as JAXROOF_MEMORY="64 GB".
 """,
 )
 @click.argument("file", metavar="FILE.toml")
@@ -21,6 +29,8 @@ Examples:
     "--chunk", type=int, metavar="N", help="Most points of a chunk (.zarr; .csv of every plan)."
 )
 @click.option("--overwrite", is_flag=True, help="Start such a file anew, whatever it holds.")
+@click.option("--dry-run", is_flag=True, help="Print points, memory, disk and time; run nothing.")
+@click.option("--trust", is_flag=True, help="Run the code of an estimator beside the file.")
 def command(**options: Any) -> None:
     """Run a sweep file and print what it found.
 

@@ -7,7 +7,8 @@ from jaxroof.cli.entries import entry_rows, print_entries
 
 @click.command(short_help="Show an entry, an estimator, or what a file asks.")
 @click.argument("name", metavar="NAME|MODULE:NAME|FILE")
-def command(name: str) -> None:
+@click.option("--trust", is_flag=True, help="Run the code of an estimator beside a sweep file.")
+def command(name: str, trust: bool) -> None:
     """Show an entry of the catalogue, with its source, or what an estimator asks and answers.
 
     MODULE:NAME is an estimator of your own, in the current folder. A file is shown as the entry
@@ -19,7 +20,7 @@ def command(name: str) -> None:
     if name.endswith((".toml", ".json")):
         from jaxroof.cli.actions.list_show import show_file
 
-        show_file(name)
+        show_file(name, trust)
         return
     kinds = (*catalog.MODELS, "mlps", "systems", "software")
     known = {entry: kind for kind in kinds for entry in catalog.names(kind)}

@@ -1,13 +1,16 @@
 """Sweep files that ask for the memory of every stage of today's training: `answer = "stages"`."""
 
+import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import xarray as xr
 
 from jaxroof.analyses.fit_stages import fit_stages
 from jaxroof.config.toml_reader import axes, beside, known, table, text
+from jaxroof.engine.grid.spacing import length_of, thinned_values
+from jaxroof.engine.runs.dry_run import thinned_lengths
 from jaxroof.errors import refusal
 
 ESTIMATOR, ANSWER = "training", "stages"
@@ -20,14 +23,32 @@ def asks_for_stages(written: Mapping[str, Any]) -> bool:
     return written.get("estimator") == ESTIMATOR and written.get("answer") == ANSWER
 
 
-def stages_of_file(written: Mapping[str, Any], folder: pathlib.Path) -> xr.Dataset:
-    """Return the memory of every stage over the axes of a sweep file.
+def sampled_stages(
+    written: Mapping[str, Any], folder: pathlib.Path
+) -> tuple[dict[str, int], Callable[[int, str | None], tuple[int, xr.Dataset]]]:
+    """Return the lengths of a file's axes, and a function that evaluates some of their points."""
+    varied = axes(table(written, "axes"), folder=folder)
+    lengths = {key: length_of(values) for key, values in varied.items()}
+
+    def sampled(count: int, executor: str | None) -> tuple[int, xr.Dataset]:
+        some = thinned_lengths(list(lengths.values()), count)
+        pairs = zip(varied.items(), some, strict=True)
+        thin = {key: thinned_values(values, length) for (key, values), length in pairs}
+        return math.prod(some), stages_of_file(written, folder, thin)
+
+    return lengths, sampled
+
+
+def stages_of_file(
+    written: Mapping[str, Any], folder: pathlib.Path, varied: dict[str, Any] | None = None
+) -> xr.Dataset:
+    """Return the memory of every stage over the axes of a sweep file, or over others.
 
     Raises: InputError for an unknown key (with the nearest), or what ``fit`` refuses.
     """
     known("", written, KEYS)
-    plan, settings = table(written, "plan"), table(written, "set")
-    varied = axes(table(written, "axes"), folder=folder)
+    plan, settings = dict(table(written, "plan")), dict(table(written, "set"))
+    varied = axes(table(written, "axes"), folder=folder) if varied is None else varied
     sizes = {name: plan.pop(name) for name in OF_THE_BATCH if name in plan}
     for name in sizes:
         if name in settings:

@@ -1,25 +1,30 @@
 """Run a sweep file: a search, a table, every plan, the parts of one plan, or elasticities."""
 
 import importlib
+import math
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import xarray as xr
 
-from jaxroof.config.fit_file import asks_for_stages, stages_of_file
+from jaxroof.config.fit_file import asks_for_stages, sampled_stages, stages_of_file
 from jaxroof.config.sweep_file import Sweep, _axes, read_sweep
 from jaxroof.config.toml_reader import errors_in_file, load
+from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.chunked_sweep import sweep as long_sweep
+from jaxroof.engine.runs.dry_run import DryRun, dry_run, estimated, thinned
 from jaxroof.engine.runs.job import SweepJob, sweep_job
+from jaxroof.engine.runs.job_size import check_whole
 from jaxroof.engine.runs.plan_table import append_plans
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import InputError
 from jaxroof.io.formats import CSV, ZARR, check_writable, write
 
+JOBS = ("step", "plans")  # answers over a grid that may be long
 WHOLE = {  # the parts of one plan: answer, estimator -> function and its module
     ("layers", "training"): ("training_layers", "jaxroof.analyses.training_layers"),
     ("layers", "published"): ("layers", "jaxroof.analyses.layers"),
@@ -35,6 +40,7 @@ def run(
     output: str | os.PathLike[str] | None = None,
     chunk: int | None = None,
     overwrite: bool = False,
+    trust: bool = False,
 ) -> xr.Dataset:
     """Return the Dataset of a sweep file: a search, or a table if the file gives a plan.
 
@@ -42,6 +48,7 @@ def run(
     ``.zarr`` file is written in chunks of at most ``chunk`` points. If a run is stopped, the next
     run computes only the missing chunks, unless ``overwrite`` is set. A ``.csv`` file of every plan
     works the same way; several sweeps may share it, and each adds the rows that it lacks.
+    ``trust`` lets the file name an estimator in a module beside it, whose code is then run.
     Raises: InputError that starts with the file's name, for any problem in the file.
     """
     if output is not None:
@@ -51,20 +58,21 @@ def run(
         if asks_for_stages(written):
             data = stages_of_file(written, pathlib.Path(path).parent)
             return _written(data, output, chunk, overwrite)
-    sweep = read_sweep(path)
+    sweep = read_sweep(path, trust)
     kind = "" if output is None else pathlib.Path(output).suffix
     grows = kind == ZARR or (kind == CSV and sweep.answer == "plans")
     if (chunk is not None or overwrite) and not grows:
         what = 'of a .zarr file alone, or of a .csv file where answer = "plans"'
         raise InputError(f"chunk and overwrite: {what}; expected one as the output")
-    about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
-    about |= {"answer": sweep.answer} if sweep.answer in ("plans", "elasticities") else {}
+    about = _about(sweep)
     with errors_in_file(path):
-        asked = _task(sweep, about) if sweep.answer in ("step", "plans") else None
+        asked = _task(sweep, about) if sweep.answer in JOBS else None
     if grows and asked is not None and output is not None:
         go_on = long_sweep if kind == ZARR else partial(append_plans, records=sweep.records)
         return go_on(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
     with errors_in_file(path):
+        if asked is not None:
+            check_whole(asked, output)
         data = evaluate_sweep(asked, progress) if asked else _whole(sweep).assign_attrs(about)
     return _written(data, output)
 
@@ -83,10 +91,46 @@ def _written(
     return data
 
 
-def _whole(sweep: Sweep) -> xr.Dataset:
+def would_take(
+    path: str | os.PathLike[str],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    chunk: int | None = None,
+    trust: bool = False,
+) -> DryRun:
+    """Return what a sweep file would take: points, plans, memory, disk, and the time by a sample.
+
+    Arguments are as in ``run``; nothing is written.
+    Raises: InputError that starts with the file's name, for any problem in the file.
+    """
+    if output is not None:
+        check_writable(output)
+    with errors_in_file(path):
+        written = load(path)
+        if asks_for_stages(written):
+            return estimated(*sampled_stages(written, pathlib.Path(path).parent))
+    sweep = read_sweep(path, trust)
+    with errors_in_file(path):
+        if sweep.answer in JOBS:
+            return dry_run(_task(sweep, _about(sweep)), output, chunk)
+        axes = _axes(sweep)
+
+        def sampled(count: int, executor: str | None) -> tuple[int, xr.Dataset]:
+            some = thinned(axes, count)
+            return math.prod(map(len, some)), _whole(sweep, some)
+
+        return estimated({axis.name: len(axis) for axis in axes}, sampled)
+
+
+def _about(sweep: Sweep) -> dict[str, str]:
+    about = {"title": sweep.title, **({"picture": sweep.picture} if sweep.picture else {})}
+    return about | ({"answer": sweep.answer} if sweep.answer in ("plans", "elasticities") else {})
+
+
+def _whole(sweep: Sweep, axes: Sequence[Axis] | None = None) -> xr.Dataset:
     """Return an answer that is computed whole: elasticities, or the parts of one plan."""
     if sweep.answer == "elasticities":
-        options = {"axes": _axes(sweep), **sweep.options}
+        options = {"axes": _axes(sweep) if axes is None else axes, **sweep.options}
         return elasticities(sweep.estimator, sweep.inputs, sweep.recipe, **options)
     function, module = WHOLE[sweep.answer, sweep.estimator.name]
     answer = getattr(importlib.import_module(module), function)

@@ -75,19 +75,20 @@ def _axes(sweep: Sweep) -> list[Axis]:
     return read_axes(sweep.inputs, sweep.axes, sweep.recipe, names, sweep.chosen)
 
 
-def read_sweep(path: str | os.PathLike[str]) -> Sweep:
+def read_sweep(path: str | os.PathLike[str], trust: bool = False) -> Sweep:
     """Return the checked contents of a sweep file.
 
+    ``trust`` lets it name an estimator in a module beside it, whose code is then run.
     Raises: InputError that starts with the file's name, for a missing or damaged file, an unknown
     key (with the nearest), a wrong type or unit, or a name that is not in the catalogue.
     """
     with errors_in_file(path):
-        return _sweep(load(path), pathlib.Path(path))
+        return _sweep(load(path), pathlib.Path(path), trust)
 
 
-def _sweep(written: dict[str, Any], path: pathlib.Path) -> Sweep:
+def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     known("", written, KEYS)
-    estimator = _estimator(written, path.parent)
+    estimator = _estimator(written, path.parent, trust)
     varied = axes(table(written, "axes"), folder=path.parent)
     inputs, recipe = read_inputs(written, path.parent, estimator, varied)
     settings = _settings(written, estimator)
@@ -169,10 +170,10 @@ def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any
     return found
 
 
-def _estimator(written: Mapping[str, Any], folder: pathlib.Path) -> Estimator:
+def _estimator(written: Mapping[str, Any], folder: pathlib.Path, trust: bool) -> Estimator:
     spelled = text(written, "estimator", "training")
     with errors_in_file("estimator"):
-        return estimator_of(spelled, folder)
+        return estimator_of(spelled, folder, trust)
 
 
 def read_inputs(

@@ -3,13 +3,13 @@
 import contextlib
 import os
 import pathlib
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jaxroof.engine.grid.axes import Values
-from jaxroof.engine.grid.spacing import Between, Spacing
+from jaxroof.engine.grid.spacing import Between, Spacing, Values
 from jaxroof.errors import InputError, refusal, shown, unknown
 
 SPACING_KEYS = {
@@ -17,6 +17,7 @@ SPACING_KEYS = {
     "between": list,
 }  # fmt: skip
 SPACINGS = ("linear", "log")
+_COMMANDS = re.compile(r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f]")  # of a terminal
 
 
 @contextlib.contextmanager
@@ -34,7 +35,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises: InputError if it cannot be read.
     """
     try:
-        return tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
+        written = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InputError("no such file") from None
     except OSError as error:
@@ -46,6 +47,23 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     except ValueError:  # Python's limit on the digits of an integer
         most = sys.get_int_max_str_digits()
         raise InputError(f"a whole number of more than {most:,} digits; expected fewer") from None
+    for text in _texts(written):
+        if _COMMANDS.search(text):
+            raise refusal(shown(text), "a control character; expected text that can be printed")
+    return written
+
+
+def _texts(written: Any) -> Iterator[str]:
+    """Yield every key and every text of nested tables and lists."""
+    if isinstance(written, str):
+        yield written
+    elif isinstance(written, dict):
+        for key, value in written.items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(written, list):
+        for value in written:
+            yield from _texts(value)
 
 
 def axes(written: Mapping[str, Any], folder: pathlib.Path) -> dict[str, Any]:

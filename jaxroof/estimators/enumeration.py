@@ -7,9 +7,12 @@ import numpy as np
 
 from jaxroof.estimator import reads
 from jaxroof.estimators.legality import Rule
+from jaxroof.limits import check_memory, counted
 
 Columns = Mapping[str, np.ndarray]
 ONE = np.array([1])
+FEWER = "expected numbers with fewer divisors: fewer accelerators, a smaller batch"
+PLAN = 500  # bytes of a plan while plans are listed, sorted and compared
 
 
 def divisors(number: int) -> np.ndarray:
@@ -24,8 +27,13 @@ def divisors(number: int) -> np.ndarray:
 
 
 def cross(rows: Columns, name: str, values: np.ndarray) -> Columns:
-    """Return the product of the rows with all values of a new column."""
+    """Return the product of the rows with all values of a new column.
+
+    Raises: TooLarge where the product does not fit in memory.
+    """
     count = len(next(iter(rows.values())))
+    tried = counted(count * len(values), "plan")
+    check_memory(f"{tried} to try", PLAN * count * len(values), FEWER)
     crossed = {field: np.repeat(column, len(values)) for field, column in rows.items()}
     return {**crossed, name: np.tile(values, count)}
 

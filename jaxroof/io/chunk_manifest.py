@@ -19,8 +19,6 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from jaxroof.errors import InputError, refusal
 from jaxroof.io.atomic import os_errors, replace_file
 from jaxroof.io.locks import Path, acquired
@@ -46,7 +44,9 @@ class Layout:
     sizes: Mapping[str, int]
     chunk: Mapping[str, int]
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """Return the number of chunks."""
         return math.prod(self._counts())
 
     def _counts(self) -> list[int]:
@@ -54,8 +54,14 @@ class Layout:
 
     def place(self, number: int) -> dict[str, int]:
         """Return a chunk's index along each dimension."""
-        index = np.unravel_index(number, self._counts() or (1,))
-        return dict(zip(self.sizes, map(int, index), strict=False))
+        found = {}
+        for dim, count in reversed(list(zip(self.sizes, self._counts(), strict=True))):
+            number, found[dim] = divmod(number, count)
+        return {dim: found[dim] for dim in self.sizes}
+
+    def finished(self, lines: Iterable[int | str]) -> set[int]:
+        """Return the numbers of this layout's chunks among the lines of a record."""
+        return {n for n in lines if isinstance(n, int) and 0 <= n < self.count}
 
     def part(self, number: int) -> dict[str, slice]:
         """Return the part of each dimension that a chunk covers."""

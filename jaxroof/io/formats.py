@@ -12,15 +12,18 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from jaxroof.errors import InputError
-from jaxroof.io import trace_files, zarr_store
+from jaxroof.errors import InputError, shown
+from jaxroof.io import netcdf_files, trace_files, zarr_store
 from jaxroof.io.atomic import replace_file
 from jaxroof.io.chunk_manifest import DAMAGE, check_ours
 from jaxroof.io.locks import Path
 from jaxroof.io.trace_events import is_trace
+from jaxroof.limits import check_memory, out_of_memory
 
 ZARR = ".zarr"  # a directory, written chunk by chunk
 CSV = ".csv"
+JSON = ".json"
+PARSED = 8  # bytes of memory for a byte of text while it is read
 
 
 def write(data: xr.Dataset, path: Path) -> None:
@@ -54,9 +57,12 @@ def read(path: Path) -> xr.Dataset:
     if not os.path.exists(path):
         raise InputError(f"{os.fspath(path)}: no such file")
     try:
+        _check_text(kind, path)
         return READERS[kind](os.fspath(path))
     except InputError:
         raise
+    except MemoryError as error:
+        raise out_of_memory(error, "expected a smaller file", os.fspath(path)) from error
     except OSError as error:
         reason = error.strerror or "not a file of this kind, or a damaged one"
         raise InputError(f"{os.fspath(path)}: cannot be read: {reason}") from error
@@ -64,6 +70,16 @@ def read(path: Path) -> xr.Dataset:
         raise InputError(
             f"{os.fspath(path)}: not a {kind} file that jaxroof wrote, or a damaged one"
         ) from error
+
+
+def _check_text(kind: str, path: Path) -> None:
+    """Check that the values of a file of text fit in memory.
+
+    Raises: TooLarge with the size, the limit and the way out.
+    """
+    if kind in (CSV, JSON):
+        what = f"{os.fspath(path)}: its values"
+        check_memory(what, PARSED * os.path.getsize(path), "expected a smaller file")
 
 
 def check_writable(path: Path) -> None:
@@ -96,27 +112,10 @@ def _kind(path: Path, kinds: dict[str, Any]) -> str:
     kind = pathlib.Path(path).suffix
     if kind not in kinds:
         raise InputError(
-            f"{os.fspath(path)}: cannot tell the kind of file from {kind!r}; "
+            f"{os.fspath(path)}: cannot tell the kind of file from {shown(kind)}; "
             f"expected a name that ends in {', '.join(kinds)}"
         )
     return kind
-
-
-def _write_netcdf(data: xr.Dataset, path: str) -> None:
-    # encode in memory first: HDF5 does not survive a full disk
-    content = data.to_netcdf(None, engine="h5netcdf")
-    pathlib.Path(path).write_bytes(content)
-
-
-def _read_netcdf(path: str) -> xr.Dataset:
-    # integers stay integers: -1 is not turned into NaN
-    data = xr.load_dataset(path, engine="h5netcdf", mask_and_scale=False)
-    for name in data.variables:
-        variable = data[name]
-        fill = variable.attrs.pop("_FillValue", None)
-        if fill is not None and variable.dtype.kind == "i":
-            variable.encoding["_FillValue"] = int(np.asarray(fill).ravel()[0])
-    return data
 
 
 def frame(data: xr.Dataset) -> pd.DataFrame:
@@ -197,7 +196,7 @@ def _read_json(path: str) -> xr.Dataset:
         return trace_files.read_chrome(text)
 
     def variable(written: dict[str, Any]) -> xr.Variable:
-        kind = np.dtype(written["dtype"])
+        kind = _number_or_text(written["dtype"])
         missing = -1 if kind.kind == "i" else math.nan
         values = np.asarray(_filled(written["data"], missing), dtype=kind)
         encoding = {"_FillValue": -1} if kind.kind == "i" else {}
@@ -210,6 +209,14 @@ def _read_json(path: str) -> xr.Dataset:
     )
 
 
+def _number_or_text(written: str) -> np.dtype[Any]:
+    """Return a type of values that a file names: flags, numbers, or texts as wide as the widest."""
+    kind = np.dtype(written)
+    if kind.kind not in "biufU":
+        raise ValueError(written)
+    return np.dtype(np.str_) if kind.kind == "U" else kind
+
+
 def _filled(data: Any, missing: Any) -> Any:
     if isinstance(data, list):
         return [_filled(value, missing) for value in data]
@@ -217,15 +224,15 @@ def _filled(data: Any, missing: Any) -> Any:
 
 
 WRITERS: dict[str, Callable[[xr.Dataset, str], None]] = {
-    ".nc": _write_netcdf,
+    ".nc": netcdf_files.write,
     CSV: _write_csv,
-    ".json": _write_json,
+    JSON: _write_json,
     ZARR: zarr_store.save,
 }
 READERS: dict[str, Callable[[str], xr.Dataset]] = {
-    ".nc": _read_netcdf,
+    ".nc": netcdf_files.read,
     CSV: _read_csv,
-    ".json": _read_json,
+    JSON: _read_json,
     ZARR: zarr_store.read,
 }
 

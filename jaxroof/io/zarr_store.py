@@ -12,12 +12,13 @@ import re
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from jaxroof.errors import refusal
+from jaxroof.errors import brief, refusal, shown
 from jaxroof.io.atomic import os_errors, replace_file
 from jaxroof.io.chunk_manifest import (
     ABOUT,
@@ -37,10 +38,12 @@ from jaxroof.io.chunk_manifest import (
 )
 from jaxroof.io.lazy_variable import lazy
 from jaxroof.io.locks import Path
+from jaxroof.io.zarr_sizes import check_declared, check_selected
 
 PROVEN = 1 << 26  # stores of fewer bytes are checked by CRC-32 before they are opened
 KINDS = re.compile(r"[|<>][biufcSU]\d+")  # accepted dtypes: flags, numbers and fixed-width texts
 CODECS = ("crc32", "zstd")
+WIDEST = 1 << 16  # bytes of a text
 CONSOLIDATED = ".zmetadata"  # all metadata in one file
 NOTHING = -1  # fill value of integers while a store is unfinished
 AS_FILES: Any = {  # how xarray writes a store
@@ -204,13 +207,16 @@ def _accept(path: Path, known: Mapping[str, Any]) -> None:
             continue
         kind, where = about.get("dtype"), f"{os.fspath(path)}: {name}"
         if not (isinstance(kind, str) and KINDS.fullmatch(kind)):
-            what = f"dtype {kind!r} is not accepted; expected numbers, flags or texts of one width"
-            raise refusal(where, what)
+            expected = "expected numbers, flags or texts of one width"
+            raise refusal(where, f"dtype {shown(kind)} is not accepted; {expected}")
+        if np.dtype(kind).itemsize > WIDEST:
+            raise refusal(where, f"dtype {brief(kind)} is too wide; expected texts of a line")
+        check_declared(where, about)
         codecs = [*(about.get("filters") or ()), about.get("compressor")]
         for codec in filter(None, codecs):
             identifier = codec.get("id") if isinstance(codec, dict) else codec
             if identifier not in CODECS:
-                what = f"codec {identifier!r} is not accepted; expected {' or '.join(CODECS)}"
+                what = f"codec {shown(identifier)} is not accepted; expected {' or '.join(CODECS)}"
                 raise refusal(where, what)
 
 
@@ -225,9 +231,9 @@ def read(path: Path) -> xr.Dataset:
     if found is None:
         raise refusal(os.fspath(path), "not a .zarr file that jaxroof wrote, or one hardly begun")
     layout, lines = Layout(**found["layout"]), record(path)
-    done = sum(number in lines for number in range(len(layout)))
-    if done < len(layout) or END not in lines:
-        said = f"{done} of {len(layout)} chunks are finished; run the sweep again to continue"
+    done = len(layout.finished(lines))
+    if done < layout.count or END not in lines:
+        said = f"{done} of {layout.count} chunks are finished; run the sweep again to continue"
         raise refusal(os.fspath(path), said)
     files = [found["files"], *(line["files"] for line in lines.values())]
     thorough = sum(size for some in files for size, _ in some.values()) < PROVEN
@@ -236,7 +242,11 @@ def read(path: Path) -> xr.Dataset:
         if wrong is not None:
             said = f"damaged: {wrong} is not as it was written; run the sweep again to mend it"
             raise refusal(os.fspath(path), said)
-    _accept(path, json.loads(pathlib.Path(path, CONSOLIDATED).read_bytes())["metadata"])
+    known = json.loads(pathlib.Path(path, CONSOLIDATED).read_bytes())["metadata"]
+    _accept(path, known)
+    about = {name: known[f"{name}/.zarray"] for name in found["variables"] + found["coordinates"]}
+    for name in found["coordinates"]:
+        check_selected(path, name, about[name])
     # integers stay integers: -1 is not turned into NaN
     data = xr.open_zarr(
         os.fspath(path),
@@ -249,7 +259,12 @@ def read(path: Path) -> xr.Dataset:
     for variable in data.variables.values():
         fill = variable.attrs.pop("_FillValue", None)
         variable.encoding = {"_FillValue": int(fill)} if variable.dtype == np.int64 and fill else {}
-    variables = {name: lazy(path, name, data.variables[name]) for name in found["variables"]}
+    variables = {
+        name: lazy(
+            path, name, data.variables[name], partial(check_selected, path, name, about[name])
+        )
+        for name in found["variables"]
+    }
     # coordinates are short and not chunked like the results, so they are loaded now
     coordinates = {name: data.variables[name].load() for name in found["coordinates"]}
     return xr.Dataset(variables, coordinates, data.attrs)

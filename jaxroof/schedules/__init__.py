@@ -9,7 +9,8 @@ import functools
 import importlib
 from typing import TYPE_CHECKING
 
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal, shown, unknown
+from jaxroof.limits import check_memory, counted
 
 if TYPE_CHECKING:
     from jaxroof.schedules.table import Schedule
@@ -23,6 +24,7 @@ HOMES = {
     "dualpipe": ("jaxroof.schedules.dualpipe", "dualpipe"),
 }
 NAMES = tuple(HOMES)
+VISIT = 1000  # bytes of a visit while a schedule is built and checked
 CHUNKED = ("interleaved",)  # schedules with a choice of stages per device
 
 
@@ -31,7 +33,8 @@ def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Sched
     """Return a schedule by name, after a check of its order and its microbatches in flight.
 
     Arguments: ``chunks`` is the number of stages per device, if the schedule has that choice.
-    Raises: InputError for sizes that the schedule does not allow, with those it does.
+    Raises: InputError for sizes that the schedule does not allow, with those it does, and TooLarge
+    for more visits than fit in memory.
 
     >>> build("1f1b", 4, 8).timesteps
     22
@@ -40,19 +43,31 @@ def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Sched
         raise unknown("", name, "schedule", NAMES)
     for what, count in (("devices", devices), ("microbatches", microbatches), ("chunks", chunks)):
         if not count >= 1 or count % 1:
-            raise refusal(name, f"{what}: expected a whole number from 1, given {count!r}")
+            raise refusal(name, f"{what}: expected a whole number from 1, given {shown(count)}")
     if chunks != 1 and name not in CHUNKED:
         said = f"chunks: not a choice of this schedule, given {chunks}; expected 1"
         raise refusal(name, f"{said}, or the schedule {CHUNKED[0]!r}")
     from jaxroof.schedules.published import in_flight
     from jaxroof.schedules.table import checked
 
+    devices, microbatches, chunks = int(devices), int(microbatches), int(chunks)
+    check_visits(name, devices, microbatches, chunks)
     home, function = HOMES[name]
     order = getattr(importlib.import_module(home), function)
-    devices, microbatches, chunks = int(devices), int(microbatches), int(chunks)
     sizes = (devices, microbatches, chunks) if name in CHUNKED else (devices, microbatches)
     schedule = checked(order(*sizes), in_flight(name, devices, microbatches, chunks).tolist())
     for cells in (schedule.kind, schedule.stage, schedule.microbatch):
         cells.flags.writeable = False  # all callers share it
     found: Schedule = schedule
     return found
+
+
+def check_visits(name: str, devices: int, microbatches: int, chunks: int = 1) -> None:
+    """Check that the visits of a schedule fit in memory while it is built.
+
+    visits = 3 devices x microbatches x chunks: forward, backward and weight gradient
+    Raises: TooLarge with the size, the limit and the way out.
+    """
+    visits = 3 * devices * microbatches * chunks
+    remedy = "expected fewer microbatches: more data parallelism, or larger ones"
+    check_memory(f"{name}: {counted(visits, 'visit')}", VISIT * visits, remedy)

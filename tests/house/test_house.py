@@ -82,6 +82,7 @@ def within(module: str, homes: tuple[str, ...]) -> bool:
 ORDER = [  # the rooms: each imports itself and those that stand before it, no other
     "errors",
     "units",
+    "limits",
     "lazy_jax",
     "dual",
     "records",

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import is_quantity
 from jaxroof.settings import build_inputs, choices_of, former_of, paths_of
@@ -86,7 +86,9 @@ def _column(estimator: Estimator, heading: str) -> RowColumn:
     if unit is None:
         return RowColumn(heading, kind, path, field)
     if kind is not Kind.NUMBER:
-        raise refusal(heading, f"a name has no unit, given {unit!r}; expected the heading {name!r}")
+        raise refusal(
+            heading, f"a name has no unit, given {shown(unit)}; expected the heading {name!r}"
+        )
     column = RowColumn(heading, kind, path, field)
     try:
         scale = parse(f"1 {unit}", column.unit)

@@ -57,7 +57,7 @@ def evaluate_rows(
     Raises: InputError naming the row and the column that cannot be used.
     """
     here = pathlib.Path.cwd()
-    asked = estimator_of(estimator, here) if isinstance(estimator, str) else estimator
+    asked = estimator_of(estimator, here, trust=True) if isinstance(estimator, str) else estimator
     if not hasattr(frame, "columns"):
         raise refusal("rows", f"expected a table (pandas), given a {type(frame).__name__}")
     headings = [str(name).strip() for name in frame.columns]

@@ -10,7 +10,7 @@ import numpy as np
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.constraints import Constraint, constraints
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.legality import PANEL, RULES, lacked
@@ -29,7 +29,7 @@ def parse_count(option: str, text: str) -> int:
     """
     value = parse(text, "1", option)
     if value != int(value) or value < 1 or value > 1e9:
-        raise refusal(option, f"expected whole numbers from 1 to 1e9, given {text.strip()!r}")
+        raise refusal(option, f"expected whole numbers from 1 to 1e9, given {shown(text.strip())}")
     return int(value)
 
 
@@ -40,7 +40,7 @@ def parse_share(option: str, text: str) -> float:
     """
     value = parse(text, "1", option)
     if value < 0:
-        raise refusal(option, f"expected a share of at least 0, such as 2%, given {text!r}")
+        raise refusal(option, f"expected a share of at least 0, such as 2%, given {shown(text)}")
     return value
 
 
@@ -53,7 +53,7 @@ def parse_pairs(option: str, texts: Sequence[str], expected: str = "PATH=VALUE")
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name or not value:
-            raise refusal(option, f"expected {expected}, given {text!r}")
+            raise refusal(option, f"expected {expected}, given {shown(text)}")
         if name in found:
             raise refusal(option, f"{name}: given twice; expected it once")
         found[name] = value
@@ -87,7 +87,9 @@ def parse_plan(
         name, equals, value = item.partition("=")
         field = short.get(name.strip(), name.strip())
         if not equals:
-            raise refusal(option, f"expected FIELD=NUMBER, such as tp=8, given {item.strip()!r}")
+            raise refusal(
+                option, f"expected FIELD=NUMBER, such as tp=8, given {shown(item.strip())}"
+            )
         if field not in known:
             raise unknown(option, name.strip(), "plan field", [*short, *known])
         if field in found:

@@ -4,6 +4,7 @@ import os
 
 from rich.console import Console
 
+from jaxroof.errors import printable
 from jaxroof.views.text.layout import wrapped
 
 
@@ -20,6 +21,7 @@ def _has_width(page: Console) -> bool:
 def print_text(page: Console, *texts: str, style: str | None = None) -> None:
     """Print sentences, each wrapped at the width of the page, or on one line when piped."""
     for text in filter(None, texts):
+        text = "\n".join(map(printable, text.splitlines()))
         lines = wrapped(page, text, page.width) if _has_width(page) else [text.rstrip()]
         page.print("\n".join(lines), style=style, soft_wrap=True, markup=False, highlight=False)
 

@@ -35,7 +35,10 @@ def evaluate_command(
         return
     if chip is not None:
         raise refusal("--chip", f"{chip}: for measured runs; expected --schema measured beside it")
-    asked, settings = estimator_of(estimator, pathlib.Path.cwd()), parse_pairs("--set", sets)
+    asked, settings = (
+        estimator_of(estimator, pathlib.Path.cwd(), trust=True),
+        parse_pairs("--set", sets),
+    )
     start = time.perf_counter()
     with progress_bar() as progress:
         done = evaluate_file(asked, file, output, settings, keep_going, progress)

@@ -13,7 +13,7 @@ from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.cli.progress import working
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.sensitivity.response import response
-from jaxroof.errors import refusal
+from jaxroof.errors import refusal, shown
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.recipe import Split
 from jaxroof.estimators.published.step import published
@@ -37,7 +37,7 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     count = parse_count("--gpus", asked.gpus)
     reach = parse(span, "1", "--span")
     if not 1.0 < reach <= 1e6:
-        raise refusal("--span", f"expected a factor above 1 and at most 1e6, given {span!r}")
+        raise refusal("--span", f"expected a factor above 1 and at most 1e6, given {shown(span)}")
     estimator, inputs, rules = asked.asked_of, asked.inputs, asked.rules
     chosen = {"gpus": count, **asked.settings}
     with working("searching plans at every value of every parameter"):

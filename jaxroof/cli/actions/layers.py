@@ -12,7 +12,7 @@ from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_plan, parse_
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.published_layers import published_command
 from jaxroof.cli.actions.training_layers import training_command
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
 from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe, Variant
 from jaxroof.estimators.unfused.report import Report
@@ -50,7 +50,9 @@ def unfused_command(
     outputs.check_output(output)
     if split != "1d":
         ways = " or ".join(variant.value for variant in Variant)
-        text = f"the unfused blocks have no split, given {split!r}; expected --set variant={ways}"
+        text = (
+            f"the unfused blocks have no split, given {shown(split)}; expected --set variant={ways}"
+        )
         raise refusal("--split", text)
     plan = _plan(plan_text)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format), plan=plan)

@@ -73,7 +73,7 @@ def show_estimator(name: str, entries: Iterable[str]) -> None:
     """
     if ":" not in name and name not in estimators.names():
         raise unknown("", name, "model, system or estimator", [*entries, *estimators.names()])
-    estimator = estimator_of(name, pathlib.Path.cwd())
+    estimator = estimator_of(name, pathlib.Path.cwd(), trust=True)
     page = console()
     print_text(page, f"{name}: {estimator.about}")
     page.print(inputs_table(estimator))
@@ -84,7 +84,7 @@ def show_estimator(name: str, entries: Iterable[str]) -> None:
     )
 
 
-def show_file(path: str) -> None:
+def show_file(path: str, trust: bool = False) -> None:
     """Print a file of the user: its catalogue entry, or a summary of what it computes.
 
     Raises: InputError that starts with the file's name, for any error in it.
@@ -96,7 +96,7 @@ def show_file(path: str) -> None:
         written = load(path)
     kind = next((kind for kind, keys in KEYS.items() if keys & set(written)), "")
     if kind:
-        asks, use = {"sweep": _sweep, "design": _design, "uncertain": _uncertain}[kind](path)
+        asks, use = {"sweep": _sweep, "design": _design, "uncertain": _uncertain}[kind](path, trust)
         page = console()
         print_text(page, asks)
         print_entries(entry_rows(written))
@@ -146,17 +146,18 @@ def _some_keys() -> str:
     return ", ".join(sorted(KEYS["sweep"])[:3])
 
 
-def _sweep(path: str) -> tuple[str, str]:
+def _sweep(path: str, trust: bool) -> tuple[str, str]:
     if asks_for_stages(load(path)):
         points = run(path).legal.size
         said = f"A sweep: asks for the memory of every stage of training at {points:,} points."
         return said, f"Run it with: jaxroof run {path}."
-    sweep = read_sweep(path)
+    sweep = read_sweep(path, trust)
     axes = read_axes(sweep.inputs, sweep.axes, sweep.recipe, sweep.estimator.names)
     points = math.prod(len(axis) for axis in axes)
     where = "1 point" if points == 1 else f"{points:,} points"
     asked = sweep.estimator.name or "its own estimator"
-    use = f"Run it with: jaxroof run {path}. Draw it with: jaxroof plot {path}."
+    more = " --trust" if trust else ""
+    use = f"Run it with: jaxroof run {path}{more}. Draw it with: jaxroof plot {path}{more}."
     return f"A sweep: asks {asked} for {_wanted(sweep)} at {where}.", use
 
 
@@ -171,7 +172,7 @@ def _wanted(sweep: Sweep) -> str:
     return "every plan" if sweep.answer == "plans" else f"the {sweep.answer} of one plan"
 
 
-def _design(path: str) -> tuple[str, str]:
+def _design(path: str, _: bool) -> tuple[str, str]:
     asked = designs.read_design(path)
     budget = asked.get("budget", f"the price of {asked['system']}")
     aim = asked.get("minimise", "training_days")
@@ -179,7 +180,7 @@ def _design(path: str) -> tuple[str, str]:
     return said, f"Answer it with: jaxroof design {path}."
 
 
-def _uncertain(path: str) -> tuple[str, str]:
+def _uncertain(path: str, _: bool) -> tuple[str, str]:
     count = len(read_uncertain(path)["distributions"])
     said = f"Uncertain inputs: {count} {'distribution' if count == 1 else 'distributions'}."
     return said, f"Use it with: jaxroof search ... --uncertain {path}."

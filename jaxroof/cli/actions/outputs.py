@@ -8,7 +8,7 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.errors import InputError
+from jaxroof.errors import InputError, shown
 from jaxroof.io.formats import WRITERS, check_writable, write
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -31,7 +31,9 @@ def check_output(output: str | None, kinds: Collection[str] = (*PICTURES, *WRITE
         importlib.import_module("jaxroof.views.plots").drawable(output)  # raises if it cannot
     elif kind not in kinds:
         known = ", ".join(kinds)
-        what = f"cannot tell the kind of file from {kind!r}; expected a name that ends in {known}"
+        what = (
+            f"cannot tell the kind of file from {shown(kind)}; expected a name that ends in {known}"
+        )
         raise InputError(f"{output}: {what}")
     else:
         check_writable(output)

@@ -13,7 +13,7 @@ from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.engine.search.pareto import pareto
-from jaxroof.errors import refusal
+from jaxroof.errors import refusal, shown
 from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 from jaxroof.views.text import pareto as stairs_views
@@ -80,5 +80,5 @@ def _capacities() -> dict[str, float]:
 def _days(text: str) -> float:
     value = parse(text, "day", "--days")
     if value <= 0:
-        raise refusal("--days", f"expected days above 0, such as 30, given {text.strip()!r}")
+        raise refusal("--days", f"expected days above 0, such as 30, given {shown(text.strip())}")
     return value

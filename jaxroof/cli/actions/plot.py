@@ -11,7 +11,7 @@ from jaxroof.io.formats import read
 
 
 def plot_command(
-    *, file: str, output: str | None, kind: str | None, points: tuple[str, ...]
+    *, file: str, output: str | None, kind: str | None, points: tuple[str, ...], trust: bool
 ) -> None:
     """Draw a results file, or run a sweep file and draw its results."""
     plots = importlib.import_module("jaxroof.views.plots")  # matplotlib is an optional dependency
@@ -19,7 +19,7 @@ def plot_command(
     plots.drawable(target)
     if kind is not None and kind not in plots.KINDS:
         raise unknown("--kind", kind, "kind of picture", plots.KINDS)
-    data = run(file) if file.endswith(".toml") else read(file)
+    data = run(file, trust=trust) if file.endswith(".toml") else read(file)
     chosen = parse_pairs("--at", points, "DIM=VALUE, such as gpus=8192")
     data = plots.pick(data, chosen, "--at").load()
     plots.save(plots.draw(data, kind), target)

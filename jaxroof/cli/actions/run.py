@@ -1,5 +1,6 @@
 """The run command: run a sweep file, write it, and print a table and sentences."""
 
+import pathlib
 import sys
 import time
 from typing import Any
@@ -8,8 +9,11 @@ from rich.console import Console
 
 from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.cli.actions.console import console, print_text
-from jaxroof.cli.progress import progress_bar
+from jaxroof.cli.entries import print_entries
+from jaxroof.cli.progress import progress_bar, working
 from jaxroof.config.run_sweep import run as run_file
+from jaxroof.config.run_sweep import would_take
+from jaxroof.limits import disk_limit, memory_limit
 from jaxroof.views.text import (
     all_plans as splits,
 )
@@ -23,14 +27,21 @@ from jaxroof.views.text import (
 from jaxroof.views.text import (
     search as words,
 )
+from jaxroof.views.text.dry_run import dry_run_rows
 from jaxroof.views.text.layers import tables_of_layer
 
 
-def run_command(file: str, output: str | None, chunk: int | None, overwrite: bool) -> int:
+def run_command(
+    file: str, output: str | None, chunk: int | None, overwrite: bool, trust: bool, dry_run: bool
+) -> int:
     """Run a sweep file, print and write its results; return the exit status."""
+    if dry_run:
+        return _print_dry_run(file, output, chunk, trust)
     start = time.perf_counter()
     with progress_bar() as progress:
-        data = run_file(file, progress, output=output, chunk=chunk, overwrite=overwrite)
+        data = run_file(
+            file, progress, output=output, chunk=chunk, overwrite=overwrite, trust=trust
+        )
     took = time.perf_counter() - start
     page = console()
     print_text(page, data.attrs["title"], style="bold")
@@ -54,6 +65,17 @@ def run_command(file: str, output: str | None, chunk: int | None, overwrite: boo
         _print_grid(page, data)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
+
+
+def _print_dry_run(file: str, output: str | None, chunk: int | None, trust: bool) -> int:
+    """Print what a sweep file would take; return 2 where it would be refused."""
+    with working("timing a sample of the points"):
+        found = would_take(file, output=output, chunk=chunk, trust=trust)
+    disk = None if output is None else disk_limit(pathlib.Path(output).parent)
+    print_entries(dry_run_rows(found, memory_limit(), disk))
+    if found.refused:
+        print(f"jaxroof: {found.refused}", file=sys.stderr)
+    return 2 if found.refused else 0
 
 
 def _print_grid(page: Console, data: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.sensitivity.moved_inputs import scale_parameters
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves
 from jaxroof.units import parse
@@ -128,7 +128,7 @@ def _row(
     """Return the paths that a price moves, the base's cost, the power and the bounds as logs."""
     where = f"price.{path}"
     if not isinstance(price, Mapping):
-        raise refusal(where, f"expected a table with {', '.join(KEYS[:3])}, given {price!r}")
+        raise refusal(where, f"expected a table with {', '.join(KEYS[:3])}, given {shown(price)}")
     for key in price:
         if key not in KEYS:
             raise unknown("", f"{where}.{key}", "key of a price", KEYS)
@@ -138,7 +138,7 @@ def _row(
     others = price.get("with", [])
     listed = isinstance(others, Sequence) and not isinstance(others, str)
     if not listed or not all(isinstance(one, str) for one in others):
-        raise refusal(f"{where}.with", f"expected a list of paths, given {others!r}")
+        raise refusal(f"{where}.with", f"expected a list of paths, given {shown(others)}")
     moved = (path, *others)
     for one in moved:
         _buyable(estimator, inputs, one, seen)
@@ -155,14 +155,14 @@ def _row(
         raise refusal(f"bounds.{path}", "missing; expected the least and the most of it")
     ends = bounds[path]
     if isinstance(ends, str) or not isinstance(ends, Sequence) or len(ends) != 2:
-        what = f"expected two values, the least and the most, given {ends!r}"
+        what = f"expected two values, the least and the most, given {shown(ends)}"
         raise refusal(f"bounds.{path}", what)
     low, high = (
         float(checked_values(parse(end, unit, f"bounds.{path}"), field, f"bounds.{path}"))
         for end in ends
     )
     if not 0 < low <= high:
-        raise refusal(f"bounds.{path}", f"expected the least first, above 0, given {ends!r}")
+        raise refusal(f"bounds.{path}", f"expected the least first, above 0, given {shown(ends)}")
     steep = np.log(dollars) + power * np.log([base / per, low / per, high / per])
     if np.any(np.abs(steep) > np.log(MOST)):
         what = f"expected a cost between $1 / {MOST:g} and ${MOST:g} from bound to bound"
@@ -193,5 +193,5 @@ def _dollars(where: str, value: Any, *, zero: bool = False) -> float:
     if not 0 <= dollars <= MOST or (dollars == 0 and not zero):
         least = "of at least 0" if zero else "above 0"
         what = f"at most {MOST:,.0f} dollars" if dollars > MOST else f"dollars {least}"
-        raise refusal(where, f"expected {what}, given {value!r}")
+        raise refusal(where, f"expected {what}, given {shown(value)}")
     return dollars

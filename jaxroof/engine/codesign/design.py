@@ -24,7 +24,7 @@ from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import best_of_each, search_dataset
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, field_at, get_at
 from jaxroof.structure import results
@@ -110,7 +110,7 @@ def _problem(
     inputs, recipe, _ = estimator.resolve(inputs, recipe, settings)
     inputs = place_best(estimator, checked(inputs), recipe)
     if isinstance(starts, bool) or not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
-        said = f"expected a whole number from 1 to {MOST_STARTS:,}, given {starts!r}"
+        said = f"expected a whole number from 1 to {MOST_STARTS:,}, given {shown(starts)}"
         raise refusal("starts", said)
     if estimator.plan and estimator.candidates is None and inputs.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: lists no plans; expected one's own")

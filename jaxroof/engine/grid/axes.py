@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof import settings
-from jaxroof.engine.grid.spacing import Between, Spacing, listed_values, number_column
+from jaxroof.engine.grid.spacing import Between, Spacing, Values, listed_values, number_column
 from jaxroof.errors import refusal, unknown
 from jaxroof.records import checked_values, field_at, is_quantity, leaves, replace_at
 from jaxroof.settings import (
@@ -64,7 +64,6 @@ class Axis:
         return dataclasses.replace(self, columns=columns, choices=choices, labels=labels)
 
 
-Values = Sequence[Any] | np.ndarray | Spacing | Between
 AxisValues = Mapping[str, Values | Mapping[str, Any]] | Sequence[Axis]
 
 

@@ -1,6 +1,7 @@
 """Chunks of a grid: their shape, their places and their share of the progress."""
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from typing import TypeVar
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from jaxroof.engine.grid.axes import Axis
 Progress = Callable[[int, int], None]  # (combinations done, combinations in all)
 
 
+Item = TypeVar("Item")
 Place = tuple[slice, ...]  # one slice per dimension: the limits, then the machine axes
 
 
@@ -63,6 +65,20 @@ def padded_size(count: int, least: int, factor: int = 2) -> int:
     while least < count:
         least *= factor
     return least
+
+
+def one_later(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield each item after the next one is made: devices compute one while another is read.
+
+    >>> list(one_later("abc"))
+    ['a', 'b', 'c']
+    """
+    waiting: list[Item] = []
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > 1:
+            yield waiting.pop(0)
+    yield from waiting
 
 
 def pad_points(column: np.ndarray, size: int) -> np.ndarray:

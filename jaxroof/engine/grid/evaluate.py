@@ -1,6 +1,7 @@
 """Evaluation at a list of points: at once by NumPy, or in chunks by a compiled program."""
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.estimator import Estimator, reads
+from jaxroof.limits import check_memory, counted
 from jaxroof.records import leaves, with_named_absences
 from jaxroof.structure import map_numbers, results
 
@@ -15,7 +17,13 @@ PIECE = 1 << 15  # points that NumPy evaluates at a time, so that what it writes
 
 
 def ravel_grid(wide: Any, shape: tuple[int, ...]) -> Any:
-    """Flatten inputs over a grid to one column per array leaf; scalar leaves stay scalars."""
+    """Flatten inputs over a grid to one column per array leaf; scalar leaves stay scalars.
+
+    Raises: TooLarge where the columns do not fit in memory.
+    """
+    points, columns = math.prod(shape), sum(np.ndim(v) > 0 for _, _, v in leaves(wide))
+    what = f"{counted(points, 'point')} of {counted(columns, 'input')}"
+    check_memory(what, 8 * points * columns, "expected fewer points")
     return map_numbers(
         lambda leaf: np.broadcast_to(leaf, shape).ravel() if np.ndim(leaf) else leaf, wide
     )

@@ -33,6 +33,9 @@ class Between:
     count: int  # values of one segment, both ends included
 
 
+Values = Sequence[Any] | np.ndarray | Spacing | Between
+
+
 def linspace(start: float | str, stop: float | str, count: int) -> Spacing:
     """Return ``count`` equally spaced values for an axis; strings may carry units.
 
@@ -117,7 +120,32 @@ def listed_values(path: str, values: Any) -> list[Any]:
     Raises: InputError for anything but a list or array of at least one value.
     """
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
-        raise refusal(path, f"expected a list of values, given {values!r}")
+        raise refusal(path, f"expected a list of values, given {shown(values)}")
     if len(values) == 0:
         raise refusal(path, "an empty axis; expected at least one value")
     return list(values)
+
+
+def length_of(values: Values) -> int:
+    """Return how many values an axis has.
+
+    >>> length_of([8, 16]), length_of(between([1, 2, 3], 4))
+    (2, 7)
+    """
+    if isinstance(values, Between):
+        return (len(values.ends) - 1) * (values.count - 1) + 1
+    return values.count if isinstance(values, Spacing) else len(values)
+
+
+def thinned_values(values: Values, length: int) -> Values:
+    """Return fewer values of an axis, evenly spread.
+
+    >>> thinned_values([1, 2, 3, 4, 5], 3), thinned_values(linspace(1, 9, 9), 3).count
+    ([1, 3, 5], 3)
+    """
+    if isinstance(values, Between):
+        return dataclasses.replace(values, count=min(values.count, max(2, length)))
+    if isinstance(values, Spacing):
+        return dataclasses.replace(values, count=min(values.count, length))
+    places = np.linspace(0, len(values) - 1, min(len(values), length)).round().astype(int)
+    return [values[place] for place in places]

@@ -36,6 +36,7 @@ from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.placement import place_best, with_any_placement, without_placement
 from jaxroof.engine.grid.programs import programs
+from jaxroof.engine.grid.size import check_products, check_table
 from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked
@@ -106,6 +107,7 @@ def table_axes(
     given = choices_of(recipe) if given is None else given
     read = read_axes(inputs, axes, recipe, estimator.names, given)
     inputs = fill_from_axes(inputs, read)
+    check_products(read, estimator.products)
     estimator.refuse_contradictions(spread(inputs, [axis for axis in read if axis.columns]))
     if estimator.is_placed(inputs):
         inputs = estimator.placed(inputs)
@@ -137,7 +139,8 @@ def _columns(
     placed = with_any_placement(estimator, inputs)
     if executor_of(estimator, recipe, placed, math.prod(sizes), executor) == NUMPY:
         answer = _evaluated
-    moved = _moved(estimator, inputs, recipe, grid)
+    moved = axes_of_results(estimator, inputs, recipe, grid)
+    check_table(grid, moved)
     found: dict[str, np.ndarray] = {}
     done, total = 0, math.prod(sizes)
     for place in iter_chunks(grid, shape):
@@ -163,7 +166,7 @@ def _columns(
     }
 
 
-def _moved(
+def axes_of_results(
     estimator: Estimator, inputs: Any, recipe: Any, grid: Sequence[Axis]
 ) -> dict[str, set[int]]:
     """Return the axes that each result depends on, and those that the best placement depends on.

@@ -19,6 +19,7 @@ from jaxroof.engine.runs.job import (
     different_sweep,
     fingerprint,
 )
+from jaxroof.engine.runs.job_size import check_chunks
 from jaxroof.engine.search import all_plans as every_plan
 from jaxroof.engine.search.problem import axis_roles, check_searches
 from jaxroof.engine.search.search import best_of_each, search, search_dataset
@@ -27,6 +28,7 @@ from jaxroof.io import chunk_manifest as ledger
 from jaxroof.io import zarr_store
 from jaxroof.io.chunk_manifest import Layout
 from jaxroof.io.locks import Path
+from jaxroof.limits import out_of_memory
 
 SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a chunk: about one second of work
 Sums = Mapping[str, Any]  # attributes that add up over the chunks
@@ -51,6 +53,9 @@ def sweep(
     """
     if chunk is not None and chunk < 1:
         raise InputError(f"chunk: expected a whole number of at least 1, given {chunk}")
+    if not os.path.exists(path):
+        layout = chunk_layout(asked, chunk)
+        check_chunks(asked, layout, path, layout.count)
     with ledger.write_lock(path):
         about = fingerprint(asked)
         known = None if overwrite else ledger.plan(path)
@@ -76,14 +81,17 @@ def _finish(
 ) -> None:
     """Evaluate and write the missing chunks."""
     lines, begun = ledger.verified(path), ledger.plan(path) is not None
-    done = {number for number in range(len(layout)) if number in lines}
+    done = layout.finished(lines)
     points = sum(layout.points(number) for number in done)
-    if begun and len(done) < len(layout):
+    check_chunks(asked, layout, path, layout.count - len(done))
+    if begun and len(done) < layout.count:
         zarr_store.reopen(path)
     if begun:
         ledger.remove_partials(path, lines)
     try:
-        for number in sorted(set(range(len(layout))) - done):
+        for number in range(layout.count):
+            if number in done:
+                continue
             told = _within(progress, points, layout.points(number), asked.points)
             data, sums = _evaluated(asked, layout.part(number), told)
             if not begun:
@@ -95,9 +103,11 @@ def _finish(
             points += layout.points(number)
         sums = _whole([line["sums"] for line in ledger.record(path).values()])
         zarr_store.finalise(path, {**sums, **asked.about}, without=SHOWN_AS)
-    except KeyboardInterrupt:
-        said = f"{len(done)} of {len(layout)} chunks are finished; run again to continue"
-        raise KeyboardInterrupt(said) from None
+    except (KeyboardInterrupt, MemoryError, RuntimeError) as error:
+        said = f"{len(done)} of {layout.count} chunks are finished; run again to continue"
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(said) from None
+        raise out_of_memory(error, said, os.fspath(path)) from None
 
 
 def _within(progress: Progress | None, before: int, here: int, total: int) -> Progress | None:

@@ -15,12 +15,14 @@ from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.tabulate import table_axes
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.job import SweepJob
+from jaxroof.engine.runs.job_size import check_rows
 from jaxroof.engine.runs.plan_columns import REASON, PlanColumn, plan_columns
 from jaxroof.engine.search.all_plans import DIMENSION, add_labels, add_verdicts
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import InputError, refusal, shown
 from jaxroof.io.atomic import LockedAppend, locked_append
 from jaxroof.io.chunk_manifest import ANEW
 from jaxroof.io.locks import Path
+from jaxroof.limits import out_of_memory
 from jaxroof.structure import results
 
 CHUNK = 1 << 16  # configurations written at once: about one second of work
@@ -67,6 +69,7 @@ def append_plans(
     if chunk is not None and chunk < 1:
         raise InputError(f"chunk: expected a whole number of at least 1, given {chunk}")
     _, _, shapes = table_axes(asked.estimator, asked.inputs, asked.recipe, asked.axes)
+    check_rows(asked, path)
     own = plan_columns(asked, shapes, records or {})
     with locked_append(path) as file:
         lines = csv.reader(() if overwrite else file.lines(), strict=True)
@@ -94,11 +97,11 @@ def _headed(file: LockedAppend, lines: Any, columns: Sequence[PlanColumn]) -> Se
     for name in head:
         if name not in names or head.count(name) > 1:
             what = "there twice" if name in names else "no column of this sweep's rows"
-            raise refusal(where, f"{name!r} is {what}; expected another file, or {ANEW}")
+            raise refusal(where, f"{shown(name)} is {what}; expected another file, or {ANEW}")
     for column in anew:
         # a number that this sweep lacks may be of a field that the file's version did not have
         if column.name not in head and not (column.is_key and column.key is None):
-            name = f"no column {column.name!r}"
+            name = f"no column {shown(column.name)}"
             raise refusal(where, f"{name}; expected rows of such a sweep, or {ANEW}")
     return [names[name] for name in head]
 
@@ -169,7 +172,7 @@ def _unread(
             try:
                 column.parse(cell)
             except (ValueError, KeyError):
-                what = f"{column.name}: {cell!r}; expected {column.expected}"
+                what = f"{column.name}: {shown(cell)}; expected {column.expected}"
                 return _damaged(file, number, what)
     raise AssertionError(file.path)  # one of them could not be read
 
@@ -190,6 +193,8 @@ def _add(
             rows.there[some] = True
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_left(rows)) from None
+    except (MemoryError, RuntimeError) as error:
+        raise out_of_memory(error, _left(rows), file.path) from None
 
 
 def _write(file: LockedAppend, rows: WrittenRows, text: str) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from jaxroof.engine.grid.axes import (
 )
 from jaxroof.engine.grid.dataset import attributes, dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.size import COPIES, NUMBER, check_lists
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.search.candidates import floats, list_plans
 from jaxroof.engine.search.constraints import Constraint
@@ -162,6 +163,7 @@ def list_all_plans(
     known = {path: tuple(dict.fromkeys(labels)) for path, (labels, _) in named.items()}
     numbers: dict[str, list[np.ndarray]] = {path: [] for path in named}
     counts: Counter[str] = Counter()
+    _check_size(estimator, inputs, recipe, rules, read, refused)
     for index, values in points(read):
         asked = replace_all(inputs, values)
         rows, some = _listed(estimator, asked, recipe, rules, refused=refused)
@@ -180,6 +182,25 @@ def list_all_plans(
     inputs = dataclasses.replace(inputs, plan=estimator.plan(**first))
     labels = {path: (known[path], np.concatenate(numbers[path])) for path in named}
     return AllPlans(inputs, Axis(DIMENSION, whole), labels, counts)
+
+
+def _check_size(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    rules: tuple[Constraint, ...],
+    axes: Sequence[Axis],
+    refused: bool,
+) -> None:
+    """Check that every plan of every point fits in memory, by a sample of the points."""
+    columns = len(estimator.plan_fields) + sum(len(axis.values) for axis in axes)
+
+    def plans_at(values: Mapping[str, Any]) -> int:
+        asked = replace_all(inputs, values)
+        plans = _listed(estimator, asked, recipe, rules, refused=refused).plans
+        return len(next(iter(plans.values())))
+
+    check_lists(axes, COPIES * NUMBER * columns, plans_at, "expected fewer points")
 
 
 def _listed(

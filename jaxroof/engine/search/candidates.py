@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -55,9 +56,10 @@ class InputsKey(NamedTuple):
 
     def at(self, values: Mapping[str, Any], known: frozenset[str]) -> "InputsKey":
         """Return the key with new values at those of the given paths that are in ``known``."""
-        pairs = zip(self.paths, self.values, strict=True)
-        new = (values[path] if path in known and path in values else old for path, old in pairs)
-        return self._replace(values=floats(new))
+        new = list(self.values)
+        for path in values.keys() & known & set(self.paths):
+            new[self.paths.index(path)] = float(values[path])
+        return self._replace(values=tuple(new))
 
     def inputs(self) -> Any:
         """Return the inputs that the key stands for."""
@@ -189,6 +191,12 @@ class PreparedPlans:
 
     plans: list[SortedPlans]
     refused: list[Mapping[str, int]]
+    every: Mapping[str, np.ndarray]  # the fields of all plans, one problem after another
+
+    @functools.cached_property
+    def starts(self) -> np.ndarray:
+        """Return where each problem's plans begin among all, and where the last one's end."""
+        return np.cumsum([0, *map(len, self.plans)])
 
 
 @functools.lru_cache(maxsize=64)
@@ -203,7 +211,12 @@ def prepare_plans(
     questions = [numbers.inputs() for numbers in asked]
     found = [list_plans(estimator, inputs, recipe, where) for inputs in questions]
     plans = sort_by_need(estimator, recipe, questions, [f.plans for f in found])
-    return PreparedPlans(plans, [f.refused for f in found])
+    every = {f: np.concatenate([some.plans[f] for some in plans]) for f in plans[0].plans}
+    ready = PreparedPlans(plans, [f.refused for f in found], every)
+    for q, (start, stop) in enumerate(itertools.pairwise(ready.starts)):
+        views = {field: column[start:stop] for field, column in every.items()}
+        plans[q] = dataclasses.replace(plans[q], plans=views)  # one copy of each column
+    return ready
 
 
 def read_paths(estimator: Estimator, recipe: Any, inputs: Any) -> frozenset[str]:
@@ -233,9 +246,8 @@ def distinct_part_rows(
     estimator: Estimator, ready: PreparedPlans
 ) -> tuple[dict[str, PartRows], Sizes]:
     """Return the distinct rows of each part over several problems, and the sizes to pad to."""
-    together = all_together(ready)
     rows = {
-        name: PartRows(*distinct_rows([together[f] for f in reads(part)]))
+        name: PartRows(*distinct_rows([ready.every[f] for f in reads(part)]))
         for name, part in estimator.parts.items()
     }
     longest = max(len(q) for q in ready.plans)
@@ -249,8 +261,3 @@ def shared_sizes(estimator: Estimator, groups: Iterable[PreparedPlans]) -> Sizes
         *(distinct_part_rows(estimator, g)[1] for g in groups), strict=True
     )
     return Sizes(max(questions), max(plans), tuple(map(max, zip(*rows, strict=True))))
-
-
-def all_together(ready: PreparedPlans) -> dict[str, np.ndarray]:
-    """Return the fields of the plans of several problems, one list after another."""
-    return {f: np.concatenate([q.plans[f] for q in ready.plans]) for f in ready.plans[0].plans}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.errors import InputError, unknown
+from jaxroof.errors import InputError, shown, unknown
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
@@ -58,7 +58,7 @@ def _constraint(text: str, fields: list[str], short: Mapping[str, str]) -> Const
     match = _FORM.fullmatch(text)
     if match is None:
         raise InputError(
-            f"where: {text.strip()!r} is not a constraint; expected FIELD <= NUMBER "
+            f"where: {shown(text.strip())} is not a constraint; expected FIELD <= NUMBER "
             f"with one of {' '.join(OPERATORS)}, such as {fields[0]}<=8"
         )
     name, comparison, number = match.groups()
@@ -69,5 +69,7 @@ def _constraint(text: str, fields: list[str], short: Mapping[str, str]) -> Const
         what = f"expected a whole number of at most {MOST_DIGITS} digits"
         raise InputError(f"where: {field}: {what}, given {number[:MOST_DIGITS]!r} and more")
     if not (number.isascii() and number.isdigit()):
-        raise InputError(f"where: {field}: {number!r} is not a whole number; expected such as 8")
+        raise InputError(
+            f"where: {field}: {shown(number)} is not a whole number; expected such as 8"
+        )
     return Constraint(field, comparison, int(number))

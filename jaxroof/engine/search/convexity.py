@@ -12,7 +12,6 @@ import numpy as np
 from jaxroof.engine.grid.axes import Axis, replace_all
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY
-from jaxroof.engine.search.candidates import all_together
 from jaxroof.engine.search.groups import ProblemGroup
 from jaxroof.engine.search.problem import SearchProblem
 
@@ -55,9 +54,8 @@ def objectives_at(
     """
     if not len(problem):
         return np.zeros(0)
-    starts = np.cumsum([0, *map(len, group.ready.plans)])
-    at = starts[problem] + position
-    plan = {f: c[at].astype(np.float64) for f, c in all_together(group.ready).items()}
+    at = group.ready.starts[problem] + position
+    plan = {f: c[at].astype(np.float64) for f, c in group.ready.every.items()}
     varied = {path: values[problem] for path, values in group.varied.items()}
     assert question.estimator.plan is not None
     given = {**columns, **varied, "plan": question.estimator.plan(**plan)}

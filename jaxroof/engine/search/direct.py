@@ -11,7 +11,7 @@ import numpy as np
 from jaxroof.engine.grid.axes import Axis, replace_all, spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
 from jaxroof.engine.grid.evaluate import column_length
-from jaxroof.engine.search.candidates import PreparedPlans, all_together, distinct_part_rows
+from jaxroof.engine.search.candidates import PreparedPlans, distinct_part_rows
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 from jaxroof.estimator import TIE, reads
@@ -48,7 +48,7 @@ def _chunk(
     fits = plans_that_fit(question.estimator, group, here)
     inputs = spread(group.inputs, here[first:])
     tables, rows = _tables(question, group.ready, inputs, len(here) - first)
-    starts = np.cumsum([0, *map(len, group.ready.plans)])
+    starts = group.ready.starts
     position = np.full((len(fits), question.top, *fits.shape[1:]), -1, np.int64)
     objective = np.full(position.shape, FAR)
     for q, plans in enumerate(group.ready.plans):
@@ -69,7 +69,7 @@ def _tables(
     question: SearchProblem, ready: PreparedPlans, inputs: Any, rank: int
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return every part on the distinct rows of its plan fields, and the row of each plan."""
-    estimator, together = question.estimator, all_together(ready)
+    estimator, together = question.estimator, ready.every
     found, _ = distinct_part_rows(estimator, ready)
     bare = with_named_absences(dataclasses.replace(inputs, plan=None))
     tables = {}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search import direct
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, problem_groups
 from jaxroof.engine.search.per_plan import search_per_plan
-from jaxroof.engine.search.problem import AxisRoles, SearchProblem, axis_roles
+from jaxroof.engine.search.problem import SearchProblem, axis_roles
+from jaxroof.engine.search.size import check_search_size
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,11 +31,18 @@ class SearchResult:
 
 def best_plans(question: SearchProblem, progress: Progress | None = None) -> SearchResult:
     """Return the best plans at every point of the grid of a search."""
-    found = _nothing_yet(question)
+    check_search_size(question)
+    axes = question.axes
     if question.estimator.sizing is not None:
-        _clear(found, ...)
+        found = _nothing_yet(question, [len(axis) for axis in axes], [])
+        _clear(found)
         return dataclasses.replace(found, combinations=search_per_plan(question, found, progress))
-    kind, axes = axis_roles(question), question.axes
+    kind = axis_roles(question)
+    outer, inner, lanes = (
+        [len(axes[d]) for d in some]
+        for some in (kind.outer, kind.structural, kind.limits + kind.machine)
+    )
+    found = _nothing_yet(question, [*outer, math.prod(inner)], lanes)
     groups = list(problem_groups(question, kind))
     first = {id(group.ready): place for place, group in reversed(list(enumerate(groups)))}
     # groups with the same plans run in sequence
@@ -56,58 +65,85 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
             for name, count in reason.items():
                 found.refused[name] = found.refused.get(name, 0) + count
         for chunk in chunks(group):
-            for q in range(len(group.index)):
-                _fill(kind, group, q, chunk, found)
+            _fill(group, chunk, found)
             done += sum(map(len, group.ready.plans)) * math.prod(
                 s.stop - s.start for s in chunk.place
             )
             if progress is not None:
                 progress(done, total)
+    order = kind.outer + kind.structural + kind.limits + kind.machine
+    found = _in_order(found, [*outer, *inner], lanes, order)
     return dataclasses.replace(found, combinations=total)
 
 
-def _nothing_yet(question: SearchProblem) -> SearchResult:
-    shape = tuple(len(axis) for axis in question.axes)
+def _nothing_yet(
+    question: SearchProblem, problems: Sequence[int], lanes: Sequence[int]
+) -> SearchResult:
+    """Return arrays for the winners, without values; what no machine moves has size 1 there."""
+    shape, each = (*problems, *lanes), (*problems, *(1 for _ in lanes))
     ranked = (*shape, question.top)
     return SearchResult(
         plans={f: np.empty(ranked, np.int32) for f in question.estimator.plan_fields},
         objective=np.empty(ranked),
-        legal=np.empty(shape, np.int64),
+        legal=np.empty(each, np.int64),
         feasible=np.empty(shape, np.int64),
-        least_need=np.empty(shape),
+        least_need=np.empty(each),
         refused={},
         combinations=0,
     )
 
 
-def _clear(found: SearchResult, at: Any) -> None:
-    """Write that there is no plan at some points."""
+def _clear(found: SearchResult) -> None:
+    """Write that there is no plan anywhere."""
     for column in found.plans.values():
-        column[at] = -1
-    found.objective[at] = found.least_need[at] = np.nan
-    found.legal[at] = found.feasible[at] = 0
+        column[...] = -1
+    found.objective[...] = found.least_need[...] = np.nan
+    found.legal[...] = found.feasible[...] = 0
 
 
-def _fill(
-    kind: AxisRoles, group: ProblemGroup, q: int, chunk: MachineChunk, found: SearchResult
-) -> None:
-    """Write one problem's chunk into the arrays of the whole grid."""
-    order = kind.limits + kind.machine  # the axis of each dimension of the chunk
-    place = dict(zip(kind.outer + kind.structural, group.index[q], strict=True))
-    steps: dict[int, Any] = {**place, **dict(zip(order, chunk.place, strict=True))}
-    at = tuple(steps[d] for d in sorted(steps))
-    turn = [int(i) for i in np.argsort(order)] if order else []
-    position = np.moveaxis(chunk.position[q], 0, -1).transpose(*turn, len(order))
-    objective = np.moveaxis(chunk.objective[q], 0, -1).transpose(*turn, len(order))
-    plans, held = group.ready.plans[q], position >= 0
-    if not len(plans):
-        _clear(found, at)
-        return
-    found.legal[at] = len(plans)
+def _fill(group: ProblemGroup, chunk: MachineChunk, found: SearchResult) -> None:
+    """Write the chunk of a group's problems into arrays [*outer, problem, *limits, *machine]."""
+    ready = group.ready
+    at: tuple[Any, ...] = (*group.outer, group.some, *chunk.place)
+    each = (-1, *(1,) * len(chunk.place))  # problems along the first dimension
+    position, objective = (np.moveaxis(a, 1, -1) for a in (chunk.position, chunk.objective))
+    held = position >= 0
     everywhere = bool(held.all())
-    for field, column in plans.plans.items():
-        chosen = column.take(position)  # the last plan where none fits
+    place = position + ready.starts[:-1].reshape(*each, 1)
+    if not everywhere:
+        place = np.where(held, place, 0)
+        objective = np.where(held, objective, np.nan)
+    for field, column in ready.every.items():
+        chosen = column.take(place) if len(column) else np.int32(-1)
         found.plans[field][at] = chosen if everywhere else np.where(held, chosen, np.int32(-1))
-    found.objective[at] = objective if everywhere else np.where(held, objective, np.nan)
-    found.feasible[at] = chunk.fits[q].transpose(turn)
-    found.least_need[at] = plans.need[0]
+    found.objective[at] = objective
+    found.feasible[at] = chunk.fits
+    own: tuple[Any, ...] = (*group.outer, group.some)
+    found.legal[own] = np.diff(ready.starts).reshape(each)
+    least = [some.need[0] if len(some) else np.nan for some in ready.plans]
+    found.least_need[own] = np.reshape(least, each)
+
+
+def _in_order(
+    found: SearchResult, problems: Sequence[int], lanes: Sequence[int], axes: Sequence[int]
+) -> SearchResult:
+    """Return the winners with one dimension per axis, in order.
+
+    ``problems`` and ``lanes`` are the sizes of the dimensions so far, and ``axes`` their axes.
+    """
+    turn = np.argsort(axes).astype(int).tolist()
+
+    def turned(array: np.ndarray, *rank: int) -> np.ndarray:
+        own = array.reshape((*problems, *array.shape[array.ndim - len(lanes) - len(rank) :]))
+        whole = np.broadcast_to(own, (*problems, *lanes, *rank))
+        return whole.transpose(*turn, *range(len(axes), whole.ndim))
+
+    top = found.objective.shape[-1]
+    return dataclasses.replace(
+        found,
+        plans={field: turned(column, top) for field, column in found.plans.items()},
+        objective=turned(found.objective, top),
+        legal=turned(found.legal),
+        feasible=turned(found.feasible),
+        least_need=turned(found.least_need),
+    )

@@ -8,7 +8,7 @@ import numpy as np
 from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.chunks import Place, pad_points, padded_places, padded_size
 from jaxroof.engine.search import short_lists
-from jaxroof.engine.search.candidates import all_together, distinct_part_rows
+from jaxroof.engine.search.candidates import distinct_part_rows
 from jaxroof.engine.search.fold import Distinct
 from jaxroof.engine.search.groups import MachineChunk
 from jaxroof.engine.search.survivors import BoxSearch, Survivors
@@ -18,15 +18,15 @@ FEWEST = 64  # least padded number of rows
 ENTRIES = 4096  # least padded number of entries of all lists
 
 
-def exact_chunk(
+def exact_winners(
     task: BoxSearch,
     left: Survivors,
     boxes: np.ndarray,
     place: Place,
     shape: Sequence[int],
     shard: int,
-) -> MachineChunk:
-    """Return the winners of all machines of some boxes.
+) -> tuple[Any, Any]:
+    """Return the winners of all machines of some boxes, which the devices are still to compute.
 
     Arguments: ``boxes`` [*boxes] are the numbers of the boxes in ``left``; ``place`` is theirs in
     the grid of boxes, one slice per machine axis, and ``shape`` the number of boxes that it is
@@ -47,7 +47,7 @@ def exact_chunk(
     first, last = int(ends[0].min()), int(ends[1].max())
     start, stop = (np.pad(some - first, [(0, 0), *room]) for some in ends)
     distinct, lists = _lists(task, left, slice(first, last))
-    position, objective = short_lists.winners(
+    return short_lists.winners(
         task.fold,
         tuple(some.side for some in task.cuts),
         shard,
@@ -58,14 +58,11 @@ def exact_chunk(
         short_lists.Boxes(start, stop - start),
         _taken(task.fits, points),
     )
-    return _chunk(task, place, np.asarray(position), np.asarray(objective))
 
 
-def _chunk(
-    task: BoxSearch, place: Place, position: np.ndarray, objective: np.ndarray
-) -> MachineChunk:
+def exact_chunk(task: BoxSearch, place: Place, winners: tuple[Any, Any]) -> MachineChunk:
     """Return the winners without padding, each axis of limits in a dimension of its own."""
-    question = task.question
+    question, (position, objective) = task.question, map(np.asarray, winners)
     levels = [len(question.axes[d]) for d in task.kind.limits]
     region = [
         slice(p.start * some.side, min(p.stop * some.side, len(some.axis)))
@@ -97,9 +94,9 @@ def _lists(
 ) -> tuple[Distinct, short_lists.ShortLists]:
     """Return the plans of a slice of the survivors and the distinct rows of their parts, padded."""
     ready, fold = task.group.ready, task.fold
-    together = all_together(ready)
+    together = ready.every
     position = left.position[some]
-    plan = np.cumsum([0, *map(len, ready.plans)])[left.problem[some]] + position
+    plan = ready.starts[left.problem[some]] + position
     size = padded_size(len(plan), ENTRIES, factor=4)
     split = np.concatenate([plans.split for plans in ready.plans])[plan]
     distinct, rows = {}, {}

@@ -17,14 +17,15 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxroof.engine.grid.compile_cache import keep_programs
-from jaxroof.engine.search.second_pass import FAR, Objective, SecondPass, exact_winners
+from jaxroof.engine.search.minima import block_minima, running_minima
+from jaxroof.engine.search.packed_inputs import PackedInputs
+from jaxroof.engine.search.second_pass import Objective, SecondPass, exact_winners
 from jaxroof.estimator import Estimator
 from jaxroof.records import replace_at
 
 keep_programs()
 
 SHORT = 16  # a shorter last dimension is merged with the others into one vector loop
-UNROLL = 4  # plans per fused loop body; more lengthen the program, and 16 break the fusion
 COPIED = PartitionSpec()  # replicated on every device
 
 Array = Any  # a NumPy array on the host, a JAX array on the devices
@@ -91,7 +92,7 @@ def divided_leaves(tree: Any, rank: int, shard: int) -> Any:
 def best(
     fold: FoldConfig,
     shard: int,
-    inputs: Any,
+    packed: PackedInputs,
     varied: dict[str, jax.Array],
     distinct: Distinct,
     plans: Plans,
@@ -99,13 +100,13 @@ def best(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the positions and objectives of the best plans, best first, per problem and machine.
 
-    ``inputs`` has the machine axes as dimensions. ``varied`` has the values [problem] of the paths
+    The inputs have the machine axes as dimensions. ``varied`` has the values [problem] of the paths
     that differ between problems; no part reads them. ``fits`` is how many plans fit, [problem,
     limit, *machine dims]. ``shard`` is the machine dimension that is split over the devices.
     Returns two arrays [problem, top, limit, *machine dims]; the position is -1 where fewer plans
     fit.
     """
-    out = divided(fold.rank, shard, lead=3)
+    out, inputs = divided(fold.rank, shard, lead=3), packed.inputs()
     divide = jax.shard_map(
         functools.partial(_questions, fold),
         mesh=mesh(),
@@ -177,7 +178,11 @@ def _question(
     width = fits.shape[-1]
     dims = dims if dims and dims[-1] >= SHORT else (width,)
     objective = objective_of(fold, dims, inputs, tables, plans)
-    minima = _minima(fold, objective, plans.counts, len(plans.split), dims)
+    count, size = plans.counts, len(plans.split)
+    if fold.every:
+        minima = running_minima(objective, count, size, dims)
+    else:
+        minima = block_minima(objective, count, size, dims, fold.block, running=fold.top == 1)
     split = plans.split if fold.per_split and fold.top > 1 else None
     look = SecondPass(fold.top, fold.looks, 1 if fold.every else fold.block)
     return exact_winners(look, lambda index: objective(index).reshape(width), minima, split, fits)
@@ -262,29 +267,3 @@ def lane_values(leaf: jax.Array, dims: tuple[int, ...], lead: int) -> jax.Array:
     if dims[-1] < SHORT:
         return jnp.broadcast_to(leaf, head + dims).reshape(*head, math.prod(dims))
     return leaf
-
-
-def _minima(
-    fold: FoldConfig, objective: Any, count: jax.Array, size: int, dims: tuple[int, ...]
-) -> jax.Array:
-    """Return the least objective of each block of plans [block, lane].
-
-    If only the best plan is wanted, these are running minima, of every plan if there is room.
-    """
-    rows, block = fold.block if fold.every else 1, fold.block
-
-    def one_block(turn: jax.Array, held: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
-        minima, running = held
-
-        def one_plan(least: jax.Array, offset: jax.Array) -> tuple[Any, Any]:
-            value = objective(turn * block + offset)
-            least = jnp.where(value < least, value, least)
-            return least, least.reshape(-1) if fold.every else None
-
-        start = running if fold.top == 1 else jnp.full(dims, FAR)
-        least, each = lax.scan(one_plan, start, jnp.arange(block), unroll=min(UNROLL, block))
-        found = each if fold.every else least.reshape(1, -1)
-        return lax.dynamic_update_slice_in_dim(minima, found, turn * rows, 0), least
-
-    start = jnp.full((-(-size // block) * rows, math.prod(dims)), FAR), jnp.full(dims, FAR)
-    return lax.fori_loop(0, (count + block - 1) // block, one_block, start)[0]

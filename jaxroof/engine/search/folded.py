@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.axes import spread
-from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
+from jaxroof.engine.grid.chunks import (
+    Place,
+    chunk_shape,
+    iter_chunks,
+    one_later,
+    padded_slice,
+)
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import Sizes, SortedPlans, shared_sizes
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
+from jaxroof.engine.search.packed_inputs import PackedInputs
 from jaxroof.engine.search.packed_plans import pack_plans
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 
@@ -31,7 +38,19 @@ def machine_chunks(
 def _chunks(
     question: SearchProblem, kind: AxisRoles, sizes: Sizes, group: ProblemGroup
 ) -> Iterator[MachineChunk]:
-    """Fold a group's plans over each chunk of limits and machines in turn."""
+    """Yield the winners of a group on each chunk of limits and machines in turn."""
+    for shape, place, fits, found in one_later(_folds(question, kind, sizes, group)):
+        used = tuple(slice(0, s.stop - s.start) for s in place)
+        inside = (slice(0, len(fits)), slice(None), *used)  # without padding
+        ranked = (-1, question.top, *shape)
+        position, objective = (np.asarray(array).reshape(ranked)[inside] for array in found)
+        yield MachineChunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+
+
+def _folds(
+    question: SearchProblem, kind: AxisRoles, sizes: Sizes, group: ProblemGroup
+) -> Iterator[tuple[list[int], Place, np.ndarray, Any]]:
+    """Start the fold of each chunk; yield its padded shape, place, what fits and the winners."""
     limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
     axes, first = [*limits, *machine], len(limits)
     distinct, plans = pack_plans(question.estimator, group.ready, sizes)
@@ -41,11 +60,9 @@ def _chunks(
     cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)
     shape, shard = chunk_layout(axes, first, min(LANES, CELLS // cells))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
-    varied = folding.replicate(varied)
-    waiting: list[tuple[Place, np.ndarray, Any]] = []
     for place in iter_chunks(axes, shape):
         here = padded_slice(axes, place, shape)
-        lanes = spread(group.inputs, here[first:])
+        lanes = PackedInputs.of(spread(group.inputs, here[first:]))
         fits = plans_that_fit(question.estimator, group, here)
         # plans beyond the largest limit of the call cannot win and are not folded
         reach = np.pad(fits.reshape(len(fits), -1).max(axis=1), (0, lead - len(fits)))
@@ -60,21 +77,7 @@ def _chunks(
             plans._replace(counts=reach),
             rows.reshape(lead, -1, *shape[first:]),
         )
-        waiting.append((place, fits, found))
-        if len(waiting) > 1:  # the devices compute one chunk while the previous one is read
-            yield _read(question, shape, *waiting.pop(0))
-    for held in waiting:
-        yield _read(question, shape, *held)
-
-
-def _read(
-    question: SearchProblem, shape: list[int], place: Place, fits: np.ndarray, found: Any
-) -> MachineChunk:
-    """Return the winners of one call, without padding."""
-    used = tuple(slice(0, s.stop - s.start) for s in place)
-    inside = (slice(0, len(fits)), slice(None), *used)
-    position, objective = (np.asarray(a).reshape(-1, question.top, *shape)[inside] for a in found)
-    return MachineChunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+        yield shape, place, fits, found
 
 
 def chunk_layout(axes: Sequence[Sized], first: int, lanes: int) -> tuple[list[int], int]:
@@ -98,7 +101,7 @@ def fold_config(
     block = 16 if size <= 1 << 16 else 64
     machines = math.prod(len(question.axes[d]) for d in kind.machine)
     per_split = not question.placements and question.top > 1
-    largest = max(_largest_split(plans) for plans in group.ready.plans)
+    largest = max(map(_largest_split, group.ready.plans)) if per_split else 1
     # the plans of one split are adjacent, but may span several blocks
     straddle = 1 + -(-(largest - 1) // block) if per_split else 1
     return folding.FoldConfig(

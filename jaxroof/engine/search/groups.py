@@ -19,7 +19,8 @@ QUESTIONS = 64  # problems per call; limits the memory of their padded plans
 class ProblemGroup:
     """Problems that share one call, because their parts and their need are the same."""
 
-    index: list[tuple[int, ...]]  # of each problem: first the outer, then the structural axes
+    outer: tuple[int, ...]  # index on the outer axes
+    some: slice  # of the points of the structural axes, one problem each
     inputs: Any
     varied: dict[str, np.ndarray]
     ready: PreparedPlans
@@ -47,7 +48,8 @@ def problem_groups(question: SearchProblem, kind: AxisRoles) -> Iterator[Problem
             some = inner[start : start + QUESTIONS]
             numbers = tuple(base.at(v, known) for _, v in some)
             yield ProblemGroup(
-                index=[index + i for i, _ in some],
+                outer=index,
+                some=slice(start, start + len(some)),
                 inputs=inputs,
                 varied={p: np.array([v[p] for _, v in some]) for p in some[0][1]},
                 ready=prepare_plans(estimator, recipe, question.where, numbers),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.chunks import pad_points
-from jaxroof.engine.search.candidates import PreparedPlans, Sizes, all_together, distinct_part_rows
+from jaxroof.engine.search.candidates import PreparedPlans, Sizes, distinct_part_rows
 from jaxroof.engine.search.fold import Distinct, Plans, replicate
 from jaxroof.estimator import Estimator, reads
 
@@ -19,7 +19,7 @@ def pack_plans(estimator: Estimator, ready: PreparedPlans, sizes: Sizes) -> tupl
     count = np.array([len(q) for q in ready.plans])
     largest = max((int(c.max(initial=0)) for q in ready.plans for c in q.plans.values()), default=0)
     narrow = np.uint16 if max(largest, *sizes.rows, 0) <= NARROW else np.uint32
-    together = all_together(ready)
+    together = ready.every
 
     def square(values: np.ndarray, kind: Any) -> Any:
         rows = np.ones((sizes.questions, sizes.plans), kind)

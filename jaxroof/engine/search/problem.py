@@ -1,6 +1,7 @@
 """The checked problem of a search, and the role of each of its axes."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -123,6 +124,7 @@ def check_searches(
     return tuple(read), questions
 
 
+@functools.lru_cache(maxsize=64)
 def check_searchable(estimator: Estimator) -> None:
     """Check that an estimator has plans, and that its definition names only existing plan fields.
 

@@ -25,16 +25,17 @@ samples before or on any incumbent or sampled plan after, the plain fold answers
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.chunks import Place, iter_chunks
+from jaxroof.engine.grid.chunks import Place, iter_chunks, one_later
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.search import folded
 from jaxroof.engine.search.boxes import Slices, box_columns, cut
 from jaxroof.engine.search.candidates import Sizes, shared_sizes
 from jaxroof.engine.search.convexity import convex_coordinates, objectives_at
-from jaxroof.engine.search.exact_boxes import exact_chunk
+from jaxroof.engine.search.exact_boxes import exact_chunk, exact_winners
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, fits_by_limit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 from jaxroof.engine.search.survivors import BoxSearch, Survivors, survivors
@@ -116,6 +117,12 @@ def _boxes(question: SearchProblem, kind: AxisRoles, group: ProblemGroup) -> lis
 
 def _slabs(task: BoxSearch, left: Survivors, place: Place) -> Iterator[MachineChunk]:
     """Yield the winners of the boxes of a place, some boxes at a time."""
+    for here, winners in one_later(_winners(task, left, place)):
+        yield exact_chunk(task, here, winners)
+
+
+def _winners(task: BoxSearch, left: Survivors, place: Place) -> Iterator[tuple[Place, Any]]:
+    """Start the exact search of some boxes at a time; yield their place and the winners."""
     sizes = [p.stop - p.start for p in place]
     numbers = np.arange(math.prod(sizes)).reshape(sizes)
     outputs = len(task.fits) * task.fits.shape[1] * task.question.top
@@ -126,7 +133,7 @@ def _slabs(task: BoxSearch, left: Survivors, place: Place) -> Iterator[MachineCh
         here = tuple(
             slice(p.start + s.start, p.start + s.stop) for p, s in zip(place, some, strict=True)
         )
-        yield exact_chunk(task, left, numbers[some], here, shape, shard)
+        yield here, exact_winners(task, left, numbers[some], here, shape, shard)
 
 
 def _holds(

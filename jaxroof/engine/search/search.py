@@ -148,10 +148,11 @@ def _columns(
         else:
             columns[name] = (ranked, np.where(held, values, np.nan))
     columns["feasible"] = (ranked, verdicts.get("feasible", held))
-    columns["plans_legal"] = (dims, found.legal)
-    columns["plans_feasible"] = (dims, found.feasible)
+    # copies: what no machine moves is stored once, and cannot be written
+    columns["plans_legal"] = (dims, found.legal.copy())
+    columns["plans_feasible"] = (dims, found.feasible.copy())
     if estimator.need:
-        columns[f"{estimator.need}_least"] = (dims, found.least_need)
+        columns[f"{estimator.need}_least"] = (dims, found.least_need.copy())
     if estimator.need and estimator.limit is not None:
         limit = np.asarray(estimator.limit(spread(question.inputs, question.axes)))
         missing = np.where(found.feasible > 0, 0.0, found.least_need - limit)

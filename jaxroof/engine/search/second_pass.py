@@ -63,22 +63,21 @@ def _first_blocks(running: jax.Array, whole_blocks: jax.Array) -> tuple[jax.Arra
     """
 
     def at(block: jax.Array) -> jax.Array:
-        return jnp.take_along_axis(running, jnp.clip(block, 0, len(running) - 1), axis=0)
+        rows = jnp.clip(block, 0, len(running) - 1).reshape(-1, running.shape[1])
+        return jnp.take_along_axis(running, rows, axis=0).reshape(block.shape)
 
-    def first(bound: jax.Array) -> jax.Array:
-        def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            low, high = ends
-            middle = (low + high) // 2
-            reached = at(middle) <= bound
-            return jnp.where(reached, low, middle + 1), jnp.where(reached, middle, high)
-
-        start = (jnp.zeros_like(whole_blocks), whole_blocks)
-        block = lax.fori_loop(0, len(running).bit_length(), halve, start)[0]
-        return jnp.where(whole_blocks > 0, block, -1)
+    def halve(_: int, ends: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        low, high = ends
+        middle = (low + high) // 2
+        reached = at(middle) <= bounds
+        return jnp.where(reached, low, middle + 1), jnp.where(reached, middle, high)
 
     least = at(whole_blocks - 1)
-    tied = first(least + TIE * jnp.abs(least))
-    return first(least), tied, jnp.where(tied < 0, FAR, at(tied))
+    bounds = jnp.stack([least, least + TIE * jnp.abs(least)])
+    ends = jnp.zeros_like(whole_blocks, shape=bounds.shape), jnp.stack([whole_blocks] * 2)
+    low, _ = lax.fori_loop(0, len(running).bit_length(), halve, ends)
+    first, tied = jnp.where(whole_blocks > 0, low, -1)
+    return first, tied, jnp.where(tied < 0, FAR, at(tied))
 
 
 def _least_blocks(look: SecondPass, minima: jax.Array, whole_blocks: jax.Array) -> jax.Array:
@@ -128,19 +127,20 @@ def _values(look: SecondPass, objective: Objective, chosen: jax.Array, blocks: i
         first = turn * slots
 
         def visit(place: jax.Array, exact: jax.Array) -> jax.Array:
-            start = order[first + place] * look.block
-            rows = lax.map(lambda offset: objective(start + offset), jnp.arange(look.block))
-            return lax.dynamic_update_index_in_dim(exact, rows, place, 0)
+            block, offset = order[first + place // look.block], place % look.block
+            row = objective(block * look.block + offset)
+            return lax.dynamic_update_index_in_dim(exact, row, place, 0)
 
         exact, values = held
-        exact = lax.fori_loop(0, jnp.minimum(number - first, slots), visit, exact)
+        plans = jnp.minimum(number - first, slots) * look.block
+        exact = lax.fori_loop(0, plans, visit, exact)
         place = slot - first
         here = (place >= 0) & (place < slots)
-        found = exact[jnp.clip(place, 0, slots - 1)[:, None], offset, lane]
-        return exact, jnp.where(here[:, None], found, values)
+        row = jnp.clip(place, 0, slots - 1)[:, None] * look.block + offset
+        return exact, jnp.where(here[:, None], exact[row, lane], values)
 
     start = (
-        jnp.full((slots, look.block, lanes), FAR),
+        jnp.full((slots * look.block, lanes), FAR),
         jnp.full((looks, look.block, limits, lanes), FAR),
     )
     return lax.fori_loop(0, (number + slots - 1) // slots, some, start)[1]

@@ -19,7 +19,7 @@ from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_searches
 from jaxroof.engine.search.search import best_of_each, search_dataset, winning_inputs
 from jaxroof.engine.sensitivity.derivatives import one_sided_slopes
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked, is_quantity, leaves
 from jaxroof.settings import paths_of
@@ -114,7 +114,7 @@ def known_parameters(
     plan = [f"plan.{name}" for name in estimator.plan_fields]
     for path in paths:
         if not isinstance(path, str):
-            raise refusal("parameters", f"expected dotted paths, given {path!r}")
+            raise refusal("parameters", f"expected dotted paths, given {shown(path)}")
         if path in held or path in plan:
             continue
         what = f"parameter of {estimator.name or 'the estimator'}"

@@ -43,7 +43,7 @@ def _first(ready: PreparedPlans, count: int) -> PreparedPlans:
     (plans,) = ready.plans
     some = {field: column[:count] for field, column in plans.plans.items()}
     return PreparedPlans(
-        [SortedPlans(some, plans.need[:count], plans.split[:count])], ready.refused
+        [SortedPlans(some, plans.need[:count], plans.split[:count])], ready.refused, some
     )
 
 

@@ -32,7 +32,7 @@ from jaxroof.engine.sensitivity.switches import (
     sweep_lanes,
     switches,
 )
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import InputError, refusal, shown
 from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at, leaves, replace_at
 from jaxroof.structure import structure
@@ -90,7 +90,7 @@ def response(
         estimator, inputs, recipe, where=where, objective=objective, settings=chosen
     )
     if not 1.0 < span <= 1e6:
-        raise refusal("span", f"expected a factor above 1 and at most 1e6, given {span!r}")
+        raise refusal("span", f"expected a factor above 1 and at most 1e6, given {shown(span)}")
     paths = _paths(question, parameters)
     factors = span ** (np.arange(-HALF - 1, HALF + 2) / HALF)
     ready = plans_that_fit(question)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from jaxroof.errors import refusal, unknown
+from jaxroof.errors import refusal, shown, unknown
 from jaxroof.records import checked_values, field_at, get_at, is_quantity
 from jaxroof.units import parse, show
 
@@ -75,7 +75,7 @@ def distribution(inputs: Any, path: str, written: Any) -> Distribution:
             raise refusal(path, f"{EXPECTED}, given {len(written)} values")
         written = {"from": written[0], "to": written[1]}
     if not isinstance(written, Mapping):
-        raise refusal(path, f"{EXPECTED}, given {written!r}")
+        raise refusal(path, f"{EXPECTED}, given {shown(written)}")
     for key in written:
         if key not in KEYS:
             raise unknown(path, str(key), "key of a distribution", KEYS)
@@ -164,7 +164,7 @@ def _listed(place: Place, written: Mapping[str, Any]) -> Distribution:
     weights = written.get("weights", [1.0] * len(given) if isinstance(given, Sequence) else [])
     for key, column in (("values", given), ("weights", weights)):
         if isinstance(column, str) or not isinstance(column, Sequence) or not column:
-            raise refusal(f"{path}.{key}", f"expected a list, given {column!r}")
+            raise refusal(f"{path}.{key}", f"expected a list, given {shown(column)}")
     values = [place.number(value, "values") for value in given]
     shares = [parse(weight, "1", f"{path}.weights") for weight in weights]
     if len(shares) != len(values):

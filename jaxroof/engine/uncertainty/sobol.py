@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import qmc
 
-from jaxroof.errors import refusal
+from jaxroof.errors import refusal, shown
 
 MOST = 1 << 20  # largest number of draws
 CERTAIN = 1.96  # half width of a 95 % interval in standard errors
@@ -36,7 +36,7 @@ def points(inputs: int, draws: int, seed: int) -> np.ndarray:
     """
     for name, value in (("samples", draws), ("seed", seed)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise refusal(name, f"expected a whole number of at least 0, given {value!r}")
+            raise refusal(name, f"expected a whole number of at least 0, given {shown(value)}")
     if draws < 4 or draws & (draws - 1) or draws > MOST:
         near = 1 << max(2, min(draws, MOST).bit_length() - 1)
         said = f"expected a power of two from 4 to {MOST:,}, such as {near:,}, given {draws:,}"

@@ -4,7 +4,7 @@ import dataclasses
 from typing import NamedTuple
 
 from jaxroof.analyses.fit_legality import refuse_illegal
-from jaxroof.errors import refusal
+from jaxroof.errors import refusal, shown
 from jaxroof.estimators.training.memory_inputs import (
     MIB,
     Activations,
@@ -74,7 +74,7 @@ def sequence_parallel(row: Row) -> float:
         return 0.0
     given = text(row, "seqpar")
     if given not in ("yes", "no"):
-        raise refusal("seqpar", f"expected yes or no, given {given!r}")
+        raise refusal("seqpar", f"expected yes or no, given {shown(given)}")
     return float(given == "yes")
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.analyses.fit import BOUNDS, DENSE, EXPERTS
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import InputError, refusal, shown
 from jaxroof.estimators.training.fsdp2_memory import Fsdp2Memory, fsdp2_memory
 from jaxroof.estimators.training.fullest_stage import TERMS
 from jaxroof.estimators.training.memory_2021 import Engine, peak_2021, stage_2021
@@ -132,7 +132,7 @@ def stage_of(row: Row, device: np.ndarray) -> int:
         stage = -1
     if not 0 <= stage < len(device):
         expected = f"expected last, max or a number below {len(device)}"
-        raise refusal("memory_stage", f"no such stage, given {given!r}; {expected}")
+        raise refusal("memory_stage", f"no such stage, given {shown(given)}; {expected}")
     return stage
 
 

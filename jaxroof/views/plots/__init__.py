@@ -12,7 +12,7 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import objective_of, parts_of
 from jaxroof.analyses.roofline_reading import is_roofline
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.io.atomic import replace_file
 from jaxroof.io.formats import check_placeable
 from jaxroof.io.locks import Path
@@ -201,7 +201,7 @@ def drawable(path: Path) -> None:
     ending = pathlib.Path(path).suffix
     if ending not in ENDINGS:
         raise InputError(
-            f"{os.fspath(path)}: cannot tell the kind of picture from {ending!r}; "
+            f"{os.fspath(path)}: cannot tell the kind of picture from {shown(ending)}; "
             f"expected a name that ends in {', '.join(ENDINGS)}"
         )
     check_placeable(path)

@@ -105,7 +105,7 @@ def field(tmp_path, monkeypatch):
 
 def run(text: str = SWEEP, **more) -> xr.Dataset:
     pathlib.Path("sweep.toml").write_text(text)
-    return jr.run("sweep.toml", output="rows.csv", **more)
+    return jr.run("sweep.toml", output="rows.csv", **more, trust=True)
 
 
 def content() -> bytes:
@@ -118,7 +118,7 @@ def known(tmp_path_factory) -> tuple[bytes, xr.Dataset]:
     home = tmp_path_factory.mktemp("known")
     (home / "mine.py").write_text(MINE)
     (home / "sweep.toml").write_text(SWEEP)
-    data = jr.run(home / "sweep.toml", output=home / "rows.csv")
+    data = jr.run(home / "sweep.toml", output=home / "rows.csv", trust=True)
     return (home / "rows.csv").read_bytes(), data
 
 
@@ -170,7 +170,7 @@ def test_rows_say_what_a_reader_needs_first(field):
 
 
 def test_what_is_read_back_is_what_was_computed(field, counted):
-    once = jr.run("sweep.toml")
+    once = jr.run("sweep.toml", trust=True)
     assert_same = xr.testing.assert_identical
     assert_same(run(), once)
     before = content()
@@ -207,20 +207,20 @@ def test_grids_share_a_file_and_each_gets_its_own(field, counted):
         assert content().startswith(before)
         assert content().count(b"\n") == total + 1
         if text is both:  # in their own order, what is there and what is new
-            xr.testing.assert_allclose(found, jr.run("sweep.toml"), rtol=1e-14)
+            xr.testing.assert_allclose(found, jr.run("sweep.toml", trust=True), rtol=1e-14)
     assert pd.read_csv("rows.csv").groupby("model").size().to_dict() == {"north": 28, "south": 12}
 
 
 def test_a_point_that_is_there_twice_is_computed_once(field, counted):
     twice = SWEEP.replace("[4]", "[3, 3]")
-    xr.testing.assert_identical(run(twice), jr.run("sweep.toml"))
+    xr.testing.assert_identical(run(twice), jr.run("sweep.toml", trust=True))
     assert counted == [6]
 
 
 def test_code_that_changed_makes_its_own_rows(field, counted):
     run()
     (field / "mine.py").write_text(MINE.replace("/ 4.0", "/ 2.0"))
-    xr.testing.assert_identical(run(), jr.run("sweep.toml"))
+    xr.testing.assert_identical(run(), jr.run("sweep.toml", trust=True))
     assert counted == [8, 8]
 
 
@@ -233,7 +233,7 @@ def test_columns_may_be_moved_and_lines_end_otherwise(field, counted):
     xr.testing.assert_identical(run(), data)
     assert counted == [8]
     more = SWEEP.replace("[4]", "[5]")
-    xr.testing.assert_identical(run(more), jr.run("sweep.toml"))
+    xr.testing.assert_identical(run(more), jr.run("sweep.toml", trust=True))
     assert content().endswith(b",north\n")
 
 
@@ -271,7 +271,7 @@ def test_what_was_stopped_goes_on(after, field, known, monkeypatch):
 def test_ctrl_c_is_one_line(field, jaxroof, monkeypatch):
     monkeypatch.chdir(field)
     stopped(monkeypatch, 1, KeyboardInterrupt)
-    code, out, err = jaxroof("run sweep.toml -o rows.csv --chunk 5")
+    code, out, err = jaxroof("run sweep.toml --trust -o rows.csv --chunk 5")
     said = "jaxroof: interrupted: 5 of 8 configurations are finished; run again to continue\n"
     assert (code, out, err.lstrip()) == (130, "", said)
 
@@ -298,7 +298,7 @@ def test_a_disk_that_fills_keeps_what_was_written(after, field, known, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(atomic.os, "fsync", full)
-        code, out, err = jaxroof("run sweep.toml -o rows.csv --chunk 3")
+        code, out, err = jaxroof("run sweep.toml --trust -o rows.csv --chunk 3")
     reason = os.strerror(errno.ENOSPC)
     count = f"{3 * after} of 8 configurations are finished; run again to continue"
     assert (code, out) == (2, "")
@@ -385,7 +385,7 @@ import jaxroof as jr
 from jaxroof.engine.runs import plan_table
 whole = plan_table.evaluate_sweep
 plan_table.evaluate_sweep = lambda *asked: time.sleep(0.05) or whole(*asked)
-jr.run("sweep.toml", output="rows.csv", chunk=1)
+jr.run("sweep.toml", output="rows.csv", chunk=1, trust=True)
 """
 
 
@@ -433,7 +433,7 @@ def test_a_grid_goes_on_in_a_csv_file_and_in_a_store(
     text, points, change, said, field, jaxroof, monkeypatch
 ):
     pathlib.Path("sweep.toml").write_text(text)
-    first = jaxroof("run sweep.toml -o rows.csv --chunk 100")
+    first = jaxroof("run sweep.toml --trust -o rows.csv --chunk 100")
     assert first.code == 0
     assert first.out
     assert content().count(b"\n") == 1 + points
@@ -448,15 +448,15 @@ def test_a_grid_goes_on_in_a_csv_file_and_in_a_store(
     whole = sweep._evaluated
     with monkeypatch.context() as patch:
         patch.setattr(sweep, "_evaluated", once)
-        stop = jaxroof("run sweep.toml -o rows.zarr --chunk 1")
+        stop = jaxroof("run sweep.toml --trust -o rows.zarr --chunk 1")
     assert (stop.code, stop.out) == (130, "")
     assert f"1 of {points} chunks are finished; run again to continue" in stop.err
-    assert jaxroof("run sweep.toml -o rows.zarr").out == first.out
+    assert jaxroof("run sweep.toml --trust -o rows.zarr").out == first.out
     monkeypatch.setattr(sweep, "_evaluated", None)
-    assert jaxroof("run sweep.toml -o rows.csv").out == first.out
+    assert jaxroof("run sweep.toml --trust -o rows.csv").out == first.out
     xr.testing.assert_identical(jr.read("rows.zarr").load(), run(text))
     pathlib.Path("sweep.toml").write_text(text.replace(*change))
-    assert f"holds another sweep: {said}" in jaxroof("run sweep.toml -o rows.zarr").err
+    assert f"holds another sweep: {said}" in jaxroof("run sweep.toml --trust -o rows.zarr").err
 
 
 @pytest.mark.slow

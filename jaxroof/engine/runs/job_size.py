@@ -1,0 +1,127 @@
+"""The size of a sweep: its results in memory and on disk, whole or chunk by chunk.
+
+What the numbers take in each kind of file was measured on searches of 90,000 to 1,000,000 points.
+"""
+
+import math
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from jaxroof.engine.grid.programs import programs
+from jaxroof.engine.grid.size import (
+    COPIES,
+    NUMBER,
+    REMEDY,
+    search_size,
+    table_size,
+    winner_numbers,
+)
+from jaxroof.engine.grid.tabulate import axes_of_results
+from jaxroof.engine.runs.job import SweepJob
+from jaxroof.engine.search.problem import searchable_report
+from jaxroof.io.chunk_manifest import Layout
+from jaxroof.limits import check_disk, check_memory, counted
+
+COMPRESSED = 0.1  # of a store's numbers that it takes on disk: 1/40 to 1/4 were measured
+ROW = 1000  # bytes of a configuration while the rows of a file of every plan are compared
+LINE = 2000  # bytes of a finished chunk in the record of a store
+WHOLE = "expected fewer points"
+
+
+class FileSize(NamedTuple):
+    """What a kind of file takes, for each byte of the results."""
+
+    memory: float  # while it is written, with the results
+    disk: float
+    full: bool = False  # every column is written at every point
+
+
+FILES = {
+    "": FileSize(COPIES, 0.0),
+    ".nc": FileSize(COPIES + 0.5, 1.0),
+    ".csv": FileSize(5.0, 1.5, full=True),
+    ".json": FileSize(5.0, 2.5),
+}
+
+
+def results_size(asked: SweepJob, lengths: Mapping[str, int] | None = None) -> tuple[int, int]:
+    """Return how many results a sweep has, and their bytes; ``lengths`` are those of its axes.
+
+    By default the axes are whole.
+    """
+    sizes = {axis.name: len(axis) for axis in asked.axes} | dict(lengths or {})
+    points, fields = math.prod(sizes.values()), len(asked.estimator.plan_fields)
+    if asked.searched:
+        report = searchable_report(asked.estimator, asked.inputs, asked.recipe)
+        numbers, top = winner_numbers(report), asked.options.get("top", 1)
+        return fields + numbers, search_size(points, top, fields, numbers)
+    number, size = 0, 0
+    for recipe, grid in programs(asked.axes, asked.recipe):
+        moved = axes_of_results(asked.estimator, asked.inputs, recipe, grid)
+        some = table_size([sizes[axis.name] for axis in grid], moved)
+        number, size = max(number, len(moved)), size + some
+    if asked.every is not None:  # the values on its axis are columns of the result too
+        columns = len(asked.axes[0].columns)
+        return number + columns, size + NUMBER * points * columns
+    return number, size
+
+
+def check_whole(asked: SweepJob, output: str | os.PathLike[str] | None) -> None:
+    """Check that a sweep that is computed whole fits in memory, and its file on the disk.
+
+    Raises: TooLarge with the size, the limit and the way out.
+    """
+    memory, disk, what = whole_size(asked, output)
+    check_memory(what, memory, WHOLE if asked.every is not None else REMEDY)
+    if output is not None:
+        check_disk(what, disk, pathlib.Path(output).parent, WHOLE)
+
+
+def whole_size(asked: SweepJob, output: str | os.PathLike[str] | None) -> tuple[float, float, str]:
+    """Return the bytes of memory and of disk of a sweep that is computed whole, and its words."""
+    number, size = results_size(asked)
+    about = FILES.get("" if output is None else pathlib.Path(output).suffix, FILES[""])
+    if about.full:
+        size = NUMBER * asked.points * (number + len(asked.axes))
+    top = asked.options.get("top", 1) if asked.searched else 1
+    best = "" if top == 1 else f" with the best {top:,} plans"
+    what = f"{counted(asked.points, 'point')}{best} of {counted(number, 'result')}"
+    return about.memory * size, about.disk * size, what
+
+
+def check_chunks(asked: SweepJob, layout: Layout, path: Any, missing: int) -> None:
+    """Check that a chunk of a store fits in memory, and the missing chunks on the disk.
+
+    Raises: TooLarge with the size, the limit and the way out.
+    """
+    memory, disk, number = chunk_sizes(asked, layout)
+    points = math.prod(layout.chunk.values())
+    where = os.fspath(path)
+    what = f"{where}: chunks of {counted(points, 'point')} of {counted(number, 'result')}"
+    check_memory(what, memory, "expected smaller ones, by --chunk")
+    what = f"{where}: {counted(asked.points, 'point')} of {counted(number, 'result')}, compressed,"
+    check_disk(what, disk * missing / layout.count, _folder(path), WHOLE)
+    remedy = "expected larger ones, by --chunk, or fewer points"
+    check_memory(f"{where}: {counted(layout.count, 'chunk')}", LINE * layout.count, remedy)
+
+
+def chunk_sizes(asked: SweepJob, layout: Layout) -> tuple[float, float, int]:
+    """Return the bytes of memory of a chunk, of all chunks on disk, and how many results."""
+    number, size = results_size(asked, layout.chunk)
+    return COPIES * size, COMPRESSED * results_size(asked)[1], number
+
+
+def check_rows(asked: SweepJob, path: Any) -> None:
+    """Check that the rows of a file of every plan fit in memory, and on the disk.
+
+    Raises: TooLarge with the size, the limit and the way out.
+    """
+    what = f"{os.fspath(path)}: {counted(asked.points, 'configuration')}"
+    check_memory(what, ROW * asked.points, WHOLE)
+    check_disk(what, FILES[".csv"].disk * results_size(asked)[1], _folder(path), WHOLE)
+
+
+def _folder(path: Any) -> pathlib.Path:
+    return pathlib.Path(path).parent

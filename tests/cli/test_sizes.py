@@ -1,0 +1,191 @@
+"""Questions that are too large end in one line, before memory is taken; --dry-run prints sizes."""
+
+import re
+import tracemalloc
+
+import pytest
+
+from jaxroof.analyses import trace
+from jaxroof.engine.runs import dry_run
+from jaxroof.limits import DISK, MEMORY
+
+SWEEP = """
+model = "gpt3-1t"
+system = "b200-nvs8"
+plan = { gpus = 8192, global_batch = 4096, split = "1d" PLAN }
+MORE
+[axes]
+"system.hbm_bandwidth" = { from = "500 GB/s", to = "16 TB/s", count = COUNT }
+"system.hbm_capacity" = { from = "80 GB", to = "1000 GB", count = COUNT }
+"""
+GPUS = """
+model = "gpt3-1t"
+system = "b200-nvs8"
+plan = { global_batch = 4096, split = "1d" }
+MORE
+[axes]
+gpus = { from = 1, to = COUNT, count = COUNT }
+"""
+HEADS = """
+model = "gpt3-1t"
+system = "b200-nvs8"
+plan = { gpus = 720720, global_batch = 720720, split = "summa" }
+[set]
+"model.heads" = 720720
+"model.hidden" = 720720
+"model.layers" = 720720
+"model.sequence" = 720720
+"""
+OWN = ", tensor = 8, pipeline = 16, data = 64, microbatch = 1"
+
+
+def sweep(text: str = SWEEP, count: int = 100_000, plan: str = "", more: str = "") -> str:
+    return text.replace("COUNT", str(count)).replace("PLAN", plan).replace("MORE", more)
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(MEMORY, raising=False)
+    monkeypatch.delenv(DISK, raising=False)
+    return tmp_path / "sweep.toml"
+
+
+LARGE = [  # a sweep file, options, what takes too much
+    (sweep(), "", "1e10 points of 33 results take"),
+    (sweep(), "-o a.nc", "1e10 points of 33 results take"),
+    (sweep(more="[search]\ntop = 1000\n", count=1000), "", "with the best 1,000 plans"),
+    (sweep(plan=OWN), "", "1e10 points of"),
+    (sweep(more='answer = "elasticities"'), "", "1e10 points of 33 results take"),
+    (sweep(count=10_000_000), "-o a.zarr", "1e14 points of 33 results, compressed, take"),
+    (sweep(), "-o a.zarr --chunk 10000000000", "chunks of 1e10 points of 33 results take"),
+    (sweep(GPUS, 10_000_000), "", "the plans of 10,000,000 points take"),
+    (sweep(GPUS, 7_000_000, more='answer = "plans"'), "-o a.csv", "the plans of 7,000,000 points"),
+]
+
+
+@pytest.mark.parametrize(("text", "options", "said"), LARGE)
+def test_a_sweep_that_is_too_large_is_one_line(text, options, said, file, jaxroof):
+    file.write_text(text)
+    ended = jaxroof(f"run sweep.toml {options}")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.count("\n") == 1
+    assert said in ended.err
+    assert re.search(rf"the limit is .* \(set ({MEMORY}|{DISK}) for another\); expected", ended.err)
+    assert [path.name for path in file.parent.iterdir()] == ["sweep.toml"]
+
+
+def test_plans_are_counted_before_they_are_listed(file, monkeypatch, jaxroof):
+    monkeypatch.setenv(MEMORY, "1 GB")
+    file.write_text(HEADS)
+    tracemalloc.start()
+    try:
+        ended = jaxroof("run sweep.toml")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert ended.code == 2
+    assert "plans to try take" in ended.err
+    assert peak < 0.5e9
+
+
+COMMANDS = [
+    (
+        "schedule --model gpt3-1t --system h200-nvs4 --batch 1000000 "
+        "--plan dp=1,tp=1,pp=64,microbatch=1",
+        "1f1b: 192,000,000 visits take 192 GB",
+    ),
+    (
+        "trace --model mlp-small --system h200-nvs8 --batch 1000000 "
+        "--plan pp=8,m=1000000 -o t.json",
+        "events take",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), COMMANDS)
+def test_events_are_counted_before_they_are_made(line, said, file, jaxroof):
+    ended = jaxroof(line)
+    assert ended.code == 2
+    assert said in ended.err
+    assert "expected fewer microbatches" in ended.err
+
+
+def test_the_events_that_are_counted_are_those_that_are_made(monkeypatch):
+    counted = []
+    monkeypatch.setattr(trace, "check_memory", lambda what, size, remedy: counted.append(size))
+    asked = {"model.layers": 4, "model.hidden": 512, "system": "distir-a", "plan.data": 1}
+    asked |= {"plan.tensor": 1, "plan.pipeline": 2, "plan.microbatches": 2}
+    data = trace.trace("pipeline", asked, profile="distir-a")
+    assert counted == [trace.EVENT * data.sizes["event"]]
+
+
+def test_a_limit_that_is_set_is_the_limit(file, monkeypatch, jaxroof):
+    file.write_text(sweep(count=3))
+    assert jaxroof("run sweep.toml -o a.nc").code == 0
+    monkeypatch.setenv(MEMORY, "5 kB")
+    assert "9 points of 33 results take 5.94 kB" in jaxroof("run sweep.toml -o a.nc").err
+    monkeypatch.delenv(MEMORY)
+    monkeypatch.setenv(DISK, "2 kB")
+    assert "of disk (set JAXROOF_DISK for another)" in jaxroof("run sweep.toml -o a.nc").err
+
+
+@pytest.mark.parametrize("error", [MemoryError("8 TB"), RuntimeError("RESOURCE_EXHAUSTED: 8 TB")])
+def test_memory_that_runs_out_is_one_line(error, file, monkeypatch, jaxroof):
+    def fails(*_, **__):
+        raise error
+
+    from jaxroof.cli.actions import run as runs
+
+    monkeypatch.setattr(runs, "run_file", fails)
+    file.write_text(sweep(count=3))
+    ended = jaxroof("run sweep.toml")
+    said = "jaxroof: out of memory (8 TB); expected a smaller question, or more memory\n"
+    assert (ended.code, ended.err) == (2, said)
+
+
+# ---- What it would take -------------------------------------------------------------------------
+
+
+def test_a_dry_run_prints_sizes_and_writes_nothing(file, jaxroof):
+    file.write_text(sweep(count=30))
+    ended = jaxroof("run sweep.toml --dry-run -o a.nc")
+    assert (ended.code, ended.err) == (0, "")
+    for words in (
+        "axes hbm_bandwidth 30, hbm_capacity 30",
+        "points 900",
+        "combinations",
+        "memory 594 kB; the limit is",
+        "disk about 237.6 kB; the limit is",
+        "time about",
+        "a sample of",
+    ):
+        assert words in ended.words
+    assert [path.name for path in file.parent.iterdir()] == ["sweep.toml"]
+
+
+def test_a_dry_run_of_what_is_too_large_says_so(file, jaxroof, monkeypatch):
+    monkeypatch.setattr(dry_run, "SMALL", float("inf"))  # a sample by NumPy
+    monkeypatch.setattr(dry_run, "LAST", 8)
+    file.write_text(sweep(count=10_000_000))
+    ended = jaxroof("run sweep.toml --dry-run -o a.zarr")
+    assert ended.code == 2
+    assert "points 1e14" in ended.words
+    assert "years" in ended.words
+    assert "1e14 points of 33 results, compressed, take" in ended.err
+
+
+ANSWERS = [
+    (sweep(more='answer = "elasticities"', count=3), "points 9"),
+    (sweep(GPUS, 8, more='answer = "plans"'), "axes configuration"),
+    (sweep(plan=OWN, count=3), "points 9"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), ANSWERS)
+def test_every_answer_can_be_run_dry(text, words, file, jaxroof):
+    file.write_text(text)
+    ended = jaxroof("run sweep.toml --dry-run")
+    assert (ended.code, ended.err) == (0, "")
+    assert words in ended.words
+    assert "time about" in ended.words
