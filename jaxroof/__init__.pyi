@@ -14,6 +14,8 @@ from jaxroof.analyses.scaling_sensitivities import sensitivities as sensitivitie
 from jaxroof.analyses.schedule import schedule as schedule
 from jaxroof.analyses.stages import stages as stages
 from jaxroof.analyses.trace import trace as trace
+from jaxroof.analyses.training_layers import training_layers as training_layers
+from jaxroof.analyses.training_schedule import training_schedule as training_schedule
 from jaxroof.analyses.unfused_layers import unfused_layers as unfused_layers
 from jaxroof.catalog.architecture import Architecture as Architecture
 from jaxroof.catalog.lookup import architecture as architecture

@@ -38,9 +38,12 @@ def refuse_too_large(inputs: MemoryInputs) -> None:
             raise refusal(name, f"expected at most {most:,.0f}, given {float(value):,.0f}")
 
 
-def refuse_illegal(inputs: MemoryInputs, recipe: MemoryRecipe) -> None:
+def refuse_illegal(
+    inputs: MemoryInputs, recipe: MemoryRecipe, uneven: str = "layer_split=even"
+) -> None:
     """Check a plan against the rules of section 7 of docs/models/parameters_flops_memory.md.
 
+    Arguments: ``uneven`` is the setting by which chunks may differ.
     Raises: InputError for the first rule that it breaks, with values that keep the rule.
     """
     plan = {name: float(getattr(inputs.plan, name)) for name in NAMES}
@@ -51,12 +54,12 @@ def refuse_illegal(inputs: MemoryInputs, recipe: MemoryRecipe) -> None:
             fact = FACTS[rule.name](inputs)
             if rule.name == "layers_divisible" and recipe.layer_split:
                 fact += f", the split {sum(recipe.layer_split)} on {len(recipe.layer_split)} stages"
-            right = _alternatives(rule, inputs, plan)
+            right = _alternatives(rule, inputs, plan, uneven)
             expected = f"; expected {right}" if right else ""
             raise refusal("plan", f"{said}: not legal ({rule.words}); {fact}{expected}")
 
 
-def _alternatives(rule: Rule, inputs: MemoryInputs, plan: dict[str, float]) -> str:
+def _alternatives(rule: Rule, inputs: MemoryInputs, plan: dict[str, float], uneven: str) -> str:
     """Return values of single fields that keep the rule, the nearest ones below and above."""
     found = []
     for name in reads(rule.holds):
@@ -67,7 +70,7 @@ def _alternatives(rule: Rule, inputs: MemoryInputs, plan: dict[str, float]) -> s
         allowed = np.broadcast_to(rule.allows(inputs, {**plan, name: values}), values.shape)
         below, above = values[allowed & (values < held)], values[allowed & (values > held)]
         found += [f"{NAMES[name]}={value:.0f}" for value in (*below[-1:], *above[:1])]
-    more = ["layer_split=even"] if rule.name == "layers_divisible" else []
+    more = [uneven] if rule.name == "layers_divisible" else []
     return " or ".join([*found[:MOST], *more])
 
 

@@ -9,9 +9,20 @@ import xarray as xr
 
 from jaxroof import schedules as pipelines
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
+from jaxroof.analyses.schedule_results import (
+    SCHEDULES,
+    Question,
+    check_chunks,
+    check_pipeline,
+    check_schedules,
+    check_sends,
+    counts,
+    every_schedule,
+    labelled,
+)
+from jaxroof.engine.grid.dataset import field_metadata, provenance
 from jaxroof.engine.grid.placement import place_best
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import refusal, shown
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
@@ -19,30 +30,17 @@ from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.scheduled_step import (
     Extra,
     ScheduledStep,
-    Sends,
     closed_form,
-    routes_of,
     scheduled_step,
 )
 from jaxroof.estimators.published.step import memory_limit, published
-from jaxroof.limits import TooLarge
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, leaves, value_or, with_named_absences
-from jaxroof.schedules.table import Schedule, in_flight
+from jaxroof.schedules.stage_visits import Sends, routes_of
+from jaxroof.schedules.table import Schedule
 from jaxroof.units import parse
 
-SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
 UNPLACED = "placement_fills_domain"  # a rule that a plan may break and still run
-FLAGS = {
-    "allowed": "The schedule allows the plan",
-    "memory_fits": "Memory is at most the usable capacity, on every device",
-    "feasible": "Every verdict holds",
-}
-COUNTS = {
-    "in_flight": "Most forwards held at once, each of one microbatch in one stage",
-    "copies": "Copies of every weight",
-    "stage_layers": "Layers of a stage",
-}
 
 
 class ScheduleProblem(NamedTuple):
@@ -97,23 +95,15 @@ def schedule(
     chosen = {**(settings or {}), **more}
     asked = schedule_problem(inputs, recipe, chosen, chunks, first, last, sends)
     names = check_schedules([schedules] if isinstance(schedules, str) else schedules)
-    found: dict[str, Mapping[str, Any]] = {}
-    reasons: dict[str, str] = {}
-    for name in names:
-        try:
-            pipeline = built(asked, name)
-        except TooLarge:
-            raise
-        except InputError as error:
-            reasons[name] = str(error)
-            continue
+
+    def row(name: str) -> Mapping[str, Any]:
+        pipeline = built(asked, name)
         with naming_all(published, *asked[:2]):
             report, _ = scheduled_step(*asked[:2], pipeline, asked.sends, asked.extra)
-        found[name] = {**_fields(report), **_counts(asked, pipeline)}
-    if not found:
-        told = "; ".join(dict.fromkeys(reasons.values()))
-        raise InputError(told if len(names) == 1 else f"no schedule allows the plan: {told}")
-    return _labelled(asked, names, found, reasons)
+        layers = int(asked.inputs.model.layers * routes_of(pipeline)) // pipeline.stages
+        return {**_fields(report), **counts(pipeline, layers)}
+
+    return labelled(every_schedule(names, row), _question(asked))
 
 
 # ---- The problem --------------------------------------------------------------------------------
@@ -135,16 +125,11 @@ def schedule_problem(
     begun, choices = _settled(inputs, recipe, settings)
     _check_plan(begun, choices)
     begun = place_best(published, begun, choices)
-    if not isinstance(chunks, int | np.integer) or isinstance(chunks, bool) or chunks < 1:
-        raise refusal("chunks", f"expected a whole number of at least 1, given {shown(chunks)}")
+    chunks = check_chunks(chunks)
     extra = Extra(
         np.float64(layer_equivalents("first", first)), np.float64(layer_equivalents("last", last))
     )
-    members = {kind.value: kind for kind in Sends}
-    if not isinstance(sends, Sends) and sends not in members:
-        raise unknown("sends", str(sends), "kind of sends", members)
-    kind = sends if isinstance(sends, Sends) else members[sends]
-    return ScheduleProblem(begun, choices, int(chunks), kind, extra)
+    return ScheduleProblem(begun, choices, chunks, check_sends(sends), extra)
 
 
 def layer_equivalents(where: str, value: float | str) -> float:
@@ -185,24 +170,7 @@ def _check_plan(inputs: Inputs, recipe: Recipe) -> None:
         if rule.name != UNPLACED and not bool(rule.holds(inputs, **fields)):
             said = ", ".join(f"{name}={int(value)}" for name, value in fields.items())
             raise refusal("plan", f"{said} is one of the {rule.words}")
-    if plan.pipeline < 2:
-        what = "a schedule is of a pipeline; expected 2 stages or more"
-        raise refusal("plan: pipeline", f"{what}, given {int(plan.pipeline)}")
-
-
-def check_schedules(names: Sequence[str], where: str = "schedules") -> list[str]:
-    """Return the names of schedules after checking them.
-
-    Raises: InputError for a name that is unknown (with the nearest) or repeated.
-    """
-    for name in names:
-        if name not in pipelines.NAMES:
-            raise unknown(where, name, "schedule", pipelines.NAMES)
-        if list(names).count(name) > 1:
-            raise refusal(where, f"{name}: given twice; expected each once")
-    if not names:
-        raise refusal(where, f"expected at least one of {', '.join(pipelines.NAMES)}")
-    return list(names)
+    check_pipeline(float(plan.pipeline))
 
 
 def built(asked: ScheduleProblem, name: str) -> Schedule:
@@ -225,57 +193,23 @@ def _fields(report: ScheduledStep) -> dict[str, np.ndarray]:
     return {f.name: np.asarray(getattr(report, f.name)) for f in dataclasses.fields(report)}
 
 
-def _counts(asked: ScheduleProblem, pipeline: Schedule) -> dict[str, np.ndarray]:
-    """Return the whole-number properties that a schedule reports."""
-    copies = int(routes_of(pipeline))
-    return {
-        "in_flight": in_flight(pipeline),
-        "copies": np.asarray(copies),
-        "stage_layers": np.asarray(int(asked.inputs.model.layers) * copies // pipeline.stages),
-    }
-
-
-def _labelled(
-    asked: ScheduleProblem,
-    names: Sequence[str],
-    found: Mapping[str, Mapping[str, Any]],
-    reasons: Mapping[str, str],
-) -> xr.Dataset:
-    """Return the results of all schedules over their names and devices."""
-    one = next(iter(found.values()))
-    columns: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
-    for field, value in one.items():
-        missing = np.full_like(value, -1 if value.dtype.kind == "i" else np.nan)
-        values = np.stack([found[name][field] if name in found else missing for name in names])
-        columns[field] = (("schedule", "device")[: values.ndim], values)
-    limit = float(memory_limit(with_named_absences(asked.inputs)))
-    allowed = np.array([name in found for name in names])
-    fits = np.array([n in found and bool(np.all(found[n]["memory"] <= limit)) for n in names])
-    attrs = provenance(
-        published,
-        asked.inputs,
-        asked.recipe,
-        chunks=asked.chunks,
-        sends=asked.sends.value,
-        first=float(asked.extra.first),
-        last=float(asked.extra.last),
-        picture="schedules",
-    )
-    data = dataset(columns, (), asked.inputs, field_metadata(ScheduledStep), attrs)
-    for name, words in COUNTS.items():
-        data[name].attrs = {"units": "1", "long_name": words}
-    about = {"units": "B", "long_name": "Memory that a step may fill"}
-    data["memory_limit"] = ((), limit, about)
-    closed = closed_form(asked.inputs, asked.recipe, asked.sends)
-    about = {"units": "1", "long_name": "Microbatches of a step on one data-parallel rank"}
-    data["microbatches"] = ((), asked.microbatches, about)
-    about = {"units": "s", "long_name": "Step time of 1F1B by the training estimator"}
-    data["step_time_closed_form"] = ((), float(closed), about)
-    for name, flags in zip(FLAGS, (allowed, fits, allowed & fits), strict=True):
-        data[name] = ("schedule", flags, {"units": "1", "long_name": FLAGS[name]})
-    why = np.array([reasons.get(name, "") for name in names], dtype=np.str_)
-    data["reason"] = ("schedule", why, {"long_name": "Why a schedule does not allow the plan"})
-    return data.assign_coords(
-        schedule=("schedule", np.array(names, dtype=np.str_), {"long_name": "Schedule"}),
-        device=("device", np.arange(asked.devices), {"long_name": "Device of the pipeline"}),
+def _question(asked: ScheduleProblem) -> Question:
+    """Return what all schedules share."""
+    return Question(
+        devices=asked.devices,
+        microbatches=asked.microbatches,
+        limit=float(memory_limit(with_named_absences(asked.inputs))),
+        closed_form=float(closed_form(asked.inputs, asked.recipe, asked.sends)),
+        inputs=asked.inputs,
+        attrs=provenance(
+            published,
+            asked.inputs,
+            asked.recipe,
+            chunks=asked.chunks,
+            sends=asked.sends.value,
+            first=float(asked.extra.first),
+            last=float(asked.extra.last),
+            picture="schedules",
+        ),
+        meanings=field_metadata(ScheduledStep),
     )

@@ -9,6 +9,7 @@ import xarray as xr
 from jaxroof import schedules as pipelines
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.schedule import ScheduleProblem, built, schedule_problem
+from jaxroof.analyses.training_schedule import simulated, training_problem
 from jaxroof.engine.grid.dataset import provenance
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators import estimator as named
@@ -20,8 +21,7 @@ from jaxroof.estimators.mlp_pipeline.layers import widths
 from jaxroof.estimators.mlp_pipeline.legality import legal
 from jaxroof.estimators.mlp_pipeline.program import Network, program
 from jaxroof.estimators.mlp_pipeline.recipe import Choices, Sends
-from jaxroof.estimators.published.scheduled_step import Sends as Messages
-from jaxroof.estimators.published.scheduled_step import layout_of, scheduled_step
+from jaxroof.estimators.published.scheduled_step import scheduled_step
 from jaxroof.estimators.published.stages import LayerCosts, send_times, under_plan
 from jaxroof.estimators.published.step import send_time
 from jaxroof.io.trace_events import COLUMNS, NONE, trace_of
@@ -29,6 +29,8 @@ from jaxroof.limits import check_memory, counted
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, with_named_absences
 from jaxroof.schedules import clock
+from jaxroof.schedules.stage_visits import Sends as Messages
+from jaxroof.schedules.stage_visits import layout_of
 from jaxroof.schedules.table import BACKWARD, FORWARD, IDLE, WEIGHT, Schedule, work
 
 EVENT = 2000  # bytes of an event while a trace is made and written
@@ -41,8 +43,9 @@ def trace(
     """Return every event of one step: a Dataset over ``event``, in program order.
 
     Arguments: ``settings`` and ``more`` as of ``evaluate``. An MLP (``"pipeline"``) is traced
-    operation by operation, in the order of its recipe; a transformer (``"published"``) visit by
-    visit, under a ``schedule`` and with the other arguments of ``schedule``.
+    operation by operation, in the order of its recipe; a transformer (``"training"``,
+    ``"published"``) visit by visit, under a ``schedule`` and with the other arguments of
+    ``training_schedule`` or ``schedule``.
     Returns: name, kind and phase of each event, its device (numbered from 1, stages innermost,
     replicas outermost), replica, tensor rank, stage, microbatch, start and duration [s]. ``write``
     makes a .json of it that Chrome and Perfetto open, ``plot.timeline`` a picture.
@@ -129,10 +132,7 @@ def _published(settings: Mapping[str, Any]) -> xr.Dataset:
     table = built(asked, name)
     with naming_all(named("published"), *asked[:2]):
         report, times = scheduled_step(*asked[:2], table, asked.sends, asked.extra)
-    title = (
-        f"{int(asked.inputs.model.layers)} layers on {table.devices} stages, "
-        f"{table.microbatches} microbatches, {name}"
-    )
+    title = _title(table, asked)
     about = provenance(named("published"), asked.inputs, asked.recipe, title=title, schedule=name)
     return of_visits(
         table,
@@ -142,6 +142,12 @@ def _published(settings: Mapping[str, Any]) -> xr.Dataset:
         synchronisation=report.data_time,
         attrs=about,
     )
+
+
+def _title(table: Schedule, asked: Any) -> str:
+    layers = int(asked.inputs.model.layers)
+    sizes = f"{layers} layers on {table.devices} stages, {table.microbatches} microbatches"
+    return f"{sizes}, {table.name}"
 
 
 def _leave(asked: ScheduleProblem, table: Schedule) -> Any:
@@ -158,6 +164,27 @@ def _leave(asked: ScheduleProblem, table: Schedule) -> Any:
     none = 0.0 * send
     leave = np.asarray(clock.stage_costs(table, none, none, none, send, blocking=True).leave)
     return leave[work(table), np.arange(table.devices)]
+
+
+def _training(settings: Mapping[str, Any]) -> xr.Dataset:
+    given: dict[str, Any] = {"schedule": "1f1b", "chunks": None, "sends": None}
+    rest = {name: value for name, value in settings.items() if name not in given}
+    given |= {name: value for name, value in settings.items() if name in given}
+    name = given.pop("schedule")
+    asked = training_problem(rest, None, {}, **given)
+    table, step, _ = simulated(asked, name)
+    places = work(table), np.arange(table.devices)
+    about = provenance(
+        named("training"), asked.inputs, asked.recipe, title=_title(table, asked), schedule=name
+    )
+    return of_visits(
+        table,
+        step.visits.times.start,
+        step.visits.times.end,
+        leave=np.asarray(step.visits.costs.leave)[places],
+        synchronisation=step.report.data_time,
+        attrs=about,
+    )
 
 
 def of_visits(
@@ -202,4 +229,4 @@ def _columns(found: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
     return dict(zip(COLUMNS, map(list, zip(*found, strict=True)), strict=True))
 
 
-TRACED = {"pipeline": _pipeline, "published": _published}
+TRACED = {"pipeline": _pipeline, "training": _training, "published": _published}

@@ -16,8 +16,8 @@ EXAMPLES = """\b
 Examples:
   jaxroof search --model llama3.1-405b --system h100-nvs8 --gpus 2048 \\
       --batch 2048
-  jaxroof layers --model gpt3-1t --system h200-nvs4 \\
-      --plan dp=64,tp=4,pp=8,microbatch=1
+  jaxroof layers --model llama3.1-405b --system h100-nvs8 \\
+      --plan dp=32,tp=8,pp=16
   jaxroof run sweeps/gpt3_hbm.toml -o map.nc
   jaxroof show b200-nvs8
 """

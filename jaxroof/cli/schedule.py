@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
-from jaxroof.cli.shared_options import shared
+from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
 @click.command(
@@ -13,19 +13,18 @@ from jaxroof.cli.shared_options import shared
     short_help="Compare the pipeline schedules of a plan.",
     epilog="""\b
 Examples:
-  jaxroof schedule --model gpt3-1t --system h200-nvs4 \\
-      --plan dp=16,tp=4,pp=32,microbatch=1
-  jaxroof schedule --model gpt3-1t --system h200-nvs4 \\
+  jaxroof schedule --model llama3.1-405b --system h100-nvs8 --batch 2048 \\
+      --plan dp=16,tp=8,pp=16,zero=1,rc=1
+  jaxroof schedule --model llama3-70b --system h100-nvs8 --batch 64 \\
+      --plan dp=2,tp=8,pp=4 --schedule 1f1b,zb-h1,dualpipe --trace 1f1b.json
+  jaxroof schedule --estimator published --model gpt3-1t --system h200-nvs4 \\
       --plan dp=16,tp=4,pp=32,microbatch=1 --schedule 1f1b,zb-h1 \\
       --first 0.1 --last 0.8 --sends blocking -o schedules.png
-  jaxroof schedule --model gpt3 --system a100-nvs4 \\
-      --plan dp=8,tp=4,pp=8,microbatch=1 --batch 256 --schedule dualpipe \\
-      --trace dualpipe.json
 """,
 )
-@shared("model", "system", "format")
+@shared("model", "system", "estimator")
 @click.option(
-    "--plan", "plan_text", required=True, metavar="PLAN", help="dp=16,tp=4,pp=32,microbatch=1."
+    "--plan", "plan_text", required=True, metavar="PLAN", help="dp=16,tp=8,pp=16,microbatch=1."
 )
 @click.option(
     "--schedule", "names", default="1f1b,interleaved,zb-h1,dualpipe", show_default=True,
@@ -36,23 +35,25 @@ Examples:
 )
 @click.option("--chunks", metavar="V", help="Stages a device has when interleaved.  [default: 2]")
 @click.option(
-    "--first", default="0", show_default=True, metavar="X",
-    help="What the first stage has more, in layers' worth: 0.1 for an embedding.",
+    "--sends", metavar="KIND",
+    help="Between stages: overlapped with work, blocking or free.  [default: as the software does]",
 )  # fmt: skip
-@click.option(
-    "--last", default="0", show_default=True, metavar="Y",
-    help="What the last stage has more, in layers' worth: 0.8 for a head.",
-)  # fmt: skip
-@click.option(
-    "--sends", default="overlapped", show_default=True, metavar="KIND",
-    help="Between stages: overlapped with work, blocking or free.",
-)  # fmt: skip
-@shared("split", "set", "output")
+@shared("set", "output")
 @click.option(
     "--trace", metavar="FILE",
     help="Every visit of the first schedule: .json (Chrome, Perfetto), .csv, .nc, .png ...",
 )  # fmt: skip
+@click.option(
+    "--first", default="0", metavar="X",
+    help="Of published: what the first stage has more, in layers' worth: 0.1 for an embedding.",
+)  # fmt: skip
+@click.option(
+    "--last", default="0", metavar="Y",
+    help="Of published: what the last stage has more, in layers' worth: 0.8 for a head.",
+)  # fmt: skip
+@shared("format", "split")
 def command(**options: Any) -> None:
     """Print how fast and how full each pipeline schedule makes a plan, and which is best."""
+    refuse_study_options(options["estimator"], first="--first", last="--last")
     systems.check_options(options)
     process.act(__name__, options)

@@ -26,6 +26,7 @@ from jaxroof.io.formats import CSV, ZARR, check_writable, write
 
 JOBS = ("step", "plans")  # answers over a grid that may be long
 WHOLE = {  # the parts of one plan: answer, estimator -> function and its module
+    ("layers", "training"): ("training_layers", "jaxroof.analyses.training_layers"),
     ("layers", "published"): ("layers", "jaxroof.analyses.layers"),
     ("layers", "unfused"): ("unfused_layers", "jaxroof.analyses.unfused_layers"),
     ("stages", "pipeline"): ("stages_of", "jaxroof.analyses.stages"),

@@ -39,7 +39,7 @@ KEYS = (
 )  # fmt: skip
 RECORDS = ("model", "system")  # records that a file may give by name
 PARTS = {  # answers about the parts of one plan, and the estimators that have them
-    "layers": ("published", "unfused"),  # one layer by operation
+    "layers": ("training", "published", "unfused"),  # one layer by operation
     "stages": ("pipeline",),  # a pipeline stage by stage
 }
 # the best plans or a table, the parts of one plan, every plan, or sensitivities

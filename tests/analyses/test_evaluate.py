@@ -364,7 +364,7 @@ def test_commands_follow_what_a_model_chooses(unfused, jaxroof):
         ours = jaxroof(f"{command} --model mine.toml {SEARCH} --set attention=fused")
         theirs = jaxroof(f"{command} --model gpt3 {SEARCH}")
         assert ours.out == theirs.out.replace("gpt3 on", "mine.toml on")
-    ours = jaxroof("layers --model mine.toml --system b200-nvs8 --plan tp=4")
+    ours = jaxroof("layers --estimator published --model mine.toml --system b200-nvs8 --plan tp=4")
     assert "logits" in ours.out
     assert (
         jaxroof(

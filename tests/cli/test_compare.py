@@ -551,7 +551,8 @@ def test_own_plan_of_a_grid_is_placed(jaxroof):
 
 
 def test_layers_of_a_grid_take_the_fewest_panels(jaxroof):
-    said = jaxroof("layers --model gpt3 --system a100-nvs4 --split summa --plan tp=2,cp=4")
+    line = "layers --estimator published --model gpt3 --system a100-nvs4 --split summa"
+    said = jaxroof(f"{line} --plan tp=2,cp=4")
     assert said.code == 0
     assert (
         "1 of the 2 tensor ranks and 4 of the 4 context ranks share a fast domain; 4 panels."

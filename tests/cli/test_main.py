@@ -190,11 +190,11 @@ LACK = [  # command line: what is said, the system's name in front
         ),
     ),
     (
-        "layers --model gpt3 --system rtx-4090 --plan tp=4",
+        "layers --estimator published --model gpt3 --system rtx-4090 --plan tp=4",
         f"rtx-4090: a training step needs {LACKING}",
     ),
     (
-        "schedule --model gpt3 --system rtx-4090 --plan pp=4",
+        "schedule --estimator published --model gpt3 --system rtx-4090 --plan pp=4",
         f"rtx-4090: a training step needs {LACKING}",
     ),
     (
@@ -1137,7 +1137,9 @@ def test_own_plan_that_the_constraints_drop_is_told_so(jaxroof):
 
 
 def test_work_done_again_is_said_beside_the_total(jaxroof):
-    line = "layers --model gpt3 --system b200-nvs8 --plan tp=8 --set attention="
+    line = (
+        "layers --estimator published --model gpt3 --system b200-nvs8 --plan tp=8 --set attention="
+    )
     assert "83.04 us of forward work done again" in jaxroof(line + "recompute").words
     assert "done again" not in jaxroof(line + "unfused").words
 

@@ -8,7 +8,9 @@ import pytest
 from places import ROOT
 
 ONE = "--estimator published --model gpt3-1t --system h200-nvs4 --gpus 2048 --batch 4096"
-PLAN = "--model gpt3-1t --system h200-nvs4 --plan dp=64,tp=4,pp=8,microbatch=1"
+PLAN = (
+    "--estimator published --model gpt3-1t --system h200-nvs4 --plan dp=64,tp=4,pp=8,microbatch=1"
+)
 COMMANDS = [
     f"search {ONE} --split summa --top 3",
     f"search {ONE} --mine tp=8,pp=8",
@@ -18,7 +20,9 @@ COMMANDS = [
     f"pareto {ONE}",
     f"explain {ONE}",
     f"layers {PLAN}",
+    "layers --model llama3-70b --system h100-nvs8 --plan dp=8,tp=8 -o layers.nc",
     f"schedule {PLAN} --batch 4096",
+    "schedule --model llama3-70b --system h100-nvs8 --plan tp=8,pp=4 --batch 32 -o schedules.nc",
     "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 128 -o stages.nc",
     "fit --model llama3-8b --system h100-nvs8 --batch 64",
     "search --estimator training --model llama3-8b --system h100-nvs8 --gpus 8,16 --batch 64",

@@ -14,7 +14,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof import schedules
-from jaxroof.analyses.schedule import SCHEDULES
+from jaxroof.analyses.schedule_results import SCHEDULES
 from jaxroof.estimators.published.scheduled_step import (
     NOTHING,
     Extra,
@@ -313,7 +313,8 @@ def test_bad_input_is_named(changed, said):
 
 # ---- What people type ---------------------------------------------------------------------------
 
-COMMAND = "schedule --model gpt3 --system h200-nvs4 --plan dp=16,tp=4,pp=4,microbatch=1"
+PUBLISHED = "schedule --estimator published --model gpt3 --system h200-nvs4"
+COMMAND = f"{PUBLISHED} --plan dp=16,tp=4,pp=4,microbatch=1"
 BATCH = f"--batch {REPLICAS * MICROBATCHES}"
 
 

@@ -11,6 +11,7 @@ from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_plan, parse_settings
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.published_layers import published_command
+from jaxroof.cli.actions.training_layers import training_command
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
 from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe, Variant
@@ -129,6 +130,7 @@ def _dropped(inputs: Inputs, recipe: Recipe) -> str:
 
 
 LAYERS: dict[str, Callable[..., None]] = {
+    "training": training_command,
     "published": published_command,
     "unfused": unfused_command,
 }

@@ -28,8 +28,7 @@ from jaxroof.views.text import (
     search as words,
 )
 from jaxroof.views.text.dry_run import dry_run_rows
-from jaxroof.views.text.layers import layer_table
-from jaxroof.views.text.unfused import block_tables
+from jaxroof.views.text.layers import tables_of_layer
 
 
 def run_command(
@@ -47,8 +46,7 @@ def run_command(
     page = console()
     print_text(page, data.attrs["title"], style="bold")
     if "operation" in data.sizes:
-        blocks = "block" in data.coords
-        for each in block_tables(data, page.width) if blocks else [layer_table(data)]:
+        for each in tables_of_layer(data, page.width):
             page.print(each)
     elif data.attrs.get("question") == "fit_stages":
         page.print(fit_stages.fullest_table(data))

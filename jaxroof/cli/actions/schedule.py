@@ -1,127 +1,23 @@
-"""The schedule command: pipeline schedules of one plan, printed, written and drawn."""
+"""The schedule command, by estimator: pipeline schedules of one plan, printed, written, drawn."""
 
-import dataclasses
+from collections.abc import Callable
 from typing import Any
 
-import xarray as xr
+from jaxroof.cli.actions.published_schedule import published_command
+from jaxroof.cli.actions.training_schedule import training_command
+from jaxroof.errors import unknown
 
-from jaxroof.analyses.schedule import check_schedules, layer_equivalents, schedule
-from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import parse_count, parse_settings, whole_plan
-from jaxroof.cli.actions.console import OPTION_OF, console, print_text
-from jaxroof.errors import refusal, unknown
-from jaxroof.estimators.published.inputs import Inputs, Plan
-from jaxroof.estimators.published.recipe import Recipe
-from jaxroof.estimators.published.scheduled_step import Sends
-from jaxroof.estimators.published.step import published
-from jaxroof.schedules import CHUNKED
-from jaxroof.settings import apply_settings
-from jaxroof.units import seconds
-from jaxroof.views.text import schedule as views
-
-ENDS = ("first", "last")
+SCHEDULES: dict[str, Callable[..., int]] = {
+    "training": training_command,
+    "published": published_command,
+}
 
 
-def schedule_command(
-    *,
-    model_name: str,
-    system_name: str,
-    number_format: str | None,
-    plan_text: str,
-    names: str,
-    batch: str,
-    chunks: str | None,
-    first: str,
-    last: str,
-    sends: str,
-    split: str,
-    sets: tuple[str, ...],
-    output: str | None,
-    trace: str | None,
-) -> int:
-    """Print, write and draw the schedules of one plan; return the exit status."""
-    outputs.check_output(output)
-    outputs.check_output(trace)
-    listed = check_schedules([name.strip() for name in names.split(",")], "--schedule")
-    asked: dict[str, Any] = {
-        "chunks": _chunks(chunks, listed),
-        "first": layer_equivalents("--first", first),
-        "last": layer_equivalents("--last", last),
-        "sends": _sends(sends),
-    }
-    machine = system(system_name, number_format)
-    inputs = Inputs(model=model(model_name), system=machine)
-    chosen = {"model": model_name, **parse_settings(sets, {**OPTION_OF, "gpus": "--plan"})}
-    chosen |= {"global_batch": parse_count("--batch", batch), "split": split}
-    inputs, recipe = apply_settings(inputs, published.recipe, chosen, published.names)
-    plan = whole_plan(plan_text, inputs, recipe)
-    if plan.pipeline < 2:
-        raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
-    inputs = dataclasses.replace(inputs, plan=plan)
-    data = schedule(inputs, recipe, schedules=listed, **asked)
-    data.attrs["title"] = _title(model_name, system_name, plan, asked, data)
-    outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    _print(data)
-    outputs.report_written(output)
-    if trace is not None:
-        _trace(trace, inputs, recipe, {"schedule": _traced(data), **asked})
-    return 0 if views.best_of(data) is not None else 1
+def schedule_command(estimator: str, **options: Any) -> int:
+    """Print, write and draw the schedules of one plan; return 1 if none fits.
 
-
-def _print(data: xr.Dataset) -> None:
-    page = console()
-    print_text(page, data.attrs["title"], style="bold")
-    page.print(views.schedules_table(data))
-    print_text(page, *views.schedule_sentences(data))
-
-
-def _title(
-    model_name: str, system_name: str, plan: Plan, asked: dict[str, Any], data: xr.Dataset
-) -> str:
-    """Return the title: the plan and its settings, and the step time by the closed form."""
-    words = {f.name: f.metadata["words"] or f.metadata["symbol"] for f in dataclasses.fields(Plan)}
-    degrees = {f: int(getattr(plan, f)) for f in words if f not in published.placement}
-    shown = [f for f, many in degrees.items() if many > 1 or f == "microbatch"]
-    said = " ".join(f"{words[f] or f} {degrees[f]}" for f in shown)
-    said += f": {int(data.microbatches):,} microbatches"
-    heavier = [f"{end} stage {asked[end]:g} layers heavier" for end in ENDS if asked[end]]
-    if asked["sends"] is not Sends.OVERLAPPED:
-        heavier.append(f"{asked['sends'].value} sends")
-    told = f"{model_name} on {system_name}, {', '.join([said, *heavier])}"
-    return f"{told}; {seconds(float(data.step_time_closed_form))} by the closed form of 1F1B"
-
-
-def _chunks(text: str | None, names: list[str]) -> int:
-    """Return the number of stages per device.
-
-    Raises: InputError if no requested schedule has a choice.
+    Raises: InputError for an estimator without schedules, with the nearest name that has them.
     """
-    if text is None:
-        return 2
-    if not set(names) & set(CHUNKED):
-        what = f"none of {', '.join(names)} has a choice of it"
-        raise refusal("--chunks", f"{what}; expected it with {' or '.join(CHUNKED)}")
-    return parse_count("--chunks", text)
-
-
-def _sends(text: str) -> Sends:
-    members = {kind.value: kind for kind in Sends}
-    if text not in members:
-        raise unknown("--sends", text, "kind of sends", members)
-    return members[text]
-
-
-def _traced(data: xr.Dataset) -> str:
-    """Return the first named schedule that allows the plan."""
-    return str(data.schedule.values[data.allowed.values][0])
-
-
-def _trace(path: str, inputs: Inputs, recipe: Recipe, asked: dict[str, Any]) -> None:
-    """Write or draw every visit of one schedule."""
-    from jaxroof.analyses.trace import trace
-
-    fields = ("model", "system", "precision", "global_batch", "plan")
-    events = trace("published", {f: getattr(inputs, f) for f in fields}, **vars(recipe), **asked)
-    outputs.write_or_draw(path, events, lambda plots: plots.draw(events))
-    outputs.report_written(path)
+    if estimator not in SCHEDULES:
+        raise unknown("--estimator", estimator, "estimator of schedules", SCHEDULES)
+    return SCHEDULES[estimator](**options)

@@ -1,6 +1,5 @@
 """A training step under a pipeline schedule: the times of all visits, the memory of all devices."""
 
-import enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +8,6 @@ from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.stages import (
     LayerCosts,
-    Layout,
     Stages,
     data_time,
     layer_costs,
@@ -19,15 +17,14 @@ from jaxroof.estimators.published.stages import (
 from jaxroof.estimators.published.step import schedule_counts, step
 from jaxroof.formulas.arithmetic import largest, put, stack
 from jaxroof.records import Number, quantity, record, with_named_absences
-from jaxroof.schedules import clock, overlap, table
-
-
-class Sends(enum.Enum):
-    """How a device sends its output to the next one."""
-
-    OVERLAPPED = "overlapped"  # the sender continues; the next stage waits
-    BLOCKING = "blocking"  # the sender waits until the send is complete
-    FREE = "free"  # sends take no time
+from jaxroof.schedules import clock, table
+from jaxroof.schedules.stage_visits import (
+    Sends,
+    StageSeconds,
+    layout_of,
+    routes_of,
+    stage_visits,
+)
 
 
 class Extra(NamedTuple):
@@ -61,26 +58,10 @@ class ScheduledStep:
 NOTHING = Extra()
 
 
-def routes_of(pipeline: table.Schedule) -> float:
-    """Return the number of routes through all layers, each with its own weights."""
-    return float((pipeline.after < 0).sum())
-
-
-def layout_of(pipeline: table.Schedule) -> Layout:
-    """Return the devices that hold the stages of a schedule."""
-    ends = pipeline.after < 0
-    taker = np.where(ends, pipeline.device, pipeline.device[pipeline.after])
-    every = (pipeline.device, taker, pipeline.before < 0, ends)
-    device, taker, first, last = (np.asarray(one, np.float64) for one in every)
-    return Layout(device, taker, first, last, routes_of(pipeline))
-
-
 def course_of(pipeline: table.Schedule, held: Stages, blocking: bool) -> clock.VisitTimes:
     """Return when each visit of a schedule runs."""
-    backward = held.input_gradient if pipeline.split else held.backward
-    visits = (held.forward, backward, held.weight_gradient)
-    costs = clock.stage_costs(pipeline, *visits, held.send, blocking)
-    return clock.visit_times(table.work(pipeline), overlap.visit_sources(pipeline), costs)
+    seconds = StageSeconds(*(getattr(held, name) for name in StageSeconds._fields))
+    return stage_visits(pipeline, seconds, blocking).times
 
 
 def activations(pipeline: table.Schedule, kept: Any) -> Any:

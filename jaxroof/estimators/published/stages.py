@@ -23,19 +23,7 @@ from jaxroof.estimators.published.step import (
 )
 from jaxroof.formulas.arithmetic import floor, where
 from jaxroof.records import Number, with_named_absences
-
-
-class Layout(NamedTuple):
-    """The devices that hold the stages of all routes of a pipeline: arrays [stages].
-
-    A route passes through all layers once. Each route has its own copy of the weights.
-    """
-
-    device: Any
-    taker: Any  # the device that takes a stage's output; its own at the end of a route
-    first: Any  # 1 where a route starts, else 0
-    last: Any  # 1 where a route ends, else 0
-    routes: float
+from jaxroof.schedules.stage_visits import Layout
 
 
 class LayerCosts(NamedTuple):

@@ -3,9 +3,10 @@
 Source: docs/models/training_step_today.md, section 11.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.layer_kernels import Both
+from jaxroof.estimators.training.product_times import Directions
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, smaller, where
@@ -19,7 +20,19 @@ from jaxroof.formulas.ring_times import all_to_all, distinct_targets
 from jaxroof.records import Number
 
 
-def routed_experts(model: Any, tokens: Number, expert: Number, rates: Rates) -> Both:
+class ExpertTime(NamedTuple):
+    """Seconds of the routed experts of a layer that routes, by operation."""
+
+    up: Directions
+    down: Directions
+    router: Both
+    scores: Number  # of the router, in either direction
+    permutation: Number  # in either direction
+    activation: Both
+    cast: Both
+
+
+def routed_experts(model: Any, tokens: Number, expert: Number, rates: Rates) -> ExpertTime:
     """Return the seconds of router, permutation and the experts of a rank, evenly loaded.
 
     Arguments: ``tokens`` of a rank, those of its tensor group shared.
@@ -35,37 +48,53 @@ def routed_experts(model: Any, tokens: Number, expert: Number, rates: Rates) -> 
             rows, columns, inner, local, rates.constants.expert_rows, unit, rates.read
         )
 
-    def gradient(columns: Number, inner: Number) -> Number:
-        return grouped_weight_gradient(rows, columns, inner, local, unit, rates.read)
+    def directions(columns: Number, inner: Number) -> Directions:
+        return Directions(
+            product(columns, inner),
+            product(inner, columns),
+            grouped_weight_gradient(rows, columns, inner, local, unit, rates.read),
+        )
 
-    move = rates.experts * stream(rates.permute * rows * hidden, 4.0, plain)
-    scores = stream(24.0 * tokens * model.experts, 8.0, plain)
-    router = matmul(tokens, model.experts, hidden, plain, 2.0, 2.0) + scores
-    routed_back = (
-        matmul(tokens, hidden, model.experts, plain, 2.0, 2.0)
-        + matmul(hidden, model.experts, tokens, plain, 2.0, 8.0)
-        + scores
-    )
     low = where(rates.low > 0.0, 1.0, 0.0)
-    forward = (
-        product(2.0 * width, hidden)
-        + product(hidden, width)
-        + router
-        + move
-        + stream(6.0 * rows * width, 1.0, plain)
-        + low * stream(rates.cast * rows * (hidden + width), 2.0, plain)
+    return ExpertTime(
+        up=directions(2.0 * width, hidden),
+        down=directions(hidden, width),
+        router=Both(
+            matmul(tokens, model.experts, hidden, plain, 2.0, 2.0),
+            matmul(tokens, hidden, model.experts, plain, 2.0, 2.0)
+            + matmul(hidden, model.experts, tokens, plain, 2.0, 8.0),
+        ),
+        scores=stream(24.0 * tokens * model.experts, 8.0, plain),
+        permutation=rates.experts * stream(rates.permute * rows * hidden, 4.0, plain),
+        activation=Both(
+            stream(6.0 * rows * width, 1.0, plain), stream(10.0 * rows * width, 1.0, plain)
+        ),
+        cast=Both(
+            low * stream(rates.cast * rows * (hidden + width), 2.0, plain),
+            low * stream(rates.cast * rows * (hidden + 2.0 * width), 2.0, plain),
+        ),
     )
-    backward = (
-        product(hidden, 2.0 * width)
-        + product(width, hidden)
-        + gradient(2.0 * width, hidden)
-        + gradient(hidden, width)
-        + routed_back
-        + move
-        + stream(10.0 * rows * width, 1.0, plain)
-        + low * stream(rates.cast * rows * (hidden + 2.0 * width), 2.0, plain)
+
+
+def whole_experts(time: ExpertTime) -> Both:
+    """Return the seconds of all operations of the routed experts."""
+    up, down, router, scores, permutation, activation, cast = time
+    return Both(
+        up.forward
+        + down.forward
+        + (router.forward + scores)
+        + permutation
+        + activation.forward
+        + cast.forward,
+        up.inputs
+        + down.inputs
+        + up.weights
+        + down.weights
+        + (router.backward + scores)
+        + permutation
+        + activation.backward
+        + cast.backward,
     )
-    return Both(forward, backward)
 
 
 def expert_exchange(

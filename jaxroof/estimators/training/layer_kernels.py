@@ -37,6 +37,39 @@ def attention(
     return Both(*(where(one, a, b) for a, b in zip(flash, plain, strict=True)))
 
 
+def attention_flops(
+    model: Any,
+    sequence: Number,
+    microbatch: Number,
+    tensor: Number,
+    context: Number,
+    rates: Rates,
+    software: Software,
+) -> Both:
+    """Return the FLOP of the attention core: below the diagonal in one kernel, else all."""
+    flash = _causal_flops(model, sequence, microbatch * sequence / context, tensor, rates)
+    batch = microbatch * model.heads / tensor
+    plain = 4.0 * batch * sequence * sequence * model.head_size
+    one = software.flash > 0.0
+    return Both(where(one, flash, plain), where(one, BACKWARD * flash, 2.0 * plain))
+
+
+BACKWARD = 2.5  # times the work of its forward pass that a causal kernel does, scores again
+
+
+def _causal_flops(
+    model: Any,
+    sequence: Number,
+    tokens: Number,
+    tensor: Number,
+    rates: Rates,
+) -> Number:
+    """Return the FLOP of a causal kernel, half a tile of the diagonal computed in vain."""
+    size, share = model.head_size, 1.0 / tensor
+    latent = where(model.kv_rank > 0.0, 1.25, 1.0)
+    return latent * 2.0 * tokens * (sequence + rates.constants.tile) * model.heads * size * share
+
+
 def _flash(
     model: Any,
     sequence: Number,
@@ -44,14 +77,13 @@ def _flash(
     tensor: Number,
     rates: Rates,
 ) -> Both:
-    """Return the seconds of a causal kernel, half a tile of the diagonal computed in vain."""
+    """Return the seconds of a causal kernel."""
     size, share = model.head_size, 1.0 / tensor
-    latent = where(model.kv_rank > 0.0, 1.25, 1.0)
-    work = latent * 2.0 * tokens * (sequence + rates.constants.tile) * model.heads * size * share
+    work = _causal_flops(model, sequence, tokens, tensor, rates)
     rate = rates.attention * size / (size + 16.0)
     moved = 4.0 * tokens * (model.heads + model.kv_heads) * size * share
     memory, launch = rates.plain.memory, rates.plain.launch
-    slower = 2.5 * work / (rate * rates.constants.backward_attention)
+    slower = BACKWARD * work / (rate * rates.constants.backward_attention)
     return Both(
         smooth_larger(work / rate, moved / memory) + launch,
         smooth_larger(slower, 2.0 * moved / memory) + 3.0 * launch,

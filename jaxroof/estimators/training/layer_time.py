@@ -1,37 +1,19 @@
-"""Seconds of one layer and one microbatch: work, messages beside it, FSDP, the host's limit.
+"""Seconds of one layer and one microbatch: its work, the host's limit, FSDP.
 
 Source: docs/models/training_step_today.md, sections 4 and 11.
 """
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.expert_time import expert_exchange, routed_experts
-from jaxroof.estimators.training.layer_kernels import Both, attention, elementwise
-from jaxroof.estimators.training.product_times import (
-    Directions,
-    casts,
-    dense_share,
-    layer_products,
-    seconds,
-    summed,
-)
+from jaxroof.estimators.training.layer_kernels import Both
+from jaxroof.estimators.training.layer_work import LayerWork, layer_work
+from jaxroof.estimators.training.product_times import dense_share
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, smaller, where
-from jaxroof.formulas.ring_times import all_reduce, at_full_rate, beside, gather
+from jaxroof.formulas.ring_times import at_full_rate, beside, gather
 from jaxroof.formulas.smooth import SHARPER, smooth_larger
 from jaxroof.records import Number
-
-
-class Tokens(NamedTuple):
-    """Tokens of one microbatch, and the messages of a tensor group that carry them."""
-
-    group: Number  # of one tensor group
-    norm: Number  # of one rank, in norms and residuals
-    rank: Number  # of one rank, all ranks sharing
-    gathered: Number  # all-gather or reduce-scatter of the hidden states [s]
-    reduced: Number  # all-reduce of the hidden states [s]
-    message: Number  # bytes of the hidden states of a tensor group
 
 
 class LayerTime(NamedTuple):
@@ -50,29 +32,6 @@ class LayerTime(NamedTuple):
     exchange: Number
 
 
-def tokens_of(
-    model: Any,
-    sequence: Number,
-    plan: Any,
-    rates: Rates,
-    software: Software,
-) -> Tokens:
-    """Return the tokens of a microbatch and what moving their hidden states takes."""
-    tensor = plan.tensor
-    group = plan.microbatch * sequence / plan.context
-    shared = where(software.sequence_parallel > 0.0, tensor, 1.0)
-    message = 2.0 * group * model.hidden
-    inside = smaller(tensor, rates.fast_domain)
-    return Tokens(
-        group=group,
-        norm=group / shared,
-        rank=group / tensor,
-        gathered=gather(message, tensor, inside, rates.links),
-        reduced=all_reduce(message, tensor, inside, rates.links),
-        message=message,
-    )
-
-
 def layer_time(
     model: Any,
     sequence: Number,
@@ -87,111 +46,39 @@ def layer_time(
     Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
-    tensor, tokens = plan.tensor, tokens_of(model, sequence, plan, rates, software)
-    products = layer_products(model, tensor, tokens.group)
-    columns, rows = (summed(some, rates) for some in (products.by_columns, products.by_rows))
-    core = attention(model, sequence, plan.microbatch, tensor, plan.context, rates, software)
-    plain = elementwise(model, tokens.group, tokens.norm, tensor, rates, software)
-    cast = Both(*casts(products, rates))
-    routing = 1.0 - dense_share(model)
-    experts = Both(
-        *(routing * time for time in routed_experts(model, tokens.rank, plan.expert, rates))
-    )
-    exchange = routing * expert_exchange(model, tokens.rank, plan.expert, rates, software)
-    matmul = Both(
-        columns.forward + rows.forward,
-        columns.inputs + rows.inputs + columns.weights + rows.weights,
-    )
-    work = Both(*(sum(all_of) for all_of in zip(matmul, cast, core, plain, experts, strict=True)))
-    messages = tensor_messages(matmul, columns, tensor, tokens, rates, software)
-    ring = context_messages(model, plan, rates, core, tokens)
-    down = seconds(products.down, rates).forward
-    full = software.recompute_full
-    again = full * (work.forward - software.early_stop * down)
-    again = again + software.recompute_selective * core.forward
-    again = again + full * (messages.forward + ring.forward)
-    host = rates.host + routing * rates.host_experts
+    return limited(layer_work(model, sequence, plan, rates, software))
+
+
+def limited(work: LayerWork) -> LayerTime:
+    """Return the seconds of a layer as they are once the host launches its kernels."""
+    busy = without_host(work)
     return LayerTime(
-        forward=smooth_larger(
-            work.forward + messages.forward + ring.forward + exchange, host, SHARPER
-        ),
-        backward=smooth_larger(
-            work.backward + messages.backward + ring.backward + again + exchange,
-            host * (1.0 + full),
-            SHARPER,
-        ),
-        matmul=matmul.forward + matmul.backward,
-        attention=core.forward + core.backward,
-        elementwise=plain.forward + plain.backward,
-        cast=cast.forward + cast.backward,
-        recompute=again,
-        tensor=messages.forward + messages.backward,
-        context=ring.forward + ring.backward,
-        experts=experts.forward + experts.backward,
-        exchange=2.0 * exchange,
+        forward=smooth_larger(busy.forward, work.host.forward, SHARPER),
+        backward=smooth_larger(busy.backward, work.host.backward, SHARPER),
+        matmul=_both(work.matmul),
+        attention=_both(work.attention),
+        elementwise=_both(work.elementwise),
+        cast=_both(work.cast),
+        recompute=work.again,
+        tensor=_both(work.tensor),
+        context=_both(work.context),
+        experts=_both(work.experts),
+        exchange=2.0 * work.exchange,
     )
 
 
-def tensor_messages(
-    matmul: Both,
-    columns: Directions,
-    tensor: Number,
-    tokens: Tokens,
-    rates: Rates,
-    software: Software,
-) -> Both:
-    """Return what messages of the tensor group add to a layer's work.
-
-    Assumes: pipelined messages are moved by copy engines, so that they do not slow the work.
-    Source: docs/models/training_step_today.md, section 4, the table of tensor messages.
-    """
-    w, r, slowdown = tokens.gathered, tokens.reduced, rates.constants.overlap_slowdown
-    edge = rates.constants.tensor_edge
-    hidden = 1.0 - edge / (larger(tensor, 2.0) - 1.0 + edge)
-    narrow = where(rates.low > 0.0, 0.75 * w, w)
-    seen = 4.0 * (1.0 - hidden) * narrow
-
-    def pipelined(work: Number, share: Number) -> Number:
-        return beside(work, share * narrow, 0.0, slowdown) - work + seen
-
-    def started(work: Number, message: Number) -> Number:
-        return beside(work, message, message, slowdown) - work
-
-    parallel = software.sequence_parallel > 0.0
-    overlapped, early = software.tensor_overlap > 0.0, software.tensor_async > 0.0
-    scattered = 2.0 * w + started(columns.inputs, 2.0 * w) + started(columns.weights, 2.0 * w)
-    forward = where(
-        parallel,
-        where(overlapped, pipelined(matmul.forward, 4.0 * hidden), 4.0 * w),
-        2.0 * r,
+def without_host(work: LayerWork) -> Both:
+    """Return the seconds of a layer if the host launched kernels in no time."""
+    kernels = (work.matmul, work.cast, work.attention, work.elementwise, work.experts)
+    plain = Both(*(sum(all_of) for all_of in zip(*kernels, strict=True)))
+    return Both(
+        plain.forward + work.tensor.forward + work.context.forward + work.exchange,
+        plain.backward + work.tensor.backward + work.context.backward + work.again + work.exchange,
     )
-    backward = where(
-        parallel,
-        where(overlapped, pipelined(matmul.backward, 4.0 * hidden + 2.0), scattered),
-        where(early, started(columns.weights, 2.0 * r), 2.0 * r),
-    )
-    many = tensor > 1.0
-    return Both(where(many, forward, 0.0), where(many, backward, 0.0))
 
 
-def context_messages(
-    model: Any,
-    plan: Any,
-    rates: Rates,
-    core: Both,
-    tokens: Tokens,
-) -> Both:
-    """Return what the exchange of keys and values among context ranks adds to attention."""
-    context = plan.context
-    inside = smaller(larger(rates.fast_domain / plan.tensor, 1.0), context)
-    size = 4.0 * tokens.group * context * model.kv_heads * model.head_size / plan.tensor
-    time = gather(size, context, inside, rates.links)
-
-    def seen(work: Number, message: Number) -> Number:
-        added = beside(work, message, message, rates.constants.overlap_slowdown) - work
-        return where(context > 1.0, added, 0.0)
-
-    return Both(seen(core.forward, time), seen(core.backward, 2.0 * time))
+def _both(time: Both) -> Number:
+    return time.forward + time.backward
 
 
 class Sharded(NamedTuple):

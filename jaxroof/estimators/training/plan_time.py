@@ -4,12 +4,12 @@ Source: docs/models/training_step_today.md, sections 1 and 9.
 """
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxroof.catalog.chip import Chip
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.memory_model import memory_model
+from jaxroof.estimators.training.memory_model import MemoryModel, memory_model
 from jaxroof.estimators.training.memory_recipe import AttentionKernel, CrossEntropy, Module
 from jaxroof.estimators.training.rates import Rates, rates
 from jaxroof.estimators.training.software import CAPTURED, DEDUPLICATED, Framework, Software
@@ -74,12 +74,25 @@ def layer(
 LAYER = ("tensor", "context", "expert", "microbatch", "sequence_parallel", "recompute")
 
 
-def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts) -> StepTime:
-    """Return the step time of plans whose layers are timed."""
+class Timed(NamedTuple):
+    """What the times of plans follow from: model, plan, rates and software."""
+
+    model: MemoryModel
+    plan: Any
+    speed: Rates
+    software: Software
+
+
+def timed(inputs: TrainingInputs, recipe: TrainingRecipe) -> Timed:
+    """Return what the times of the plans of the inputs follow from."""
     plan = timed_plan(inputs)
     software = software_of_plan(inputs, recipe, plan)
-    speed = rates_of(inputs, software)
-    return whole_step(memory_model(inputs.model, recipe), plan, speed, software, parts)
+    return Timed(memory_model(inputs.model, recipe), plan, rates_of(inputs, software), software)
+
+
+def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts) -> StepTime:
+    """Return the step time of plans whose layers are timed."""
+    return whole_step(*timed(inputs, recipe), parts)
 
 
 def rates_of(inputs: TrainingInputs, software: Software) -> Rates:

@@ -20,12 +20,14 @@ class Product(NamedTuple):
     share: Number = 1.0
 
 
-class Layer(NamedTuple):
-    """The products of a layer: cut by columns or by rows; ``down`` is the last of a dense MLP."""
+Products = dict[str, Product]  # by name
 
-    by_columns: tuple[Product, ...]
-    by_rows: tuple[Product, ...]
-    down: Product
+
+class Layer(NamedTuple):
+    """The products of a layer: cut by columns or by rows."""
+
+    by_columns: Products
+    by_rows: Products
 
 
 class Directions(NamedTuple):
@@ -56,25 +58,26 @@ def layer_products(model: Any, tensor: Number, tokens: Number) -> Layer:
     latent = where(model.kv_rank > 0.0, 1.0, 0.0)
     queries = latent * where(model.q_rank > 0.0, 1.0, 0.0)
     kv_width = model.kv_heads * model.head_size / tensor
-    down = Product(tokens, hidden, model.feedforward / tensor, dense)
+    columns = (1.0 + model.gated) * model.feedforward / tensor
     two = 2.0 * model.shared_feedforward / tensor
     return Layer(
-        by_columns=(
-            Product(tokens, width + 2.0 * kv_width, hidden, 1.0 - latent),
-            Product(tokens, model.q_rank, hidden, queries),
-            Product(tokens, 1.5 * width, model.q_rank, queries),
-            Product(tokens, 1.5 * width, hidden, latent - queries),
-            Product(tokens, model.kv_rank + model.head_size / 2.0, hidden, latent),
-            Product(tokens, 2.0 * width, model.kv_rank, latent),
-            Product(tokens, (1.0 + model.gated) * model.feedforward / tensor, hidden, dense),
-            Product(tokens, two, hidden, shared),
-        ),
-        by_rows=(
-            Product(tokens, hidden, width),
-            down,
-            Product(tokens, hidden, two / 2.0, shared),
-        ),
-        down=down,
+        by_columns={
+            "qkv": Product(tokens, width + 2.0 * kv_width, hidden, 1.0 - latent),
+            "query_down": Product(tokens, model.q_rank, hidden, queries),
+            "query_up": Product(tokens, 1.5 * width, model.q_rank, queries),
+            "query": Product(tokens, 1.5 * width, hidden, latent - queries),
+            "key_value_down": Product(
+                tokens, model.kv_rank + model.head_size / 2.0, hidden, latent
+            ),
+            "key_value_up": Product(tokens, 2.0 * width, model.kv_rank, latent),
+            "up": Product(tokens, columns, hidden, dense),
+            "shared_up": Product(tokens, two, hidden, shared),
+        },
+        by_rows={
+            "output": Product(tokens, hidden, width),
+            "down": Product(tokens, hidden, model.feedforward / tensor, dense),
+            "shared_down": Product(tokens, hidden, two / 2.0, shared),
+        },
     )
 
 
@@ -88,9 +91,18 @@ def seconds(product: Product, rates: Rates) -> Directions:
     )
 
 
-def summed(products: tuple[Product, ...], rates: Rates) -> Directions:
+def flops(product: Product) -> Number:
+    """Return the FLOP of one product, forward; its gradients take twice as many.
+
+    F = 2 m n k
+    """
+    m, n, k, share = product
+    return share * 2.0 * m * n * k
+
+
+def summed(products: Products, rates: Rates) -> Directions:
     """Return the seconds of several products."""
-    every = [seconds(product, rates) for product in products]
+    every = [seconds(product, rates) for product in products.values()]
     return Directions(*(sum(direction[1:], direction[0]) for direction in zip(*every, strict=True)))
 
 
@@ -98,7 +110,7 @@ def casts(layer: Layer, rates: Rates) -> tuple[Number, Number]:
     """Return the seconds in which inputs, then gradients, are cast to few bits."""
     many = where(rates.low > 0.0, 1.0, 0.0)
     forward = backward = 0.0 * rates.low
-    for m, n, k, share in (*layer.by_columns, *layer.by_rows):
+    for m, n, k, share in (*layer.by_columns.values(), *layer.by_rows.values()):
         forward = forward + many * share * stream(rates.cast * m * k, 1.0, rates.layer)
         backward = backward + many * share * stream(rates.cast * m * n, 1.0, rates.layer)
     return forward, backward

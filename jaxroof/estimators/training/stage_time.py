@@ -5,7 +5,8 @@ Source: docs/models/training_step_today.md, sections 5 and 6.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.layer_time import Sharded, Tokens
+from jaxroof.estimators.training.layer_time import Sharded
+from jaxroof.estimators.training.layer_work import Tokens
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import ceiling, larger, log, sqrt, where, whole

@@ -10,14 +10,13 @@ from jaxroof.catalog.system import System
 from jaxroof.estimators.training.layer_time import (
     LayerTime,
     Sharded,
-    Tokens,
     data_group,
     expert_weights,
     layer_time,
     layer_weights,
-    tokens_of,
     with_fsdp,
 )
+from jaxroof.estimators.training.layer_work import Tokens, tokens_of
 from jaxroof.estimators.training.rates import Rates, rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.estimators.training.stage_time import (

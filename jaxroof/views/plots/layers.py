@@ -13,6 +13,13 @@ KINDS = {  # what an operation waits for: words, colour
     "memory": ("HBM not hidden", style.SKY),
     "tensor": ("tensor links", style.VERMILION),
 }
+SORTS = {  # what an operation is, where its parts are not told apart: words, colour
+    "matrix product": ("matrix products", style.BLUE),
+    "kernel": ("attention and other kernels", style.SKY),
+    "message": ("messages that nothing hides", style.VERMILION),
+    "computed again": ("computed again", style.ORANGE),
+    "wait": ("waiting for the host", style.GREY),
+}
 WAYS = ("forward", "backward")
 
 
@@ -22,7 +29,8 @@ def layer_bars(data: xr.Dataset) -> Figure:
     Raises: InputError for data that ``layers`` did not make.
     """
     picture = "layer_bars"
-    fields = [f"{kind}_{way}" for way in WAYS for kind in (*KINDS, "time")]
+    parts = () if "kind" in data.coords else KINDS
+    fields = [f"{kind}_{way}" for way in WAYS for kind in (*parts, "time")]
     choose.check_has(data, picture, fields, ("operation",))
     choose.check_dimensions(data, picture, ("operation",))
     names = data.operation.values.astype(str).tolist()
@@ -41,14 +49,28 @@ def layer_bars(data: xr.Dataset) -> Figure:
     return made
 
 
-def _bars(axes: Axes, data: xr.Dataset, way: str) -> None:
-    places = np.arange(data.sizes["operation"])
-    start = np.zeros(len(places))
+Parts = dict[str, tuple[np.ndarray, str]]  # words: microseconds of every operation, colour
+
+
+def _parts(data: xr.Dataset, way: str) -> Parts:
+    """Return what the bars are stacked of: the parts of each, or each whole in its colour."""
     whole = data[f"time_{way}"].values * 1e6
+    if "kind" in data.coords:
+        kinds = data.kind.values.astype(str)
+        there = {kind: about for kind, about in SORTS.items() if kind in kinds}
+        return {w: (np.where(kinds == kind, whole, 0.0), c) for kind, (w, c) in there.items()}
     parts = {words: (data[f"{k}_{way}"].values * 1e6, c) for k, (words, c) in KINDS.items()}
     again = whole - sum(values for values, _ in parts.values())
     if (again > 1e-9 * whole.max()).any():
         parts["computed again"] = (again, style.ORANGE)
+    return parts
+
+
+def _bars(axes: Axes, data: xr.Dataset, way: str) -> None:
+    places = np.arange(data.sizes["operation"])
+    start = np.zeros(len(places))
+    whole = data[f"time_{way}"].values * 1e6
+    parts = _parts(data, way)
     for words, (values, colour) in parts.items():
         axes.barh(places, values, left=start, color=colour, label=words, height=0.7)
         start = start + values

@@ -20,6 +20,7 @@ PARTS = {  # of a step, in the order they are stacked: words, colour
     "bubble_time": ("idle", style.ORANGE),
     "data_time": ("data-parallel links", style.GREEN),
 }
+UPDATE = {"update_time": ("update", style.PURPLE)}  # of an estimator that has it
 PICTURE = "schedules"
 
 
@@ -46,7 +47,8 @@ def _times(axes: Axes, data: xr.Dataset) -> None:
     least = float((data.sel(schedule=best) if best else found[-1][1]).step_time)
     scale, unit = style.human(data.step_time.values, "s")
     start = np.zeros(len(found))
-    for part, (_, colour) in PARTS.items():
+    parts = PARTS | (UPDATE if "update_time" in data else {})
+    for part, (_, colour) in parts.items():
         widths = np.array([float(row[part].mean()) / scale for _, row in found])
         bars = axes.barh(names, widths, left=start, color=colour, height=0.62)
         for bar, alpha in zip(bars, paler, strict=True):
@@ -60,9 +62,13 @@ def _times(axes: Axes, data: xr.Dataset) -> None:
         note["color"] = "white" if bool(row.memory_fits) else style.BLACK
         axes.text(0.97 * float(row.busy_time.mean()) / scale, place, words, **note)
     axes.set_xlabel(style.with_unit("step time, mean over devices", unit))
-    handles = [Patch(color=colour, label=words) for words, colour in PARTS.values()]
+    handles = [Patch(color=colour, label=words) for words, colour in parts.values()]
     axes.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=3, fontsize=8
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 1.12),
+        ncols=len(parts),
+        fontsize=8,
     )
     style.grid(axes, "x")
 

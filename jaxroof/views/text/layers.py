@@ -4,6 +4,15 @@ import xarray as xr
 from rich.table import Table
 
 from jaxroof.views.text.tables import plain_table
+from jaxroof.views.text.training_layers import training_layer_table
+from jaxroof.views.text.unfused import block_tables
+
+
+def tables_of_layer(data: xr.Dataset, width: int) -> list[Table]:
+    """Return the tables of the operations of one layer, of whichever estimator has them."""
+    if "block" in data.coords:
+        return list(block_tables(data, width))
+    return [training_layer_table(data) if "kind" in data.coords else layer_table(data)]
 
 
 def layer_table(data: xr.Dataset) -> Table:

@@ -6,12 +6,18 @@ from rich.table import Table
 
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
+from jaxroof.views.text.interval import interval_words
 from jaxroof.views.text.tables import plain_table
 
 TIE = 1e-9  # step times with a smaller relative difference count as equal
 TELLING = 0.02  # smallest share of a difference for which a part is named
 TWICE = 2  # copies of the weights in a schedule with two directions
-SPENT = {"bubble_time": "idle", "data_time": "in data-parallel links", "busy_time": "at work"}
+SPENT = {
+    "bubble_time": "idle",
+    "data_time": "in data-parallel links",
+    "busy_time": "at work",
+    "update_time": "in the update",  # of an estimator that has it
+}
 HEADS = ("step\ntime", "against\nbest", "bubble\n%", "data\n%")
 ENDS = ("first\nGB", "last\nGB", "held x\nlayers")
 SOON = (0, 1, 2, 4, 3, 5, 5, 6)  # removal order of the columns, largest first; 0 stays
@@ -85,7 +91,7 @@ def schedule_sentences(data: xr.Dataset) -> list[str]:
 def _best(data: xr.Dataset, name: str) -> str:
     """Return the speed of the best schedule, and its saving against the first one named."""
     row = data.sel(schedule=name)
-    lead = f"{seconds(float(row.step_time))} a step, {_idle(row)} of it idle"
+    lead = f"{seconds(float(row.step_time))} a step{interval_words(row)}, {_idle(row)} of it idle"
     known = [str(n) for n in data.schedule.values if bool(data.sel(schedule=n).allowed)]
     if len(known) == 1:
         return f"{name}: {lead}."
@@ -108,7 +114,7 @@ def _idle(row: xr.Dataset) -> str:
 
 def _why(row: xr.Dataset, other: xr.Dataset) -> str:
     """Return where a slower schedule spends more time, and where less, as means over devices."""
-    more = {part: float(other[part].mean() - row[part].mean()) for part in SPENT}
+    more = {part: float(other[part].mean() - row[part].mean()) for part in SPENT if part in row}
     most = max(map(abs, more.values()))
     order = sorted(more, key=lambda part: -more[part])
     said = [

@@ -286,15 +286,15 @@ def test_the_schedule_command_places_its_plan_as_evaluate_does(jaxroof, tmp_path
     """Two stages share a domain here: to fill it with replicas first would be slower."""
     plan = {"plan.data": 8, "plan.tensor": 1, "plan.pipeline": 8}
     best = jr.evaluate("published", {**ASKED, "global_batch": 4096, **plan})
-    line = "schedule --model gpt3 --system h200-nvs8 --batch 4096 --schedule 1f1b"
-    assert jaxroof(f"{line} --plan dp=8,pp=8,mb=1 -o placed.nc").code in (0, 1)
+    line = "schedule --estimator published --model gpt3 --system h200-nvs8 --batch 4096"
+    assert jaxroof(f"{line} --schedule 1f1b --plan dp=8,pp=8,mb=1 -o placed.nc").code in (0, 1)
     inputs = json.loads(jr.read(tmp_path / "placed.nc").attrs["inputs"])
     assert [inputs[f"plan.{field}"] for field in FAST] == [4, 1, 1, 2]
     assert [int(best[field]) for field in FAST] == [4, 1, 1, 2]
 
 
 def test_the_layers_command_places_its_plan_best_unless_it_says_how(jaxroof):
-    line = "layers --model gpt3 --system h200-nvs8 --plan dp=8,tp=8,pp=8"
+    line = "layers --estimator published --model gpt3 --system h200-nvs8 --plan dp=8,tp=8,pp=8"
     assert "8 of the 8 tensor ranks share a fast domain" in jaxroof(line).words
     assert "2 of the 8 tensor ranks share" in jaxroof(f"{line},fast_tp=2,fast_dp=4").words
     assert "1 of the 8 tensor ranks share" in jaxroof(f"{line},fast_dp=8").words

@@ -1,0 +1,73 @@
+"""One training step of today under one plan: settings or records in, a checked question out."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.fit_legality import refuse_illegal
+from jaxroof.analyses.training_settings import with_chip, with_precision
+from jaxroof.errors import refusal
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.memory_step import memory_inputs
+from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
+from jaxroof.records import checked, leaves
+
+UNEVEN = "layer_division=uneven"  # the setting by which stages may have any numbers of layers
+
+
+class TrainingStep(NamedTuple):
+    """A training step under one legal plan, every number scalar and in its range."""
+
+    inputs: TrainingInputs
+    recipe: TrainingRecipe
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """Return the plan."""
+        assert self.inputs.plan is not None
+        return self.inputs.plan
+
+
+def training_step(
+    inputs: TrainingInputs | Mapping[str, Any],
+    recipe: TrainingRecipe | None,
+    settings: Mapping[str, Any],
+) -> TrainingStep:
+    """Return a checked question.
+
+    Arguments: ``inputs`` is a record, or settings by dotted path (``{"model": "llama3-70b",
+    "plan.tensor": 8, ...}``), among which ``precision`` and ``chip`` may be given by name.
+    Raises: InputError for settings that are unknown or out of range, and for a plan that is not
+    given or not legal.
+    """
+    if isinstance(inputs, Mapping):
+        chosen = vars(recipe) if recipe is not None else {}
+        begun, choices = _resolved({**chosen, **inputs, **settings})
+    else:
+        begun, choices, _ = training.resolve(inputs, recipe, settings)
+    begun = checked(begun)
+    for path, _, value in leaves(begun):
+        if np.ndim(value):
+            raise refusal(path, f"expected one number, given {np.size(value)} of them")
+    if begun.plan is None:
+        raise refusal("plan", "not given; expected how the step is split, plan.tensor and more")
+    training.refuse_contradictions(begun)
+    refuse_illegal(memory_inputs(begun, choices), memory_recipe(choices), UNEVEN)
+    return TrainingStep(begun, choices)
+
+
+def _resolved(given: Mapping[str, Any]) -> tuple[TrainingInputs, TrainingRecipe]:
+    """Return the inputs and the recipe that settings describe.
+
+    Raises: InputError for settings that are missing, unknown or out of range.
+    """
+    if "system" not in given:
+        raise refusal("system", "missing; expected a name of the catalogue or a file")
+    machine, rest = with_chip(with_precision(given, given["system"], training), given["system"])
+    found: tuple[TrainingInputs, TrainingRecipe] = resolve_settings(
+        training, {**rest, "system": machine}
+    )
+    return found

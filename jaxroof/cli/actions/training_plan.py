@@ -1,0 +1,48 @@
+"""The options of commands about one plan of today's training, parsed when they are read."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxroof.analyses.fit_question import BARE
+from jaxroof.cli.actions.arguments import parse_pairs, parse_settings
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.step import training
+
+
+def plan_settings(text: str) -> dict[str, str]:
+    """Return the fields of ``--plan`` by their paths, from a text such as ``dp=32,tp=8``.
+
+    Raises: InputError for a field that there is not, with the nearest, or one given twice.
+    """
+    found: dict[str, str] = {}
+    short, fields = training.short_names, training.plan_fields
+    for name, value in parse_pairs("--plan", text.split(","), "FIELD=NUMBER, such as tp=8").items():
+        field = short.get(name, name)
+        if field not in fields:
+            raise unknown("--plan", name, "plan field", [*short, *fields])
+        if f"plan.{field}" in found:
+            raise refusal("--plan", f"{name}: given twice; expected each field once")
+        found[f"plan.{field}"] = value
+    return found
+
+
+def changed_settings(sets: Sequence[str], given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of ``--set`` by their paths; some may stand without their record."""
+    return {BARE.get(name, name): value for name, value in parse_settings(sets, given).items()}
+
+
+def plan_words(plan: TrainingPlan) -> str:
+    """Return a plan in short forms, without fields that have their usual value.
+
+    >>> plan_words(TrainingPlan(data=32.0, tensor=8.0))
+    'dp 32 tp 8 mb 1'
+    """
+    fields = {field.name: field for field in dataclasses.fields(TrainingPlan)}
+    shown = [
+        name
+        for name, field in fields.items()
+        if name == "microbatch" or float(getattr(plan, name)) != field.metadata["default"]
+    ]
+    return " ".join(f"{fields[f].metadata['symbol']} {int(getattr(plan, f))}" for f in shown)

@@ -1,0 +1,83 @@
+"""The schedule command for today's training: its stages under several pipeline schedules."""
+
+from dataclasses import fields
+from typing import Any
+
+import xarray as xr
+
+from jaxroof.analyses.schedule_results import check_schedules
+from jaxroof.analyses.training_question import TrainingStep, training_step
+from jaxroof.analyses.training_schedule import training_schedule
+from jaxroof.cli.actions import outputs
+from jaxroof.cli.actions.arguments import parse_count
+from jaxroof.cli.actions.console import OPTION_OF
+from jaxroof.cli.actions.schedule_options import chunks_of, print_schedules, sends_of, traced
+from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
+from jaxroof.errors import refusal
+from jaxroof.units import seconds
+from jaxroof.views.text import schedule as views
+
+
+def training_command(
+    *,
+    model_name: str,
+    system_name: str,
+    plan_text: str,
+    names: str,
+    batch: str,
+    chunks: str | None,
+    sends: str | None,
+    sets: tuple[str, ...],
+    output: str | None,
+    trace: str | None,
+    **_: Any,
+) -> int:
+    """Print, write and draw the schedules of one plan; return 1 if none fits."""
+    outputs.check_output(output)
+    outputs.check_output(trace)
+    listed = check_schedules([name.strip() for name in names.split(",")], "--schedule")
+    how: dict[str, Any] = {
+        "chunks": chunks_of(chunks, listed),
+        "sends": None if sends is None else sends_of(sends),
+    }
+    asked = training_step(
+        {
+            "model": model_name,
+            "system": system_name,
+            "global_batch": parse_count("--batch", batch),
+            **plan_settings(plan_text),
+            **changed_settings(sets, {**OPTION_OF, "gpus": "--plan"}),
+        },
+        None,
+        {},
+    )
+    if asked.plan.pipeline < 2:
+        raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
+    data = training_schedule(*asked, schedules=listed, **how)
+    data.attrs["title"] = _title(model_name, system_name, asked, data)
+    outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
+    print_schedules(data)
+    outputs.report_written(output)
+    if trace is not None:
+        _trace(trace, asked, {"schedule": traced(data), **how})
+    return 0 if views.best_of(data) is not None else 1
+
+
+def _title(model_name: str, system_name: str, asked: TrainingStep, data: xr.Dataset) -> str:
+    """Return the title: the plan, and its step time by the closed form."""
+    plan = asked.plan
+    said = f"{model_name} on {system_name}, {plan_words(plan)}"
+    said += f": {int(data.microbatches):,} microbatches"
+    kind = "1F1B" if plan.interleave == 1 else "interleaved 1F1B"
+    return f"{said}; {seconds(float(data.step_time_closed_form))} by the closed form of {kind}"
+
+
+def _trace(path: str, asked: TrainingStep, how: dict[str, Any]) -> None:
+    """Write or draw every visit of one schedule."""
+    from jaxroof.analyses.trace import trace
+
+    every = {field.name: getattr(asked.inputs, field.name) for field in fields(asked.inputs)}
+    given = {name: value for name, value in every.items() if value is not None}
+    events = trace("training", {**given, **vars(asked.recipe), **how})
+    outputs.write_or_draw(path, events, lambda plots: plots.draw(events))
+    outputs.report_written(path)

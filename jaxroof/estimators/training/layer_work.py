@@ -1,0 +1,195 @@
+"""Seconds of every kernel of one layer and one microbatch, and of the messages beside them.
+
+Source: docs/models/training_step_today.md, sections 4 and 11.
+"""
+
+from typing import Any, NamedTuple
+
+from jaxroof.estimators.training.expert_time import (
+    ExpertTime,
+    expert_exchange,
+    routed_experts,
+    whole_experts,
+)
+from jaxroof.estimators.training.layer_kernels import Both, attention, elementwise
+from jaxroof.estimators.training.product_times import (
+    Directions,
+    Layer,
+    casts,
+    dense_share,
+    layer_products,
+    seconds,
+    summed,
+)
+from jaxroof.estimators.training.rates import Rates
+from jaxroof.estimators.training.software import Software
+from jaxroof.formulas.arithmetic import larger, smaller, where
+from jaxroof.formulas.ring_times import all_reduce, beside, gather
+from jaxroof.records import Number
+
+
+class Tokens(NamedTuple):
+    """Tokens of one microbatch, and the messages of a tensor group that carry them."""
+
+    group: Number  # of one tensor group
+    norm: Number  # of one rank, in norms and residuals
+    rank: Number  # of one rank, all ranks sharing
+    gathered: Number  # all-gather or reduce-scatter of the hidden states [s]
+    reduced: Number  # all-reduce of the hidden states [s]
+    message: Number  # bytes of the hidden states of a tensor group
+
+
+class LayerWork(NamedTuple):
+    """Seconds of an average layer and one microbatch, before the host's limit."""
+
+    tokens: Tokens
+    products: Layer
+    routing: Number  # share of the layers that route
+    routed: ExpertTime  # of a layer that routes
+    matmul: Both
+    cast: Both
+    attention: Both
+    elementwise: Both
+    experts: Both
+    tensor: Both  # messages that nothing hides
+    context: Both
+    exchange: Number  # in either direction
+    again: Number  # what the backward pass computes and sends again
+    host: Both  # least time
+
+
+def tokens_of(
+    model: Any,
+    sequence: Number,
+    plan: Any,
+    rates: Rates,
+    software: Software,
+) -> Tokens:
+    """Return the tokens of a microbatch and what moving their hidden states takes."""
+    tensor = plan.tensor
+    group = plan.microbatch * sequence / plan.context
+    shared = where(software.sequence_parallel > 0.0, tensor, 1.0)
+    message = 2.0 * group * model.hidden
+    inside = smaller(tensor, rates.fast_domain)
+    return Tokens(
+        group=group,
+        norm=group / shared,
+        rank=group / tensor,
+        gathered=gather(message, tensor, inside, rates.links),
+        reduced=all_reduce(message, tensor, inside, rates.links),
+        message=message,
+    )
+
+
+def layer_work(
+    model: Any,
+    sequence: Number,
+    plan: Any,
+    rates: Rates,
+    software: Software,
+) -> LayerWork:
+    """Return the seconds of the kernels and messages of an average layer, one microbatch.
+
+    Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
+    Source: docs/models/training_step_today.md, sections 4 and 11.
+    """
+    tensor, tokens = plan.tensor, tokens_of(model, sequence, plan, rates, software)
+    products = layer_products(model, tensor, tokens.group)
+    columns, rows = (summed(some, rates) for some in (products.by_columns, products.by_rows))
+    core = attention(model, sequence, plan.microbatch, tensor, plan.context, rates, software)
+    plain = elementwise(model, tokens.group, tokens.norm, tensor, rates, software)
+    cast = Both(*casts(products, rates))
+    routing = 1.0 - dense_share(model)
+    routed = routed_experts(model, tokens.rank, plan.expert, rates)
+    experts = Both(*(routing * time for time in whole_experts(routed)))
+    exchange = routing * expert_exchange(model, tokens.rank, plan.expert, rates, software)
+    matmul = Both(
+        columns.forward + rows.forward,
+        columns.inputs + rows.inputs + columns.weights + rows.weights,
+    )
+    messages = tensor_messages(matmul, columns, tensor, tokens, rates, software)
+    ring = context_messages(model, plan, rates, core, tokens)
+    down, full = seconds(products.by_rows["down"], rates).forward, software.recompute_full
+    forward = sum((matmul.forward, cast.forward, core.forward, plain.forward, experts.forward))
+    again = full * (forward - software.early_stop * down)
+    again = again + software.recompute_selective * core.forward
+    again = again + full * (messages.forward + ring.forward)
+    host = rates.host + routing * rates.host_experts
+    return LayerWork(
+        tokens=tokens,
+        products=products,
+        routing=routing,
+        routed=routed,
+        matmul=matmul,
+        cast=cast,
+        attention=core,
+        elementwise=plain,
+        experts=experts,
+        tensor=messages,
+        context=ring,
+        exchange=exchange,
+        again=again,
+        host=Both(host, host * (1.0 + full)),
+    )
+
+
+def tensor_messages(
+    matmul: Both,
+    columns: Directions,
+    tensor: Number,
+    tokens: Tokens,
+    rates: Rates,
+    software: Software,
+) -> Both:
+    """Return what messages of the tensor group add to a layer's work.
+
+    Assumes: pipelined messages are moved by copy engines, so that they do not slow the work.
+    Source: docs/models/training_step_today.md, section 4, the table of tensor messages.
+    """
+    w, r, slowdown = tokens.gathered, tokens.reduced, rates.constants.overlap_slowdown
+    edge = rates.constants.tensor_edge
+    hidden = 1.0 - edge / (larger(tensor, 2.0) - 1.0 + edge)
+    narrow = where(rates.low > 0.0, 0.75 * w, w)
+    seen = 4.0 * (1.0 - hidden) * narrow
+
+    def pipelined(work: Number, share: Number) -> Number:
+        return beside(work, share * narrow, 0.0, slowdown) - work + seen
+
+    def started(work: Number, message: Number) -> Number:
+        return beside(work, message, message, slowdown) - work
+
+    parallel = software.sequence_parallel > 0.0
+    overlapped, early = software.tensor_overlap > 0.0, software.tensor_async > 0.0
+    scattered = 2.0 * w + started(columns.inputs, 2.0 * w) + started(columns.weights, 2.0 * w)
+    forward = where(
+        parallel,
+        where(overlapped, pipelined(matmul.forward, 4.0 * hidden), 4.0 * w),
+        2.0 * r,
+    )
+    backward = where(
+        parallel,
+        where(overlapped, pipelined(matmul.backward, 4.0 * hidden + 2.0), scattered),
+        where(early, started(columns.weights, 2.0 * r), 2.0 * r),
+    )
+    many = tensor > 1.0
+    return Both(where(many, forward, 0.0), where(many, backward, 0.0))
+
+
+def context_messages(
+    model: Any,
+    plan: Any,
+    rates: Rates,
+    core: Both,
+    tokens: Tokens,
+) -> Both:
+    """Return what the exchange of keys and values among context ranks adds to attention."""
+    context = plan.context
+    inside = smaller(larger(rates.fast_domain / plan.tensor, 1.0), context)
+    size = 4.0 * tokens.group * context * model.kv_heads * model.head_size / plan.tensor
+    time = gather(size, context, inside, rates.links)
+
+    def seen(work: Number, message: Number) -> Number:
+        added = beside(work, message, message, rates.constants.overlap_slowdown) - work
+        return where(context > 1.0, added, 0.0)
+
+    return Both(seen(core.forward, time), seen(core.backward, 2.0 * time))

@@ -1,0 +1,198 @@
+"""A training step of today under a pipeline schedule: every visit, and the memory of each device.
+
+Source: docs/models/training_step_today.md, sections 5 to 7, with clocks instead of its closed form.
+"""
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.layer_operations import weight_gradient
+from jaxroof.estimators.training.layer_time import limited, with_fsdp
+from jaxroof.estimators.training.layer_work import layer_work
+from jaxroof.estimators.training.memory_recipe import Schedule as Held
+from jaxroof.estimators.training.memory_step import groups, memory_inputs
+from jaxroof.estimators.training.offload_time import offload_time
+from jaxroof.estimators.training.plan_time import Timed, timed
+from jaxroof.estimators.training.stage_memory import amounts, of_stage
+from jaxroof.estimators.training.stage_time import (
+    ends,
+    late,
+    send_time,
+    stage_layers,
+    stage_time,
+)
+from jaxroof.estimators.training.step import interval
+from jaxroof.estimators.training.step_time import data_messages, optimizer
+from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
+from jaxroof.formulas.arithmetic import largest, where
+from jaxroof.records import Number, quantity, record
+from jaxroof.schedules import table
+from jaxroof.schedules.stage_visits import (
+    Layout,
+    Sends,
+    StageSeconds,
+    Visits,
+    layout_of,
+    stage_visits,
+)
+
+MEMORY = {  # schedules whose memory is modelled, and what it is called there
+    "gpipe": Held.GPIPE,
+    "1f1b": Held.ONE_F_ONE_B,
+    "interleaved": Held.ONE_F_ONE_B,
+    "zb-h1": Held.ZB_H1,
+    "dualpipe": Held.DUALPIPE,
+}
+THIRD = 1.0 / 3.0  # of embedding and head: forward, gradient of the inputs, of the weights
+
+
+@record
+class ScheduledTraining:
+    """Times of one optimizer step under a schedule; those that differ by device are arrays.
+
+    On each device, busy, bubble, data-parallel and update time sum to the step time.
+    """
+
+    step_time: Number = quantity("s", "Time of one optimizer step.", headline=True)
+    throughput: Number = quantity("sequence/s", "Sequences trained on a second.", better="higher")
+    busy_time: Number = quantity("s", "Time in visits, and in sends that keep the device.")
+    bubble_time: Number = quantity("s", "Time that the device idles.")
+    bubble: Number = quantity("1", "Share of the step that the device idles.")
+    data_time: Number = quantity("s", "Time in data-parallel communication not hidden.")
+    update_time: Number = quantity("s", "Time of the update of parameters and what else is once.")
+
+
+class SimulatedStep(NamedTuple):
+    """A step under a schedule: its times, the memory of each device by group, its visits."""
+
+    report: ScheduledTraining
+    bounds: dict[str, Number]  # of the step time, and whose errors they have
+    memory: dict[str, Number]
+    visits: Visits
+
+
+class Pipeline(NamedTuple):
+    """The seconds of the stages of a pipeline, and what a step takes beside its visits."""
+
+    seconds: StageSeconds
+    messages: Number
+    update: Number
+
+
+def on_schedule(
+    inputs: TrainingInputs, recipe: TrainingRecipe, name: str, chunks: int
+) -> tuple[TrainingInputs, TrainingRecipe]:
+    """Return the inputs and the recipe with a schedule's chunks and memory."""
+    assert inputs.plan is not None
+    plan = dataclasses.replace(inputs.plan, interleave=np.float64(chunks))
+    return (
+        dataclasses.replace(inputs, plan=plan),
+        dataclasses.replace(recipe, schedule=MEMORY[name]),
+    )
+
+
+def scheduled_step(
+    inputs: TrainingInputs,
+    recipe: TrainingRecipe,
+    pipeline: table.Schedule,
+    sends: Sends | None = None,
+) -> SimulatedStep:
+    """Return a step under a schedule, for inputs and a recipe that are on it.
+
+    t = max over devices of the clock + data-parallel messages + update
+
+    Assumes: the slowest chip sets the pace of each stage; messages between stages never wait for
+    each other. Without ``sends``, they are what the software does: hidden where devices have
+    several stages and it overlaps them, else kept by the sender.
+    Units: -> [s], [B].
+    Source: docs/models/training_step_today.md, sections 5 to 7.
+    """
+    asked = timed(inputs, recipe)
+    hidden = pipeline.chunks > 1 and float(asked.software.pipeline_overlap) > 0.0
+    kind = sends or (Sends.OVERLAPPED if hidden else Sends.BLOCKING)
+    held = stages(inputs.model.sequence, asked, layout_of(pipeline))
+    if kind is Sends.FREE:
+        held = held._replace(seconds=held.seconds._replace(send=0.0 * held.seconds.send))
+    visits = stage_visits(pipeline, held.seconds, kind is Sends.BLOCKING)
+    update = held.update + offload_time(inputs, recipe)
+    step_time = largest(visits.times.clock) + held.messages + update
+    idle = step_time - visits.times.busy - held.messages - update
+    every: Any = np.ones(pipeline.devices)
+    report = ScheduledTraining(
+        step_time=step_time,
+        throughput=inputs.global_batch / step_time,
+        busy_time=visits.times.busy,
+        bubble_time=idle,
+        bubble=idle / step_time,
+        data_time=held.messages * every,
+        update_time=update * every,
+    )
+    within, regime = interval(inputs, step_time)
+    bounds = {"step_time_low": within.low, "step_time_high": within.high, "regime": regime}
+    return SimulatedStep(report, bounds, device_memory(inputs, recipe, pipeline.devices), visits)
+
+
+def device_memory(
+    inputs: TrainingInputs, recipe: TrainingRecipe, devices: int
+) -> dict[str, Number]:
+    """Return the memory of every device of a pipeline, in all and in groups."""
+    asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
+    assert inputs.plan is not None
+    found = amounts(asked, chosen, inputs.plan.recompute)
+    stage: Any = np.arange(float(devices))
+    memory = of_stage(asked, chosen, found, stage)
+    every = {"memory": memory.device, **groups(memory)}
+    return {name: value + 0.0 * stage for name, value in every.items()}
+
+
+def stages(sequence: Number, asked: Timed, layout: Layout) -> Pipeline:
+    """Return the seconds of every stage for one microbatch, and what comes once a step.
+
+    forward = (l F + e (embedding + head) / 3) late(n / p), with l layers and e = 1 at the ends
+
+    Assumes: a third of embedding and head is forward, a third the gradient of their inputs; the
+    weight gradients of a layer are its products', all else in its backward pass is waited for;
+    models with latent attention run balanced layouts; copies of the weights are replicas.
+    Source: docs/models/training_step_today.md, sections 5 to 7.
+    """
+    model, plan, speed, software = asked
+    work = layer_work(model, sequence, plan, speed, software)
+    edges = ends(model, plan, speed, software, work.tokens)
+    time = with_fsdp(model, plan, speed, software, limited(work))
+    closed = stage_time(model, plan, speed, software, work.tokens, time, edges)
+    layers, edge = _shares(asked, layout, *edges)
+    slow = late(plan.tensor * plan.context * plan.data, speed.spread)
+    backward = layers * time.backward + 2.0 * THIRD * edge
+    weight = layers * weight_gradient(work, speed) + THIRD * edge
+    send = send_time(plan.tensor, speed, software, work.tokens, closed.across)
+    seconds = StageSeconds(
+        forward=slow * (layers * time.forward + THIRD * edge),
+        backward=slow * backward,
+        input_gradient=slow * (backward - weight),
+        weight_gradient=slow * weight,
+        send=send * np.ones(len(layers)),
+    )
+    held = closed._replace(end_layers=closed.end_layers * layout.routes)
+    copies = SimpleNamespace(**{**vars(plan), "data": plan.data * layout.routes})
+    messages = data_messages(model, copies, speed, software, time, held)
+    update = optimizer(model, copies, speed, software, held.end_layers) + speed.step
+    return Pipeline(seconds, messages, update)
+
+
+def _shares(asked: Timed, layout: Layout, embedding: Number, head: Number) -> tuple[Any, Any]:
+    """Return the layers of every stage, and its seconds of embedding and head."""
+    model, plan = asked.model, asked.plan
+    every, inner, outer = stage_layers(model, plan)
+    count = len(layout.device) / layout.routes
+    at_ends = layout.first + layout.last
+    layers = inner / plan.interleave - (inner - outer) * at_ends
+    edge = layout.first * embedding + layout.last * head
+    latent = model.kv_rank > 0.0
+    return (
+        where(latent, every / count, layers) * np.ones(len(layout.device)),
+        where(latent, (embedding + head) / count, edge),
+    )

@@ -1,0 +1,130 @@
+"""A layer operation by operation: the rows sum to the layer, their FLOP to the model's."""
+
+import functools
+
+import numpy as np
+import pytest
+from measured_steps import CHIPS, steps
+
+from jaxroof.catalog.chip import SharedConstants
+from jaxroof.catalog.lookup import architecture_with_choices, training_system
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.layer import dense_layer
+from jaxroof.estimators.training.layer_operations import layer_operations, weight_gradient
+from jaxroof.estimators.training.layer_work import layer_work
+from jaxroof.estimators.training.plan_time import Timed, timed
+from jaxroof.estimators.training.rates import rates
+from jaxroof.estimators.training.training_recipe import TrainingRecipe
+from jaxroof.records import with_named_absences
+from jaxroof.settings import choose
+
+RTOL = 1e-10
+PARTS = {  # of the sheet: operations that sum to it, both directions
+    "attention": ("attention",),
+    "elementwise": ("elementwise",),
+    "cast": ("cast",),
+    "recompute": ("recompute",),
+    "expert_comm": ("exchange",),
+    "experts": (
+        *("router", "router_scores", "permutation"),
+        *("routed_up", "routed_activation", "routed_down", "routed_cast"),
+    ),
+    "matmul": (
+        *("qkv", "query_down", "query_up", "query", "key_value_down", "key_value_up"),
+        *("output", "up", "down", "shared_up", "shared_down"),
+    ),
+}
+
+
+@functools.cache
+def operations(kind: str):
+    """Return the operations of the layers of all measured rows of a kind of chip."""
+    asked = steps(kind)
+    speed = rates(asked.system, asked.chip, SharedConstants(), asked.software)
+    return layer_operations(asked.sequence, Timed(asked.model, asked.plan, speed, asked.software))
+
+
+def of_ways(found):
+    """Return the seconds forward and backward of some operations."""
+    return [sum(getattr(one.time, way) for one in found) for way in ("forward", "backward")]
+
+
+@pytest.mark.parametrize("kind", CHIPS)
+def test_the_rows_sum_to_the_layers_of_the_sheet(kind):
+    found, expected = operations(kind), steps(kind).expected
+    forward, backward = of_ways(found.values())
+    np.testing.assert_allclose(forward, expected["forward"], rtol=RTOL)
+    np.testing.assert_allclose(backward, expected["backward"], rtol=RTOL)
+
+
+@pytest.mark.parametrize("kind", CHIPS)
+def test_operations_of_a_kind_sum_to_its_part_of_the_sheet(kind):
+    found, expected = operations(kind), steps(kind).expected
+    for part, names in PARTS.items():
+        both = sum(of_ways([found[name] for name in names]))
+        np.testing.assert_allclose(both, expected[part], rtol=RTOL, err_msg=part)
+
+
+def test_every_operation_is_in_one_part_or_is_a_message_or_a_limit():
+    named = [name for names in PARTS.values() for name in names]
+    others = {"tensor", "context", "launch_limit", "fsdp"}
+    assert sorted([*named, *others]) == sorted(operations("h100"))
+
+
+@pytest.mark.parametrize("kind", CHIPS)
+def test_no_product_exceeds_the_rate_of_its_chip(kind):
+    asked, found = steps(kind), operations(kind)
+    speed = rates(asked.system, asked.chip, SharedConstants(), asked.software)
+    most = np.maximum(speed.layer.rate, speed.plain.rate)
+    for name in PARTS["matmul"]:
+        one = found[name]
+        assert np.all(one.flops.forward <= most * one.time.forward), name
+        assert np.all(one.flops.backward <= most * one.time.backward), name
+
+
+def asked_of(name: str, **plan: float) -> Timed:
+    """Return a model of the catalogue under a plan, on H100."""
+    model, choices = architecture_with_choices(name)
+    recipe = choose(TrainingRecipe(), choices)
+    inputs = TrainingInputs(
+        model=model,
+        system=training_system("h100-nvs8"),
+        global_batch=8.0,
+        plan=TrainingPlan(**plan),
+    )
+    return timed(with_named_absences(inputs), recipe)
+
+
+def test_the_flop_of_products_are_those_of_the_parameters_they_multiply():
+    asked = asked_of("llama3-8b", tensor=4.0)
+    found = layer_operations(asked.model.sequence, asked)
+    model, choices = architecture_with_choices("llama3-8b")
+    each = sum(
+        one.products for one in dense_layer(model, choose(TrainingRecipe(), choices)).values()
+    )
+    products = [one for name, one in found.items() if name in PARTS["matmul"]]
+    forward = sum(one.flops.forward for one in products)
+    assert float(forward) == pytest.approx(2.0 * float(each * model.sequence) / 4.0, rel=1e-12)
+    assert float(sum(one.flops.backward for one in products)) == pytest.approx(2.0 * forward)
+
+
+def test_full_recomputation_repeats_the_flop_of_the_forward_pass():
+    asked = asked_of("llama3-8b", recompute=2.0)
+    found = layer_operations(asked.model.sequence, asked)
+    again = found.pop("recompute").flops.backward
+    assert float(again) == pytest.approx(float(sum(one.flops.forward for one in found.values())))
+
+
+@pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3"])
+def test_weight_gradients_are_part_of_the_backward_pass_of_products(name):
+    asked = asked_of(name)
+    work = layer_work(asked.model, asked.model.sequence, asked.plan, asked.speed, asked.software)
+    weights = float(weight_gradient(work, asked.speed))
+    assert 0.0 < weights < float(work.matmul.backward + work.experts.backward)
+
+
+def test_the_weight_gradients_of_large_products_are_half_of_their_way_back():
+    asked = asked_of("llama3-8b", microbatch=8.0)
+    work = layer_work(asked.model, asked.model.sequence, asked.plan, asked.speed, asked.software)
+    weights = float(weight_gradient(work, asked.speed))
+    assert weights == pytest.approx(float(work.matmul.backward) / 2.0, rel=0.05)

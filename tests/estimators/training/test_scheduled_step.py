@@ -1,0 +1,138 @@
+"""Stages of a training step under schedules: the closed form, the papers, sums, memory."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+from jaxroof import schedules
+from jaxroof.catalog.lookup import architecture_with_choices, training_system
+from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.plan_time import timed
+from jaxroof.estimators.training.scheduled_step import MEMORY, on_schedule, scheduled_step, stages
+from jaxroof.estimators.training.stage_time import late
+from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.training_recipe import TrainingRecipe
+from jaxroof.records import with_named_absences
+from jaxroof.schedules import published
+from jaxroof.schedules.stage_visits import Sends, layout_of
+from jaxroof.settings import choose
+
+CHUNKS = {"interleaved": 2}
+LLAMA = ("llama3-70b", "h100-nvs8", {"tensor": 8.0})
+DEEPSEEK = ("deepseek-v3", "gb200-nvl72", {"data": 4.0, "expert": 4.0})  # whose stages are equal
+UNEVEN = {"layer_division": "uneven"}  # of 61 layers
+THREE = 3.0 ** (1.0 / 16.0)  # by which a smooth maximum of three exceeds the largest, at most
+each = pytest.mark.parametrize("name", MEMORY)
+
+
+@functools.cache
+def asked(which: int = 0, pipeline: float = 4.0, microbatches: float = 16.0):
+    """Return the inputs and the recipe of a plan."""
+    name, machine, degrees = (LLAMA, DEEPSEEK)[which]
+    model, choices = architecture_with_choices(name)
+    plan = TrainingPlan(pipeline=pipeline, **degrees)
+    batch = microbatches * plan.data
+    system = training_system(machine)
+    inputs = TrainingInputs(model=model, system=system, global_batch=batch, plan=plan)
+    return with_named_absences(inputs), choose(TrainingRecipe(), {**choices, **UNEVEN})
+
+
+@functools.cache
+def step(name: str, sends: Sends | None = None, **which: float):
+    """Return the step under one schedule."""
+    inputs, recipe = on_schedule(*asked(**which), name, CHUNKS.get(name, 1))
+    return scheduled_step(inputs, recipe, table(name, inputs), sends)
+
+
+def table(name: str, inputs):
+    plan = inputs.plan
+    microbatches = int(inputs.global_batch / plan.data)
+    return schedules.build(name, int(plan.pipeline), microbatches, CHUNKS.get(name, 1))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize(("pipeline", "microbatches"), [(2.0, 8.0), (4.0, 4.0), (8.0, 32.0)])
+@pytest.mark.parametrize("name", ["1f1b", "interleaved"])
+def test_the_closed_form_exceeds_the_simulated_step_by_its_smooth_maximum_at_most(
+    name, which, pipeline, microbatches
+):
+    """It takes the slowest chip of all middle stages, a schedule that of each stage."""
+    sizes = {"which": which, "pipeline": pipeline, "microbatches": microbatches}
+    inputs, recipe = on_schedule(*asked(**sizes), name, CHUNKS.get(name, 1))
+    closed = float(training.evaluate(inputs, recipe).step_time)
+    speed, plan = timed(inputs, recipe).speed, inputs.plan
+    chips = plan.data * plan.tensor
+    later = late(chips * max(pipeline - 2.0, 1.0), speed.spread) / late(chips, speed.spread)
+    assert 1.0 <= closed / float(step(name, **sizes).report.step_time) <= THREE * float(later)
+
+
+@each
+def test_a_device_of_equal_stages_idles_as_long_as_the_papers_say(name):
+    inputs, recipe = on_schedule(*asked(which=1), name, CHUNKS.get(name, 1))
+    held = stages(inputs.model.sequence, timed(inputs, recipe), layout_of(table(name, inputs)))
+    chunks, seconds = CHUNKS.get(name, 1), held.seconds
+    np.testing.assert_allclose(seconds.forward, seconds.forward[0], rtol=1e-12)
+    forward = chunks * float(seconds.forward[0])
+    kinds = (seconds.input_gradient, seconds.weight_gradient)
+    backward, weight = (chunks * float(kind[0]) for kind in kinds)
+    if name not in ("zb-h1", "dualpipe"):
+        backward, weight = backward + weight, 0.0
+    sizes = (inputs.plan.pipeline, inputs.global_batch / inputs.plan.data)
+    costs = (forward, backward, weight, chunks)
+    expected = published.bubble(name, *sizes, *costs)
+    found = step(name, Sends.FREE, which=1).report.bubble_time
+    assert float(np.max(found)) == pytest.approx(float(expected), rel=1e-9)
+
+
+@each
+@pytest.mark.parametrize("which", [0, 1])
+def test_times_and_memory_sum_to_the_whole(name, which):
+    found = step(name, which=which)
+    report = found.report
+    parts = report.busy_time + report.bubble_time + report.data_time + report.update_time
+    np.testing.assert_allclose(parts, report.step_time, rtol=1e-12)
+    memory = sum(value for key, value in found.memory.items() if key != "memory")
+    np.testing.assert_allclose(memory, found.memory["memory"], rtol=1e-12)
+
+
+@each
+def test_the_fullest_device_is_that_of_the_estimator(name):
+    inputs, recipe = on_schedule(*asked(), name, CHUNKS.get(name, 1))
+    expected = float(training.evaluate(inputs, recipe).memory)
+    assert float(step(name).memory["memory"].max()) == pytest.approx(expected, rel=1e-12)
+
+
+def test_all_schedules_do_the_same_work():
+    work = {name: float(np.sum(step(name, Sends.FREE).report.busy_time)) for name in MEMORY}
+    np.testing.assert_allclose(list(work.values()), work["1f1b"], rtol=1e-12)
+
+
+def test_sends_take_time_and_the_more_where_a_device_waits_for_them():
+    every = (Sends.FREE, Sends.OVERLAPPED, Sends.BLOCKING)
+    free, overlapped, blocking = (float(step("1f1b", one).report.step_time) for one in every)
+    assert free < overlapped < blocking
+    assert float(step("1f1b").report.step_time) == blocking
+    hidden = float(step("interleaved", Sends.OVERLAPPED).report.step_time)
+    assert float(step("interleaved").report.step_time) == hidden
+
+
+def test_software_that_hides_no_sends_keeps_them_everywhere():
+    inputs, recipe = on_schedule(*asked(), "interleaved", 2)
+    software = dataclasses.replace(inputs.software, pipeline_overlap=0.0)
+    slow = dataclasses.replace(inputs, software=software)
+    times = (
+        scheduled_step(slow, recipe, table("interleaved", slow), sends).report.step_time
+        for sends in (None, Sends.BLOCKING)
+    )
+    assert len({float(time) for time in times}) == 1
+
+
+def test_the_interval_is_that_of_the_regime():
+    for which, name in ((0, 0.0), (1, 2.0)):
+        bounds, report = step("1f1b", which=which).bounds, step("1f1b", which=which).report
+        assert float(bounds["regime"]) == name
+        low, high = float(bounds["step_time_low"]), float(bounds["step_time_high"])
+        assert low * high == pytest.approx(float(report.step_time) ** 2, rel=1e-12)
+        assert low < float(report.step_time) < high
