@@ -86,8 +86,9 @@ def training_schedule(
 
     >>> plan = {"plan.tensor": 8, "plan.pipeline": 4, "global_batch": 32}
     >>> data = training_schedule({"model": "llama3-70b", "system": "h100-nvs8", **plan})
-    >>> data.schedule.values[int(data.step_time.values.argmin())]
-    'interleaved'
+    >>> fastest = data.isel(schedule=int(data.step_time.values.argmin()))
+    >>> str(fastest.schedule.values), bool(fastest.step_time < data.step_time_closed_form)
+    ('dualpipe', True)
     """
     asked = training_problem(inputs, recipe, {**(settings or {}), **more}, chunks, sends)
     names = check_schedules([schedules] if isinstance(schedules, str) else schedules)

@@ -121,21 +121,13 @@ def surveyed():
 # ---- Each command, from a clean process ---------------------------------------------------------
 
 
-def test_headline_of_the_readme_is_what_a_clean_process_prints(tmp_path):
+def test_the_study_from_a_clean_process(tmp_path):
     said = clean(HEADLINE, tmp_path)
     assert (said.code, said.err) == (0, "")
     assert "1,810 legal plans; 184 fit in 141 GB" in said.words
     assert "Best: dp 16 tp 4 pp 32 microbatch 1, 39.98 s a step, 102.46 samples/s." in said.words
     assert len(rows(said)) == 5
     assert rows(said)[0][:7] == ["1", "16", "4", "32", "1", "4x1x1", "39.98"]
-
-
-def test_output_that_the_readme_shows_is_what_the_search_prints(jaxroof):
-    shown = (ROOT / "README.md").read_text(encoding="utf-8").split("```\n")[2]
-    said = jaxroof(HEADLINE)
-    assert [w for w in shown.split() if set(w) != {"─"}] == [
-        w for w in said.out.split() if set(w) != {"─"}
-    ]
 
 
 def test_layers_from_a_clean_process(tmp_path):
