@@ -327,6 +327,7 @@ SWEEPS = {  # a sweep file of the model, the same of its choice
     ),
 }
 HEAD = """
+estimator = "published"
 title = "What a model says"
 system = "b200-nvs8"
 plan = { gpus = 64, global_batch = 64, data = 2, tensor = 4, pipeline = 8 }

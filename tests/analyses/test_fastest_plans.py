@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import needs, question_of
+from jaxroof.analyses.least_memory import needs
 from jaxroof.analyses.plan_product import plan_times, with_plans
+from jaxroof.analyses.plan_question import question_of
 from jaxroof.catalog.lookup import chip_of
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.plan_time import LAYER

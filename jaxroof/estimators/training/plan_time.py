@@ -65,7 +65,7 @@ def layer(
         recompute=recompute,
         zero_stage=1.0,  # which no time of a layer depends on
     )
-    software = software_of_plan(inputs, recipe, plan)
+    software = software_of_plan(inputs, plan, recipe)
     model = memory_model(inputs.model, recipe)
     speed = rates_of(inputs, software)
     return layer_parts(model, inputs.model.sequence, plan, speed, software)
@@ -86,7 +86,7 @@ class Timed(NamedTuple):
 def timed(inputs: TrainingInputs, recipe: TrainingRecipe) -> Timed:
     """Return what the times of the plans of the inputs follow from."""
     plan = timed_plan(inputs)
-    software = software_of_plan(inputs, recipe, plan)
+    software = software_of_plan(inputs, plan, recipe)
     return Timed(memory_model(inputs.model, recipe), plan, rates_of(inputs, software), software)
 
 
@@ -120,7 +120,7 @@ def timed_plan(inputs: TrainingInputs) -> Any:
     return SimpleNamespace(**fields, microbatches=batches)
 
 
-def software_of_plan(inputs: TrainingInputs, recipe: TrainingRecipe, plan: Any) -> Software:
+def software_of_plan(inputs: TrainingInputs, plan: Any, recipe: TrainingRecipe) -> Software:
     """Return a software as it runs plans: what they shard and recompute, kernels of the recipe."""
     framework = inputs.software
     core = Module.CORE_ATTENTION in memory_recipe(recipe).modules
