@@ -195,7 +195,7 @@ def test_a_limit_that_binds_for_a_thousandth_before_a_switch_is_found(monkeypatc
         (*_, factors) = asked
         return np.where((factors > short[0]) & (factors < short[1]), 1, 0)
 
-    monkeypatch.setattr(explained, "_tops", tops)
+    monkeypatch.setattr(limit_turns, "_tops", tops)
     task = Task(jr.published, inputs(), jr.Recipe(), KNOWN)
     turns = limit_turns.limit_turns(task, inputs(), moved, np.array([1.0, 0.0]), there=True)
     assert turns.turn_factor.values == pytest.approx([short[1]], rel=1e-4)
