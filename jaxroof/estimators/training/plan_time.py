@@ -106,7 +106,7 @@ def chip_of(inputs: TrainingInputs) -> Chip:
     Raises: InputError for a system without a chip.
     """
     if inputs.system.chip is None:
-        such = "a system by name, such as h100-nvs8, or jaxroof.chip('hopper')"
+        such = "a system by name, such as h100-nvs8, or jaxroof.training_system('h100-nvs8')"
         raise refusal("system.chip", f"not given, so that there is no step time; expected {such}")
     return with_named_absences(inputs.system.chip, "system.chip.")
 
