@@ -1,7 +1,6 @@
 """System fields that each estimator needs and that some systems lack, known without running it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from jaxroof import catalog
 from jaxroof.errors import InputError, refusal
