@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxroof.dependence import dependence, dtypes
 from jaxroof.errors import NotGiven
-from jaxroof.estimator import Estimator
+from jaxroof.estimator import Estimator, reads
 from jaxroof.records import leaves, replace_at, with_named_absences
 from jaxroof.structure import Structure, map_numbers, results
 
@@ -49,6 +49,24 @@ def dependencies(estimator: Estimator, recipe: Any, structure: Structure) -> Dep
     map_numbers(every.update, parts)
     reads = {name: frozenset(names) for name, names in results(moved).items()}
     return Dependencies(report, reads, frozenset(every), found.on_numpy)
+
+
+@functools.lru_cache(maxsize=64)
+def bound_fields(estimator: Estimator, recipe: Any, structure: Structure) -> tuple[str, ...]:
+    """Return the plan fields that the estimator's lower bound depends on."""
+    bound, fields = estimator.lower_bound, estimator.plan_fields
+    assert bound is not None
+    assert estimator.plan is not None
+    plan = estimator.plan(**dict.fromkeys(fields, 1.0))
+    inputs = dataclasses.replace(structure.build(itertools.repeat(1.0)), plan=plan)
+
+    def bounded(asked: Any) -> Any:
+        asked = with_named_absences(asked)
+        parts = estimator.evaluate_parts(asked, recipe)
+        return bound(asked, recipe, **{name: parts[name] for name in reads(bound)})
+
+    moved = dependence(bounded, inputs, {f"plan.{field}": (field,) for field in fields}).inputs
+    return tuple(field for field in fields if field in moved)
 
 
 def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:

@@ -62,7 +62,8 @@ def _chunk(
         values = _objectives(question, asked, some, tables, mine, lanes)
         split = plans.split[:count] if question.top > 1 and not question.placements else None
         position[q], objective[q] = _best(question.top, values, fits[q], split)
-    return MachineChunk(place, position, question.sign * objective, fits)
+    compared = sum(map(len, group.ready.plans)) * math.prod(fits.shape[1:])
+    return MachineChunk(place, position, question.sign * objective, fits, compared)
 
 
 def _tables(
@@ -135,6 +136,28 @@ def direct_objectives(
         some = {field: column[positions] for field, column in plans.plans.items()}
         mine = {name: number[positions] for name, number in rows.items()}
         return _objectives(question, inputs, some, tables, mine, lanes, bound)
+
+    return objectives
+
+
+def grid_objectives(
+    question: SearchProblem, group: ProblemGroup, machine: Sequence[Axis]
+) -> Callable[..., np.ndarray]:
+    """Return a function (problem, positions of its plans) -> sign * objective [plan, lane].
+
+    A lane is a point of the machine axes. With ``bound=True`` the function returns the estimator's
+    lower bounds.
+    """
+    inputs, lanes = spread(group.inputs, machine), tuple(len(axis) for axis in machine)
+    tables, rows = _tables(question, group.ready, inputs, len(lanes))
+
+    def objectives(problem: int, positions: np.ndarray, bound: bool = False) -> np.ndarray:
+        asked = replace_all(inputs, {path: v[problem] for path, v in group.varied.items()})
+        plans, start = group.ready.plans[problem].plans, group.ready.starts[problem]
+        some = {field: column[positions] for field, column in plans.items()}
+        mine = {name: number[start + positions] for name, number in rows.items()}
+        values = _objectives(question, asked, some, tables, mine, lanes, bound)
+        return values.reshape(len(positions), -1)
 
     return objectives
 

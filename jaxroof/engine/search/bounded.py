@@ -1,0 +1,272 @@
+"""A search that passes over the plans whose lower bound exceeds what known plans reach.
+
+An estimator may say what no objective of a plan is below (``Estimator.lower_bound``): l_p <= f_p.
+If k plans that fit reach u on a machine, a plan with l_p > u is not among the best k there. Most
+plans are passed over in this way, and what is left on any machine is evaluated exactly.
+
+1. The bound reads few plan fields, so it is evaluated once for each distinct row of them.
+2. Incumbents: on some machines, and at some limits, the rows of the least bounds. All their plans
+   are evaluated on all machines; the k-th best of those that fit is u, for each limit and machine.
+3. A row stays if its bound is at most u, ties included, on any machine where its first plan fits.
+
+Plans are sorted by need, so what fits a limit is a prefix of the list, and of what is left of it.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxroof.engine.grid.axes import Axis
+from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
+from jaxroof.engine.grid.dependencies import bound_fields
+from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.search import direct
+from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans, distinct_rows
+from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
+from jaxroof.engine.search.problem import AxisRoles, SearchProblem
+from jaxroof.estimator import TIE
+from jaxroof.structure import structure
+
+LEAST_PLANS = 4096  # fewer are compared sooner than they are bounded
+MOST_TOP = 64  # best plans that are asked for, beyond which too many incumbents are needed
+LANES = 4096  # machines times limits of one call
+CELLS = 1 << 17  # bounds held at a time, so that they stay in the cache
+SAMPLED = 16  # machines, and limits, at which incumbents are sought
+ROWS = 32  # with the least bounds on a machine that are incumbents
+INCUMBENTS = 1 << 14  # most plans among them
+SLACK = 4.0 * TIE  # relative: more than a tie of the search
+FAR = 1e300  # larger than any objective
+
+
+def is_worthwhile(question: SearchProblem, groups: Sequence[ProblemGroup]) -> bool:
+    """Return whether the estimator bounds the objective, and there are plans to pass over."""
+    estimator = question.estimator
+    bounded = estimator.lower_bound is not None and question.objective == estimator.objective
+    plans = max((len(some) for group in groups for some in group.ready.plans), default=0)
+    small = question.top <= MOST_TOP
+    return bounded and small and question.sign > 0.0 and plans >= LEAST_PLANS
+
+
+def machine_chunks(
+    question: SearchProblem, kind: AxisRoles
+) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
+    """Return a function that finds the best plans of a group among those not passed over."""
+    return functools.partial(_chunks, question, kind)
+
+
+def _chunks(
+    question: SearchProblem, kind: AxisRoles, group: ProblemGroup
+) -> Iterator[MachineChunk]:
+    """Pass over plans on each chunk of limits and machines, then search what is left exactly."""
+    order = kind.limits + kind.machine
+    axes, first = [question.axes[d] for d in order], len(kind.limits)
+    most = chunk_shape([len(axis) for axis in axes], LANES)
+    # chunks as equal as possible, so that they share compiled programs
+    parts = [-(-len(axis) // part) for axis, part in zip(axes, most, strict=True)]
+    shape = [-(-len(axis) // part) for axis, part in zip(axes, parts, strict=True)]
+    for place in iter_chunks(axes, shape):
+        here = padded_slice(axes, place, [some.stop - some.start for some in place])
+        fits = plans_that_fit(question.estimator, group, here)
+        left = plans_left(question, group, here[first:], fits)
+        fewer = dataclasses.replace(group, ready=_subset(group.ready, left))
+        cut = dict(zip(order, here, strict=True))
+        some = dataclasses.replace(
+            question, axes=tuple(cut.get(d, axis) for d, axis in enumerate(question.axes))
+        )
+        for chunk in _exact_chunks(some, kind, fewer):
+            yield _of_all(chunk, left, place, fits)
+
+
+def _exact_chunks(
+    question: SearchProblem, kind: AxisRoles, group: ProblemGroup
+) -> Iterator[MachineChunk]:
+    """Search every plan of a group, by who is faster for as many."""
+    machines = math.prod(len(question.axes[d]) for d in kind.limits + kind.machine)
+    total = len(next(iter(group.ready.every.values()))) * machines
+    executor = executor_of(
+        question.estimator, question.recipe, question.inputs, total, question.executor
+    )
+    if executor == NUMPY:
+        return direct.machine_chunks(question, kind)(group)
+    from jaxroof.engine.search import folded
+
+    return folded.machine_chunks(question, kind, [group])(group)
+
+
+def _subset(ready: PreparedPlans, left: Sequence[np.ndarray]) -> PreparedPlans:
+    """Return the plans at some positions of each problem, in order."""
+    plans = [
+        SortedPlans(
+            {field: column[here] for field, column in some.plans.items()},
+            some.need[here],
+            some.split[here],
+        )
+        for some, here in zip(ready.plans, left, strict=True)
+    ]
+    every = {field: np.concatenate([p.plans[field] for p in plans]) for field in ready.every}
+    return PreparedPlans(plans, ready.refused, every)
+
+
+def _of_all(
+    chunk: MachineChunk, left: Sequence[np.ndarray], place: Place, fits: np.ndarray
+) -> MachineChunk:
+    """Return winners among what is left as winners among all plans."""
+    position = np.stack(
+        [
+            np.where(winner >= 0, np.append(here, -1)[winner], -1)
+            for winner, here in zip(chunk.position, left, strict=True)
+        ]
+    )
+    whole = tuple(
+        slice(outer.start + inner.start, outer.start + inner.stop)
+        for outer, inner in zip(place, chunk.place, strict=True)
+    )
+    inside = (slice(None), *chunk.place)
+    lanes = math.prod(some.stop - some.start for some in chunk.place)
+    return MachineChunk(whole, position, chunk.objective, fits[inside], sum(map(len, left)) * lanes)
+
+
+class Rows(NamedTuple):
+    """The distinct rows of the plan fields that a bound reads, by the need of their first plan."""
+
+    first: np.ndarray  # position of the first plan of each row, increasing
+    number: np.ndarray  # row of each plan
+
+
+@functools.lru_cache(maxsize=4)
+def bound_rows(ready: PreparedPlans, fields: tuple[str, ...]) -> list[Rows]:
+    """Return the rows of each problem."""
+    found = []
+    for some in ready.plans:
+        if not fields:
+            found.append(Rows(np.arange(min(len(some), 1)), np.zeros(len(some), np.int32)))
+            continue
+        first, number = distinct_rows([some.plans[field] for field in fields])
+        order = np.argsort(first)
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        found.append(Rows(first[order], rank[number]))
+    return found
+
+
+def plans_left(
+    question: SearchProblem, group: ProblemGroup, machine: Sequence[Axis], fits: np.ndarray
+) -> list[np.ndarray]:
+    """Return the positions of the plans of each problem that can be among the best anywhere.
+
+    Arguments: the machine axes, and how many plans fit [problem, *limits, *machine].
+    """
+    lanes = math.prod(len(axis) for axis in machine)
+    sampled = _sampled(machine)
+    every = direct.grid_objectives(question, group, machine)
+    some = direct.grid_objectives(
+        question, group, [_at(axis, at) for axis, at in zip(machine, sampled, strict=True)]
+    )
+    at = np.arange(lanes).reshape([len(axis) for axis in machine])[np.ix_(*sampled)].reshape(-1)
+    fields = bound_fields(question.estimator, question.recipe, structure(question.inputs))
+    left = []
+    for q, rows in enumerate(bound_rows(group.ready, fields)):
+        limits = np.sort(fits[q].reshape(-1, lanes), axis=0)
+        exact = functools.partial(every, q)
+        known = _incumbents(question, rows, limits[:, at], functools.partial(some, q, bound=True))
+        reached = _reached(question, group.ready.plans[q], known, limits, exact)
+        left.append(_left(rows, limits, reached, functools.partial(exact, bound=True)))
+    return left
+
+
+def _sampled(axes: Sequence[Axis]) -> list[np.ndarray]:
+    """Return some places of each axis, evenly spaced: about as many points whatever the axes."""
+    rank = max(1, sum(len(axis) > 1 for axis in axes))
+    return [_spaced(len(axis), max(2, round(SAMPLED ** (1.0 / rank)))) for axis in axes]
+
+
+def _at(axis: Axis, places: np.ndarray) -> Axis:
+    """Return some points of an axis."""
+    return Axis(axis.name, {path: column[places] for path, column in axis.columns.items()})
+
+
+Objectives = Callable[[np.ndarray], np.ndarray]  # positions of plans -> values [plan, lane]
+
+
+def _left(rows: Rows, limits: np.ndarray, reached: np.ndarray, bounds: Objectives) -> np.ndarray:
+    """Return the positions of one problem's plans whose bound is not above what others reach.
+
+    Arguments: ``limits``, how many plans fit [limit, lane], by increasing number, and what the best
+    known plans reach at each.
+    """
+    lanes, most = limits.shape[1], int(limits.max(initial=0))
+    stays = np.zeros(len(rows.first), bool)
+    for some in _pieces(rows.first[: np.searchsorted(rows.first, most)], lanes):
+        lowest = (limits <= some[0]).sum(axis=0)  # the least limit that the first plan fits
+        here = np.minimum(lowest, len(limits) - 1)
+        known = np.where(lowest < len(limits), reached[here, np.arange(lanes)], -FAR)
+        stays[rows.number[some]] = ~np.all(bounds(some) > known, axis=1)
+    return np.flatnonzero(stays[rows.number[:most]])
+
+
+def _pieces(positions: np.ndarray, lanes: int) -> Iterator[np.ndarray]:
+    """Yield positions in pieces whose values stay in the cache."""
+    size = max(1, CELLS // lanes)
+    for start in range(0, len(positions), size):
+        yield positions[start : start + size]
+
+
+def _values(objectives: Objectives, positions: np.ndarray, lanes: int) -> np.ndarray:
+    return np.concatenate([objectives(some) for some in _pieces(positions, lanes)])
+
+
+def _incumbents(
+    question: SearchProblem, rows: Rows, limits: np.ndarray, bounds: Objectives
+) -> np.ndarray:
+    """Return the positions of the plans of the rows with the least bounds on some lanes."""
+    if not len(rows.first):
+        return rows.first
+    least = _values(bounds, rows.first, limits.shape[1])
+    count = max(ROWS, question.top)
+    chosen = np.zeros(len(rows.first), bool)
+    for level in limits[_spaced(len(limits), SAMPLED)]:
+        for column, fits in zip(least.T, level, strict=True):
+            fitting = column[: np.searchsorted(rows.first, fits)]
+            few = len(fitting) <= count
+            best = np.arange(len(fitting)) if few else np.argpartition(fitting, count)[:count]
+            chosen[best] = True
+    plans = np.flatnonzero(chosen[rows.number])
+    return plans[:: max(1, len(plans) // INCUMBENTS)]
+
+
+def _spaced(count: int, most: int) -> np.ndarray:
+    """Return at most so many whole numbers below ``count``, evenly spaced."""
+    return np.linspace(0, count - 1, min(count, most)).astype(int)
+
+
+def _reached(
+    question: SearchProblem,
+    plans: SortedPlans,
+    known: np.ndarray,
+    limits: np.ndarray,
+    objectives: Objectives,
+) -> np.ndarray:
+    """Return what the best known plans reach, ties included: the k-th best that fits.
+
+    Returns: [limit, lane], far where fewer fit.
+    """
+    lanes = limits.shape[1]
+    per_split = question.top > 1 and not question.placements
+    if per_split:
+        known = known[np.argsort(plans.split[known], kind="stable")]
+    split = plans.split[known] if per_split else np.arange(len(known))
+    starts = np.flatnonzero(np.diff(split, prepend=-1))
+    if len(starts) < question.top:
+        return np.full(limits.shape, FAR)
+    values = _values(objectives, known, lanes)
+    reached = np.empty(limits.shape)
+    for number, fits in enumerate(limits):
+        fitting = np.where(known[:, None] < fits[None], values, FAR)
+        each = np.minimum.reduceat(fitting, starts, axis=0)
+        reached[number] = np.partition(each, question.top - 1, axis=0)[question.top - 1]
+    reached = np.where(np.isnan(reached), FAR, reached)
+    return reached + SLACK * np.abs(reached)
