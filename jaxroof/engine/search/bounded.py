@@ -5,8 +5,8 @@ If k plans that fit reach u on a machine, a plan with l_p > u is not among the b
 plans are passed over in this way, and what is left on any machine is evaluated exactly.
 
 1. The bound reads few plan fields, so it is evaluated once for each distinct row of them.
-2. Incumbents: on some machines, and at some limits, the rows of the least bounds. All their plans
-   are evaluated on all machines; the k-th best of those that fit is u, for each limit and machine.
+2. Incumbents: the best plans on some machines, at some limits, among the rows of the least bounds.
+   They are evaluated on all machines; the k-th best of those that fit is u, by limit and machine.
 3. A row stays if its bound is at most u, ties included, on any machine where its first plan fits.
 
 Plans are sorted by need, so what fits a limit is a prefix of the list, and of what is left of it.
@@ -36,8 +36,7 @@ MOST_TOP = 64  # best plans that are asked for, beyond which too many incumbents
 LANES = 4096  # machines times limits of one call
 CELLS = 1 << 17  # bounds held at a time, so that they stay in the cache
 SAMPLED = 16  # machines, and limits, at which incumbents are sought
-ROWS = 32  # with the least bounds on a machine that are incumbents
-INCUMBENTS = 1 << 14  # most plans among them
+ROWS = (32, 512)  # with the least bounds, among which incumbents are sought: more if few do not do
 SLACK = 4.0 * TIE  # relative: more than a tie of the search
 FAR = 1e300  # larger than any objective
 
@@ -171,9 +170,9 @@ def plans_left(
     left = []
     for q, rows in enumerate(bound_rows(group.ready, fields)):
         limits = np.sort(fits[q].reshape(-1, lanes), axis=0)
-        exact = functools.partial(every, q)
-        known = _incumbents(question, rows, limits[:, at], functools.partial(some, q, bound=True))
-        reached = _reached(question, group.ready.plans[q], known, limits, exact)
+        plans, exact = group.ready.plans[q], functools.partial(every, q)
+        known = _incumbents(question, plans, rows, limits[:, at], functools.partial(some, q))
+        reached = _reached(question, plans, known, limits, _values(exact, known, lanes))
         left.append(_left(rows, limits, reached, functools.partial(exact, bound=True)))
     return left
 
@@ -216,26 +215,56 @@ def _pieces(positions: np.ndarray, lanes: int) -> Iterator[np.ndarray]:
 
 
 def _values(objectives: Objectives, positions: np.ndarray, lanes: int) -> np.ndarray:
-    return np.concatenate([objectives(some) for some in _pieces(positions, lanes)])
+    found = [objectives(some) for some in _pieces(positions, lanes)]
+    return np.concatenate(found) if found else np.empty((0, lanes))
 
 
 def _incumbents(
-    question: SearchProblem, rows: Rows, limits: np.ndarray, bounds: Objectives
+    question: SearchProblem,
+    plans: SortedPlans,
+    rows: Rows,
+    limits: np.ndarray,
+    objectives: Callable[..., np.ndarray],
 ) -> np.ndarray:
-    """Return the positions of the plans of the rows with the least bounds on some lanes."""
-    if not len(rows.first):
-        return rows.first
-    least = _values(bounds, rows.first, limits.shape[1])
-    count = max(ROWS, question.top)
-    chosen = np.zeros(len(rows.first), bool)
-    for level in limits[_spaced(len(limits), SAMPLED)]:
-        for column, fits in zip(least.T, level, strict=True):
-            fitting = column[: np.searchsorted(rows.first, fits)]
-            few = len(fitting) <= count
-            best = np.arange(len(fitting)) if few else np.argpartition(fitting, count)[:count]
-            chosen[best] = True
-    plans = np.flatnonzero(chosen[rows.number])
-    return plans[:: max(1, len(plans) // INCUMBENTS)]
+    """Return the positions of the best plans on some lanes, as far as the least bounds show them.
+
+    Arguments: how many plans fit [limit, lane], and the objectives, or bounds, on these lanes.
+    """
+    lanes = limits.shape[1]
+    limits = limits[_spaced(len(limits), SAMPLED)]
+    least = _values(functools.partial(objectives, bound=True), rows.first, lanes)
+    for count in (max(number, question.top) for number in ROWS):
+        chosen, bound = _least_rows(rows, least, limits, count)
+        known = np.flatnonzero(chosen[rows.number])
+        known = known[known < limits.max(initial=0)]
+        values = _values(objectives, known, lanes)
+        reached = _reached(question, plans, known, limits, values)
+        if np.all(reached <= bound):  # no other row is better
+            break
+    best = np.zeros(len(known), bool)
+    for fits, most in zip(limits, reached, strict=True):
+        best |= np.any((values <= most) & (known[:, None] < fits), axis=1)
+    return known[best]
+
+
+def _least_rows(
+    rows: Rows, bounds: np.ndarray, limits: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows have one of the least bounds, and the largest of these.
+
+    Arguments: ``bounds`` [row, lane], ``limits`` [limit, lane].
+    Returns: [row], and [limit, lane], far where no other row fits.
+    """
+    chosen, largest = np.zeros(len(bounds), bool), np.full(limits.shape, FAR)
+    for level, lane in np.ndindex(limits.shape):
+        fitting = bounds[: np.searchsorted(rows.first, limits[level, lane]), lane]
+        if len(fitting) > count:
+            order = np.argpartition(fitting, count)
+            largest[level, lane] = fitting[order[count]]
+            chosen[order[:count]] = True
+        else:
+            chosen[: len(fitting)] = True
+    return chosen, largest
 
 
 def _spaced(count: int, most: int) -> np.ndarray:
@@ -248,21 +277,21 @@ def _reached(
     plans: SortedPlans,
     known: np.ndarray,
     limits: np.ndarray,
-    objectives: Objectives,
+    values: np.ndarray,
 ) -> np.ndarray:
     """Return what the best known plans reach, ties included: the k-th best that fits.
 
+    Arguments: positions of the plans, how many fit [limit, lane], and the values [plan, lane].
     Returns: [limit, lane], far where fewer fit.
     """
-    lanes = limits.shape[1]
     per_split = question.top > 1 and not question.placements
     if per_split:
-        known = known[np.argsort(plans.split[known], kind="stable")]
+        order = np.argsort(plans.split[known], kind="stable")
+        known, values = known[order], values[order]
     split = plans.split[known] if per_split else np.arange(len(known))
     starts = np.flatnonzero(np.diff(split, prepend=-1))
     if len(starts) < question.top:
         return np.full(limits.shape, FAR)
-    values = _values(objectives, known, lanes)
     reached = np.empty(limits.shape)
     for number, fits in enumerate(limits):
         fitting = np.where(known[:, None] < fits[None], values, FAR)
