@@ -15,14 +15,16 @@ Plans are sorted by need, so what fits a limit is a prefix of the list, and of w
 import dataclasses
 import functools
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
-from jaxroof.engine.grid.dependencies import bound_fields
+from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search import direct
 from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans, distinct_rows
@@ -35,8 +37,13 @@ LEAST_PLANS = 4096  # fewer are compared sooner than they are bounded
 MOST_TOP = 64  # best plans that are asked for, beyond which too many incumbents are needed
 LANES = 4096  # machines times limits of one call
 CELLS = 1 << 17  # bounds held at a time, so that they stay in the cache
+THREADED = 8  # pieces that are worth threads
 SAMPLED = 16  # machines, and limits, at which incumbents are sought
-ROWS = (32, 512)  # with the least bounds, among which incumbents are sought: more if few do not do
+ROWS = (32, 512, 4096)  # of the least bounds, among which incumbents are sought, fewest first
+    32,
+    512,
+    4096,
+)  # with the least bounds, among which incumbents are sought: more if few do not do
 SLACK = 4.0 * TIE  # relative: more than a tie of the search
 FAR = 1e300  # larger than any objective
 
@@ -166,9 +173,9 @@ def plans_left(
         question, group, [_at(axis, at) for axis, at in zip(machine, sampled, strict=True)]
     )
     at = np.arange(lanes).reshape([len(axis) for axis in machine])[np.ix_(*sampled)].reshape(-1)
-    fields = bound_fields(question.estimator, question.recipe, structure(question.inputs))
+    reads = bound_reads(question.estimator, question.recipe, structure(question.inputs))
     left = []
-    for q, rows in enumerate(bound_rows(group.ready, fields)):
+    for q, rows in enumerate(bound_rows(group.ready, reads.fields)):
         limits = np.sort(fits[q].reshape(-1, lanes), axis=0)
         plans, exact = group.ready.plans[q], functools.partial(every, q)
         known = _incumbents(question, plans, rows, limits[:, at], functools.partial(some, q))
@@ -199,24 +206,33 @@ def _left(rows: Rows, limits: np.ndarray, reached: np.ndarray, bounds: Objective
     """
     lanes, most = limits.shape[1], int(limits.max(initial=0))
     stays = np.zeros(len(rows.first), bool)
-    for some in _pieces(rows.first[: np.searchsorted(rows.first, most)], lanes):
+
+    def pass_by(some: np.ndarray) -> np.ndarray:
         lowest = (limits <= some[0]).sum(axis=0)  # the least limit that the first plan fits
         here = np.minimum(lowest, len(limits) - 1)
         known = np.where(lowest < len(limits), reached[here, np.arange(lanes)], -FAR)
-        stays[rows.number[some]] = ~np.all(bounds(some) > known, axis=1)
+        above: np.ndarray = np.all(bounds(some) > known, axis=1)
+        return above
+
+    fitting = rows.first[: np.searchsorted(rows.first, most)]
+    stays[: len(fitting)] = ~_of_pieces(pass_by, fitting, lanes, np.empty(0, bool))
     return np.flatnonzero(stays[rows.number[:most]])
 
 
-def _pieces(positions: np.ndarray, lanes: int) -> Iterator[np.ndarray]:
-    """Yield positions in pieces whose values stay in the cache."""
+def _of_pieces(
+    function: Objectives, positions: np.ndarray, lanes: int, none: np.ndarray
+) -> np.ndarray:
+    """Return a function's values, of pieces that stay in the cache, by a thread a core."""
     size = max(1, CELLS // lanes)
-    for start in range(0, len(positions), size):
-        yield positions[start : start + size]
+    pieces = [positions[start : start + size] for start in range(0, len(positions), size)]
+    if len(pieces) < THREADED:
+        return np.concatenate([none, *map(function, pieces)])
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return np.concatenate([none, *pool.map(function, pieces)])
 
 
 def _values(objectives: Objectives, positions: np.ndarray, lanes: int) -> np.ndarray:
-    found = [objectives(some) for some in _pieces(positions, lanes)]
-    return np.concatenate(found) if found else np.empty((0, lanes))
+    return _of_pieces(objectives, positions, lanes, np.empty((0, lanes)))
 
 
 def _incumbents(

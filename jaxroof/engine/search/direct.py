@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,13 +11,14 @@ import numpy as np
 
 from jaxroof.engine.grid.axes import Axis, replace_all, spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
+from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.evaluate import column_length
 from jaxroof.engine.search.candidates import PreparedPlans, distinct_part_rows
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 from jaxroof.estimator import TIE, reads
 from jaxroof.records import with_named_absences
-from jaxroof.structure import map_numbers
+from jaxroof.structure import map_numbers, structure
 
 CELLS = 1 << 17  # objectives held at a time, so that they stay in the cache
 FAR = 1e300  # larger than any objective
@@ -101,8 +103,13 @@ def _objectives(
     Returns: [plan, *machine].
     """
     estimator, rank = question.estimator, len(lanes)
+    some = bound_reads(estimator, question.recipe, structure(question.inputs)) if bound else None
+    places = itertools.count()
 
     def row(name: str, leaf: Any) -> Any:
+        place = next(places)
+        if some is not None and place not in some.numbers:
+            return leaf  # that the bound does not read
         return leaf[rows[name]] if np.ndim(leaf) > rank and len(leaf) > 1 else leaf
 
     parts = {name: map_numbers(functools.partial(row, name), part) for name, part in tables.items()}
