@@ -40,10 +40,6 @@ CELLS = 1 << 17  # bounds held at a time, so that they stay in the cache
 THREADED = 8  # pieces that are worth threads
 SAMPLED = 16  # machines, and limits, at which incumbents are sought
 ROWS = (32, 512, 4096)  # of the least bounds, among which incumbents are sought, fewest first
-    32,
-    512,
-    4096,
-)  # with the least bounds, among which incumbents are sought: more if few do not do
 SLACK = 4.0 * TIE  # relative: more than a tie of the search
 FAR = 1e300  # larger than any objective
 
