@@ -15,9 +15,7 @@ Plans are sorted by need, so what fits a limit is a prefix of the list, and of w
 import dataclasses
 import functools
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +24,7 @@ from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.grid.threads import by_threads
 from jaxroof.engine.search import direct
 from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans, distinct_rows
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
@@ -37,7 +36,6 @@ LEAST_PLANS = 4096  # fewer are compared sooner than they are bounded
 MOST_TOP = 64  # best plans that are asked for, beyond which too many incumbents are needed
 LANES = 4096  # machines times limits of one call
 CELLS = 1 << 17  # bounds held at a time, so that they stay in the cache
-THREADED = 8  # pieces that are worth threads
 SAMPLED = 16  # machines, and limits, at which incumbents are sought
 ROWS = (32, 512, 4096)  # of the least bounds, among which incumbents are sought, fewest first
 SLACK = 4.0 * TIE  # relative: more than a tie of the search
@@ -221,10 +219,7 @@ def _of_pieces(
     """Return a function's values, of pieces that stay in the cache, by a thread a core."""
     size = max(1, CELLS // lanes)
     pieces = [positions[start : start + size] for start in range(0, len(positions), size)]
-    if len(pieces) < THREADED:
-        return np.concatenate([none, *map(function, pieces)])
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return np.concatenate([none, *pool.map(function, pieces)])
+    return np.concatenate([none, *by_threads(function, pieces, len(pieces))])
 
 
 def _values(objectives: Objectives, positions: np.ndarray, lanes: int) -> np.ndarray:

@@ -68,7 +68,7 @@ def test_the_winners_are_those_of_all_plans(
     assert_same(found, other)
     assert (other.feasible == 0).any()
     assert (other.feasible > top).any()
-    assert 0 < found.evaluated < 0.5 * other.evaluated
+    assert 0 < found.evaluated < 0.8 * other.evaluated
 
 
 def test_sizes_are_problems_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_the_other_objectives_are_not_bounded() -> None:
 
 def test_few_plans_are_not_bounded() -> None:
     """They are compared sooner."""
-    asked = question("llama3.1-8b", {}, gpus=8.0)
+    asked = question("llama3.1-8b", {}, gpus=1.0)
     groups = list(problem_groups(asked, axis_roles(asked)))
     assert len(groups[0].ready.plans[0]) < bounded.LEAST_PLANS
     assert not bounded.is_worthwhile(asked, groups)
