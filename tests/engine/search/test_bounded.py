@@ -12,6 +12,7 @@ from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.search import bounded
 from jaxroof.engine.search.driver import SearchResult, best_plans
 from jaxroof.engine.search.groups import problem_groups
+from jaxroof.engine.search.plans_left import bound_rows
 from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_search
 from jaxroof.structure import structure
 
@@ -134,7 +135,7 @@ def test_plans_that_share_a_row_share_their_bound() -> None:
     parts = asked.estimator.evaluate_parts(inputs, asked.recipe)
     assert asked.estimator.lower_bound is not None
     bounds = asked.estimator.lower_bound(inputs, asked.recipe, **parts)
-    (rows,) = bounded.bound_rows(group.ready, found.fields)
+    (rows,) = bound_rows(group.ready, found.fields)
     assert len(rows.first) < 0.2 * len(bounds)
     np.testing.assert_array_equal(bounds[rows.first][rows.number], bounds)
     assert np.all(np.diff(rows.first) > 0)
