@@ -217,7 +217,8 @@ def read_inputs(
         return resolve_settings(estimator, given, varied)
     except InputError as error:
         path = str(error).partition(":")[0]
-        place = f"inputs.{error}" if path in fields and path not in RECORDS else str(error)
+        inside = path in fields and path not in (*RECORDS, *needed)
+        place = f"inputs.{error}" if inside else str(error)
         raise InputError(place) from error
 
 

@@ -19,7 +19,18 @@ def earlier(tmp_path_factory):
     folder = tmp_path_factory.mktemp("earlier")
     with tarfile.open(GOLDEN / "files" / "written_2026_11.tar.gz") as packed:
         packed.extractall(folder, filter="data")
+    for path in folder.glob("*.toml"):  # what a file without an estimator is told to add
+        text = path.read_text()
+        path.write_text(text if "estimator" in text else f'estimator = "published"\n{text}')
     return folder
+
+
+def test_a_file_without_an_estimator_is_told_which(earlier, tmp_path, jaxroof):
+    text = (earlier / "search.toml").read_text().replace('estimator = "published"\n', "")
+    (tmp_path / "old.toml").write_text(text)
+    said = jaxroof("run old.toml")
+    assert said.code == 2
+    assert 'in a file: estimator = "published"' in said.err
 
 
 @pytest.fixture(scope="module")

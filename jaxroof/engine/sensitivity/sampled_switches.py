@@ -12,7 +12,6 @@ import numpy as np
 
 from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.grid.executor import NUMPY
 from jaxroof.engine.sensitivity.envelope import Intervals, changes
 from jaxroof.engine.sensitivity.parameter_lanes import LOOK, ParameterLanes, cost_of
 from jaxroof.engine.sensitivity.switches import BestPlans
@@ -89,7 +88,7 @@ def _at(
     asked: Any = dataclasses.replace(question.inputs, plan=estimator.plan(**fields))
     asked = replace_all(asked, columns)
     name = question.objective
-    found = evaluate_points(estimator, question.recipe, asked, name, NUMPY)[name]
+    found = evaluate_points(estimator, question.recipe, asked, name)[name]
     return np.asarray(cost_of(question, found))
 
 

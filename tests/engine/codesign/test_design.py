@@ -292,6 +292,7 @@ def test_cost_times_days_buys_less_and_a_plan_of_ones_own_is_kept():
 WITH = 'with = ["system.vector_flops"]'
 FILE = f"""
 title = "A part"
+estimator = "published"
 model = "gpt3"
 system = "b200-nvs8"
 plan = {{ gpus = {GPUS}, global_batch = {BATCH} }}

@@ -68,7 +68,8 @@ def test_placements_of_one_plan_are_columns():
 
 def by_sweep_file(tmp_path):
     plan = ", ".join(f"{path.removeprefix('plan.')} = {n}" for path, n in DEGREES.items())
-    text = f'model = "gpt3"\nsystem = "h200-nvs8"\nplan = {{ global_batch = 1024, {plan} }}\n'
+    text = 'estimator = "published"\nmodel = "gpt3"\nsystem = "h200-nvs8"\n'
+    text += f"plan = {{ global_batch = 1024, {plan} }}\n"
     (tmp_path / "plan.toml").write_text(text)
     return jr.run(tmp_path / "plan.toml")
 
@@ -210,7 +211,7 @@ def contradicted():
 
 def a_file_of_a_contradiction(tmp_path):
     (tmp_path / "wrong.toml").write_text(
-        'model = "gpt3"\nsystem = "h200-nvs8"\n'
+        'estimator = "published"\nmodel = "gpt3"\nsystem = "h200-nvs8"\n'
         "plan = { gpus = 1000, data = 8, tensor = 8, pipeline = 8, microbatch = 1 }\n"
     )
     return jr.run(tmp_path / "wrong.toml")

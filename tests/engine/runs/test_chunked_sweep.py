@@ -164,6 +164,7 @@ def test_a_sweep_in_chunks_is_the_sweep_at_once(ring, whole):
 
 
 SEARCH = """
+estimator = "published"
 model = "gpt3-1t"
 system = "b200-nvs8"
 plan = { global_batch = 4096 }

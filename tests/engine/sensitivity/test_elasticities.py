@@ -244,6 +244,7 @@ def test_estimators_without_a_search_have_them(name: str) -> None:
 
 
 FILE = """
+estimator = "published"
 model = "gpt3-1t"
 system = "b200-nvs8"
 plan = { global_batch = 4096 }

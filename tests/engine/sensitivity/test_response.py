@@ -279,6 +279,22 @@ def test_where_nothing_fits_there_is_nothing_to_switch():
     assert data.switch_parameter.dtype.kind == "U"
 
 
+def test_where_a_result_is_not_convex_every_sampled_value_is_exact():
+    """What is left of ten seconds falls, then rests at 0: no convex function of the latency."""
+    rows = straight((1, 4), (3, 2), (6, 1))
+    data = jr.response(lines, asked(rows), objective="spare", span=8.0, parameters=["latency"])
+    assert data.attrs["switches"] == "sampled"
+    times = np.array(
+        [[fixed + slope * data.factor.values] for fixed, slope in [(1, 4), (3, 2), (6, 1)]]
+    )
+    left = np.maximum(10.0 - times[:, 0], 0.0)
+    np.testing.assert_allclose(data.spare.sel(parameter="latency"), left.min(axis=0), atol=1e-12)
+    # the slowest plan has least left: 6 + x until 1 + 4 x is slower
+    assert np.abs(data.switch_factor.values - 5.0 / 3.0).min() < 1e-9
+    plain = jr.response(lines, asked(rows), span=8.0, parameters=["latency"])
+    assert plain.attrs["switches"] == "exact"
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -287,7 +303,6 @@ def test_where_nothing_fits_there_is_nothing_to_switch():
         ({"parameters": []}, "parameters: none given"),
         ({"span": 1.0}, "span: expected a factor above 1 and at most 1e6, given 1.0"),
         ({"span": float("nan")}, "span: expected a factor above 1 and at most 1e6, given nan"),
-        ({"objective": "spare"}, "spare: no convex function of rate or its reciprocal; expected"),
         ({"objective": "tme"}, "objective: tme: no such result. Did you mean 'time'?"),
     ],
 )

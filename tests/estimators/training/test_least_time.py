@@ -1,4 +1,4 @@
-"""The lower bound of a training step: below the step time of every plan, and near it."""
+"""The lower bound of the step time of today's training."""
 
 import dataclasses
 

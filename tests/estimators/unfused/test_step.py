@@ -437,7 +437,7 @@ BAD = [
     ("--plan tp=4,tp=8", "--plan: tp: given twice"),
     ("--plan tq=4", "--plan: tq: no such plan field; expected one of tp, sp, tensor, sequence."),
     ("--plan sp=2", "--plan: sp=2: the ends of a block are split by tp; expected --set variant="),
-    ("--split summa", "--split: the unfused blocks have no split, given 'summa'; expected --set"),
+    ("--split summa", "--split: belongs to --estimator published"),
     ("--set fast_links=2", "fast_links: expected a whole number of at least 0 and at most 1"),
     ("--set batch=2.5", "batch: expected a whole number above 0"),
     ("--set variant=sequence", "sequence: no such Variant. Did you mean 'sequence_parallel'?"),
