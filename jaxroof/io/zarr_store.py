@@ -25,6 +25,7 @@ from jaxroof.io.chunk_manifest import (
     END,
     HOME,
     UNFINISHED,
+    Files,
     Layout,
     append,
     check_ours,
@@ -122,7 +123,18 @@ def _lay_out(data: xr.Dataset, folder: pathlib.Path, chunks: Mapping[Any, Any]) 
 def write_chunk(
     path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping[str, Any]
 ) -> None:
-    """Write the results of one chunk to its region, then append its line to the record.
+    """Write the results of one chunk to its region, then append its line to the record."""
+    record_chunk(path, number, write_region(path, number, layout, data), sums)
+
+
+def record_chunk(path: Path, number: int, files: Files, sums: Mapping[str, Any]) -> None:
+    """Append the line of a chunk whose files are written to the record."""
+    with os_errors(path):
+        append(path, {"chunk": number, "files": files, "sums": sums})
+
+
+def write_region(path: Path, number: int, layout: Layout, data: xr.Dataset) -> Files:
+    """Write the results of one chunk to its region; return the size and CRC-32 of its files.
 
     A variable that lacks a dimension is written by the first chunk along it.
     """
@@ -140,8 +152,7 @@ def write_chunk(
             array[tuple(part.get(dim, slice(None)) for dim in dims)] = values.values  # type: ignore[index]
             key = ".".join(str(place.get(dim, 0)) for dim in dims) or "0"
             names.append(f"{name}/{key}")
-        files = checksums(pathlib.Path(path), names)
-        append(path, {"chunk": number, "files": files, "sums": sums})
+        return checksums(pathlib.Path(path), names)
 
 
 def metadata(path: Path) -> dict[str, Any]:
