@@ -33,6 +33,8 @@ from jaxroof.io.locks import Path
 from jaxroof.limits import out_of_memory
 
 SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a chunk: about one second of work
+LARGEST = 1 << 21  # points of a chunk of a sweep that would otherwise be too many files
+FEW = 1 << 12  # chunks beyond which they become larger
 Sums = Mapping[str, Any]  # attributes that add up over the chunks
 # (path, layout, numbers of chunks) -> the number of each chunk, once it is written and recorded
 Elsewhere = Callable[[Path, Layout, Iterator[int]], Generator[int]]
@@ -212,10 +214,12 @@ def evaluate_sweep(asked: SweepJob, progress: Progress | None = None) -> xr.Data
 def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:
     """Return how a sweep is cut into chunks; the last axes stay whole where they fit.
 
+    Sweeps of more than a billion points have larger ones: each chunk writes a file per result.
     Axes over choices of the recipe are never cut. The results may depend on different axes under
     different choices, so each chunk needs every choice.
     """
-    left = chunk or (SEARCHED if asked.searched else TABULATED)
+    usual = SEARCHED if asked.searched else TABULATED
+    left = chunk or max(usual, min(asked.points // FEW, LARGEST))
     sizes = {axis.name: len(axis) for axis in asked.axes}
     cut = {axis.name: len(axis) for axis in asked.axes if axis.choices}
     left //= math.prod(cut.values())

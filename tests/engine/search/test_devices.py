@@ -65,7 +65,9 @@ class Device(NamedTuple):
         return self.memory
 
 
-@pytest.mark.parametrize("device", [Device("cpu", 64, {"bytes_limit": 1e12}), jax.devices("cpu")[0]])
+@pytest.mark.parametrize(
+    "device", [Device("cpu", 64, {"bytes_limit": 1e12}), jax.devices("cpu")[0]]
+)
 def test_a_core_gets_what_its_cache_holds(device):
     assert call_size(device) == CPU
 
