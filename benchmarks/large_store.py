@@ -1,13 +1,13 @@
 """How much memory and how many files does a sweep of 10 billion points take?
 
-A table of one plan of GPT-3 1T over three rates of its machine is written to a Zarr store, a fresh
-process opens it and reduces it slab by slab: least, mean and largest step time along each axis.
-Both are processes of their own, so that each has its own peak of memory. A thinned run stands for the
-whole: memory is that of a chunk, and of the record of chunks, so 10 billion points are computed by
-arithmetic from what is measured: bytes and files by point, and bytes of the record by chunk.
+A table of one plan of GPT-3 1T over three rates of its machine is written to a Zarr store, and a
+fresh process opens it and reduces it slab by slab: least, mean and largest step time. Both are
+processes of their own, so that each has its own peak of memory. A thinned run stands for the whole:
+memory is that of a chunk and of the record of chunks, so what 10 billion points take is computed
+from what is measured: bytes a point, files and bytes of the record a chunk.
 
 Run: ``python benchmarks/large_store.py``; ``--points 1e9`` for more; ``--folder`` for another disk;
-``--as-large`` cuts the thinned run into chunks as large as those of the whole. The last line is JSON.
+``--as-large`` for chunks as large as those of 10 billion points. The last line is JSON.
 """
 
 import argparse
