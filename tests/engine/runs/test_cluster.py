@@ -1,5 +1,6 @@
 """A cluster of real processes writes what one process writes, whoever dies meanwhile."""
 
+import math
 import os
 import pathlib
 import signal
@@ -7,13 +8,16 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import xarray as xr
 from places import ROOT
 
 import jaxroof as jr
+from jaxroof.engine.runs import chunked_sweep
 from jaxroof.engine.runs import cluster as clusters
-from jaxroof.engine.runs.job import fingerprint
+from jaxroof.engine.runs.chunked_sweep import chunk_layout
+from jaxroof.engine.runs.job import fingerprint, sweep_job
 from jaxroof.errors import InputError
 from jaxroof.io import chunk_manifest as ledger
 from jaxroof.io import zarr_store
@@ -283,3 +287,30 @@ def test_without_dask_the_extra_is_named(tmp_path, jaxroof, monkeypatch):
     assert "jaxroof[cluster]" in err
     code, _, err = jaxroof("run sweep.toml --trust -o ring.zarr")  # one process needs none
     assert code == 0, err
+
+
+# ---- How a large sweep is cut --------------------------------------------------------------------
+
+
+AXES = ("system.hbm_bandwidth", "system.slow_bandwidth")
+
+
+def test_a_larger_sweep_has_larger_chunks_and_not_many_more_of_them():
+    """So that its files do not grow with its points; a chunk still fits in memory."""
+
+    def cut(points: int):
+        plan = jr.Plan(data=32.0, tensor=8.0, pipeline=64.0, microbatch=1.0)
+        model, system = jr.model("gpt3-1t"), jr.system("b200-nvs8")
+        inputs = jr.Inputs(model=model, plan=plan, system=system, global_batch=4096.0)
+        side = round(points**0.5)
+        axes = {name: np.linspace(1e12, 2e12, side) for name in AXES}
+        job = sweep_job(jr.published, inputs, axes=axes, searched=False)
+        layout = chunk_layout(job)
+        assert layout.count * math.prod(layout.chunk.values()) >= side**2
+        return layout, math.prod(layout.chunk.values())
+
+    usual, size = cut(10**7)
+    assert size <= chunked_sweep.TABULATED
+    large, larger = cut(4 * 10**9)
+    assert chunked_sweep.TABULATED < larger <= chunked_sweep.LARGEST
+    assert usual.count < large.count <= 2 * chunked_sweep.FEW
