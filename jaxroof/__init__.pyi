@@ -32,6 +32,7 @@ from jaxroof.engine.grid.spacing import between as between
 from jaxroof.engine.grid.spacing import geomspace as geomspace
 from jaxroof.engine.grid.spacing import linspace as linspace
 from jaxroof.engine.grid.tabulate import tabulate as tabulate
+from jaxroof.engine.runs.cluster import Cluster as Cluster
 from jaxroof.engine.search.all_plans import plans as plans
 from jaxroof.engine.search.all_plans import survey as survey
 from jaxroof.engine.search.pareto import pareto as pareto

@@ -13,6 +13,7 @@ from jaxroof.cli import process, systems
 Examples:
   jaxroof run sweeps/gpt3_hbm.toml -o map.nc
   jaxroof run sweeps/gpt3_hbm.toml -o map.zarr
+  jaxroof run sweeps/gpt3_hbm.toml -o map.zarr --workers 4
   jaxroof run sweeps/gpt3_hbm.toml --dry-run
 \b
 A file with estimator = "MODULE:NAME" runs code: that of MODULE.py beside it
@@ -31,6 +32,8 @@ JAXROOF_MEMORY and JAXROOF_DISK set others, such as JAXROOF_MEMORY="64 GB".
 @click.option("--overwrite", is_flag=True, help="Start such a file anew, whatever it holds.")
 @click.option("--dry-run", is_flag=True, help="Print points, memory, disk and time; run nothing.")
 @click.option("--trust", is_flag=True, help="Run the code of an estimator beside the file.")
+@click.option("--workers", type=int, metavar="N", help="Evaluate chunks (.zarr) in N processes.")
+@click.option("--scheduler", metavar="ADDRESS", help="Or by the workers of dask.distributed.")
 def command(**options: Any) -> None:
     """Run a sweep file and print what it found.
 

@@ -16,6 +16,7 @@ from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.chunked_sweep import sweep as long_sweep
+from jaxroof.engine.runs.cluster import Cluster, check_cluster, finished_chunks
 from jaxroof.engine.runs.dry_run import DryRun, dry_run, estimated, thinned
 from jaxroof.engine.runs.job import SweepJob, sweep_job
 from jaxroof.engine.runs.job_size import check_whole
@@ -41,6 +42,7 @@ def run(
     chunk: int | None = None,
     overwrite: bool = False,
     trust: bool = False,
+    cluster: Cluster | None = None,
 ) -> xr.Dataset:
     """Return the Dataset of a sweep file: a search, or a table if the file gives a plan.
 
@@ -49,10 +51,15 @@ def run(
     run computes only the missing chunks, unless ``overwrite`` is set. A ``.csv`` file of every plan
     works the same way; several sweeps may share it, and each adds the rows that it lacks.
     ``trust`` lets the file name an estimator in a module beside it, whose code is then run.
+    ``cluster`` evaluates the chunks of a ``.zarr`` file by processes that see the same disk.
     Raises: InputError that starts with the file's name, for any problem in the file.
     """
     if output is not None:
         check_writable(output)
+    if cluster is not None:
+        check_cluster(cluster)
+        if output is None or pathlib.Path(output).suffix != ZARR:
+            raise InputError("workers and scheduler: of a .zarr file alone; expected one as output")
     with errors_in_file(path):
         written = load(path)
         if asks_for_stages(written):
@@ -68,7 +75,10 @@ def run(
     with errors_in_file(path):
         asked = _task(sweep, about) if sweep.answer in JOBS else None
     if grows and asked is not None and output is not None:
-        go_on = long_sweep if kind == ZARR else partial(append_plans, records=sweep.records)
+        here = os.path.abspath(path), trust
+        others = partial(finished_chunks, cluster, (job_of_file, here)) if cluster else None
+        way = partial(long_sweep, elsewhere=others)
+        go_on = way if kind == ZARR else partial(append_plans, records=sweep.records)
         return go_on(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
     with errors_in_file(path):
         if asked is not None:
@@ -136,6 +146,16 @@ def _whole(sweep: Sweep, axes: Sequence[Axis] | None = None) -> xr.Dataset:
     answer = getattr(importlib.import_module(module), function)
     found: xr.Dataset = answer(sweep.inputs, sweep.recipe)
     return found
+
+
+def job_of_file(path: str, trust: bool) -> SweepJob:
+    """Return the checked sweep of a file, as another process builds it.
+
+    Raises: InputError that starts with the file's name, for any problem in the file.
+    """
+    sweep = read_sweep(path, trust)
+    with errors_in_file(path):
+        return _task(sweep, _about(sweep))
 
 
 def _task(sweep: Sweep, about: Mapping[str, str]) -> SweepJob:

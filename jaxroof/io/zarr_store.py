@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import pathlib
-import re
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
@@ -18,13 +17,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.errors import brief, refusal, shown
+from jaxroof.errors import refusal
 from jaxroof.io.atomic import os_errors, replace_file
 from jaxroof.io.chunk_manifest import (
     ABOUT,
     END,
     HOME,
     UNFINISHED,
+    Files,
     Layout,
     append,
     check_ours,
@@ -38,12 +38,10 @@ from jaxroof.io.chunk_manifest import (
 )
 from jaxroof.io.lazy_variable import lazy
 from jaxroof.io.locks import Path
-from jaxroof.io.zarr_sizes import check_declared, check_selected
+from jaxroof.io.zarr_kinds import check_kinds
+from jaxroof.io.zarr_sizes import check_selected
 
 PROVEN = 1 << 26  # stores of fewer bytes are checked by CRC-32 before they are opened
-KINDS = re.compile(r"[|<>][biufcSU]\d+")  # accepted dtypes: flags, numbers and fixed-width texts
-CODECS = ("crc32", "zstd")
-WIDEST = 1 << 16  # bytes of a text
 CONSOLIDATED = ".zmetadata"  # all metadata in one file
 NOTHING = -1  # fill value of integers while a store is unfinished
 AS_FILES: Any = {  # how xarray writes a store
@@ -122,7 +120,18 @@ def _lay_out(data: xr.Dataset, folder: pathlib.Path, chunks: Mapping[Any, Any]) 
 def write_chunk(
     path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping[str, Any]
 ) -> None:
-    """Write the results of one chunk to its region, then append its line to the record.
+    """Write the results of one chunk to its region, then append its line to the record."""
+    record_chunk(path, number, write_region(path, number, layout, data), sums)
+
+
+def record_chunk(path: Path, number: int, files: Files, sums: Mapping[str, Any]) -> None:
+    """Append the line of a chunk whose files are written to the record."""
+    with os_errors(path):
+        append(path, {"chunk": number, "files": files, "sums": sums})
+
+
+def write_region(path: Path, number: int, layout: Layout, data: xr.Dataset) -> Files:
+    """Write the results of one chunk to its region; return the size and CRC-32 of its files.
 
     A variable that lacks a dimension is written by the first chunk along it.
     """
@@ -140,8 +149,7 @@ def write_chunk(
             array[tuple(part.get(dim, slice(None)) for dim in dims)] = values.values  # type: ignore[index]
             key = ".".join(str(place.get(dim, 0)) for dim in dims) or "0"
             names.append(f"{name}/{key}")
-        files = checksums(pathlib.Path(path), names)
-        append(path, {"chunk": number, "files": files, "sums": sums})
+        return checksums(pathlib.Path(path), names)
 
 
 def metadata(path: Path) -> dict[str, Any]:
@@ -158,7 +166,7 @@ def metadata(path: Path) -> dict[str, Any]:
         ".zgroup": {"zarr_format": 2},
         **{name: json.loads(pathlib.Path(path, name).read_bytes()) for name in names},
     }
-    _accept(path, known)
+    check_kinds(path, known)
     return {**known, ".zattrs": {**found["attributes"], **UNFINISHED}}
 
 
@@ -197,29 +205,6 @@ def _mend(path: Path, known: Mapping[str, Any]) -> None:
             pathlib.Path(temporary).write_text(text, encoding="utf-8")
 
 
-def _accept(path: Path, known: Mapping[str, Any]) -> None:
-    """Check, before an array is opened, that jaxroof writes its dtype and codecs.
-
-    Other kinds may unpickle data, and so run code of the file's choice.
-    """
-    for name, about in known.items():
-        if not name.endswith(".zarray"):
-            continue
-        kind, where = about.get("dtype"), f"{os.fspath(path)}: {name}"
-        if not (isinstance(kind, str) and KINDS.fullmatch(kind)):
-            expected = "expected numbers, flags or texts of one width"
-            raise refusal(where, f"dtype {shown(kind)} is not accepted; {expected}")
-        if np.dtype(kind).itemsize > WIDEST:
-            raise refusal(where, f"dtype {brief(kind)} is too wide; expected texts of a line")
-        check_declared(where, about)
-        codecs = [*(about.get("filters") or ()), about.get("compressor")]
-        for codec in filter(None, codecs):
-            identifier = codec.get("id") if isinstance(codec, dict) else codec
-            if identifier not in CODECS:
-                what = f"codec {shown(identifier)} is not accepted; expected {' or '.join(CODECS)}"
-                raise refusal(where, what)
-
-
 def read(path: Path) -> xr.Dataset:
     """Return the Dataset of a finished store; its variables are read lazily.
 
@@ -243,7 +228,7 @@ def read(path: Path) -> xr.Dataset:
             said = f"damaged: {wrong} is not as it was written; run the sweep again to mend it"
             raise refusal(os.fspath(path), said)
     known = json.loads(pathlib.Path(path, CONSOLIDATED).read_bytes())["metadata"]
-    _accept(path, known)
+    check_kinds(path, known)
     about = {name: known[f"{name}/.zarray"] for name in found["variables"] + found["coordinates"]}
     for name in found["coordinates"]:
         check_selected(path, name, about[name])

@@ -124,6 +124,7 @@ LIBRARIES = [  # library, the rooms that may import it
     ("click", ("cli",)),
     ("matplotlib", ("views.plots",)),
     ("filelock", ("io",)),
+    ("distributed", ("engine.runs",)),
 ]
 
 

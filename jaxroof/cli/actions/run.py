@@ -13,6 +13,7 @@ from jaxroof.cli.entries import print_entries
 from jaxroof.cli.progress import progress_bar, working
 from jaxroof.config.run_sweep import run as run_file
 from jaxroof.config.run_sweep import would_take
+from jaxroof.engine.runs.cluster import Cluster
 from jaxroof.limits import disk_limit, memory_limit
 from jaxroof.views.text import (
     all_plans as splits,
@@ -32,7 +33,14 @@ from jaxroof.views.text.layers import tables_of_layer
 
 
 def run_command(
-    file: str, output: str | None, chunk: int | None, overwrite: bool, trust: bool, dry_run: bool
+    file: str,
+    output: str | None,
+    chunk: int | None,
+    overwrite: bool,
+    trust: bool,
+    dry_run: bool,
+    workers: int | None,
+    scheduler: str | None,
 ) -> int:
     """Run a sweep file, print and write its results; return the exit status."""
     if dry_run:
@@ -40,7 +48,13 @@ def run_command(
     start = time.perf_counter()
     with progress_bar() as progress:
         data = run_file(
-            file, progress, output=output, chunk=chunk, overwrite=overwrite, trust=trust
+            file,
+            progress,
+            output=output,
+            chunk=chunk,
+            overwrite=overwrite,
+            trust=trust,
+            cluster=_cluster(workers, scheduler),
         )
     took = time.perf_counter() - start
     page = console()
@@ -65,6 +79,13 @@ def run_command(
         _print_grid(page, data)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
+
+
+def _cluster(workers: int | None, scheduler: str | None) -> Cluster | None:
+    """Return who evaluates the chunks, None for this process alone."""
+    if workers is None and scheduler is None:
+        return None
+    return Cluster(workers, scheduler, lambda said: print(said, file=sys.stderr, flush=True))
 
 
 def _print_dry_run(file: str, output: str | None, chunk: int | None, trust: bool) -> int:

@@ -1,10 +1,12 @@
 """Long sweeps: the grid is cut into chunks, stored one by one, and a stopped run can resume."""
 
+import contextlib
+import itertools
 import json
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import xarray as xr
@@ -31,7 +33,11 @@ from jaxroof.io.locks import Path
 from jaxroof.limits import out_of_memory
 
 SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a chunk: about one second of work
+LARGEST = 1 << 21  # points of a chunk of a sweep that would otherwise be too many files
+FEW = 1 << 12  # chunks beyond which they become larger
 Sums = Mapping[str, Any]  # attributes that add up over the chunks
+# (path, layout, numbers of chunks) -> the number of each chunk, once it is written and recorded
+Elsewhere = Callable[[Path, Layout, Iterator[int]], Generator[int]]
 
 
 def sweep(
@@ -41,13 +47,15 @@ def sweep(
     chunk: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> xr.Dataset:
     """Return the results of a sweep, written to a Zarr store chunk by chunk.
 
     If the store already holds some chunks, only the missing ones are computed; a complete store
     is left unchanged. An interrupted run keeps every finished chunk.
     Arguments: ``chunk`` is the largest number of points in a chunk; ``overwrite`` discards an
-    existing store; ``progress`` is called with (done, all) points.
+    existing store; ``progress`` is called with (done, all) points; ``elsewhere`` has all chunks but
+    the first, which lays out the store, evaluated by other processes.
     Raises: InputError if the store holds another sweep, another run is writing it, or the disk is
     full.
     """
@@ -72,12 +80,17 @@ def sweep(
             if wrong is not None:
                 said = f"damaged: {wrong} is not as it was written; {ledger.ANEW}"
                 raise refusal(os.fspath(path), said)
-        _finish(asked, path, layout, about, progress)
+        _finish(asked, path, layout, about, progress, elsewhere)
     return zarr_store.read(path)
 
 
 def _finish(
-    asked: SweepJob, path: Path, layout: Layout, about: Any, progress: Progress | None
+    asked: SweepJob,
+    path: Path,
+    layout: Layout,
+    about: Any,
+    progress: Progress | None,
+    elsewhere: Elsewhere | None,
 ) -> None:
     """Evaluate and write the missing chunks."""
     lines, begun = ledger.verified(path), ledger.plan(path) is not None
@@ -88,10 +101,9 @@ def _finish(
         zarr_store.reopen(path)
     if begun:
         ledger.remove_partials(path, lines)
+    missing = (number for number in range(layout.count) if number not in done)
     try:
-        for number in range(layout.count):
-            if number in done:
-                continue
+        for number in missing if elsewhere is None else itertools.islice(missing, not begun):
             told = _within(progress, points, layout.points(number), asked.points)
             data, sums = _evaluated(asked, layout.part(number), told)
             if not begun:
@@ -101,6 +113,8 @@ def _finish(
             zarr_store.write_chunk(path, number, layout, data, sums)
             done.add(number)
             points += layout.points(number)
+        if elsewhere is not None and len(done) < layout.count:
+            _await(elsewhere(path, layout, missing), asked, layout, done, progress)
         sums = _whole([line["sums"] for line in ledger.record(path).values()])
         zarr_store.finalise(path, {**sums, **asked.about}, without=SHOWN_AS)
     except (KeyboardInterrupt, MemoryError, RuntimeError) as error:
@@ -108,6 +122,24 @@ def _finish(
         if isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt(said) from None
         raise out_of_memory(error, said, os.fspath(path)) from None
+
+
+def _await(
+    finished: Generator[int],
+    asked: SweepJob,
+    layout: Layout,
+    done: set[int],
+    progress: Progress | None,
+) -> None:
+    """Add the chunks that other processes finish to those that are done."""
+    points = sum(layout.points(number) for number in done)
+    told = progress or (lambda *_: None)
+    told(points, asked.points)
+    with contextlib.closing(finished):
+        for number in finished:
+            done.add(number)
+            points += layout.points(number)
+            told(points, asked.points)
 
 
 def _within(progress: Progress | None, before: int, here: int, total: int) -> Progress | None:
@@ -182,10 +214,12 @@ def evaluate_sweep(asked: SweepJob, progress: Progress | None = None) -> xr.Data
 def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:
     """Return how a sweep is cut into chunks; the last axes stay whole where they fit.
 
+    Sweeps of more than a billion points have larger ones: each chunk writes a file per result.
     Axes over choices of the recipe are never cut. The results may depend on different axes under
     different choices, so each chunk needs every choice.
     """
-    left = chunk or (SEARCHED if asked.searched else TABULATED)
+    usual = SEARCHED if asked.searched else TABULATED
+    left = chunk or max(usual, min(asked.points // FEW, LARGEST))
     sizes = {axis.name: len(axis) for axis in asked.axes}
     cut = {axis.name: len(axis) for axis in asked.axes if axis.choices}
     left //= math.prod(cut.values())

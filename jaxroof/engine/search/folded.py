@@ -17,14 +17,13 @@ from jaxroof.engine.grid.chunks import (
 )
 from jaxroof.engine.search import fold as folding
 from jaxroof.engine.search.candidates import Sizes, SortedPlans, shared_sizes
+from jaxroof.engine.search.device_blocks import call_size
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.packed_inputs import PackedInputs
 from jaxroof.engine.search.packed_plans import pack_plans
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 
-LANES = 1024  # machines times limits per device in one call
 EVERY = 1 << 18  # objectives of one problem that are kept, so that no plan is weighed twice
-CELLS = 1 << 23  # block minima, or plans of the second pass, per device in one call
 
 
 def machine_chunks(
@@ -66,7 +65,8 @@ def _folds(
     fold = fold_config(question, kind, group, size)
     # block minima per lane, or values of the second pass per lane
     cells = max(size // fold.block, (2 * fold.looks + 1) * fold.block)
-    shape, shard = chunk_layout(axes, first, min(LANES, CELLS // cells))
+    most = call_size(folding.mesh().devices[0])
+    shape, shard = chunk_layout(axes, first, min(most.lanes, most.cells // cells))
     varied = {p: np.append(v, np.repeat(v[:1], lead - len(v))) for p, v in group.varied.items()}
     for place in iter_chunks(axes, shape):
         here = padded_slice(axes, place, shape)

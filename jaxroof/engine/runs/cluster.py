@@ -1,0 +1,198 @@
+"""Chunks of a long sweep as tasks of dask.distributed: processes here, or workers elsewhere.
+
+A worker builds the question anew from where it came from, checks that it is the one the store
+holds, evaluates a chunk and writes its region. Only the client, which has locked the store, writes
+the manifest. A chunk of a worker that dies is given to another.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import json
+import os
+import re
+import threading
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+from jaxroof.engine.runs import chunked_sweep
+from jaxroof.engine.runs.job import SweepJob, check_same, fingerprint
+from jaxroof.errors import InputError, brief, refusal
+from jaxroof.io import chunk_manifest, zarr_store
+from jaxroof.io.chunk_manifest import Files, Layout
+from jaxroof.io.locks import Path
+
+AHEAD = 10_000  # chunks that the scheduler holds at once
+MISSING = "a cluster needs dask.distributed; pip install 'jaxroof[cluster]'"
+Question = tuple[Callable[..., SweepJob], tuple[Any, ...]]  # a function, and its arguments
+ADDRESS = re.compile(r"(\w+://)?\S+:\d+")
+PATIENCE = "10s"  # for a scheduler to answer
+ALONE = threading.Lock()  # NumPy, Zarr's settings and memory serve one chunk of a process at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """Who evaluates the chunks of a sweep: either processes of this machine, or a scheduler's.
+
+    ``workers`` is a number of local processes. ``scheduler`` is the address of a scheduler, such as
+    tcp://10.0.0.1:8786, or a cluster object of dask, such as dask_jobqueue.SLURMCluster.
+    ``announce`` is called with one sentence that names the cluster and its dashboard.
+    """
+
+    workers: int | None = None
+    scheduler: Any = None
+    announce: Callable[[str], None] | None = None
+
+
+def check_cluster(cluster: Cluster) -> None:
+    """Check that a cluster can be asked, before any of it is started.
+
+    Raises: InputError if it is not one of the two kinds, or dask.distributed is not installed.
+    """
+    if (cluster.workers is None) == (cluster.scheduler is None):
+        raise InputError("workers and scheduler: expected one of them")
+    if cluster.workers is not None and cluster.workers < 1:
+        said = f"expected a whole number of at least 1, given {cluster.workers}"
+        raise InputError(f"workers: {said}")
+    if isinstance(cluster.scheduler, str) and not ADDRESS.fullmatch(cluster.scheduler):
+        raise _unanswered(cluster.scheduler, "no address")
+    try:
+        import distributed  # noqa: F401
+    except ImportError as error:
+        raise InputError(MISSING) from error
+
+
+@contextlib.contextmanager
+def connected(cluster: Cluster) -> Iterator[Any]:
+    """Connect to a cluster for the block, starting the processes of a local one; give its client.
+
+    Raises: InputError if nothing answers at the address.
+    """
+    check_cluster(cluster)
+    from distributed import Client
+
+    with contextlib.ExitStack() as left:
+        at = cluster.scheduler
+        if at is None:
+            at = left.enter_context(_local(cluster.workers))
+        try:
+            client = left.enter_context(Client(at, set_as_default=False, timeout=PATIENCE))
+        except (OSError, ValueError) as error:
+            raise _unanswered(at, "no scheduler answers there") from error
+        if cluster.announce is not None:
+            cluster.announce(_announcement(client))
+        yield client
+
+
+def _unanswered(address: Any, what: str) -> InputError:
+    expected = "expected that of a running one, such as tcp://10.0.0.1:8786"
+    return InputError(f"scheduler: {brief(str(address))}: {what}; {expected}")
+
+
+def _local(workers: int | None) -> Any:
+    """Return a cluster of processes of this machine, on any free ports, that prints nothing."""
+    import logging
+
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+        preload=["jaxroof.engine.runs.local_worker"],
+    )
+
+
+def _announcement(client: Any) -> str:
+    info = client.scheduler_info()
+    count = len(info["workers"])
+    what = f"{count} worker{'' if count == 1 else 's'}" if count else "waiting for workers"
+    return f"{info['address']}: {what}; dashboard {client.dashboard_link}"
+
+
+def finished_chunks(
+    cluster: Cluster, question: Question, path: Path, layout: Layout, missing: Iterator[int]
+) -> Generator[int]:
+    """Yield the number of each chunk that a worker has written, once it is in the manifest.
+
+    Raises: InputError for what a worker refuses, or if the workers or the scheduler are lost.
+    """
+    place = os.path.abspath(path)
+    found = chunk_manifest.plan(path)
+    assert found is not None  # its first chunk is written
+    known = zlib.crc32(json.dumps(found["asked"]).encode())
+    with connected(cluster) as client:
+        from distributed import as_completed
+
+        def submitted(number: int) -> Any:
+            arguments = (question, known, place, number)
+            return client.submit(chunk_of, *arguments, key=f"chunk-{number}-{known}", pure=False)
+
+        first = [submitted(number) for number in itertools.islice(missing, AHEAD)]
+        running = as_completed(first, loop=client.loop)
+        for future in running:
+            number, files, sums = _result(future, path)
+            zarr_store.record_chunk(path, number, files, sums)
+            running.update([submitted(number) for number in itertools.islice(missing, 1)])
+            yield number
+
+
+def _result(future: Any, path: Path) -> tuple[int, Files, Any]:
+    """Return what a worker returned.
+
+    Raises: what the worker raised; InputError if workers or the scheduler are lost.
+    """
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+
+    try:
+        found: tuple[int, Files, Any] = future.result()
+    except KilledWorker as error:
+        said = f"{future.key} ended every worker that it was given to; expected more memory each"
+        raise refusal(os.fspath(path), said) from error
+    except (CancelledError, OSError) as error:
+        said = "the scheduler is lost; run again to continue"
+        raise refusal(os.fspath(path), said) from error
+    return found
+
+
+def chunk_of(
+    question: Question, known: int, path: str, number: int
+) -> tuple[int, Files, chunked_sweep.Sums]:
+    """Evaluate a chunk on a worker and write its region; return what the manifest needs.
+
+    Raises: InputError if the worker sees another question, or another store, than the client.
+    """
+    with ALONE:
+        asked, layout = _question(question, known, path)
+        data, sums = chunked_sweep._evaluated(asked, layout.part(number), None)
+        if _plan(path)[1] != known:  # an earlier run that was stopped writes nothing here
+            raise refusal(path, "another run has begun this store anew")
+        return number, zarr_store.write_region(path, number, layout, data), sums
+
+
+@functools.lru_cache(maxsize=1)
+def _question(question: Question, known: int, path: str) -> tuple[SweepJob, Layout]:
+    """Return the question of a store as this process understands it, and how it is cut."""
+    build, arguments = question
+    asked, (found, here) = build(*arguments), _plan(path)
+    check_same(path, asked, found["asked"], fingerprint(asked))
+    if here != known:
+        raise refusal(path, "another run has begun this store anew")
+    return asked, Layout(**found["layout"])
+
+
+def _plan(path: str) -> tuple[dict[str, Any], int]:
+    """Return the plan of a store, and the CRC-32 of its question.
+
+    Raises: InputError if the store is not on a disk that this process shares with the client.
+    """
+    found = chunk_manifest.plan(path) if os.path.isdir(path) else None
+    if found is None:
+        raise refusal(path, "a worker sees no such store; expected a folder that all share")
+    return found, zlib.crc32(json.dumps(found["asked"]).encode())
