@@ -38,6 +38,7 @@ from jaxroof.io.chunk_manifest import (
 )
 from jaxroof.io.lazy_variable import lazy
 from jaxroof.io.locks import Path
+from jaxroof.io.stored_format import check_version, separated, stamped
 from jaxroof.io.zarr_sizes import check_declared, check_selected
 
 PROVEN = 1 << 26  # stores of fewer bytes are checked by CRC-32 before they are opened
@@ -73,7 +74,7 @@ def create(
     template = xr.Dataset(
         {name: values.variable.copy(deep=False) for name, values in first.data_vars.items()},
         part.coords,
-        {**first.attrs, **UNFINISHED},
+        {**stamped(first).attrs, **UNFINISHED},
     )
     for name in filled:
         template[name].encoding["_FillValue"] = NOTHING
@@ -243,6 +244,7 @@ def read(path: Path) -> xr.Dataset:
             said = f"damaged: {wrong} is not as it was written; run the sweep again to mend it"
             raise refusal(os.fspath(path), said)
     known = json.loads(pathlib.Path(path, CONSOLIDATED).read_bytes())["metadata"]
+    check_version(known[".zattrs"], os.fspath(path))
     _accept(path, known)
     about = {name: known[f"{name}/.zarray"] for name in found["variables"] + found["coordinates"]}
     for name in found["coordinates"]:
@@ -267,7 +269,7 @@ def read(path: Path) -> xr.Dataset:
     }
     # coordinates are short and not chunked like the results, so they are loaded now
     coordinates = {name: data.variables[name].load() for name in found["coordinates"]}
-    return xr.Dataset(variables, coordinates, data.attrs)
+    return separated(xr.Dataset(variables, coordinates, data.attrs))[0]
 
 
 def save(data: xr.Dataset, path: Path) -> None:
