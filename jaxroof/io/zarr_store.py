@@ -38,7 +38,7 @@ from jaxroof.io.chunk_manifest import (
 )
 from jaxroof.io.lazy_variable import lazy
 from jaxroof.io.locks import Path
-from jaxroof.io.stored_format import check_version, separated, stamped
+from jaxroof.io.stored_format import check_version, stamped
 from jaxroof.io.zarr_sizes import check_declared, check_selected
 
 PROVEN = 1 << 26  # stores of fewer bytes are checked by CRC-32 before they are opened
@@ -269,7 +269,7 @@ def read(path: Path) -> xr.Dataset:
     }
     # coordinates are short and not chunked like the results, so they are loaded now
     coordinates = {name: data.variables[name].load() for name in found["coordinates"]}
-    return separated(xr.Dataset(variables, coordinates, data.attrs))[0]
+    return xr.Dataset(variables, coordinates, data.attrs)
 
 
 def save(data: xr.Dataset, path: Path) -> None:
