@@ -63,8 +63,8 @@ def append_plans(
     made it. Rows of other sweeps of the same estimator stay. An interrupted run keeps every row
     that was written.
     Arguments: ``records`` has the names of the model and the system as the question gives them;
-    ``chunk`` is the largest number of configurations written at once, at most 65,536; ``overwrite`` discards an
-    existing file; ``progress`` is called with (done, all) configurations.
+    ``chunk`` is the largest number of configurations written at once, at most 65,536;
+    ``overwrite`` discards an existing file; ``progress`` is called with (done, all) configurations.
     Raises: InputError if the file is damaged or another kind of table, another run is writing it,
     or the disk is full.
     """

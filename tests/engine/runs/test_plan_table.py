@@ -501,7 +501,7 @@ plan = { global_batch = 8, gpus = 4 }
 search = { where = "rc<=1,off=0,zero<=1,microbatch=1" }
 """
 EVERY = [
-    *((SWEEP, 1), (PUBLISHED, 7), (TODAY, 60), (LOOPS, 3)),
+    *((SWEEP, 1), (PUBLISHED, 7), (TODAY, 30), (LOOPS, 3)),
     pytest.param(STUDY.replace("[66]", "[64]").replace("[2]", "[2, 4]"), 1, marks=pytest.mark.slow),
 ]
 
