@@ -67,7 +67,7 @@ def _changed(draw, text: str) -> str:
 def damaged_text(draw, sound: str) -> bytes:
     """Return a sound text with one to three changes, now and then with bytes that are no text."""
     text = sound
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(draw(st.integers(1, 2))):
         text = draw(_changed(text))
     content = text.encode("utf-8", "surrogatepass")
     return draw(damaged_bytes(content)) if draw(st.integers(0, 9)) == 0 else content
@@ -95,7 +95,7 @@ def damaged_bytes(draw, sound: bytes) -> bytes:
 def damaged_line(draw, sound: list[str]) -> list[str]:
     """Return a command line with words that are changed, left out, repeated or added."""
     words = list(sound)
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(draw(st.integers(1, 2))):
         how = draw(st.sampled_from(["value", "value", "text", "drop", "twice", "add"]))
         at = draw(st.integers(0, max(len(words) - 1, 0)))
         if how == "drop" or not words:
