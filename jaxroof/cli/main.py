@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
     except click.ClickException as error:
-        _end(error.format_message(), 2)
+        _end(str(InputError(error.format_message())), 2)  # long words are cut
     except (KeyboardInterrupt, click.Abort) as error:
         what = str(error.__cause__ or error) or "nothing half-written was left behind"
         _end(f"interrupted: {what}", 130)
