@@ -22,6 +22,7 @@ from jaxroof.catalog.lookup import architecture as architecture
 from jaxroof.catalog.lookup import mlp as mlp
 from jaxroof.catalog.lookup import model as model
 from jaxroof.catalog.lookup import system as system
+from jaxroof.catalog.lookup import training_system as training_system
 from jaxroof.catalog.models import Model as Model
 from jaxroof.catalog.system import System as System
 from jaxroof.config.design_file import run_design as run_design

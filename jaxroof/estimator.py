@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,28 +12,14 @@ from jaxroof.dependence import has_value
 from jaxroof.errors import InputError, NotGiven, refusal
 from jaxroof.lazy_jax import namespace
 from jaxroof.missing import naming_all
+from jaxroof.plan_lists import Candidates as Candidates
+from jaxroof.plan_lists import ProgramSizes as ProgramSizes
 from jaxroof.records import get_at, leaves, value_or, with_named_absences
 from jaxroof.settings import apply_settings, choices_of
 from jaxroof.structure import map_numbers
 
 FEWEST = 16  # smallest number of placements that a program is compiled for
 TIE = 1e-12  # relative; on a tie the plan that needs less memory wins, then the smaller
-
-
-class Candidates(NamedTuple):
-    """The legal plans, one column of whole numbers per field, and the counts of refused plans."""
-
-    plans: Mapping[str, np.ndarray]
-    refused: Mapping[str, int]
-
-
-class ProgramSizes(NamedTuple):
-    """The program sizes that points need, if an estimator's loop lengths depend on the inputs."""
-
-    of: Callable[[Any], np.ndarray]  # inputs -> the sizes that each point needs, [points, sizes]
-    fit: Callable[[Any, Any], Any]  # recipe, largest value of each size -> a recipe that fits
-    exact: Callable[[Any, Any], Any]  # the same for these points only: loops of fixed length
-    batch: Callable[[Any], int]  # recipe -> points of one call, enough to occupy a core
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -173,11 +173,11 @@ def fields_of(inputs: Any, path: str) -> str:
     return f"expected one of {', '.join(f'{path}.{name}' for name in names)}"
 
 
-def _value(inputs: Any, path: str, value: Any) -> Any:
+def _value(inputs: Any, path: str, value: Any, said: str = "") -> Any:
     field = field_at(inputs, path)
     if is_quantity(field):
-        return _number(value, field, path)
-    return named_record(path, value, {}, fields_of(inputs, path))[0]
+        return _number(value, field, said or path)
+    return named_record(said or path, value, {}, fields_of(inputs, path))[0]
 
 
 def _number(value: Any, field: "dataclasses.Field[Any]", path: str) -> Any:
@@ -297,7 +297,4 @@ def _record_type(hint: Any) -> Any:
 
 
 def _replaced(held: Any, path: str, inner: str, value: Any) -> Any:
-    field = field_at(held, inner)
-    if not is_quantity(field):
-        return replace_at(held, inner, named_record(path, value, {}, fields_of(held, inner))[0])
-    return replace_at(held, inner, _number(value, field, path))
+    return replace_at(held, inner, _value(held, inner, value, path))

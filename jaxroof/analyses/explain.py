@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.resources import Resources, resources
-from jaxroof.analyses.time_limits import POINTS, limits_of
-from jaxroof.engine.grid.dataset import provenance, roles
+from jaxroof.analyses.explain_task import Task
+from jaxroof.analyses.limit_turns import limit_turns
+from jaxroof.analyses.resources import resources
+from jaxroof.analyses.time_limits import limits_of
+from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_search
@@ -20,16 +22,8 @@ from jaxroof.engine.sensitivity.response import capacity_steps, limiting, respon
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
-from jaxroof.records import field_at, get_at, leaves, replace_at
+from jaxroof.records import field_at, get_at, leaves
 from jaxroof.structure import structure
-
-PASSES = 3  # refinement passes; each splits the cell of the previous one into this many
-TURNS: dict[str, tuple[type[Any], str]] = {  # changes of the dominant limit as one parameter varies
-    "turn_parameter": (np.str_, "Dotted path of what is moved"),
-    "turn_factor": (float, "Where another limit comes to bind, as a multiple of today's value"),
-    "turn_value": (float, "Where another limit comes to bind"),
-    "turn_limit": (np.str_, "What binds there"),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,37 +56,6 @@ class Explanation:
         names = self.operations["limit"].values.tolist()
         sums = self.operations.seconds.sum("operation").values.tolist()
         return dict(sorted(zip(names, sums, strict=True), key=lambda item: -item[1]))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Task:
-    """One machine to explain: checked inputs and recipe without a plan, and its resources."""
-
-    estimator: Estimator
-    inputs: Any
-    recipe: Any
-    resources: Resources
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the resources that take time."""
-        return tuple(self.resources.limits)
-
-    def planned(self, plan: Any) -> Any:
-        """Return the inputs with a plan made from a mapping of its fields."""
-        assert self.estimator.plan is not None
-        fields = {f: np.asarray(plan[f], float) for f in self.estimator.plan_fields}
-        return dataclasses.replace(self.inputs, plan=self.estimator.plan(**fields))
-
-    @property
-    def any_plan(self) -> Any:
-        """Return the inputs with an arbitrary plan."""
-        return self.planned(dict.fromkeys(self.estimator.plan_fields, 1.0))
-
-    @property
-    def about(self) -> dict[str, str]:
-        """Return the attributes needed to repeat the run."""
-        return provenance(self.estimator, self.inputs, self.recipe)
 
 
 def explain(
@@ -135,7 +98,7 @@ def explain(
         best=best,
         elasticities=_elasticities(task, planned, there),
         operations=operations,
-        turns=_turns(task, planned, moved, operations.seconds.sum("operation").values, there),
+        turns=limit_turns(task, planned, moved, operations.seconds.sum("operation").values, there),
         response=moved,
         steps=steps,
     )
@@ -209,7 +172,8 @@ def _elasticities(task: Task, inputs: Any, there: bool) -> xr.Dataset:
     unused = (f"plan.{field}" for field in estimator.unused_fields(task.recipe))
     lacks = {*unused, *(path for path in estimator.structural if path not in moving)}
     whole = [path for path, field, _ in leaves(inputs) if field.metadata["whole"]]
-    machine = [p for p in default_parameters(estimator, task.inputs) if p in moving | _limits(task)]
+    known = moving | _limits(task) | set(estimator.structural)
+    machine = [path for path in default_parameters(estimator, task.inputs) if path in known]
     asked = list(dict.fromkeys([*machine, *(path for path in whole if path not in lacks)]))
     found = at_plan(estimator, inputs, task.recipe, tuple(asked), aim)
     found.coords["value"] = ("parameter", [float(get_at(inputs, path)) for path in asked])
@@ -234,79 +198,3 @@ def _operations(task: Task, inputs: Any, there: bool) -> xr.Dataset:
         task.about,
     )
     return found if there else found.isel(operation=slice(0))
-
-
-# ---- Changes of the dominant limit ---------------------------------------------------------------
-
-
-def _turns(
-    task: Task, inputs: Any, moved: xr.Dataset, today: np.ndarray, there: bool
-) -> xr.Dataset:
-    """Return where another limit becomes dominant in the step as one parameter varies.
-
-    Searched on a grid of factors to either side of 1 and at both ends of every plan's interval,
-    however short; then refined in the cell where the change lies.
-    """
-    span, first, signs = float(moved.factor.max()), int(today.argmax()), task.resources.signs
-    rows = []
-    for path in (str(path) for path in moved.parameter.values if there and str(path) in signs):
-        for end in (span, 1.0 / span):
-            cell, then = (1.0, end), first
-            factors = _factors(moved, path, end)
-            for _ in range(PASSES):
-                tops = _tops(task, inputs, moved, path, factors)
-                other = np.flatnonzero(tops != first)
-                if not len(other):
-                    break
-                at = int(other[0])
-                cell, then = (factors[max(at - 1, 0)], factors[at]), int(tops[at])
-                factors = np.geomspace(*cell, POINTS)
-            if then != first:
-                rows.append(
-                    (path, cell[1], cell[1] * float(get_at(inputs, path)), task.names[then])
-                )
-    rows.sort(key=lambda row: abs(np.log(row[1])))
-    columns = list(zip(*rows, strict=True)) or [()] * len(TURNS)
-    return xr.Dataset(
-        {
-            name: ("turn", np.array(column, dtype=kind), {"long_name": doc})
-            for (name, (kind, doc)), column in zip(TURNS.items(), columns, strict=True)
-        }
-    )
-
-
-def _factors(moved: xr.Dataset, path: str, end: float) -> np.ndarray:
-    """Return factors of a parameter from 1 to an end, with the plans on both sides of a switch."""
-    at = moved.switch_factor.values[moved.switch_parameter.values == path]
-    at = at[(at > 1.0) == (end > 1.0)]
-    found = np.concatenate([np.geomspace(1.0, end, POINTS), np.nextafter(at, 1.0), at])
-    return found[np.argsort(np.abs(np.log(found)), kind="stable")]
-
-
-def _tops(task: Task, inputs: Any, moved: xr.Dataset, path: str, factors: np.ndarray) -> np.ndarray:
-    """Return the dominant limit at factors of a parameter, with the plan chosen anew at each."""
-    found = []
-    for start in range(0, len(factors), POINTS):
-        some = factors[start : start + POINTS]
-        asked = replace_at(inputs, path, get_at(inputs, path) * some)
-        plans = plans_at(inputs, moved, path, some)
-        asked = dataclasses.replace(asked, plan=type(inputs.plan)(**plans))
-        *_, seconds = limits_of(asked, task.recipe, task.estimator)
-        found.append(seconds.sum(axis=1).argmax(axis=1))
-    return np.concatenate(found)
-
-
-def plans_at(
-    inputs: Any, moved: xr.Dataset, path: str, factors: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return the best plan's fields at factors of a parameter, from the switches of a response."""
-    own = moved.isel(switch=np.flatnonzero(moved.switch_parameter.values == path))
-    at = own.switch_factor.values
-    # the furthest switch passed on the way to a factor counts; without any, the current plan (last)
-    passed = ((at >= 1.0) & (at <= factors[:, None])) | ((at < 1.0) & (at >= factors[:, None]))
-    order = np.where(passed, own.switch_order.values, 0.0)
-    place = np.hstack([order, np.full((len(factors), 1), 0.5)]).argmax(axis=1)
-    return {
-        field: np.append(own[f"switch_{field}"].values, getattr(inputs.plan, field))[place]
-        for field in (field.name for field in dataclasses.fields(inputs.plan))
-    }

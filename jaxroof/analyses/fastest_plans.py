@@ -10,16 +10,14 @@ import xarray as xr
 
 from jaxroof.analyses.least_memory import (
     NoLegalPlan,
-    Question,
-    Rules,
     count_of,
     needs,
     no_legal_plan,
     place_of,
-    question_of,
     reports,
 )
 from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
+from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.catalog.chip import Chip
 from jaxroof.errors import InputError

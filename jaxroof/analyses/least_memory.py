@@ -3,15 +3,14 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.plan_product import ALIKE, Listed, listed, memory_of_all, with_plans
-from jaxroof.analyses.training_settings import with_precision
+from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
@@ -23,17 +22,13 @@ from jaxroof.estimators.training.legality import rules, verdicts
 from jaxroof.estimators.training.memory_step import (
     fewest_state_bytes,
     memory_inputs,
-    memory_limit,
     stage_memory,
 )
 from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
 from jaxroof.estimators.training.training_recipe import memory_recipe
-from jaxroof.missing import check_listed, naming_all
-from jaxroof.records import checked
 
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
 Progress = Callable[[int, int], None]
-Rules = str | Iterable[str | Constraint]
 
 
 class NoLegalPlan(InputError):
@@ -80,7 +75,7 @@ def least_memory(
 
 
 def least_memory_of(
-    asked: "Question",
+    asked: Question,
     *,
     gpus: Any = None,
     most: int = MOST,
@@ -109,40 +104,6 @@ def least_memory_of(
         refused=json.dumps(best.plans.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(recipe))}),
     )
-
-
-class Question(NamedTuple):
-    """A checked question about the plans of a training step."""
-
-    inputs: Any
-    recipe: Any
-    constraints: tuple[Constraint, ...]
-    capacity: float  # bytes that a step may fill
-
-
-def question_of(
-    model: Any,
-    system: Any,
-    global_batch: Any,
-    where: Rules,
-    settings: Mapping[str, Any],
-    estimator: Estimator = stage_memory,
-) -> Question:
-    """Return a checked question; settings that are None count as not given.
-
-    Raises: InputError for bad input.
-    """
-    named = {"model": model, "system": system, "global_batch": global_batch}
-    rest = {key: value for key, value in settings.items() if value is not None}
-    rest = with_precision(rest, system, estimator)
-    inputs, recipe = resolve_settings(estimator, {**named, **rest})
-    inputs, constraints = checked(inputs), constraints_of(estimator, where)
-    if float(inputs.model.classes) > 0.0:
-        raise refusal("model", "a model of pictures; expected a model with a vocabulary")
-    with naming_all(estimator, inputs, recipe, searched=True):
-        check_listed(estimator, dataclasses.replace(inputs, gpus=1.0))
-        capacity = float(memory_limit(inputs))
-    return Question(inputs, recipe, constraints, capacity)
 
 
 class Leanest(NamedTuple):

@@ -10,7 +10,8 @@ import xarray as xr
 
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fastest_plans import fastest_of
-from jaxroof.analyses.least_memory import Question, least_memory_of
+from jaxroof.analyses.least_memory import least_memory_of
+from jaxroof.analyses.plan_question import Question
 from jaxroof.engine.grid.dataset import versions
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.search.all_plans import survey

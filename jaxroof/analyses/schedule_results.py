@@ -8,7 +8,7 @@ import xarray as xr
 
 from jaxroof import schedules as pipelines
 from jaxroof.engine.grid.dataset import dataset
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.limits import TooLarge
 from jaxroof.schedules.stage_visits import Sends, routes_of
 from jaxroof.schedules.table import Schedule, in_flight
@@ -81,7 +81,7 @@ def check_chunks(chunks: int) -> int:
     Raises: InputError if it is not a whole number of at least 1.
     """
     if not isinstance(chunks, int | np.integer) or isinstance(chunks, bool) or chunks < 1:
-        raise refusal("chunks", f"expected a whole number of at least 1, given {chunks!r}")
+        raise refusal("chunks", f"expected a whole number of at least 1, given {shown(chunks)}")
     return int(chunks)
 
 
@@ -98,7 +98,7 @@ def check_pipeline(stages: float) -> None:
 def every_schedule(names: Sequence[str], row: Callable[[str], Row]) -> Rows:
     """Return the rows of all schedules that allow a plan, and why the others do not.
 
-    Raises: InputError if none allows it.
+    Raises: InputError if none allows it; TooLarge as it comes.
     """
     found: dict[str, Row] = {}
     reasons: dict[str, str] = {}

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from jaxroof import catalog
 from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.lookup import chip_name, chip_of, device, training_system
 from jaxroof.errors import InputError, refusal, unknown
@@ -19,6 +20,11 @@ MEMORY = {  # bytes of a weight with its copies (None: by chip), and of a saved 
     "fp8": (None, 1.0),
     "mxfp8": (2.0625, 1.03125),  # both directions, a scale a block of 32
     "nvfp4": (3.125, 0.5625),  # bf16 primary weights with cached copies
+}
+NATIVE = {  # chips that have products at a number format
+    "fp8": ("hopper", "blackwell", "blackwell-ultra"),
+    "mxfp8": ("blackwell", "blackwell-ultra"),
+    "nvfp4": ("blackwell", "blackwell-ultra"),
 }
 FP8_WEIGHT = {
     "hopper": 2.0,
@@ -47,6 +53,7 @@ def with_precision(
         return rest
     if name not in MEMORY:
         raise unknown("precision", str(name), "number format", MEMORY)
+    _check_native(name, system)
     weight, saved = MEMORY[name]
     if weight is None:
         weight = _fp8_weight(system)
@@ -60,6 +67,22 @@ def with_precision(
     timed = "software" in estimator.inputs.__dataclass_fields__
     flags = TIME.get(name, {}) if timed else {}
     return {**found, **{f"software.{field}": value for field, value in flags.items()}, **rest}
+
+
+def _check_native(name: str, system: Any) -> None:
+    """Check that a system's chip, where it is known, has a number format.
+
+    Raises: InputError for one that it lacks.
+    """
+    try:
+        chip = chip_name(catalog.base_of("systems", system) or system)
+    except (InputError, TypeError):
+        return
+    if chip not in NATIVE.get(name, (chip,)):
+        able = (
+            "expected bf16, fp8 or a system of Blackwell" if chip == "hopper" else "expected bf16"
+        )
+        raise refusal("precision", f"{name}: {system} has no products at it; {able}")
 
 
 def _fp8_weight(system: Any) -> float:

@@ -10,40 +10,14 @@ import importlib.resources
 import os
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxroof import units
-from jaxroof.catalog import huggingface
+from jaxroof.catalog.kinds import ALSO, SINGULAR, TAKEN_FOR, TEXTS
+from jaxroof.catalog.kinds import FORMATS as FORMATS
+from jaxroof.catalog.kinds import MODELS as MODELS
+from jaxroof.catalog.user_file import check_type, read_entry, read_peaks
 from jaxroof.errors import nearest, refusal, shown, unknown
-
-FORMATS = ("bf16", "fp8", "fp4", "int8", "fp32")
-
-_SINGULAR = {
-    "models": "model",
-    "systems": "system",
-    "mlps": "mlp",
-    "architectures": "architecture",
-    "chips": "chip",
-    "software": "software",
-}
-MODELS = ("models", "architectures")  # kinds that people call models
-_TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wrong with it here
-    "models": (
-        "architectures",
-        "a model of today: ask with --estimator training; here expected bare layers",
-    ),
-    "architectures": (
-        "models",
-        "bare layers, a model of the study: ask with --estimator published (in a file: "
-        'estimator = "published"); here expected a whole model',
-    ),
-}
-_TEXTS = ("title", "source", "note", "peaks_source")
-_ALSO = {
-    "systems": ["peaks", "peaks_source", "chip"],
-    "chips": ["systems", "ranges", "bound", "unseen"],
-}
 
 
 def names(kind: str) -> tuple[str, ...]:
@@ -109,13 +83,13 @@ def entry(
         for name, unit in fields.items()
         if name in written
     }
-    for key in (*_TEXTS, *choices):
-        _check_type(written.get(key, ""), str, "a string", f"{where}: {key}")
+    for key in (*TEXTS, *choices):
+        check_type(written.get(key, ""), str, "a string", f"{where}: {key}")
     values |= {key: written[key] for key in choices if key in written}
     values |= {"title": written["title"], "source": written["source"]}
     if kind == "systems":
-        values["peaks"] = _peaks(written.get("peaks", {}), f"{where}: peaks")
-        values["chip"] = written.get("chip")
+        values["peaks"] = read_peaks(written.get("peaks", {}), f"{where}: peaks")
+        values |= {"chip": written["chip"]} if "chip" in written else {}
     return values
 
 
@@ -148,8 +122,8 @@ def giving(kind: str, fields: Collection[str], like: str = "") -> str | None:
 @functools.cache
 def _published(kind: str) -> dict[str, dict[str, Any]]:
     """Return the entries of a kind as written, one per variant."""
-    if kind not in _SINGULAR:
-        raise unknown("", kind, "part of the catalogue", _SINGULAR)
+    if kind not in SINGULAR:
+        raise unknown("", kind, "part of the catalogue", SINGULAR)
     text = importlib.resources.files(__name__).joinpath(f"{kind}.toml").read_text("utf-8")
     tables = tomllib.loads(text)
     for name, table in tables.items():
@@ -202,11 +176,11 @@ def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
         return name_or_path.where, _overlaid(kind, name_or_path.where, dict(name_or_path.values))
     if not isinstance(name_or_path, str | os.PathLike):
         expected = "expected a name of the catalogue or a TOML file"
-        raise refusal(_SINGULAR[kind], f"not a name, given {shown(name_or_path)}; {expected}.")
+        raise refusal(SINGULAR[kind], f"not a name, given {shown(name_or_path)}; {expected}.")
     name = os.fspath(name_or_path)
     if not is_file(name_or_path):
         return name, _by_name(kind, name, "")
-    return name, _overlaid(kind, name, _read(kind, name))
+    return name, _overlaid(kind, name, read_entry(kind, name))
 
 
 def base_of(kind: str, name_or_path: str | os.PathLike[str]) -> str | None:
@@ -218,7 +192,7 @@ def base_of(kind: str, name_or_path: str | os.PathLike[str]) -> str | None:
     name = os.fspath(name_or_path)
     if not is_file(name_or_path):
         return canonical(kind, name)
-    base = _read(kind, name).get("base")
+    base = read_entry(kind, name).get("base")
     return canonical(kind, base) if isinstance(base, str) else None
 
 
@@ -228,7 +202,7 @@ def inner_table(
     """Return a table inside a user's file of a system, or what is given if it has no such table."""
     if isinstance(name_or_path, Table) or not is_file(name_or_path):
         return name_or_path
-    inside = _read("chips", os.fspath(name_or_path)).get(key)
+    inside = read_entry("chips", os.fspath(name_or_path)).get(key)
     return Table(f"{name_or_path}: {key}", inside) if isinstance(inside, dict) else name_or_path
 
 
@@ -238,7 +212,7 @@ def _overlaid(kind: str, name: str, changes: dict[str, Any]) -> dict[str, Any]:
     if base is None:
         stem = os.path.splitext(os.path.basename(name))[0]
         return {"title": stem, "source": name} | changes
-    _check_type(base, str, "the name of an entry of the catalogue", f"{name}: base")
+    check_type(base, str, "the name of an entry of the catalogue", f"{name}: base")
     written = _by_name(kind, base, f"{name}: base")
     if "matrix_flops" in changes:
         written.pop("peaks", None)
@@ -266,36 +240,12 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
     variants = [known for known in published if known.startswith(f"{stem}-nvs")]
     if variants and name.casefold() not in variants:
         expected = f"expected one of {', '.join(variants)}"
-        raise refusal(where, f"{name}: no such {_SINGULAR[kind]}; {expected}.")
-    other, problem = _TAKEN_FOR.get(kind, (kind, ""))
+        raise refusal(where, f"{name}: no such {SINGULAR[kind]}; {expected}.")
+    other, problem = TAKEN_FOR.get(kind, (kind, ""))
     if name in _published(other):
         like = nearest(name, published) or next(iter(published))
         raise refusal(where, f"{name}: {problem}, such as {like!r}.")
-    raise unknown(where, name, _SINGULAR[kind], published)
-
-
-def _read(kind: str, path: str) -> dict[str, Any]:
-    """Return the table of a user's TOML file, or a model from a ``config.json``."""
-    expected = f"expected a TOML file of one {_SINGULAR[kind]}"
-    expected += " or a config.json" * (kind == "architectures")
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise refusal(path, f"no such file; {expected}.") from None
-    except IsADirectoryError:
-        raise refusal(path, f"a directory; {expected}.") from None
-    except OSError as error:
-        raise refusal(path, f"cannot be read ({error.strerror}); {expected}.") from None
-    except UnicodeDecodeError as error:
-        raise refusal(path, f"not UTF-8 text at byte {error.start}; {expected}.") from None
-    if path.endswith(".json"):
-        if kind != "architectures":
-            raise refusal(path, f"a whole model, if anything; {expected}.")
-        return huggingface.entry(path, text)
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise refusal(path, f"not TOML: {error}; {expected}.") from None
+    raise unknown(where, name, SINGULAR[kind], published)
 
 
 def _check_complete(
@@ -307,11 +257,11 @@ def _check_complete(
     choices: Collection[str],
 ) -> None:
     """Raise for an entry with a key that is not allowed, or without a required field."""
-    allowed = [*fields, *choices, *_TEXTS[:3], "base"]
-    allowed += _ALSO.get(kind, [])
+    allowed = [*fields, *choices, *TEXTS[:3], "base"]
+    allowed += ALSO.get(kind, [])
     for key in written:
         if key not in allowed:
-            raise unknown(where, key, f"field of {_SINGULAR[kind].capitalize()}", allowed)
+            raise unknown(where, key, f"field of {SINGULAR[kind].capitalize()}", allowed)
     published = _published(kind)
     if optional is None:
         optional = {name for name in fields if any(name not in p for p in published.values())}
@@ -320,24 +270,3 @@ def _check_complete(
         base = next(iter(published))
         remedy = f"a value, or a published entry to change, such as base = '{base}'"
         raise refusal(where, f"{', '.join(missing)}: missing; expected {remedy}.")
-
-
-def _check_type(value: object, kind: type, meaning: str, where: str) -> None:
-    if not isinstance(value, kind):
-        raise refusal(where, f"not {meaning}, given {shown(value)}; expected {meaning}.")
-
-
-def _peaks(written: object, where: str) -> dict[str, float]:
-    """Return the peak rate of each native number format in FLOP/s."""
-    if not isinstance(written, dict):
-        expected = "expected a table of rates by number format, such as { bf16 = '312 TFLOP/s' }"
-        raise refusal(where, f"not a table, given {shown(written)}; {expected}.")
-    peaks = {}
-    for name, rate in written.items():
-        if name not in FORMATS:
-            raise unknown(where, name, "number format", FORMATS)
-        peaks[name] = units.parse(rate, "FLOP/s", f"{where}.{name}")
-        if peaks[name] <= 0.0:
-            expected = "expected a positive rate, or no entry where the format is not native"
-            raise refusal(f"{where}.{name}", f"out of range, given {shown(rate)}; {expected}.")
-    return peaks

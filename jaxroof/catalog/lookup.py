@@ -173,7 +173,7 @@ def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None =
     (0.728, 5000000000000000.0)
     """
     entry = catalog.entry("systems", system, units(System))
-    written = entry["chip"] if own is None else own
+    written = entry.get("chip") if own is None else own
     if isinstance(written, Mapping):
         written = catalog.Table(f"{system}: chip", written)
     base = None if written is not None else catalog.base_of("systems", system)

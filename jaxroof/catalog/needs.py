@@ -1,7 +1,6 @@
 """System fields that each estimator needs and that some systems lack, known without running it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from jaxroof import catalog
 from jaxroof.errors import InputError, refusal
@@ -80,10 +79,17 @@ def refuse(
     )
 
 
-def answers(written: Mapping[str, Any]) -> list[str]:
-    """Return the questions that a system, as written, can answer, one word each."""
-    words = {"published": "training", "matmul": "roofline", "torus": "torus", "limits": "limits"}
-    return [word for name, word in words.items() if set(NEEDS[name]) <= set(written)]
+def answers(name: str) -> list[str]:
+    """Return the questions that a published system can answer, one word each.
+
+    >>> answers("gb200-nvl72")[0]
+    'training'
+    """
+    written = catalog.describe("systems", name)
+    calibrated = (catalog.describe("chips", chip)["systems"] for chip in catalog.names("chips"))
+    found = ["training"] if any(name in systems for systems in calibrated) else []
+    words = {"published": "published", "matmul": "roofline", "torus": "torus", "limits": "limits"}
+    return found + [word for key, word in words.items() if set(NEEDS[key]) <= set(written)]
 
 
 def _listed(names: Sequence[str]) -> str:

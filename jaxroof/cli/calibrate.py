@@ -18,7 +18,7 @@ Examples:
 A row is a measured run (columns in docs/validation_memory.md) of one kind of accelerator, whose
 column source begins with a software such as megatron-core, nemo or torchtitan. First comes the
 factor by which its steps take longer than predicted, then the constants that the rows tell; what
-they do not tell stays as it is. The file is a chip like any other: jr.chip("mine.toml").
+they do not tell stays as it is. The file is a system like any other: --system mine.toml.
 """,
 )
 @click.argument("file", metavar="ROWS.csv")
@@ -26,7 +26,7 @@ they do not tell stays as it is. The file is a chip like any other: jr.chip("min
     "--system", required=True, metavar="NAME", help="The machine of the rows, or a TOML file."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
-@click.option("-o", "--output", metavar="FILE.toml", help="Write the calibrated chip.")
+@click.option("-o", "--output", metavar="FILE.toml", help="Write the calibrated system.")
 def command(**options: Any) -> None:
     """Fit few constants of a chip to your own measured steps."""
     process.act(__name__, options)

@@ -83,8 +83,9 @@ COLUMNS = {"TFLOP/s": 7, "GB": 4, "GB/s": 8, "domain": 6}  # of the list, and ho
 NARROW = (("domain",), ("GB/s", "domain"), ("GB", "GB/s", "domain"))  # left out one after another
 NOTES = (
     "TFLOP/s: matrix products; GB, GB/s: memory; domain: accelerators on fast links.",
-    "training: a step's time and memory (search, compare, pareto, explain, layers, schedule); "
-    "roofline: one operator; torus: its collectives; limits: of scaling.",
+    "training: a step of a model of today (search, compare, pareto, explain, layers, schedule); "
+    "published: the same by the study's model; roofline: one operator; torus: its collectives; "
+    "limits: of scaling.",
     "`jaxroof show NAME` prints all fields of a system, and where they come from.",
 )
 
@@ -111,7 +112,7 @@ def _row(name: str) -> dict[str, str]:
         "GB": _in(1e9, written.get("hbm_capacity"), "B"),
         "GB/s": _in(1e9, written["hbm_bandwidth"], "B/s"),
         "domain": _in(1.0, written.get("fast_domain"), "1"),
-        "answers": ", ".join(answers(written)),
+        "answers": ", ".join(answers(name)),
     }
 
 

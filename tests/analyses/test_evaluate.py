@@ -115,7 +115,7 @@ def test_an_input_of_a_results_name_makes_an_axis() -> None:
 UNFUSED = 'base = "gpt3"\nattention = "unfused"\n'
 RANKS = {"plan.data": 2, "plan.tensor": 4, "plan.pipeline": 8, "plan.microbatch": 1}
 CLUSTER = {"system": "b200-nvs8", "gpus": 64, "global_batch": 64}
-SEARCH = "--system b200-nvs8 --gpus 64 --batch 64"
+SEARCH = "--estimator published --system b200-nvs8 --gpus 64 --batch 64"
 
 
 @pytest.fixture
@@ -327,6 +327,7 @@ SWEEPS = {  # a sweep file of the model, the same of its choice
     ),
 }
 HEAD = """
+estimator = "published"
 title = "What a model says"
 system = "b200-nvs8"
 plan = { gpus = 64, global_batch = 64, data = 2, tensor = 4, pipeline = 8 }
@@ -366,18 +367,8 @@ def test_commands_follow_what_a_model_chooses(unfused, jaxroof):
         assert ours.out == theirs.out.replace("gpt3 on", "mine.toml on")
     ours = jaxroof("layers --estimator published --model mine.toml --system b200-nvs8 --plan tp=4")
     assert "logits" in ours.out
-    assert (
-        jaxroof(
-            f"compare --estimator published --model gpt3,mine.toml {SEARCH} --split 1d -o both.csv"
-        ).code
-        == 0
-    )
-    assert (
-        jaxroof(
-            f"compare --estimator published --model mine.toml {SEARCH} --split 1d -o one.csv"
-        ).code
-        == 0
-    )
+    assert jaxroof(f"compare --model gpt3,mine.toml {SEARCH} --split 1d -o both.csv").code == 0
+    assert jaxroof(f"compare --model mine.toml {SEARCH} --split 1d -o one.csv").code == 0
     both, one = jr.read("both.csv"), jr.read("one.csv")
     assert float(both.step_time.values.ravel()[1]) == float(one.step_time.values.ravel()[0])
     assert float(both.step_time.values.ravel()[0]) != float(one.step_time.values.ravel()[0])
@@ -409,11 +400,11 @@ def test_a_choice_that_an_estimator_lacks_is_refused(unfused, jaxroof, tmp_path)
     assert said.code == 2
     assert "model: attention: no such choice of this estimator; expected one of variant" in said.err
     (tmp_path / "mine.toml").write_text('base = "gpt3"\nattention = "unfussed"\n')
-    said = jaxroof(f"search --estimator published --model mine.toml {SEARCH}")
+    said = jaxroof(f"search --model mine.toml {SEARCH}")
     assert "model: attention: unfussed: no such Attention. Did you mean 'unfused'?" in said.err
     (tmp_path / "mine.toml").write_text('base = "gpt3"\natention = "unfused"\n')
-    said = jaxroof(f"search --estimator published --model mine.toml {SEARCH}")
+    said = jaxroof(f"search --model mine.toml {SEARCH}")
     assert "atention: no such field of Model. Did you mean 'attention'?" in said.err
     (tmp_path / "mine.toml").write_text('base = "gpt3"\nattention = 3\n')
-    said = jaxroof(f"search --estimator published --model mine.toml {SEARCH}")
+    said = jaxroof(f"search --model mine.toml {SEARCH}")
     assert "attention: not a string, given 3" in said.err

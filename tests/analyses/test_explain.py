@@ -10,9 +10,12 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses import explain as explained
-from jaxroof.analyses.explain import Explanation, explain, limits_of, plans_at
+from jaxroof.analyses import limit_turns
+from jaxroof.analyses.explain import Explanation, explain
+from jaxroof.analyses.explain_task import Task
+from jaxroof.analyses.limit_turns import plans_at
 from jaxroof.analyses.resources import resources, shares
+from jaxroof.analyses.time_limits import limits_of
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.sensitivity.derivatives import slopes
 from jaxroof.engine.sensitivity.elasticities import default_parameters
@@ -192,9 +195,9 @@ def test_a_limit_that_binds_for_a_thousandth_before_a_switch_is_found(monkeypatc
         (*_, factors) = asked
         return np.where((factors > short[0]) & (factors < short[1]), 1, 0)
 
-    monkeypatch.setattr(explained, "_tops", tops)
-    task = explained.Task(jr.published, inputs(), jr.Recipe(), KNOWN)
-    turns = explained._turns(task, inputs(), moved, np.array([1.0, 0.0]), there=True)
+    monkeypatch.setattr(limit_turns, "_tops", tops)
+    task = Task(jr.published, inputs(), jr.Recipe(), KNOWN)
+    turns = limit_turns.limit_turns(task, inputs(), moved, np.array([1.0, 0.0]), there=True)
     assert turns.turn_factor.values == pytest.approx([short[1]], rel=1e-4)
     assert turns.turn_limit.values.tolist() == [list(KNOWN.limits)[1]]
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import needs, question_of
+from jaxroof.analyses.least_memory import needs
 from jaxroof.analyses.plan_product import plan_times, with_plans
+from jaxroof.analyses.plan_question import question_of
 from jaxroof.catalog.lookup import chip_of
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.plan_time import LAYER
@@ -128,7 +129,14 @@ def test_a_calibrated_chip_is_a_file(tmp_path):
 WRONG = [
     ({"chip": "hoppper"}, r"^hoppper: no such chip. Did you mean 'hopper'"),
     ({"precision": "fp9"}, r"^precision: fp9: no such number format"),
-    ({"precision": "fp8", "system": "a100-80-sxm"}, r"^precision: fp8: not known for a100-80-sxm"),
+    (
+        {"precision": "fp8", "system": "a100-80-sxm"},
+        r"^precision: fp8: a100-80-sxm has no products at it; expected bf16",
+    ),
+    (
+        {"precision": "mxfp8"},
+        r"^precision: mxfp8: h100-nvs8 has no products at it; expected bf16, fp8",
+    ),
     ({"system": "mi300x"}, r"^mi300x: no measured run of its chip, so that it has no step time"),
     ({"gpus": 1, "model": "llama3-70b"}, r"^plan: none of .* fits on 1 accelerators"),
     ({"gpus": 7}, r"^plan: none is legal on 7 accelerators"),

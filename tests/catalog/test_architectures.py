@@ -55,7 +55,7 @@ WRONG = [  # a file, what is said of it
     (LAYERS, "vocabulary: missing; expected a value, or a published entry to change, such as base"),
     (LAYERS + "vocabulary = 9\nmlp = 'plain'", "attention, norm, biases, embeddings: missing; exp"),
     (LAYERS + "kv_head = 2", "kv_head: no such field of Architecture. Did you mean 'kv_heads'?"),
-    ('base = "gpt3"', "base: gpt3: bare layers, without an embedding and a head; expected a whole"),
+    ('base = "gpt3"', "base: gpt3: bare layers, a model of the study: ask with"),
     ('base = "llama3-8b"\nmlp = 3', "mlp: not a string, given 3; expected a string."),
 ]
 

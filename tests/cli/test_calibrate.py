@@ -39,6 +39,10 @@ def test_a_calibrated_chip_predicts_better(jaxroof, rows, tmp_path, monkeypatch)
     assert "Not told by these rows, left at the catalogue: " in said.words
     assert "What a further measurement would teach:" in said.words
     assert float(lookup.chip(tmp_path / "mine.toml").matmul) < float(lookup.chip("ampere").matmul)
+    asked = "search --model llama3-8b --gpus 8 --batch 64 --where off=0 --top 1 --system"
+    mine, plain = jaxroof(f"{asked} mine.toml"), jaxroof(f"{asked} a100-80-sxm")
+    assert "dense, 16 bit, own runs" in mine.words
+    assert "dense, 16 bit)" in plain.words
     for chip in ("", "--chip mine.toml"):
         line = f"evaluate training {rows} --schema measured -o out{len(chip)}.csv {chip}"
         assert jaxroof(line).code == 0

@@ -10,6 +10,7 @@ from jaxroof.engine.runs import dry_run
 from jaxroof.limits import DISK, MEMORY
 
 SWEEP = """
+estimator = "published"
 model = "gpt3-1t"
 system = "b200-nvs8"
 plan = { gpus = 8192, global_batch = 4096, split = "1d" PLAN }
@@ -19,6 +20,7 @@ MORE
 "system.hbm_capacity" = { from = "80 GB", to = "1000 GB", count = COUNT }
 """
 GPUS = """
+estimator = "published"
 model = "gpt3-1t"
 system = "b200-nvs8"
 plan = { global_batch = 4096, split = "1d" }
@@ -27,6 +29,7 @@ MORE
 gpus = { from = 1, to = COUNT, count = COUNT }
 """
 HEADS = """
+estimator = "published"
 model = "gpt3-1t"
 system = "b200-nvs8"
 plan = { gpus = 720720, global_batch = 720720, split = "summa" }
@@ -91,7 +94,7 @@ def test_plans_are_counted_before_they_are_listed(file, monkeypatch, jaxroof):
 
 COMMANDS = [
     (
-        "schedule --model gpt3-1t --system h200-nvs4 --batch 1000000 "
+        "schedule --estimator published --model gpt3-1t --system h200-nvs4 --batch 1000000 "
         "--plan dp=1,tp=1,pp=64,microbatch=1",
         "1f1b: 192,000,000 visits take 192 GB",
     ),

@@ -5,6 +5,7 @@ from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.progress import working
 from jaxroof.config.design_file import run_design
 from jaxroof.views.text.design import design_json, design_sentences, design_table
+from jaxroof.views.text.interval import interval_sentence
 
 
 def design_command(*, file: str, output: str | None, as_json: bool) -> int:
@@ -19,6 +20,6 @@ def design_command(*, file: str, output: str | None, as_json: bool) -> int:
         page = console()
         print_text(page, data.attrs["title"], style="bold")
         page.print(design_table(data))
-        print_text(page, *design_sentences(data))
+        print_text(page, *design_sentences(data), interval_sentence(data))
     outputs.report_written(output)
     return 0

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.dependence import dependence, dtypes
+from jaxroof.dependence import Dependent, dependence, dtypes
 from jaxroof.errors import NotGiven
 from jaxroof.estimator import Estimator
 from jaxroof.records import leaves, replace_at, with_named_absences
@@ -49,6 +49,40 @@ def dependencies(estimator: Estimator, recipe: Any, structure: Structure) -> Dep
     map_numbers(every.update, parts)
     reads = {name: frozenset(names) for name, names in results(moved).items()}
     return Dependencies(report, reads, frozenset(every), found.on_numpy)
+
+
+class BoundReads(NamedTuple):
+    """What the estimator's lower bound depends on."""
+
+    fields: tuple[str, ...]  # plan fields, by itself or by its parts
+    numbers: frozenset[int]  # of the parts, in their order
+
+
+@functools.lru_cache(maxsize=64)
+def bound_reads(estimator: Estimator, recipe: Any, structure: Structure) -> BoundReads:
+    """Return what the estimator's lower bound depends on."""
+    bound, fields = estimator.lower_bound, estimator.plan_fields
+    assert bound is not None
+    assert estimator.plan is not None
+    plan = estimator.plan(**dict.fromkeys(fields, 1.0))
+    inputs = dataclasses.replace(structure.build(itertools.repeat(1.0)), plan=plan)
+    named = {f"plan.{field}": (field,) for field in fields}
+
+    def bounded(asked: Any) -> Any:
+        asked = with_named_absences(asked)
+        return bound(asked, recipe, **estimator.evaluate_parts(asked, recipe))
+
+    def marked(asked: Any) -> Any:
+        places = itertools.count()
+        parts = map_numbers(
+            lambda _: Dependent(frozenset([next(places)])),
+            estimator.evaluate_parts(with_named_absences(asked), recipe),
+        )
+        return bound(with_named_absences(asked), recipe, **parts)
+
+    found = dependence(bounded, inputs, named).inputs
+    numbers = dependence(marked, inputs, named).inputs - set(fields)
+    return BoundReads(tuple(field for field in fields if field in found), frozenset(numbers))
 
 
 def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.grid.threads import by_threads
 from jaxroof.estimator import Estimator, reads
 from jaxroof.limits import check_memory, counted
 from jaxroof.records import leaves, with_named_absences
@@ -56,11 +57,15 @@ def evaluate_points(
 def _by_numpy(
     estimator: Estimator, recipe: Any, inputs: Any, name: str | None, count: int
 ) -> dict[str, np.ndarray]:
+    def report(sized: tuple[int, Any]) -> dict[str, np.ndarray]:
+        size, piece = sized
+        some = results(_report(estimator, recipe, piece, name)).items()
+        return {r: np.broadcast_to(value, (size,)) for r, value in some if name in (None, r)}
+
     found: dict[str, list[np.ndarray]] = {}
-    for size, piece in iter_pieces(inputs, count, PIECE):
-        for result, value in results(_report(estimator, recipe, piece, name)).items():
-            if name is None or result == name:
-                found.setdefault(result, []).append(np.broadcast_to(value, (size,)))
+    for some in by_threads(report, iter_pieces(inputs, count, PIECE), -(-count // PIECE)):
+        for result, value in some.items():
+            found.setdefault(result, []).append(value)
     return {result: np.concatenate(pieces) for result, pieces in found.items()}
 
 

@@ -131,10 +131,24 @@ def sort_by_need(
 
 def _sort(estimator: Estimator, plans: Mapping[str, np.ndarray], need: np.ndarray) -> SortedPlans:
     fields = [plans[field] for field in plans]
-    order = np.lexsort([*reversed(fields), need])
+    rising = _rises(fields)
+    order = np.argsort(need, kind="stable") if rising else np.lexsort([*reversed(fields), need])
     ordered = {field: column[order] for field, column in plans.items()}
+    if rising and not estimator.placement:  # every plan is a split of its own
+        return SortedPlans(ordered, need[order], np.arange(len(need), dtype=np.int32))
     kinds = [ordered[field] for field in ordered if field not in estimator.placement]
     return SortedPlans(ordered, need[order], distinct_rows(kinds)[1])
+
+
+def _rises(columns: Sequence[np.ndarray]) -> bool:
+    """Return whether each row is larger than the one before it, by its first different column."""
+    equal = np.ones(max(len(columns[0]) - 1, 0), bool)
+    for column in columns:
+        before, after = column[:-1], column[1:]
+        if np.any(equal & (after < before)):
+            return False
+        equal &= after == before
+    return not equal.any()
 
 
 def _needs(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,13 +11,14 @@ import numpy as np
 
 from jaxroof.engine.grid.axes import Axis, replace_all, spread
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_slice
+from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.evaluate import column_length
 from jaxroof.engine.search.candidates import PreparedPlans, distinct_part_rows
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
 from jaxroof.estimator import TIE, reads
 from jaxroof.records import with_named_absences
-from jaxroof.structure import map_numbers
+from jaxroof.structure import map_numbers, structure
 
 CELLS = 1 << 17  # objectives held at a time, so that they stay in the cache
 FAR = 1e300  # larger than any objective
@@ -62,7 +64,8 @@ def _chunk(
         values = _objectives(question, asked, some, tables, mine, lanes)
         split = plans.split[:count] if question.top > 1 and not question.placements else None
         position[q], objective[q] = _best(question.top, values, fits[q], split)
-    return MachineChunk(place, position, question.sign * objective, fits)
+    compared = sum(map(len, group.ready.plans)) * math.prod(fits.shape[1:])
+    return MachineChunk(place, position, question.sign * objective, fits, compared)
 
 
 def _tables(
@@ -100,8 +103,13 @@ def _objectives(
     Returns: [plan, *machine].
     """
     estimator, rank = question.estimator, len(lanes)
+    some = bound_reads(estimator, question.recipe, structure(question.inputs)) if bound else None
+    places = itertools.count()
 
     def row(name: str, leaf: Any) -> Any:
+        place = next(places)
+        if some is not None and place not in some.numbers:
+            return leaf  # that the bound does not read
         return leaf[rows[name]] if np.ndim(leaf) > rank and len(leaf) > 1 else leaf
 
     parts = {name: map_numbers(functools.partial(row, name), part) for name, part in tables.items()}
@@ -135,6 +143,28 @@ def direct_objectives(
         some = {field: column[positions] for field, column in plans.plans.items()}
         mine = {name: number[positions] for name, number in rows.items()}
         return _objectives(question, inputs, some, tables, mine, lanes, bound)
+
+    return objectives
+
+
+def grid_objectives(
+    question: SearchProblem, group: ProblemGroup, machine: Sequence[Axis]
+) -> Callable[..., np.ndarray]:
+    """Return a function (problem, positions of its plans) -> sign * objective [plan, lane].
+
+    A lane is a point of the machine axes. With ``bound=True`` the function returns the estimator's
+    lower bounds.
+    """
+    inputs, lanes = spread(group.inputs, machine), tuple(len(axis) for axis in machine)
+    tables, rows = _tables(question, group.ready, inputs, len(lanes))
+
+    def objectives(problem: int, positions: np.ndarray, bound: bool = False) -> np.ndarray:
+        asked = replace_all(inputs, {path: v[problem] for path, v in group.varied.items()})
+        plans, start = group.ready.plans[problem].plans, group.ready.starts[problem]
+        some = {field: column[positions] for field, column in plans.items()}
+        mine = {name: number[start + positions] for name, number in rows.items()}
+        values = _objectives(question, asked, some, tables, mine, lanes, bound)
+        return values.reshape(len(positions), -1)
 
     return objectives
 

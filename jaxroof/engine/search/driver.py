@@ -2,17 +2,17 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.search import direct
+from jaxroof.engine.search import bounded, direct
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, problem_groups
 from jaxroof.engine.search.per_plan import search_per_plan
-from jaxroof.engine.search.problem import SearchProblem, axis_roles
+from jaxroof.engine.search.problem import AxisRoles, SearchProblem, axis_roles
 from jaxroof.engine.search.size import check_search_size
 
 
@@ -27,6 +27,7 @@ class SearchResult:
     least_need: np.ndarray  # [*axes], NaN where there is no plan
     refused: dict[str, int]  # plans or choices refused by each rule, over all problems
     combinations: int  # pairs of a plan and a point that were compared
+    evaluated: int  # of these, those that no bound passed over
 
 
 def best_plans(question: SearchProblem, progress: Progress | None = None) -> SearchResult:
@@ -36,7 +37,8 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     if question.estimator.sizing is not None:
         found = _nothing_yet(question, [len(axis) for axis in axes], [])
         _clear(found)
-        return dataclasses.replace(found, combinations=search_per_plan(question, found, progress))
+        total = search_per_plan(question, found, progress)
+        return dataclasses.replace(found, combinations=total, evaluated=total)
     kind = axis_roles(question)
     outer, inner, lanes = (
         [len(axes[d]) for d in some]
@@ -49,23 +51,15 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     groups.sort(key=lambda group: first[id(group.ready)])
     machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
     total = sum(len(s) for g in groups for s in g.ready.plans) * machines
-    executor = executor_of(
-        question.estimator, question.recipe, question.inputs, total, question.executor
-    )
-    if executor == NUMPY:
-        chunks = direct.machine_chunks(question, kind)
-    else:
-        from jaxroof.engine.search import folded, pruned
-
-        way = pruned if pruned.is_worthwhile(question, kind, total) else folded
-        chunks = way.machine_chunks(question, kind, groups)
-    done = 0
+    chunks = _way(question, kind, groups, total)
+    done = evaluated = 0
     for group in groups:
         for reason in group.ready.refused:
             for name, count in reason.items():
                 found.refused[name] = found.refused.get(name, 0) + count
         for chunk in chunks(group):
             _fill(group, chunk, found)
+            evaluated += chunk.compared
             done += sum(map(len, group.ready.plans)) * math.prod(
                 s.stop - s.start for s in chunk.place
             )
@@ -73,7 +67,24 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
                 progress(done, total)
     order = kind.outer + kind.structural + kind.limits + kind.machine
     found = _in_order(found, [*outer, *inner], lanes, order)
-    return dataclasses.replace(found, combinations=total)
+    return dataclasses.replace(found, combinations=total, evaluated=evaluated)
+
+
+def _way(
+    question: SearchProblem, kind: AxisRoles, groups: Sequence[ProblemGroup], total: int
+) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
+    """Return a function that finds the best plans of a group, by the way that is fastest."""
+    if bounded.is_worthwhile(question, groups):
+        return bounded.machine_chunks(question, kind)
+    executor = executor_of(
+        question.estimator, question.recipe, question.inputs, total, question.executor
+    )
+    if executor == NUMPY:
+        return direct.machine_chunks(question, kind)
+    from jaxroof.engine.search import folded, pruned
+
+    way = pruned if pruned.is_worthwhile(question, kind, total) else folded
+    return way.machine_chunks(question, kind, groups)
 
 
 def _nothing_yet(
@@ -90,6 +101,7 @@ def _nothing_yet(
         least_need=np.empty(each),
         refused={},
         combinations=0,
+        evaluated=0,
     )
 
 

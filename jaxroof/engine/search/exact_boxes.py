@@ -60,7 +60,9 @@ def exact_winners(
     )
 
 
-def exact_chunk(task: BoxSearch, place: Place, winners: tuple[Any, Any]) -> MachineChunk:
+def exact_chunk(
+    task: BoxSearch, place: Place, winners: tuple[Any, Any], compared: int
+) -> MachineChunk:
     """Return the winners without padding, each axis of limits in a dimension of its own."""
     question, (position, objective) = task.question, map(np.asarray, winners)
     levels = [len(question.axes[d]) for d in task.kind.limits]
@@ -78,6 +80,7 @@ def exact_chunk(task: BoxSearch, place: Place, winners: tuple[Any, Any]) -> Mach
         position[inside].reshape(*position.shape[:2], *levels, *size),
         best[inside].reshape(*position.shape[:2], *levels, *size),
         fits.reshape(len(fits), *levels, *size),
+        compared,
     )
 
 

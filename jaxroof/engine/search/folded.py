@@ -28,10 +28,16 @@ CELLS = 1 << 23  # block minima, or plans of the second pass, per device in one 
 
 
 def machine_chunks(
-    question: SearchProblem, kind: AxisRoles, groups: Sequence[ProblemGroup]
+    question: SearchProblem,
+    kind: AxisRoles,
+    groups: Sequence[ProblemGroup],
+    sizes: Sizes | None = None,
 ) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
-    """Return a function that folds the plans of one of the groups over all machines."""
-    sizes = shared_sizes(question.estimator, (group.ready for group in groups))
+    """Return a function that folds the plans of one of the groups over all machines.
+
+    ``sizes`` are those to pad to (default: the least that hold each group).
+    """
+    sizes = sizes or shared_sizes(question.estimator, (group.ready for group in groups))
     return functools.partial(_chunks, question, kind, sizes)
 
 
@@ -44,7 +50,9 @@ def _chunks(
         inside = (slice(0, len(fits)), slice(None), *used)  # without padding
         ranked = (-1, question.top, *shape)
         position, objective = (np.asarray(array).reshape(ranked)[inside] for array in found)
-        yield MachineChunk(place, position, question.sign * objective, fits[(slice(None), *used)])
+        fits = fits[(slice(None), *used)]
+        compared = sum(map(len, group.ready.plans)) * math.prod(fits.shape[1:])
+        yield MachineChunk(place, position, question.sign * objective, fits, compared)
 
 
 def _folds(

@@ -34,6 +34,7 @@ class MachineChunk:
     position: np.ndarray  # [problem, rank, *limits, *machine]
     objective: np.ndarray
     fits: np.ndarray  # [problem, *limits, *machine]
+    compared: int  # pairs of a plan and a machine that were not passed over by a bound
 
 
 def problem_groups(question: SearchProblem, kind: AxisRoles) -> Iterator[ProblemGroup]:

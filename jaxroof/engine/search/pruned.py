@@ -117,8 +117,10 @@ def _boxes(question: SearchProblem, kind: AxisRoles, group: ProblemGroup) -> lis
 
 def _slabs(task: BoxSearch, left: Survivors, place: Place) -> Iterator[MachineChunk]:
     """Yield the winners of the boxes of a place, some boxes at a time."""
+    compared = len(left.box) * math.prod(some.side for some in task.cuts)  # said of the first
     for here, winners in one_later(_winners(task, left, place)):
-        yield exact_chunk(task, here, winners)
+        yield exact_chunk(task, here, winners, compared)
+        compared = 0
 
 
 def _winners(task: BoxSearch, left: Survivors, place: Place) -> Iterator[tuple[Place, Any]]:

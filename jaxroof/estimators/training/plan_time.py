@@ -65,7 +65,7 @@ def layer(
         recompute=recompute,
         zero_stage=1.0,  # which no time of a layer depends on
     )
-    software = software_of_plan(inputs, recipe, plan)
+    software = software_of_plan(inputs, plan, recipe)
     model = memory_model(inputs.model, recipe)
     speed = rates_of(inputs, software)
     return layer_parts(model, inputs.model.sequence, plan, speed, software)
@@ -86,7 +86,7 @@ class Timed(NamedTuple):
 def timed(inputs: TrainingInputs, recipe: TrainingRecipe) -> Timed:
     """Return what the times of the plans of the inputs follow from."""
     plan = timed_plan(inputs)
-    software = software_of_plan(inputs, recipe, plan)
+    software = software_of_plan(inputs, plan, recipe)
     return Timed(memory_model(inputs.model, recipe), plan, rates_of(inputs, software), software)
 
 
@@ -106,7 +106,7 @@ def chip_of(inputs: TrainingInputs) -> Chip:
     Raises: InputError for a system without a chip.
     """
     if inputs.system.chip is None:
-        such = "a system by name, such as h100-nvs8, or jaxroof.chip('hopper')"
+        such = "a system by name, such as h100-nvs8, or jaxroof.training_system('h100-nvs8')"
         raise refusal("system.chip", f"not given, so that there is no step time; expected {such}")
     return with_named_absences(inputs.system.chip, "system.chip.")
 
@@ -120,7 +120,7 @@ def timed_plan(inputs: TrainingInputs) -> Any:
     return SimpleNamespace(**fields, microbatches=batches)
 
 
-def software_of_plan(inputs: TrainingInputs, recipe: TrainingRecipe, plan: Any) -> Software:
+def software_of_plan(inputs: TrainingInputs, plan: Any, recipe: TrainingRecipe) -> Software:
     """Return a software as it runs plans: what they shard and recompute, kernels of the recipe."""
     framework = inputs.software
     core = Module.CORE_ATTENTION in memory_recipe(recipe).modules

@@ -99,25 +99,22 @@ def scheduled_step(
     inputs: TrainingInputs,
     recipe: TrainingRecipe,
     pipeline: table.Schedule,
-    sends: Sends | None = None,
+    sends: Sends,
 ) -> SimulatedStep:
     """Return a step under a schedule, for inputs and a recipe that are on it.
 
     t = max over devices of the clock + data-parallel messages + update
 
     Assumes: the slowest chip sets the pace of each stage; messages between stages never wait for
-    each other. Without ``sends``, they are what the software does: hidden where devices have
-    several stages and it overlaps them, else kept by the sender.
+    each other.
     Units: -> [s], [B].
     Source: docs/models/training_step_today.md, sections 5 to 7.
     """
     asked = timed(inputs, recipe)
-    hidden = pipeline.chunks > 1 and float(asked.software.pipeline_overlap) > 0.0
-    kind = sends or (Sends.OVERLAPPED if hidden else Sends.BLOCKING)
     held = stages(inputs.model.sequence, asked, layout_of(pipeline))
-    if kind is Sends.FREE:
+    if sends is Sends.FREE:
         held = held._replace(seconds=held.seconds._replace(send=0.0 * held.seconds.send))
-    visits = stage_visits(pipeline, held.seconds, kind is Sends.BLOCKING)
+    visits = stage_visits(pipeline, held.seconds, sends is Sends.BLOCKING)
     update = held.update + offload_time(inputs, recipe)
     step_time = largest(visits.times.clock) + held.messages + update
     idle = step_time - visits.times.busy - held.messages - update

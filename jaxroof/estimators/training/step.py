@@ -23,10 +23,10 @@ from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers, timed_plan
 from jaxroof.estimators.training.plans import DEGREES, plans
 from jaxroof.estimators.training.report import TrainingReport
-from jaxroof.estimators.training.stage_time import stage_layers
+from jaxroof.estimators.training.stage_time import late, stage_layers
 from jaxroof.estimators.training.step_time import LayerParts, StepTime
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
-from jaxroof.formulas.arithmetic import larger
+from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number
 
 DAY = 86400.0  # [s]
@@ -81,20 +81,29 @@ def time_alone(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerPa
 
 
 def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -> Number:
-    """Return a lower bound of the step time: even stages, and nothing that messages add.
+    """Return a lower bound of the step time: its stages, without any message between ranks.
 
-    t >= (M + (p - 1) / v) (n (forward + backward) + embedding + head) / p
+    t >= late(d c t) ((M - 1 / v) slow + sum / v), where slow is the longest stage and sum all of
+    them
 
-    Assumes: the slowest stage takes at least as long as the mean one; FSDP hides no work.
+    Assumes: FSDP hides no work; the smooth maximum of stages is at least the largest; chips of one
+    stage vary as those of all do, or less.
     Units: -> [s].
     Source: docs/models/training_step_today.md, section 6.
     """
     plan = timed_plan(inputs)
-    layers, _, _ = stage_layers(memory_model(inputs.model, recipe), plan)
-    work = layers * (layer.layer.forward + layer.layer.backward)
-    mean = (work + layer.edges.embedding + layer.edges.head) / plan.pipeline
-    passes = plan.microbatches + (plan.pipeline - 1.0) / plan.interleave
-    return (1.0 - ROUNDING) * mean * passes
+    model = memory_model(inputs.model, recipe)
+    layers, inner, outer = stage_layers(model, plan)
+    work = layer.layer.forward + layer.layer.backward
+    embedding, head = layer.edges
+    every = layers * work + embedding + head
+    end = outer * work + larger(embedding, head)
+    stages = plan.pipeline
+    slow = where(stages > 2.0, larger(end, inner * work), end)
+    slow = where((stages == 1.0) | (model.kv_rank > 0.0), every / stages, slow)
+    chips = plan.data * plan.tensor * plan.context
+    passes = (plan.microbatches - 1.0 / plan.interleave) * slow + every / plan.interleave
+    return (1.0 - ROUNDING) * late(chips, chip_of(inputs).spread) * passes
 
 
 def interval(inputs: TrainingInputs, step_time: Number) -> tuple[bounds.Interval, Number]:

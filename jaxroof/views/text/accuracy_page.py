@@ -27,7 +27,8 @@ Made by `jaxroof validate -o docs/accuracy.md`; a test holds it. All numbers are
 
 `jaxroof evaluate training ROWS.csv --schema measured -o OUT.csv` scores rows of your own; the
 columns are those of `docs/validation_memory.md`. `jaxroof calibrate ROWS.csv --system NAME -o
-mine.toml` fits few constants to them, and `--chip mine.toml` predicts with these.
+mine.toml` fits few constants to them, and `--system mine.toml`
+(`--chip mine.toml` for measured rows) predicts with these.
 """
 REGIME_WORDS = """\
 The interval of a predicted time T at a level is T exp(-h) to T exp(h). Half widths h are quantiles

@@ -17,6 +17,7 @@ from jaxroof.analyses.result_metadata import (
 )
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
+from jaxroof.views.text.interval import interval_words
 from jaxroof.views.text.plan import placed_words, plan_fields, plan_words
 from jaxroof.views.text.scaling_limits import limits_sentences
 from jaxroof.views.text.tables import amount, tick
@@ -180,7 +181,9 @@ def _range(best: xr.Dataset, aim: str, value: xr.DataArray) -> str:
     fields = plan_fields(best)
     plan = f", {plan_words(best.isel(at))}" if fields else ""
     where = ", ".join(f"{dim} {tick(best, dim, i)}" for dim, i in at.items())
-    told = f"{per_run(best, aim, first)}{plan}{f' at {where}' if where else ''}"
+    between = interval_words(best.isel(at)) if aim == "step_time" else ""
+    told = f"{per_run(best, aim, first)}{between}{plan}"
+    told += f" at {where}" if where else ""
     if unit_of(best, aim) == "s":
         return (
             f"Fastest: {told}; the slowest feasible point takes {last / first:.3g} times as long."

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from jaxroof import schedules
+from jaxroof.analyses.training_schedule import own_sends
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.plan_time import timed
@@ -43,7 +44,8 @@ def asked(which: int = 0, pipeline: float = 4.0, microbatches: float = 16.0):
 def step(name: str, sends: Sends | None = None, **which: float):
     """Return the step under one schedule."""
     inputs, recipe = on_schedule(*asked(**which), name, CHUNKS.get(name, 1))
-    return scheduled_step(inputs, recipe, table(name, inputs), sends)
+    made = table(name, inputs)
+    return scheduled_step(inputs, recipe, made, sends or own_sends(inputs, made))
 
 
 def table(name: str, inputs):
@@ -119,14 +121,30 @@ def test_sends_take_time_and_the_more_where_a_device_waits_for_them():
 
 
 def test_software_that_hides_no_sends_keeps_them_everywhere():
-    inputs, recipe = on_schedule(*asked(), "interleaved", 2)
+    inputs, _ = on_schedule(*asked(), "interleaved", 2)
     software = dataclasses.replace(inputs.software, pipeline_overlap=0.0)
     slow = dataclasses.replace(inputs, software=software)
-    times = (
-        scheduled_step(slow, recipe, table("interleaved", slow), sends).report.step_time
-        for sends in (None, Sends.BLOCKING)
-    )
-    assert len({float(time) for time in times}) == 1
+    made = table("interleaved", inputs)
+    assert own_sends(inputs, made) is Sends.OVERLAPPED
+    assert own_sends(slow, made) is Sends.BLOCKING
+
+
+def test_jax_and_numpy_agree_and_the_slope_is_a_difference():
+    import jax
+
+    inputs, recipe = on_schedule(*asked(pipeline=2.0, microbatches=4.0), "zb-h1", 1)
+    made = table("zb-h1", inputs)
+
+    def time(rate):
+        system = dataclasses.replace(inputs.system, matrix_flops=rate)
+        faster = dataclasses.replace(inputs, system=system)
+        return scheduled_step(faster, recipe, made, Sends.BLOCKING).report.step_time
+
+    rate = float(inputs.system.matrix_flops)
+    value, slope = jax.jit(lambda x: jax.jvp(time, (x,), (x,)))(np.float64(rate))
+    assert float(value) == pytest.approx(float(time(rate)), rel=1e-12)
+    up, down = (float(time(rate * (1.0 + h))) for h in (1e-6, -1e-6))
+    assert float(slope) == pytest.approx((up - down) / 2e-6, rel=1e-6)
 
 
 def test_the_interval_is_that_of_the_regime():

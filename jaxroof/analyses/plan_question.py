@@ -1,0 +1,51 @@
+"""A checked question about the plans of a training step."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.training_settings import with_precision
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.problem import constraints_of
+from jaxroof.errors import refusal
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.training.memory_step import memory_limit, stage_memory
+from jaxroof.missing import check_listed, naming_all
+from jaxroof.records import checked
+
+Rules = str | Iterable[str | Constraint]
+
+
+class Question(NamedTuple):
+    """A checked question about the plans of a training step."""
+
+    inputs: Any
+    recipe: Any
+    constraints: tuple[Constraint, ...]
+    capacity: float  # bytes that a step may fill
+
+
+def question_of(
+    model: Any,
+    system: Any,
+    global_batch: Any,
+    where: Rules,
+    settings: Mapping[str, Any],
+    estimator: Estimator = stage_memory,
+) -> Question:
+    """Return a checked question; settings that are None count as not given.
+
+    Raises: InputError for bad input.
+    """
+    named = {"model": model, "system": system, "global_batch": global_batch}
+    rest = {key: value for key, value in settings.items() if value is not None}
+    rest = with_precision(rest, system, estimator)
+    inputs, recipe = resolve_settings(estimator, {**named, **rest})
+    inputs, constraints = checked(inputs), constraints_of(estimator, where)
+    if float(inputs.model.classes) > 0.0:
+        raise refusal("model", "a model of pictures; expected a model with a vocabulary")
+    with naming_all(estimator, inputs, recipe, searched=True):
+        check_listed(estimator, dataclasses.replace(inputs, gpus=1.0))
+        capacity = float(memory_limit(inputs))
+    return Question(inputs, recipe, constraints, capacity)

@@ -1,0 +1,121 @@
+"""A search that passes over the plans whose lower bound exceeds what known plans reach.
+
+Most plans are passed over (``plans_left.py``); what is left on any machine is evaluated exactly.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_size, padded_slice
+from jaxroof.engine.grid.dependencies import dependencies
+from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.search import direct
+from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans, distinct_part_rows
+from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
+from jaxroof.engine.search.plans_left import plans_left
+from jaxroof.engine.search.problem import AxisRoles, SearchProblem
+from jaxroof.structure import structure
+
+LEAST_PLANS = 4096  # fewer are compared sooner than they are bounded
+MOST_TOP = 64  # best plans that are asked for, beyond which too many incumbents are needed
+FEWEST, FEWEST_ROWS = 1 << 14, 64  # least padded number of plans that are left, and of their rows
+LANES = 1024  # machines times limits of one call
+
+
+def is_worthwhile(question: SearchProblem, groups: Sequence[ProblemGroup]) -> bool:
+    """Return whether the estimator bounds the objective, and there are plans to pass over."""
+    estimator = question.estimator
+    bounded = estimator.lower_bound is not None and question.objective == estimator.objective
+    plans = max((len(some) for group in groups for some in group.ready.plans), default=0)
+    if not bounded or question.top > MOST_TOP or question.sign < 0.0 or plans < LEAST_PLANS:
+        return False
+    return dependencies(estimator, question.recipe, structure(question.inputs)).on_numpy
+
+
+def machine_chunks(
+    question: SearchProblem, kind: AxisRoles
+) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
+    """Return a function that finds the best plans of a group among those not passed over."""
+    return functools.partial(_chunks, question, kind)
+
+
+def _chunks(
+    question: SearchProblem, kind: AxisRoles, group: ProblemGroup
+) -> Iterator[MachineChunk]:
+    """Pass over plans on each chunk of limits and machines, then search what is left exactly."""
+    order = kind.limits + kind.machine
+    axes, first = [question.axes[d] for d in order], len(kind.limits)
+    most = chunk_shape([len(axis) for axis in axes], LANES)
+    # chunks as equal as possible, so that they share compiled programs
+    parts = [-(-len(axis) // part) for axis, part in zip(axes, most, strict=True)]
+    shape = [-(-len(axis) // part) for axis, part in zip(axes, parts, strict=True)]
+    for place in iter_chunks(axes, shape):
+        here = padded_slice(axes, place, [some.stop - some.start for some in place])
+        fits = plans_that_fit(question.estimator, group, here)
+        left = plans_left(question, group, here[first:], fits)
+        fewer = dataclasses.replace(group, ready=_subset(group.ready, left))
+        cut = dict(zip(order, here, strict=True))
+        some = dataclasses.replace(
+            question, axes=tuple(cut.get(d, axis) for d, axis in enumerate(question.axes))
+        )
+        for chunk in _exact_chunks(some, kind, fewer):
+            yield _of_all(chunk, left, place, fits)
+
+
+def _exact_chunks(
+    question: SearchProblem, kind: AxisRoles, group: ProblemGroup
+) -> Iterator[MachineChunk]:
+    """Search every plan of a group, by who is faster for as many."""
+    machines = math.prod(len(question.axes[d]) for d in kind.limits + kind.machine)
+    total = len(next(iter(group.ready.every.values()))) * machines
+    executor = executor_of(
+        question.estimator, question.recipe, question.inputs, total, question.executor
+    )
+    if executor == NUMPY:
+        return direct.machine_chunks(question, kind)(group)
+    from jaxroof.engine.search import folded
+
+    rows, sizes = distinct_part_rows(question.estimator, group.ready)
+    # what is left differs from chunk to chunk: few sizes, so that few programs are compiled
+    sizes = sizes._replace(
+        plans=padded_size(sizes.plans, FEWEST, factor=4),
+        rows=tuple(padded_size(len(r.first), FEWEST_ROWS, factor=4) for r in rows.values()),
+    )
+    return folded.machine_chunks(question, kind, [group], sizes)(group)
+
+
+def _subset(ready: PreparedPlans, left: Sequence[np.ndarray]) -> PreparedPlans:
+    """Return the plans at some positions of each problem, in order."""
+    plans = [
+        SortedPlans(
+            {field: column[here] for field, column in some.plans.items()},
+            some.need[here],
+            some.split[here],
+        )
+        for some, here in zip(ready.plans, left, strict=True)
+    ]
+    every = {field: np.concatenate([p.plans[field] for p in plans]) for field in ready.every}
+    return PreparedPlans(plans, ready.refused, every)
+
+
+def _of_all(
+    chunk: MachineChunk, left: Sequence[np.ndarray], place: Place, fits: np.ndarray
+) -> MachineChunk:
+    """Return winners among what is left as winners among all plans."""
+    position = np.stack(
+        [
+            np.where(winner >= 0, np.append(here, -1)[winner], -1)
+            for winner, here in zip(chunk.position, left, strict=True)
+        ]
+    )
+    whole = tuple(
+        slice(outer.start + inner.start, outer.start + inner.stop)
+        for outer, inner in zip(place, chunk.place, strict=True)
+    )
+    inside = (slice(None), *chunk.place)
+    lanes = math.prod(some.stop - some.start for some in chunk.place)
+    return MachineChunk(whole, position, chunk.objective, fits[inside], sum(map(len, left)) * lanes)

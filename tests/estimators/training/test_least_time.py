@@ -1,0 +1,52 @@
+"""The lower bound of a training step: below the step time of every plan, and near it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import jaxroof as jr
+from jaxroof.catalog import lookup
+from jaxroof.engine.search.candidates import list_plans
+from jaxroof.estimators.training.memory_recipe import ContextExchange, LayerDivision
+
+PLANS = 4000
+RATES = ("matrix_flops", "hbm_bandwidth", "fast_bandwidth", "slow_bandwidth")
+
+
+@pytest.mark.parametrize("division", list(LayerDivision))
+@pytest.mark.parametrize(
+    ("model", "gpus", "system"),
+    [
+        ("llama3.1-8b", 32, "h100-nvs8"),
+        ("llama3.1-405b", 512, "h100-nvs8"),
+        ("mixtral-8x7b", 64, "a100-80-sxm"),
+        ("deepseek-v3", 256, "h100-nvs8"),
+        ("qwen3-235b-a22b", 128, "h200-141-sxm"),
+    ],
+)
+def test_no_step_is_faster_than_its_bound(
+    model: str, gpus: int, system: str, division: LayerDivision
+) -> None:
+    """Whatever the plan and the rates of the machine; typical plans take little longer than it."""
+    draw = np.random.default_rng(gpus)
+    inputs = jr.TrainingInputs(
+        model=lookup.architecture_with_choices(model)[0],
+        system=lookup.training_system(system),
+        gpus=float(gpus),
+        global_batch=512.0,
+    )
+    recipe = jr.TrainingRecipe(context_exchange=ContextExchange.RING, layer_division=division)
+    legal = list_plans(jr.training, inputs, recipe).plans
+    some = draw.integers(len(legal["data"]), size=PLANS)
+    plan = jr.TrainingPlan(**{field: column[some].astype(float) for field, column in legal.items()})
+    factors = {name: 10.0 ** draw.uniform(-1.5, 1.5, PLANS) for name in RATES}
+    moved = {name: getattr(inputs.system, name) * factor for name, factor in factors.items()}
+    machine = dataclasses.replace(inputs.system, **moved)
+    asked = dataclasses.replace(inputs, plan=plan, system=machine)
+    time = jr.training.evaluate(asked, recipe).step_time
+    parts = jr.training.evaluate_parts(asked, recipe)
+    assert jr.training.lower_bound is not None
+    share = jr.training.lower_bound(asked, recipe, **parts) / time
+    assert share.max() < 1.0
+    assert np.median(share) > 0.6
