@@ -82,7 +82,17 @@ def fastest_plans(
     given = with_precision({**(settings or {}), **more}, system, training)
     machine, rest = with_chip(given, system, chip)
     asked = question_of(model, machine, global_batch, where, rest, training)
-    size = count_of(gpus)
+    return fastest_of(asked, count_of(gpus), top, own).assign_attrs(
+        model=str(model) if isinstance(model, str) else type(model).__name__,
+        system=named,
+    )
+
+
+def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None) -> xr.Dataset:
+    """Return the fastest plans of a checked question on some accelerators.
+
+    Arguments and errors are as in ``fastest_plans``.
+    """
     found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
     if not found.size:
         raise NoLegalPlan(no_legal_plan([size], found.refused, asked.constraints, size))
@@ -94,9 +104,7 @@ def fastest_plans(
         )
     ranking = Ranking(found, need, fitting, _times(asked, size, found, fitting))
     return _told(asked, size, ranking, top, own).assign_attrs(
-        question="fastest plans",
-        model=str(model) if isinstance(model, str) else type(model).__name__,
-        system=named,
+        question="fastest plans", options=json.dumps({"own": own})
     )
 
 

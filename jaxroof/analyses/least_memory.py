@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.plan_product import ALIKE, Listed, listed, memory_of_all, with_plans
-from jaxroof.analyses.plan_question import Rules, question_of
+from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
@@ -70,6 +70,23 @@ def least_memory(
     (2, True)
     """
     asked = question_of(model, system, global_batch, where, {**(settings or {}), **more})
+    data = least_memory_of(asked, gpus=gpus, most=most, top=top, own=own, progress=progress)
+    return data.assign_attrs(model=_named(model), system=_named(system))
+
+
+def least_memory_of(
+    asked: Question,
+    *,
+    gpus: Any = None,
+    most: int = MOST,
+    top: int = 1,
+    own: str | None = None,
+    progress: Progress | None = None,
+) -> xr.Dataset:
+    """Return the plans of a checked question that need the least memory.
+
+    Arguments and errors are as in ``least_memory``.
+    """
     inputs, recipe, constraints, capacity = asked
     sizes = [count_of(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
     best = _leanest(inputs, recipe, sizes, constraints, capacity, progress)
@@ -82,8 +99,7 @@ def least_memory(
     made = {n: xr.Variable((), value, _about(*about)) for n, (value, *about) in whole.items()}
     return data.assign(made).assign_attrs(
         question="least memory",
-        model=_named(model),
-        system=_named(system),
+        options=json.dumps({"gpus": gpus and float(gpus), "most": most, "own": own}),
         where=json.dumps([str(rule) for rule in constraints]),
         refused=json.dumps(best.plans.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(recipe))}),

@@ -246,7 +246,7 @@ def _described(
         )
         shape = [f"{letter(field)} {ends}", *shape]
         data[roofs.sweep_dimension(data)].attrs["symbol"] = letter(field)
-    data.attrs["about"] = asked.about
+    data.attrs |= {"about": asked.about, "question": "roofline"}
     data.attrs["title"] = f"{asked.name}: {', '.join(shape)}" if shape else asked.name
     if roofs.is_roofline(data):
         data.attrs["picture"] = "roofline"

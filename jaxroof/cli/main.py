@@ -36,6 +36,7 @@ COMMANDS = {  # the module of that name in this package, and its line in the hel
     "validate": "Print the error against what others measured.",
     "calibrate": "Fit few constants to your own measured steps.",
     "run": "Run a sweep file and print what it found.",
+    "rerun": "Answer a stored question again, and compare.",
     "plot": "Draw a file of results, or a sweep file.",
     "list": "List what the catalogue holds, and what can be asked.",
     "show": "Show an entry, an estimator, or what a file asks.",
@@ -93,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
     except click.ClickException as error:
-        _end(error.format_message(), 2)
+        _end(str(InputError(error.format_message())), 2)  # long words are cut
     except (KeyboardInterrupt, click.Abort) as error:
         what = str(error.__cause__ or error) or "nothing half-written was left behind"
         _end(f"interrupted: {what}", 130)

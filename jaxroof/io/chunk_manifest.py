@@ -125,10 +125,14 @@ def plan(path: Path) -> dict[str, Any] | None:
 
     Raises: InputError if the plan is lost or damaged although chunks are finished.
     """
+    newer = False
     with contextlib.suppress(OSError, *DAMAGE):
         found = _proven(pathlib.Path(path, HOME, PLAN).read_bytes())
+        newer = isinstance(found["format"], int) and found["format"] > FORMAT
         if found["format"] == FORMAT and _inside([*found["files"], *found.get("metadata", ())]):
             return found
+    if newer:
+        raise refusal(os.fspath(path), "laid out by a newer jaxroof; expected that to read it")
     if record(path):
         raise _lost(path, PLAN)
     return None

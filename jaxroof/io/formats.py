@@ -12,17 +12,27 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from jaxroof.errors import InputError, shown
+from jaxroof.errors import InputError, refusal, shown
 from jaxroof.io import netcdf_files, trace_files, zarr_store
 from jaxroof.io.atomic import replace_file
 from jaxroof.io.chunk_manifest import DAMAGE, check_ours
 from jaxroof.io.locks import Path
+from jaxroof.io.stored_format import (
+    RESULTS,
+    check_version,
+    checksums,
+    separated,
+    stamped,
+    summed,
+)
 from jaxroof.io.trace_events import is_trace
 from jaxroof.limits import check_memory, out_of_memory
 
 ZARR = ".zarr"  # a directory, written chunk by chunk
 CSV = ".csv"
 JSON = ".json"
+SUMMED = (".nc", JSON)  # a .zarr file has a CRC-32 of every chunk instead
+DAMAGED = "damaged: its results are not as they were written; write it again, or put back a copy"
 PARSED = 8  # bytes of memory for a byte of text while it is read
 
 
@@ -31,13 +41,17 @@ def write(data: xr.Dataset, path: Path) -> None:
 
     As .json a trace is written in the format of Chrome and Perfetto, as .csv with one row per
     event. The file appears whole or not at all: it is written under another name, then renamed.
+    As .nc and .json it says the version of its format and has checksums (``stored_format``).
     Raises: InputError for another suffix, or if the file cannot be written.
     """
     kind = _kind(path, WRITERS)
+    if kind != CSV:
+        data = stamped(data)
     whole = contextlib.nullcontext(os.fspath(path)) if kind == ZARR else replace_file(path)
     with whole as temporary:
         try:
-            WRITERS[kind](data, temporary)
+            summed_up = kind in SUMMED and not is_trace(data)
+            WRITERS[kind](summed(data) if summed_up else data, temporary)
         except InputError:
             raise
         except (ValueError, TypeError, RuntimeError) as error:
@@ -51,14 +65,24 @@ def read(path: Path) -> xr.Dataset:
     A CSV file has no units and no grid: its rows come back along a dimension ``row``, those of
     a trace along ``event``. The variables of a Zarr store are read lazily, so a damaged
     chunk of a large one is an InputError when its values are used.
-    Raises: InputError for a missing, unreadable or corrupt file.
+    Raises: InputError for a missing, unreadable or corrupt file, and for a newer format.
+    """
+    return read_stamped(path)[0]
+
+
+def read_stamped(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
+    """Return the Dataset of a file, and what the file says about itself: format and checksums.
+
+    Raises: as ``read``.
     """
     kind = _kind(path, READERS)
     if not os.path.exists(path):
         raise InputError(f"{os.fspath(path)}: no such file")
     try:
         _check_text(kind, path)
-        return READERS[kind](os.fspath(path))
+        data = READERS[kind](os.fspath(path))
+        check_version(data.attrs, os.fspath(path))
+        return separated(data)
     except InputError:
         raise
     except MemoryError as error:
@@ -202,11 +226,15 @@ def _read_json(path: str) -> xr.Dataset:
         encoding = {"_FillValue": -1} if kind.kind == "i" else {}
         return xr.Variable(written["dims"], values, written["attrs"], encoding)
 
-    return xr.Dataset(
+    check_version(whole["attrs"], path)
+    data = xr.Dataset(
         {name: variable(v) for name, v in whole["data_vars"].items()},
         {name: variable(v) for name, v in whole["coords"].items()},
         whole["attrs"],
     )
+    if RESULTS in data.attrs and data.attrs[RESULTS] != checksums(data)[RESULTS]:
+        raise refusal(path, DAMAGED)
+    return data
 
 
 def _number_or_text(written: str) -> np.dtype[Any]:

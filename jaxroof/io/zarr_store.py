@@ -38,6 +38,7 @@ from jaxroof.io.chunk_manifest import (
 )
 from jaxroof.io.lazy_variable import lazy
 from jaxroof.io.locks import Path
+from jaxroof.io.stored_format import check_version, stamped
 from jaxroof.io.zarr_kinds import check_kinds
 from jaxroof.io.zarr_sizes import check_selected
 
@@ -71,7 +72,7 @@ def create(
     template = xr.Dataset(
         {name: values.variable.copy(deep=False) for name, values in first.data_vars.items()},
         part.coords,
-        {**first.attrs, **UNFINISHED},
+        {**stamped(first).attrs, **UNFINISHED},
     )
     for name in filled:
         template[name].encoding["_FillValue"] = NOTHING
@@ -228,6 +229,7 @@ def read(path: Path) -> xr.Dataset:
             said = f"damaged: {wrong} is not as it was written; run the sweep again to mend it"
             raise refusal(os.fspath(path), said)
     known = json.loads(pathlib.Path(path, CONSOLIDATED).read_bytes())["metadata"]
+    check_version(known[".zattrs"], os.fspath(path))
     check_kinds(path, known)
     about = {name: known[f"{name}/.zarray"] for name in found["variables"] + found["coordinates"]}
     for name in found["coordinates"]:

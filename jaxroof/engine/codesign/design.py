@@ -147,7 +147,7 @@ def _results(task: DesignProblem, z: np.ndarray) -> xr.Dataset:
         meanings = field_metadata(task.report)
         named = {name: (("machine",), values) for name, values in found.items()}
         data = dataset(named, [axis], task.inputs, meanings, {})
-    data.attrs |= provenance(task.estimator, task.inputs, task.recipe)
+    data.attrs |= provenance(task.estimator, task.inputs, task.recipe, question="design")
     labels = xr.Variable("machine", list(MACHINES), {"long_name": "Machine"})
     return data.assign_coords(machine=labels)
 

@@ -86,7 +86,7 @@ def tabulate(
         told = progress_share(progress, number, len(answered))
         columns = _columns(estimator, inputs, one, grid, told, executor)
         parts.append({**_plan_columns(estimator, inputs, grid), **columns})
-    attrs = provenance(estimator, inputs, recipe, every)
+    attrs = provenance(estimator, inputs, recipe, every, question="table")
     meanings = field_metadata(estimator.plan, shapes)
     return dataset(stack_choices(every, parts), every, inputs, meanings, attrs)
 

@@ -30,6 +30,7 @@ from jaxroof.io import chunk_manifest as ledger
 from jaxroof.io import zarr_store
 from jaxroof.io.chunk_manifest import Layout
 from jaxroof.io.locks import Path
+from jaxroof.io.stored_format import separated
 from jaxroof.limits import out_of_memory
 
 SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a chunk: about one second of work
@@ -81,7 +82,7 @@ def sweep(
                 said = f"damaged: {wrong} is not as it was written; {ledger.ANEW}"
                 raise refusal(os.fspath(path), said)
         _finish(asked, path, layout, about, progress, elsewhere)
-    return zarr_store.read(path)
+    return separated(zarr_store.read(path))[0]
 
 
 def _finish(

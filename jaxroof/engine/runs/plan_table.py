@@ -12,6 +12,8 @@ import xarray as xr
 
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
+from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.grid.placement import with_any_placement
 from jaxroof.engine.grid.tabulate import table_axes
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
 from jaxroof.engine.runs.job import SweepJob
@@ -61,8 +63,8 @@ def append_plans(
     made it. Rows of other sweeps of the same estimator stay. An interrupted run keeps every row
     that was written.
     Arguments: ``records`` has the names of the model and the system as the question gives them;
-    ``chunk`` is the largest number of configurations written at once; ``overwrite`` discards an
-    existing file; ``progress`` is called with (done, all) configurations.
+    ``chunk`` is the largest number of configurations written at once, at most 65,536;
+    ``overwrite`` discards an existing file; ``progress`` is called with (done, all) configurations.
     Raises: InputError if the file is damaged or another kind of table, another run is writing it,
     or the disk is full.
     """
@@ -181,20 +183,43 @@ def _add(
     asked: SweepJob, file: LockedAppend, rows: WrittenRows, chunk: int, progress: Progress | None
 ) -> None:
     """Evaluate and write the missing rows, a chunk at a time."""
-    missing = np.flatnonzero(~rows.there)
+    chunk = min(chunk, CHUNK)  # more would be compiled, and differ in the last bit
     try:
-        for start in range(0, len(missing), chunk):
-            some = missing[start : start + chunk]
+        for evaluated, missing in _pieces(asked, rows, chunk):
             told = _within(progress, rows.done, asked.points)
-            data = evaluate_sweep(_part(asked, rows.first[some]), told)
-            _write(file, rows, _text(rows.columns, data, rows.first[some], file.size == 0))
-            for name, column in rows.found.items():
-                column[some] = data[name].values
-            rows.there[some] = True
+            whole = evaluate_sweep(_part(asked, rows.first[evaluated]), told)
+            for start in range(0, len(missing), chunk):
+                some = missing[start : start + chunk]
+                data = whole.isel({DIMENSION: np.searchsorted(evaluated, some)})
+                _write(file, rows, _text(rows.columns, data, rows.first[some], file.size == 0))
+                for name, column in rows.found.items():
+                    column[some] = data[name].values
+                rows.there[some] = True
     except KeyboardInterrupt:
         raise KeyboardInterrupt(_left(rows)) from None
     except (MemoryError, RuntimeError) as error:
         raise out_of_memory(error, _left(rows), file.path) from None
+
+
+def _pieces(
+    asked: SweepJob, rows: WrittenRows, chunk: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the rows to evaluate at once, and those of them that are missing.
+
+    Results must not depend on the chunk or on a stop. NumPy evaluates each row as if alone; a
+    compiled program does not, so its rows are those of fixed blocks of the sweep.
+    """
+    missing = np.flatnonzero(~rows.there)
+    anything = with_any_placement(asked.estimator, asked.inputs)
+    if executor_of(asked.estimator, asked.recipe, anything, 1) == NUMPY:
+        for start in range(0, len(missing), chunk):
+            yield missing[start : start + chunk], missing[start : start + chunk]
+        return
+    for start in range(0, len(rows.first), CHUNK):
+        block = np.arange(start, min(start + CHUNK, len(rows.first)))
+        some = block[~rows.there[block]]
+        if len(some):
+            yield block, some
 
 
 def _write(file: LockedAppend, rows: WrittenRows, text: str) -> None:

@@ -112,7 +112,11 @@ def _legal_plans(
     columns = {path.removeprefix("plan."): some.astype(np.int64) for path, some in fields.items()}
     inputs = dataclasses.replace(listed.inputs, plan=None)
     report = searchable_report(estimator, inputs, recipe)
-    about: dict[str, Any] = {"where": [str(rule) for rule in where], "refused": listed.refused}
+    about: dict[str, Any] = {
+        "question": "legal plans",
+        "where": [str(rule) for rule in where],
+        "refused": listed.refused,
+    }
     return dataset(
         {name: (("plan",), values) for name, values in {**columns, **found}.items()},
         (),
@@ -239,7 +243,7 @@ def add_labels(asked: AllPlans, data: xr.Dataset, part: slice) -> xr.Dataset:
     for name, (labels, numbers) in asked.labels.items():
         about = _about(f"The {name}", flags=labels)
         data[name] = xr.Variable((DIMENSION,), numbers[part], about)
-    return data
+    return data.assign_attrs(question="every plan")
 
 
 def add_verdicts(estimator: Estimator, data: xr.Dataset, inputs: Any, axis: Axis) -> xr.Dataset:

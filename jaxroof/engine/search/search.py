@@ -116,6 +116,7 @@ def search_dataset(
         question.inputs,
         question.recipe,
         axes,
+        question="search",
         objective=question.objective,
         top=str(question.top),
         placements=str(question.placements).lower(),

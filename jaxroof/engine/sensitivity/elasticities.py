@@ -220,5 +220,4 @@ def _joined(
         parameter_units=xr.Variable("parameter", [field["unit"] for field in fields]),
         relaxed=xr.Variable("parameter", [bool(f["whole"]) for f in fields], relaxed),
     )
-    data.attrs["of"] = name
-    return data
+    return data.assign_attrs(question="elasticities", of=name)

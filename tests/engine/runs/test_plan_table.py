@@ -466,3 +466,72 @@ def test_rows_of_the_study_say_why_a_plan_is_refused(field):
     assert table["system"].tolist() == ["distir-a"] * 2
     assert table["reason"].tolist() == ["fits", "microbatches_divide_batch"]
     assert table["legal"].tolist() == table["step_time"].notna().tolist() == [True, False]
+
+
+# ---- The same to the last bit -------------------------------------------------------------------
+
+LOOPS = """
+estimator = "mine:looping"
+answer = "plans"
+model = "south"
+axes = { oxen = [5] }
+"""
+LOOPING = """
+def looped(inputs, recipe):
+    plan, field = inputs.plan, inputs.model
+    time = sum(jnp.exp(jnp.sin(turn * plan.turns / plan.teams)) for turn in range(20))
+    return {"time": time * field.length, "memory": plan.teams, "feasible": plan.teams <= 4.0}
+
+looping = dataclasses.replace(
+    estimator, step=looped, need="", limit=None, name="looping", recipe=None
+)
+"""
+PUBLISHED = """
+estimator = "published"
+answer = "plans"
+model = "gpt3-1t"
+system = "h200-nvs4"
+plan = { global_batch = 64, gpus = 8 }
+"""
+TODAY = """
+answer = "plans"
+model = "llama3-8b"
+system = "h100-nvs8"
+plan = { global_batch = 8, gpus = 4 }
+search = { where = "rc<=1,off=0,zero<=1,microbatch=1" }
+"""
+EVERY = [
+    *((SWEEP, 1), (PUBLISHED, 7), (TODAY, 30), (LOOPS, 3)),
+    pytest.param(STUDY.replace("[66]", "[64]").replace("[2]", "[2, 4]"), 1, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "chunk"), EVERY, ids=["field", "published", "training", "looping", "study"]
+)
+def test_a_file_is_the_same_to_the_bit_however_it_is_cut_or_stopped(
+    text, chunk, field, monkeypatch
+):
+    (field / "mine.py").write_text(MINE + LOOPING)
+    whole = run(text)
+    once = content()
+    lines = once.count(b"\n") - 1
+    assert lines > 2 * chunk
+    run(text, chunk=chunk, overwrite=True)
+    assert content() == once
+    pathlib.Path("rows.csv").unlink()
+    written = appended._write
+
+    def some(*asked):
+        if content().count(b"\n") > lines // 2:
+            raise KeyboardInterrupt
+        written(*asked)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(appended, "_write", some)
+        with pytest.raises(KeyboardInterrupt, match="run again to continue"):
+            run(text, chunk=chunk)
+    assert lines // 2 < content().count(b"\n") < lines
+    assert once.startswith(content())
+    xr.testing.assert_identical(run(text), whole)
+    assert content() == once

@@ -1,0 +1,300 @@
+"""Answer the question of a stored Dataset again, and compare the results with those stored."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.fastest_plans import fastest_of
+from jaxroof.analyses.least_memory import least_memory_of
+from jaxroof.analyses.plan_question import Question
+from jaxroof.engine.grid.dataset import versions
+from jaxroof.engine.grid.tabulate import tabulate
+from jaxroof.engine.search.all_plans import survey
+from jaxroof.engine.search.problem import constraints_of
+from jaxroof.engine.search.search import search
+from jaxroof.engine.sensitivity.elasticities import elasticities
+from jaxroof.errors import brief, refusal
+from jaxroof.estimator import Estimator
+from jaxroof.estimators import estimator as named
+from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.memory_step import memory_limit
+from jaxroof.records import checked
+from jaxroof.settings import choices_of, former_of
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Asked:
+    """What a Dataset's attributes and coordinates say of its question."""
+
+    estimator: Estimator
+    numbers: Mapping[str, float]  # inputs by path
+    choices: Mapping[str, Any]  # of the recipe
+    axes: Mapping[str, Mapping[str, list[Any]]]  # dimension -> path -> values
+    where: list[str]
+    options: Mapping[str, Any]  # of the search for plans of a training step
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """How far one result that was computed again is from the stored one."""
+
+    name: str
+    largest: float  # of |now - then| / |then|; infinite where only one of them is a number
+    points: int  # that differ
+    where: Mapping[str, Any]  # labels of the point that differs most
+
+
+@dataclasses.dataclass(frozen=True)
+class Rerun:
+    """The results of a stored Dataset that were computed again."""
+
+    again: xr.Dataset
+    compared: int  # results
+    points: int  # values of all of them
+    differences: tuple[Difference, ...]  # the largest first
+    not_again: tuple[str, ...]  # results that are only stored
+    versions: Mapping[str, tuple[str, str]]  # of packages that changed: then, now
+
+    @property
+    def identical(self) -> bool:
+        """Return whether every stored result is the same to the last bit."""
+        return not self.differences and not self.not_again
+
+
+def rerun(data: xr.Dataset) -> Rerun:
+    """Return the answer to the question that a Dataset's attributes hold, beside what is stored.
+
+    Answered again are searches, tables, elasticities and the plans of a training step that are
+    fastest or need the least memory.
+    Raises: InputError that says why a question cannot be answered again.
+
+    >>> import jaxroof as jr
+    >>> found = rerun(jr.evaluate("matmul", batch=8, hidden=64, feedforward=64, system="tpu-v5e"))
+    >>> found.identical
+    True
+    """
+    asked = _question(data)
+    if asked not in ANSWERS:
+        said = f"{brief(asked)} cannot be answered again from a file"
+        raise refusal("question", f"{said}; expected a file of {', '.join(ANSWERS)}")
+    return compare(data, ANSWERS[asked](data, _asked(data)))
+
+
+def _question(data: xr.Dataset) -> str:
+    """Return the name of a Dataset's question; files before format 1 say it by what they hold.
+
+    Raises: InputError if it cannot be told.
+    """
+    if "question" in data.attrs:
+        return str(data.attrs["question"])
+    if "inputs" not in data.attrs:
+        what = "the file does not say what was asked"
+        raise refusal("question", f"{what}; expected results of jaxroof as .nc, .json or .zarr")
+    if data.attrs.get("answer") == "plans":
+        return "every plan"
+    if "parameter" in data.dims and "of" in data.attrs:
+        return "elasticities"
+    if {"objective", "where", "placements"} <= {*data.attrs} and "plans_legal" in data:
+        return "search"
+    raise refusal("question", "not said in files of this age; run its sweep file again")
+
+
+def _asked(data: xr.Dataset) -> Asked:
+    """Return what was asked, from attributes and coordinates.
+
+    Raises: InputError for an estimator that is not one of jaxroof, and for damaged attributes.
+    """
+    try:
+        numbers, choices = (json.loads(data.attrs[name]) for name in ("inputs", "recipe"))
+        where, options = (
+            json.loads(data.attrs.get(name, empty))
+            for name, empty in (("where", "[]"), ("options", "{}"))
+        )
+        kinds = [type(one) for one in (numbers, choices or {}, where, options)]
+        name = str(data.attrs["estimator"])
+    except (LookupError, ValueError, TypeError, RecursionError):
+        kinds, name = [], ""
+    if kinds != [dict, dict, list, dict]:
+        raise refusal("question", "its attributes are damaged; expected those of jaxroof")
+    axes: dict[str, dict[str, list[Any]]] = {}
+    for coordinate in data.coords.values():
+        if "path" in coordinate.attrs and len(coordinate.dims) == 1:
+            along = axes.setdefault(str(coordinate.dims[0]), {})
+            along[str(coordinate.attrs["path"])] = coordinate.values.tolist()
+    labels = {p for paths in axes.values() for p, v in paths.items() if isinstance(v[0], str)}
+    return Asked(
+        estimator=_estimator(name, choices or {}),
+        numbers={path: v for path, v in numbers.items() if path.partition(".")[0] not in labels},
+        choices={key: value for key, value in (choices or {}).items() if value is not None},
+        axes=axes,
+        where=[str(rule) for rule in where],
+        options=options,
+    )
+
+
+def _estimator(name: str, choices: Mapping[str, Any]) -> Estimator:
+    """Return an estimator by name; files before format 1 may have a former name of ``published``.
+
+    Raises: InputError for an estimator that is not one of jaxroof.
+    """
+    ours = {*choices_of(published.recipe), *former_of(published.recipe)}
+    return published if name == published.former_name and {*choices} <= ours else named(name)
+
+
+def _inputs(asked: Asked) -> Any:
+    return resolve_settings(asked.estimator, {**asked.numbers, **asked.choices}, asked.axes)[0]
+
+
+def _search(data: xr.Dataset, asked: Asked) -> xr.Dataset:
+    return search(
+        asked.estimator,
+        _inputs(asked),
+        axes=asked.axes,
+        where=asked.where,
+        objective=str(data.attrs["objective"]),
+        top=data.sizes.get("rank", 1),
+        placements=data.attrs.get("placements") == "true",
+        settings=asked.choices,
+    )
+
+
+def _table(data: xr.Dataset, asked: Asked) -> xr.Dataset:
+    return tabulate(asked.estimator, _inputs(asked), axes=asked.axes, settings=asked.choices)
+
+
+def _elasticities(data: xr.Dataset, asked: Asked) -> xr.Dataset:
+    return elasticities(
+        asked.estimator,
+        _inputs(asked),
+        parameters=data["parameter"].values.tolist(),
+        of=str(data.attrs["of"]),
+        axes=asked.axes,
+        where=asked.where,
+        objective=data.attrs.get("objective"),
+        settings=asked.choices,
+    )
+
+
+def _checked_question(asked: Asked) -> Question:
+    """Return the checked question about plans of a training step."""
+    inputs, recipe = resolve_settings(asked.estimator, {**asked.numbers, **asked.choices})
+    inputs = checked(inputs)
+    rules = constraints_of(asked.estimator, asked.where)
+    return Question(inputs, recipe, rules, float(memory_limit(inputs)))
+
+
+def _fastest(data: xr.Dataset, asked: Asked) -> xr.Dataset:
+    question, own = _checked_question(asked), asked.options.get("own")
+    return _of_each_size(data, lambda gpus, top: fastest_of(question, gpus, top, own))
+
+
+def _least(data: xr.Dataset, asked: Asked) -> xr.Dataset:
+    question, options = _checked_question(asked), asked.options
+    if data["gpus"].ndim == 0:
+        return least_memory_of(question, top=data.sizes["plan"], **options)
+    own = options.get("own")
+    return _of_each_size(data, lambda n, top: least_memory_of(question, gpus=n, top=top, own=own))
+
+
+def _of_each_size(data: xr.Dataset, answer: Callable[[int, int], xr.Dataset]) -> xr.Dataset:
+    """Return the answer on each number of accelerators that a file has plans of, joined."""
+    sizes = data["gpus"].values.ravel().tolist()
+    if data["gpus"].ndim == 0:
+        return answer(sizes[0], data.sizes["plan"])
+    found = []
+    for size in dict.fromkeys(sizes):
+        one = answer(size, sizes.count(size))
+        columns = [name for name in one.data_vars if one[name].dims == ("plan",)]
+        gpus = np.full(one.sizes["plan"], size)
+        found.append(one[columns].assign(gpus=("plan", gpus)))
+    return xr.concat(found, "plan", combine_attrs="override")
+
+
+def _legal_plans(data: xr.Dataset, asked: Asked) -> xr.Dataset:
+    """Return the stored plans among all legal ones of today; a plan that is none is left out."""
+    plans, sized = _plans(asked.estimator, data), "gpus" in data
+    sizes = data["gpus"].values.tolist() if sized else [asked.numbers.get("gpus")] * len(plans)
+    found = []
+    for size in dict.fromkeys(sizes):
+        one = dataclasses.replace(asked, numbers={**asked.numbers, "gpus": size})
+        every = survey(one.estimator, _inputs(one), where=one.where, settings=one.choices)
+        place = {plan: at for at, plan in enumerate(_plans(one.estimator, every))}
+        wanted = [plan for plan, gpus in zip(plans, sizes, strict=True) if gpus == size]
+        some = every.isel(plan=[place[plan] for plan in wanted if plan in place])
+        gpus = np.full(some.sizes["plan"], size)
+        found.append(some.assign(gpus=("plan", gpus)) if sized else some)
+    return xr.concat(found, "plan", combine_attrs="override")
+
+
+def _plans(estimator: Estimator, data: xr.Dataset) -> list[tuple[int, ...]]:
+    """Return the fields of every plan of a Dataset."""
+    columns = (data[field].values.tolist() for field in estimator.plan_fields)
+    return list(zip(*columns, strict=True))
+
+
+ANSWERS: dict[str, Callable[[xr.Dataset, Asked], xr.Dataset]] = {
+    "search": _search,
+    "table": _table,
+    "elasticities": _elasticities,
+    "fastest plans": _fastest,
+    "least memory": _least,
+    "legal plans": _legal_plans,
+}
+
+
+def compare(then: xr.Dataset, now: xr.Dataset) -> Rerun:
+    """Return how the results of two Datasets differ, result by result."""
+    both = [str(name) for name in then.data_vars if name in now.data_vars]
+    differences = [one for name in both if (one := _difference(then[name], now[name])) is not None]
+    return Rerun(
+        again=now,
+        compared=len(both),
+        points=sum(then[name].size for name in both),
+        differences=tuple(sorted(differences, key=lambda one: -one.largest)),
+        not_again=tuple(str(name) for name in then.data_vars if name not in now.data_vars),
+        versions=_changed(str(then.attrs.get("versions", "{}"))),
+    )
+
+
+def _difference(then: xr.DataArray, now: xr.DataArray) -> Difference | None:
+    """Return how far a result is from the stored one; None where they are the same."""
+    name = str(then.name)
+    if {*then.dims} != {*now.dims} or then.sizes != now.sizes:
+        return Difference(name, np.inf, then.size, {})
+    old, new = then.values, now.transpose(*then.dims).values
+    same = old == new
+    if old.dtype.kind == new.dtype.kind == "f":
+        same |= np.isnan(old) & np.isnan(new)
+    if same.all():
+        return None
+    apart = np.where(same, 0.0, _relative(old, new))
+    worst = np.unravel_index(int(np.argmax(apart)), apart.shape) if apart.ndim else ()
+    where = {
+        str(dim): then.coords[dim].values[at].item()
+        for dim, at in zip(then.dims, worst, strict=True)
+        if dim in then.coords
+    }
+    return Difference(name, float(np.max(apart)), int(np.sum(~same)), where)
+
+
+def _relative(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Return |new - old| / |old|, infinite where one is no number or the results are words."""
+    if old.dtype.kind not in "iuf" or new.dtype.kind not in "iuf":
+        return np.full(old.shape, np.inf)
+    with np.errstate(all="ignore"):
+        apart = np.abs(new.astype(float) - old) / np.abs(old)
+    return np.where(np.isfinite(apart), apart, np.inf)
+
+
+def _changed(written: str) -> dict[str, tuple[str, str]]:
+    """Return the versions of packages that are not those of now."""
+    try:
+        then, now = dict(json.loads(written)), versions()
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return {name: (str(v), now[name]) for name, v in then.items() if now.get(name, v) != v}

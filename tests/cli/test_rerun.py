@@ -1,0 +1,67 @@
+"""The command that answers a stored question again: identical, how far off, or why not."""
+
+import json
+
+import h5py
+import pytest
+
+import jaxroof as jr
+
+
+@pytest.fixture
+def path(tmp_path):
+    data = jr.evaluate("matmul", batch=8, hidden=64, feedforward=64, system="tpu-v5e")
+    jr.write(data, tmp_path / "a.nc")
+    return tmp_path / "a.nc"
+
+
+def test_an_identical_result_says_so(path, jaxroof):
+    said = jaxroof(f"rerun {path}")
+    assert said.code == 0, said.err
+    assert "Identical: " in said.words
+    assert "Versions" not in said.words
+
+
+def test_a_difference_and_the_version_that_changed_are_named(path, jaxroof):
+    data = jr.read(path)
+    versions = {**json.loads(data.attrs["versions"]), "numpy": "2.0.0"}
+    first = next(name for name, v in data.data_vars.items() if v.dtype.kind == "f")
+    changed = data.assign({first: data[first] * 1.01}).assign_attrs(versions=json.dumps(versions))
+    jr.write(changed, path.parent / "b.json")
+    said = jaxroof("rerun b.json")
+    assert said.code == 1, said.err
+    assert f"{first}: by up to 0.0099 of its value, at 1 points." in said.words
+    assert "numpy 2.0.0 then" in said.words
+
+
+def test_results_that_another_program_changed_are_told(path, jaxroof):
+    first = next(n for n, v in jr.read(path).data_vars.items() if v.dtype.kind == "f")
+    with h5py.File(path, "a") as file:
+        file[first][...] = 3.0
+    said = jaxroof(f"rerun {path}")
+    assert said.code == 1
+    assert "another program changed them" in said.words
+
+
+def test_a_question_that_another_program_changed_is_refused(path, jaxroof):
+    with h5py.File(path, "a") as file:
+        file.attrs["inputs"] = '{"rows": 8.0}'
+    said = jaxroof(f"rerun {path}")
+    assert said.code == 2
+    assert "question: not as it was written: another program changed it" in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("none.nc", "none.nc: no such file"),
+        ("a.csv", "a.csv: a table does not say what was asked; expected .nc, .json or .zarr"),
+        ("a.toml", "cannot tell the kind of file"),
+    ],
+)
+def test_a_file_that_holds_no_question_is_one_line(name, said, jaxroof):
+    found = jaxroof(f"rerun {name}")
+    assert found.code == 2
+    assert said in found.err
+    assert found.err.count("\n") == 1
