@@ -58,7 +58,7 @@ def shown(value: object) -> str:
 
 
 def brief(text: str) -> str:
-    """Return a text of the user as a sentence repeats it: on one line, printable, and cut.
+    r"""Return a text of the user as a sentence repeats it: on one line, printable, and cut.
 
     >>> brief("gpt3"), brief("a\x1b[2Jb"), len(brief("x" * 1000))
     ('gpt3', 'a\\x1b[2Jb', 60)
@@ -68,7 +68,7 @@ def brief(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters as escapes, so that it cannot command a terminal.
+    r"""Return a text with control characters as escapes, so that it cannot command a terminal.
 
     >>> printable("a\tb\x1b[2J")
     'a\\tb\\x1b[2J'

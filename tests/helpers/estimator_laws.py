@@ -32,6 +32,7 @@ SLOW = (  # recipes whose programs are long, each beside a like one that is held
 DEFAULT_ALONE = (  # estimators of which the default recipe alone is held to the laws daily
     "mfu",  # it divides model_flops, whose every recipe is
     "training",  # its programs are long, and its choices are those of terms that golden rows hold
+    "stage_memory",
 )
 
 

@@ -58,7 +58,9 @@ def assert_same(found: SearchResult, other: SearchResult) -> None:
 
 
 @pytest.mark.parametrize("top", [1, 5])
-@pytest.mark.parametrize("model", ["llama3.1-8b", "mixtral-8x7b", "deepseek-v3"])
+@pytest.mark.parametrize(
+    "model", ["llama3.1-8b", pytest.param("mixtral-8x7b", marks=pytest.mark.slow), "deepseek-v3"]
+)
 def test_the_winners_are_those_of_all_plans(
     model: str, top: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

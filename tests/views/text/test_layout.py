@@ -341,7 +341,7 @@ def test_a_list_wraps_below_its_texts(kind, width, jaxroof, monkeypatch):
     said = jaxroof(f"list {kind}")
     assert fits(said.out.splitlines(), width)
     if kind == "systems":  # a table
-        assert all(name in said.out for name in (*catalog.names(kind), "training, roofline"))
+        assert all(name in said.out for name in (*catalog.names(kind), "training, published"))
         return
     starts = {len(re.match(r"(\S+)?\s+", line)[0]) for line in said.out.splitlines()}
     assert len(starts) == 1
