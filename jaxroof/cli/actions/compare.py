@@ -67,7 +67,7 @@ def compare_command(
     held = {name: _changed(of, start, settings[name], system=s) for name, s in systems.items()}
     axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
     axes |= {"gpus": sizes} if len(sizes) > 1 else {}
-    axes |= _systems(of, held)
+    axes["system"] = {name: inputs.system for name, inputs in held.items()}
     if of is published:
         axes["split"] = [parse_split(text) for text in _listed("--split", splits)]
     chosen = {k: v for k, v in next(iter(settings.values())).items() if k not in axes}
@@ -109,11 +109,6 @@ def _changed(of: Estimator, inputs: Any, chosen: dict[str, Any], **record: Any) 
     """Return the inputs with another model or system, and the --set changes."""
     changed, _ = apply_settings(dataclasses.replace(inputs, **record), of.recipe, chosen)
     return changed
-
-
-def _systems(of: Estimator, held: dict[str, Any]) -> dict[str, Any]:
-    """Return the axis of systems: with what a number format takes on the chip of each."""
-    return {"system": {name: inputs.system for name, inputs in held.items()}}
 
 
 def _beside(data: xr.Dataset) -> xr.Dataset:

@@ -9,13 +9,12 @@ from typing import Any
 from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.layer_time import expert_weights, layer_weights
 from jaxroof.estimators.training.memory_model import memory_model
+from jaxroof.estimators.training.plan_cost import HOST_BANDWIDTH
 from jaxroof.estimators.training.stage_time import stage_layers
 from jaxroof.estimators.training.step_time import UPDATE_BYTES
 from jaxroof.estimators.training.training_recipe import TrainingRecipe
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number, value_or
-
-HOST_LINK = 64e9  # [B/s] of a PCIe 5 x16 link, one direction, where a system has no other
 
 
 def offload_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> Number:
@@ -39,6 +38,6 @@ def offload_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> Number:
     own = dense / where(sharded, group, 1.0)
     own = own + each * expert_weights(model, plan.expert) / where(sharded, experts, 1.0)
     moved = (states.weight_bytes + states.gradient_bytes) / value_or(
-        inputs.system.pcie_bandwidth, HOST_LINK
+        inputs.system.pcie_bandwidth, HOST_BANDWIDTH
     )
     return plan.offload_optimizer * own * (moved + UPDATE_BYTES / inputs.shared.host_memory)

@@ -18,6 +18,7 @@ from jaxroof.estimators.training.memory_step import (
     memory_inputs,
     memory_limit,
 )
+from jaxroof.estimators.training.memory_step import example as example_of_memory
 from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers, timed_plan
@@ -153,15 +154,9 @@ def times(
 
 
 def example() -> TrainingInputs:
-    """Return Llama 3.1 405B on 4,096 H100, split as its makers split it."""
-    model, _ = named.architecture_with_choices("llama3.1-405b")
-    return TrainingInputs(
-        model=model,
-        system=named.training_system("h100-nvs8"),
-        gpus=4096.0,
-        global_batch=2048.0,
-        plan=TrainingPlan(data=32.0, tensor=8.0, pipeline=16.0),
-    )
+    """Return the example of ``stage_memory``, on a system with its chip."""
+    timed = {"system": named.training_system("h100-nvs8")}
+    return TrainingInputs(**{**vars(example_of_memory()), **timed})
 
 
 training = Estimator(

@@ -9,7 +9,7 @@ from jaxroof.analyses.result_metadata import head_of, label_of, parts_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.plan import used_fields
+from jaxroof.views.text.plan import is_usual, used_fields
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -35,8 +35,7 @@ def shown_fields(data: xr.Dataset) -> list[str]:
     Tensor ranks always share the tokens in a list of plans.
     """
     fields = [name for name in used_fields(data) if name != "sequence_parallel"]
-    usual = {name: 0 if name in ("recompute", "offload_optimizer") else 1 for name in fields}
-    return [f for f in fields if f in ALWAYS or bool((data[f] != usual[f]).any())]
+    return [name for name in fields if name in ALWAYS or not is_usual(data, name)]
 
 
 def plan_words(plan: xr.Dataset) -> str:

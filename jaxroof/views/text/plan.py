@@ -20,7 +20,7 @@ def plan_fields(data: xr.Dataset) -> list[str]:
     found = used_fields(data)
     if len([name for name in found if name in roles(data).get("split", ())]) <= MANY:
         return found
-    return [name for name in found if not _is_usual(data, name)]
+    return [name for name in found if not is_usual(data, name)]
 
 
 def used_fields(data: xr.Dataset) -> list[str]:
@@ -30,7 +30,7 @@ def used_fields(data: xr.Dataset) -> list[str]:
     return [name for name in fields if name in data.data_vars and name not in none]
 
 
-def _is_usual(data: xr.Dataset, name: str) -> bool:
+def is_usual(data: xr.Dataset, name: str) -> bool:
     """Return whether a field has its default in every plan that there is."""
     usual, values = about(data, name).get("default"), data[name].values
     return usual is not None and bool(np.all((values == float(usual)) | (values < 0)))
