@@ -28,6 +28,8 @@ from jaxroof.settings import apply_settings
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text.interval import interval_sentence
 
+TOGETHER = "machine"  # the axis of systems whose settings differ too
+
 
 def compare_command(
     *,
@@ -67,13 +69,16 @@ def compare_command(
     held = {name: _changed(of, start, settings[name], system=s) for name, s in systems.items()}
     axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
     axes |= {"gpus": sizes} if len(sizes) > 1 else {}
-    axes["system"] = {name: inputs.system for name, inputs in held.items()}
+    axes |= _system_axis({name: inputs.system for name, inputs in held.items()}, settings)
     if of is published:
         axes["split"] = [parse_split(text) for text in _listed("--split", splits)]
     chosen = {k: v for k, v in next(iter(settings.values())).items() if k not in axes}
+    chosen = {k: v for k, v in chosen.items() if k not in axes.get(TOGETHER, {})}
     if len(models) == 1:
         chosen = {"model": next(iter(models.values())), **chosen}
     data = search(of, start, axes=axes, where=rules, settings=chosen)
+    if TOGETHER in data.dims:
+        data = data.swap_dims({TOGETHER: "system"})
     about = {"units": "B", "long_name": "Memory that a step may fill"}
     assert of.limit is not None
     limits = [float(of.limit(inputs)) for inputs in held.values()]
@@ -103,6 +108,19 @@ def _settings(of: Estimator, chosen: dict[str, Any], system_name: str) -> dict[s
     if of is published:
         return chosen
     return with_chip(with_precision(chosen, system_name, of), system_name)[1]
+
+
+def _system_axis(
+    systems: dict[str, Any], settings: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return the axis of systems, each with the settings that differ between them.
+
+    An FP8 weight, for one, has a second copy on some chips.
+    """
+    paths = {path for some in settings.values() for path in some}
+    given = {path: [some.get(path) for some in settings.values()] for path in sorted(paths)}
+    differ = {path: values for path, values in given.items() if len({*map(str, values)}) > 1}
+    return {TOGETHER: {"system": systems, **differ}} if differ else {"system": systems}
 
 
 def _changed(of: Estimator, inputs: Any, chosen: dict[str, Any], **record: Any) -> Any:
