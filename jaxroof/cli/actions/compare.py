@@ -7,7 +7,12 @@ import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from jaxroof.analyses.training_settings import with_chip, with_precision
+from jaxroof.analyses.training_settings import (
+    MACHINE,
+    settings_by_system,
+    with_chip,
+    with_precision,
+)
 from jaxroof.cli.actions.arguments import (
     _listed,
     _records,
@@ -27,8 +32,6 @@ from jaxroof.estimators.training.step import training
 from jaxroof.settings import apply_settings
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text.interval import interval_sentence
-
-TOGETHER = "machine"  # the axis of systems whose settings differ too
 
 
 def compare_command(
@@ -69,16 +72,17 @@ def compare_command(
     held = {name: _changed(of, start, settings[name], system=s) for name, s in systems.items()}
     axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
     axes |= {"gpus": sizes} if len(sizes) > 1 else {}
-    axes |= _system_axis({name: inputs.system for name, inputs in held.items()}, settings)
+    machines = {name: inputs.system for name, inputs in held.items()}
+    shared, differ = settings_by_system([*settings.values()])
+    axes |= {MACHINE: {"system": machines, **differ}} if differ else {"system": machines}
     if of is published:
         axes["split"] = [parse_split(text) for text in _listed("--split", splits)]
-    chosen = {k: v for k, v in next(iter(settings.values())).items() if k not in axes}
-    chosen = {k: v for k, v in chosen.items() if k not in axes.get(TOGETHER, {})}
+    chosen = {k: v for k, v in shared.items() if k not in axes}
     if len(models) == 1:
         chosen = {"model": next(iter(models.values())), **chosen}
     data = search(of, start, axes=axes, where=rules, settings=chosen)
-    if TOGETHER in data.dims:
-        data = data.swap_dims({TOGETHER: "system"})
+    if MACHINE in data.dims:
+        data = data.swap_dims({MACHINE: "system"})
     about = {"units": "B", "long_name": "Memory that a step may fill"}
     assert of.limit is not None
     limits = [float(of.limit(inputs)) for inputs in held.values()]
@@ -86,14 +90,18 @@ def compare_command(
     counts = ", ".join(f"{size:,}" for size in sizes)
     data.attrs["title"] = f"{', '.join(models)} on {counts} accelerators: the best plan of each"
     write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
+    _print_each(data, [*models], sizes, sequences)
+    report_written(output)
+    return 0 if bool(data.feasible.any()) else 1
+
+
+def _print_each(data: xr.Dataset, models: list[str], sizes: list[int], sequences: int) -> None:
     page = console()
     for name in models:
         for size in sizes:
             some = data.sel(model=name) if len(models) > 1 else data
             some = some.sel(gpus=size) if len(sizes) > 1 else some
             _print_compared(page, some, f"{name} on {size:,} accelerators, batch {sequences:,}")
-    report_written(output)
-    return 0 if bool(data.feasible.any()) else 1
 
 
 def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
@@ -108,19 +116,6 @@ def _settings(of: Estimator, chosen: dict[str, Any], system_name: str) -> dict[s
     if of is published:
         return chosen
     return with_chip(with_precision(chosen, system_name, of), system_name)[1]
-
-
-def _system_axis(
-    systems: dict[str, Any], settings: dict[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Return the axis of systems, each with the settings that differ between them.
-
-    An FP8 weight, for one, has a second copy on some chips.
-    """
-    paths = {path for some in settings.values() for path in some}
-    given = {path: [some.get(path) for some in settings.values()] for path in sorted(paths)}
-    differ = {path: values for path, values in given.items() if len({*map(str, values)}) > 1}
-    return {TOGETHER: {"system": systems, **differ}} if differ else {"system": systems}
 
 
 def _changed(of: Estimator, inputs: Any, chosen: dict[str, Any], **record: Any) -> Any:
