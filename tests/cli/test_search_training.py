@@ -65,35 +65,10 @@ def test_an_own_plan_says_what_makes_it_slower(jaxroof):
 def test_a_plan_that_offloads_names_the_best_that_does_not(jaxroof):
     said = jaxroof(f"{ASKED} --gpus 8 --where off=1")
     assert "Offload was never measured" not in said.out  # there is no other
-    said = jaxroof("search --model llama3-70b --system h100-nvs8 --batch 512 --gpus 64")
-    kept = jaxroof(
-        "search --model llama3-70b --system h100-nvs8 --batch 512 --gpus 64 --where off=0"
-    )
+    asked = "search --model llama3-70b --system h100-nvs8 --batch 512 --gpus 64"
+    said, kept = jaxroof(asked), jaxroof(f"{asked} --where off=0")
     time = re.search(r"without it, .* takes ([\d.]+) s", " ".join(said.out.split())).group(1)
     assert f"{time} s a step" in " ".join(kept.out.split())
 
 
 def test_numbers_near_by_with_a_plan_are_named(jaxroof):
-    said = jaxroof("search --model llama3-70b --system h100-nvs8 --gpus 500 --batch 512")
-    assert "none is legal on 500 accelerators; expected 512 accelerators" in said.err
-
-
-def test_by_memory_where_asked_or_where_no_run_was_measured(jaxroof):
-    asked = jaxroof(f"{ASKED} --gpus 8 --objective device")
-    assert "Least memory:" in asked.out
-    other = jaxroof(f"{ASKED.replace('h100-nvs8', 'mi300x')} --gpus 8")
-    assert "By memory instead:" in other.out
-    assert "Least memory:" in other.out
-    refused = jaxroof(f"{ASKED.replace('h100-nvs8', 'mi300x')} --gpus 8 --objective step_time")
-    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
-
-
-def test_what_is_written_is_what_is_shown(jaxroof, tmp_path):
-    said = jaxroof(f"{ASKED} --gpus 8,16 --top 2 -o plans.csv")
-    assert said.code == 0, said.err
-    with (tmp_path / "plans.csv").open() as file:
-        rows = [*csv.DictReader(file)]
-    assert [row["gpus"] for row in rows] == ["8", "8", "16", "16"]
-    for row in rows:
-        low, time, high = (float(row[f"step_time{end}"]) for end in ("_low", "", "_high"))
-        assert low < time < high
