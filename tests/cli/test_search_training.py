@@ -72,3 +72,5 @@ def test_a_plan_that_offloads_names_the_best_that_does_not(jaxroof):
 
 
 def test_numbers_near_by_with_a_plan_are_named(jaxroof):
+    said = jaxroof("search --model llama3-70b --system h100-nvs8 --gpus 500 --batch 512")
+    assert "none is legal on 500 accelerators; expected 512 accelerators" in said.err
