@@ -44,10 +44,14 @@ LEVEL = 1  # of compression
 
 
 def array_metadata(
-    variable: xr.Variable, shape: Sequence[int], chunk: Sequence[int], piece: Sequence[int]
+    variable: xr.Variable,
+    shape: Sequence[int],
+    chunk: Sequence[int],
+    piece: Sequence[int] | None,
 ) -> dict[str, Any]:
     """Return the metadata of an array: dtype, dimensions and attributes of a variable, and sizes.
 
+    Arguments: without ``piece``, and for texts, a chunk has no index.
     Raises: ValueError for values that are neither numbers, flags nor texts.
     """
     kind = variable.dtype.kind
@@ -58,7 +62,7 @@ def array_metadata(
     first = {"name": TEXT_CODEC} if kind == "U" else {"name": BYTES, **endian}
     zstd = {"name": ZSTD, "configuration": {"level": LEVEL, "checksum": False}}
     codecs: list[Any] = [first, zstd, {"name": CRC32C}]
-    if kind != "U" and shape:
+    if piece is not None and kind != "U" and shape:
         index = [{"name": BYTES, "configuration": {"endian": "little"}}, {"name": CRC32C}]
         about = {"chunk_shape": list(piece), "codecs": codecs, "index_codecs": index}
         codecs = [{"name": SHARDED, "configuration": {**about, "index_location": "end"}}]

@@ -94,9 +94,10 @@ def _lay_out(
     known = {}
     with os_errors(path):
         for name, variable in variables.items():
-            shape, *cuts = shapes(list(map(str, variable.dims)))
-            chunk, piece = [[max(1, n) for n in shape]] * 2 if name in data.coords else cuts
-            about = zarr_format_3.array_metadata(variable, shape, chunk, piece)
+            shape, chunk, piece = shapes(list(map(str, variable.dims)))
+            uncut = [max(1, size) for size in shape], None
+            cuts = uncut if name in data.coords else (chunk, piece)
+            about = zarr_format_3.array_metadata(variable, shape, *cuts)
             known[zarr_format_3.file_of(str(name))] = about
             if name in written.variables:
                 zarr_format_3.write_whole(path, str(name), about, written.variables[name])

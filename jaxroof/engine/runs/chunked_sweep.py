@@ -110,7 +110,8 @@ def _finish(
                 first = next(pieces)
                 coordinates = dataset({}, asked.axes, asked.inputs, {}, {})
                 zarr_store.create(path, first[1], coordinates, layout, about)
-                begun, pieces = True, itertools.chain([first], pieces)
+                begun, pieces = True, itertools.chain(iter([first]), pieces)  # held no longer
+                del first
             files = zarr_store.write_region(path, number, layout, pieces)
             zarr_store.record_chunk(path, number, files, added(shares))
             done.add(number)
