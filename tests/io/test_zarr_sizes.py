@@ -92,7 +92,7 @@ def test_only_what_is_read_of_a_shard_is_decoded(path):
     with pytest.raises(InputError, match=SIZE):
         data.time[[0, 95]].load()
     replace_chunk(path, "time", shard([ROWS[:-1] + b"\0", *[ROWS] * 9]))
-    with pytest.raises(InputError, match="damaged: time: .*checksum.*; run the sweep again"):
+    with pytest.raises(InputError, match=r"damaged: time: .*checksum.*; run the sweep again"):
         data.time[0].load()
 
 
