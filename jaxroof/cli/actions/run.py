@@ -8,12 +8,12 @@ from typing import Any
 from rich.console import Console
 
 from jaxroof.analyses import roofline_reading as roofs
+from jaxroof.cli.actions.cluster import cluster_of
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.progress import progress_bar
 from jaxroof.config.run_sweep import run as run_file
 from jaxroof.config.run_sweep import would_take
-from jaxroof.engine.runs.cluster import Cluster
 from jaxroof.views.text import (
     all_plans as splits,
 )
@@ -53,7 +53,7 @@ def run_command(
             chunk=chunk,
             overwrite=overwrite,
             trust=trust,
-            cluster=_cluster(workers, scheduler),
+            cluster=cluster_of(workers, scheduler),
         )
     took = time.perf_counter() - start
     page = console()
@@ -78,13 +78,6 @@ def run_command(
         _print_grid(page, data)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
-
-
-def _cluster(workers: int | None, scheduler: str | None) -> Cluster | None:
-    """Return who evaluates the chunks, None for this process alone."""
-    if workers is None and scheduler is None:
-        return None
-    return Cluster(workers, scheduler, lambda said: print(said, file=sys.stderr, flush=True))
 
 
 def _print_grid(page: Console, data: Any) -> None:

@@ -136,13 +136,13 @@ def finished_chunks(
         first = [submitted(number) for number in itertools.islice(missing, AHEAD)]
         running = as_completed(first, loop=client.loop)
         for future in running:
-            number, files, sums = _result(future, path)
+            number, files, sums = result_of(future, path)
             zarr_store.record_chunk(path, number, files, sums)
             running.update([submitted(number) for number in itertools.islice(missing, 1)])
             yield number
 
 
-def _result(future: Any, path: Path) -> tuple[int, Files, Any]:
+def result_of(future: Any, path: Path) -> Any:
     """Return what a worker returned.
 
     Raises: what the worker raised; InputError if workers or the scheduler are lost.
@@ -152,14 +152,13 @@ def _result(future: Any, path: Path) -> tuple[int, Files, Any]:
     from distributed import KilledWorker
 
     try:
-        found: tuple[int, Files, Any] = future.result()
+        return future.result()
     except KilledWorker as error:
         said = f"{future.key} ended every worker that it was given to; expected more memory each"
         raise refusal(os.fspath(path), said) from error
     except (CancelledError, OSError) as error:
         said = "the scheduler is lost; run again to continue"
         raise refusal(os.fspath(path), said) from error
-    return found
 
 
 def chunk_of(
