@@ -163,8 +163,7 @@ def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
     lanes = jax.jit(jax.vmap(moved(law, inputs)))(stacked([*asked, *near, *near, *near]), by)
     lanes = jax.tree.map(np.asarray, lanes)
     below, here, above = (
-        jax.tree.map(lambda leaf, at=at: leaf[by == at], lanes)
-        for at in (-STEP, 0.0, STEP)
+        jax.tree.map(lambda leaf, at=at: leaf[by == at], lanes) for at in (-STEP, 0.0, STEP)
     )
     every, slopes = here
     for name, values in every.items():
