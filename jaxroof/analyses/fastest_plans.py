@@ -212,8 +212,9 @@ def _own(asked: Question, ranking: Ranking, size: int, own: str) -> dict[str, tu
     some = place_of(asked.inputs, asked.recipe, found, size, own)
     chosen, places, _ = np.intersect1d(fitting, some, assume_unique=True, return_indices=True)
     taken = times[places]
-    if not len(chosen):
-        chosen, taken = some, _times(asked, size, found, some)
+    if not len(chosen):  # what needs least decides whether any could fit
+        chosen = some[[np.argmin(need[some])]]
+        taken = _times(asked, size, found, chosen)
     least = int(np.argmin(taken))
     place, seconds = chosen[least], float(taken[least])
     fields = {name: int(value[0]) for name, value in found.at(np.array([place])).items()}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.analyses.fit_legality import refuse_illegal
+from jaxroof.analyses.fit_legality import UNEVEN, refuse_illegal
 from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
@@ -14,8 +14,6 @@ from jaxroof.estimators.training.memory_step import memory_inputs
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.records import checked, leaves
-
-UNEVEN = "layer_division=uneven"  # the setting by which stages may have any numbers of layers
 
 
 class TrainingStep(NamedTuple):

@@ -43,8 +43,8 @@ def test_tables_and_sentences_keep_to_the_width(jaxroof, monkeypatch, width):
         ("--top 0", "top: expected a whole number of at least 1, given 0"),
         ("--top -1", "top: expected a whole number of at least 1, given -1"),
         ("--objective device --top 0", "top: expected a whole number of at least 1, given 0"),
-        ("--mine tp=8,pp=0", "mine: pipeline=0: expected a whole number of at least 1"),
-        ("--mine tp=-8", "mine: tensor: '-8' is not a whole number; expected such as 8"),
+        ("--mine tp=8,pp=0", "mine: pp: expected whole numbers from 1 to 1e9, given '0'"),
+        ("--mine tp=-8", "mine: tp: expected whole numbers from 1 to 1e9, given '-8'"),
         ("--mine tq=8", "mine: tq: no such plan field"),
     ],
 )
