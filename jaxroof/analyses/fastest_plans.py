@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -22,7 +23,8 @@ from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.catalog.chip import Chip
 from jaxroof.engine.search.problem import check_top
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.interval import REGIMES, half_width_within_source
+from jaxroof.estimators.training.envelope import reasons_outside
+from jaxroof.estimators.training.interval import REGIMES, half_width_within_source, of_own_runs
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.plan_time import plan_time
 from jaxroof.estimators.training.step import training
@@ -147,12 +149,13 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
         name: xr.Variable((), value, {"units": unit, "long_name": text})
         for name, (value, unit, text) in whole.items()
     }
-    own_runs = bool(asked.inputs.system.chip.own_runs > 0.0)
+    own_runs = of_own_runs(data.step_time_low[0], data.step_time_high[0], place)
     return data.assign(made).assign_attrs(
         where=json.dumps([str(rule) for rule in asked.constraints]),
         refused=json.dumps(found.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
-        regime=REGIMES[place].words + ", own runs" * own_runs,
+        regime=REGIMES[place].words + ", own runs" * bool(own_runs),
+        outside=json.dumps(_outside(asked, data.isel(plan=0))),
         software_year=float(asked.inputs.software.year),
     )
 
@@ -178,6 +181,14 @@ def _distinct(found: Listed, places: np.ndarray) -> np.ndarray:
     columns = np.stack([*({**plans, "zero_stage": stage}).values()])
     _, first = np.unique(columns, axis=1, return_index=True)
     return places[np.sort(first)]
+
+
+def _outside(asked: Question, plan: xr.Dataset) -> list[str]:
+    """Return in words what of a plan lies outside the envelope of measured runs."""
+    degrees = [float(plan[name]) for name in ("data", "tensor", "context", "pipeline")]
+    inputs = asked.inputs
+    extent = (float(inputs.model.sequence), float(inputs.system.fast_domain))
+    return list(reasons_outside(math.prod(degrees), degrees[1], *extent))
 
 
 def _asked_for(asked: Question, size: int) -> Any:
