@@ -6,7 +6,7 @@ Source: docs/models/training_step_today.md and docs/models/parameters_flops_memo
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training import interval as bounds
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import SHORTHAND, TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.memory_model import memory_model
@@ -177,5 +177,6 @@ training = Estimator(
     limit=memory_limit,
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.training_system},
+    shorthand=SHORTHAND,
     example=example,
 )
