@@ -25,7 +25,7 @@ from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Reco
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.training_recipe import MODULES, Selective
 from jaxroof.formulas.memory_layout import chunk_layers
-from jaxroof.records import Number, checked, units
+from jaxroof.records import Number, checked, units, with_named_absences
 from jaxroof.settings import apply_settings, choose
 from jaxroof.units import parse
 
@@ -98,12 +98,13 @@ def unchecked_question(
         text = "a model of pictures, without a vocabulary; expected a model of language"
         raise refusal("model", text)
     chosen = {name: value for name, value in rest.items() if value is not None}
-    if chosen.get("sequence") is None and architecture.sequence is None:
-        raise refusal("sequence", "not given; expected the tokens of one sequence")
+    length: Any = architecture.sequence
+    if chosen.get("sequence") is None and length is None:
+        with_named_absences(architecture, "model.").sequence.refuse()
     inputs = MemoryInputs(
         model=memory_model(architecture, made),
         counts=counts(architecture, made),
-        sequence=1.0 if architecture.sequence is None else architecture.sequence,
+        sequence=1.0 if length is None else length,
         plan=MemoryPlan(),
     )
     plan, again = _recomputation(plan)
@@ -201,7 +202,7 @@ def _recomputation(plan: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
     level = next((value for name, value in plan.items() if name not in rest), None)
     if level is None:
         return rest, {}
-    kinds = {0: Recompute.NONE, 1: Recompute.SELECTIVE, 2: Recompute.FULL}
+    kinds = {0.0: Recompute.NONE, 1.0: Recompute.SELECTIVE, 2.0: Recompute.FULL}
     kind = kinds.get(parse(level, "1", "plan: rc"))
     if kind is None:
         raise refusal("plan: rc", f"expected whole numbers from 0 to 2, given {shown(level)}")

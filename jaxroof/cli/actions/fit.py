@@ -2,9 +2,10 @@
 
 from jaxroof.analyses.fit import fit
 from jaxroof.analyses.fit_changes import MOST
-from jaxroof.cli.actions.arguments import parse_count, parse_pairs
+from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
+from jaxroof.cli.counts import parse_count
 from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
 from jaxroof.views.text import fit as views
@@ -16,7 +17,6 @@ OPTIONS = {  # settings that have an option
     "model": "--model",
     "system": "--system",
     "global_batch": "--batch",
-    "sequence": "--sequence",
     "gpus": "--gpus",
     "software": "--software",
 }
@@ -28,7 +28,6 @@ def fit_command(
     plan_text: str,
     system_name: str,
     batch: str,
-    sequence: str | None,
     gpus: str | None,
     software: str | None,
     sets: tuple[str, ...],
@@ -46,7 +45,6 @@ def fit_command(
         plan=plan_items("--plan", plan_text),
         system=system_name,
         global_batch=parse_count("--batch", batch),
-        sequence=None if sequence is None else parse_count("--sequence", sequence),
         gpus=None if gpus is None else parse_count("--gpus", gpus),
         software=software,
         settings=settings,

@@ -28,7 +28,7 @@ def published_command(
     outputs.check_output(output)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     fixed = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
-    chosen = parse_settings(sets, {**fixed, "gpus": "--plan"})
+    chosen = published.by_path(parse_settings(sets, {**fixed, "gpus": "--plan"}))
     batch = _batch(inputs, parse_plan("--plan", plan_text, Plan, SHORT))
     asked = {"model": model_name, "global_batch": batch, "split": split, **chosen}
     inputs, recipe = apply_settings(inputs, published.recipe, asked, published.names)

@@ -8,7 +8,7 @@ from jaxroof.catalog.chip import Chip
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training import interval as bounds
 from jaxroof.estimators.training.envelope import inside
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import SHORTHAND, TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.memory_model import memory_model
@@ -191,5 +191,6 @@ training = Estimator(
     limit=memory_limit,
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.training_system},
+    shorthand=SHORTHAND,
     example=example,
 )
