@@ -97,7 +97,7 @@ def training_capacities() -> dict[str, float]:
     """Return the memory [B] of each accelerator that can be asked for a training step, ascending.
 
     >>> next(iter(training_capacities()))
-    'a100'
+    'a100-40-sxm'
     """
     found: dict[str, float] = {}
     for name in catalog.names("systems"):

@@ -82,7 +82,8 @@ def _fastest(data: xr.Dataset) -> Iterator[Piece]:
 
 def _least(data: xr.Dataset) -> Iterator[Piece]:
     if data["gpus"].ndim:
-        yield least_memory.sizes_table(_by_size(data))
+        capacity = _limit(data)
+        yield least_memory.sizes_table([one.assign(capacity=capacity) for one in _by_size(data)])
     else:
         searched = json.loads(data.attrs.get("options", "{}")).get("gpus") is None
         yield least_memory.answer_sentence(data, searched)

@@ -26,8 +26,11 @@ def escaped(text: str) -> Markup:
     '&lt;script&gt;alert(&#x27;1 &gt; 0&#x27;)&lt;/script&gt;'
     """
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
-    lines = (printable(line) for line in cut.replace(JOIN, " ").split("\n"))
-    return Markup(html.escape("\n".join(lines)))
+    lines = (
+        "&nbsp;".join(html.escape(printable(part)) for part in line.split(JOIN))
+        for line in cut.split("\n")
+    )
+    return Markup("\n".join(lines))
 
 
 def element(tag: str, *children: str, **attributes: str) -> Markup:

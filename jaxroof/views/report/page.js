@@ -9,7 +9,7 @@ for (const picture of document.querySelectorAll(".picture")) {
     const next = Math.min(12, Math.max(1, wanted));
     const left = (view.scrollLeft + x) / image.clientWidth;
     const top = (view.scrollTop + y) / image.clientHeight;
-    view.style.height = next > 1 ? `${view.clientHeight}px` : "";
+    view.style.height = next > 1 ? `${Math.min(view.clientHeight, 0.9 * innerHeight)}px` : "";
     image.style.width = `${100 * next}%`;
     view.scrollLeft = left * image.clientWidth - x;
     view.scrollTop = top * image.clientHeight - y;

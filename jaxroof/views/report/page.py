@@ -12,6 +12,7 @@ import xarray as xr
 from jaxroof import __version__
 from jaxroof.errors import InputError
 from jaxroof.io.formats import frame
+from jaxroof.units import unbroken
 from jaxroof.views.report.answers import Piece, answer, title_of
 from jaxroof.views.report.markup import Markup, element, joined, rows_of, table_of
 from jaxroof.views.report.provenance import (
@@ -107,11 +108,11 @@ def _pieces(data: xr.Dataset) -> tuple[list[Piece], str]:
 
 def _reason(error: BaseException) -> str:
     said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    return " ".join(said.split()).rstrip(".")
+    return " ".join(said.split()).partition(";")[0].rstrip(".")
 
 
 def _piece(piece: Piece) -> Markup:
-    return element("p", piece) if isinstance(piece, str) else table_of(piece)
+    return element("p", unbroken(piece)) if isinstance(piece, str) else table_of(piece)
 
 
 def _picture(data: xr.Dataset, title: str, said: str) -> Markup:
