@@ -18,8 +18,10 @@ from jaxroof.analyses.least_memory import (
 )
 from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
+from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.catalog.chip import Chip
+from jaxroof.engine.search.problem import check_top
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES, half_width_within_source
 from jaxroof.estimators.training.legality import rules
@@ -93,9 +95,10 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
 
     Arguments and errors are as in ``fastest_plans``.
     """
+    check_top(top)
     found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
     if not found.size:
-        raise NoLegalPlan(no_legal_plan([size], found.refused, asked.constraints, size))
+        raise NoLegalPlan(no_legal_plan(asked, [size], found.refused, size))
     fitting = np.flatnonzero(need <= asked.capacity)
     if not len(fitting):
         raise NoPlanFits(
@@ -138,6 +141,7 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
     }
     if own is not None:
         whole |= _own(asked, ranking, size, own)
+    whole |= _without_offload(ranking, data)
     made = {
         name: xr.Variable((), value, {"units": unit, "long_name": text})
         for name, (value, unit, text) in whole.items()
@@ -189,9 +193,29 @@ def _own(asked: Question, ranking: Ranking, size: int, own: str) -> dict[str, tu
     least = int(np.argmin(taken))
     place, seconds = chosen[least], float(taken[least])
     fields = {name: int(value[0]) for name, value in found.at(np.array([place])).items()}
+    report = reports(asked.inputs, asked.recipe, size, found, np.array([place]), training)
+    parts = {name: float(report[name][0]) for name in parts_of(report, "step_time")}
     return {
         "own": (seconds, "s", "Step time of the fastest plan with the fields of yours"),
         "own_device": (float(need[place]), "B", "Its memory"),
         "own_place": (1 + int(np.sum(times < seconds)), "1", "Its place among plans that fit"),
         "own_plan": (json.dumps(fields), "1", "Its fields"),
+        "own_parts": (json.dumps(parts), "s", "The parts of its step time"),
+    }
+
+
+def _without_offload(ranking: Ranking, data: xr.Dataset) -> dict[str, tuple[Any, str, str]]:
+    """Return the fastest plan that keeps its states on the accelerator, if the best does not.
+
+    Of offload no run was measured, so that the interval of the others is narrower.
+    """
+    found, _, fitting, times = ranking
+    kept = np.flatnonzero(found.at(fitting)["offload_optimizer"] == 0)
+    if not data.offload_optimizer.values[0] or not len(kept):
+        return {}
+    least = kept[np.argmin(times[kept])]
+    fields = {n: int(value[0]) for n, value in found.at(fitting[[least]]).items()}
+    return {
+        "kept": (float(times[least]), "s", "Step time of the fastest plan without offload"),
+        "kept_plan": (json.dumps(fields), "1", "Its fields"),
     }

@@ -14,7 +14,7 @@ from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.problem import constraints_of, searchable_report
+from jaxroof.engine.search.problem import check_top, constraints_of, searchable_report
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.inputs import TrainingPlan
@@ -28,6 +28,8 @@ from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
 from jaxroof.estimators.training.training_recipe import memory_recipe
 
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
+NODE, NEAR = 8, 17  # accelerators by which other numbers are tried, and how many such steps
+MAY_BE_NONE = (*STATES, "recompute")  # fields of a plan that may be 0
 Progress = Callable[[int, int], None]
 
 
@@ -87,11 +89,12 @@ def least_memory_of(
 
     Arguments and errors are as in ``least_memory``.
     """
+    check_top(top)
     inputs, recipe, constraints, capacity = asked
     sizes = [count_of(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
     best = _leanest(inputs, recipe, sizes, constraints, capacity, progress)
     if not len(best.need):
-        raise NoLegalPlan(no_legal_plan(sizes, best.plans.refused, constraints, most))
+        raise NoLegalPlan(no_legal_plan(asked, sizes, best.plans.refused, most))
     data = reports(inputs, recipe, best.gpus, best.plans, _first(best.plans, best.need, top))
     whole = _whole(best, capacity)
     if own is not None:
@@ -183,15 +186,28 @@ def place_of(inputs: Any, recipe: Any, plans: Listed, gpus: int, own: str) -> np
 
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
-    fields = constraints_of(stage_memory, own)
-    for one in fields:
-        if one.comparison not in ("=", "=="):
-            raise refusal("mine", f"{one}: expected FIELD=NUMBER, such as tp=8")
-    some = plans.having(fields)
+    some = plans.having(own_fields(own))
     if not len(some):
         said = f"{own}: not among the legal plans{_broken(inputs, recipe, gpus, own)}"
         raise refusal("mine", said)
     return some
+
+
+def own_fields(own: str) -> tuple[Constraint, ...]:
+    """Return the fields of the user's plan.
+
+    Raises: InputError for what is not FIELD=NUMBER, and for a degree below 1.
+    """
+    try:
+        fields = constraints_of(stage_memory, own)
+    except InputError as error:
+        raise refusal("mine", str(error).removeprefix("where: ")) from None
+    for one in fields:
+        if one.comparison not in ("=", "=="):
+            raise refusal("mine", f"{one}: expected FIELD=NUMBER, such as tp=8")
+        if one.field not in MAY_BE_NONE and one.value < 1:
+            raise refusal("mine", f"{one}: expected a whole number of at least 1")
+    return fields
 
 
 def _broken(inputs: Any, recipe: Any, gpus: int, own: str) -> str:
@@ -267,14 +283,32 @@ def _sizes(inputs: Any, recipe: Any, most: int, capacity: float) -> list[int]:
     return [int(size) for size in sizes if least <= size * capacity] or [int(sizes[-1])]
 
 
-def no_legal_plan(
-    sizes: list[int], refused: Mapping[str, int], where: tuple[Constraint, ...], most: int
-) -> str:
-    """Return the words that no plan is legal."""
+def no_legal_plan(asked: Question, sizes: list[int], refused: Mapping[str, int], most: int) -> str:
+    """Return the words that no plan is legal, and what would be."""
     on = f"{sizes[0]:,} accelerators" if len(sizes) == 1 else f"up to {most:,} accelerators"
-    asked = f" with {' and '.join(map(str, where))}" if where else ""
+    rules = f" with {' and '.join(map(str, asked.constraints))}" if asked.constraints else ""
+    near = [f"{size:,}" for size in _legal_near(asked, sizes[0])] if len(sizes) == 1 else []
+    number = f"{' or '.join(near)} accelerators" if near else "another number"
     divided = ", or layer_division=uneven" if refused.get("layers_divisible") else ""
-    return f"plan: none is legal on {on}{asked}; expected another number, batch or rule{divided}"
+    return f"plan: none is legal on {on}{rules}; expected {number}, another batch or rule{divided}"
+
+
+def _legal_near(asked: Question, size: int) -> list[int]:
+    """Return the nearest numbers of accelerators with a legal plan, below and above, if near."""
+    step = NODE if size > 2 * NODE else 1
+    first = size - size % step
+    below = range(first - step * (first == size), max(0, first - NEAR * step), -step)
+    above = range(first + step, first + NEAR * step, step)
+    return [
+        found
+        for sizes in (below, above)
+        if (found := next((s for s in sizes if _has_legal(asked, s)), 0))
+    ]
+
+
+def _has_legal(asked: Question, size: int) -> bool:
+    inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
+    return bool(listed(inputs, asked.recipe, size, asked.constraints).size)
 
 
 def _named(what: Any) -> str:

@@ -48,6 +48,8 @@ def search_by_memory_command(
     if len(sizes) == 1:
         print_plans(found[0], searched=False)
     else:
-        print_sizes(views.sizes_table(found), found[0], none, "No plan is legal on")
+        print_sizes(
+            views.sizes_table(found), found, none, "No plan is legal on", views.own_sentence
+        )
     report_written(output)
     return 0 if any(bool(one.fits) for one in found) else 1

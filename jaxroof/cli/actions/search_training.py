@@ -77,7 +77,9 @@ def _by_time(
     if len(found) + len(none) == 1:
         _print_one(found[0])
     else:
-        print_sizes(views.sizes_table(found), found[-1], none, "No plan fits on")
+        print_sizes(
+            views.sizes_table(found), found, none, "No plan is legal or fits on", views.own_sentence
+        )
     report_written(output)
     return True
 
