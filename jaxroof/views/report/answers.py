@@ -82,8 +82,9 @@ def _fastest(data: xr.Dataset) -> Iterator[Piece]:
 
 def _least(data: xr.Dataset) -> Iterator[Piece]:
     if data["gpus"].ndim:
-        capacity = _limit(data)
-        yield least_memory.sizes_table([one.assign(capacity=capacity) for one in _by_size(data)])
+        for one in _by_size(data):
+            yield f"{int(one['gpus']):,} accelerators:"
+            yield least_memory.plans_table(one.assign(capacity=_limit(data)))
     else:
         searched = json.loads(data.attrs.get("options", "{}")).get("gpus") is None
         yield least_memory.answer_sentence(data, searched)

@@ -5,12 +5,14 @@ for (const picture of document.querySelectorAll(".picture")) {
   const view = picture.querySelector(".view");
   const image = picture.querySelector("img");
   let zoom = 1;
+  let whole = 0; // width of the picture before any zoom
   const set = (wanted, x = view.clientWidth / 2, y = view.clientHeight / 2) => {
     const next = Math.min(12, Math.max(1, wanted));
+    if (zoom === 1) whole = image.clientWidth;
     const left = (view.scrollLeft + x) / image.clientWidth;
     const top = (view.scrollTop + y) / image.clientHeight;
     view.style.height = next > 1 ? `${Math.min(view.clientHeight, 0.9 * innerHeight)}px` : "";
-    image.style.width = `${100 * next}%`;
+    image.style.width = next > 1 ? `${whole * next}px` : "";
     view.scrollLeft = left * image.clientWidth - x;
     view.scrollTop = top * image.clientHeight - y;
     zoom = next;

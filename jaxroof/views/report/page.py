@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import xarray as xr
 
 from jaxroof import __version__
-from jaxroof.errors import InputError
+from jaxroof.errors import InputError, printable
 from jaxroof.io.formats import frame
 from jaxroof.units import unbroken
 from jaxroof.views.report.answers import Piece, answer, title_of
@@ -26,6 +26,7 @@ from jaxroof.views.report.provenance import (
 HERE = pathlib.Path(__file__).parent
 STYLE = (HERE / "page.css").read_text(encoding="utf-8")
 SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
+LONGEST_TITLE = 300  # characters of a picture's title
 CELLS = 100_000  # of a table of all values that a page still holds
 # what a result that another program wrote, or an older jaxroof, may lack
 LACKING = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -35,12 +36,11 @@ def page(results: Sequence[Result]) -> str:
     """Return the whole page."""
     titles = [title_of(one.data) or one.name for one in results]
     sections = [
-        _section(one, title, f"result-{place}")
+        _section(one, title, f"result-{place}", alone=len(results) == 1)
         for place, (one, title) in enumerate(zip(results, titles, strict=True), 1)
     ]
     name = titles[0] if len(results) == 1 else f"{len(results)} results of jaxroof"
-    several = len(results) > 1
-    contents = [_contents(results, titles)] if several else []
+    contents = [_contents(results, titles)] if len(results) > 1 else []
     top = element("header", element("h1", name), *contents)
     said = f"Written by jaxroof {__version__}. Everything that the page shows is inside it."
     body = element("body", top, element("main", joined(sections)), element("footer", said))
@@ -76,13 +76,13 @@ def _contents(results: Sequence[Result], titles: Sequence[str]) -> Markup:
     return element("nav", element("ol", *items), aria_label="Contents")
 
 
-def _section(result: Result, title: str, name: str) -> Markup:
+def _section(result: Result, title: str, name: str, alone: bool) -> Markup:
     """Return one result: its answer, its picture, its tables, what it rests on, what made it."""
     pieces, note = _pieces(result.data)
     first = next((i for i, one in enumerate(pieces) if not isinstance(one, str)), len(pieces))
     said = " ".join(one for one in pieces[:first] if isinstance(one, str))
     parts = [
-        element("h2", title, id=name),
+        *([] if alone else [element("h2", title, id=name)]),
         *map(_piece, pieces[:first]),
         _picture(result.data, title, said),
         *map(_piece, pieces[first:]),
@@ -93,7 +93,7 @@ def _section(result: Result, title: str, name: str) -> Markup:
         element("h3", "How it was made"),
         rows_of(("", ""), made_rows(result)),
     ]
-    return element("section", joined(parts), aria_labelledby=name)
+    return element("section", joined(parts), aria_label=title)
 
 
 def _pieces(data: xr.Dataset) -> tuple[list[Piece], str]:
@@ -120,7 +120,7 @@ def _picture(data: xr.Dataset, title: str, said: str) -> Markup:
     try:
         plots = importlib.import_module("jaxroof.views.plots")
         shape = importlib.import_module("jaxroof.views.plots.embedded")
-        kind, content = shape.embedded(plots.draw(data))
+        kind, content = shape.embedded(plots.draw(_titled(data)))
     except LACKING as error:
         return element("p", f"No picture: {_reason(error)}.", class_="note")
     source = f"data:{kind};base64,{base64.b64encode(content).decode()}"
@@ -134,6 +134,12 @@ def _picture(data: xr.Dataset, title: str, said: str) -> Markup:
     view = element("div", image, class_="view", tabindex="0", aria_label="picture")
     tools = element("div", *buttons, reset, class_="tools")
     return element("figure", tools, view, class_="picture")
+
+
+def _titled(data: xr.Dataset) -> xr.Dataset:
+    """Return a Dataset whose title can be drawn."""
+    title = data.attrs.get("title")
+    return data if title is None else data.assign_attrs(title=printable(str(title)[:LONGEST_TITLE]))
 
 
 def _folded(title: str, heads: Sequence[str], rows: list[tuple[str, ...]]) -> Markup:
