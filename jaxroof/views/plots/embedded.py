@@ -7,13 +7,12 @@ from matplotlib.figure import Figure
 
 MOST = 1_500_000  # bytes of vector graphics; a picture of more is drawn in dots
 DOTS = 200  # an inch
-REPEATABLE = {"svg.hashsalt": "jaxroof"}  # the same picture is the same text
 
 
 def embedded(figure: Figure) -> tuple[str, bytes]:
     """Return a picture as (media type, content) for a page that holds it."""
     stream = io.BytesIO()
-    with mpl.rc_context(REPEATABLE):
+    with mpl.rc_context({"svg.hashsalt": "jaxroof"}):  # the same picture is the same text
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     if stream.tell() <= MOST:
         return "image/svg+xml", stream.getvalue()
