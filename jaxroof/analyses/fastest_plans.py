@@ -16,7 +16,7 @@ from jaxroof.analyses.least_memory import (
     place_of,
     reports,
 )
-from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
+from jaxroof.analyses.plan_product import ALIKE, Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.analyses.training_settings import with_chip, with_precision
@@ -30,6 +30,7 @@ from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.records import with_named_absences
 
+TIE = 1e-12  # relative difference of times that take as long
 PIECE = 1 << 15  # plans timed at once, so that what is written stays in the cache
 OF_LAYER = {  # of one layer and one microbatch, forward and backward
     "matmul": "Matrix products",
@@ -127,11 +128,12 @@ class Ranking(NamedTuple):
 def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | None) -> xr.Dataset:
     """Return the first plans with all results, and what holds for all of them."""
     found, _, fitting, times = ranking
-    shown = fitting[np.argsort(times, kind="stable")[:top]]
+    shown = _distinct(found, fitting[_fastest_first(ranking, top)])[:top]
     data = reports(asked.inputs, asked.recipe, size, found, shown, training)
     data = data.assign(_of_layers(asked, size, found, shown))
     place = int(data.regime[0])
-    alike = int(np.sum(times <= times.min() * np.exp(half_width_within_source(place))))
+    near = times <= times.min() * np.exp(half_width_within_source(place))
+    alike = len(_distinct(found, fitting[near]))
     whole = {
         "gpus": (size, "1", "Accelerators"),
         "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
@@ -154,6 +156,29 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
         regime=REGIMES[place].words + ", own runs" * own_runs,
         software_year=float(asked.inputs.software.year),
     )
+
+
+def _fastest_first(ranking: Ranking, top: int) -> np.ndarray:
+    """Return the order of the first plans that fit: by time, those that take as long by memory."""
+    _, need, fitting, times = ranking
+    last = min(top * ALIKE, len(times)) - 1
+    some = np.flatnonzero(times <= np.partition(times, last)[last] * (1.0 + TIE))
+    some = some[np.argsort(times[some], kind="stable")]
+    later = np.diff(times[some]) > TIE * times[some][1:]
+    group = np.concatenate(([0], np.cumsum(later)))
+    return some[np.lexsort((need[fitting[some]], group))]
+
+
+def _distinct(found: Listed, places: np.ndarray) -> np.ndarray:
+    """Return places without those of plans that differ from an earlier one only in name.
+
+    Without replicas there is nothing to shard, whatever the ZeRO stage.
+    """
+    plans = found.at(places)
+    stage = np.where(plans["data"] * plans["context"] > 1, plans["zero_stage"], -1)
+    columns = np.stack([*({**plans, "zero_stage": stage}).values()])
+    _, first = np.unique(columns, axis=1, return_index=True)
+    return places[np.sort(first)]
 
 
 def _asked_for(asked: Question, size: int) -> Any:

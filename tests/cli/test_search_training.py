@@ -1,6 +1,5 @@
 """`jaxroof search --estimator training`: by step time, or by memory where that is not known."""
 
-import csv
 import re
 
 import pytest
