@@ -100,7 +100,7 @@ def unchecked_question(
     chosen = {name: value for name, value in rest.items() if value is not None}
     length: Any = architecture.sequence
     if chosen.get("sequence") is None and length is None:
-        with_named_absences(architecture, "model.").sequence.refuse()
+        with_named_absences(architecture, "model.").sequence.refuse()  # type: ignore[union-attr]
     inputs = MemoryInputs(
         model=memory_model(architecture, made),
         counts=counts(architecture, made),

@@ -1,5 +1,6 @@
 """What the searches for plans of models of today share: several sizes of a cluster, and files."""
 
+import pathlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ from jaxroof.analyses.fastest_plans import NoPlanFits
 from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.errors import listing
-from jaxroof.io.formats import write
+from jaxroof.io.formats import CSV, write
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.least_memory import fields_of_sizes, legend
 
@@ -38,9 +39,12 @@ def search_sizes(
 
 
 def write_plans(found: Sequence[xr.Dataset], output: str | None) -> None:
-    """Write the plans of all sizes to a file, if one is named."""
-    if output is not None:
-        write(xr.concat(map(_with_size, found), "plan", combine_attrs="override"), output)
+    """Write the plans of all sizes to a file, if one is named; a CSV has a column of sizes."""
+    if output is None:
+        return
+    whole = len(found) == 1 and pathlib.Path(output).suffix != CSV
+    each = found[:1] if whole else [_with_size(one) for one in found]
+    write(xr.concat(each, "plan", combine_attrs="override") if len(each) > 1 else each[0], output)
 
 
 def _with_size(data: xr.Dataset) -> xr.Dataset:
