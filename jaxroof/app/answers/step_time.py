@@ -1,0 +1,66 @@
+"""Where the time of the best plans goes: the parts of a step, and of a layer."""
+
+from typing import NamedTuple
+
+import xarray as xr
+
+from jaxroof.analyses.result_metadata import label_of, parts_of
+from jaxroof.app.answers.plans import names
+from jaxroof.units import percent
+from jaxroof.views.text.fastest_plans import LAYER_WORDS
+
+WHOLE = "step_time"
+LEAST = 1e-4  # share of a step below which a part is not drawn
+
+
+class Part(NamedTuple):
+    """One part of a stacked bar: whose bar, what it is, from where to where, and its share."""
+
+    bar: str
+    part: str
+    start: float
+    end: float
+    share: float
+
+
+def step_parts(data: xr.Dataset) -> list[Part]:
+    """Return the parts of the step of every plan, in the order in which they are stacked [s]."""
+    parts = parts_of(data, WHOLE) or [WHOLE]
+    found = []
+    for place, plan in enumerate(names(data)):
+        row, start = data.isel(plan=place), 0.0
+        whole = float(row[WHOLE])
+        for name in parts:
+            value = float(row[name])
+            if value > LEAST * whole:
+                bar = f"{place + 1}  {plan}"
+                found.append(Part(bar, label_of(data, name), start, start + value, value / whole))
+            start += max(value, 0.0)
+    return found
+
+
+def bounds(data: xr.Dataset) -> list[tuple[str, float, float]]:
+    """Return the 80 % interval of every plan [s]; none where there is none."""
+    if "step_time_low" not in data:
+        return []
+    low, high = data.step_time_low.values.tolist(), data.step_time_high.values.tolist()
+    bars = [f"{place + 1}  {plan}" for place, plan in enumerate(names(data))]
+    return list(zip(bars, low, high, strict=True))
+
+
+def layer_parts(data: xr.Dataset) -> list[tuple[str, float]]:
+    """Return the shares of one layer's time of the best plan, the largest first."""
+    if "layer_forward" not in data:
+        return []
+    best = data.isel(plan=0)
+    whole = float(best.layer_forward) + float(best.layer_backward)
+    shares = [(words, float(best[f"layer_{name}"]) / whole) for name, words in LAYER_WORDS.items()]
+    return sorted((one for one in shares if one[1] > LEAST), key=lambda one: -one[1])
+
+
+def largest_words(data: xr.Dataset) -> str:
+    """Return the largest part of the best plan's step, and the largest that is no arithmetic."""
+    best = [p for p in step_parts(data) if p.bar.startswith("1 ")]
+    first, *rest = sorted(best, key=lambda p: -p.share)
+    second = f", then {rest[0].part} {percent(rest[0].share)}" if rest else ""
+    return f"Of the best plan's step, {first.part} takes {percent(first.share)}{second}."
