@@ -36,6 +36,7 @@ MAIN = (  # numbers that always have a slider, where the system has them
     "system.slow_bandwidth",
 )
 MAPPED = ("gpus", "global_batch", *MAIN, "system.nics", "model.sequence")
+MOVED = ("system.", "software.", "shared.", "model.sequence")  # numbers that a slider may move
 SIZES = {"gpus": MOST_GPUS, "global_batch": MOST_BATCH}
 SPAN = 16.0  # a slider goes from 1 / SPAN to SPAN times the system's own value
 STOPS = 97  # of a slider; the middle one is the system's own value
@@ -63,20 +64,19 @@ def words_of(path: str) -> str:
     return WORDS.get(path, plain)
 
 
-def sliders(own: Asked, now: Asked) -> dict[str, Number]:
-    """Return every number that a slider may move, its stops around the system's ``own`` value."""
-    base, current = numbers(own), numbers(now)
+def sliders(own: Asked) -> dict[str, Number]:
+    """Return every number that a slider may move, its stops around its ``own`` value."""
     return {
         path: Number(
             path,
             words_of(path),
             str(about["unit"]),
             str(about["doc"]),
-            current[path][0],
+            value,
             stops(path, value, about),
         )
-        for path, (value, about) in base.items()
-        if path in current and path.startswith(("system.", "software.", "shared.", "model.sequence"))
+        for path, (value, about) in numbers(own).items()
+        if path.startswith(MOVED)
     }
 
 

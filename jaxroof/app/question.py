@@ -1,6 +1,7 @@
 """The checked question of a state: an estimator, its inputs without a plan, rules and capacity."""
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from jaxroof.app.uploads import model_of
 from jaxroof.catalog.lookup import model_with_choices, system
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import memory_limit, published
@@ -51,11 +52,22 @@ def asked(state: State) -> Asked:
     >>> asked(START).gpus
     256
     """
-    checked(state)
-    for name in ("where", "mine"):
-        if "/" in getattr(state, name):
-            raise refusal(name, "expected rules such as tp<=8,pp=4")
+    return _asked(dataclasses.replace(checked(state), **SHOWN))
+
+
+SHOWN = {  # fields of a state that choose what is shown, not what is asked
+    name: getattr(START, name) for name in ("mine", "other", "across", "up", "schedule", "tab")
+}
+
+
+@functools.lru_cache(maxsize=64)
+def _asked(state: State) -> Asked:
     return {TRAINING: _training, PUBLISHED: _published}[state.estimator](state)
+
+
+def unchanged(state: State) -> State:
+    """Return the state with the numbers of the catalogue."""
+    return dataclasses.replace(state, changes=())
 
 
 def _settings(state: State, estimator: Estimator) -> dict[str, Any]:
@@ -98,12 +110,3 @@ def numbers(found: Asked) -> dict[str, tuple[float, Any]]:
     """Return every number of the inputs that is there, with the metadata of its field."""
     told = leaves(dataclasses.replace(found.inputs, plan=None))
     return {path: (float(value), field.metadata) for path, field, value in told if value is not None}
-
-
-def can_answer(state: State) -> str:
-    """Return why a state cannot be asked, empty if it can."""
-    try:
-        asked(state)
-    except InputError as error:
-        return str(error)
-    return ""

@@ -4,7 +4,7 @@ import base64
 import dataclasses
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -173,18 +173,27 @@ def from_link(link: str) -> State:
     >>> from_link("?gpus=64&system.nics=2").changes
     (('system.nics', 2.0),)
     """
-    if len(link) > MOST_LINK:
-        raise refusal("link", f"expected at most {MOST_LINK:,} characters, given {len(link):,}")
     try:
-        pairs = parse_qsl(link.removeprefix("?"), max_num_fields=MOST_FIELDS)
+        return from_pairs(parse_qsl(link.removeprefix("?"), max_num_fields=MOST_FIELDS))
+    except InputError:
+        raise
     except ValueError:
         raise refusal("link", f"expected at most {MOST_FIELDS} fields") from None
+
+
+def from_pairs(pairs: Sequence[tuple[str, str]]) -> State:
+    """Return the checked state of the fields of a link.
+
+    Raises: InputError that names what is wrong in them.
+    """
+    if sum(len(name) + len(text) for name, text in pairs) > MOST_LINK:
+        raise refusal("link", f"expected at most {MOST_LINK:,} characters")
     known = [field.name for field in dataclasses.fields(State)][:-2]
     found: dict[str, Any] = {}
     changes: dict[str, float] = {}
     choices: dict[str, str] = {}
     for name, text in pairs:
-        if name in found or name in changes:
+        if name in found or name in changes or name.removeprefix(CHOICE) in choices:
             raise refusal(f"link: {name}", "given twice; expected it once")
         if name.startswith(CHOICE):
             choices[name.removeprefix(CHOICE)] = text

@@ -40,6 +40,7 @@ COMMANDS = {  # the module of that name in this package, and its line in the hel
     "plot": "Draw a file of results, or a sweep file.",
     "list": "List what the catalogue holds, and what can be asked.",
     "show": "Show an entry, an estimator, or what a file asks.",
+    "app": "Open a page in the browser that answers live.",
 }
 
 

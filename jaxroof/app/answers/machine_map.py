@@ -21,6 +21,7 @@ POINTS = (25, 19)  # across and up
 FEW_POINTS = (13, 9)  # where plans are many
 MANY = 100_000  # plans of a point from which on there are few points
 NUMPY = "numpy"
+NEAR = 0.1  # of the logarithm: systems nearer than that to another are not marked
 SIZES_SHOWN = 4  # powers of two on either side of today's number of accelerators or sequences
 
 
@@ -134,7 +135,8 @@ def _machines(
             continue
         x, y = (float(v) for v in place)
         inside = all(a.min() <= v <= a.max() for v, a in zip((x, y), axes, strict=True))
-        if inside and (x, y) not in places:
+        apart = all(max(abs(np.log(x / a)), abs(np.log(y / b))) > NEAR for a, b in places)
+        if inside and apart:
             places.add((x, y))
             yield other, x, y
 

@@ -58,9 +58,13 @@ def layer_parts(data: xr.Dataset) -> list[tuple[str, float]]:
     return sorted((one for one in shares if one[1] > LEAST), key=lambda one: -one[1])
 
 
-def largest_words(data: xr.Dataset) -> str:
-    """Return the largest part of the best plan's step, and the largest that is no arithmetic."""
-    best = [p for p in step_parts(data) if p.bar.startswith("1 ")]
-    first, *rest = sorted(best, key=lambda p: -p.share)
+def largest_words(parts: list[Part]) -> str:
+    """Return the two largest parts of the best plan's step.
+
+    >>> largest_words([Part("1", "compute", 0.0, 0.8, 0.8), Part("1", "bubble", 0.8, 1.0, 0.2)])
+    "Of the best plan's step, compute takes 80 %, then bubble 20 %."
+    """
+    best = sorted((p for p in parts if p.bar == parts[0].bar), key=lambda p: -p.share)
+    first, *rest = best
     second = f", then {rest[0].part} {percent(rest[0].share)}" if rest else ""
     return f"Of the best plan's step, {first.part} takes {percent(first.share)}{second}."
