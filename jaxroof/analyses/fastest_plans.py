@@ -1,6 +1,7 @@
 """The fastest plans of today's training that fit, each with the interval of its step time."""
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.catalog.chip import Chip
+from jaxroof.engine.search.candidates import InputsKey, read_paths
+from jaxroof.engine.search.constraints import Constraint
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES, half_width_within_source
 from jaxroof.estimators.training.legality import rules
@@ -93,7 +96,9 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
 
     Arguments and errors are as in ``fastest_plans``.
     """
-    found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
+    sized = _asked_for(asked, size)
+    key = InputsKey.of(sized, read_paths(training, asked.recipe, sized))
+    found, need = _needs(asked.recipe, key, asked.constraints)
     if not found.size:
         raise NoLegalPlan(no_legal_plan([size], found.refused, asked.constraints, size))
     fitting = np.flatnonzero(need <= asked.capacity)
@@ -106,6 +111,17 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
     return _told(asked, size, ranking, top, own).assign_attrs(
         question="fastest plans", options=json.dumps({"own": own})
     )
+
+
+@functools.lru_cache(maxsize=2)  # lists are long; a question that changes rates alone has the same
+def _needs(
+    recipe: Any, known: InputsKey, where: tuple[Constraint, ...]
+) -> tuple[Listed, np.ndarray]:
+    """Return the legal plans and the memory of each, by what these depend on alone."""
+    inputs = known.inputs()
+    found, need = needs(inputs, recipe, int(inputs.gpus), where)
+    need.setflags(write=False)
+    return found, need
 
 
 class NoPlanFits(InputError):

@@ -21,7 +21,7 @@ POINTS = (25, 19)  # across and up
 FEW_POINTS = (13, 9)  # where plans are many
 MANY = 100_000  # plans of a point from which on there are few points
 NUMPY = "numpy"
-NEAR = 0.1  # of the logarithm: systems nearer than that to another are not marked
+NEAR = 0.3  # of the logarithm: systems nearer than that to another are not marked
 SIZES_SHOWN = 4  # powers of two on either side of today's number of accelerators or sequences
 
 
@@ -68,6 +68,7 @@ def machine_map(found: Asked, data: xr.Dataset, across: str, up: str) -> Map:
     order = tuple(next(d for d in data.dims if _is(data, d, path)) for path in (up, across))
     plan, words = _plans(data.transpose(*order, ...))
     told = numbers(found)
+    here = told[across][0], told[up][0]
     return Map(
         across,
         up,
@@ -77,8 +78,8 @@ def machine_map(found: Asked, data: xr.Dataset, across: str, up: str) -> Map:
         plan,
         words,
         (str(told[across][1]["unit"]), str(told[up][1]["unit"])),
-        (told[across][0], told[up][0]),
-        tuple(_machines(found.estimator.name, name, (across, up), (x, y))),
+        here,
+        tuple(_machines(found.estimator.name, name, (across, up), (x, y), here)),
     )
 
 
@@ -120,12 +121,16 @@ def _split(data: xr.Dataset) -> list[str]:
 
 
 def _machines(
-    estimator: str, name: str, paths: tuple[str, str], axes: tuple[np.ndarray, np.ndarray]
+    estimator: str,
+    name: str,
+    paths: tuple[str, str],
+    axes: tuple[np.ndarray, np.ndarray],
+    here: tuple[float, float],
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield the real systems that lie within the map; of those at one place, the first."""
+    """Yield the real systems that lie within the map, apart from ``here`` and from one another."""
     if not all(path.startswith("system.") for path in paths):
         return
-    places: set[tuple[float, float]] = set()
+    places = {here}
     for other in catalog.names("systems"):
         if estimator not in answers(other) or other == name:
             continue

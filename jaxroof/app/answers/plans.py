@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import fastest_of
-from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
+from jaxroof.analyses.result_metadata import about, head_of, parts_of, words_of
 from jaxroof.app.question import Asked, asked
 from jaxroof.app.state import TRAINING, State
 from jaxroof.engine.search.search import search
@@ -24,7 +24,7 @@ from jaxroof.views.text.plan import (
 )
 
 TOP = 8  # plans of the table
-GB = 1e9
+GB, TRILLION = 1e9, 1e12
 ALWAYS = ("data", "tensor", "pipeline")  # degrees that are shown whatever they are
 LEAST = 0.05  # share of a step from which a part is worth words
 
@@ -87,7 +87,21 @@ def _nothing(data: xr.Dataset, found: Asked) -> str:
 
 def name_of(row: xr.Dataset) -> str:
     """Return one plan in short forms, without fields at their usual value."""
-    return " ".join(f"{head_of(row, f)} {int(row[f])}" for f in fields_of(row))
+    return names(row)[0]
+
+
+def names(data: xr.Dataset) -> list[str]:
+    """Return the plans of a table in short forms, each without fields at their usual value."""
+    fields = _fields(data)
+    columns = [np.atleast_1d(data.variables[f].values).tolist() for f in fields]
+    heads = [head_of(data, f) for f in fields]
+    usual = [None if f in ALWAYS else about(data, f).get("default") for f in fields]
+    marks = [None if one is None else float(one) for one in usual]
+    rows = zip(*columns, strict=True)
+    return [
+        " ".join(f"{h} {int(v)}" for h, v, mark in zip(heads, row, marks, strict=True) if v != mark)
+        for row in rows
+    ]
 
 
 def fields_of(data: xr.Dataset) -> list[str]:
@@ -95,28 +109,33 @@ def fields_of(data: xr.Dataset) -> list[str]:
 
     Tensor ranks always share the tokens in a list of plans.
     """
-    known = [f for f in split_fields(data, used_fields(data)) if f != "sequence_parallel"]
-    return [f for f in known if f in ALWAYS or not is_usual(data, f)]
+    return [f for f in _fields(data) if f in ALWAYS or not is_usual(data, f)]
 
 
-def names(data: xr.Dataset) -> list[str]:
-    """Return the plans of a table in short forms."""
-    return [name_of(data.isel(plan=i)) for i in range(data.sizes["plan"])]
+def _fields(data: xr.Dataset) -> list[str]:
+    return [f for f in split_fields(data, used_fields(data)) if f != "sequence_parallel"]
+
+
+def columns(data: xr.Dataset, *fields: str) -> dict[str, list[float]]:
+    """Return some results as lists of numbers, one a plan."""
+    return {name: data.variables[name].values.astype(float).tolist() for name in fields}
 
 
 def headline(data: xr.Dataset) -> Headline:
     """Return what is best, by how much, and why."""
-    best = data.isel(plan=0)
-    return Headline(_what(data, best), _by_how_much(data), _why(best))
+    return Headline(_what(data), _by_how_much(data), _why(data))
 
 
-def _what(data: xr.Dataset, best: xr.Dataset) -> str:
+def _what(data: xr.Dataset) -> str:
     interval = ""
-    if "step_time_low" in best:
-        low, high = float(best.step_time_low), float(best.step_time_high)
+    if "step_time_low" in data.variables:
+        low, high = _of_best(data, "step_time_low"), _of_best(data, "step_time_high")
         interval = f" (80 % of such runs take {seconds(low)} to {seconds(high)})"
-    plan = names(data)[0]
-    return f"Best: {plan}, {seconds(float(best.step_time))} a step{interval}."
+    return f"Best: {names(data)[0]}, {seconds(_of_best(data, 'step_time'))} a step{interval}."
+
+
+def _of_best(data: xr.Dataset, name: str) -> float:
+    return float(data.variables[name].values[0])
 
 
 def _by_how_much(data: xr.Dataset) -> str:
@@ -130,12 +149,14 @@ def _by_how_much(data: xr.Dataset) -> str:
     return said
 
 
-def _why(best: xr.Dataset) -> str:
-    step = float(best.step_time)
-    shares = sorted(((float(best[n]) / step, n) for n in parts_of(best, "step_time")), reverse=True)
-    told = [f"{words_of(best, name)} {percent(share)}" for share, name in shares if share > LEAST]
-    need = float(best.memory) / float(best.capacity)
-    return f"Time goes to {listing(told)}. Memory is {percent(need)} full."
+def _why(data: xr.Dataset) -> str:
+    step = _of_best(data, "step_time")
+    parts = parts_of(data, "step_time")
+    shares = sorted(((_of_best(data, name) / step, name) for name in parts), reverse=True)
+    told = [f"{words_of(data, name)} {percent(share)}" for share, name in shares if share > LEAST]
+    full = percent(_of_best(data, "memory") / float(data.capacity))
+    where = f"Time goes to {listing(told)}. " if told else ""
+    return f"{where}Memory is {full} full."
 
 
 # ---- The table ----------------------------------------------------------------------------------
@@ -160,39 +181,46 @@ def table(data: xr.Dataset) -> Table:
     heads += [("placed", f"In one NVLink domain: {placed}")] if placed else []
     bounded = "step_time_low" in data
     heads += [HEADS[name] for name in HEADS if bounded or name != "interval"]
-    places = range(data.sizes["plan"])
-    rows = tuple(_row(data.isel(plan=i), data, fields, i, bool(placed)) for i in places)
-    return Table(tuple(heads), rows)
+    cells = columns(data, *fields, *RESULTS, *(BOUNDS if bounded else ()))
+    placements = [placement_words(data.isel(plan=i)) for i in range(len(cells["memory"]))] if placed else []
+    rows = []
+    for place in range(len(cells["memory"])):
+        row = {name: column[place] for name, column in cells.items()}
+        own = [placements[place]] if placed else []
+        split = [str(int(row[field])) for field in fields]
+        slower = row["step_time"] / cells["step_time"][0] - 1.0
+        rows.append((str(place + 1), *split, *own, *_results(row, slower, float(data.capacity))))
+    return Table(tuple(heads), tuple(rows))
 
 
-def _row(row: xr.Dataset, data: xr.Dataset, fields: Any, place: int, placed: bool) -> tuple[str, ...]:
-    time, best = float(row.step_time), float(data.step_time.values[0])
-    need, there = float(row.memory), float(data.capacity)
-    cells = [str(place + 1), *(str(int(row[f])) for f in fields)]
-    cells += [placement_words(row)] if placed else []
-    cells += [f"{time:.4g} s"]
-    if "step_time_low" in data:
-        cells += [f"{float(row.step_time_low):.4g} to {float(row.step_time_high):.4g} s"]
-    cells += ["best" if not place else f"+{percent(time / best - 1.0, 1)}"]
-    cells += [f"{float(row.tokens_per_second):,.0f}", percent(float(row.mfu), 1)]
-    cells += [f"{need / GB:.1f} GB", percent(need / there)]
-    return tuple(cells)
+RESULTS = ("step_time", "tokens_per_second", "mfu", "memory")
+BOUNDS = ("step_time_low", "step_time_high")
+
+
+def _results(row: Mapping[str, float], slower: float, there: float) -> list[str]:
+    """Return the cells of one plan behind its fields."""
+    cells = [f"{row['step_time']:.4g} s"]
+    if BOUNDS[0] in row:
+        cells += [f"{row[BOUNDS[0]]:.4g} to {row[BOUNDS[1]]:.4g} s"]
+    cells += [f"+{percent(slower, 1)}" if slower > 0.0 else "best"]
+    cells += [f"{row['tokens_per_second']:,.0f}", percent(row["mfu"], 1)]
+    return [*cells, f"{row['memory'] / GB:.1f} GB", percent(row["memory"] / there)]
 
 
 def figures_of_merit(data: xr.Dataset) -> list[tuple[str, str, str]]:
     """Return what the best plan reaches, a name, a value and a remark each."""
-    best = data.isel(plan=0)
-    need, there = float(best.memory), float(data.capacity)
-    days = float(best.training_days)
-    about = "no interval: the study has none"
-    if "step_time_low" in best:
-        about = f"{seconds(float(best.step_time_low))} to {seconds(float(best.step_time_high))}"
-    tokens = float(json.loads(data.attrs["inputs"]).get("training_tokens", np.nan))
-    whole = f"for {tokens:.3g} tokens" if np.isfinite(tokens) else "of the whole training"
+    need, there = _of_best(data, "memory"), float(data.capacity)
+    days, rate = _of_best(data, "training_days"), _of_best(data, "tokens_per_second")
+    interval = "no interval: the study has none"
+    if BOUNDS[0] in data.variables:
+        interval = " to ".join(seconds(_of_best(data, name)) for name in BOUNDS)
+    tokens = json.loads(data.attrs["inputs"]).get("training_tokens")
+    whole = f"for {tokens / TRILLION:.3g} trillion tokens" if tokens else "of the whole training"
+    hours = float(f"{24.0 * days * float(data.gpus):.3g}")
     return [
-        ("Step time", seconds(float(best.step_time)), about),
-        ("MFU", percent(float(best.mfu), 1), f"{float(best.tokens_per_second):,.0f} tokens/s a GPU"),
+        ("Step time", seconds(_of_best(data, "step_time")), interval),
+        ("MFU", percent(_of_best(data, "mfu"), 1), f"{rate:,.0f} tokens/s a GPU"),
         ("Memory", size(need, "B"), f"{percent(need / there)} of {size(there, 'B')}"),
-        ("Training", f"{days:,.3g} days", whole),
-        ("GPU-hours", f"{24.0 * days * float(data.gpus):,.3g}", whole),
+        ("Training", f"{float(f'{days:.3g}'):,g} days", whole),
+        ("GPU-hours", f"{hours:,.0f}", whole),
     ]

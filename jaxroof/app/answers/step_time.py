@@ -5,7 +5,7 @@ from typing import NamedTuple
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import label_of, parts_of
-from jaxroof.app.answers.plans import names
+from jaxroof.app.answers.plans import columns, names
 from jaxroof.units import percent
 from jaxroof.views.text.fastest_plans import LAYER_WORDS
 
@@ -26,26 +26,29 @@ class Part(NamedTuple):
 def step_parts(data: xr.Dataset) -> list[Part]:
     """Return the parts of the step of every plan, in the order in which they are stacked [s]."""
     parts = parts_of(data, WHOLE) or [WHOLE]
+    cells, labels = columns(data, WHOLE, *parts), [label_of(data, name) for name in parts]
     found = []
-    for place, plan in enumerate(names(data)):
-        row, start = data.isel(plan=place), 0.0
-        whole = float(row[WHOLE])
-        for name in parts:
-            value = float(row[name])
+    for place, bar in enumerate(bars(data)):
+        start, whole = 0.0, cells[WHOLE][place]
+        for name, label in zip(parts, labels, strict=True):
+            value = cells[name][place]
             if value > LEAST * whole:
-                bar = f"{place + 1}  {plan}"
-                found.append(Part(bar, label_of(data, name), start, start + value, value / whole))
+                found.append(Part(bar, label, start, start + value, value / whole))
             start += max(value, 0.0)
     return found
 
 
+def bars(data: xr.Dataset) -> list[str]:
+    """Return what the bar of every plan is called: its place and the plan."""
+    return [f"{place}  {plan}" for place, plan in enumerate(names(data), 1)]
+
+
 def bounds(data: xr.Dataset) -> list[tuple[str, float, float]]:
     """Return the 80 % interval of every plan [s]; none where there is none."""
-    if "step_time_low" not in data:
+    if "step_time_low" not in data.variables:
         return []
-    low, high = data.step_time_low.values.tolist(), data.step_time_high.values.tolist()
-    bars = [f"{place + 1}  {plan}" for place, plan in enumerate(names(data))]
-    return list(zip(bars, low, high, strict=True))
+    low, high = columns(data, "step_time_low", "step_time_high").values()
+    return list(zip(bars(data), low, high, strict=True))
 
 
 def layer_parts(data: xr.Dataset) -> list[tuple[str, float]]:

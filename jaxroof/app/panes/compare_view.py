@@ -21,7 +21,7 @@ def compare_view(told: Callable[[str, Any], None]) -> View:
     """Return the tab that compares plans and machines; ``told`` is the listener of its form."""
     mine, machines = Bars("step time [s]"), Bars("step time [s]")
     about_mine, about_machines = text(), text()
-    form = Form(told, sizing_mode="stretch_width")
+    form = Form(told, always=True, sizing_mode="stretch_width")
     of_mine = framed(mine.picture, "my_plan")
     of_machines = framed(machines.picture, "two_machines")
     body = pn.Column(

@@ -3,15 +3,27 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import panel as pn
-from bokeh.models import ColumnDataSource, FactorRange, HoverTool, Segment
+from bokeh.models import (
+    ColumnDataSource,
+    CustomJSTickFormatter,
+    FactorRange,
+    FixedTicker,
+    HoverTool,
+    Range1d,
+    Segment,
+)
 from bokeh.plotting import figure
 
 from jaxroof.views.plots import style
 
 PARTS = style.PARTS  # colours of parts, as they are stacked
 INK, LIGHT = "#1b1f24", "#DDDDDD"
+ROOM = 1.03  # of an axis over what is drawn
 BAR = 34  # pixels of a horizontal bar with its gap
+FEW = 4.0  # ratio of the ends of an axis below which it needs more ticks
+NUMBER = "return tick >= 1 ? tick.toLocaleString('en') : String(Number(tick.toPrecision(3)))"
 SAVE = """
 const layer = Bokeh.index.find_one(picture).export(kind, true);
 layer.to_blob().then((blob) => {
@@ -43,7 +55,26 @@ def plot(height: int, **more: Any) -> Any:
         axis.axis_label_text_color = axis.major_label_text_color = INK
         axis.minor_tick_line_color = None
     made.grid.grid_line_color = LIGHT
+    made.toolbar.logo = None
     return made
+
+
+def plain_axes(made: Any) -> None:
+    """Put round numbers at the ticks of both logarithmic axes of a figure."""
+    for axis, span in ((made.xaxis[0], made.x_range), (made.yaxis[0], made.y_range)):
+        axis.ticker = FixedTicker(ticks=round_numbers(span.start, span.end))
+        axis.formatter = CustomJSTickFormatter(code=NUMBER)
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Return numbers that start with 1, 2 or 5 between two; over less than that, with any digit.
+
+    >>> round_numbers(30.0, 600.0), round_numbers(21.0, 39.0)
+    ([50.0, 100.0, 200.0, 500.0], [30.0])
+    """
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    digits = (1, 2, 5) if high > FEW * low else range(1, 10)
+    return [k * 10.0**d for d in decades for k in digits if low <= k * 10.0**d <= high]
 
 
 def framed(picture: Any, name: str) -> pn.Column:
@@ -58,8 +89,9 @@ def framed(picture: Any, name: str) -> pn.Column:
 
 
 BUTTON = """
-.bk-btn { font-size: .85rem; color: #0a4f88; background: #fff; border: 1px solid #0a5c9e; }
-.bk-btn:hover { background: #e8edf2; }
+.bk-btn.bk-btn-default, a.bk-btn { font-size: .85rem; color: #0a4f88; background-color: #fff !important;
+  border: 1px solid #0a5c9e !important; }
+.bk-btn.bk-btn-default:hover { background-color: #e8edf2 !important; }
 .bk-btn:focus-visible { outline: 3px solid #f0a500; }
 """
 
@@ -71,7 +103,9 @@ class Bars:
         """Make the empty figure; ``label`` is that of its axis."""
         self.source = ColumnDataSource(_columns([], {}))
         self.bounds = ColumnDataSource({"bar": [], "low": [], "high": []})
-        self.picture = plot(120, y_range=FactorRange(), x_axis_label=label)
+        self.picture = plot(
+            120, x_range=Range1d(0, 1), y_range=FactorRange(), x_axis_label=label
+        )
         drawn = self.picture.hbar(
             y="bar", left="left", right="right", color="colour", height=0.66, source=self.source
         )
@@ -79,11 +113,10 @@ class Bars:
         self.picture.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
         line = Segment(x0="low", x1="high", y0="bar", y1="bar", line_color=INK, line_width=2)
         self.picture.add_glyph(self.bounds, line)
-        self.picture.scatter(["low"], "bar", source=self.bounds, marker="dash", angle=1.5708,
+        self.picture.scatter("low", "bar", source=self.bounds, marker="dash", angle=1.5708,
                              size=10, color=INK)  # fmt: skip
-        self.picture.scatter(["high"], "bar", source=self.bounds, marker="dash", angle=1.5708,
+        self.picture.scatter("high", "bar", source=self.bounds, marker="dash", angle=1.5708,
                              size=10, color=INK)  # fmt: skip
-        self.picture.x_range.start = 0
         self.picture.ygrid.grid_line_color = None
         self.picture.min_border_right = 20
 
@@ -100,6 +133,7 @@ class Bars:
             self.picture.height = 70 + BAR * len(factors)
         self.source.data = _columns(parts, colours)
         ends = list(bounds)
+        self.picture.x_range.end = ROOM * max([end for *_, end, _ in parts] + [e[2] for e in ends])
         names = ("bar", "low", "high")
         self.bounds.data = {n: [end[i] for end in ends] for i, n in enumerate(names)}
         return list(colours.items())

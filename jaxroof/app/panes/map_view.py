@@ -21,7 +21,7 @@ from jaxroof.app.fields import shown as shown_value
 from jaxroof.app.fields import words_of
 from jaxroof.app.form import map_groups
 from jaxroof.app.panes.components import Form
-from jaxroof.app.panes.figures import framed, plot
+from jaxroof.app.panes.figures import INK, NUMBER, framed, plot, round_numbers
 from jaxroof.app.panes.text import paragraph, text
 from jaxroof.app.panes.view import Shown, View
 from jaxroof.units import seconds
@@ -30,7 +30,7 @@ from jaxroof.views.plots import style
 CELLS = ("left", "right", "bottom", "top", "time", "seconds", "plan", "x", "y")
 UNFIT = "#E4E4E4"  # where nothing fits
 LABELLED = 0.04  # share of the map from which on a region is named
-PLAIN = CustomJSTickFormatter(code="return tick >= 1 ? tick.toLocaleString('en') : String(tick)")
+FEW = 9  # values of an axis that are all written
 NOTE = "Click a point to take its machine. Lines divide the regions of the best plans."
 
 
@@ -46,7 +46,7 @@ class MapFigure:
         self.borders = ColumnDataSource({"xs": [], "ys": []})
         self.names = ColumnDataSource({"x": [], "y": [], "text": []})
         self.machines = ColumnDataSource({"x": [], "y": [], "text": []})
-        self.here = ColumnDataSource({"x": [], "y": []})
+        self.here = ColumnDataSource({"x": [], "y": [], "text": []})
         self.colours = LogColorMapper(palette=Viridis256[::-1], low=1.0, high=2.0, nan_color=UNFIT)
         self.picture = self._made()
 
@@ -60,19 +60,22 @@ class MapFigure:
             nonselection_fill_alpha=1.0, nonselection_line_color=None,
         )  # fmt: skip
         made.multi_line("xs", "ys", source=self.borders, color="white", line_width=1.4)
-        white = {"text_color": "white", "text_outline_color": "#222222", "text_align": "center"}
-        made.text("x", "y", "text", source=self.names, text_font_size="12px",
-                  text_baseline="middle", **white)  # fmt: skip
-        made.scatter("x", "y", source=self.machines, size=10, color="white", line_color="black")
-        made.text("x", "y", "text", source=self.machines, text_font_size="12px", y_offset=-8,
-                  text_font_style="bold", **white)  # fmt: skip
-        made.scatter("x", "y", source=self.here, marker="star", size=22, color=style.VERMILION,
-                     line_color="white")  # fmt: skip
+        made.text("x", "y", "text", source=self.names, text_font_size="12px", padding=2,
+                  text_align="center", text_baseline="middle", text_color=INK,
+                  background_fill_color="white", background_fill_alpha=0.65)  # fmt: skip
+        for source, marker, size, colour in (
+            (self.machines, "circle", 10, "white"), (self.here, "star", 22, style.VERMILION),
+        ):  # fmt: skip
+            made.scatter("x", "y", source=source, marker=marker, size=size, color=colour,
+                         line_color="black")  # fmt: skip
+            made.text("x", "y", "text", source=source, text_font_size="12px", y_offset=-9,
+                      text_align="center", text_font_style="bold", text_color="white", padding=2,
+                      background_fill_color="#10243e", background_fill_alpha=0.85)  # fmt: skip
         tips = [("step", "@seconds"), ("plan", "@plan"), ("across", "@x"), ("up", "@y")]
         made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
         made.add_layout(ColorBar(color_mapper=self.colours, title="step [s]", width=12), "right")
         for axis in (*made.xaxis, *made.yaxis):
-            axis.formatter = PLAIN
+            axis.formatter = CustomJSTickFormatter(code=NUMBER)
         made.on_event("tap", self._tapped)
         return made
 
@@ -83,8 +86,8 @@ class MapFigure:
             (self.found.x, self.found.y), (event.x, event.y), self.scales, strict=True)]  # fmt: skip
         self.clicked((self.found.across, place[0]), (self.found.up, place[1]))
 
-    def show(self, found: answer.Map) -> None:
-        """Draw a map."""
+    def show(self, found: answer.Map, name: str) -> None:
+        """Draw a map; ``name`` is what the machine of the question is called."""
         self.found = found
         axes = [_readable(v, u) for v, u in zip((found.x, found.y), found.units, strict=True)]
         self.scales = tuple(scale for scale, _ in axes)
@@ -111,7 +114,7 @@ class MapFigure:
             "text": [name for name, *_ in found.machines],
         }
         here = [at / scale for at, scale in zip(found.here, self.scales, strict=True)]
-        self.here.data = {"x": [here[0]], "y": [here[1]]}
+        self.here.data = {"x": [here[0]], "y": [here[1]], "text": [name]}
 
 
 def _nearest(values: np.ndarray, at: float) -> float:
@@ -132,11 +135,8 @@ def _edges(values: np.ndarray) -> np.ndarray:
 
 def _ticks(values: np.ndarray) -> list[float]:
     """Return the values themselves where they are few, else round numbers between them."""
-    if len(values) <= 9:
-        return [float(v) for v in values]
-    low, high = float(values[0]), float(values[-1])
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    return [k * 10.0**d for d in decades for k in (1, 2, 5) if low <= k * 10.0**d <= high]
+    few = len(values) <= FEW
+    return values.tolist() if few else round_numbers(float(values[0]), float(values[-1]))
 
 
 def _cells(found: answer.Map, edges: tuple[np.ndarray, np.ndarray]) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _names(found: answer.Map, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 def map_view(told: Callable[[str, Any], None], clicked: Callable[..., None]) -> View:
     """Return the tab of the map; ``told`` is the form's listener, ``clicked`` that of a click."""
-    form, said, drawn = Form(told), text(), MapFigure(clicked)
+    form, said, drawn = Form(told, always=True), text(), MapFigure(clicked)
     form.sizing_mode = "stretch_width"
     body = pn.Column(form, said, framed(drawn.picture, "map"), sizing_mode="stretch_width")
 
@@ -196,8 +196,9 @@ def map_view(told: Callable[[str, Any], None], clicked: Callable[..., None]) -> 
         state = shown.state
         return answer.machine_map(shown.found, shown.data, state.across, state.up)
 
-    def show_later(_: Shown, found: answer.Map) -> None:
+    def show_later(shown: Shown, found: answer.Map) -> None:
         said.object = paragraph(answer.map_sentence(found)) + paragraph(NOTE, "note")
-        drawn.show(found)
+        changed = any(path.startswith("system.") for path, _ in shown.state.changes)
+        drawn.show(found, shown.state.system + ", changed" * changed)
 
     return View(body, lambda _: None, show, later, show_later)

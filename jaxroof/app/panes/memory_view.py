@@ -5,20 +5,21 @@ from typing import Any
 
 import numpy as np
 import panel as pn
-from bokeh.models import ColumnDataSource, HoverTool, Label, Span
+from bokeh.models import ColumnDataSource, HoverTool, Label, Range1d, Span
 
 from jaxroof.app.answers import memory
-from jaxroof.app.panes.figures import INK, colours_of, framed, plot
+from jaxroof.app.panes.figures import INK, colours_of, framed, plain_axes, plot
 from jaxroof.app.panes.text import legend, paragraph, table, text
 from jaxroof.app.panes.view import Shown, View
 from jaxroof.units import seconds, size
 from jaxroof.views.plots import style
 
 GB = 1e9
+SPAN = 8.0  # the stairs are shown from 1 / SPAN to SPAN times today's capacity
 HEADS = (
+    ("plan", "The best plan from there on"),
     ("HBM from", "Least capacity with which the plan fits"),
     ("step", "Seconds of one optimizer step"),
-    ("plan", "The best plan from there on"),
 )
 
 
@@ -43,8 +44,11 @@ def memory_view() -> View:
         words = paragraph(memory.stairs_sentence(steps))
         between.object = f"<h3>What more memory would buy</h3>{words}"
         show_stairs(steps, shown.found.capacity)
-        rows = [(size(s.capacity, "B"), seconds(s.step_time), s.plan) for s in near(steps)]
-        below.object = table(HEADS, rows, "The steps of the stairs around today's capacity")
+        rows = [
+            (s.plan + "  (today)" * s.today, size(s.capacity, "B"), seconds(s.step_time))
+            for s in near(steps)
+        ]
+        below.object = table(HEADS, rows, "The steps of the stairs around today's capacity", 1)
 
     def compute(shown: Shown) -> memory.StageMemory:
         return memory.by_stage(shown.found, shown.data)
@@ -61,7 +65,8 @@ def near(steps: list[memory.Stair], reach: int = 4) -> list[memory.Stair]:
 def _stages() -> tuple[Any, Callable[[memory.StageMemory], list[tuple[str, str]]]]:
     """Return the figure of memory by stage, and the function that draws it."""
     source = ColumnDataSource({name: [] for name in COLUMNS})
-    made = plot(340, x_axis_label="pipeline stage", y_axis_label="memory of one GPU [GB]")
+    made = plot(340, x_axis_label="pipeline stage", y_axis_label="memory of one GPU [GB]",
+                x_range=Range1d(-0.7, 0.7), y_range=Range1d(0, 1))  # fmt: skip
     drawn = made.vbar(
         x="stage", bottom="bottom", top="top", color="colour", width=0.8, source=source
     )
@@ -72,7 +77,6 @@ def _stages() -> tuple[Any, Callable[[memory.StageMemory], list[tuple[str, str]]
                   y_offset=3)  # fmt: skip
     made.add_layout(limit)
     made.add_layout(words)
-    made.y_range.start = 0
     made.xaxis.ticker.desired_num_ticks = 12
     made.xaxis.ticker.min_interval = 1
 
@@ -105,7 +109,8 @@ def _stairs() -> tuple[Any, Callable[[list[memory.Stair], float], None]]:
     line = ColumnDataSource({"capacity": [], "time": [], "plan": []})
     today = ColumnDataSource({"capacity": [], "time": [], "plan": []})
     made = plot(300, x_axis_label="HBM capacity [GB]", y_axis_label="best step time [s]",
-                x_axis_type="log")  # fmt: skip
+                x_axis_type="log", y_axis_type="log", x_range=Range1d(1, 2),
+                y_range=Range1d(1, 2))  # fmt: skip
     made.step(x="capacity", y="time", source=line, mode="after", color=style.BLUE, line_width=2)
     dots = made.scatter("capacity", "time", source=line, size=6, color=style.BLUE)
     here = made.scatter("capacity", "time", source=today, size=13, color=style.VERMILION)
@@ -113,8 +118,15 @@ def _stairs() -> tuple[Any, Callable[[list[memory.Stair], float], None]]:
     made.add_tools(HoverTool(renderers=[dots, here], tooltips=tips))
 
     def show(steps: list[memory.Stair], capacity: float) -> None:
-        last = [steps[-1]._replace(capacity=max(2.0 * capacity, 1.2 * steps[-1].capacity))]
-        line.data = _columns([*steps, *last] if steps else [])
+        low, high = capacity / SPAN, SPAN * capacity
+        shown = [step for step in steps if step.capacity <= high]
+        first = max((s for s in shown if s.capacity <= low), key=lambda s: s.capacity, default=shown[0])
+        shown = [step for step in shown if step.capacity >= first.capacity]
+        line.data = _columns([*shown, shown[-1]._replace(capacity=high)])
+        times = [step.step_time for step in shown]
+        made.x_range.start, made.x_range.end = max(low, 0.9 * first.capacity) / GB, high / GB
+        made.y_range.start, made.y_range.end = min(times) / 1.1, max(times) * 1.1
+        plain_axes(made)
         today.data = _columns([s._replace(capacity=capacity) for s in steps if s.today])
 
     return made, show

@@ -47,7 +47,7 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
     made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
     made.yaxis.ticker.min_interval = 1
     made.ygrid.grid_line_color = None
-    form, said, below = Form(told, groups=schedule_groups()), text(), text()
+    form, said, below = Form(told, always=True, groups=schedule_groups()), text(), text()
     form.sizing_mode = "stretch_width"
     body = pn.Column(said, form, below, framed(made, "timeline"), sizing_mode="stretch_width")
 

@@ -103,8 +103,10 @@ function button(field, send) {
 
 const KINDS = {select, text, range, file, button};
 
+const wide = () => window.innerWidth > 900; // where the form stands beside the answer
+
 export function render({model, el}) {
-  const form = element("form", {class: "question"});
+  const form = element("form", {class: model.always ? "question inside" : "question"});
   form.addEventListener("submit", (event) => event.preventDefault());
   el.append(form);
   const send = (name, value) => model.send_msg({name, value});
@@ -130,7 +132,7 @@ export function render({model, el}) {
         shown[field.name] = KINDS[field.kind](field, send);
         body.append(shown[field.name].row);
       }
-      const kept = group.name in open ? open[group.name] : group.open;
+      const kept = group.name in open ? open[group.name] : group.open && (model.always || wide());
       const title = element("summary", {}, element("h2", {}, group.title));
       form.append(element("details", {open: kept ? "" : null, "data-name": group.name}, title, body));
     }
