@@ -70,14 +70,20 @@ def applied(state: State, name: str, value: Any) -> State:
     if name.startswith(CHOICE) and isinstance(value, str):
         return checked(with_choice(state, name.removeprefix(CHOICE), value or None))
     if name in PATHS and isinstance(value, Mapping):
-        return checked(dataclasses.replace(state, **{name: _size(name, value)}))
+        return checked(with_field(state, name, _size(name, value)))
     if "." in name and isinstance(value, Mapping):
         return checked(_moved(state, name, value))
     raise refusal("page", f"{shown(name)}: no such control")
 
 
 def _replaced(state: State, name: str, value: Any) -> State:
-    return dataclasses.replace(state, **{name: value.strip()})
+    return with_field(state, name, value.strip())
+
+
+def with_field(state: State, name: str, value: Any) -> State:
+    """Return a state with one of its fields replaced."""
+    fields: dict[str, Any] = {name: value}
+    return dataclasses.replace(state, **fields)
 
 
 def _size(name: str, value: Mapping[str, Any]) -> int:
@@ -158,7 +164,7 @@ def _reset(state: State, *_: Any) -> State:
 
 
 def _precision(state: State, name: str, value: Any) -> State:
-    found = dataclasses.replace(state, **{name: str(value)})
+    found = with_field(state, name, str(value))
     asked(checked(found))  # a chip may lack the format
     return found
 
@@ -181,7 +187,7 @@ def at_place(state: State, across: tuple[str, float], up: tuple[str, float]) -> 
     for path, value in (across, up):
         name = next((short for short, full in PATHS.items() if full == path), None)
         if name is not None:
-            state = dataclasses.replace(state, **{name: max(1, round(value))})
+            state = with_field(state, name, max(1, round(value)))
         elif path in numbers_of(state):
             state = _moved(state, path, {"text": repr(float(value))})
         else:

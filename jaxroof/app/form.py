@@ -52,7 +52,9 @@ def _group(name: str, title: str, fields: Iterable[Field], closed: bool = False)
     return {"name": name, "title": title, "fields": list(fields), "open": not closed}
 
 
-def select(name: str, label: str, options: Iterable[str | tuple[str, str]], help: str = "") -> Field:
+def select(
+    name: str, label: str, options: Iterable[str | tuple[str, str]], help: str = ""
+) -> Field:
     """Return a control that chooses one of some values; a pair is a value and its words."""
     pairs = [[one, one] if isinstance(one, str) else list(one) for one in options]
     return {"kind": "select", "name": name, "label": label, "options": pairs, "help": help}
@@ -127,7 +129,9 @@ def _choice_fields(state: State) -> list[Field]:
     found = []
     for field in dataclasses.fields(recipe):
         kind = kind_of_choice(recipe, field.name)
-        of_page = field.name == "split" or (state.estimator == TRAINING and field.name in OF_A_MODEL)
+        of_page = field.name == "split" or (
+            state.estimator == TRAINING and field.name in OF_A_MODEL
+        )
         if not of_page and issubclass(kind, enum.Enum):
             usual = getattr(recipe, field.name).value
             options = [("", f"{usual} (usual)"), *(m.value for m in kind if m.value != usual)]

@@ -33,7 +33,8 @@ def opened(path: str) -> State:
 def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
     if "model" not in written or "system" not in written:
         raise refusal("model", "missing; expected a sweep file with a model and a system")
-    plan, fields = dict(table(written, "plan")), {}
+    plan = dict(table(written, "plan"))
+    fields: dict[str, Any] = {}
     for key, name in SIZES.items():
         if key in plan:
             fields[name] = int(parse(plan.pop(key), "1", f"plan.{key}"))
@@ -44,7 +45,9 @@ def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
     given = dict(table(written, "set"))
     precision = str(given.pop("precision", text(written, "format", START.precision)))
     moved = sorted(paths_of(axes(table(written, "axes"), folder)))
-    mapped = dict(zip(("across", "up"), moved, strict=False)) if len(moved) == LEAST_AXES else {}
+    mapped: dict[str, Any] = {}
+    if len(moved) == LEAST_AXES:
+        mapped = dict(zip(("across", "up"), moved, strict=True))
     begun = State(
         estimator=estimator,
         **_model(text(written, "model", ""), folder),

@@ -1,5 +1,6 @@
 """The page of one session: its state, the form, the answer in tabs, and what happens between."""
 
+import asyncio
 import dataclasses
 from collections.abc import Iterator
 from html import escape
@@ -36,7 +37,14 @@ TITLES = {
     "share": "Share",
 }
 MORE = "more"  # the control that chooses a number to move; no part of the state
-LAYOUT = ("more", "model", "system", "estimator", "own_model")  # controls that change which there are
+SETTLED = 0.2  # seconds without a change after which the form and the address follow
+LAYOUT = (
+    "more",
+    "model",
+    "system",
+    "estimator",
+    "own_model",
+)  # controls that change which there are
 
 
 class Answer(NamedTuple):
@@ -55,6 +63,7 @@ class Page:
         """Make the page of a state; ``error`` says what of a link could not be read."""
         self.state, self.more = state, ""
         self.document = pn.state.curdoc
+        self._settling: asyncio.TimerHandle | None = None
         self.form = Form(self.told, sizing_mode="stretch_width", margin=0)
         self.tabs = Tabs(
             tabs=[[name, TITLES[name]] for name in TABS],
@@ -102,8 +111,15 @@ class Page:
         self.state = state
         if self.alert.object:
             self.alert.object = ""
-        self._values() if name and name not in LAYOUT else self._controls()
         self.ask()
+        loop = asyncio.get_running_loop()
+        if self._settling is not None:
+            self._settling.cancel()
+        how = self._values if name and name not in LAYOUT else self._controls
+        if how == self._controls:
+            how()
+        else:
+            self._settling = loop.call_later(SETTLED, lambda: self.later(how))
 
     def ask(self) -> None:
         """Answer the state."""
@@ -119,8 +135,9 @@ class Page:
         self._values()
 
     def _values(self) -> None:
-        self.form.values = question_values(self.state, self.more)
-        self.form.link = to_link(self.state)
+        self.form.param.update(
+            values=question_values(self.state, self.more), link=to_link(self.state)
+        )
 
     # ---- The answer ------------------------------------------------------------------------------
 

@@ -96,7 +96,9 @@ def _training(state: State) -> Asked:
 
 
 def _published(state: State) -> Asked:
-    pair = model_of(state.own_model, PUBLISHED) if state.own_model else model_with_choices(state.model)
+    pair = (
+        model_of(state.own_model, PUBLISHED) if state.own_model else model_with_choices(state.model)
+    )
     formats = {} if state.precision == START.precision else {"number_format": state.precision}
     begun = Inputs(model=pair[0], system=system(state.system, **formats))
     sizes = {"gpus": float(state.gpus), "global_batch": float(state.batch), "split": state.split}
@@ -109,4 +111,6 @@ def _published(state: State) -> Asked:
 def numbers(found: Asked) -> dict[str, tuple[float, Any]]:
     """Return every number of the inputs that is there, with the metadata of its field."""
     told = leaves(dataclasses.replace(found.inputs, plan=None))
-    return {path: (float(value), field.metadata) for path, field, value in told if value is not None}
+    return {
+        path: (float(value), field.metadata) for path, field, value in told if value is not None
+    }

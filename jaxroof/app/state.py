@@ -231,13 +231,8 @@ def _unpacked(text: str) -> Upload:
     Raises: InputError for anything else.
     """
     try:
-        unpacking = zlib.decompressobj()
-        written = unpacking.decompress(base64.urlsafe_b64decode(text.encode()), 2 * MOST_TEXT)
-        if unpacking.unconsumed_tail:
-            raise InputError(f"link: own_model: expected at most {MOST_TEXT:,} characters")
-        name, content = json.loads(written)
-    except InputError:
-        raise
+        packed = base64.urlsafe_b64decode(text.encode())
+        name, content = json.loads(zlib.decompressobj().decompress(packed, 2 * MOST_TEXT))
     except (ValueError, TypeError, zlib.error, RecursionError):
         raise refusal("link: own_model", "damaged; expected the whole link") from None
     if not isinstance(name, str) or not isinstance(content, str):

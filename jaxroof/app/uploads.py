@@ -2,6 +2,7 @@
 
 import pathlib
 import tomllib
+from collections.abc import Callable
 from typing import Any
 
 from jaxroof import catalog
@@ -10,7 +11,10 @@ from jaxroof.catalog import huggingface
 from jaxroof.catalog.lookup import architecture_with_choices, model_with_choices
 from jaxroof.errors import brief, refusal
 
-READERS = {"architectures": architecture_with_choices, "models": model_with_choices}
+READERS: dict[str, Callable[[Any], Any]] = {
+    "architectures": architecture_with_choices,
+    "models": model_with_choices,
+}
 
 
 def upload(name: str, text: str) -> Upload:

@@ -7,7 +7,8 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import head_of, label_of, parts_of
 from jaxroof.app.answers.plans import best_plans, fields_of, name_of
-from jaxroof.app.fields import MAIN, shown, words_of as field_words
+from jaxroof.app.fields import MAIN, shown
+from jaxroof.app.fields import words_of as field_words
 from jaxroof.app.question import asked, numbers
 from jaxroof.app.state import TRAINING, State
 from jaxroof.engine.search.problem import constraints_of
@@ -42,7 +43,11 @@ def side(name: str, row: xr.Dataset) -> Side:
         f"{float(row.training_days):,.3g}",
     )
     return Side(
-        name, name_of(row), float(row[WHOLE]), {label_of(row, n): float(row[n]) for n in parts}, told
+        name,
+        name_of(row),
+        float(row[WHOLE]),
+        {label_of(row, n): float(row[n]) for n in parts},
+        told,
     )
 
 
@@ -87,7 +92,9 @@ def machines_sentence(here: Side, there: Side) -> str:
     by = max(ratio, 1.0 / ratio)
     if by < 1.0005:
         return f"{here.name} and {there.name} take the same time."
-    saved = {n: slow.parts.get(n, 0.0) - fast.parts.get(n, 0.0) for n in {**slow.parts, **fast.parts}}
+    saved = {
+        n: slow.parts.get(n, 0.0) - fast.parts.get(n, 0.0) for n in {**slow.parts, **fast.parts}
+    }
     most = max(saved, key=lambda name: saved[name])
     where = f"Most of the difference is {most}, {seconds(saved[most])} of a step."
     return f"{fast.name} is {by:.3g} times as fast as {slow.name}. {where}"

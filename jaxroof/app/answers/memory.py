@@ -85,9 +85,7 @@ def stairs(found: Asked) -> list[Stair]:
     data = capacity_steps(found.estimator, found.inputs, found.recipe, where=found.where)
     data = data.sortby("value")
     rows = (data.isel(step=place) for place in range(data.sizes["step"]))
-    return [
-        Stair(float(r.value), float(r.step_time), name_of(r), int(r.place) == 0) for r in rows
-    ]
+    return [Stair(float(r.value), float(r.step_time), name_of(r), int(r.place) == 0) for r in rows]
 
 
 def stairs_sentence(steps: list[Stair]) -> str:

@@ -182,7 +182,9 @@ def table(data: xr.Dataset) -> Table:
     bounded = "step_time_low" in data
     heads += [HEADS[name] for name in HEADS if bounded or name != "interval"]
     cells = columns(data, *fields, *RESULTS, *(BOUNDS if bounded else ()))
-    placements = [placement_words(data.isel(plan=i)) for i in range(len(cells["memory"]))] if placed else []
+    placements = (
+        [placement_words(data.isel(plan=i)) for i in range(len(cells["memory"]))] if placed else []
+    )
     rows = []
     for place in range(len(cells["memory"])):
         row = {name: column[place] for name, column in cells.items()}

@@ -79,7 +79,7 @@ def python(state: State) -> str:
     >>> print(python(START).splitlines()[0])
     import jaxroof as jr
     """
-    given = {path: value for path, value in settings(state).items()}
+    given = settings(state)
     lines = ["import jaxroof as jr", ""]
     if state.estimator == PUBLISHED:
         formats = f", {state.precision!r}" if state.precision != START.precision else ""
@@ -123,4 +123,3 @@ def _settings(given: dict[str, str], state: State) -> str:
 def _text(words: str) -> str:
     """Return a text as TOML writes it."""
     return json.dumps(words, ensure_ascii=False)
-

@@ -53,11 +53,14 @@ def bounds(data: xr.Dataset) -> list[tuple[str, float, float]]:
 
 def layer_parts(data: xr.Dataset) -> list[tuple[str, float]]:
     """Return the shares of one layer's time of the best plan, the largest first."""
-    if "layer_forward" not in data:
+    if "layer_forward" not in data.variables:
         return []
-    best = data.isel(plan=0)
-    whole = float(best.layer_forward) + float(best.layer_backward)
-    shares = [(words, float(best[f"layer_{name}"]) / whole) for name, words in LAYER_WORDS.items()]
+    names = [f"layer_{name}" for name in ("forward", "backward", *LAYER_WORDS)]
+    forward, backward, *parts = (column[0] for column in columns(data, *names).values())
+    shares = [
+        (w, part / (forward + backward))
+        for w, part in zip(LAYER_WORDS.values(), parts, strict=True)
+    ]
     return sorted((one for one in shares if one[1] > LEAST), key=lambda one: -one[1])
 
 

@@ -31,7 +31,9 @@ def binds_view() -> View:
     source = ColumnDataSource(_columns([]))
     made = plot(200, y_range=FactorRange(), x_axis_label="change of the step time [%]")
     drawn = [
-        made.hbar(y="words", right=end, left=0, color="colour", alpha=alpha, height=0.66, source=source)
+        made.hbar(
+            y="words", right=end, left=0, color="colour", alpha=alpha, height=0.66, source=source
+        )
         for end, alpha in (("less", 0.45), ("more", 1.0))
     ]
     tips = [("", "@words"), ("10 % less", "@less{+0.00} %"), ("10 % more", "@more{+0.00} %")]
@@ -46,11 +48,15 @@ def binds_view() -> View:
         made.height = 70 + BAR * max(len(bars), 1)
         source.data = _columns(bars)
         entries = dict.fromkeys(_name(bar) for bar in bars)
-        note = "Full colour: 10 % more of it; pale: 10 % less. Shorter to the left. The plan is kept."
+        note = (
+            "Full colour: 10 % more of it; pale: 10 % less. Shorter to the left. The plan is kept."
+        )
         said.object = (
             paragraph(binds.binding_sentence(bars)) + legend(entries) + paragraph(note, "note")
         )
-        rows = [(b.words, _name(b)[0], f"{100 * b.less:+.2f} %", f"{100 * b.more:+.2f} %") for b in bars]
+        rows = [
+            (b.words, _name(b)[0], f"{100 * b.less:+.2f} %", f"{100 * b.more:+.2f} %") for b in bars
+        ]
         below.object = table(HEADS, rows, "The same as a table", left=2)
 
     return View(body, later=lambda shown: binds.binding(shown.found), show_later=show)

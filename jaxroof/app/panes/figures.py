@@ -89,8 +89,8 @@ def framed(picture: Any, name: str) -> pn.Column:
 
 
 BUTTON = """
-.bk-btn.bk-btn-default, a.bk-btn { font-size: .85rem; color: #0a4f88; background-color: #fff !important;
-  border: 1px solid #0a5c9e !important; }
+.bk-btn.bk-btn-default, a.bk-btn { font-size: .85rem; color: #0a4f88;
+  background-color: #fff !important;  border: 1px solid #0a5c9e !important; }
 .bk-btn.bk-btn-default:hover { background-color: #e8edf2 !important; }
 .bk-btn:focus-visible { outline: 3px solid #f0a500; }
 """
@@ -101,11 +101,9 @@ class Bars:
 
     def __init__(self, label: str) -> None:
         """Make the empty figure; ``label`` is that of its axis."""
-        self.source = ColumnDataSource(_columns([], {}))
+        self.source = ColumnDataSource(_columns([], {}), name="bars")
         self.bounds = ColumnDataSource({"bar": [], "low": [], "high": []})
-        self.picture = plot(
-            120, x_range=Range1d(0, 1), y_range=FactorRange(), x_axis_label=label
-        )
+        self.picture = plot(120, x_range=Range1d(0, 1), y_range=FactorRange(), x_axis_label=label)
         drawn = self.picture.hbar(
             y="bar", left="left", right="right", color="colour", height=0.66, source=self.source
         )
@@ -160,7 +158,3 @@ def colours_of(names: Iterable[str]) -> dict[str, str]:
     found = dict.fromkeys(names)
     more = (*PARTS, style.BLACK, *style.COLOURS)
     return {name: more[place % len(more)] for place, name in enumerate(found)}
-
-
-
-

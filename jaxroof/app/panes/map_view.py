@@ -28,6 +28,7 @@ from jaxroof.units import seconds
 from jaxroof.views.plots import style
 
 CELLS = ("left", "right", "bottom", "top", "time", "seconds", "plan", "x", "y")
+CHARACTER = 0.008  # share of the width of a map that a character of a name takes
 UNFIT = "#E4E4E4"  # where nothing fits
 LABELLED = 0.04  # share of the map from which on a region is named
 FEW = 9  # values of an axis that are all written
@@ -82,15 +83,15 @@ class MapFigure:
     def _tapped(self, event: Any) -> None:
         if self.found is None or event.x is None or event.y is None:
             return
-        place = [_nearest(values, at * scale) for values, at, scale in zip(
-            (self.found.x, self.found.y), (event.x, event.y), self.scales, strict=True)]  # fmt: skip
-        self.clicked((self.found.across, place[0]), (self.found.up, place[1]))
+        x = _nearest(self.found.x, event.x * self.scales[0])
+        y = _nearest(self.found.y, event.y * self.scales[1])
+        self.clicked((self.found.across, x), (self.found.up, y))
 
     def show(self, found: answer.Map, name: str) -> None:
         """Draw a map; ``name`` is what the machine of the question is called."""
         self.found = found
         axes = [_readable(v, u) for v, u in zip((found.x, found.y), found.units, strict=True)]
-        self.scales = tuple(scale for scale, _ in axes)
+        self.scales = axes[0][0], axes[1][0]
         x, y = found.x / self.scales[0], found.y / self.scales[1]
         edges = _edges(x), _edges(y)
         made = self.picture
@@ -175,8 +176,11 @@ def _names(found: answer.Map, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         inside = np.argwhere(found.plan == number)
         if len(inside) < LABELLED * found.plan.size:
             continue
-        i, j = inside[np.argmin(np.abs(inside - np.median(inside, axis=0)).sum(axis=1))]
         words = found.plans[number] if number >= 0 else "nothing fits"
+        wide = len(np.unique(inside[:, 1])) / found.plan.shape[1]
+        if CHARACTER * len(words) > wide:
+            continue
+        i, j = inside[np.argmin(np.abs(inside - np.median(inside, axis=0)).sum(axis=1))]
         for name, value in (("x", float(x[j])), ("y", float(y[i])), ("text", words)):
             told[name].append(value)
     return told

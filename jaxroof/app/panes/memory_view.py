@@ -120,7 +120,9 @@ def _stairs() -> tuple[Any, Callable[[list[memory.Stair], float], None]]:
     def show(steps: list[memory.Stair], capacity: float) -> None:
         low, high = capacity / SPAN, SPAN * capacity
         shown = [step for step in steps if step.capacity <= high]
-        first = max((s for s in shown if s.capacity <= low), key=lambda s: s.capacity, default=shown[0])
+        first = max(
+            (s for s in shown if s.capacity <= low), key=lambda s: s.capacity, default=shown[0]
+        )
         shown = [step for step in shown if step.capacity >= first.capacity]
         line.data = _columns([*shown, shown[-1]._replace(capacity=high)])
         times = [step.step_time for step in shown]

@@ -113,5 +113,7 @@ def _columns(found: schedule.Timeline) -> dict[str, list[Any]]:
         "top": [v.device + 0.45 for v in visits],
         "colour": [COLOURS.get(v.kind, OTHER)[1] for v in visits],
         "kind": [COLOURS.get(v.kind, (v.kind, ""))[0] for v in visits],
-        "words": [f"stage {v.stage}, microbatch {v.microbatch}" if v.stage >= 0 else "" for v in visits],
+        "words": [
+            f"stage {v.stage}, microbatch {v.microbatch}" if v.stage >= 0 else "" for v in visits
+        ],
     }

@@ -43,7 +43,9 @@ def table(
         for (head, about), of in zip(heads, side, strict=True)
     )
     body = "".join(
-        "<tr>" + "".join(f"<td{of}>{escape(c)}</td>" for c, of in zip(row, side, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{of}>{escape(c)}</td>" for c, of in zip(row, side, strict=True))
+        + "</tr>"
         for row in rows
     )
     kind = "" if best else ' class="plain"'
@@ -67,12 +69,10 @@ def cards(told: Iterable[tuple[str, str, str]]) -> str:
 def legend(entries: Iterable[tuple[str, str]]) -> str:
     """Return the legend of a picture: words and colours."""
     each = (
-        f'<span style="display:inline-flex;align-items:center;gap:.35rem;margin:.1rem .8rem .1rem 0">'
-        f'<i style="width:.9rem;height:.9rem;background:{escape(colour)};display:inline-block;'
-        f'border:1px solid #39434e"></i>{escape(words)}</span>'
+        f'<span class="entry"><i style="background:{escape(colour)}"></i>{escape(words)}</span>'
         for words, colour in entries
     )
-    return f'<p style="font-size:.85rem">{"".join(each)}</p>'
+    return f'<p class="legend">{"".join(each)}</p>'
 
 
 def waiting(words: str) -> str:

@@ -49,14 +49,28 @@ function range(field, send) {
     id: id + "-exact", type: "text", class: "exact", "aria-label": field.label + ", exact value",
     autocomplete: "off", spellcheck: "false", maxlength: 40,
   });
-  let waiting = null, dragging = false;
-  const tell = () => { waiting = null; send(field.name, {index: Number(slider.value)}); };
+  let waiting = false, again = false, dragging = false;
+  function tell() { // at once, then at most every so often
+    if (waiting) {
+      again = true;
+      return;
+    }
+    send(field.name, {index: Number(slider.value)});
+    waiting = true;
+    setTimeout(() => {
+      waiting = false;
+      if (again) {
+        again = false;
+        tell();
+      }
+    }, SEND_EVERY);
+  }
   slider.addEventListener("pointerdown", () => { dragging = true; });
   slider.addEventListener("pointerup", () => { dragging = false; });
   slider.addEventListener("input", () => {
     exact.value = field.texts[slider.value];
     slider.setAttribute("aria-valuetext", exact.value);
-    if (waiting === null) waiting = setTimeout(tell, SEND_EVERY);
+    tell();
   });
   exact.addEventListener("change", () => send(field.name, {text: exact.value}));
   const head = element("div", {class: "head"}, element("label", {for: id}, field.label), exact);
@@ -64,7 +78,7 @@ function range(field, send) {
   return {
     row,
     show: (value) => {
-      if (dragging || waiting !== null) return;
+      if (dragging || again) return;
       slider.value = value.index;
       slider.setAttribute("aria-valuetext", value.text);
       exact.value = value.text;
