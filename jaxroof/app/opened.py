@@ -88,7 +88,7 @@ def _with_changes(state: State, given: Mapping[str, Any]) -> State:
         if path not in choices:
             full = path.replace("chip.", "system.chip.", 1) if path.startswith("chip.") else path
             try:
-                unit = field_at(type(found.inputs), full).metadata["unit"]
+                unit = field_at(found.inputs, full).metadata["unit"]
             except (InputError, KeyError):
                 raise refusal(f"set.{path}", "no number that the page can change") from None
             changes[full] = parse(value, unit, f"set.{path}")

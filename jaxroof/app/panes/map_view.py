@@ -43,7 +43,7 @@ class MapFigure:
         self.clicked = clicked
         self.found: answer.Map | None = None
         self.scales = (1.0, 1.0)
-        self.cells = ColumnDataSource({name: [] for name in CELLS})
+        self.cells = ColumnDataSource({name: [] for name in CELLS}, name="cells")
         self.borders = ColumnDataSource({"xs": [], "ys": []})
         self.names = ColumnDataSource({"x": [], "y": [], "text": []})
         self.machines = ColumnDataSource({"x": [], "y": [], "text": []})
