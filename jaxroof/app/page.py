@@ -63,6 +63,7 @@ class Page:
         """Make the page of a state; ``error`` says what of a link could not be read."""
         self.state, self.more = state, ""
         self.document = pn.state.curdoc
+        self.lasts = True
         self._settling: asyncio.TimerHandle | None = None
         self.form = Form(self.told, sizing_mode="stretch_width", margin=0)
         self.tabs = Tabs(
@@ -198,8 +199,13 @@ class Page:
             self.status.object = words
 
     def later(self, do: Any) -> None:
-        """Run a function where the page may be changed."""
-        self.document.add_next_tick_callback(do)
+        """Run a function where the page may be changed, while the session lasts."""
+        if self.lasts:
+            self.document.add_next_tick_callback(do)
+
+    def ended(self, _: Any) -> None:
+        """Let go of what is still computed when the session ends."""
+        self.lasts = False
 
 
 def template(page: Page) -> pn.Template:

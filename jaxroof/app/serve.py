@@ -28,6 +28,7 @@ def page_of(first: State) -> Callable[[], pn.Template]:
             error = str(wrong)
         page = Page(state, error)
         pn.state.onload(page.ask)
+        pn.state.on_session_destroyed(page.ended)
         return template(page)
 
     return made

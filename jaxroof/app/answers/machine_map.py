@@ -33,6 +33,8 @@ class Map(NamedTuple):
     x: np.ndarray  # values [SI], ascending
     y: np.ndarray
     step_time: np.ndarray  # [s], NaN where nothing fits
+    mfu: np.ndarray
+    memory: np.ndarray  # [B]
     plan: np.ndarray  # number of the best plan in ``plans``, -1 where nothing fits
     plans: tuple[str, ...]
     units: tuple[str, str]
@@ -74,13 +76,18 @@ def machine_map(found: Asked, data: xr.Dataset, across: str, up: str) -> Map:
         up,
         x,
         y,
-        data.step_time.transpose(*order).values,
+        *(_whole(data, name, order) for name in ("step_time", "mfu", "memory")),
         plan,
         words,
         (str(told[across][1]["unit"]), str(told[up][1]["unit"])),
         here,
         tuple(_machines(found.estimator.name, name, (across, up), (x, y), here)),
     )
+
+
+def _whole(data: xr.Dataset, name: str, order: tuple[Any, ...]) -> np.ndarray:
+    """Return a result at every point, also where some axis does not move it."""
+    return data[name].broadcast_like(data.step_time).transpose(*order).values
 
 
 def _is(data: xr.Dataset, dim: Any, path: str) -> bool:

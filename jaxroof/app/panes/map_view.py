@@ -24,10 +24,10 @@ from jaxroof.app.panes.components import Form
 from jaxroof.app.panes.figures import INK, NUMBER, framed, plot, round_numbers
 from jaxroof.app.panes.text import paragraph, text
 from jaxroof.app.panes.view import Shown, View
-from jaxroof.units import seconds
+from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import style
 
-CELLS = ("left", "right", "bottom", "top", "time", "seconds", "plan", "x", "y")
+CELLS = ("left", "right", "bottom", "top", "time", "seconds", "plan", "mfu", "memory", "x", "y")
 CHARACTER = 0.008  # share of the width of a map that a character of a name takes
 UNFIT = "#E4E4E4"  # where nothing fits
 LABELLED = 0.04  # share of the map from which on a region is named
@@ -64,15 +64,16 @@ class MapFigure:
         made.text("x", "y", "text", source=self.names, text_font_size="12px", padding=2,
                   text_align="center", text_baseline="middle", text_color=INK,
                   background_fill_color="white", background_fill_alpha=0.65)  # fmt: skip
-        for source, marker, size, colour in (
+        for source, marker, wide, colour in (
             (self.machines, "circle", 10, "white"), (self.here, "star", 22, style.VERMILION),
         ):  # fmt: skip
-            made.scatter("x", "y", source=source, marker=marker, size=size, color=colour,
+            made.scatter("x", "y", source=source, marker=marker, size=wide, color=colour,
                          line_color="black")  # fmt: skip
             made.text("x", "y", "text", source=source, text_font_size="12px", y_offset=-9,
                       text_align="center", text_font_style="bold", text_color="white", padding=2,
                       background_fill_color="#10243e", background_fill_alpha=0.85)  # fmt: skip
-        tips = [("step", "@seconds"), ("plan", "@plan"), ("across", "@x"), ("up", "@y")]
+        tips = [("step", "@seconds"), ("plan", "@plan"), ("MFU", "@mfu"), ("HBM", "@memory")]
+        tips += [("across", "@x"), ("up", "@y")]
         made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
         made.add_layout(ColorBar(color_mapper=self.colours, title="step [s]", width=12), "right")
         for axis in (*made.xaxis, *made.yaxis):
@@ -151,6 +152,8 @@ def _cells(found: answer.Map, edges: tuple[np.ndarray, np.ndarray]) -> dict[str,
         "time": times,
         "seconds": [seconds(t) if np.isfinite(t) else "nothing fits" for t in times.tolist()],
         "plan": [found.plans[k] if k >= 0 else "-" for k in plans.tolist()],
+        "mfu": [percent(v, 1) if np.isfinite(v) else "-" for v in found.mfu.ravel().tolist()],
+        "memory": [size(v, "B") if np.isfinite(v) else "-" for v in found.memory.ravel().tolist()],
         "x": [shown_value(v, found.units[0]) for v in found.x[columns].tolist()],
         "y": [shown_value(v, found.units[1]) for v in found.y[rows].tolist()],
     }
