@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -50,6 +51,11 @@ def server():
         assert process.poll() is None, process.stdout.read()
         time.sleep(0.25)
     yield f"http://127.0.0.1:{port}/"
+    with socket.create_connection(("127.0.0.1", port)) as one:  # what leaves at once ends nothing
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    time.sleep(0.5)
+    assert process.poll() is None
     process.terminate()
     said = process.communicate(timeout=20)[0]
     assert "Traceback" not in said, said

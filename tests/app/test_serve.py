@@ -4,6 +4,7 @@ import asyncio
 import base64
 import http
 import http.client
+import signal
 import socket
 import sys
 import threading
@@ -11,6 +12,7 @@ import threading
 import pytest
 
 from jaxroof.app import live
+from jaxroof.app import serve as serving
 from jaxroof.app.serve import LOOPBACK, origins, pairs_of, serve
 from jaxroof.errors import InputError
 
@@ -82,6 +84,21 @@ def test_without_the_extra_the_command_says_what_to_install(jaxroof, monkeypatch
     assert said.code == 2
     assert said.err.count("\n") == 1
     assert "pip install 'jaxroof[app]'" in said.err
+
+
+def test_a_browser_that_leaves_does_not_end_the_server(jaxroof, monkeypatch):
+    handlers = []
+    monkeypatch.setattr(
+        serving, "serve", lambda *_: handlers.append(signal.getsignal(signal.SIGPIPE))
+    )
+    before = signal.getsignal(signal.SIGPIPE)
+    try:
+        said = jaxroof("app")
+    finally:
+        signal.signal(signal.SIGPIPE, before)
+    assert said.code == 0
+    assert f"http://{LOOPBACK}:" in said.out
+    assert handlers == [signal.SIG_IGN]
 
 
 def test_a_file_that_is_no_question_ends_the_command_in_a_line(jaxroof, tmp_path):

@@ -1,6 +1,7 @@
 """The app command: serve the page until it is interrupted."""
 
 from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.process import outlive_connections
 from jaxroof.errors import InputError
 
 NEEDED = ("panel", "bokeh", "matplotlib")
@@ -24,5 +25,6 @@ def app_command(*, file: str | None, port: int, address: str) -> int:
     if address != LOOPBACK:
         print_text(page, "Who reaches this address can use it: there is no password.")
     print_text(page, "Ctrl-C ends it.")
+    outlive_connections()
     serve(first, port, address)
     return 0
