@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
@@ -76,7 +75,8 @@ class Page:
         self.alert, self.head, self.status = text(alert(error)), text(), text(waiting(""))
         self.bodies = pn.Column(sizing_mode="stretch_width", margin=0, min_height=300)
         self.views: dict[str, View] = {}
-        self.live = Live(self.work, self.show, self.failed, self.busy, self.later)
+        self.filled: set[str] = set()  # tabs that have shown an answer
+        self.live = Live(self.quick, self.late, self.show, self.failed, self.busy, self.later)
         self.answer = pn.Column(
             self.alert, self.head, self.tabs, self.status, self.bodies,
             sizing_mode="stretch_width", margin=0,
@@ -146,10 +146,12 @@ class Page:
         """Show the body of a tab; it is made when it is first seen."""
         if name not in self.views:
             self.views[name] = self._view(name)
+            self.views[name].body.visible = False  # until it has an answer
             self.bodies.append(self.views[name].body)
         for other, view in self.views.items():
-            if view.body.visible != (other == name):
-                view.body.visible = other == name
+            shown = other == name and name in self.filled
+            if view.body.visible != shown:
+                view.body.visible = shown
 
     def _view(self, name: str) -> View:
         makers = {
@@ -164,9 +166,8 @@ class Page:
         }
         return makers[name]()
 
-    def work(self, state: State) -> Iterator[Answer]:
-        """Yield the answers to a state, the quick one first; nothing of the page is touched."""
-        view = self.views[state.tab]
+    def quick(self, state: State) -> Answer:
+        """Return the quick answer to a state; nothing of the page is touched."""
         shown = Shown(state, asked(state), plans.best_plans(state))
         told = plans.headline(shown.data)
         head = (
@@ -174,9 +175,14 @@ class Page:
             f"{paragraph(told.by_how_much)}{paragraph(told.why)}"
             f"{cards(plans.figures_of_merit(shown.data))}</div>"
         )
-        yield Answer(shown, head, view.compute(shown), late=False)
-        if view.later is not None:
-            yield Answer(shown, head, view.later(shown), late=True)
+        return Answer(shown, head, self.views[state.tab].compute(shown), late=False)
+
+    def late(self, quick: Answer) -> Answer | None:
+        """Return what a tab has more to answer and takes longer, None where it has no more."""
+        view = self.views[quick.shown.state.tab]
+        if view.later is None:
+            return None
+        return quick._replace(tab=view.later(quick.shown), late=True)
 
     def show(self, answer: Answer) -> None:
         """Show an answer."""
@@ -185,6 +191,9 @@ class Page:
                 self.head.object = answer.head
             view = self.views[answer.shown.state.tab]
             (view.show_later if answer.late else view.show)(answer.shown, answer.tab)
+            if answer.late or view.early:
+                view.body.visible = answer.shown.state.tab == self.state.tab
+                self.filled.add(answer.shown.state.tab)
             self.bodies.styles = {}
 
     def failed(self, words: str) -> None:

@@ -1,5 +1,6 @@
 """The page served on this machine: one state a session, checked origins, sizes limited."""
 
+import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from jaxroof.errors import InputError
 LOOPBACK = "127.0.0.1"
 MOST_MESSAGE = 1_000_000  # bytes of one message of a browser
 IDLE = 60_000  # milliseconds after which the state of a closed page is forgotten
+LEFT = ("WebSocketClosedError", "StreamClosedError")  # errors of a connection that is gone
 EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for all of the machine
 
 
@@ -55,6 +57,12 @@ def origins(address: str, port: int) -> list[str]:
     return [f"{name}:{port}" for name in dict.fromkeys(names)]
 
 
+def is_news(record: logging.LogRecord) -> bool:
+    """Return whether a line of the log is more than that a browser left while it was answered."""
+    error = record.exc_info[1] if record.exc_info else None
+    return type(error).__name__ not in LEFT
+
+
 def serve(
     first: State = START, port: int = 5006, address: str = LOOPBACK, *, start: bool = True
 ) -> Any:
@@ -63,6 +71,7 @@ def serve(
     Raises: InputError where the port cannot be had.
     """
     pn.extension(notifications=False)
+    logging.getLogger("asyncio").addFilter(is_news)
     try:
         return pn.serve(
             {"/": page_of(first)},

@@ -248,13 +248,20 @@ def test_tabs_are_reached_by_keys_and_hide_one_another(open_page):
     assert page.get_by_text("The best plans that fit").is_hidden()
 
 
-@pytest.mark.parametrize("width", [1440, 400])
-def test_nothing_is_cut_and_axe_finds_nothing(open_page, width):
+MOST = pytest.mark.slow  # each tab takes axe seconds
+
+
+@pytest.mark.parametrize(
+    ("width", "tabs"),
+    [(1440, ("plans", "map")), (400, ("plans",)), pytest.param(1440, TABS, marks=MOST),
+     pytest.param(400, TABS, marks=MOST)],
+)  # fmt: skip
+def test_nothing_is_cut_and_axe_finds_nothing(open_page, width, tabs):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page(width=width)
     wide = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
     assert wide[0] <= wide[1]
-    for tab in TABS if width > 900 else ("plans", "map"):
+    for tab in tabs:
         page.locator(f"#tab-{tab}").click()
         page.wait_for_timeout(300)
         found = axe.run(page).response["violations"]

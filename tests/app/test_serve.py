@@ -4,6 +4,7 @@ import asyncio
 import base64
 import http
 import http.client
+import logging
 import signal
 import socket
 import sys
@@ -76,6 +77,15 @@ def test_the_server_s_own_arguments_are_no_part_of_a_link():
     assert pairs_of(given) == [("gpus", "8"), ("where", "tp<=8"), ("where", "pp=4")]
 
 
+def test_that_a_browser_left_is_no_news():
+    class WebSocketClosedError(Exception):
+        pass
+
+    for error, news in ((WebSocketClosedError(), False), (KeyError(), True)):
+        record = logging.LogRecord("asyncio", 40, "", 1, "", (), (type(error), error, None))
+        assert serving.is_news(record) is news
+
+
 def test_without_the_extra_the_command_says_what_to_install(jaxroof, monkeypatch):
     for name in [one for one in sys.modules if one.startswith("jaxroof.app.")]:
         monkeypatch.delitem(sys.modules, name)
@@ -108,17 +118,19 @@ def test_a_file_that_is_no_question_ends_the_command_in_a_line(jaxroof, tmp_path
     assert said.err.startswith("jaxroof: x.toml: model: missing")
 
 
-def answered(work, questions):
+def answered(quick, questions, late=lambda _: None):
     """Return what is shown of questions that follow one another at once, and the errors."""
     shown, failed = [], []
 
     async def ask():
         loop = asyncio.get_running_loop()
-        one = live.Live(work, shown.append, failed.append, lambda _: None, loop.call_soon)
+        told = (shown.append, failed.append, lambda _: None, loop.call_soon)
+        one = live.Live(quick, late, *told)
         for question in questions:
             one.ask(question)
-        await one.task
-        await asyncio.sleep(0.05)
+        while one.first.works or one.second.works:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
 
     asyncio.run(ask())
     return shown, failed
@@ -127,24 +139,50 @@ def answered(work, questions):
 def test_only_the_latest_question_is_answered():
     asked = []
 
-    def work(question):
+    def quick(question):
         asked.append(question)
-        yield question
+        return question
 
-    shown, _ = answered(work, range(50))
-    assert shown == [49]
+    shown, _ = answered(quick, range(50), lambda answer: -answer)
+    assert shown == [49, -49]
     assert len(asked) < 5
 
 
+def test_a_late_answer_keeps_no_quick_one_waiting_and_is_not_shown_when_it_is_stale():
+    held, shown = threading.Event(), []
+
+    def late(answer):
+        if answer == "first":
+            held.wait(10)
+        return f"late {answer}"
+
+    async def ask():
+        loop = asyncio.get_running_loop()
+        told = (shown.append, shown.append, lambda _: None, loop.call_soon)
+        one = live.Live(lambda question: question, late, *told)
+        one.ask("first")
+        while shown != ["first"]:
+            await asyncio.sleep(0.01)
+        one.ask("second")
+        while shown != ["first", "second"]:
+            await asyncio.sleep(0.01)
+        held.set()
+        while one.second.works:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
+
+    asyncio.run(asyncio.wait_for(ask(), 20))
+    assert shown == ["first", "second", "late second"]
+
+
 def test_an_error_of_ours_is_a_line_without_its_trace(caplog):
-    def work(question):
-        yield question
+    def late(question):
         if question == "bad input":
             raise InputError("gpus: expected more")
         raise KeyError("secret")
 
-    assert answered(work, ["bad input"]) == (["bad input"], ["gpus: expected more"])
-    _, failed = answered(work, ["ours"])
+    assert answered(str, ["bad input"], late) == (["bad input"], ["gpus: expected more"])
+    _, failed = answered(late, ["ours"])
     assert failed == [live.OURS.format(kind="KeyError")]
     assert "secret" not in failed[0]
     assert "secret" in caplog.text

@@ -59,7 +59,10 @@ def binds_view() -> View:
         ]
         below.object = table(HEADS, rows, "The same as a table", left=2)
 
-    return View(body, later=lambda shown: binds.binding(shown.found), show_later=show)
+    def later(shown: Shown) -> list[binds.Bar]:
+        return binds.binding(shown.found)
+
+    return View(body, later=later, show_later=show, early=False)
 
 
 def _name(bar: binds.Bar) -> tuple[str, str]:

@@ -39,7 +39,7 @@ def compare_view(told: Callable[[str, Any], None]) -> View:
         about_mine.object = "<h3>My plan beside the best</h3>" + _of_mine(own, mine)
         about_machines.object = "<h3>Two machines side by side</h3>" + _of_machines(two, machines)
 
-    return View(body, lambda _: None, show, _later, show_later)
+    return View(body, lambda _: None, show, _later, show_later, early=False)
 
 
 def _later(shown: Shown) -> tuple[Any, Any]:

@@ -28,6 +28,7 @@ from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import style
 
 CELLS = ("left", "right", "bottom", "top", "time", "seconds", "plan", "mfu", "memory", "x", "y")
+HIGH = 0.1  # share of the height of a map that a mark with its name takes
 CHARACTER = 0.008  # share of the width of a map that a character of a name takes
 UNFIT = "#E4E4E4"  # where nothing fits
 LABELLED = 0.04  # share of the map from which on a region is named
@@ -173,20 +174,30 @@ def _borders(plan: np.ndarray, edges: tuple[np.ndarray, np.ndarray]) -> dict[str
 
 
 def _names(found: answer.Map, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """Return the names of the large regions, each at its cell nearest to its middle."""
+    """Return the names of the large regions, each near its middle and away from the machines."""
     told: dict[str, list[Any]] = {"x": [], "y": [], "text": []}
+    shape = np.array(found.plan.shape)
+    marks = [found.here, *(place[1:] for place in found.machines)]
+    taken = np.array([_cell(found, place) for place in marks]) / shape
     for number in np.unique(found.plan):
         inside = np.argwhere(found.plan == number)
-        if len(inside) < LABELLED * found.plan.size:
-            continue
         words = found.plans[number] if number >= 0 else "nothing fits"
-        wide = len(np.unique(inside[:, 1])) / found.plan.shape[1]
-        if CHARACTER * len(words) > wide:
+        wide = len(np.unique(inside[:, 1])) / shape[1]
+        if len(inside) < LABELLED * found.plan.size or CHARACTER * len(words) > wide:
             continue
-        i, j = inside[np.argmin(np.abs(inside - np.median(inside, axis=0)).sum(axis=1))]
+        far = np.abs((inside - np.median(inside, axis=0)) / shape).sum(axis=1)
+        apart = np.abs(inside[:, None] / shape - taken)
+        hidden = ((apart[..., 0] < HIGH) & (apart[..., 1] < CHARACTER * len(words))).any(axis=1)
+        i, j = inside[np.argmin(far + hidden)]
         for name, value in (("x", float(x[j])), ("y", float(y[i])), ("text", words)):
             told[name].append(value)
     return told
+
+
+def _cell(found: answer.Map, place: tuple[float, float]) -> tuple[int, int]:
+    """Return the row and the column of the cell at a place."""
+    across, up = (np.log(v / p) for v, p in zip((found.x, found.y), place, strict=True))
+    return int(np.argmin(np.abs(up))), int(np.argmin(np.abs(across)))
 
 
 def map_view(told: Callable[[str, Any], None], clicked: Callable[..., None]) -> View:
@@ -208,4 +219,4 @@ def map_view(told: Callable[[str, Any], None], clicked: Callable[..., None]) -> 
         changed = any(path.startswith("system.") for path, _ in shown.state.changes)
         drawn.show(found, shown.state.system + ", changed" * changed)
 
-    return View(body, lambda _: None, show, later, show_later)
+    return View(body, lambda _: None, show, later, show_later, early=False)

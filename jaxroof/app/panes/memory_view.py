@@ -28,11 +28,13 @@ def memory_view() -> View:
     stages, show_stages = _stages()
     stairs, show_stairs = _stairs()
     said, between, below = text(), text(), text()
+    of_stairs = framed(stairs, "capacity")
+    of_stairs.visible = False  # until there are any
     body = pn.Column(
         said,
         framed(stages, "memory_by_stage"),
         between,
-        framed(stairs, "capacity"),
+        of_stairs,
         below,
         sizing_mode="stretch_width",
     )
@@ -44,6 +46,7 @@ def memory_view() -> View:
         words = paragraph(memory.stairs_sentence(steps))
         between.object = f"<h3>What more memory would buy</h3>{words}"
         show_stairs(steps, shown.found.capacity)
+        of_stairs.visible = True
         rows = [
             (s.plan + "  (today)" * s.today, size(s.capacity, "B"), seconds(s.step_time))
             for s in near(steps)

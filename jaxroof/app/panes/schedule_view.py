@@ -83,7 +83,7 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
         made.y_range.start, made.y_range.end = visits.devices + 0.5, 0.5
         made.height = 110 + min(36, max(14, 420 // visits.devices)) * visits.devices
 
-    return View(body, lambda _: None, show, later, show_later)
+    return View(body, lambda _: None, show, later, show_later, early=False)
 
 
 def _cells(row: schedule.Row) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ class View(NamedTuple):
     """One tab: its body, an answer computed apart from the page, and how the body shows it.
 
     ``compute`` takes milliseconds; ``later`` what may take longer, and comes after the rest is
-    shown.
+    shown; only then is a body shown that has nothing ``early``.
     """
 
     body: Any
@@ -29,3 +29,4 @@ class View(NamedTuple):
     show: Callable[[Shown, Any], None] = lambda *_: None
     later: Callable[[Shown], Any] | None = None
     show_later: Callable[[Shown, Any], None] = lambda *_: None
+    early: bool = True
