@@ -142,7 +142,6 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
     found, _, fitting, times = ranking
     shown = fitting[np.argsort(times, kind="stable")[:top]]
     data = reports(asked.inputs, asked.recipe, size, found, shown, training)
-    data = data.assign(_of_layers(asked, size, found, shown))
     place = int(data.regime[0])
     alike = int(np.sum(times <= times.min() * np.exp(half_width_within_source(place))))
     whole = {
@@ -159,7 +158,8 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
         for name, (value, unit, text) in whole.items()
     }
     own_runs = bool(asked.inputs.system.chip.own_runs > 0.0)
-    return data.assign(made).assign_attrs(
+    layers = _of_layers(asked, size, found, shown)
+    return data.assign({**layers, **made}).assign_attrs(
         where=json.dumps([str(rule) for rule in asked.constraints]),
         refused=json.dumps(found.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
