@@ -1,6 +1,7 @@
 """The fastest plans of today's training that fit, each with the interval of its step time."""
 
 import dataclasses
+import functools
 import json
 import math
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.catalog.chip import Chip
+from jaxroof.engine.search.candidates import InputsKey, read_paths
+from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_top
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.envelope import reasons_outside
@@ -98,7 +101,9 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
     Arguments and errors are as in ``fastest_plans``.
     """
     check_top(top)
-    found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
+    sized = _asked_for(asked, size)
+    key = InputsKey.of(sized, read_paths(training, asked.recipe, sized))
+    found, need = _needs(asked.recipe, key, asked.constraints)
     if not found.size:
         raise NoLegalPlan(no_legal_plan(asked, [size], found.refused, size))
     fitting = np.flatnonzero(need <= asked.capacity)
@@ -111,6 +116,17 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
     return _told(asked, size, ranking, top, own).assign_attrs(
         question="fastest plans", options=json.dumps({"own": own})
     )
+
+
+@functools.lru_cache(maxsize=2)  # lists are long; a question that changes rates alone has the same
+def _needs(
+    recipe: Any, known: InputsKey, where: tuple[Constraint, ...]
+) -> tuple[Listed, np.ndarray]:
+    """Return the legal plans and the memory of each, by what these depend on alone."""
+    inputs = known.inputs()
+    found, need = needs(inputs, recipe, int(inputs.gpus), where)
+    need.setflags(write=False)
+    return found, need
 
 
 class NoPlanFits(InputError):
@@ -131,7 +147,6 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
     found, _, fitting, times = ranking
     shown = _distinct(found, fitting[_fastest_first(ranking, top)])[:top]
     data = reports(asked.inputs, asked.recipe, size, found, shown, training)
-    data = data.assign(_of_layers(asked, size, found, shown))
     place = int(data.regime[0])
     near = times <= times.min() * np.exp(half_width_within_source(place))
     alike = len(_distinct(found, fitting[near]))
@@ -150,7 +165,8 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
         for name, (value, unit, text) in whole.items()
     }
     own_runs = of_own_runs(data.step_time_low[0], data.step_time_high[0], place)
-    return data.assign(made).assign_attrs(
+    layers = _of_layers(asked, size, found, shown)
+    return data.assign({**layers, **made}).assign_attrs(
         where=json.dumps([str(rule) for rule in asked.constraints]),
         refused=json.dumps(found.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),

@@ -42,6 +42,7 @@ COMMANDS = {  # the module of that name in this package, and its line in the hel
     "report": "Write one page of HTML that shows stored results.",
     "list": "List what the catalogue holds, and what can be asked.",
     "show": "Show an entry, an estimator, or what a file asks.",
+    "app": "Open a page in the browser that answers live.",
 }
 
 
