@@ -16,7 +16,7 @@ from rich.console import Console
 
 import jaxroof as jr
 from jaxroof.analyses.result_metadata import parts_of
-from jaxroof.cli.actions.pareto import _capacities
+from jaxroof.catalog.needs import training_capacities
 from jaxroof.engine.search.pareto import pareto, stairs_of
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text import pareto as stairs_views
@@ -201,7 +201,7 @@ def test_pareto_prints_the_stairs_that_gain(jaxroof):
 
 def test_a_capacity_named_beside_the_stairs_is_of_a_system_that_can_train():
     """The a100-unfused has no latencies: a training step cannot be asked of it."""
-    found = _capacities()
+    found = training_capacities()
     assert found["a100"] == 80e9
     assert "a100-unfused" not in found
 
@@ -592,3 +592,18 @@ def test_what_a_machine_holds_is_the_smallest_of_the_catalogue():
         "large",
         "-",
     ]
+
+
+@pytest.mark.parametrize("first", ["h100-nvs8", "b200-nvs8"])
+def test_a_number_format_is_that_of_each_chip(first, jaxroof, tmp_path):
+    """Hopper keeps a transposed copy of an FP8 weight, Blackwell does not."""
+    other = {"h100-nvs8": "b200-nvs8", "b200-nvs8": "h100-nvs8"}[first]
+    rest = "--model llama3-8b --gpus 8 --batch 64"
+    jaxroof(f"compare {rest} --system {first},{other} --set precision=fp8 -o both.nc")
+    both = jr.read(tmp_path / "both.nc")
+    for name in (first, other):
+        jaxroof(f"search {rest} --system {name} --set precision=fp8 --top 1 -o alone.nc")
+        alone = jr.read(tmp_path / "alone.nc")
+        found = both.sel(system=name)
+        assert float(found.step_time) == pytest.approx(float(alone.step_time[0]), rel=1e-12)
+        assert float(found.memory) == pytest.approx(float(alone.memory[0]), rel=1e-12)

@@ -6,12 +6,12 @@ import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from jaxroof import catalog
-from jaxroof.catalog.needs import lacking
-from jaxroof.cli.actions.arguments import parse_share, parse_sizes, parse_split
+from jaxroof.catalog.needs import training_capacities
+from jaxroof.cli.actions.arguments import parse_share, parse_split
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import QuestionOptions
+from jaxroof.cli.counts import parse_counts
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.published.step import published
@@ -25,7 +25,7 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     asked = QuestionOptions(**options)
     output = asked.output
     check_output(output)
-    sizes = parse_sizes(asked.gpus)
+    sizes = parse_counts("--gpus", asked.gpus)
     most_days, worth = None if days is None else _days(days), parse_share("--gain", gain)
     if asked.asked_of is published:
         parse_split(asked.split)
@@ -40,7 +40,7 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     write_or_draw(output, data, lambda plots: plots.staircase(data, most_days))
     page = console()
     each = {n: data.isel(step_number=np.flatnonzero(data.gpus.values == n)) for n in sizes}
-    capacities = _capacities()
+    capacities = training_capacities()
     if len(sizes) == 1:
         _print_stairs(page, data, worth, capacities)
     else:
@@ -65,16 +65,6 @@ def _print_stairs(
     chosen = stairs_views.stairs_to_show(stairs, gain)
     page.print(stairs_views.stairs_table(stairs, chosen, capacities))
     print_text(page, *stairs_views.stairs_sentences(stairs, len(chosen), gain))
-
-
-def _capacities() -> dict[str, float]:
-    """Return the memory of each accelerator in the catalogue that supports training, ascending."""
-    found: dict[str, float] = {}
-    for name in catalog.names("systems"):
-        if not lacking("published", name, ()):
-            capacity = catalog.describe("systems", name)["hbm_capacity"]
-            found.setdefault(name.partition("-nvs")[0], parse(capacity, "B"))
-    return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def _days(text: str) -> float:
