@@ -34,7 +34,9 @@ DEFAULT_ALONE = (  # estimators of which the default recipe alone is held to the
     "mfu",  # it divides model_flops, whose every recipe is
     "training",  # its programs are long, and its choices are those of terms that golden rows hold
     "stage_memory",
+    "model_size",  # the parameters that model_flops counts, whose every recipe is
 )
+ALIKE = ("y", "z", "xz", "yz")  # placements over other axes of a mesh than x and xy, by one formula
 
 
 def laws(searched: bool = True) -> Iterator[Any]:
@@ -46,6 +48,7 @@ def laws(searched: bool = True) -> Iterator[Any]:
             members = vars(recipe).values() if recipe else ()
             chosen = [member.value for member in members if isinstance(member, enum.Enum)]
             again = name in DEFAULT_ALONE and recipe != estimator.recipe
+            again |= name in ("array", "contraction") and chosen[0] in ALIKE
             marks = [pytest.mark.slow] if {(name, *chosen), (name,)} & {*SLOW} or again else []
             yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
 
