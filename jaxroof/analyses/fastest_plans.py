@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,25 +10,28 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.least_memory import (
-    NoLegalPlan,
     count_of,
     needs,
-    no_legal_plan,
     place_of,
     reports,
 )
-from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
+from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
+from jaxroof.analyses.plan_product import ALIKE, Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
+from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.catalog.chip import Chip
+from jaxroof.engine.search.problem import check_top
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.interval import REGIMES, half_width_within_source
+from jaxroof.estimators.training.envelope import reasons_outside
+from jaxroof.estimators.training.interval import REGIMES, half_width_within_source, of_own_runs
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.plan_time import plan_time
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.records import with_named_absences
 
+TIE = 1e-12  # relative difference of times that take as long
 PIECE = 1 << 15  # plans timed at once, so that what is written stays in the cache
 OF_LAYER = {  # of one layer and one microbatch, forward and backward
     "matmul": "Matrix products",
@@ -93,9 +97,10 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
 
     Arguments and errors are as in ``fastest_plans``.
     """
+    check_top(top)
     found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
     if not found.size:
-        raise NoLegalPlan(no_legal_plan([size], found.refused, asked.constraints, size))
+        raise NoLegalPlan(no_legal_plan(asked, [size], found.refused, size))
     fitting = np.flatnonzero(need <= asked.capacity)
     if not len(fitting):
         raise NoPlanFits(
@@ -124,11 +129,12 @@ class Ranking(NamedTuple):
 def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | None) -> xr.Dataset:
     """Return the first plans with all results, and what holds for all of them."""
     found, _, fitting, times = ranking
-    shown = fitting[np.argsort(times, kind="stable")[:top]]
+    shown = _distinct(found, fitting[_fastest_first(ranking, top)])[:top]
     data = reports(asked.inputs, asked.recipe, size, found, shown, training)
     data = data.assign(_of_layers(asked, size, found, shown))
     place = int(data.regime[0])
-    alike = int(np.sum(times <= times.min() * np.exp(half_width_within_source(place))))
+    near = times <= times.min() * np.exp(half_width_within_source(place))
+    alike = len(_distinct(found, fitting[near]))
     whole = {
         "gpus": (size, "1", "Accelerators"),
         "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
@@ -138,18 +144,51 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
     }
     if own is not None:
         whole |= _own(asked, ranking, size, own)
+    whole |= _without_offload(ranking, data)
     made = {
         name: xr.Variable((), value, {"units": unit, "long_name": text})
         for name, (value, unit, text) in whole.items()
     }
-    own_runs = bool(asked.inputs.system.chip.own_runs > 0.0)
+    own_runs = of_own_runs(data.step_time_low[0], data.step_time_high[0], place)
     return data.assign(made).assign_attrs(
         where=json.dumps([str(rule) for rule in asked.constraints]),
         refused=json.dumps(found.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
-        regime=REGIMES[place].words + ", own runs" * own_runs,
+        regime=REGIMES[place].words + ", own runs" * bool(own_runs),
+        outside=json.dumps(_outside(asked, data.isel(plan=0))),
         software_year=float(asked.inputs.software.year),
     )
+
+
+def _fastest_first(ranking: Ranking, top: int) -> np.ndarray:
+    """Return the order of the first plans that fit: by time, those that take as long by memory."""
+    _, need, fitting, times = ranking
+    last = min(top * ALIKE, len(times)) - 1
+    some = np.flatnonzero(times <= np.partition(times, last)[last] * (1.0 + TIE))
+    some = some[np.argsort(times[some], kind="stable")]
+    later = np.diff(times[some]) > TIE * times[some][1:]
+    group = np.concatenate(([0], np.cumsum(later)))
+    return some[np.lexsort((need[fitting[some]], group))]
+
+
+def _distinct(found: Listed, places: np.ndarray) -> np.ndarray:
+    """Return places without those of plans that differ from an earlier one only in name.
+
+    Without replicas there is nothing to shard, whatever the ZeRO stage.
+    """
+    plans = found.at(places)
+    stage = np.where(plans["data"] * plans["context"] > 1, plans["zero_stage"], -1)
+    columns = np.stack([*({**plans, "zero_stage": stage}).values()])
+    _, first = np.unique(columns, axis=1, return_index=True)
+    return places[np.sort(first)]
+
+
+def _outside(asked: Question, plan: xr.Dataset) -> list[str]:
+    """Return in words what of a plan lies outside the envelope of measured runs."""
+    degrees = [float(plan[name]) for name in ("data", "tensor", "context", "pipeline")]
+    inputs = asked.inputs
+    extent = (float(inputs.model.sequence), float(inputs.system.fast_domain))
+    return list(reasons_outside(math.prod(degrees), degrees[1], *extent))
 
 
 def _asked_for(asked: Question, size: int) -> Any:
@@ -184,14 +223,35 @@ def _own(asked: Question, ranking: Ranking, size: int, own: str) -> dict[str, tu
     some = place_of(asked.inputs, asked.recipe, found, size, own)
     chosen, places, _ = np.intersect1d(fitting, some, assume_unique=True, return_indices=True)
     taken = times[places]
-    if not len(chosen):
-        chosen, taken = some, _times(asked, size, found, some)
+    if not len(chosen):  # what needs least decides whether any could fit
+        chosen = some[[np.argmin(need[some])]]
+        taken = _times(asked, size, found, chosen)
     least = int(np.argmin(taken))
     place, seconds = chosen[least], float(taken[least])
     fields = {name: int(value[0]) for name, value in found.at(np.array([place])).items()}
+    report = reports(asked.inputs, asked.recipe, size, found, np.array([place]), training)
+    parts = {name: float(report[name][0]) for name in parts_of(report, "step_time")}
     return {
         "own": (seconds, "s", "Step time of the fastest plan with the fields of yours"),
         "own_device": (float(need[place]), "B", "Its memory"),
         "own_place": (1 + int(np.sum(times < seconds)), "1", "Its place among plans that fit"),
         "own_plan": (json.dumps(fields), "1", "Its fields"),
+        "own_parts": (json.dumps(parts), "s", "The parts of its step time"),
+    }
+
+
+def _without_offload(ranking: Ranking, data: xr.Dataset) -> dict[str, tuple[Any, str, str]]:
+    """Return the fastest plan that keeps its states on the accelerator, if the best does not.
+
+    Of offload no run was measured, so that the interval of the others is narrower.
+    """
+    found, _, fitting, times = ranking
+    kept = np.flatnonzero(found.at(fitting)["offload_optimizer"] == 0)
+    if not data.offload_optimizer.values[0] or not len(kept):
+        return {}
+    least = kept[np.argmin(times[kept])]
+    fields = {n: int(value[0]) for n, value in found.at(fitting[[least]]).items()}
+    return {
+        "kept": (float(times[least]), "s", "Step time of the fastest plan without offload"),
+        "kept_plan": (json.dumps(fields), "1", "Its fields"),
     }

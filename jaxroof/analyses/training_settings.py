@@ -5,7 +5,7 @@ Source: docs/models/parameters_flops_memory.md, sections 4.4 and 4.5.
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxroof import catalog
@@ -32,6 +32,7 @@ FP8_WEIGHT = {
     "blackwell-ultra": 1.0,
 }  # Hopper has a transposed copy
 TIME = {"fp8": {"fp8": 1.0}, "mxfp8": {"fp8": 1.0, "micro_scaled": 1.0}, "nvfp4": {"fp4": 1.0}}
+MACHINE = "machine"  # the axis of systems whose settings differ too
 
 
 def with_precision(
@@ -67,6 +68,44 @@ def with_precision(
     timed = "software" in estimator.inputs.__dataclass_fields__
     flags = TIME.get(name, {}) if timed else {}
     return {**found, **{f"software.{field}": value for field, value in flags.items()}, **rest}
+
+
+def settings_by_system(
+    each: Sequence[Mapping[str, Any]],
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Return the settings that all systems share, and by path those that differ, one a system.
+
+    >>> settings_by_system([{"a": 1, "b": 2}, {"a": 1, "b": 3}])
+    ({'a': 1}, {'b': [2, 3]})
+    """
+    found = {path: [some.get(path) for some in each] for some in each for path in some}
+    differ = {path: values for path, values in found.items() if len({*map(str, values)}) > 1}
+    return {k: v for k, v in each[0].items() if k not in differ}, differ
+
+
+def precision_over_systems(
+    settings: Mapping[str, Any], axes: Mapping[str, Any], estimator: Estimator
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return settings and axes of a grid over systems with the precision as what it stands for.
+
+    What differs between the systems moves with them, along an axis named machine if need be.
+    Raises: InputError for an unknown format, or one that a system's chip lacks.
+
+    >>> from jaxroof.estimators import estimator
+    >>> axes = {"system": ["h100-nvs8", "b200-nvs8"]}
+    >>> rest, moving = precision_over_systems({"precision": "fp8"}, axes, estimator("training"))
+    >>> moving["machine"]["states.weight_bytes"]
+    [2.0, 1.0]
+    """
+    tables = {name: v if isinstance(v, Mapping) else {name: v} for name, v in axes.items()}
+    place = next(name for name, moved in tables.items() if "system" in moved)
+    moved = tables[place]
+    each = [with_precision(settings, name, estimator) for name in moved["system"]]
+    shared, differ = settings_by_system(each)
+    if not differ:
+        return shared, {**axes}
+    rest = {name: values for name, values in axes.items() if name != place}
+    return shared, {**rest, MACHINE if place == "system" else place: {**moved, **differ}}
 
 
 def _check_native(name: str, system: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.analyses.training_settings import with_precision
+from jaxroof.analyses.training_settings import precision_over_systems, with_precision
 from jaxroof.catalog.lookup import system
 from jaxroof.config.toml_reader import (
     axes,
@@ -91,7 +91,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     estimator = _estimator(written, path.parent, trust)
     varied = axes(table(written, "axes"), folder=path.parent)
     inputs, recipe = read_inputs(written, path.parent, estimator, varied)
-    settings = _settings(written, estimator)
+    settings, varied = _precise(_settings(written, estimator), varied, written, estimator)
     placement = text(settings, "placement", "") if "placement" in settings else None
     settings.pop("placement", None)
     given = set(estimator.plan_fields) & set(settings)
@@ -164,10 +164,21 @@ def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any
                 raise refusal(f"set.{key}", f"given in {name} too; expected it once")
     if estimator is training and "split" in plan:
         raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
-    found = {**plan, **changes}
-    if estimator is training and "precision" in found:
-        return with_precision(found, text(written, "system", ""), estimator)
-    return found
+    return {**plan, **changes}
+
+
+def _precise(
+    settings: dict[str, Any],
+    varied: dict[str, Any],
+    written: Mapping[str, Any],
+    estimator: Estimator,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return settings and axes with the precision as what it stands for on each system."""
+    if estimator is not training or "precision" not in settings:
+        return settings, varied
+    if "system" in paths_of(varied):
+        return precision_over_systems(settings, varied, estimator)
+    return with_precision(settings, text(written, "system", ""), estimator), varied
 
 
 def _estimator(written: Mapping[str, Any], folder: pathlib.Path, trust: bool) -> Estimator:

@@ -14,7 +14,7 @@ import xarray as xr
 
 from jaxroof.errors import refusal, shown
 
-VERSION = 1  # raise it when readers of before would misread a file, and keep one in the tests
+VERSION = 2  # raise it when readers of before would misread a file, and keep one in the tests
 FORMAT = "format_version"
 QUESTION, RESULTS = "question_sha256", "results_sha256"
 STAMPS = (FORMAT, QUESTION, RESULTS)

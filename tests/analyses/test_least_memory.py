@@ -8,7 +8,8 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import NoLegalPlan, needs
+from jaxroof.analyses.least_memory import needs
+from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.analyses.plan_product import with_plans
 from jaxroof.catalog.lookup import device
 from jaxroof.engine.grid.evaluate import evaluate_points
@@ -112,11 +113,20 @@ def test_a_plan_of_ones_own_has_a_place() -> None:
 
 
 WRONG = [
-    ({"own": "tp=3"}, r"^mine: tp=3: not among the legal plans, one of the tensor degrees that do"),
-    ({"own": "tp<=2"}, r"^mine: tensor<=2: expected FIELD=NUMBER"),
+    (
+        {"own": "tp=3"},
+        r"^mine: tp=3: not legal .tensor degrees .* has 32 heads; expected tp=2 or tp=4",
+    ),
+    ({"own": "tp<=2"}, r"^mine: tp<: no such plan field. Did you mean 'tp'"),
+    ({"own": "tp=2,pp=2,cp=3"}, r"^mine: tp=2, cp=3: not legal"),
+    ({"own": "zero=4"}, r"^mine: zero: expected whole numbers from 0 to 3"),
+    (
+        {"own": "tp 2", "where": "tp=1"},
+        r"^mine: tp 2: none of the .* legal plans that --where leaves",
+    ),
     ({"where": "tq<=2"}, r"^where: tq: no such plan field"),
     ({"gpus": 2.5}, r"^gpus: expected a whole number"),
-    ({"gpus": 7}, r"^plan: none is legal on 7 accelerators; expected another number, batch or"),
+    ({"gpus": 7}, r"^plan: none is legal on 7 accelerators; expected 6 or 8 accelerators"),
     ({"model": "llama3-8"}, r"^llama3-8: no such architecture. Did you mean 'llama3-8b'"),
     ({"model": "vit-l-16"}, r"^model: a model of pictures; expected a model with a vocabulary"),
     ({"global_batch": 0}, r"^global_batch: expected a whole number above 0"),
@@ -134,7 +144,7 @@ def test_bad_input_is_one_line(changed: dict[str, object], message: str) -> None
 def test_uneven_pipelines_are_offered_where_they_would_help() -> None:
     asked = {**ASKED, "model": "deepseek-v3", "global_batch": 64, "gpus": 16, "where": "pp=16"}
     with pytest.raises(
-        NoLegalPlan, match=r"expected another number, .*, or layer_division=uneven$"
+        NoLegalPlan, match=r"expected .*, another batch or rule, or layer_division=uneven$"
     ):
         jr.least_memory(**asked)
     assert int(jr.least_memory(**asked, layer_division="uneven").plans_legal) > 0

@@ -899,3 +899,24 @@ def test_a_store_of_an_earlier_version_goes_on(written, monkeypatch):
         )
         first = jr.run(path, output="map.zarr").load()
     assert jr.run(path, output="map.zarr").identical(first)
+
+
+def test_a_number_format_over_systems_is_that_of_each_chip(tmp_path):
+    written = """
+    model = "llama3-8b"
+    plan = { global_batch = 64, gpus = 8 }
+    [set]
+    precision = "fp8"
+    [axes]
+    batch = { global_batch = [64, 128] }
+    system = ["h100-nvs8", "b200-nvs8"]
+    """
+    (tmp_path / "both.toml").write_text(written)
+    both = jr.run(tmp_path / "both.toml")
+    one = written.replace('["h100-nvs8", "b200-nvs8"]', '["b200-nvs8"]')
+    (tmp_path / "one.toml").write_text(one)
+    alone = jr.run(tmp_path / "one.toml")
+    np.testing.assert_array_equal(both.step_time[:, 1], alone.step_time[:, 0])
+    (tmp_path / "old.toml").write_text(written.replace('"b200', '"a100-nvs8", "b200'))
+    with pytest.raises(jr.InputError, match="fp8: a100-nvs8 has no products at it"):
+        jr.run(tmp_path / "old.toml")

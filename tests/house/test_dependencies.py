@@ -14,7 +14,8 @@ BY_NAME = {"h5netcdf", "bokeh"}  # the engine that xarray imports, what the dash
 
 
 def names(requirements: list[str]) -> set[str]:
-    return {re.match(r"[\w-]+", one)[0] for one in requirements}
+    """Return the modules of required packages: a hyphen is an underscore there."""
+    return {re.match(r"[\w-]+", one)[0].replace("-", "_") for one in requirements}
 
 
 def imported() -> set[str]:

@@ -7,18 +7,17 @@ import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from jaxroof.analyses.training_settings import with_chip, with_precision
-from jaxroof.cli.actions.arguments import (
-    _listed,
-    _records,
-    parse_count,
-    parse_settings,
-    parse_sizes,
-    parse_split,
+from jaxroof.analyses.training_settings import (
+    MACHINE,
+    settings_by_system,
+    with_chip,
+    with_precision,
 )
+from jaxroof.cli.actions.arguments import _listed, _records, parse_settings, parse_split
 from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import searched, system_of
+from jaxroof.cli.counts import parse_count, parse_counts
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.estimator import Estimator
@@ -44,9 +43,10 @@ def compare_command(
 ) -> int:
     """Search every system and split given, print them side by side; return the exit status."""
     check_output(output)
-    sizes, sequences = parse_sizes(gpus), parse_count("--batch", batch)
+    sizes, sequences = parse_counts("--gpus", gpus), parse_count("--batch", batch)
     of = searched(estimator)
-    chosen, rules = parse_settings(sets, OPTION_OF), constraints_of(of, where)
+    chosen = of.by_path(parse_settings(sets, OPTION_OF))
+    rules = constraints_of(of, where)
     chip = chosen.pop("chip", None) if of is training else None
     models = _records("--model", model_names, of.names["model"])
     systems = _records(
@@ -67,13 +67,17 @@ def compare_command(
     held = {name: _changed(of, start, settings[name], system=s) for name, s in systems.items()}
     axes: dict[str, Any] = {"model": models} if len(models) > 1 else {}
     axes |= {"gpus": sizes} if len(sizes) > 1 else {}
-    axes["system"] = {name: inputs.system for name, inputs in held.items()}
+    machines = {name: inputs.system for name, inputs in held.items()}
+    shared, differ = settings_by_system([*settings.values()])
+    axes |= {MACHINE: {"system": machines, **differ}} if differ else {"system": machines}
     if of is published:
         axes["split"] = [parse_split(text) for text in _listed("--split", splits)]
-    chosen = {k: v for k, v in next(iter(settings.values())).items() if k not in axes}
+    chosen = {k: v for k, v in shared.items() if k not in axes}
     if len(models) == 1:
         chosen = {"model": next(iter(models.values())), **chosen}
     data = search(of, start, axes=axes, where=rules, settings=chosen)
+    if MACHINE in data.dims:
+        data = data.swap_dims({MACHINE: "system"})
     about = {"units": "B", "long_name": "Memory that a step may fill"}
     assert of.limit is not None
     limits = [float(of.limit(inputs)) for inputs in held.values()]
@@ -81,14 +85,18 @@ def compare_command(
     counts = ", ".join(f"{size:,}" for size in sizes)
     data.attrs["title"] = f"{', '.join(models)} on {counts} accelerators: the best plan of each"
     write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
+    _print_each(data, [*models], sizes, sequences)
+    report_written(output)
+    return 0 if bool(data.feasible.any()) else 1
+
+
+def _print_each(data: xr.Dataset, models: list[str], sizes: list[int], sequences: int) -> None:
     page = console()
     for name in models:
         for size in sizes:
             some = data.sel(model=name) if len(models) > 1 else data
             some = some.sel(gpus=size) if len(sizes) > 1 else some
             _print_compared(page, some, f"{name} on {size:,} accelerators, batch {sequences:,}")
-    report_written(output)
-    return 0 if bool(data.feasible.any()) else 1
 
 
 def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import NoPlanFits
-from jaxroof.analyses.least_memory import NoLegalPlan
+from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.errors import listing
 from jaxroof.io.formats import write
 from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.least_memory import legend
+from jaxroof.views.text.least_memory import fields_of_sizes, legend
 
 
 def search_sizes(
@@ -50,11 +50,23 @@ def _with_size(data: xr.Dataset) -> xr.Dataset:
     return data[columns].assign(gpus=xr.Variable("plan", sizes, data.gpus.attrs))
 
 
-def print_sizes(table: PlainTable, explained: xr.Dataset, none: Sequence[int], said: str) -> None:
-    """Print a table by size, its short names, and the sizes without a plan after what is said."""
-    page = console()
-    print_text(page, f"{explained.attrs['model']} on {explained.attrs['system']}", style="bold")
+def print_sizes(
+    table: PlainTable,
+    found: Sequence[xr.Dataset],
+    none: Sequence[int],
+    said: str,
+    own: Callable[[xr.Dataset], str],
+) -> None:
+    """Print a table by size, its short names, and the sizes without a plan after what is said.
+
+    ``own`` returns the sentence about the user's plan on one number of accelerators, if any.
+    """
+    page, about = console(), found[0].attrs
+    print_text(page, f"{about['model']} on {about['system']}", style="bold")
     page.print(table)
-    print_text(page, f"In the table: {legend(explained)}")
+    print_text(page, f"In the table: {legend(found[0], fields_of_sizes(found))}")
+    for data in found:
+        if sentence := own(data):
+            print_text(page, f"On {int(data.gpus):,}: {sentence[0].lower()}{sentence[1:]}")
     if none:
         print_text(page, f"{said} {listing([f'{size:,}' for size in none])} gpus.")

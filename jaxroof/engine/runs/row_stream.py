@@ -56,14 +56,21 @@ class Size:
         return self.rows
 
 
-def stream_rows(estimator: Estimator, chunks: Iterable[RowChunk]) -> Iterator[RowResults]:
+def stream_rows(
+    estimator: Estimator,
+    chunks: Iterable[RowChunk],
+    programs: RowPrograms | None = None,
+    seen: int = 0,
+) -> Iterator[RowResults]:
     """Yield the results of every chunk, in order.
+
+    Arguments: ``programs`` are those that earlier rows used, ``seen`` is how many rows came before.
 
     If the estimator refuses a group (for example because a number is missing), its rows go into
     ``refused``; the other groups of the chunk are still evaluated.
     Raises: InputError for a result that is not one number per row, or that only some rows have.
     """
-    programs, seen = RowPrograms(estimator), 0
+    programs = programs or RowPrograms(estimator)
     for chunk in chunks:
         seen += chunk.size
         columns: dict[str, np.ndarray] = {}

@@ -87,10 +87,7 @@ def check_searches(
     inputs, recipe, given = estimator.resolve(inputs, recipe, settings or {}, paths_of(axes))
     check_searchable(estimator)
     inputs = dataclasses.replace(checked(inputs), plan=None)
-    if top < 1:
-        raise InputError(f"top: expected a whole number of at least 1, given {top}")
-    if top > MOST_PLANS:
-        raise refusal("top", f"expected at most {MOST_PLANS:,} plans, given more")
+    check_top(top)
     check_paths(inputs, axes, recipe)
     for path in sorted(paths_of(axes)):
         if path.partition(".")[0] == "plan":
@@ -156,6 +153,17 @@ def searchable_report(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
     if estimator.need and estimator.need not in results(report):
         raise unknown(f"{who}: need", estimator.need, "result", results(report))
     return report
+
+
+def check_top(top: int) -> None:
+    """Check how many plans are asked for.
+
+    Raises: InputError for none, and for more than a search lists.
+    """
+    if top < 1:
+        raise InputError(f"top: expected a whole number of at least 1, given {top}")
+    if top > MOST_PLANS:
+        raise refusal("top", f"expected at most {MOST_PLANS:,} plans, given more")
 
 
 def constraints_of(

@@ -150,9 +150,11 @@ def why(best: xr.Dataset, after: xr.Dataset) -> str:
     less = {part: float(after[part]) - float(best[part]) for part in parts_of(best, "step_time")}
     shrank = sorted((p for p in less if less[p] > TELLING * gap), key=lambda p: -less[p])[:3]
     grew = sorted((p for p in less if less[p] < -TELLING * gap), key=lambda p: less[p])[:2]
+    shares = all(less[p] <= gap for p in shrank)  # parts that outweigh one another have none
     first = listing(
         [
-            _part(spent(best, p), less[p], gap, " of the difference" * (p == shrank[0]))
+            f"{seconds(_short(less[p]))} less in {spent(best, p)}"
+            + shares * _share(less[p] / gap, " of the difference" * (p == shrank[0]))
             for p in shrank
         ]
     )
@@ -165,8 +167,8 @@ def spent(data: xr.Dataset, part: str) -> str:
     return words_of(data, part).replace("HBM bandwidth", "HBM traffic")
 
 
-def _part(words: str, less: float, gap: float, of: str) -> str:
-    return f"{seconds(_short(less))} less in {words} ({100 * less / gap:.0f} %{of})"
+def _share(share: float, of: str) -> str:
+    return f" ({100 * share:.0f} %{of})"
 
 
 def _short(value: float) -> float:

@@ -9,8 +9,9 @@ from jaxroof.analyses.fastest_plans import OF_LAYER
 from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
+from jaxroof.views.text.compare import why
 from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.least_memory import plan_words, shown_fields
+from jaxroof.views.text.least_memory import fields_of_sizes, plan_words, shown_fields
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -32,20 +33,22 @@ def plans_table(data: xr.Dataset) -> PlainTable:
     capacity, fields = float(data.capacity), shown_fields(data)
     table = plain_table()
     table.add_numbers("#", *(head_of(data, field) for field in fields))
-    table.add_numbers("step\n[s]", "80 % of runs\nbetween")
-    table.add_numbers("tokens/s\na GPU", optional=1)
-    table.add_numbers("MFU\n%")
-    table.add_numbers("HBM\n[GB]", f"% of\n{capacity / GB:.4g}", optional=1)
+    table.add_numbers("step\n[s]")
+    table.add_numbers("80 % of\nruns", optional=2)
+    table.add_numbers("tokens/s\na GPU", optional=5)
+    table.add_numbers("MFU\n%", optional=3)
+    table.add_numbers("HBM\n[GB]", optional=4)
+    table.add_numbers(f"% of\n{capacity / GB:.4g}", optional=1)
     for place in range(data.sizes["plan"]):
         row = data.isel(plan=place)
         table.add_row(
             str(place + 1),
             *(str(int(row[field])) for field in fields),
             _seconds(float(row.step_time)),
-            f"{_seconds(float(row.step_time_low))} to {_seconds(float(row.step_time_high))}",
+            _range(row),
             f"{float(row.tokens_per_second):,.0f}",
             f"{100.0 * float(row.mfu):.1f}",
-            f"{float(row.memory) / GB:.2f}",
+            f"{float(row.memory) / GB:.1f}",
             f"{100.0 * float(row.memory) / capacity:.0f}",
         )
     return table
@@ -55,19 +58,39 @@ def _seconds(value: float) -> str:
     return f"{value:.4g}"
 
 
+def _range(row: xr.Dataset) -> str:
+    """Return the interval of a step time, as short as a column wants it."""
+    ends = (float(row[name]) for name in ("step_time_low", "step_time_high"))
+    return "-".join(f"{end:#.3g}".removesuffix(".") if end < 1e3 else f"{end:.0f}" for end in ends)
+
+
 def answer_sentence(data: xr.Dataset) -> str:
     """Return the fastest plan with its interval, and how many others are as fast."""
     best, alike = data.isel(plan=0), int(data.plans_alike)
     low, time, high = (
         _seconds(float(best[name])) for name in ("step_time_low", "step_time", "step_time_high")
     )
-    said = (
-        f"Fastest: {plan_words(best)}, {time} s a step; of measured runs of this kind "
-        f"({data.attrs['regime']}), 80 % took between {low} and {high} s."
-    )
-    if alike == 1:
-        return said
-    return f"{said} The first {alike:,} plans cannot be told apart by this model."
+    said = [
+        f"Fastest: {plan_words(best)}, {time} s a step; {low} to {high} s in 80 % of runs "
+        f"({data.attrs['regime']})."
+    ]
+    if outside := json.loads(data.attrs.get("outside", "[]")):
+        said.append(f"Nothing like it was measured: {listing(outside)}.")
+    if "kept" in data:
+        plan, kept = json.loads(str(data.kept_plan.values)), float(data.kept)
+        words = " ".join(f"{head_of(data, name)} {plan[name]}" for name in shown_fields(data))
+        said.append(
+            f"Offload was never measured; without it, {words} takes {_seconds(kept)} s, "
+            f"{_slower(kept, time=float(best.step_time))}."
+        )
+    if alike > 1:
+        said.append(f"The model cannot tell the first {alike:,} plans apart.")
+    return " ".join(said)
+
+
+def _slower(seconds: float, time: float) -> str:
+    more = 100.0 * (seconds / time - 1.0)
+    return f"{max(more, 0.01):.2g} % slower" if more < 10.0 else f"{more:.0f} % slower"
 
 
 def parts_sentence(data: xr.Dataset) -> str:
@@ -82,7 +105,7 @@ def parts_sentence(data: xr.Dataset) -> str:
         for name, words in LAYER_WORDS.items()
         if name in OF_LAYER
     }
-    return f"Of the step: {_shares(shares)}. Of a layer's time: {_shares(inner)}."
+    return f"Where the step's time goes: {_shares(shares)}. Within a layer: {_shares(inner)}."
 
 
 def _shares(shares: dict[str, float]) -> str:
@@ -100,9 +123,8 @@ def counts_sentence(data: xr.Dataset) -> str:
     asked = f" with {' and '.join(rules)}" if rules else ""
     return (
         f"{legal:,} legal plans{asked}; {fits:,} fit in {size(float(data.capacity), 'B')}. "
-        f"Software of "
-        f"{data.attrs['software_year']:g} (Megatron-Core). MFU: Megatron-LM's convention "
-        "with halved attention, against the 16-bit peak."
+        f"Software: Megatron-Core of {data.attrs['software_year']:g}. MFU: model FLOP with causal "
+        "attention (half of it), against the 16-bit peak."
     )
 
 
@@ -113,34 +135,42 @@ def own_sentence(data: xr.Dataset) -> str:
     plan, time = json.loads(str(data.own_plan.values)), float(data.own)
     said = " ".join(f"{head_of(data, name)} {plan[name]}" for name in shown_fields(data))
     over = float(data.own_device) - float(data.capacity)
-    slower = time / float(data.step_time.values[0]) - 1.0
+    best = float(data.step_time.values[0])
+    slower = time / best - 1.0
     if over > 0.0:
         return (
             f"Yours ({said}) would take {_seconds(time)} s, but does not fit: it needs "
             f"{size(float(data.own_device), 'B')}, {size(over, 'B')} more than there is."
         )
     place = f"place {int(data.own_place):,} of {int(data.plans_feasible):,}"
-    behind = f"{percent(slower)} behind the best"
-    return f"Yours, at its fastest ({said}), takes {_seconds(time)} s: {place}, {behind}."
+    if slower <= 0.0:
+        return f"Yours ({said}) takes {_seconds(time)} s: {place}."
+    after = xr.Dataset({**json.loads(str(data.own_parts.values)), "step_time": time})
+    return (
+        f"Yours ({said}, the best of its kind) takes {_seconds(time)} s, {_slower(time, best)}: "
+        f"{place}. The best spends {why(data.isel(plan=0), after)}."
+    )
 
 
 def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
     """Return one row a number of accelerators: the fastest plan of each."""
     best = [row.isel(plan=0) for row in rows]
-    fields = [f for f in shown_fields(best[0]) if any(f in shown_fields(one) for one in best)]
+    fields = fields_of_sizes(rows)
     table = plain_table("the fastest plan that fits, by number of accelerators")
     table.add_numbers("gpus", *(head_of(best[0], field) for field in fields))
-    table.add_numbers("step\n[s]", "80 % of runs\nbetween")
-    table.add_numbers("tokens/s\na GPU", "MFU\n%", optional=1)
+    table.add_numbers("step\n[s]")
+    table.add_numbers("80 % of\nruns", optional=2)
+    table.add_numbers("tokens/s\na GPU", optional=4)
+    table.add_numbers("MFU\n%", optional=3)
     table.add_numbers("HBM\n[GB]", optional=1)
     for row, one in zip(rows, best, strict=True):
         table.add_row(
             f"{int(row.gpus):,}",
             *(str(int(one[field])) for field in fields),
             _seconds(float(one.step_time)),
-            f"{_seconds(float(one.step_time_low))} to {_seconds(float(one.step_time_high))}",
+            _range(one),
             f"{float(one.tokens_per_second):,.0f}",
             f"{100.0 * float(one.mfu):.1f}",
-            f"{float(one.memory) / GB:.2f}",
+            f"{float(one.memory) / GB:.1f}",
         )
     return table

@@ -85,10 +85,10 @@ def _number(value: float) -> str:
     return "-" if value == 0 else f"{value / GB:.2f}" if value < 99.95 * GB else f"{value / GB:.0f}"
 
 
-def legend(data: xr.Dataset) -> str:
-    """Return what the short names of a table mean."""
+def legend(data: xr.Dataset, fields: Sequence[str] | None = None) -> str:
+    """Return what the short names of a table mean, by default of the plan fields to show."""
     said = []
-    for field in shown_fields(data):
+    for field in shown_fields(data) if fields is None else fields:
         meaning = f" ({WORDS[field]})" if field in WORDS else ""
         said.append(f"{head_of(data, field)} {label_of(data, field)}{meaning}")
     return f"{', '.join(said)}."
@@ -164,11 +164,16 @@ def own_sentence(data: xr.Dataset) -> str:
 MARGIN = 0.15  # known error of the device number
 
 
+def fields_of_sizes(rows: Sequence[xr.Dataset]) -> list[str]:
+    """Return the plan fields to show of the first plan of several numbers of accelerators."""
+    best = [row.isel(plan=0) for row in rows]
+    return [f for f in used_fields(best[0]) if any(f in shown_fields(one) for one in best)]
+
+
 def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
     """Return one row a number of accelerators: plans, those that fit, and the leanest."""
     table = plain_table("the plan that needs least, by number of accelerators")
-    best = [row.isel(plan=0) for row in rows]
-    fields = [f for f in used_fields(best[0]) if any(f in shown_fields(one) for one in best)]
+    best, fields = [row.isel(plan=0) for row in rows], fields_of_sizes(rows)
     table.add_numbers("gpus")
     table.add_numbers("plans", "fit", optional=1)
     table.add_numbers(*(head_of(best[0], field) for field in fields))
