@@ -143,7 +143,7 @@ def interval_of_runs(
     return Interval(step_time * exp(-half), step_time * exp(half)), place
 
 
-def of_own_runs(low: Number, high: Number, place: Number) -> Any:
+def of_own_runs(low: Any, high: Any, place: Any) -> Any:
     """Return whether bounds at 80 % are those of one's own runs, not those of their regime.
 
     >>> bool(of_own_runs(*interval(10.0, 0.0), 0.0))

@@ -84,8 +84,8 @@ def test_changed_constants_are_found_within_their_intervals(tmp_path):
 
 
 def test_the_slopes_of_the_fit_are_exact(tmp_path):
-    steps, _, chip = usable(dense()[::9], SYSTEM)
-    asked = problem(steps, chip)
+    steps, _, machine = usable(dense()[::9], SYSTEM)
+    asked = problem(steps, machine)
     start = np.linspace(-0.05, 0.05, len(asked.names))
     _, slopes = residuals(asked, start)
     for place in range(len(start)):
@@ -154,9 +154,9 @@ def test_rows_that_cannot_be_used_are_named(tmp_path):
     reasons = dict(found.left_out)
     assert len(found.rows) == 1
     assert reasons[lora.cells["row_id"]].startswith("task: LoRA")
-    other = f"system: {ampere.cells['system']}, which is a100-80-sxm, not h100-nvs8"
-    assert reasons[ampere.cells["row_id"]] == other
-    assert reasons[blank["row_id"]] == "derived_step_time_s: blank; expected seconds of a step"
+    other = f"system: {ampere.cells['system']}, which is another chip; expected H100"
+    assert reasons[ampere.cells["row_id"]].startswith(other)
+    assert reasons[blank["row_id"]] == "measured_step_time_s: blank; expected seconds of a step"
 
 
 def test_a_system_of_the_user_is_that_of_the_rows(tmp_path):
@@ -165,30 +165,29 @@ def test_a_system_of_the_user_is_that_of_the_rows(tmp_path):
     rows = packaged("torchtitan").rows[:8]
     slower, usual = calibrate(rows, str(path)), calibrate(rows, SYSTEM)
     assert np.all(slower.before > usual.before), "less bandwidth, longer predicted"
-    with pytest.raises(
-        InputError, match="rows of a100-80-sxm, h100-nvs8; expected rows of one kind"
-    ):
-        calibrate([*rows, packaged("bigscience_a100").rows[0]], str(path))
+    other = calibrate([*rows, packaged("bigscience_a100").rows[0]], str(path))
+    assert len(other.rows) == len(rows)
+    assert "which is another chip" in other.left_out[0][1]
 
 
 def test_a_system_of_another_chip_takes_no_row():
     ampere, hopper = packaged("bigscience_a100").rows[0], dense()[0]
-    steps, refused, chip = usable([ampere, hopper], "h100-sxm")
-    assert ([one.system for one in steps], chip) == (["h100-sxm"], "hopper")
+    steps, refused, machine = usable([ampere, hopper], "h100-sxm")
+    assert ([one.system for one in steps], machine.chip) == (["h100-sxm"], "hopper")
     assert [name for name, _ in refused] == [ampere.cells["row_id"]]
 
 
 def test_no_row_is_one_line():
     row = dense()[0]
-    with pytest.raises(InputError, match=r"^no row can be used; the first: gbs: blank; expected"):
+    with pytest.raises(InputError, match=r"^no row can be used; .*: gbs: blank; expected"):
         calibrate([Row(2, {k: v for k, v in row.cells.items() if k != "gbs"})], SYSTEM)
     with pytest.raises(InputError, match="h100: no such system"):
         calibrate([row], "h100")
 
 
 def test_a_part_of_a_problem_has_its_own_slopes():
-    steps, _, chip = usable(dense()[:4], SYSTEM)
-    whole = problem(steps, chip)
+    steps, _, machine = usable(dense()[:4], SYSTEM)
+    whole = problem(steps, machine)
     some = part(whole, ("hbm", SOFTWARE))
     places = [whole.names.index(name) for name in some.names]
     _, slopes = residuals(whole, np.zeros(len(whole.names)))
