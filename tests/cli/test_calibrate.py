@@ -10,6 +10,7 @@ import statistics
 import pytest
 
 from jaxroof.catalog import lookup
+from jaxroof.cli.progress import working
 from jaxroof.validation.memory import sources
 
 BIGSCIENCE = pathlib.Path(sources.__file__).parent / "data" / "bigscience_a100.csv.gz"
@@ -56,6 +57,44 @@ def test_json_has_all_of_it(jaxroof, rows):
     assert found["factor_alone"]["low"] < found["factor_alone"]["value"]
     assert found["chip"] == "ampere"
     assert found["next_measurements"]
+
+
+def changed(path, place, column, value):
+    """Change a cell of a row of a file."""
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows[place][column] = value
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows[place]["row_id"]
+
+
+def test_a_row_far_from_the_others_is_named(jaxroof, rows):
+    name = changed(rows, 2, "derived_step_time_s", "360000")
+    said = jaxroof(f"calibrate {rows} --system a100-80-sxm").words
+    assert re.search(rf"Check row {name} \(line 4\): it took [\d,.e+]+ times as long as", said)
+    assert said.count("Check row") == 1
+    assert "rows, furthest from the fit first" in said
+    assert re.search(rf"{name} 100 hours?|{name} 360,000 s|{name} [\d.e+]+ s", said)
+
+
+def test_a_column_that_nothing_reads_is_said(jaxroof, rows):
+    text = rows.read_text(encoding="utf-8")
+    text = text.replace("derived_step_time_s", "step_seconds", 1)
+    rows.write_text(text.replace("measured_step_time_s", "other", 1), encoding="utf-8")
+    ended = jaxroof(f"calibrate {rows} --system a100-80-sxm")
+    assert ended.code == 2
+    assert "measured_step_time_s: blank; expected seconds of a step" in ended.err
+    assert "step_seconds" in ended.err
+
+
+def test_a_long_file_says_what_it_does(capsys):
+    for always, said in ((True, "fitting ...\n"), (False, "")):
+        with working("fitting", always=always):
+            pass
+        assert capsys.readouterr().err == said
 
 
 BAD = [

@@ -103,7 +103,8 @@ def outlier_lines(found: Calibration) -> Iterator[str]:
             f"as predicted, the others about {usual:.3g} times. It counts in the fit."
         )
     if len(places) > MOST_NAMED:
-        yield f"So should {len(places) - MOST_NAMED:,} further rows that lie as far from the others."
+        rest = counted(len(places) - MOST_NAMED, "further row")
+        yield f"Check {rest} too, as far from the others."
 
 
 def interval_lines(found: Calibration) -> Iterator[str]:
