@@ -73,3 +73,13 @@ def test_a_plan_that_offloads_names_the_best_that_does_not(jaxroof):
 def test_numbers_near_by_with_a_plan_are_named(jaxroof):
     said = jaxroof("search --model llama3-70b --system h100-nvs8 --gpus 500 --batch 512")
     assert "none is legal on 500 accelerators; expected 512 accelerators" in said.err
+
+
+def test_a_search_takes_the_length_of_a_sequence(jaxroof):
+    """The search has no option of its own for it; `fit` has."""
+    asked = "--model llama3-8b --system h100-nvs8 --gpus 8 --batch 64 --top 1"
+    said = jaxroof(f"search {asked} --set model.sequence=4096")
+    assert said.code == 0, said.err
+    assert "batch 64 of 4,096 tokens" in said.words
+    refused = jaxroof("fit --model llama3-8b --system h100-nvs8 --batch 64 --set sequence=4096")
+    assert "sequence: expected it in --sequence" in refused.err

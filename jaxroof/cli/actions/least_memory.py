@@ -1,6 +1,6 @@
 """The fit command without a plan: those that need the least memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import xarray as xr
@@ -24,9 +24,8 @@ OPTIONS = {
     "system": "--system",
     "global_batch": "--batch",
     "gpus": "--gpus",
-    "model.sequence": "--sequence",
-    "sequence": "--sequence",
 }
+SEQUENCE = {"model.sequence": "--sequence", "sequence": "--sequence"}  # of `fit` alone
 
 
 def least_memory_command(
@@ -47,7 +46,7 @@ def least_memory_command(
     Return 1 if no plan fits.
     """
     check_kind(output)
-    settings = settings_of(sets)
+    settings = settings_of(sets, {**OPTIONS, **SEQUENCE})
     if sequence is not None:
         settings["model.sequence"] = parse_count("--sequence", sequence)
     with progress_bar() as progress:
@@ -82,15 +81,15 @@ def print_plans(data: xr.Dataset, searched: bool) -> None:
     print_text(page, views.counts_sentence(data), views.own_sentence(data))
 
 
-def settings_of(sets: Sequence[str]) -> dict[str, Any]:
+def settings_of(sets: Sequence[str], options: Mapping[str, str] = OPTIONS) -> dict[str, Any]:
     """Return settings by their paths; numbers of a record may stand without its name.
 
     Raises: InputError for a field of the plan, and for one that an option sets.
     """
     found: dict[str, Any] = {}
     for name, value in parse_pairs("--set", sets, "NAME=VALUE").items():
-        if name in OPTIONS:
-            raise refusal("--set", f"{name}: expected it in {OPTIONS[name]}")
+        if name in options:
+            raise refusal("--set", f"{name}: expected it in {options[name]}")
         if name.removeprefix("plan.") in (*stage_memory.plan_fields, *stage_memory.short_names):
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
         found[BARE.get(name, name)] = value
