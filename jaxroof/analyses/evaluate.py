@@ -49,6 +49,7 @@ def resolve_settings(
 
     Raises: InputError for settings that are missing, unknown (with the nearest) or out of range.
     """
+    settings = estimator.by_path(settings)
     choices = choices_of(estimator.recipe)
     known = {*choices, *former_of(estimator.recipe)}
     chosen = {key: value for key, value in settings.items() if key in known}

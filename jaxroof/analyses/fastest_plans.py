@@ -1,7 +1,9 @@
 """The fastest plans of today's training that fit, each with the interval of its step time."""
 
 import dataclasses
+import functools
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,21 +11,23 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.least_memory import (
-    NoLegalPlan,
     count_of,
     needs,
-    no_legal_plan,
     place_of,
     reports,
 )
+from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
 from jaxroof.analyses.plan_product import ALIKE, Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.catalog.chip import Chip
+from jaxroof.engine.search.candidates import InputsKey, read_paths
+from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_top
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.interval import REGIMES, half_width_within_source
+from jaxroof.estimators.training.envelope import reasons_outside
+from jaxroof.estimators.training.interval import REGIMES, half_width_within_source, of_own_runs
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.plan_time import plan_time
 from jaxroof.estimators.training.step import training
@@ -97,7 +101,9 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
     Arguments and errors are as in ``fastest_plans``.
     """
     check_top(top)
-    found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
+    sized = _asked_for(asked, size)
+    key = InputsKey.of(sized, read_paths(training, asked.recipe, sized))
+    found, need = _needs(asked.recipe, key, asked.constraints)
     if not found.size:
         raise NoLegalPlan(no_legal_plan(asked, [size], found.refused, size))
     fitting = np.flatnonzero(need <= asked.capacity)
@@ -110,6 +116,17 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
     return _told(asked, size, ranking, top, own).assign_attrs(
         question="fastest plans", options=json.dumps({"own": own})
     )
+
+
+@functools.lru_cache(maxsize=2)  # lists are long; a question that changes rates alone has the same
+def _needs(
+    recipe: Any, known: InputsKey, where: tuple[Constraint, ...]
+) -> tuple[Listed, np.ndarray]:
+    """Return the legal plans and the memory of each, by what these depend on alone."""
+    inputs = known.inputs()
+    found, need = needs(inputs, recipe, int(inputs.gpus), where)
+    need.setflags(write=False)
+    return found, need
 
 
 class NoPlanFits(InputError):
@@ -130,7 +147,6 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
     found, _, fitting, times = ranking
     shown = _distinct(found, fitting[_fastest_first(ranking, top)])[:top]
     data = reports(asked.inputs, asked.recipe, size, found, shown, training)
-    data = data.assign(_of_layers(asked, size, found, shown))
     place = int(data.regime[0])
     near = times <= times.min() * np.exp(half_width_within_source(place))
     alike = len(_distinct(found, fitting[near]))
@@ -148,12 +164,14 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
         name: xr.Variable((), value, {"units": unit, "long_name": text})
         for name, (value, unit, text) in whole.items()
     }
-    own_runs = bool(asked.inputs.system.chip.own_runs > 0.0)
-    return data.assign(made).assign_attrs(
+    own_runs = of_own_runs(data.step_time_low[0], data.step_time_high[0], place)
+    layers = _of_layers(asked, size, found, shown)
+    return data.assign({**layers, **made}).assign_attrs(
         where=json.dumps([str(rule) for rule in asked.constraints]),
         refused=json.dumps(found.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
-        regime=REGIMES[place].words + ", own runs" * own_runs,
+        regime=REGIMES[place].words + ", own runs" * bool(own_runs),
+        outside=json.dumps(_outside(asked, data.isel(plan=0))),
         software_year=float(asked.inputs.software.year),
     )
 
@@ -179,6 +197,14 @@ def _distinct(found: Listed, places: np.ndarray) -> np.ndarray:
     columns = np.stack([*({**plans, "zero_stage": stage}).values()])
     _, first = np.unique(columns, axis=1, return_index=True)
     return places[np.sort(first)]
+
+
+def _outside(asked: Question, plan: xr.Dataset) -> list[str]:
+    """Return in words what of a plan lies outside the envelope of measured runs."""
+    degrees = [float(plan[name]) for name in ("data", "tensor", "context", "pipeline")]
+    inputs = asked.inputs
+    extent = (float(inputs.model.sequence), float(inputs.system.fast_domain))
+    return list(reasons_outside(math.prod(degrees), degrees[1], *extent))
 
 
 def _asked_for(asked: Question, size: int) -> Any:
@@ -213,8 +239,9 @@ def _own(asked: Question, ranking: Ranking, size: int, own: str) -> dict[str, tu
     some = place_of(asked.inputs, asked.recipe, found, size, own)
     chosen, places, _ = np.intersect1d(fitting, some, assume_unique=True, return_indices=True)
     taken = times[places]
-    if not len(chosen):
-        chosen, taken = some, _times(asked, size, found, some)
+    if not len(chosen):  # what needs least decides whether any could fit
+        chosen = some[[np.argmin(need[some])]]
+        taken = _times(asked, size, found, chosen)
     least = int(np.argmin(taken))
     place, seconds = chosen[least], float(taken[least])
     fields = {name: int(value[0]) for name, value in found.at(np.array([place])).items()}

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
@@ -23,7 +24,7 @@ Examples:
 )
 @shared("model", "system", "estimator")
 @click.option("--gpus", required=True, metavar="N", help="Accelerators to split over.")
-@shared("batch", "set", "where", "split", "format")
+@shared("batch", "sequence", "set", "where", "split", "format")
 @click.option(
     "--span", default="16", show_default=True, metavar="X",
     help="Parameters are moved from 1/X to X times today's.",
@@ -37,4 +38,4 @@ def command(**options: Any) -> None:
     """Print which resource binds the best plan, by how much, and where that changes."""
     refuse_study_options(options["estimator"])
     systems.check_options(options)
-    process.act(__name__, options)
+    process.act(__name__, with_sequence(options))

@@ -10,7 +10,7 @@ import click
 
 from jaxroof import __version__
 from jaxroof.cli.process import prepare_streams, silence
-from jaxroof.errors import InputError, nearest, printable
+from jaxroof.errors import InputError, NotGiven, nearest, printable
 from jaxroof.limits import out_of_memory
 
 EXAMPLES = """\b
@@ -42,6 +42,7 @@ COMMANDS = {  # the module of that name in this package, and its line in the hel
     "report": "Write one page of HTML that shows stored results.",
     "list": "List what the catalogue holds, and what can be asked.",
     "show": "Show an entry, an estimator, or what a file asks.",
+    "app": "Open a page in the browser that answers live.",
 }
 
 
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         cli.main(args=typed, prog_name="jaxroof", standalone_mode=False, obj=line)
         sys.stdout.flush()
     except InputError as error:
-        _end(str(error), 2)
+        _end(f"{error}{_option_for(error)}", 2)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
     except click.ClickException as error:
@@ -111,6 +112,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         silence(sys.stdout)
         _end(f"cannot write the output: {error.strerror or error}", 2)
     sys.exit(0)
+
+
+def _option_for(error: InputError) -> str:
+    """Return the option that gives a number which the input lacks, where it has one."""
+    paths = error.paths if isinstance(error, NotGiven) else ()
+    return "; give it with --sequence" if "model.sequence" in paths else ""
 
 
 def _end(message: str, code: int) -> NoReturn:

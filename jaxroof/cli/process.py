@@ -60,6 +60,12 @@ def prepare_streams() -> None:
     sys.unraisablehook = again
 
 
+def outlive_connections() -> None:
+    """Let a server go on when a browser leaves: a closed connection is an error, not the end."""
+    if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+
 def silence(stream: Any) -> None:
     """Make a stream that cannot be written end silently."""
     with contextlib.suppress(OSError, ValueError, AttributeError):

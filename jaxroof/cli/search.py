@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 from jaxroof.errors import refusal
 
@@ -28,7 +29,7 @@ Examples:
     "-o", "--output", metavar="FILE",
     help="A .csv .json or .nc; with --uncertain a .png .svg or .pdf too.",
 )  # fmt: skip
-@shared("gpus", "batch")
+@shared("gpus", "batch", "sequence")
 @click.option("--top", default=5, show_default=True, help="Plans to print.")
 @shared("where")
 @click.option("--mine", metavar="PLAN", help="Rank your own plan: tp=8,pp=8,microbatch=1.")
@@ -54,6 +55,7 @@ def command(**options: Any) -> None:
     )
     if options["dry_run"] and options["uncertain"] is None:
         raise refusal("--dry-run", "of draws alone; expected --uncertain FILE beside it")
+    options = with_sequence(options)
     if options["estimator"] == "training" and options["uncertain"] is None:
         names = ("model_name", "system_name", "gpus", "batch", "where", "top", "mine", "sets")
         chosen = {name: options[name] for name in (*names, "output", "objective")}

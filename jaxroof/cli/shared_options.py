@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from jaxroof.cli.counts import read_sequence
 from jaxroof.errors import refusal
 
 SPLITS = ("1d", "summa", "context")  # named here too, so that help needs no arrays; a test compares
@@ -35,6 +36,10 @@ OPTIONS = {
     ),
     "batch": click.option(
         "--batch", required=True, metavar="B", help="Sequences of one optimizer step."
+    ),
+    "sequence": click.option(
+        "--sequence", metavar="N", callback=read_sequence,
+        help="Tokens of one sequence.  [default: as the model was trained]",
     ),
     "where": click.option(
         "--where", default="", metavar="RULES", help="Constraints: 'tensor<=8,pipeline=4'."

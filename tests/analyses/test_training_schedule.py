@@ -63,7 +63,7 @@ BAD = [  # arguments, what is said
     ({"plan.pipeline": 3}, "plan: pp=3: not legal (pipelines whose chunks divide neither"),
     (
         {"schedules": "interleaved", "chunks": 3},
-        "interleaved: plan: pp=4, interleave=3: not legal (pipelines whose chunks divide neither",
+        "interleaved: plan: pp=4, vp=3: not legal (pipelines whose chunks divide neither",
     ),
     (
         {"schedules": ["dualpipe"], "global_batch": 8},

@@ -21,7 +21,7 @@ def test_the_first_sentence_is_the_answer(jaxroof):
     said = jaxroof(f"{SMALL} --set recompute=full")
     assert said.code == 0
     first, second, third, *_ = said.out.splitlines()
-    assert first == "llama3-8b on 8 x h100-nvs8, dp 8 microbatch 1, batch 128 of 8,192 tokens"
+    assert first == "llama3-8b on 8 x h100-nvs8, dp 8 mb 1, batch 128 of 8,192 tokens"
     assert second == (
         "It fits: the one stage needs 71.69 GB of the 85.52 GB that the device reports (80 GB on "
         "its label); 13.83 GB are left. Largest term: gradients, without routed experts, 32.12 GB."

@@ -846,7 +846,7 @@ BAD = [  # arguments, a part of the one line
     (f"search {QUESTION} --mine tp", "--mine: expected FIELD=NUMBER, such as tp=8, given 'tp'"),
     (f"search {QUESTION} --mine ''", "--mine: expected FIELD=NUMBER"),
     (f"search {QUESTION} --mine tpp=8", "--mine: tpp: no such plan field. Did you mean 'tp'?"),
-    (f"search {QUESTION} --mine tp=", "--mine: tp: not a finite number, given ''"),
+    (f"search {QUESTION} --mine tp=", "--mine: expected FIELD=NUMBER, such as tp=8, given 'tp='"),
     (f"search {QUESTION} --mine tp=0", "--mine: tp: expected whole numbers from 1"),
     (f"search {QUESTION} --mine tp=8,pp=8,dp=8", "dp x tp x pp = 512; expected the 2048"),
     # settings

@@ -43,8 +43,8 @@ def test_tables_and_sentences_keep_to_the_width(jaxroof, monkeypatch, width):
         ("--top 0", "top: expected a whole number of at least 1, given 0"),
         ("--top -1", "top: expected a whole number of at least 1, given -1"),
         ("--objective device --top 0", "top: expected a whole number of at least 1, given 0"),
-        ("--mine tp=8,pp=0", "mine: pipeline=0: expected a whole number of at least 1"),
-        ("--mine tp=-8", "mine: tensor: '-8' is not a whole number; expected such as 8"),
+        ("--mine tp=8,pp=0", "mine: pp: expected whole numbers from 1 to 1e9, given '0'"),
+        ("--mine tp=-8", "mine: tp: expected whole numbers from 1 to 1e9, given '-8'"),
         ("--mine tq=8", "mine: tq: no such plan field"),
     ],
 )
@@ -73,13 +73,3 @@ def test_a_plan_that_offloads_names_the_best_that_does_not(jaxroof):
 def test_numbers_near_by_with_a_plan_are_named(jaxroof):
     said = jaxroof("search --model llama3-70b --system h100-nvs8 --gpus 500 --batch 512")
     assert "none is legal on 500 accelerators; expected 512 accelerators" in said.err
-
-
-def test_a_search_takes_the_length_of_a_sequence(jaxroof):
-    """The search has no option of its own for it; `fit` has."""
-    asked = "--model llama3-8b --system h100-nvs8 --gpus 8 --batch 64 --top 1"
-    said = jaxroof(f"search {asked} --set model.sequence=4096")
-    assert said.code == 0, said.err
-    assert "batch 64 of 4,096 tokens" in said.words
-    refused = jaxroof("fit --model llama3-8b --system h100-nvs8 --batch 64 --set sequence=4096")
-    assert "sequence: expected it in --sequence" in refused.err

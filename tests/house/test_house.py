@@ -107,6 +107,7 @@ ORDER = [  # the rooms: each imports itself and those that stand before it, no o
     "config",
     "validation",
     "views",
+    "app",
     "cli",
 ]
 NOT_OF = [  # a later room, rooms before it that are nevertheless none of its business
@@ -117,7 +118,7 @@ NOT_OF = [  # a later room, rooms before it that are nevertheless none of its bu
     ("estimators", ("io", "engine")),
 ]
 LIBRARIES = [  # library, the rooms that may import it
-    ("xarray", ("io", "engine", "analyses", "config", "validation", "views", "cli")),
+    ("xarray", ("io", "engine", "analyses", "config", "validation", "views", "app", "cli")),
     ("pandas", ("io",)),
     ("scipy", ("engine",)),
     ("rich", ("views", "cli")),
@@ -125,6 +126,9 @@ LIBRARIES = [  # library, the rooms that may import it
     ("matplotlib", ("views.plots",)),
     ("filelock", ("io",)),
     ("distributed", ("engine.runs",)),
+    ("panel", ("app.panes", "app.page", "app.serve")),
+    ("bokeh", ("app.panes",)),
+    ("param", ("app.panes",)),
 ]
 
 

@@ -13,17 +13,11 @@ from jaxroof.analyses.training_settings import (
     with_chip,
     with_precision,
 )
-from jaxroof.cli.actions.arguments import (
-    _listed,
-    _records,
-    parse_count,
-    parse_settings,
-    parse_sizes,
-    parse_split,
-)
+from jaxroof.cli.actions.arguments import _listed, _records, parse_settings, parse_split
 from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import searched, system_of
+from jaxroof.cli.counts import parse_count, parse_counts
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.estimator import Estimator
@@ -49,9 +43,10 @@ def compare_command(
 ) -> int:
     """Search every system and split given, print them side by side; return the exit status."""
     check_output(output)
-    sizes, sequences = parse_sizes(gpus), parse_count("--batch", batch)
+    sizes, sequences = parse_counts("--gpus", gpus), parse_count("--batch", batch)
     of = searched(estimator)
-    chosen, rules = parse_settings(sets, OPTION_OF), constraints_of(of, where)
+    chosen = of.by_path(parse_settings(sets, OPTION_OF))
+    rules = constraints_of(of, where)
     chip = chosen.pop("chip", None) if of is training else None
     models = _records("--model", model_names, of.names["model"])
     systems = _records(

@@ -2,9 +2,11 @@
 
 from jaxroof.analyses.fit import fit
 from jaxroof.analyses.fit_changes import MOST
-from jaxroof.cli.actions.arguments import parse_count, parse_pairs
+from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
+from jaxroof.cli.counts import parse_count
+from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
 from jaxroof.views.text import fit as views
 from jaxroof.views.text import fit_changes as changes
@@ -15,7 +17,6 @@ OPTIONS = {  # settings that have an option
     "model": "--model",
     "system": "--system",
     "global_batch": "--batch",
-    "sequence": "--sequence",
     "gpus": "--gpus",
     "software": "--software",
 }
@@ -27,7 +28,6 @@ def fit_command(
     plan_text: str,
     system_name: str,
     batch: str,
-    sequence: str | None,
     gpus: str | None,
     software: str | None,
     sets: tuple[str, ...],
@@ -42,10 +42,9 @@ def fit_command(
             raise refusal("--set", f"{name}: expected it in {OPTIONS[name]}")
     data = fit(
         model=model_name,
-        plan=parse_pairs("--plan", plan_text.split(","), "FIELD=NUMBER, such as tp=8"),
+        plan=plan_items("--plan", plan_text),
         system=system_name,
         global_batch=parse_count("--batch", batch),
-        sequence=None if sequence is None else parse_count("--sequence", sequence),
         gpus=None if gpus is None else parse_count("--gpus", gpus),
         software=software,
         settings=settings,

@@ -1,15 +1,15 @@
 """The fit command without a plan: those that need the least memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import xarray as xr
 
-from jaxroof.analyses.fit_question import BARE
 from jaxroof.analyses.least_memory import least_memory
-from jaxroof.cli.actions.arguments import parse_count, parse_pairs
+from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written
+from jaxroof.cli.counts import parse_count
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.memory_step import stage_memory
@@ -25,7 +25,6 @@ OPTIONS = {
     "global_batch": "--batch",
     "gpus": "--gpus",
 }
-SEQUENCE = {"model.sequence": "--sequence", "sequence": "--sequence"}  # of `fit` alone
 
 
 def least_memory_command(
@@ -33,7 +32,6 @@ def least_memory_command(
     model_name: str,
     system_name: str,
     batch: str,
-    sequence: str | None,
     gpus: str | None,
     where: str,
     sets: Sequence[str],
@@ -46,9 +44,7 @@ def least_memory_command(
     Return 1 if no plan fits.
     """
     check_kind(output)
-    settings = settings_of(sets, {**OPTIONS, **SEQUENCE})
-    if sequence is not None:
-        settings["model.sequence"] = parse_count("--sequence", sequence)
+    settings = settings_of(sets)
     with progress_bar() as progress:
         data = least_memory(
             model=model_name,
@@ -81,19 +77,19 @@ def print_plans(data: xr.Dataset, searched: bool) -> None:
     print_text(page, views.counts_sentence(data), views.own_sentence(data))
 
 
-def settings_of(sets: Sequence[str], options: Mapping[str, str] = OPTIONS) -> dict[str, Any]:
+def settings_of(sets: Sequence[str]) -> dict[str, Any]:
     """Return settings by their paths; numbers of a record may stand without its name.
 
     Raises: InputError for a field of the plan, and for one that an option sets.
     """
     found: dict[str, Any] = {}
     for name, value in parse_pairs("--set", sets, "NAME=VALUE").items():
-        if name in options:
-            raise refusal("--set", f"{name}: expected it in {options[name]}")
+        if name in OPTIONS:
+            raise refusal("--set", f"{name}: expected it in {OPTIONS[name]}")
         if name.removeprefix("plan.") in (*stage_memory.plan_fields, *stage_memory.short_names):
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
-        found[BARE.get(name, name)] = value
-    return found
+        found[name] = value
+    return stage_memory.by_path(found)
 
 
 def check_kind(output: str | None) -> None:

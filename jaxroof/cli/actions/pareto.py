@@ -7,10 +7,11 @@ import xarray as xr
 from rich.console import Console
 
 from jaxroof.catalog.needs import training_capacities
-from jaxroof.cli.actions.arguments import parse_share, parse_sizes, parse_split
+from jaxroof.cli.actions.arguments import parse_share, parse_split
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import QuestionOptions
+from jaxroof.cli.counts import parse_counts
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.published.step import published
@@ -24,7 +25,7 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     asked = QuestionOptions(**options)
     output = asked.output
     check_output(output)
-    sizes = parse_sizes(asked.gpus)
+    sizes = parse_counts("--gpus", asked.gpus)
     most_days, worth = None if days is None else _days(days), parse_share("--gain", gain)
     if asked.asked_of is published:
         parse_split(asked.split)

@@ -5,8 +5,9 @@ import dataclasses
 from jaxroof.analyses.layers import layers as layers_of
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import parse_plan, parse_settings, whole_plan
+from jaxroof.cli.actions.arguments import SHORT, parse_settings, whole_plan
 from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.step import published
 from jaxroof.settings import apply_settings
@@ -27,8 +28,8 @@ def published_command(
     outputs.check_output(output)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     fixed = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
-    chosen = parse_settings(sets, {**fixed, "gpus": "--plan"})
-    batch = _batch(inputs, parse_plan("--plan", plan_text))
+    chosen = published.by_path(parse_settings(sets, {**fixed, "gpus": "--plan"}))
+    batch = _batch(inputs, parse_plan("--plan", plan_text, Plan, SHORT))
     asked = {"model": model_name, "global_batch": batch, "split": split, **chosen}
     inputs, recipe = apply_settings(inputs, published.recipe, asked, published.names)
     plan = whole_plan(plan_text, inputs, recipe)

@@ -2,8 +2,8 @@
 
 import xarray as xr
 
-from jaxroof.cli.actions.arguments import parse_count
 from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal, unknown
 from jaxroof.schedules import CHUNKED
 from jaxroof.schedules.stage_visits import Sends

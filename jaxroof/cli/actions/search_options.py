@@ -5,8 +5,9 @@ from typing import Any
 
 from jaxroof.analyses.training_settings import with_chip, with_precision
 from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions.arguments import parse_count, parse_settings
+from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF
+from jaxroof.cli.counts import parse_count, parse_counts
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import unknown
@@ -80,7 +81,7 @@ class QuestionOptions:
     @property
     def sizes(self) -> list[int]:
         """Return the numbers of accelerators."""
-        return [parse_count("--gpus", text) for text in self.gpus.split(",")]
+        return parse_counts("--gpus", self.gpus)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -94,7 +95,7 @@ class QuestionOptions:
 
     @property
     def _given(self) -> dict[str, Any]:
-        return parse_settings(self.sets, OPTION_OF)
+        return self.asked_of.by_path(parse_settings(self.sets, OPTION_OF))
 
     @property
     def rules(self) -> tuple[Constraint, ...]:

@@ -7,7 +7,6 @@ from jaxroof.analyses.training_question import training_step
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
-from jaxroof.units import parse
 from jaxroof.views.text import training_layers as views
 
 OPTIONS = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
@@ -48,11 +47,10 @@ def training_command(
     outputs.report_written(output)
 
 
-def _batch(given: dict[str, str]) -> float:
+def _batch(given: dict[str, int]) -> float:
     """Return a batch that any schedule of the plan can run; a layer does not depend on it."""
     degrees = ("data", "microbatch", "pipeline")
     found = 2.0
     for field in degrees:
-        path = f"plan.{field}"
-        found *= parse(given.get(path, "1"), "1", path)
+        found *= given.get(f"plan.{field}", 1)
     return found

@@ -9,7 +9,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.deciding_stages import deciding_stages
 from jaxroof.estimators.training.fullest_stage_report import FullestStageReport
-from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import SHORTHAND, StageInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan, States
 from jaxroof.estimators.training.memory_model import counts, memory_model
@@ -166,5 +166,6 @@ stage_memory = Estimator(
     limit=memory_limit,
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.device},
+    shorthand=SHORTHAND,
     example=example,
 )

@@ -67,7 +67,7 @@ def regime_scores(found: Answers) -> list[StepScore]:
     """Return the errors by regime over all sources, and over all rows.
 
     >>> [one.regime for one in regime_scores(packaged_answers("mt_nlg_a100"))]
-    ['software not calibrated', 'all']
+    ['not calibrated', 'all']
     """
     every = [one for rows in found.values() for one in rows if one.error is not None]
     made = []

@@ -74,6 +74,8 @@ def answer_sentence(data: xr.Dataset) -> str:
         f"Fastest: {plan_words(best)}, {time} s a step; {low} to {high} s in 80 % of runs "
         f"({data.attrs['regime']})."
     ]
+    if outside := json.loads(data.attrs.get("outside", "[]")):
+        said.append(f"Nothing like it was measured: {listing(outside)}.")
     if "kept" in data:
         plan, kept = json.loads(str(data.kept_plan.values)), float(data.kept)
         words = " ".join(f"{head_of(data, name)} {plan[name]}" for name in shown_fields(data))

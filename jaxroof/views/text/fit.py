@@ -36,14 +36,14 @@ KERNELS = ("attention_kernel", "cross_entropy", "expert_weighting")
 WIDTHS = ("weight_bytes", "gradient_bytes", "master_bytes", "moment_bytes")
 GB = 1e9
 DEGREES = {"data": "dp", "tensor": "tp", "context": "cp", "pipeline": "pp", "expert": "ep"}
-MORE = {"expert_tensor": "etp", "interleave": "interleave", "microbatch": "microbatch"}
+MORE = {"expert_tensor": "etp", "interleave": "vp", "microbatch": "mb"}
 
 
 def title(data: xr.Dataset) -> str:
     """Return the question: model, system, plan and batch."""
     asked = json.loads(data.attrs["inputs"])
     plan = {short: int(asked[f"plan.{name}"]) for name, short in {**DEGREES, **MORE}.items()}
-    said = " ".join(f"{short} {n}" for short, n in plan.items() if n != 1 or short == "microbatch")
+    said = " ".join(f"{short} {n}" for short, n in plan.items() if n != 1 or short == "mb")
     return (
         f"{data.attrs['model']} on {int(asked['gpus']):,} x {data.attrs['system']}, {said}, "
         f"batch {int(asked['global_batch']):,} of {int(asked['sequence']):,} tokens"
