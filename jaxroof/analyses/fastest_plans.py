@@ -19,13 +19,15 @@ from jaxroof.analyses.least_memory import (
 from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
-from jaxroof.analyses.training_settings import with_chip, with_precision
+from jaxroof.analyses.training_settings import with_chip
 from jaxroof.catalog.chip import Chip
+from jaxroof.engine.grid.effective import check_effective
 from jaxroof.engine.search.problem import check_top
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES, half_width_within_source
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.plan_time import plan_time
+from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.records import with_named_absences
@@ -84,6 +86,7 @@ def fastest_plans(
     given = with_precision({**(settings or {}), **more}, system, training)
     machine, rest = with_chip(given, system, chip)
     asked = question_of(model, machine, global_batch, where, rest, training)
+    check_effective(training, asked.inputs, asked.recipe, rest)
     return fastest_of(asked, count_of(gpus), top, own).assign_attrs(
         model=str(model) if isinstance(model, str) else type(model).__name__,
         system=named,

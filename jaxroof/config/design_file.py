@@ -8,8 +8,9 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.config.sweep_file import read_inputs
-from jaxroof.config.toml_reader import errors_in_file, flat, known, load, table, text, typed
+from jaxroof.config.toml_reader import beside, errors_in_file, flat, known, load, table, text, typed
 from jaxroof.engine.codesign.design import design
+from jaxroof.engine.grid.given_axes import expanded
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
@@ -18,7 +19,7 @@ from jaxroof.settings import apply_settings
 
 KEYS = (
     "title", "estimator", "model", "system", "format", "plan", "set", "minimise", "budget", "fixed",
-    "starts", "where", "price", "bounds",
+    "starts", "where", "price", "bounds", "precision",
 )  # fmt: skip
 PLAN_KEYS = {"gpus": int, "global_batch": int, "split": str}
 ESTIMATORS = {"training": training, "published": published}
@@ -57,11 +58,12 @@ def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
     _check_keys(written)
     plan, changes = table(written, "plan"), dict(flat(table(written, "set")))
     typed("plan", plan, PLAN_KEYS, WHAT)
+    precision = {key: text(written, key, "") for key in ("precision",) if key in written}
     for key in changes:
         if key in PLAN_KEYS or key.partition(".")[0] == "plan":
             what = "of the plan; expected it in plan, or the search chooses it"
             raise refusal(f"set.{key}", what)
-        if key in KEYS:
+        if key in KEYS and key != "precision":
             raise refusal(f"set.{key}", f"a key of its own; expected it as {key} = ...")
     if "gpus" not in plan:
         raise refusal("plan.gpus", "missing; expected the number of accelerators to split over")
@@ -72,8 +74,10 @@ def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
     if estimator is not published and "split" in plan:
         said = 'belongs to estimator = "published"; expected it with that'
         raise refusal("plan.split", said)
-    inputs, recipe = read_inputs(written, path.parent, estimator, {})
-    inputs, recipe = apply_settings(inputs, recipe, {**plan, **changes}, estimator.names)
+    machine = beside(path.parent, text(written, "system", ""))
+    settings, _ = expanded(estimator, {**plan, **changes, **precision}, None, machine=machine)
+    inputs, recipe = read_inputs(written, path.parent, estimator, {}, settings)
+    inputs, recipe = apply_settings(inputs, recipe, settings, estimator.names)
     data = design(
         estimator,
         inputs,

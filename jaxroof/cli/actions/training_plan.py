@@ -8,6 +8,7 @@ from jaxroof.cli.actions.arguments import parse_pairs, parse_settings
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.step import training
+from jaxroof.shorthand import by_path
 
 
 def plan_settings(text: str) -> dict[str, str]:
@@ -29,7 +30,7 @@ def plan_settings(text: str) -> dict[str, str]:
 
 def changed_settings(sets: Sequence[str], given: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of ``--set`` by their paths; some may stand without their record."""
-    return training.by_path(parse_settings(sets, given))
+    return by_path(training.shorthand, parse_settings(sets, given))
 
 
 def plan_words(plan: TrainingPlan) -> str:
