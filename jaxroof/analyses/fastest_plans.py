@@ -20,8 +20,9 @@ from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
 from jaxroof.analyses.plan_product import ALIKE, Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
-from jaxroof.analyses.training_settings import with_chip, with_precision
+from jaxroof.analyses.training_settings import with_chip
 from jaxroof.catalog.chip import Chip
+from jaxroof.engine.grid.effective import check_effective
 from jaxroof.engine.search.candidates import InputsKey, read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_top
@@ -30,6 +31,7 @@ from jaxroof.estimators.training.envelope import inside, reasons_outside
 from jaxroof.estimators.training.interval import REGIMES, half_width_within_source, of_own_runs
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.plan_time import plan_time
+from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.records import with_named_absences
@@ -89,6 +91,7 @@ def fastest_plans(
     given = with_precision({**(settings or {}), **more}, system, training)
     machine, rest = with_chip(given, system, chip)
     asked = question_of(model, machine, global_batch, where, rest, training)
+    check_effective(training, asked.inputs, asked.recipe, rest)
     return fastest_of(asked, count_of(gpus), top, own).assign_attrs(
         model=str(model) if isinstance(model, str) else type(model).__name__,
         system=named,

@@ -8,8 +8,9 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.config.sweep_file import read_inputs
-from jaxroof.config.toml_reader import errors_in_file, flat, known, load, table, text, typed
+from jaxroof.config.toml_reader import beside, errors_in_file, flat, known, load, table, text, typed
 from jaxroof.engine.codesign.design import design, design_problem
+from jaxroof.engine.grid.given_axes import expanded
 from jaxroof.engine.runs.dry_run import DryRun
 from jaxroof.engine.runs.other_dry_runs import dry_run_of_design
 from jaxroof.errors import refusal, unknown
@@ -20,7 +21,7 @@ from jaxroof.settings import apply_settings
 
 KEYS = (
     "title", "estimator", "model", "system", "format", "plan", "set", "minimise", "budget", "fixed",
-    "starts", "where", "price", "bounds",
+    "starts", "where", "price", "bounds", "precision",
 )  # fmt: skip
 PLAN_KEYS = {"gpus": int, "global_batch": int, "split": str}
 ESTIMATORS = {"training": training, "published": published}
@@ -75,11 +76,12 @@ def _asked(
     _check_keys(written)
     plan, changes = table(written, "plan"), dict(flat(table(written, "set")))
     typed("plan", plan, PLAN_KEYS, WHAT)
+    precision = {key: text(written, key, "") for key in ("precision",) if key in written}
     for key in changes:
         if key in PLAN_KEYS or key.partition(".")[0] == "plan":
             what = "of the plan; expected it in plan, or the search chooses it"
             raise refusal(f"set.{key}", what)
-        if key in KEYS:
+        if key in KEYS and key != "precision":
             raise refusal(f"set.{key}", f"a key of its own; expected it as {key} = ...")
     if "gpus" not in plan:
         raise refusal("plan.gpus", "missing; expected the number of accelerators to split over")
@@ -90,8 +92,10 @@ def _asked(
     if estimator is not published and "split" in plan:
         said = 'belongs to estimator = "published"; expected it with that'
         raise refusal("plan.split", said)
-    inputs, recipe = read_inputs(written, path.parent, estimator, {})
-    inputs, recipe = apply_settings(inputs, recipe, {**plan, **changes}, estimator.names)
+    machine = beside(path.parent, text(written, "system", ""))
+    settings, _ = expanded(estimator, {**plan, **changes, **precision}, None, machine=machine)
+    inputs, recipe = read_inputs(written, path.parent, estimator, {}, settings)
+    inputs, recipe = apply_settings(inputs, recipe, settings, estimator.names)
     options = {
         "prices": dict(_paths(table(written, "price"))),
         "bounds": dict(_paths(table(written, "bounds"))),

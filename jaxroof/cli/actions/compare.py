@@ -7,12 +7,7 @@ import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from jaxroof.analyses.training_settings import (
-    MACHINE,
-    settings_by_system,
-    with_chip,
-    with_precision,
-)
+from jaxroof.analyses.training_settings import with_chip
 from jaxroof.cli.actions.arguments import _listed, _records, parse_settings, parse_split
 from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
@@ -22,8 +17,10 @@ from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.precision import MACHINE, settings_by_system, with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.settings import apply_settings
+from jaxroof.shorthand import by_path
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text.interval import interval_sentence
 
@@ -45,7 +42,7 @@ def compare_command(
     check_output(output)
     sizes, sequences = parse_counts("--gpus", gpus), parse_count("--batch", batch)
     of = searched(estimator)
-    chosen = of.by_path(parse_settings(sets, OPTION_OF))
+    chosen = by_path(of.shorthand, parse_settings(sets, OPTION_OF))
     rules = constraints_of(of, where)
     chip = chosen.pop("chip", None) if of is training else None
     models = _records("--model", model_names, of.names["model"])

@@ -14,6 +14,7 @@ from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.io.formats import write
+from jaxroof.shorthand import by_path
 from jaxroof.views.text import least_memory as views
 from jaxroof.views.text.least_memory_json import least_memory_json
 
@@ -89,7 +90,7 @@ def settings_of(sets: Sequence[str]) -> dict[str, Any]:
         if name.removeprefix("plan.") in (*stage_memory.plan_fields, *stage_memory.short_names):
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
         found[name] = value
-    return stage_memory.by_path(found)
+    return by_path(stage_memory.shorthand, found)
 
 
 def check_kind(output: str | None) -> None:

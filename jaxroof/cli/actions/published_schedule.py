@@ -19,6 +19,7 @@ from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.step import published
 from jaxroof.schedules.stage_visits import Sends
 from jaxroof.settings import apply_settings
+from jaxroof.shorthand import by_path
 from jaxroof.units import seconds
 from jaxroof.views.text import schedule as views
 
@@ -54,7 +55,7 @@ def published_command(
     }
     machine = system(system_name, number_format)
     inputs = Inputs(model=model(model_name), system=machine)
-    given = published.by_path(parse_settings(sets, {**OPTION_OF, "gpus": "--plan"}))
+    given = by_path(published.shorthand, parse_settings(sets, {**OPTION_OF, "gpus": "--plan"}))
     chosen = {"model": model_name, **given}
     chosen |= {"global_batch": parse_count("--batch", batch), "split": split}
     inputs, recipe = apply_settings(inputs, published.recipe, chosen, published.names)
