@@ -141,7 +141,7 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
     }
     if own is not None:
         whole |= _own(asked, ranking, size, own)
-    whole |= _without_offload(ranking, data)
+    whole |= _without_offload(asked, size, ranking, data)
     made = {
         name: xr.Variable((), value, {"units": unit, "long_name": text})
         for name, (value, unit, text) in whole.items()
@@ -198,6 +198,7 @@ def _own(asked: Question, ranking: Ranking, size: int, own: str) -> dict[str, tu
     parts = {name: float(report[name][0]) for name in parts_of(report, "step_time")}
     return {
         "own": (seconds, "s", "Step time of the fastest plan with the fields of yours"),
+        **_interval("own", report),
         "own_device": (float(need[place]), "B", "Its memory"),
         "own_place": (1 + int(np.sum(times < seconds)), "1", "Its place among plans that fit"),
         "own_plan": (json.dumps(fields), "1", "Its fields"),
@@ -205,7 +206,21 @@ def _own(asked: Question, ranking: Ranking, size: int, own: str) -> dict[str, tu
     }
 
 
-def _without_offload(ranking: Ranking, data: xr.Dataset) -> dict[str, tuple[Any, str, str]]:
+def _interval(of: str, report: xr.Dataset) -> dict[str, tuple[Any, str, str]]:
+    """Return the ends of the interval of the first plan's step time."""
+    return {
+        f"{of}_{end}": (
+            float(report[f"step_time_{end}"][0]),
+            "s",
+            f"The {words} end of 80 % of runs",
+        )
+        for end, words in (("low", "short"), ("high", "long"))
+    }
+
+
+def _without_offload(
+    asked: Question, size: int, ranking: Ranking, data: xr.Dataset
+) -> dict[str, tuple[Any, str, str]]:
     """Return the fastest plan that keeps its states on the accelerator, if the best does not.
 
     Of offload no run was measured, so that the interval of the others is narrower.
@@ -216,7 +231,9 @@ def _without_offload(ranking: Ranking, data: xr.Dataset) -> dict[str, tuple[Any,
         return {}
     least = kept[np.argmin(times[kept])]
     fields = {n: int(value[0]) for n, value in found.at(fitting[[least]]).items()}
+    report = reports(asked.inputs, asked.recipe, size, found, fitting[[least]], training)
     return {
         "kept": (float(times[least]), "s", "Step time of the fastest plan without offload"),
+        **_interval("kept", report),
         "kept_plan": (json.dumps(fields), "1", "Its fields"),
     }
