@@ -252,10 +252,23 @@ def _own(asked: Question, ranking: Ranking, size: int, own: str) -> dict[str, tu
     parts = {name: float(report[name][0]) for name in parts_of(report, "step_time")}
     return {
         "own": (seconds, "s", "Step time of the fastest plan with the fields of yours"),
+        **_interval("own", report),
         "own_device": (float(need[place]), "B", "Its memory"),
         "own_place": (1 + int(np.sum(times < seconds)), "1", "Its place among plans that fit"),
         "own_plan": (json.dumps(fields), "1", "Its fields"),
         "own_parts": (json.dumps(parts), "s", "The parts of its step time"),
+    }
+
+
+def _interval(of: str, report: xr.Dataset) -> dict[str, tuple[Any, str, str]]:
+    """Return the ends of the interval of the first plan's step time."""
+    return {
+        f"{of}_{end}": (
+            float(report[f"step_time_{end}"][0]),
+            "s",
+            f"The {words} end of 80 % of runs",
+        )
+        for end, words in (("low", "short"), ("high", "long"))
     }
 
 
@@ -276,11 +289,9 @@ def _measured(
         return {}
     least = np.flatnonzero(known)[[np.argmin(times[known])]]
     fields = {name: int(column[0]) for name, column in found.at(fitting[least]).items()}
-    about = reports(asked.inputs, asked.recipe, size, found, fitting[least], training)
-    low, high = (float(about[f"step_time_{end}"][0]) for end in ("low", "high"))
+    report = reports(asked.inputs, asked.recipe, size, found, fitting[least], training)
     return {
         "measured": (float(times[least][0]), "s", "Step time of the fastest measured kind of plan"),
-        "measured_low": (low, "s", "Lower bound of it"),
-        "measured_high": (high, "s", "Upper bound of it"),
+        **_interval("measured", report),
         "measured_plan": (json.dumps(fields), "1", "Its fields"),
     }
