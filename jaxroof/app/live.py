@@ -55,8 +55,8 @@ class Live:
 
     ``quick`` and ``late`` compute them, each as soon as the one before of its kind is done: a late
     one never keeps a quick one waiting. ``late`` gets the quick answer. ``show`` gets either,
-    ``failed`` the line of an error, ``busy`` whether work goes on. ``later`` runs a function where
-    the page may be changed.
+    ``failed`` the line of an error and whether it is of a late one, ``busy`` whether work goes on.
+    ``later`` runs a function where the page may be changed.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Live:
         quick: Callable[[Any], Any],
         late: Callable[[Any], Any],
         show: Callable[[Any], None],
-        failed: Callable[[str], None],
+        failed: Callable[[str, bool], None],
         busy: Callable[[bool], None],
         later: Callable[[Callable[[], None]], None],
     ) -> None:
@@ -85,7 +85,7 @@ class Live:
             self.timer = loop.call_later(PATIENCE, lambda: self._tell(self.busy, True))
 
     def _quick_given(self, question: Any, found: Any, error: str) -> None:
-        self._given(question, found, error)
+        self._given(question, found, error, late=False)
         if error:
             self._rest()
         else:
@@ -93,13 +93,13 @@ class Live:
 
     def _late_given(self, quick: Any, found: Any, error: str) -> None:
         if found is not None or error:
-            self._given(self.question, found, error)
+            self._given(self.question, found, error, late=True)
         self._rest()
 
-    def _given(self, question: Any, found: Any, error: str) -> None:
+    def _given(self, question: Any, found: Any, error: str, late: bool) -> None:
         def tell() -> None:
             if question is self.question:
-                self.failed(error) if error else self.show(found)
+                self.failed(error, late) if error else self.show(found)
 
         self.later(tell)
 

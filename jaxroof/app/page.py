@@ -35,6 +35,7 @@ TITLES = {
     "compare": "Compare",
     "share": "Share",
 }
+PALE = {"opacity": "0.45"}  # of what is not of the question any more
 MORE = "more"  # the control that chooses a number to move; no part of the state
 SETTLED = 0.2  # seconds without a change after which the form and the address follow
 LAYOUT = (
@@ -194,12 +195,16 @@ class Page:
             if answer.late or view.early:
                 view.body.visible = answer.shown.state.tab == self.state.tab
                 self.filled.add(answer.shown.state.tab)
-            self.bodies.styles = {}
+            self.bodies.styles, self.head.styles = {}, {}
 
-    def failed(self, words: str) -> None:
+    def failed(self, words: str, late: bool) -> None:
         """Show why there is no answer; what was shown before turns pale."""
         self.alert.object = alert(printable(words))
-        self.bodies.styles = {"opacity": "0.45"}
+        self.bodies.styles = PALE
+        if late:  # the controls inside a tab may be what mends it
+            self.views[self.state.tab].body.visible = True
+        else:
+            self.head.styles = PALE
 
     def busy(self, on: bool) -> None:
         """Show whether work goes on."""

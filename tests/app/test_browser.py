@@ -239,6 +239,16 @@ def test_a_wrong_link_is_one_line_and_the_first_page(open_page):
     assert best(page) == headline(best_plans(START)).what
 
 
+def test_a_map_that_cannot_be_drawn_can_be_mended_on_its_tab(open_page):
+    page = open_page(f"{SMALL}&tab=map&across=secret")
+    alert = page.locator("[role=alert]")
+    alert.wait_for()
+    assert alert.inner_text().startswith("across: secret: no such field of a map")
+    page.locator("#in-across").select_option("system.fast_bandwidth")
+    page.get_by_text("Over this map").wait_for()
+    alert.wait_for(state="detached")
+
+
 def test_tabs_are_reached_by_keys_and_hide_one_another(open_page):
     page = open_page()
     page.locator("#tab-plans").focus()

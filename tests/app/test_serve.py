@@ -124,7 +124,7 @@ def answered(quick, questions, late=lambda _: None):
 
     async def ask():
         loop = asyncio.get_running_loop()
-        told = (shown.append, failed.append, lambda _: None, loop.call_soon)
+        told = (shown.append, lambda said, _: failed.append(said), lambda _: None, loop.call_soon)
         one = live.Live(quick, late, *told)
         for question in questions:
             one.ask(question)
@@ -158,7 +158,7 @@ def test_a_late_answer_keeps_no_quick_one_waiting_and_is_not_shown_when_it_is_st
 
     async def ask():
         loop = asyncio.get_running_loop()
-        told = (shown.append, shown.append, lambda _: None, loop.call_soon)
+        told = (shown.append, print, lambda _: None, loop.call_soon)
         one = live.Live(lambda question: question, late, *told)
         one.ask("first")
         while shown != ["first"]:

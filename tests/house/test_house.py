@@ -43,6 +43,7 @@ def tree(name: str) -> ast.Module:
     return ast.parse(MODULES[name].read_text(encoding="utf-8"))
 
 
+@functools.cache
 def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return [node for node in ast.walk(tree(name)) if isinstance(node, kinds)]
@@ -61,6 +62,7 @@ def under(head: str) -> list[str]:
 # ---- (a) Arrows ---------------------------------------------------------------------------------
 
 
+@functools.cache
 def imports(name: str) -> set[str]:
     """Return every module that a module imports, wherever in it, by its full name."""
     found: set[str] = set()

@@ -13,6 +13,7 @@ from estimator_laws import Law, example, laws, smooth
 import jaxroof as jr
 from jaxroof import estimators
 from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.errors import InputError, NotGiven
@@ -69,7 +70,7 @@ def demanded(estimator: jr.Estimator, recipe: Any, values: dict[str, Any]) -> It
     while True:
         try:
             inputs, _ = resolve_settings(estimator, asked)
-            jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
+            dtypes(lambda some: estimator.evaluate(some, recipe), inputs)
         except InputError as error:
             named = error.paths if isinstance(error, NotGiven) else ()
             missing = next(iter(named), str(error).partition(":")[0])
@@ -98,8 +99,7 @@ def test_what_is_listed_is_enough_and_is_all_that_is_asked_for(name: str) -> Non
     inputs, recipe = resolve_settings(
         estimator, {p: value for p, value in given.items() if p in paths}
     )
-    shapes = jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
-    assert results(shapes)
+    assert results(dtypes(lambda some: estimator.evaluate(some, recipe), inputs))
     assert set(demanded(estimator, recipe, dict.fromkeys(sorted(paths), 1.0) | given)) <= paths
 
 

@@ -1,17 +1,18 @@
 """Plans by their step time: a table with intervals, and sentences on what takes the time."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import OF_LAYER
-from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
+from jaxroof.analyses.result_metadata import about, head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.compare import why
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.least_memory import fields_of_sizes, plan_words, shown_fields
+from jaxroof.views.text.plan import used_fields
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -74,18 +75,32 @@ def answer_sentence(data: xr.Dataset) -> str:
         f"Fastest: {plan_words(best)}, {time} s a step; {low} to {high} s in 80 % of runs "
         f"({data.attrs['regime']})."
     ]
-    if outside := json.loads(data.attrs.get("outside", "[]")):
+    outside = json.loads(data.attrs.get("outside", "[]"))
+    outside += ["optimizer states in host memory"] * bool(best.offload_optimizer)
+    if outside:
         said.append(f"Nothing like it was measured: {listing(outside)}.")
-    if "kept" in data:
-        plan, kept = json.loads(str(data.kept_plan.values)), float(data.kept)
-        words = " ".join(f"{head_of(data, name)} {plan[name]}" for name in shown_fields(data))
+    if "measured" in data:
+        plan, time_of_it = json.loads(str(data.measured_plan.values)), float(data.measured)
+        words = _said(data, plan)
+        ends = " to ".join(_seconds(float(data[f"measured_{end}"])) for end in ("low", "high"))
         said.append(
-            f"Offload was never measured; without it, {words} takes {_seconds(kept)} s, "
-            f"{_slower(kept, time=float(best.step_time))}."
+            f"The fastest of a measured kind, {words}, takes {_seconds(time_of_it)} s ({ends}), "
+            f"{_slower(time_of_it, time=float(best.step_time))}."
         )
     if alike > 1:
         said.append(f"The model cannot tell the first {alike:,} plans apart.")
     return " ".join(said)
+
+
+def _said(data: xr.Dataset, plan: Mapping[str, int]) -> str:
+    """Return the fields of a plan beside the table: those of the table, and what is not usual."""
+    shown = shown_fields(data)
+    named = [n for n in used_fields(data) if n in shown or plan[n] != _usual(data, n)]
+    return " ".join(f"{head_of(data, n)} {plan[n]}" for n in named if n != "sequence_parallel")
+
+
+def _usual(data: xr.Dataset, name: str) -> float:
+    return float(about(data, name).get("default", "nan"))
 
 
 def _slower(seconds: float, time: float) -> str:
@@ -133,7 +148,7 @@ def own_sentence(data: xr.Dataset) -> str:
     if "own" not in data:
         return ""
     plan, time = json.loads(str(data.own_plan.values)), float(data.own)
-    said = " ".join(f"{head_of(data, name)} {plan[name]}" for name in shown_fields(data))
+    said = _said(data, plan)
     over = float(data.own_device) - float(data.capacity)
     best = float(data.step_time.values[0])
     slower = time / best - 1.0
