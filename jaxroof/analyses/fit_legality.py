@@ -16,6 +16,7 @@ NAMES = {
     name: MemoryPlan.__dataclass_fields__[name].metadata["symbol"] or name
     for name in units(MemoryPlan)
 }
+UNEVEN = "layer_division=uneven"  # the setting by which stages may have any numbers of layers
 FIRST = "batch_divisible"  # without it the number of microbatches means nothing
 MOST = 4  # alternatives that an error names
 LAYERS, VIRTUAL, TOKENS = 4096.0, 1024.0, 2.0**30  # most layers, virtual stages and tokens

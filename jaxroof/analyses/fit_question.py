@@ -11,6 +11,7 @@ from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices
 from jaxroof.catalog.lookup import system as system_named
 from jaxroof.catalog.system import System, usable_memory
+from jaxroof.engine.search.plan_text import unknown_field
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimators.training.memory_inputs import (
     Activations,
@@ -22,8 +23,9 @@ from jaxroof.estimators.training.memory_inputs import (
 from jaxroof.estimators.training.memory_model import counts, memory_model
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Recompute
 from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.estimators.training.training_recipe import MODULES, Selective
 from jaxroof.formulas.memory_layout import chunk_layers
-from jaxroof.records import Number, checked, units
+from jaxroof.records import Number, checked, units, with_named_absences
 from jaxroof.settings import apply_settings, choose
 from jaxroof.units import parse
 
@@ -37,7 +39,7 @@ SHORT = {
     for record in (MemoryPlan, States)
     for name in units(record)
     if record.__dataclass_fields__[name].metadata["symbol"]
-} | {"mb": "microbatch", "vp": "interleave", "off": "offload_optimizer"}
+}
 BARE = {  # numbers that may be set without the name of their record
     name: f"{part}.{name}"
     for part, record in (("states", States), ("activations", Activations), ("buffers", Buffers))
@@ -96,14 +98,19 @@ def unchecked_question(
         text = "a model of pictures, without a vocabulary; expected a model of language"
         raise refusal("model", text)
     chosen = {name: value for name, value in rest.items() if value is not None}
-    if chosen.get("sequence") is None and architecture.sequence is None:
-        raise refusal("sequence", "not given; expected the tokens of one sequence")
+    length: Any = architecture.sequence
+    if chosen.get("sequence") is None and length is None:
+        with_named_absences(architecture, "model.").sequence.refuse()  # type: ignore[union-attr]
     inputs = MemoryInputs(
         model=memory_model(architecture, made),
         counts=counts(architecture, made),
-        sequence=1.0 if architecture.sequence is None else architecture.sequence,
+        sequence=1.0 if length is None else length,
         plan=MemoryPlan(),
     )
+    plan, again = _recomputation(plan)
+    if "recompute" in again and "recompute" in chosen:
+        raise refusal("recompute", "given twice, as rc of the plan too; expected it once")
+    chosen |= again
     by_path = _by_path(chosen)
     by_path |= _plan_paths(plan, by_path)
     lists: dict[str, Any] = {
@@ -189,6 +196,20 @@ def _by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _recomputation(plan: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a plan without ``rc``, and the choices that it stands for, as plans of a search do."""
+    rest = {name: value for name, value in plan.items() if name not in ("rc", "recompute")}
+    level = next((value for name, value in plan.items() if name not in rest), None)
+    if level is None:
+        return rest, {}
+    kinds = {0.0: Recompute.NONE, 1.0: Recompute.SELECTIVE, 2.0: Recompute.FULL}
+    kind = kinds.get(parse(level, "1", "plan: rc"))
+    if kind is None:
+        raise refusal("plan: rc", f"expected whole numbers from 0 to 2, given {shown(level)}")
+    light = {"modules": MODULES[Selective.LIGHT]} if kind is Recompute.SELECTIVE else {}
+    return rest, {"recompute": kind.value, **light}
+
+
 def _plan_paths(plan: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a plan, given by long or short names, by their paths."""
     found: dict[str, Any] = {}
@@ -198,7 +219,7 @@ def _plan_paths(plan: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str,
             text = "microbatches: follow from the batch, data and microbatch; leave them out"
             raise refusal("plan", text)
         if field not in PATHS:
-            raise unknown("plan", name, "plan field", [*SHORT, *PATHS])
+            raise unknown_field("plan", name, PATHS, {**SHORT, "rc": "recompute"})
         if PATHS[field] in found or PATHS[field] in others:
             raise refusal("plan", f"{name}: given twice; expected each field once")
         found[PATHS[field]] = value

@@ -9,16 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.fit_legality import UNEVEN, refuse_illegal
+from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
 from jaxroof.analyses.plan_product import ALIKE, Listed, listed, memory_of_all, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.problem import check_top, constraints_of, searchable_report
+from jaxroof.engine.search.plan_text import parse_plan
+from jaxroof.engine.search.problem import check_top, searchable_report
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.inputs import TrainingPlan
-from jaxroof.estimators.training.legality import rules, verdicts
+from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.memory_step import (
     fewest_state_bytes,
     memory_inputs,
@@ -28,13 +31,7 @@ from jaxroof.estimators.training.plans import DEGREES, STATES, cluster_sizes
 from jaxroof.estimators.training.training_recipe import memory_recipe
 
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
-NODE, NEAR = 8, 17  # accelerators by which other numbers are tried, and how many such steps
-MAY_BE_NONE = (*STATES, "recompute")  # fields of a plan that may be 0
 Progress = Callable[[int, int], None]
-
-
-class NoLegalPlan(InputError):
-    """No plan is legal on the accelerators that are asked for."""
 
 
 def least_memory(
@@ -188,8 +185,7 @@ def place_of(inputs: Any, recipe: Any, plans: Listed, gpus: int, own: str) -> np
     """
     some = plans.having(own_fields(own))
     if not len(some):
-        said = f"{own}: not among the legal plans{_broken(inputs, recipe, gpus, own)}"
-        raise refusal("mine", said)
+        raise _why_not(inputs, recipe, gpus, own, plans)
     return some
 
 
@@ -198,28 +194,30 @@ def own_fields(own: str) -> tuple[Constraint, ...]:
 
     Raises: InputError for what is not FIELD=NUMBER, and for a degree below 1.
     """
-    try:
-        fields = constraints_of(stage_memory, own)
-    except InputError as error:
-        raise refusal("mine", str(error).removeprefix("where: ")) from None
-    for one in fields:
-        if one.comparison not in ("=", "=="):
-            raise refusal("mine", f"{one}: expected FIELD=NUMBER, such as tp=8")
-        if one.field not in MAY_BE_NONE and one.value < 1:
-            raise refusal("mine", f"{one}: expected a whole number of at least 1")
-    return fields
+    found = parse_plan("mine", own, TrainingPlan, stage_memory.short_names)
+    return tuple(Constraint(field, "=", value) for field, value in found.items())
 
 
-def _broken(inputs: Any, recipe: Any, gpus: int, own: str) -> str:
-    """Return the rule that refuses the user's plan, if it is refused with usual other fields."""
-    plan = {one.field: float(one.value) for one in constraints_of(stage_memory, own)}
-    inner = [name for name in DEGREES if name != "data"]
-    split = math.prod(plan.get(name, 1.0) for name in inner)
-    plan.setdefault("data", max(gpus // split, 1.0))
-    asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=TrainingPlan(**plan))
-    allowed = verdicts(memory_inputs(asked, recipe), memory_recipe(recipe))
-    words = [rule.words for rule in rules(memory_recipe(recipe)) if not bool(allowed[rule.name])]
-    return f", one of the {words[0]}" if words else ""
+def _why_not(inputs: Any, recipe: Any, gpus: int, own: str, plans: Listed) -> InputError:
+    """Return why no legal plan has the fields of the user's: a rule, or a constraint.
+
+    Fields that are not given have their usual values.
+    """
+    plan = {one.field: float(one.value) for one in own_fields(own)}
+    split = math.prod(plan.get(name, 1.0) for name in DEGREES if name != "data")
+    everywhere = {"data": 1.0, **plan}  # rules of the other fields first, on as many as they need
+    ranks = plan.get("data", gpus // split)
+    for size, fields in ((split * everywhere["data"], everywhere), (gpus, {"data": ranks, **plan})):
+        asked = dataclasses.replace(inputs, gpus=np.float64(size), plan=TrainingPlan(**fields))
+        try:
+            refuse_illegal(memory_inputs(asked, recipe), memory_recipe(recipe), UNEVEN)
+        except InputError as error:
+            return refusal("mine", str(error).removeprefix("plan: "))
+        if gpus % split:
+            text = f"its degrees make {split:g}, which does not divide {gpus:,} accelerators"
+            return refusal("mine", f"{own}: {text}")
+    left = " that --where leaves" if plans.refused.get("where") else ""
+    return refusal("mine", f"{own}: none of the {plans.size:,} legal plans{left} has these fields")
 
 
 def needs(
@@ -281,34 +279,6 @@ def _sizes(inputs: Any, recipe: Any, most: int, capacity: float) -> list[int]:
     sizes = cluster_sizes(inputs, recipe, most)
     least = float(fewest_state_bytes(inputs, recipe))
     return [int(size) for size in sizes if least <= size * capacity] or [int(sizes[-1])]
-
-
-def no_legal_plan(asked: Question, sizes: list[int], refused: Mapping[str, int], most: int) -> str:
-    """Return the words that no plan is legal, and what would be."""
-    on = f"{sizes[0]:,} accelerators" if len(sizes) == 1 else f"up to {most:,} accelerators"
-    rules = f" with {' and '.join(map(str, asked.constraints))}" if asked.constraints else ""
-    near = [f"{size:,}" for size in _legal_near(asked, sizes[0])] if len(sizes) == 1 else []
-    number = f"{' or '.join(near)} accelerators" if near else "another number"
-    divided = ", or layer_division=uneven" if refused.get("layers_divisible") else ""
-    return f"plan: none is legal on {on}{rules}; expected {number}, another batch or rule{divided}"
-
-
-def _legal_near(asked: Question, size: int) -> list[int]:
-    """Return the nearest numbers of accelerators with a legal plan, below and above, if near."""
-    step = NODE if size > 2 * NODE else 1
-    first = size - size % step
-    below = range(first - step * (first == size), max(0, first - NEAR * step), -step)
-    above = range(first + step, first + NEAR * step, step)
-    return [
-        found
-        for sizes in (below, above)
-        if (found := next((s for s in sizes if _has_legal(asked, s)), 0))
-    ]
-
-
-def _has_legal(asked: Question, size: int) -> bool:
-    inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
-    return bool(listed(inputs, asked.recipe, size, asked.constraints).size)
 
 
 def _named(what: Any) -> str:

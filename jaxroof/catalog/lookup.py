@@ -231,4 +231,5 @@ def _record(kind: type[Any], entry: dict[str, Any], name: Any, fields: dict[str,
     try:
         return checked(apply_settings(kind(**known), None, fields)[0])
     except InputError as error:
-        raise refusal(str(name), str(error)) from None
+        where = name.where if isinstance(name, catalog.Table) else str(name)
+        raise refusal(where, str(error)) from None

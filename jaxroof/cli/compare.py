@@ -5,11 +5,14 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.command import Command, StudyOption
+from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import SPLITS, refuse_study_options, shared
 
 
 @click.command(
     name="compare",
+    cls=Command,
     short_help="Print the best plans of systems and splits side by side.",
     epilog="""\b
 Examples:
@@ -21,13 +24,14 @@ Examples:
 )
 @click.option("--model", "model_names", required=True, metavar="M[,M...]", help="Names or files.")
 @click.option("--system", "system_names", required=True, metavar="S[,S...]", help="Names or files.")
-@shared("estimator", "gpus", "batch", "where", "set", "output", "format")
+@shared("estimator", "gpus", "batch", "sequence", "where", "set", "output")
+@shared("json", "quiet", "verbose", "format")
 @click.option(
-    "--split", "splits", default=",".join(SPLITS), metavar="NAME[,NAME...]",
-    help="Of published: how a layer is split.  [default: all]",
+    "--split", "splits", default=",".join(SPLITS), metavar="NAME[,NAME...]", cls=StudyOption,
+    help="How a layer is split.  [default: all]",
 )  # fmt: skip
 def command(**options: Any) -> None:
     """Print the best plan of each system and split side by side, and why they differ."""
     refuse_study_options(options["estimator"], splits="--split", split="--split")
     systems.check_options(options)
-    process.act(__name__, options)
+    process.act(__name__, with_sequence(options))

@@ -14,6 +14,7 @@ from jaxroof.cli import process
 Examples:
   jaxroof design sweeps/design/gpt3_1t.toml
   jaxroof design sweeps/design/vit_era5.toml -o design.png
+  jaxroof design sweeps/design/gpt3_1t.toml --dry-run
 \b
 FILE.toml holds a model, a system (the base), a [plan] with gpus, what to
 minimise (training_days or cost_days), a budget in dollars a part (what the
@@ -28,6 +29,7 @@ for each field that money moves, and its [bounds]:
 @click.argument("file", metavar="FILE.toml")
 @click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+@click.option("--dry-run", is_flag=True, help="Print plans, memory and time; search nothing.")
 def command(**options: Any) -> None:
     """Print the machine that a budget should buy, its plan and what more money would save."""
     process.act(__name__, options)

@@ -170,16 +170,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "experts); the model has 0 experts; expected ep=1"),
     ({"gpus": 64}, "plan: dp=8: not legal (splits that do not use every accelerator once); it "
         "uses 8 of 64 accelerators; expected dp=64 or tp=8 or cp=8 or pp=8"),
-    ({"layer_split": "2,3"}, "plan: pp=1, interleave=1: not legal (pipelines other than that of "
+    ({"layer_split": "2,3"}, "plan: pp=1, vp=1: not legal (pipelines other than that of "
         "the split of layers); the model has 32 layers, the split 5 on 2 stages; expected "
         "layer_split=even"),
     ({"plan": {"pp": 10**6}, "layer_split": "even"}, "plan: pp x interleave: expected at most 1,024"
         ", given 1,000,000"),
     ({"plan": {"pp": 1000}, "layer_split": "even"}, "plan: pp=1000: not legal (more chunks than"
         " layers); the model has 32 layers; expected pp=32"),
-    ({"plan": {"microbatch": 1e9}, "global_batch": 10**8}, "plan: microbatch=1000000000: not legal "
+    ({"plan": {"microbatch": 1e9}, "global_batch": 10**8}, "plan: mb=1000000000: not legal "
         "(data degrees and microbatches that do not divide the batch); the batch is 100,000,000 "
-        "sequences; expected microbatch=62500"),
+        "sequences; expected mb=62500"),
     ({"plan": {"xp": 3}}, "plan: xp: no such plan field; expected one of dp, tp, cp, pp, ep, "),
     ({"plan": {"tp": 2, "tensor": 2}}, "plan: tensor: given twice; expected each field once"),
     ({"plan": {"microbatches": 2}}, "plan: microbatches: follow from the batch, data and "),

@@ -8,7 +8,8 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import NoLegalPlan, needs
+from jaxroof.analyses.least_memory import needs
+from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.analyses.plan_product import with_plans
 from jaxroof.catalog.lookup import device
 from jaxroof.engine.grid.evaluate import evaluate_points
@@ -112,8 +113,17 @@ def test_a_plan_of_ones_own_has_a_place() -> None:
 
 
 WRONG = [
-    ({"own": "tp=3"}, r"^mine: tp=3: not among the legal plans, one of the tensor degrees that do"),
-    ({"own": "tp<=2"}, r"^mine: tensor<=2: expected FIELD=NUMBER"),
+    (
+        {"own": "tp=3"},
+        r"^mine: tp=3: not legal .tensor degrees .* has 32 heads; expected tp=2 or tp=4",
+    ),
+    ({"own": "tp<=2"}, r"^mine: tp<: no such plan field. Did you mean 'tp'"),
+    ({"own": "tp=2,pp=2,cp=3"}, r"^mine: tp=2, cp=3: not legal"),
+    ({"own": "zero=4"}, r"^mine: zero: expected whole numbers from 0 to 3"),
+    (
+        {"own": "tp 2", "where": "tp=1"},
+        r"^mine: tp 2: none of the .* legal plans that --where leaves",
+    ),
     ({"where": "tq<=2"}, r"^where: tq: no such plan field"),
     ({"gpus": 2.5}, r"^gpus: expected a whole number"),
     ({"gpus": 7}, r"^plan: none is legal on 7 accelerators; expected 6 or 8 accelerators"),

@@ -18,17 +18,17 @@ LARGE = (
 
 
 def test_the_first_sentence_is_the_answer(jaxroof):
-    said = jaxroof(f"{SMALL} --set recompute=full")
+    said = jaxroof(f"{SMALL} --set recompute=full --verbose")
     assert said.code == 0
     first, second, third, *_ = said.out.splitlines()
-    assert first == "llama3-8b on 8 x h100-nvs8, dp 8 microbatch 1, batch 128 of 8,192 tokens"
+    assert first == "llama3-8b on 8 x h100-nvs8, dp 8 mb 1, batch 128 of 8,192 tokens"
     assert second == (
         "It fits: the one stage needs 71.69 GB of the 85.52 GB that the device reports (80 GB on "
         "its label); 13.83 GB are left. Largest term: gradients, without routed experts, 32.12 GB."
     )
     assert third.startswith("The memory left can be spent: ")
     assert "Assumed, because not given: attention kernel cudnn; loss kernel fused;" in said.words
-    assert "No other attention kernel or loss kernel would turn the answer." in said.words
+    assert "No other attention kernel or loss kernel would change the answer." in said.words
     less = jaxroof(f"{SMALL} --set recompute=full --set system.hbm_capacity=80GB")
     assert "needs 71.69 GB of the 80 GB given; 8.306 GB are left." in less.words
     assert (
@@ -95,7 +95,7 @@ def test_table_and_bars_fit_80_columns():
 @pytest.mark.parametrize("line", [SMALL, LARGE])
 def test_every_line_fits_the_columns_asked_for(line, width, jaxroof, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    said = jaxroof(line)
+    said = jaxroof(f"{line} --verbose")
     assert max(map(len, said.out.splitlines())) <= width
     words = " ".join(said.out.split())
     assert "on its label" in words

@@ -16,7 +16,7 @@ SEARCH = f"search --objective device --estimator training {ASKED}"
 
 
 def test_fit_without_a_plan_finds_the_fewest_accelerators(jaxroof: Any) -> None:
-    said = jaxroof(f"fit {ASKED} --where off=0,zero<=1")
+    said = jaxroof(f"fit {ASKED} --where off=0,zero<=1 --verbose")
     assert said.code == 0, said.err
     assert "The fewest accelerators that hold it are" in said.words
     assert "In the table: dp data, tp tensor, pp pipeline" in said.words
@@ -29,7 +29,7 @@ def test_fit_without_a_plan_finds_the_fewest_accelerators(jaxroof: Any) -> None:
 
 
 def test_a_search_ranks_by_memory_and_counts_what_was_refused(jaxroof: Any) -> None:
-    said = jaxroof(f"{SEARCH} --gpus 8 --top 3 --mine tp=2,rc=0")
+    said = jaxroof(f"{SEARCH} --gpus 8 --top 3 --mine tp=2,rc=0 --verbose")
     assert said.code == 0, said.err
     assert "llama3-8b on 8 x h100-nvs8, batch 12 of 8,192 tokens" in said.words
     assert "Least memory: dp 1 tp" in said.words
@@ -41,7 +41,7 @@ def test_a_search_ranks_by_memory_and_counts_what_was_refused(jaxroof: Any) -> N
 def test_several_sizes_are_rows_of_a_table_and_of_a_file(jaxroof: Any, tmp_path: Any) -> None:
     said = jaxroof(f"{SEARCH} --gpus 2,4,7 --top 2 -o plans.csv")
     assert said.code == 0, said.err
-    assert "No plan is legal on 7 gpus." in said.words
+    assert "No plan is legal on 7 accelerators." in said.words
     with open("plans.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["gpus"] for row in rows] == ["2", "2", "4", "4"]

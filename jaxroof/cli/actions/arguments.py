@@ -10,6 +10,7 @@ import numpy as np
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.constraints import Constraint, constraints
+from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimator import reads
 from jaxroof.estimators.published.inputs import Inputs, Plan
@@ -20,17 +21,6 @@ from jaxroof.units import parse
 
 PLAN_FIELDS = [f.name for f in dataclasses.fields(Plan)]
 SHORT = {**published.short_names}  # short forms accepted at the command line
-
-
-def parse_count(option: str, text: str) -> int:
-    """Parse a whole number of at least 1.
-
-    Raises: InputError that names the option.
-    """
-    value = parse(text, "1", option)
-    if value != int(value) or value < 1 or value > 1e9:
-        raise refusal(option, f"expected whole numbers from 1 to 1e9, given {shown(text.strip())}")
-    return int(value)
 
 
 def parse_share(option: str, text: str) -> float:
@@ -75,35 +65,12 @@ def parse_settings(sets: Sequence[str], given: Mapping[str, str]) -> dict[str, A
     return dict(found)
 
 
-def parse_plan(
-    option: str,
-    text: str,
-    short: Mapping[str, str] = SHORT,
-    known: Sequence[str] = PLAN_FIELDS,
-) -> dict[str, int]:
-    """Parse plan fields from a text such as ``dp=64,tp=4``, by their long names."""
-    found: dict[str, int] = {}
-    for item in text.split(","):
-        name, equals, value = item.partition("=")
-        field = short.get(name.strip(), name.strip())
-        if not equals:
-            raise refusal(
-                option, f"expected FIELD=NUMBER, such as tp=8, given {shown(item.strip())}"
-            )
-        if field not in known:
-            raise unknown(option, name.strip(), "plan field", [*short, *known])
-        if field in found:
-            raise refusal(option, f"{name.strip()}: given twice; expected each field once")
-        found[field] = parse_count(f"{option}: {name.strip()}", value)
-    return found
-
-
 def own_plan(text: str, inputs: Inputs, recipe: Any) -> dict[str, int]:
     """Return the fields of the user's plan; the number of accelerators sets its data degree.
 
     Raises: InputError if the degrees do not multiply to the number of accelerators.
     """
-    own, gpus = parse_plan("--mine", text), int(inputs.gpus or 1)
+    own, gpus = parse_plan("--mine", text, Plan, SHORT), int(inputs.gpus or 1)
     inner, spelled = _inner(recipe)
     split = math.prod(own.get(f, 1) for f in ("tensor", "context", "pipeline"))
     if inner <= set(own) and "data" not in own and gpus % split == 0:
@@ -189,7 +156,7 @@ def whole_plan(text: str, inputs: Inputs, recipe: Any) -> Plan:
     Its placement is the one given, or else the best.
     Raises: InputError for the first rule that it breaks, with a legal value.
     """
-    given = parse_plan("--plan", text)
+    given = parse_plan("--plan", text, Plan, SHORT)
     placed_by = [f for f in published.placement if f in given]
     free = [] if placed_by else published.placement
     plan = {**dict.fromkeys((f for f in PLAN_FIELDS if f not in free), 1), **given}
@@ -211,11 +178,6 @@ def _listed(option: str, text: str) -> list[str]:
         if found.count(name) > 1:
             raise refusal(option, f"{name}: given twice; expected each once")
     return found
-
-
-def parse_sizes(text: str) -> list[int]:
-    """Parse numbers of accelerators, each once."""
-    return [parse_count("--gpus", size) for size in _listed("--gpus", text)]
 
 
 def _records(option: str, text: str, read: Callable[[str], Any]) -> dict[str, Any]:

@@ -5,33 +5,25 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from rich.console import Console
 
-from jaxroof.analyses.training_settings import (
-    MACHINE,
-    settings_by_system,
-    with_chip,
-    with_precision,
-)
-from jaxroof.cli.actions.arguments import (
-    _listed,
-    _records,
-    parse_count,
-    parse_settings,
-    parse_sizes,
-    parse_split,
-)
-from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.analyses.training_settings import with_chip
+from jaxroof.cli.actions.arguments import _listed, _records, parse_settings, parse_split
+from jaxroof.cli.actions.console import OPTION_OF, say
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import searched, system_of
+from jaxroof.cli.counts import parse_count, parse_counts
+from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.precision import MACHINE, settings_by_system, with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.settings import apply_settings
+from jaxroof.shorthand import by_path
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text.interval import interval_sentence
+from jaxroof.views.text.plan import glossary
 
 
 def compare_command(
@@ -49,9 +41,10 @@ def compare_command(
 ) -> int:
     """Search every system and split given, print them side by side; return the exit status."""
     check_output(output)
-    sizes, sequences = parse_sizes(gpus), parse_count("--batch", batch)
+    sizes, sequences = parse_counts("--gpus", gpus), parse_count("--batch", batch)
     of = searched(estimator)
-    chosen, rules = parse_settings(sets, OPTION_OF), constraints_of(of, where)
+    chosen = by_path(of.shorthand, parse_settings(sets, OPTION_OF))
+    rules = constraints_of(of, where)
     chip = chosen.pop("chip", None) if of is training else None
     models = _records("--model", model_names, of.names["model"])
     systems = _records(
@@ -96,19 +89,21 @@ def compare_command(
 
 
 def _print_each(data: xr.Dataset, models: list[str], sizes: list[int], sequences: int) -> None:
-    page = console()
     for name in models:
         for size in sizes:
             some = data.sel(model=name) if len(models) > 1 else data
             some = some.sel(gpus=size) if len(sizes) > 1 else some
-            _print_compared(page, some, f"{name} on {size:,} accelerators, batch {sequences:,}")
+            _print_compared(some, f"{name} on {size:,} accelerators, batch {sequences:,}")
+    say(Detail.USUAL, glossary(data, None, *compared.meanings(data)))
+    say(Detail.VERBOSE, interval_sentence(data))
 
 
-def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
-    page.print(compared.rate_table(data, title))
+def _print_compared(data: xr.Dataset, title: str) -> None:
+    say(Detail.USUAL, title, style="bold")
+    say(Detail.USUAL, *compared.compare_sentences(data))
+    say(Detail.QUIET, compared.rate_table(data))
     if bool(data.feasible.any()):
-        page.print(compared.parts_table(data))
-    print_text(page, *compared.compare_sentences(data), interval_sentence(data))
+        say(Detail.USUAL, compared.parts_table(data), *compared.plan_sentences(data))
 
 
 def _settings(of: Estimator, chosen: dict[str, Any], system_name: str) -> dict[str, Any]:

@@ -1,10 +1,16 @@
 """The fit command: does a training step fit, and what fills every stage."""
 
+import xarray as xr
+from rich.text import Text
+
 from jaxroof.analyses.fit import fit
 from jaxroof.analyses.fit_changes import MOST
-from jaxroof.cli.actions.arguments import parse_count, parse_pairs
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.arguments import parse_pairs
+from jaxroof.cli.actions.console import console, say
 from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
+from jaxroof.cli.counts import parse_count
+from jaxroof.cli.detail import Detail
+from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
 from jaxroof.views.text import fit as views
 from jaxroof.views.text import fit_changes as changes
@@ -15,7 +21,6 @@ OPTIONS = {  # settings that have an option
     "model": "--model",
     "system": "--system",
     "global_batch": "--batch",
-    "sequence": "--sequence",
     "gpus": "--gpus",
     "software": "--software",
 }
@@ -27,7 +32,6 @@ def fit_command(
     plan_text: str,
     system_name: str,
     batch: str,
-    sequence: str | None,
     gpus: str | None,
     software: str | None,
     sets: tuple[str, ...],
@@ -42,10 +46,9 @@ def fit_command(
             raise refusal("--set", f"{name}: expected it in {OPTIONS[name]}")
     data = fit(
         model=model_name,
-        plan=parse_pairs("--plan", plan_text.split(","), "FIELD=NUMBER, such as tp=8"),
+        plan=plan_items("--plan", plan_text),
         system=system_name,
         global_batch=parse_count("--batch", batch),
-        sequence=None if sequence is None else parse_count("--sequence", sequence),
         gpus=None if gpus is None else parse_count("--gpus", gpus),
         software=software,
         settings=settings,
@@ -55,16 +58,20 @@ def fit_command(
     if as_json:
         print(fit_json(data))
     else:
-        page = console()
-        print_text(page, views.title(data), style="bold")
-        print_text(page, views.answer_sentence(data), changes.change_sentence(data))
-        page.print(views.stages_table(data))
-        for line in views.bars(data, min(page.width, 100)):
-            page.print(line, markup=False, highlight=False, soft_wrap=True)
-        print_text(page, views.legend_sentence())
-        if changes.changes_of(data):
-            page.print(changes.changes_table(data))
-            print_text(page, changes.cost_sentence())
-        print_text(page, *views.assumption_sentences(data))
+        _print(data)
     report_written(output)
     return 0 if bool(data.fits) else 1
+
+
+def _print(data: xr.Dataset) -> None:
+    say(Detail.USUAL, views.title(data), style="bold")
+    say(Detail.QUIET, views.answer_sentence(data))
+    say(Detail.USUAL, changes.change_sentence(data), *views.open_sentences(data))
+    say(Detail.USUAL, views.stages_table(data))
+    bars = views.bars(data, min(console().width, 100))
+    say(Detail.USUAL, *(Text(line, overflow="ignore", no_wrap=True) for line in bars))
+    say(Detail.VERBOSE, views.legend_sentence())
+    if changes.changes_of(data):
+        say(Detail.USUAL, changes.changes_table(data))
+        say(Detail.VERBOSE, changes.cost_sentence())
+    say(Detail.VERBOSE, *views.assumption_sentences(data))

@@ -8,10 +8,12 @@ import numpy as np
 from jaxroof.analyses.unfused_layers import unfused_layers
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_plan, parse_settings
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_settings
+from jaxroof.cli.actions.console import console, say
 from jaxroof.cli.actions.published_layers import published_command
 from jaxroof.cli.actions.training_layers import training_command
+from jaxroof.cli.detail import Detail
+from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
 from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe, Variant
@@ -66,12 +68,10 @@ def unfused_command(
     _check_degrees(inputs, recipe)
     data = unfused_layers(inputs, recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    page = console()
-    for table in block_tables(data, page.width):
-        page.print(table)
+    say(Detail.QUIET, *block_tables(data, console().width))
     report = unfused.evaluate(inputs, recipe)
-    page.print(sums_table(report, int(inputs.model.layers)))
-    print_text(page, _shares(report), _dropped(inputs, recipe))
+    say(Detail.USUAL, sums_table(report, int(inputs.model.layers)))
+    say(Detail.USUAL, _shares(report), _dropped(inputs, recipe))
     outputs.report_written(output)
 
 
@@ -81,12 +81,11 @@ def _plan(text: str) -> Plan:
     Raises: InputError for a degree that the blocks do not have.
     """
     elsewhere = {*SHORT, *PLAN_FIELDS} - {*DEGREES, *DEGREES.values()}
-    for item in text.split(","):
-        name = item.partition("=")[0].strip()
+    for name in plan_items("--plan", text):
         if name in elsewhere:
             what = "the unfused blocks have no such degree"
             raise refusal("--plan", f"{name}: {what}; expected tp or sp")
-    given = parse_plan("--plan", text, DEGREES, [*DEGREES.values()])
+    given = parse_plan("--plan", text, Plan, DEGREES, DEGREES.values())
     return Plan(**{field: np.float64(degree) for field, degree in given.items()})
 
 

@@ -1,20 +1,19 @@
 """The run command: run a sweep file, write it, and print a table and sentences."""
 
-import pathlib
 import sys
 import time
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 
 from jaxroof.analyses import roofline_reading as roofs
+from jaxroof.cli.actions.cluster import cluster_of
 from jaxroof.cli.actions.console import console, print_text
-from jaxroof.cli.entries import print_entries
-from jaxroof.cli.progress import progress_bar, working
+from jaxroof.cli.actions.dry_run import print_dry_run
+from jaxroof.cli.progress import progress_bar
 from jaxroof.config.run_sweep import run as run_file
 from jaxroof.config.run_sweep import would_take
-from jaxroof.engine.runs.cluster import Cluster
-from jaxroof.limits import disk_limit, memory_limit
 from jaxroof.views.text import (
     all_plans as splits,
 )
@@ -28,7 +27,6 @@ from jaxroof.views.text import (
 from jaxroof.views.text import (
     search as words,
 )
-from jaxroof.views.text.dry_run import dry_run_rows
 from jaxroof.views.text.layers import tables_of_layer
 
 
@@ -44,7 +42,8 @@ def run_command(
 ) -> int:
     """Run a sweep file, print and write its results; return the exit status."""
     if dry_run:
-        return _print_dry_run(file, output, chunk, trust)
+        asked = partial(would_take, file, output=output, chunk=chunk, trust=trust)
+        return print_dry_run(asked, output)
     start = time.perf_counter()
     with progress_bar() as progress:
         data = run_file(
@@ -54,7 +53,7 @@ def run_command(
             chunk=chunk,
             overwrite=overwrite,
             trust=trust,
-            cluster=_cluster(workers, scheduler),
+            cluster=cluster_of(workers, scheduler),
         )
     took = time.perf_counter() - start
     page = console()
@@ -79,24 +78,6 @@ def run_command(
         _print_grid(page, data)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
-
-
-def _cluster(workers: int | None, scheduler: str | None) -> Cluster | None:
-    """Return who evaluates the chunks, None for this process alone."""
-    if workers is None and scheduler is None:
-        return None
-    return Cluster(workers, scheduler, lambda said: print(said, file=sys.stderr, flush=True))
-
-
-def _print_dry_run(file: str, output: str | None, chunk: int | None, trust: bool) -> int:
-    """Print what a sweep file would take; return 2 where it would be refused."""
-    with working("timing a sample of the points"):
-        found = would_take(file, output=output, chunk=chunk, trust=trust)
-    disk = None if output is None else disk_limit(pathlib.Path(output).parent)
-    print_entries(dry_run_rows(found, memory_limit(), disk))
-    if found.refused:
-        print(f"jaxroof: {found.refused}", file=sys.stderr)
-    return 2 if found.refused else 0
 
 
 def _print_grid(page: Console, data: Any) -> None:

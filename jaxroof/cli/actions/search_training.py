@@ -7,17 +7,20 @@ import xarray as xr
 
 from jaxroof.analyses.fastest_plans import fastest_plans
 from jaxroof.catalog.lookup import chip_of, system
-from jaxroof.cli.actions.arguments import parse_count, parse_sizes
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.least_memory import check_kind, settings_of
 from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.actions.plans_by_size import print_sizes, search_sizes, write_plans
 from jaxroof.cli.actions.search_by_memory import search_by_memory_command
+from jaxroof.cli.counts import parse_count, parse_counts
+from jaxroof.cli.detail import Detail
 from jaxroof.errors import InputError, unknown
 from jaxroof.views.text import fastest_plans as views
-from jaxroof.views.text.least_memory import legend, title
+from jaxroof.views.text.least_memory import shown_fields, title
+from jaxroof.views.text.plan import plan_sentence
 
-TIME, MEMORY = "step_time", "device"
+TIME, MEMORY = "step_time", "memory"
+OTHER_NAMES = {"device": MEMORY}  # of an objective
 
 
 def search_training_command(*, objective: str | None, **asked: Any) -> int:
@@ -25,6 +28,7 @@ def search_training_command(*, objective: str | None, **asked: Any) -> int:
 
     By memory where that is the objective, or where no run of the chip was measured.
     """
+    objective = OTHER_NAMES.get(str(objective), objective)
     if objective not in (None, TIME, MEMORY):
         raise unknown("--objective", str(objective), "objective", (TIME, MEMORY))
     if objective == MEMORY:
@@ -35,7 +39,7 @@ def search_training_command(*, objective: str | None, **asked: Any) -> int:
     except InputError as error:
         if objective == TIME:
             raise
-        print_text(console(), f"{error}.", "By memory instead:")
+        say(Detail.USUAL, f"{error}.", "By memory instead:")
         return search_by_memory_command(**asked)
     if _by_time(**asked):
         return 0
@@ -70,24 +74,32 @@ def _by_time(
             settings=settings,
         )
 
-    found, none = search_sizes(parse_sizes(gpus), fastest)
+    found, none = search_sizes(parse_counts("--gpus", gpus), fastest)
     if not found:
         return False
     write_plans(found, output)
     if len(found) + len(none) == 1:
         _print_one(found[0])
     else:
-        print_sizes(
-            views.sizes_table(found), found, none, "No plan is legal or fits on", views.own_sentence
+        print_sizes(views.sizes_table(found), found, none, "No plan is legal or fits on")
+        say(Detail.USUAL, *map(views.size_sentence, found))
+        say(
+            Detail.USUAL,
+            *(
+                f"On {int(one.gpus):,}, y{views.own_sentence(one)[1:]}"
+                for one in found
+                if "own" in one
+            ),
         )
     report_written(output)
     return True
 
 
 def _print_one(data: xr.Dataset) -> None:
-    page = console()
-    print_text(page, title(data), style="bold")
-    page.print(views.plans_table(data))
-    print_text(page, f"In the table: {legend(data)}", views.answer_sentence(data))
-    print_text(page, views.parts_sentence(data), views.counts_sentence(data))
-    print_text(page, views.own_sentence(data))
+    say(Detail.USUAL, title(data), style="bold")
+    say(Detail.USUAL, views.answer_sentence(data), plan_sentence(data.isel(plan=0)))
+    say(Detail.QUIET, views.plans_table(data))
+    say(Detail.USUAL, views.table_sentence(data, shown_fields(data)))
+    say(Detail.USUAL, views.parts_sentence(data))
+    say(Detail.VERBOSE, views.layer_sentence(data), views.software_sentence(data))
+    say(Detail.USUAL, views.own_sentence(data))

@@ -5,8 +5,10 @@ from typing import Any
 
 from jaxroof.analyses.trace import trace
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import parse_count, parse_plan, parse_settings
+from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.counts import parse_count
+from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.mlp_pipeline.inputs import Plan
 from jaxroof.estimators.mlp_pipeline.recipe import Order
@@ -40,7 +42,7 @@ def trace_command(
     Raises: InputError for settings that are unknown, out of range or not allowed.
     """
     outputs.check_output(output)
-    degrees = dict.fromkeys(FIELDS, 1) | parse_plan("--plan", plan_text, SHORT, FIELDS)
+    degrees = dict.fromkeys(FIELDS, 1) | parse_plan("--plan", plan_text, Plan, SHORT, FIELDS)
     asked: dict[str, Any] = {"model": mlp_name, "system": system_name}
     asked |= {f"plan.{field}": degree for field, degree in degrees.items()}
     asked |= {"global_batch": parse_count("--batch", batch)} if batch is not None else {}

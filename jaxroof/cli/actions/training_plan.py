@@ -4,33 +4,25 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jaxroof.analyses.fit_question import BARE
-from jaxroof.cli.actions.arguments import parse_pairs, parse_settings
-from jaxroof.errors import refusal, unknown
+from jaxroof.cli.actions.arguments import parse_settings
+from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.step import training
+from jaxroof.shorthand import by_path
 
 
-def plan_settings(text: str) -> dict[str, str]:
+def plan_settings(text: str) -> dict[str, int]:
     """Return the fields of ``--plan`` by their paths, from a text such as ``dp=32,tp=8``.
 
-    Raises: InputError for a field that there is not, with the nearest, or one given twice.
+    Raises: InputError for a text that is not a plan, with what would be right.
     """
-    found: dict[str, str] = {}
-    short, fields = training.short_names, training.plan_fields
-    for name, value in parse_pairs("--plan", text.split(","), "FIELD=NUMBER, such as tp=8").items():
-        field = short.get(name, name)
-        if field not in fields:
-            raise unknown("--plan", name, "plan field", [*short, *fields])
-        if f"plan.{field}" in found:
-            raise refusal("--plan", f"{name}: given twice; expected each field once")
-        found[f"plan.{field}"] = value
-    return found
+    found = parse_plan("--plan", text, TrainingPlan, training.short_names)
+    return {f"plan.{field}": value for field, value in found.items()}
 
 
 def changed_settings(sets: Sequence[str], given: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of ``--set`` by their paths; some may stand without their record."""
-    return {BARE.get(name, name): value for name, value in parse_settings(sets, given).items()}
+    return by_path(training.shorthand, parse_settings(sets, given))
 
 
 def plan_words(plan: TrainingPlan) -> str:

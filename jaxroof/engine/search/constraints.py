@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.errors import InputError, shown, unknown
+from jaxroof.engine.search.plan_text import unknown_field
+from jaxroof.errors import InputError, shown
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
@@ -64,7 +65,7 @@ def _constraint(text: str, fields: list[str], short: Mapping[str, str]) -> Const
     name, comparison, number = match.groups()
     field = short.get(name, name)
     if field not in fields:
-        raise unknown("where", name, "plan field", [*fields, *short])
+        raise unknown_field("where", name, fields, short)
     if len(number) > MOST_DIGITS:
         what = f"expected a whole number of at most {MOST_DIGITS} digits"
         raise InputError(f"where: {field}: {what}, given {number[:MOST_DIGITS]!r} and more")

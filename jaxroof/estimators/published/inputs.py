@@ -44,7 +44,7 @@ class Plan:
         "1", "Pipeline stages.", whole=True, symbol="pp", label="pipeline", headline=True
     )
     microbatch: Number = quantity(
-        "sequence", "Sequences of one microbatch.", whole=True, symbol="mb", words="microbatch"
+        "sequence", "Sequences of one microbatch.", whole=True, symbol="mb", label="microbatch"
     )
     panels: Number = quantity("1", "Panels of a SUMMA product.", whole=True, default=1.0)
     fast_data: Number = quantity(

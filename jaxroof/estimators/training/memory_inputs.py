@@ -34,10 +34,12 @@ class MemoryPlan:
     )
     pipeline: Number = quantity("1", "Pipeline stages.", whole=True, default=1.0, symbol="pp")
     microbatch: Number = quantity(
-        "1", "Sequences of a microbatch on a rank.", whole=True, default=1.0
+        "1", "Sequences of a microbatch on a rank.", whole=True, default=1.0, symbol="mb"
     )
     microbatches: Number = quantity("1", "Microbatches of a step.", whole=True, default=1.0)
-    interleave: Number = quantity("1", "Chunks of layers on a rank.", whole=True, default=1.0)
+    interleave: Number = quantity(
+        "1", "Chunks of layers on a rank.", whole=True, default=1.0, symbol="vp"
+    )
     expert: Number = quantity("1", "Expert-parallel degree.", whole=True, default=1.0, symbol="ep")
     expert_tensor: Number = quantity(
         "1", "Tensor-parallel degree inside an expert.", whole=True, default=1.0, symbol="etp"
@@ -96,7 +98,12 @@ class States(StateSizes):
         "1", "ZeRO stage, 0 to 3.", whole=True, zero=True, most=3.0, default=1.0, symbol="zero"
     )
     offload_optimizer: Number = quantity(
-        "1", "Share of the optimizer states in host memory.", zero=True, most=1.0, default=0.0
+        "1",
+        "Share of the optimizer states in host memory.",
+        zero=True,
+        most=1.0,
+        default=0.0,
+        symbol="off",
     )
 
 

@@ -8,7 +8,7 @@ from jaxroof.catalog.chip import Chip
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training import interval as bounds
 from jaxroof.estimators.training.envelope import inside
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import SHORTHAND, TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.memory_model import memory_model
@@ -25,6 +25,7 @@ from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers, timed_plan
 from jaxroof.estimators.training.plans import DEGREES, plans
+from jaxroof.estimators.training.precision import expand_precision
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.stage_time import late, stage_layers
 from jaxroof.estimators.training.step_time import LayerParts, StepTime
@@ -191,5 +192,7 @@ training = Estimator(
     limit=memory_limit,
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.training_system},
+    shorthand=SHORTHAND,
+    expand=expand_precision(timed=True),
     example=example,
 )

@@ -232,6 +232,7 @@ def plan_of(row: Row, model: dict[str, float], software: dict[str, float]) -> di
         "microbatch": microbatch,
         "microbatches": max(1.0, batch / (data * microbatch)),
         "expert": count(row, "ep", 1.0) if model["experts"] else 1.0,
+        "expert_tensor": 1.0,
     }
 
 

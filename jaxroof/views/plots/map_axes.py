@@ -4,16 +4,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from jaxroof.views.parameter_words import words_of as words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 
 FIRST = ("hbm_capacity", "matrix_flops", "fast_bandwidth", "slow_bandwidth", "hbm_bandwidth")
-WORDS = {
-    "hbm_capacity": "HBM capacity",
-    "hbm_bandwidth": "HBM bandwidth",
-    "matrix_flops": "matrix rate",
-    "vector_flops": "vector rate",
-}
 
 FEW = 4  # an axis of at most so many values is a list: cells of one colour, named each
 
@@ -49,11 +44,6 @@ def readable(data: xr.Dataset, dim: str) -> tuple[np.ndarray, str]:
 def rank(name: str) -> int:
     """Return how late a field is chosen to stand for those that move with it."""
     return FIRST.index(name) if name in FIRST else len(FIRST)
-
-
-def words_of(name: str) -> str:
-    """Return a field in words."""
-    return "accelerators" if name == "gpus" else WORDS.get(name, name.replace("_", " "))
 
 
 def fraction(axes: Axes, side: str, values: np.ndarray) -> np.ndarray:

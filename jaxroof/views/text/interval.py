@@ -19,6 +19,12 @@ def interval_words(plan: xr.Dataset) -> str:
     return f" ({low} to {high} in 80 % of runs)"
 
 
+def short_interval(plan: xr.Dataset) -> str:
+    """Return the interval of one step time in seconds, as short as a column wants it."""
+    ends = (float(plan[name]) for name in (LOW, HIGH))
+    return "-".join(f"{end:#.3g}".removesuffix(".") if end < 1e3 else f"{end:.0f}" for end in ends)
+
+
 def regimes(data: xr.Dataset) -> list[str]:
     """Return the kinds of run whose measured errors the intervals have."""
     names = str(about(data, "regime").get("flag_meanings", "")).split()

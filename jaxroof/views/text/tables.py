@@ -16,6 +16,7 @@ from jaxroof.views.text.plan import (
     placement_head,
     placement_title,
     placement_words,
+    placements_differ,
     plan_fields,
     plan_words,
     split_cells,
@@ -33,15 +34,15 @@ def plans_table(data: xr.Dataset, order: Iterable[int], limit: float) -> Table:
     table, fields = plain_table(), plan_fields(data)
     *degrees, placement = split_heads(data, fields)
     table.add_numbers("#", *degrees)
-    table.add_numbers(placement, optional=4)
+    rows = [data.isel(plan=position) for position in order]
+    table.add_numbers(placement, optional=0 if placements_differ(rows, fields) else 4)
     table.add_numbers("step\ntime")
     table.add_numbers("samples\n/s", optional=3)
     table.add_numbers("MFU\n%", optional=2)
     table.add_numbers(f"memory of\n{size(limit, 'B')}", optional=1)
     parts = parts_of(data, "step_time")
     table.add_numbers(*(f"{head_of(data, part)}\n%" for part in parts), optional=5)
-    for place, position in enumerate(order, 1):
-        row = data.isel(plan=position)
+    for place, row in enumerate(rows, 1):
         cells = split_cells(row, fields)
         table.add_row(str(place), *cells, *_result_cells(row, limit), *_shares(row))
     return table

@@ -435,7 +435,7 @@ BAD = [
     ("--plan tp=200", "--plan: tp: expected at most the 96 heads that it divides, given 200"),
     ("--plan tp=1.5", "--plan: tp: expected whole numbers from 1 to 1e9, given '1.5'"),
     ("--plan tp=4,tp=8", "--plan: tp: given twice"),
-    ("--plan tq=4", "--plan: tq: no such plan field; expected one of tp, sp, tensor, sequence."),
+    ("--plan tq=4", "--plan: tq: no such plan field; expected one of tp, sp."),
     ("--plan sp=2", "--plan: sp=2: the ends of a block are split by tp; expected --set variant="),
     ("--split summa", "--split: belongs to --estimator published"),
     ("--set fast_links=2", "fast_links: expected a whole number of at least 0 and at most 1"),

@@ -251,7 +251,7 @@ def test_a_map_names_what_of_a_system_its_axes_give():
     data = jr.tabulate(jr.published, inputs("h200-nvs8", plan=plan), axes={"hbm": hbm, **rates})
     said = words(plots.machine_map(data))
     assert "H200" in said
-    assert "A100's HBM capacity and matrix rate (80 GB, 312 TFLOP/s)\nall else of the H200" in said
+    assert "A100's HBM capacity and compute rate (80 GB, 312 TFLOP/s)\nall else of the H200" in said
 
 
 def test_a_panel_of_a_system_is_told_by_its_name():
