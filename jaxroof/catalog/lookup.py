@@ -183,13 +183,18 @@ def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None =
         f"{form}_flops": entry["peaks"][form] for form in ("fp8", "fp4") if form in entry["peaks"]
     }
     about = {}
-    if own is not None and not catalog.is_file(own):
-        about = {"calibrated": float(_is_chip_of(system, str(own)))}
+    if isinstance(written, str) and not catalog.is_file(written):
+        about = {"calibrated": float(_is_chip_of(system, written))}
     return chip(name, **few, **about)
 
 
 def _is_chip_of(system: str | os.PathLike[str], name: str) -> bool:
-    return catalog.base_of("systems", system) in catalog.describe("chips", name)["systems"]
+    """Return whether a system has a chip; of one without a base, its file is believed."""
+    base = catalog.base_of("systems", system)
+    return (
+        base is None
+        or base in catalog.describe("chips", catalog.canonical("chips", name))["systems"]
+    )
 
 
 def training_system(name: str | os.PathLike[str]) -> System:
