@@ -7,7 +7,14 @@ from rich.table import Table
 from jaxroof.analyses.result_metadata import need_of, unit_of
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
-from jaxroof.views.text.plan import placed_words, plan_fields, split_cells, split_heads
+from jaxroof.views.text.interval import spread_words
+from jaxroof.views.text.plan import (
+    placed_heads,
+    placed_words,
+    placements_differ,
+    plan_fields,
+    split_cells,
+)
 from jaxroof.views.text.tables import amount, plain_table
 
 COSTS = ("cost %,\naverage", "worst\n5 %")  # of committing to a plan
@@ -91,10 +98,12 @@ def _share_kept(data: xr.Dataset) -> float:
 def plans_table(data: xr.Dataset, most: int) -> Table:
     """Return the plans that are best in some draw, and the cost of committing to each."""
     table, fields = plain_table(), plan_fields(data)
-    told, need, (*degrees, placement) = _told(data), need_of(data), split_heads(data, fields)
+    told, need, (*degrees, placement) = _told(data), need_of(data), placed_heads(data, fields)
+    placed = placements_differ((data.isel(candidate=i) for i in told), fields)
     sometimes = bool((data.fits.values[told] < 1).any())
     table.add_numbers("#", *degrees)
-    table.add_numbers(placement, optional=4)
+    if placement:
+        table.add_numbers(placement, optional=0 if placed else 4)
     table.add_numbers("best in %\nof draws")
     table.add_numbers(*(["fits\nin %"] if sometimes else []), optional=2)
     table.add_numbers(*COSTS)
@@ -118,9 +127,9 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
 def sizes_table(data: xr.Dataset) -> Table:
     """Return one row per cluster size: its quantiles, the plan to commit to, and its cost."""
     table, fields, aim = plain_table(), plan_fields(data), str(data.attrs["objective"])
-    *degrees, placement = split_heads(data, fields)
+    *degrees, placement = placed_heads(data, fields)
     heads = {"gpus": 0, "5 %": 4, "median": 0, "95 %": 4, "today": 4, **dict.fromkeys(degrees, 0)}
-    heads |= {placement: 3, "best\nin %": 2, **dict.fromkeys(COSTS, 1)}
+    heads |= {**({placement: 3} if placement else {}), "best\nin %": 2, **dict.fromkeys(COSTS, 1)}
     for head, optional in heads.items():
         table.add_numbers(head, optional=optional)
     for point in _sizes(data):
@@ -154,6 +163,17 @@ def sentences(data: xr.Dataset) -> list[str]:
     if float(data.feasible_share) == 0:
         return said
     return [_band(data), *said, *_commitment(data), *_first_measured(data)]
+
+
+def spread_sentence(best: xr.Dataset) -> str:
+    """Return how far measured runs spread beside what is drawn, empty if that is not known."""
+    spread = spread_words(best)
+    if not spread:
+        return ""
+    return (
+        f"Beside what is drawn, measured runs spread by {spread} (80 % of them) around a step "
+        "time: plans that differ by less cannot be told apart, however often one is the best."
+    )
 
 
 def sizes_sentences(data: xr.Dataset) -> list[str]:
