@@ -201,7 +201,7 @@ def _recomputation(plan: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
     level = next((value for name, value in plan.items() if name not in rest), None)
     if level is None:
         return rest, {}
-    kinds = {0: Recompute.NONE, 1: Recompute.SELECTIVE, 2: Recompute.FULL}
+    kinds = {0.0: Recompute.NONE, 1.0: Recompute.SELECTIVE, 2.0: Recompute.FULL}
     kind = kinds.get(parse(level, "1", "plan: rc"))
     if kind is None:
         raise refusal("plan: rc", f"expected whole numbers from 0 to 2, given {shown(level)}")

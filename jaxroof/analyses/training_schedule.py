@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof import schedules as pipelines
-from jaxroof.analyses.fit_legality import refuse_illegal
+from jaxroof.analyses.fit_legality import UNEVEN, refuse_illegal
 from jaxroof.analyses.schedule_results import (
     SCHEDULES,
     Question,
@@ -20,7 +20,7 @@ from jaxroof.analyses.schedule_results import (
     every_schedule,
     labelled,
 )
-from jaxroof.analyses.training_question import UNEVEN, training_step
+from jaxroof.analyses.training_question import training_step
 from jaxroof.engine.grid.dataset import field_metadata, provenance
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.inputs import TrainingInputs

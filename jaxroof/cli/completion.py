@@ -1,5 +1,7 @@
 """Names of the catalogue that a shell completes."""
 
+from collections.abc import Sequence
+
 import click
 from click.shell_completion import CompletionItem
 
@@ -32,7 +34,7 @@ def kinds(context: click.Context, parameter: click.Parameter, typed: str) -> lis
     return [CompletionItem(name) for name in names if name.startswith(typed)]
 
 
-def _beginning(typed: str, *lists: list[str]) -> list[CompletionItem]:
+def _beginning(typed: str, *lists: Sequence[str]) -> list[CompletionItem]:
     """Return the names that begin as typed; after a comma, those of a list's last item."""
     first, comma, last = typed.rpartition(",")
     names = sorted({name for some in lists for name in some if name.startswith(last)})

@@ -45,7 +45,7 @@ def write_or_draw(output: str | None, data: xr.Dataset, draw: Callable[[Any], An
 
     With --json they are printed too.
     """
-    if not is_picture(output):
+    if output is None or not is_picture(output):
         write_data(output, data)
         return
     write_data(None, data)

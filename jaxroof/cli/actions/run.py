@@ -110,7 +110,7 @@ def _print_grid(data: xr.Dataset) -> None:
         grid = tables.grid_table(data)
         if grid is not None:
             say(Detail.QUIET, grid)
-        say(Detail.USUAL, glossary(data))
+        say(Detail.USUAL, glossary(data) if "plans_feasible" in data else "")
         say(Detail.VERBOSE, interval_sentence(data))
         say(Detail.USUAL, count)
         return
