@@ -13,9 +13,9 @@ from jaxroof.analyses.least_memory import (
     count_of,
     needs,
     no_legal_plan,
-    place_of,
     reports,
 )
+from jaxroof.analyses.own_plan import place_of
 from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of

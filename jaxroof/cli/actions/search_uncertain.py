@@ -19,6 +19,7 @@ from jaxroof.errors import InputError
 from jaxroof.io.formats import CSV
 from jaxroof.views.text import uncertain as views
 from jaxroof.views.text.plan import glossary
+from jaxroof.views.text.uncertain_inputs import inputs_table
 
 
 def uncertain_command(file: str, asked: SearchOptions) -> int:
@@ -65,4 +66,4 @@ def _print(data: xr.Dataset, today: xr.Dataset, top: int) -> None:
         say(Detail.USUAL, views.spread_sentence(today))
         if float(data.feasible_share) > 0:
             say(Detail.USUAL, views.bands_table(data), views.plans_table(data, top))
-    say(Detail.USUAL, glossary(data), views.inputs_table(data))
+    say(Detail.USUAL, glossary(data), inputs_table(data))

@@ -16,57 +16,13 @@ from jaxroof.views.text.plan import (
     split_cells,
 )
 from jaxroof.views.text.tables import amount, plain_table
+from jaxroof.views.text.uncertain_inputs import digits, first_to_last
 
 COSTS = ("cost %,\naverage", "worst\n5 %")  # of committing to a plan
-BAR = 16  # characters of a bar for a share of 1
 WORTH = 1e-4  # smallest share of the time that is worth a measurement
 ROUNDING = 1e-9  # of a result
 SHOWN = (0.05, 0.5, 0.95)  # quantiles that even a narrow table shows
 LITTLE = 0.01  # share of the variance below which an input does not matter
-
-
-def inputs_table(data: xr.Dataset) -> Table:
-    """Return one row per uncertain input, sorted by its share of the variance.
-
-    A single point has a bar for each input; several cluster sizes have a column each.
-    """
-    table, sizes = plain_table(), "gpus" in data.sizes
-    table.add_column("uncertain\ninput", no_wrap=True)
-    table.add_column("drawn from")
-    parts = data.sobol_total if sizes else xr.concat([data.sobol_first, data.sobol_total], "gpus")
-    heads = (
-        [f"% on\n{int(n):,}" for n in data.gpus.values] if sizes else ["by itself\n%", "in all\n%"]
-    )
-    table.add_numbers("today", optional=1)
-    table.add_numbers(*heads)
-    if not sizes:
-        table.add_column("share of\nthe variance", no_wrap=True, optional=2)
-    names = short_names([str(path) for path in data.parameter.values])
-    for i in first_to_last(data):
-        row, shares = data.isel(parameter=i), parts.isel(parameter=i).values
-        full = min(max(float(shares[-1]), 0.0), 1.0) if np.isfinite(shares[-1]) else 0.0
-        bar = [] if sizes else ["█" * round(BAR * full)]
-        today = size(float(row.parameter_today), str(row.units.values))
-        cells = [names[i], str(row.drawn_from.values), today]
-        table.add_row(*cells, *(_digits(float(share)) for share in shares), *bar)
-    return table
-
-
-def short_names(paths: list[str]) -> list[str]:
-    """Return the last part of each path, or the whole path if two last parts are the same.
-
-    >>> short_names(["system.nics", "system.fast_latency"]), short_names(["a.x", "b.x", "a.y"])
-    (['nics', 'fast_latency'], ['a.x', 'b.x', 'y'])
-    """
-    ends = [path.rpartition(".")[2] for path in paths]
-    return [end if ends.count(end) == 1 else path for path, end in zip(paths, ends, strict=True)]
-
-
-def first_to_last(data: xr.Dataset) -> list[int]:
-    """Return the inputs sorted by their share of the variance over all points of a grid."""
-    total = data.sobol_total
-    mean = total.mean([d for d in total.dims if d != "parameter"]).values
-    return [int(i) for i in np.argsort(-mean, kind="stable")]
 
 
 def bands_table(data: xr.Dataset) -> Table:
@@ -116,9 +72,9 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
         if i >= most and int(row.candidate) not in marks:
             continue
         cells = [str(int(row.candidate)), *split_cells(row, fields)]
-        cells += [_digits(float(row.probability))]
-        cells += [_digits(float(row.fits))] if sometimes else []
-        cells += [_digits(float(row.regret_mean)), _digits(float(row.regret_worst))]
+        cells += [digits(float(row.probability))]
+        cells += [digits(float(row.fits))] if sometimes else []
+        cells += [digits(float(row.regret_mean)), digits(float(row.regret_worst))]
         cells += [amount(float(row[need]), unit_of(data, need))] if need else []
         table.add_row(*cells, ",\n".join(marks.get(int(row.candidate), [])))
     return table
@@ -143,7 +99,7 @@ def sizes_table(data: xr.Dataset) -> Table:
         cells += [_amount(data, today) if np.isfinite(today) else "-"]
         plan = committed_plan(point)
         shares = ("probability", "regret_mean", "regret_worst")
-        told = [_digits(float(plan[name])) for name in shares]
+        told = [digits(float(plan[name])) for name in shares]
         table.add_row(counted, *cells, *split_cells(plan, fields), *told)
     return table
 
@@ -304,17 +260,5 @@ def _amount(data: xr.Dataset, value: float) -> str:
     return seconds(value) if unit == "s" else size(value, unit)
 
 
-def _digits(share: float) -> str:
-    """Return a share in percent, without the sign.
-
-    >>> _digits(0.68262), _digits(0.00041), _digits(0.0), _digits(-1e-9), _digits(float("nan"))
-    ('68.3', '0.041', '0', '0', '-')
-    """
-    if not np.isfinite(share):
-        return "-"
-    digits = 3 if share >= 0.01 else 2
-    return "0" if abs(share) < 5e-6 else f"{100 * share:.{digits}g}"
-
-
 def _percent(share: float) -> str:
-    return f"{_digits(share)} %"
+    return f"{digits(share)} %"
