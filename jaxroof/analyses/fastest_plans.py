@@ -13,10 +13,10 @@ import xarray as xr
 from jaxroof.analyses.least_memory import (
     count_of,
     needs,
-    place_of,
     reports,
 )
 from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
+from jaxroof.analyses.own_plan import place_of
 from jaxroof.analyses.plan_product import ALIKE, Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from jaxroof.cli import process, systems
+from jaxroof.cli import completion, process, systems
 from jaxroof.cli.command import Command, StudyOption
 from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import SPLITS, refuse_study_options, shared
@@ -22,8 +22,18 @@ Examples:
       --batch 4096 --system h200-nvs4 -o compare.png
 """,
 )
-@click.option("--model", "model_names", required=True, metavar="M[,M...]", help="Names or files.")
-@click.option("--system", "system_names", required=True, metavar="S[,S...]", help="Names or files.")
+@click.option(
+    "--model",
+    "model_names",
+    required=True,
+    metavar="M[,M...]",
+    help="Names or files.",
+    shell_complete=completion.models,
+)
+@click.option(
+    "--system", "system_names", required=True, metavar="S[,S...]", help="Names or files.",
+    shell_complete=completion.systems,
+)  # fmt: skip
 @shared("estimator", "gpus", "batch", "sequence", "where", "set", "output")
 @shared("json", "quiet", "verbose", "format")
 @click.option(

@@ -4,12 +4,17 @@ from typing import Any
 
 import click
 
-from jaxroof.cli import systems
+from jaxroof.cli import completion, systems
 from jaxroof.cli.entries import page_width, print_entries, print_wrapped
 
 
 @click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
-@click.argument("kind", metavar="[models|mlps|systems|software|estimators]", default="")
+@click.argument(
+    "kind",
+    metavar="[models|mlps|systems|software|estimators]",
+    default="",
+    shell_complete=completion.kinds,
+)
 def command(kind: str) -> None:
     """List one kind of the catalogue's entries, or what can be asked; alone, list the kinds."""
     from jaxroof import catalog

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from jaxroof.cli import completion
 from jaxroof.cli.command import StudyOption
 from jaxroof.cli.counts import read_sequence
 from jaxroof.cli.detail import remember
@@ -13,10 +14,12 @@ from jaxroof.errors import refusal
 SPLITS = ("1d", "summa", "context")  # named here too, so that help needs no arrays; a test compares
 OPTIONS = {
     "model": click.option(
-        "--model", "model_name", required=True, metavar="M", help="Name or file."
+        "--model", "model_name", required=True, metavar="M", help="Name or file.",
+        shell_complete=completion.models,
     ),
     "system": click.option(
-        "--system", "system_name", required=True, metavar="S", help="Name or file."
+        "--system", "system_name", required=True, metavar="S", help="Name or file.",
+        shell_complete=completion.systems,
     ),
     "estimator": click.option(
         "--estimator", default="training", show_default=True, metavar="NAME",

@@ -4,7 +4,6 @@ import io
 import json
 
 import pytest
-from places import ROOT
 from rich.console import Console
 
 import jaxroof as jr
@@ -138,11 +137,3 @@ def test_bad_input_is_one_line(line, said, jaxroof):
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.count("\n") == 1
     assert ended.err.startswith(f"jaxroof: {said}")
-
-
-def test_the_readme_shows_what_fit_prints(jaxroof, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "118")
-    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Does it fit?")[1]
-    _, line, _, shown, *_ = section.split("```")
-    said = jaxroof(line.removeprefix("sh\njaxroof ").partition(" -o ")[0])
-    assert said.out == shown.removeprefix("\n")

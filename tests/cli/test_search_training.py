@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import jaxroof as jr
 from jaxroof.estimators.training.step import training
 
 ASKED = "search --estimator training --model llama3-8b --system h100-nvs8 --batch 64"
@@ -111,3 +112,14 @@ def test_json_is_what_is_written(jaxroof, tmp_path):
     wrong = jaxroof(f"{ASKED} --gpus 8 --json --quiet")
     assert (wrong.code, wrong.out) == (2, "")
     assert "--json and --quiet exclude each other" in wrong.err
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_fit_reads_how_much_a_plan_computes_again(level, jaxroof, tmp_path):
+    """The memory that fit finds for a whole plan is the one that a search has for it."""
+    asked = f"{ASKED} --gpus 16 --where rc={level} --top 1 -o best.json"
+    best = plan_of(jaxroof(asked))
+    need = float(jr.read("best.json").memory[0])
+    said = jaxroof(f"fit --model llama3-8b --system h100-nvs8 --batch 64 --plan '{best}' -o f.json")
+    assert said.code == 0, said.err
+    assert float(jr.read("f.json").device.max()) == pytest.approx(need, rel=1e-6)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.text.plan import placement_words, plan_words
-from jaxroof.views.text.uncertain import first_to_last, short_names
+from jaxroof.views.text.uncertain_inputs import first_to_last, short_names
 
 BINS = 32
 MOST = 6  # plans, or inputs, of one panel

@@ -31,6 +31,7 @@ from jaxroof.views.text import (
     tables,
     training_layers,
     uncertain,
+    uncertain_inputs,
 )
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.layers import tables_of_layer
@@ -227,7 +228,7 @@ def _uncertain(data: xr.Dataset) -> Iterator[Piece]:
         if float(data["feasible_share"]) > 0:
             yield uncertain.bands_table(data)
             yield uncertain.plans_table(data, PLANS)
-    yield uncertain.inputs_table(data)
+    yield uncertain_inputs.inputs_table(data)
 
 
 def _layers(data: xr.Dataset) -> Iterator[Piece]:

@@ -15,7 +15,7 @@ from jaxroof.views.text.explain import (
     plan_with_placement,
     range_words,
 )
-from jaxroof.views.text.interval import HIGH, LOW, interval_words
+from jaxroof.views.text.interval import interval_words, spread_words
 from jaxroof.views.text.plan import placed_words, placement_title
 from jaxroof.views.text.search import per_run
 from jaxroof.views.text.tables import amount
@@ -196,14 +196,12 @@ def _near(factor: float) -> str:
 
 def _spread(found: Explanation) -> str:
     """Return how well step times are known, where that is: plans may be closer than that."""
-    best = found.best
-    if LOW not in best:
+    spread = spread_words(found.best)
+    if not spread:
         return ""
-    time = float(best[objective_of(best)])
-    below, above = (abs(float(best[end]) / time - 1.0) for end in (LOW, HIGH))
     return (
-        f" A step of such a run is known to -{100 * below:.0f} and +{100 * above:.0f} % (80 % of "
-        "runs): plans that differ by less may change places."
+        f" Measured runs spread by {spread} (80 % of them) around such a step time: plans that "
+        "differ by less may change places."
     )
 
 
