@@ -35,7 +35,7 @@ Examples:
 @click.option(
     "--objective",
     metavar="NAME",
-    help="Result to improve; ties go to the leaner.  [default: step_time]",
+    help="Result to improve: memory, or a result of the estimator.  [default: step_time]",
 )
 @click.option("--uncertain", metavar="FILE", help="Draw inputs from the ranges of a TOML table.")
 @shared("format", "split")

@@ -13,8 +13,10 @@ from jaxroof.cli.actions.console import OPTION_OF, console, print_text
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import searched, system_of
 from jaxroof.cli.counts import parse_count, parse_counts
+from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
+from jaxroof.errors import NoAnswer
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.precision import MACHINE, settings_by_system, with_precision
@@ -23,6 +25,7 @@ from jaxroof.settings import apply_settings
 from jaxroof.shorthand import by_path
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text.interval import interval_sentence
+from jaxroof.views.text.tokens import tokens_sentence
 
 
 def compare_command(
@@ -46,9 +49,10 @@ def compare_command(
     rules = constraints_of(of, where)
     chip = chosen.pop("chip", None) if of is training else None
     models = _records("--model", model_names, of.names["model"])
-    systems = _records(
-        "--system", system_names, lambda name: system_of(of, name, number_format, chip)
-    )
+    systems, settings, without = _systems(of, system_names, number_format, chip, chosen)
+    if not systems:
+        print_text(console(), *compared.without_sentences(without))
+        return 1
     start = of.inputs(
         model=next(iter(models.values()))[0],
         system=next(iter(systems.values())),
@@ -56,7 +60,6 @@ def compare_command(
         global_batch=float(sequences),
     )
     # a record on an axis sets all its fields, so the --set changes are applied to each first
-    settings = {name: _settings(of, chosen, name) for name in systems}
     models = {
         n: (_changed(of, start, next(iter(settings.values())), model=m).model, c)
         for n, (m, c) in models.items()
@@ -82,25 +85,51 @@ def compare_command(
     counts = ", ".join(f"{size:,}" for size in sizes)
     data.attrs["title"] = f"{', '.join(models)} on {counts} accelerators: the best plan of each"
     write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
-    _print_each(data, [*models], sizes, sequences)
+    tokens = {name: float(record.training_tokens) for name, (record, _) in models.items()}
+    _print_each(data, tokens, sizes, sequences)
+    print_text(console(), *compared.without_sentences(without))
     report_written(output)
     return 0 if bool(data.feasible.any()) else 1
 
 
-def _print_each(data: xr.Dataset, models: list[str], sizes: list[int], sequences: int) -> None:
+def _print_each(
+    data: xr.Dataset, models: dict[str, float], sizes: list[int], sequences: int
+) -> None:
     page = console()
-    for name in models:
+    for name, tokens in models.items():
         for size in sizes:
             some = data.sel(model=name) if len(models) > 1 else data
             some = some.sel(gpus=size) if len(sizes) > 1 else some
-            _print_compared(page, some, f"{name} on {size:,} accelerators, batch {sequences:,}")
+            _print_compared(
+                page, some, f"{name} on {size:,} accelerators, batch {sequences:,}", tokens
+            )
 
 
-def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
+def _print_compared(page: Console, data: xr.Dataset, title: str, tokens: float) -> None:
     page.print(compared.rate_table(data, title))
     if bool(data.feasible.any()):
         page.print(compared.parts_table(data))
     print_text(page, *compared.compare_sentences(data), interval_sentence(data))
+    print_text(page, tokens_sentence(data, tokens) if data.estimator == "training" else "")
+
+
+def _systems(
+    of: Estimator, names: str, number_format: str | None, chip: Any, chosen: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, str]]:
+    """Return systems and the --set changes on each, by name, and why others have no step time.
+
+    Raises: InputError for a name that there is not, or given twice.
+    """
+    systems, settings, without = {}, {}, {}
+    for name in _listed("--system", names):
+        try:
+            with errors_in_file("--system"):
+                systems[name] = system_of(of, name, number_format, chip)
+            settings[name] = _settings(of, chosen, name)
+        except NoAnswer as error:
+            systems.pop(name, None)
+            without[name] = str(error)
+    return systems, settings, without
 
 
 def _settings(of: Estimator, chosen: dict[str, Any], system_name: str) -> dict[str, Any]:

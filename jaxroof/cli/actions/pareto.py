@@ -19,6 +19,7 @@ from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 from jaxroof.views.text import pareto as stairs_views
 from jaxroof.views.text.interval import interval_sentence
+from jaxroof.views.text.tokens import tokens_sentence
 
 
 def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
@@ -41,7 +42,7 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     write_or_draw(output, data, lambda plots: plots.staircase(data, most_days))
     page = console()
     each = {n: data.isel(step_number=np.flatnonzero(data.gpus.values == n)) for n in sizes}
-    capacities = _capacities()
+    capacities = _capacities(asked.asked_of is not published)
     if len(sizes) == 1:
         _print_stairs(page, data, worth, capacities)
     else:
@@ -49,6 +50,7 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
         print_text(page, *(stairs_views.sizes_sentences(each, None if most_days else worth)))
     if there:
         print_text(page, interval_sentence(data))
+        print_text(page, tokens_sentence(data) if asked.asked_of is not published else "")
     if most_days is not None:
         print_text(page, *stairs_views.days_sentences(each, most_days, capacities))
     report_written(output)
@@ -68,12 +70,16 @@ def _print_stairs(
     print_text(page, *stairs_views.stairs_sentences(stairs, len(chosen), gain))
 
 
-def _capacities() -> dict[str, float]:
-    """Return the memory of each accelerator in the catalogue that supports training, ascending."""
+def _capacities(reported: bool) -> dict[str, float]:
+    """Return the memory of each accelerator in the catalogue that supports training, ascending.
+
+    ``reported`` says whether a step may fill what the device reports, where that is known.
+    """
     found: dict[str, float] = {}
     for name in catalog.names("systems"):
         if not lacking("published", name, ()):
-            capacity = catalog.describe("systems", name)["hbm_capacity"]
+            written = catalog.describe("systems", name)
+            capacity = written.get("hbm_reported" if reported else "", written["hbm_capacity"])
             found.setdefault(name.partition("-nvs")[0], parse(capacity, "B"))
     return dict(sorted(found.items(), key=lambda item: item[1]))
 

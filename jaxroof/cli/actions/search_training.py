@@ -13,30 +13,34 @@ from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.actions.plans_by_size import print_sizes, search_sizes, write_plans
 from jaxroof.cli.actions.search_by_memory import search_by_memory_command
 from jaxroof.cli.counts import parse_count, parse_counts
-from jaxroof.errors import InputError, unknown
+from jaxroof.errors import NoAnswer, unknown
 from jaxroof.views.text import fastest_plans as views
 from jaxroof.views.text.least_memory import legend, title
 
-TIME, MEMORY = "step_time", "device"
+# results by which plans can be ranked: those in the order of the step time, and the memory
+TIME = ("step_time", "throughput", "tokens_per_second", "mfu", "training_days")
+MEMORY = ("memory", "device")
 
 
 def search_training_command(*, objective: str | None, **asked: Any) -> int:
-    """Print the fastest plans of each of some numbers of accelerators; return 1 if none fits.
+    """Print the fastest plans of each of some numbers of accelerators.
 
     By memory where that is the objective, or where no run of the chip was measured.
+    Return 1 if no plan fits, and where a step time is asked for that there is not.
     """
-    if objective not in (None, TIME, MEMORY):
-        raise unknown("--objective", str(objective), "objective", (TIME, MEMORY))
-    if objective == MEMORY:
+    if objective not in (None, *TIME, *MEMORY):
+        raise unknown("--objective", objective, "objective of training", (*TIME, *MEMORY))
+    if objective in MEMORY:
         return search_by_memory_command(**asked)
     system(asked["system_name"])  # an unknown name is refused as such
     try:
         chip_of(asked["system_name"])
-    except InputError as error:
-        if objective == TIME:
+    except NoAnswer as error:
+        if objective is not None:
             raise
         print_text(console(), f"{error}.", "By memory instead:")
-        return search_by_memory_command(**asked)
+        search_by_memory_command(**asked)
+        return 1
     if _by_time(**asked):
         return 0
     return search_by_memory_command(**asked)

@@ -1,7 +1,8 @@
 """Systems and splits side by side, each with its best plan: speed, memory, and the reasons."""
 
 import itertools
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import xarray as xr
@@ -29,7 +30,7 @@ def rate_table(data: xr.Dataset, title: str) -> Table:
         table.add_numbers(header, optional=optional)
     split = split_heads(data, fields)
     table.add_numbers(*split[:-1])
-    table.add_numbers(split[-1], optional=6)
+    table.add_numbers(*split[-1:], optional=6)
     table.add_numbers("memory", optional=2)
     for names, row in _rows(data):
         limit = float(row.memory_limit)
@@ -109,6 +110,18 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
             for sentence in _ahead(data.sel(system=[name]), f"On {name}, ", "split")
         ]
     return [*said, *_unfit(data)]
+
+
+def without_sentences(reasons: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each system that has no step time, with the reason.
+
+    >>> without_sentences({"mi300x": "mi300x: no measured run of its chip; expected another"})
+    ['No step time of mi300x: no measured run of its chip.']
+    """
+    said = {name: text.removeprefix("--system: ") for name, text in reasons.items()}
+    short = {name: re.split("; |, so that ", text)[0] for name, text in said.items()}
+    short = {name: text.removeprefix(f"{name}: ") for name, text in short.items()}
+    return [f"No step time of {name}: {text}." for name, text in short.items()]
 
 
 def _fastest(data: xr.Dataset) -> dict[str, str]:
