@@ -22,6 +22,16 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "limits": ("network_bandwidth",),
 }
 ALWAYS = ("matrix_flops", "hbm_bandwidth")  # of every published system; a file must have them too
+TRAINING_READS = (  # fields of a system that a step of `training` depends on; a test holds it
+    "matrix_flops",
+    "hbm_bandwidth",
+    "hbm_capacity",
+    "hbm_usable",
+    "fast_domain",
+    "fast_bandwidth",
+    "slow_bandwidth",
+    "nics",
+)
 QUESTIONS = {  # what each estimator answers, in words
     "published": "a training step",
     "unfused": "a layer of unfused blocks",
@@ -90,6 +100,22 @@ def answers(name: str) -> list[str]:
     found = ["training"] if any(name in systems for systems in calibrated) else []
     words = {"published": "published", "matmul": "roofline", "torus": "torus", "limits": "limits"}
     return found + [word for key, word in words.items() if set(NEEDS[key]) <= set(written)]
+
+
+def training_note(name: str) -> str:
+    """Return what a training step of today reads of a published system, empty where it has none.
+
+    >>> training_note("tpu-v4")
+    ''
+    """
+    written = catalog.describe("systems", name)
+    if "training" not in answers(name):
+        return ""
+    said = f"A step of training reads {_listed(TRAINING_READS)}, and efficiencies of its chip."
+    if "hbm_reported" in written:
+        filled = f"hbm_capacity is {written['hbm_reported']} there, as the device reports"
+        said += f" Its {filled}; {written['hbm_capacity']} is the label."
+    return said
 
 
 def _listed(names: Sequence[str]) -> str:

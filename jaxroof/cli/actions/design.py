@@ -6,6 +6,7 @@ from jaxroof.cli.progress import working
 from jaxroof.config.design_file import run_design
 from jaxroof.views.text.design import design_json, design_sentences, design_table
 from jaxroof.views.text.interval import interval_sentence
+from jaxroof.views.text.tokens import tokens_sentence
 
 
 def design_command(*, file: str, output: str | None, as_json: bool) -> int:
@@ -21,5 +22,6 @@ def design_command(*, file: str, output: str | None, as_json: bool) -> int:
         print_text(page, data.attrs["title"], style="bold")
         page.print(design_table(data))
         print_text(page, *design_sentences(data), interval_sentence(data))
+        print_text(page, tokens_sentence(data) if data.estimator == "training" else "")
     outputs.report_written(output)
     return 0
