@@ -8,14 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.least_memory import (
-    NoLegalPlan,
-    count_of,
-    needs,
-    no_legal_plan,
-    place_of,
-    reports,
-)
+from jaxroof.analyses.least_memory import count_of, needs, place_of, reports
+from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
 from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of

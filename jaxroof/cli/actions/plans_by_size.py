@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import NoPlanFits
-from jaxroof.analyses.least_memory import NoLegalPlan
+from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.errors import listing
 from jaxroof.io.formats import write

@@ -6,6 +6,7 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import fastest_plans
+from jaxroof.analyses.near_batches import better_batch
 from jaxroof.catalog.lookup import chip_of, system
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.least_memory import check_kind, settings_of
@@ -62,24 +63,21 @@ def _by_time(
     check_kind(output)
     settings = settings_of(sets)
 
+    sequences = parse_count("--batch", batch)
+    asked = {"model": model_name, "system": system_name, "where": where, "settings": settings}
+
     def fastest(size: int) -> xr.Dataset:
-        return fastest_plans(
-            model=model_name,
-            system=system_name,
-            global_batch=parse_count("--batch", batch),
-            gpus=size,
-            where=where,
-            top=top,
-            own=mine,
-            settings=settings,
-        )
+        return fastest_plans(gpus=size, global_batch=sequences, top=top, own=mine, **asked)
+
+    def beside(other: int) -> xr.Dataset:
+        return fastest_plans(gpus=parse_counts("--gpus", gpus)[0], global_batch=other, **asked)
 
     found, none = search_sizes(parse_counts("--gpus", gpus), fastest)
     if not found:
         return False
     write_plans(found, output)
     if len(found) + len(none) == 1:
-        _print_one(found[0])
+        _print_one(found[0], better_batch(found[0], sequences, beside))
     else:
         print_sizes(
             views.sizes_table(found), found, none, "No plan is legal or fits on", views.own_sentence
@@ -88,10 +86,13 @@ def _by_time(
     return True
 
 
-def _print_one(data: xr.Dataset) -> None:
+def _print_one(data: xr.Dataset, near: tuple[int, float] | None) -> None:
     page = console()
     print_text(page, title(data), style="bold")
     page.print(views.plans_table(data))
     print_text(page, f"In the table: {legend(data)}", views.answer_sentence(data))
     print_text(page, views.parts_sentence(data), views.counts_sentence(data))
     print_text(page, views.own_sentence(data))
+    if near is not None:
+        said = "This batch divides badly"
+        print_text(page, f"{said}: one of {near[0]:,} trains {near[1]:.3g} times as many tokens a second.")
