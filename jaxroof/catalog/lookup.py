@@ -10,7 +10,7 @@ from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, NoAnswer, refusal, unknown
 from jaxroof.records import checked, units, value_or
 from jaxroof.settings import apply_settings
 
@@ -156,7 +156,7 @@ def chip_name(system: Any) -> str:
     if str(system) not in known:
         said = "no measured run of its chip, so that it has no step time; expected a system of"
         able = "h100-nvs8, h200-141-sxm, b200-180-sxm, gb200-nvl72, a100-80-sxm"
-        raise refusal(str(system), f"{said} a calibrated chip, such as {able}")
+        raise NoAnswer(f"{system}: {said} a calibrated chip, such as {able}")
     return known[str(system)]
 
 

@@ -38,7 +38,7 @@ Examples:
 @click.option(
     "--objective",
     metavar="NAME",
-    help="Result to improve: step_time or memory (of published: any).  [default: step_time]",
+    help="Result to improve: memory, or a result of the estimator.  [default: step_time]",
 )
 @click.option("--uncertain", metavar="FILE", help="Draw inputs from the ranges of a TOML table.")
 @click.option("--dry-run", is_flag=True, help="With --uncertain: print points, memory, time.")

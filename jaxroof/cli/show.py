@@ -3,7 +3,7 @@
 import click
 
 from jaxroof.cli import completion
-from jaxroof.cli.entries import entry_rows, print_entries
+from jaxroof.cli.entries import entry_rows, print_entries, print_wrapped
 
 
 @click.command(short_help="Show an entry, an estimator, or what a file asks.")
@@ -33,6 +33,10 @@ def command(name: str, trust: bool) -> None:
         show_estimator(name, known)
         return
     print_entries(entry_rows(catalog.describe(known[name], name)))
+    if known[name] == "systems":
+        from jaxroof.catalog.needs import training_note
+
+        print_wrapped(training_note(name))
     if known[name] == "architectures":
         from jaxroof.cli.actions.list_show import show_size
 

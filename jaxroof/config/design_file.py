@@ -7,6 +7,8 @@ from typing import Any
 
 import xarray as xr
 
+from jaxroof.catalog.lookup import labelled_system, system
+from jaxroof.catalog.system import System
 from jaxroof.config.sweep_file import read_inputs
 from jaxroof.config.toml_reader import beside, errors_in_file, flat, known, load, table, text, typed
 from jaxroof.engine.codesign.design import design, design_problem
@@ -17,7 +19,9 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.step import training
+from jaxroof.records import value_or
 from jaxroof.settings import apply_settings
+from jaxroof.units import parse
 
 KEYS = (
     "title", "estimator", "model", "system", "format", "plan", "set", "minimise", "budget", "fixed",
@@ -27,6 +31,7 @@ PLAN_KEYS = {"gpus": int, "global_batch": int, "split": str}
 ESTIMATORS = {"training": training, "published": published}
 AIMS = {"training_days": False, "cost_days": True}  # whether the cost multiplies the days
 WHAT = "key of a design file"
+CAPACITY = "system.hbm_capacity"
 
 
 def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -97,7 +102,7 @@ def _asked(
     inputs, recipe = read_inputs(written, path.parent, estimator, {}, settings)
     inputs, recipe = apply_settings(inputs, recipe, settings, estimator.names)
     options = {
-        "prices": dict(_paths(table(written, "price"))),
+        "prices": _of_labels(dict(_paths(table(written, "price"))), machine, inputs.system),
         "bounds": dict(_paths(table(written, "bounds"))),
         "minimise": "training_days",
         "times_cost": AIMS[aim],
@@ -105,6 +110,22 @@ def _asked(
         **{key: written[key] for key in ("budget", "fixed", "starts") if key in written},
     }
     return estimator, inputs, recipe, options
+
+
+def _of_labels(prices: dict[str, Any], name: str, machine: System) -> dict[str, Any]:
+    """Return prices with that of memory per byte that a step may fill.
+
+    Memory is sold by its label; what a device reports, and a step may fill, is more.
+    """
+    priced = prices.get(CAPACITY)
+    if not isinstance(priced, Mapping) or "per" not in priced or not name:
+        return prices
+    label = labelled_system(name).hbm_capacity
+    device_has = value_or(system(name).hbm_reported, label)
+    if float(machine.hbm_capacity) != float(device_has):
+        return prices  # a capacity of the file's own, or the label itself
+    per = parse(priced["per"], "B", f"price.{CAPACITY}.per")
+    return {**prices, CAPACITY: {**priced, "per": per * float(device_has / label)}}
 
 
 def _estimator(written: Mapping[str, Any]) -> Estimator:

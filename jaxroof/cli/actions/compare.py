@@ -13,8 +13,10 @@ from jaxroof.cli.actions.outputs import check_output, report_written, write_or_d
 from jaxroof.cli.actions.search_options import searched, system_of
 from jaxroof.cli.counts import parse_count, parse_counts
 from jaxroof.cli.detail import Detail
+from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
+from jaxroof.errors import NoAnswer
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.precision import MACHINE, settings_by_system, with_precision
@@ -24,6 +26,7 @@ from jaxroof.shorthand import by_path
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.plan import glossary
+from jaxroof.views.text.tokens import tokens_sentence
 
 
 def compare_command(
@@ -47,9 +50,10 @@ def compare_command(
     rules = constraints_of(of, where)
     chip = chosen.pop("chip", None) if of is training else None
     models = _records("--model", model_names, of.names["model"])
-    systems = _records(
-        "--system", system_names, lambda name: system_of(of, name, number_format, chip)
-    )
+    systems, settings, without = _systems(of, system_names, number_format, chip, chosen)
+    if not systems:
+        say(Detail.USUAL, *compared.without_sentences(without))
+        return 1
     start = of.inputs(
         model=next(iter(models.values()))[0],
         system=next(iter(systems.values())),
@@ -57,7 +61,6 @@ def compare_command(
         global_batch=float(sequences),
     )
     # a record on an axis sets all its fields, so the --set changes are applied to each first
-    settings = {name: _settings(of, chosen, name) for name in systems}
     models = {
         n: (_changed(of, start, next(iter(settings.values())), model=m).model, c)
         for n, (m, c) in models.items()
@@ -83,17 +86,22 @@ def compare_command(
     counts = ", ".join(f"{size:,}" for size in sizes)
     data.attrs["title"] = f"{', '.join(models)} on {counts} accelerators: the best plan of each"
     write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
-    _print_each(data, [*models], sizes, sequences)
+    tokens = {name: float(record.training_tokens) for name, (record, _) in models.items()}
+    _print_each(data, tokens, sizes, sequences)
+    say(Detail.USUAL, *compared.without_sentences(without))
     report_written(output)
     return 0 if bool(data.feasible.any()) else 1
 
 
-def _print_each(data: xr.Dataset, models: list[str], sizes: list[int], sequences: int) -> None:
-    for name in models:
+def _print_each(
+    data: xr.Dataset, models: dict[str, float], sizes: list[int], sequences: int
+) -> None:
+    for name, tokens in models.items():
         for size in sizes:
             some = data.sel(model=name) if len(models) > 1 else data
             some = some.sel(gpus=size) if len(sizes) > 1 else some
             _print_compared(some, f"{name} on {size:,} accelerators, batch {sequences:,}")
+        say(Detail.USUAL, tokens_sentence(data, tokens) if data.estimator == "training" else "")
     say(Detail.USUAL, glossary(data, None, *compared.meanings(data)))
     say(Detail.VERBOSE, interval_sentence(data))
 
@@ -104,6 +112,25 @@ def _print_compared(data: xr.Dataset, title: str) -> None:
     say(Detail.QUIET, compared.rate_table(data))
     if bool(data.feasible.any()):
         say(Detail.USUAL, compared.parts_table(data), *compared.plan_sentences(data))
+
+
+def _systems(
+    of: Estimator, names: str, number_format: str | None, chip: Any, chosen: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, str]]:
+    """Return systems and the --set changes on each, by name, and why others have no step time.
+
+    Raises: InputError for a name that there is not, or given twice.
+    """
+    systems, settings, without = {}, {}, {}
+    for name in _listed("--system", names):
+        try:
+            with errors_in_file("--system"):
+                systems[name] = system_of(of, name, number_format, chip)
+            settings[name] = _settings(of, chosen, name)
+        except NoAnswer as error:
+            systems.pop(name, None)
+            without[name] = str(error)
+    return systems, settings, without
 
 
 def _settings(of: Estimator, chosen: dict[str, Any], system_name: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from jaxroof.views.text.design import (
     warning_sentences,
 )
 from jaxroof.views.text.interval import interval_sentence
+from jaxroof.views.text.tokens import tokens_sentence
 
 
 def design_command(*, file: str, output: str | None, as_json: bool, dry_run: bool) -> int:
@@ -33,5 +34,6 @@ def design_command(*, file: str, output: str | None, as_json: bool, dry_run: boo
         say(Detail.USUAL, *rest, design_table(data), interval_sentence(data))
         say(Detail.VERBOSE, *proof_sentences(data))
         say(Detail.USUAL, *warning_sentences(data))
+        say(Detail.USUAL, tokens_sentence(data) if data.estimator == "training" else "")
     outputs.report_written(output)
     return 0

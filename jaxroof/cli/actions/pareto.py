@@ -18,6 +18,7 @@ from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 from jaxroof.views.text import pareto as stairs_views
 from jaxroof.views.text.interval import interval_sentence
+from jaxroof.views.text.tokens import tokens_sentence
 
 
 def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
@@ -40,7 +41,7 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     write_or_draw(output, data, lambda plots: plots.staircase(data, most_days))
     say(Detail.USUAL, f"{data.attrs['title']}, batch {asked.sequences:,}", style="bold")
     each = {n: data.isel(step_number=np.flatnonzero(data.gpus.values == n)) for n in sizes}
-    capacities = training_capacities()
+    capacities = training_capacities(asked.asked_of is not published)
     if len(sizes) == 1:
         _print_stairs(data, worth, most_days, capacities)
     else:
@@ -50,6 +51,7 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
         say(Detail.USUAL, *(stairs_views.sizes_sentences(each, None if most_days else worth)))
         say(Detail.USUAL, stairs_views.glossary_of(data))
     if there:
+        say(Detail.USUAL, tokens_sentence(data) if asked.asked_of is not published else "")
         say(Detail.VERBOSE, interval_sentence(data))
     report_written(output)
     if most_days is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from jaxroof import catalog
 from jaxroof.catalog.lookup import chip_name
 from jaxroof.catalog.system import System
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.shorthand import Named
 
@@ -190,7 +190,7 @@ def _check_native(name: str, system: Any, chip: str | None) -> None:
         return
     able = "expected bf16, fp8 or a system of Blackwell" if chip == "hopper" else "expected bf16"
     whose = "the system" if isinstance(system, System) else system
-    raise refusal(PRECISION, f"{name}: {whose} has no products at it; {able}")
+    raise NoAnswer(f"{PRECISION}: {name}: {whose} has no products at it; {able}")
 
 
 def _fp8_weight(system: Any, chip: str | None) -> float:
@@ -199,4 +199,4 @@ def _fp8_weight(system: Any, chip: str | None) -> float:
         return FP8_WEIGHT[chip]
     whose = "this system" if isinstance(system, System) else system
     known = "expected a system of Hopper or Blackwell, or precision=bf16 with weight_bytes"
-    raise refusal(PRECISION, f"fp8: not known for {whose}; {known}")
+    raise NoAnswer(f"{PRECISION}: fp8: not known for {whose}; {known}")

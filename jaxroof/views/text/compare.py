@@ -2,7 +2,8 @@
 
 import itertools
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import xarray as xr
@@ -152,6 +153,18 @@ def plan_sentences(data: xr.Dataset) -> list[str]:
     """Return every field of the best plan of each system and split."""
     fitting = [(names, row) for names, row in _rows(data) if bool(row.feasible)]
     return [f"Plan on {', '.join(names)}: {whole_plan(row)}" for names, row in fitting]
+
+
+def without_sentences(reasons: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each system that has no step time, with the reason.
+
+    >>> without_sentences({"mi300x": "mi300x: no measured run of its chip; expected another"})
+    ['No step time of mi300x: no measured run of its chip.']
+    """
+    said = {name: text.removeprefix("--system: ") for name, text in reasons.items()}
+    short = {name: re.split("; |, so that ", text)[0] for name, text in said.items()}
+    short = {name: text.removeprefix(f"{name}: ") for name, text in short.items()}
+    return [f"No step time of {name}: {text}." for name, text in short.items()]
 
 
 def _fastest(data: xr.Dataset) -> dict[str, str]:
