@@ -2,12 +2,13 @@
 
 A table of one plan of GPT-3 1T over three rates of its machine is written to a Zarr store, and a
 fresh process opens it and reduces it slab by slab: least, mean and largest step time. Both are
-processes of their own, so that each has its own peak of memory. A thinned run stands for the whole:
-memory is that of a chunk and of the record of chunks, so what 10 billion points take is computed
-from what is measured: bytes a point, files and bytes of the record a chunk.
+processes of their own, so that each has its own peak of memory. A thinned run stands for the whole,
+in chunks as large as those of 10 billion points: memory is that of a piece of a chunk and of the
+record of chunks, so what 10 billion points take is computed from what is measured: bytes and
+seconds a point, files and bytes of the record a chunk.
 
-Run: ``python benchmarks/large_store.py``; ``--points 1e9`` for more; ``--folder`` for another disk;
-``--as-large`` for chunks as large as those of 10 billion points. The last line is JSON.
+Run: ``python benchmarks/large_store.py``; ``--points 1e9`` for more; ``--folder`` for another disk.
+The last line is JSON.
 """
 
 import argparse
@@ -51,7 +52,7 @@ def write(sweep: str, store: str, chunk: str) -> dict[str, Any]:
     import jaxroof as jr
 
     start = time.perf_counter()
-    jr.run(sweep, output=store, chunk=int(chunk) or None)
+    jr.run(sweep, output=store, chunk=int(chunk))
     return {"seconds": time.perf_counter() - start, "peak": peak()}
 
 
@@ -84,7 +85,6 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--points", type=float, default=1e8)
     asked.add_argument("--folder", default=None)
-    asked.add_argument("--as-large", action="store_true")
     asked.add_argument("--act", nargs=4)
     given = asked.parse_args()
     if given.act:
@@ -104,8 +104,8 @@ def main() -> None:
             return chunk_layout(job_of_file(str(sweep), False), chunk)
 
         whole = layout_of(WHOLE)
-        chunk = math.prod(whole.chunk.values()) if given.as_large else 0
-        thinned = layout_of(given.points, chunk or None)
+        chunk = math.prod(whole.chunk.values())
+        thinned = layout_of(given.points, chunk)
         points, chunks = math.prod(thinned.sizes.values()), thinned.count
         wrote = in_process("write", str(sweep), str(store), str(chunk))
         read = in_process("reduce", str(sweep), str(store), str(chunk))
@@ -117,7 +117,11 @@ def main() -> None:
             len([f for f in folder.iterdir() if f.name[0].isdigit()]) == chunks
             for folder in folders
         )
-    print(f"{points:,} points in {chunks:,} chunks of {math.prod(thinned.chunk.values()):,}")
+    piece = math.prod(thinned.inner.values())
+    print(
+        f"{points:,} points in {chunks:,} chunks of {math.prod(thinned.chunk.values()):,},", end=""
+    )
+    print(f" in pieces of {piece:,}")
     print(f"  written in {wrote['seconds']:.0f} s, {points / wrote['seconds']:,.0f} points/s")
     print(
         f"  peak memory {wrote['peak'] / 1e6:,.0f} MB to write, {read['peak'] / 1e6:,.0f} to reduce"
@@ -125,17 +129,43 @@ def main() -> None:
     print(f"  opened in {read['opened']:.2f} s, reduced in {read['seconds']:.1f} s:", end=" ")
     print(f"{read['least']:.4g}, {read['mean']:.4g}, {read['largest']:.4g} s a step")
     print(f"  {len(files):,} files, {size / 1e6:,.0f} MB, {per_chunk} of them for every chunk")
-    total, lines = whole.count * per_chunk, record / chunks * whole.count
-    print(f"{WHOLE:,} points would be {whole.count:,} chunks of", end=" ")
-    print(f"{math.prod(whole.chunk.values()):,}: {total:,} files,")
-    print(f"  {size / points * WHOLE / 1e9:,.0f} GB, a record of {lines / 1e6:,.1f} MB,", end=" ")
-    print(f"{wrote['seconds'] / points * WHOLE / 3600:,.1f} h in one process")
+    times = WHOLE / points
+    of_whole = {
+        "points": WHOLE,
+        "chunks": whole.count,
+        "files": whole.count * per_chunk + len(files) - chunks * per_chunk,
+        "bytes": size * times,
+        "record": record / chunks * whole.count,
+        "hours": wrote["seconds"] * times / 3600,
+        "hours_to_reduce": read["seconds"] * times / 3600,
+    }
+    print(f"{WHOLE:,} points would be {whole.count:,} chunks of {chunk:,}:", end=" ")
+    print(f"{of_whole['files']:,} files,")
+    print(f"  {of_whole['bytes'] / 1e9:,.0f} GB, a record of {of_whole['record'] / 1e6:,.1f} MB,")
+    print(
+        f"  {of_whole['hours']:,.1f} h in one process, {of_whole['hours_to_reduce']:,.1f} h more",
+        end="",
+    )
+    print(" to reduce")
     most = max(wrote["peak"], read["peak"])
     print(
         f"peak memory {most / 1e9:.2f} GB of {LIMIT / 1e9:.0f}: {'ok' if most < LIMIT else 'over'}"
     )
-    about = {"points": points, "chunks": chunks, "files": len(files), "bytes": size}
-    print(json.dumps({**about, "write": wrote, "reduce": read, "files_of_whole": total}))
+    about = {
+        "points": points,
+        "chunks": chunks,
+        "pieces": piece,
+        "files": len(files),
+        "bytes": size,
+    }
+    found = {
+        **about,
+        "files_of_each_chunk": per_chunk,
+        "peak": most,
+        "write": wrote,
+        "reduce": read,
+    }
+    print(json.dumps({**found, "whole": of_whole}))
 
 
 if __name__ == "__main__":

@@ -61,5 +61,6 @@ from jaxroof.records import quantity as quantity
 from jaxroof.records import record as record
 from jaxroof.records import replace_at as replace_at
 from jaxroof.views import plots as plot
+from jaxroof.views.report import report as report
 
 __version__: str

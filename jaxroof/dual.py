@@ -26,23 +26,26 @@ class Dual(NDArrayOperatorsMixin):
         self.value, self.slope = value, slope
 
     def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **_: Any) -> Any:
-        values = [value_of(one) for one in given]
         if method != "__call__":
             return NotImplemented
+        values = [one.value if isinstance(one, Dual) else one for one in given]
         found = ufunc(*values)
-        if ufunc in RULES:
-            pairs = zip(RULES[ufunc], given, strict=True)
-            slopes = [rule(found, *values) * one.slope for rule, one in pairs if _is_dual(one)]
-            return Dual(found, sum(slopes[1:], slopes[0]))
-        return found if found.dtype != self.dtype else NotImplemented  # a comparison
+        rules = RULES.get(ufunc)
+        if rules is None:
+            return found if found.dtype != self.dtype else NotImplemented  # a comparison
+        slope = None
+        for rule, one in zip(rules, given, strict=True):
+            if isinstance(one, Dual):
+                part = one.slope if rule is _same else rule(found, *values) * one.slope
+                slope = part if slope is None else slope + part
+        return Dual(found, slope)
 
     def __array_function__(self, function: Any, _: Any, given: Any, more: Any) -> Any:
         if function is not np.where or more:
             return NotImplemented
         condition, a, b = given
-        slopes = (one.slope if _is_dual(one) else 0.0 for one in (a, b))
         value = np.where(condition, value_of(a), value_of(b))
-        return Dual(value, np.where(condition, *slopes))
+        return Dual(value, np.where(condition, slope_of(a), slope_of(b)))
 
     def whole(self) -> "Dual":
         """Return the largest whole number that is not above, with the slope of this number."""
@@ -50,10 +53,6 @@ class Dual(NDArrayOperatorsMixin):
 
     def __bool__(self) -> bool:
         return bool(self.value)
-
-
-def _is_dual(value: Any) -> bool:
-    return isinstance(value, Dual)
 
 
 def value_of(number: Any) -> Any:
@@ -74,16 +73,21 @@ def slope_of(number: Any) -> Any:
     return number.slope if isinstance(number, Dual) else 0.0
 
 
+def _same(*_: Any) -> float:
+    """Return the slope of a sum with each of its terms: 1."""
+    return 1.0
+
+
 RULES: dict[Any, tuple[Callable[..., Any], ...]] = {  # the slope of f with each of its arguments
-    np.add: (lambda f, a, b: 1.0, lambda f, a, b: 1.0),
-    np.subtract: (lambda f, a, b: 1.0, lambda f, a, b: -1.0),
+    np.add: (_same, _same),
+    np.subtract: (_same, lambda f, a, b: -1.0),
     np.multiply: (lambda f, a, b: b, lambda f, a, b: a),
     np.divide: (lambda f, a, b: 1.0 / b, lambda f, a, b: -f / b),
     np.power: (
         lambda f, a, b: b * np.power(a, b - 1.0),
         lambda f, a, b: f * np.log(a),
     ),
-    np.remainder: (lambda f, a, b: 1.0, lambda f, a, b: -np.floor(a / b)),
+    np.remainder: (_same, lambda f, a, b: -np.floor(a / b)),
     np.floor_divide: (lambda f, a, b: 0.0, lambda f, a, b: 0.0),
     np.negative: (lambda f, a: -1.0,),
     np.absolute: (lambda f, a: np.sign(a),),

@@ -49,8 +49,7 @@ class Estimator:
     alone: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     # (inputs, recipe, and parts by name) -> what no ``objective`` of the inputs is below
     lower_bound: Callable[..., Any] | None = None
-    # plan fields that place the split on the machine without changing it, in printing order; the
-    # result `need` must not depend on them
+    # plan fields that place the split on the machine, in printing order; `need` does not change
     placement: tuple[str, ...] = ()
     # plan fields that do not apply to a recipe: they are 1 in every plan, and not printed
     unused: Callable[[Any], Iterable[str]] | None = None
@@ -64,10 +63,13 @@ class Estimator:
     products: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     sizing: ProgramSizes | None = None
     name: str = ""
-    former_name: str = ""  # its name in files of earlier versions, so that their sweeps can resume
-    # path of a record -> function that reads it by name: "system" -> jaxroof.system; the function
-    # may return (record, choices), with choices of the recipe that come with the name
+    former_name: str = ""  # its name in files of earlier versions
+    # path of a record -> function that reads it by name; it may return (record, choices)
     names: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
+    # paths that may stand without the name of their record: short name -> path
+    shorthand: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # (settings, axes, machine) -> settings and axes without names that stand for several fields
+    expand: Callable[..., tuple[dict[str, Any], dict[str, Any]]] | None = None
     # reasonable inputs, for help texts and for the tests that every estimator must pass
     example: Callable[[], Any] | None = None
     about: str = ""  # one sentence: the question it answers
@@ -129,8 +131,8 @@ class Estimator:
         9.0
         """
         if self.plan is not None and inputs.plan is None:
-            text = f"expected its fields, such as plan.{self.plan_fields[0]}"
-            raise NotGiven(f"plan: not given; {text}", ["plan"])
+            such = f"plan.{self.plan_fields[0]}"
+            raise NotGiven(f"plan: not given; expected its fields, such as {such}", ["plan"])
         self.refuse_contradictions(inputs)
         return self.evaluate_checked(inputs, recipe)
 

@@ -71,7 +71,10 @@ def namespace(*values: Any) -> Any:
     'numpy'
     """
     kind: Any = getattr(sys.modules.get("jax"), "Array", ())
-    return sys.modules["jax.numpy"] if any(isinstance(v, kind) for v in values) else np
+    for value in values:  # not a generator, which takes longer than the question
+        if isinstance(value, kind):
+            return sys.modules["jax.numpy"]
+    return np
 
 
 def is_traced(value: Any) -> bool:

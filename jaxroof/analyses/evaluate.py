@@ -5,13 +5,15 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.engine.grid.axes import AxisValues, paths_of, read_axes, values_of
+from jaxroof.engine.grid.axes import AxisValues, read_axes
+from jaxroof.engine.grid.given_axes import expanded, paths_of, values_of
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.settings import build_inputs, choices_of, choose, former_of, no_field, read_names
 from jaxroof.settings import paths_of as fields_of
+from jaxroof.shorthand import by_path
 
 
 def evaluate(
@@ -34,6 +36,7 @@ def evaluate(
         if getattr(value, "shape", ()):
             shape = "x".join(map(str, value.shape))
             raise refusal(key, f"expected one number, given {shape} of them; several make an axis")
+    chosen, axes = expanded(asked, chosen, axes)
     inputs, recipe = resolve_settings(asked, chosen, axes)
     read = read_axes(inputs, axes, recipe, asked.names, chosen)
     return tabulate(asked, inputs, recipe, axes=read)
@@ -49,6 +52,7 @@ def resolve_settings(
 
     Raises: InputError for settings that are missing, unknown (with the nearest) or out of range.
     """
+    settings = by_path(estimator.shorthand, settings)
     choices = choices_of(estimator.recipe)
     known = {*choices, *former_of(estimator.recipe)}
     chosen = {key: value for key, value in settings.items() if key in known}

@@ -14,6 +14,7 @@ from jaxroof.analyses.resources import resources
 from jaxroof.analyses.time_limits import limits_of
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.dependencies import dependencies
+from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.search import search
@@ -80,7 +81,8 @@ def explain(
     if isinstance(inputs, Estimator):
         what = "an estimator where the inputs belong"
         raise refusal("explain", f"{what}; expected explain(inputs, estimator=estimator)")
-    inputs, choices, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
+    chosen = {**(settings or {}), **more}
+    inputs, choices, _, _ = resolved(estimator, inputs, recipe, chosen)
     rules = [where] if isinstance(where, str) else list(where)
     task = _task(estimator, inputs, choices, rules)
     with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side

@@ -1,7 +1,9 @@
 """The fastest plans of today's training that fit, each with the interval of its step time."""
 
 import dataclasses
+import functools
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,27 +11,32 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.least_memory import (
-    NoLegalPlan,
     count_of,
     needs,
-    no_legal_plan,
     reports,
 )
+from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
 from jaxroof.analyses.own_plan import place_of
-from jaxroof.analyses.plan_product import Listed, plan_times, with_plans
+from jaxroof.analyses.plan_product import ALIKE, Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
-from jaxroof.analyses.training_settings import with_chip, with_precision
+from jaxroof.analyses.training_settings import with_chip
 from jaxroof.catalog.chip import Chip
+from jaxroof.engine.grid.effective import check_effective
+from jaxroof.engine.search.candidates import InputsKey, read_paths
+from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_top
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.interval import REGIMES, half_width_within_source
+from jaxroof.estimators.training.envelope import inside, reasons_outside
+from jaxroof.estimators.training.interval import REGIMES, half_width_within_source, of_own_runs
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.plan_time import plan_time
+from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.records import with_named_absences
 
+TIE = 1e-12  # relative difference of times that take as long
 PIECE = 1 << 15  # plans timed at once, so that what is written stays in the cache
 OF_LAYER = {  # of one layer and one microbatch, forward and backward
     "matmul": "Matrix products",
@@ -84,6 +91,7 @@ def fastest_plans(
     given = with_precision({**(settings or {}), **more}, system, training)
     machine, rest = with_chip(given, system, chip)
     asked = question_of(model, machine, global_batch, where, rest, training)
+    check_effective(training, asked.inputs, asked.recipe, rest)
     return fastest_of(asked, count_of(gpus), top, own).assign_attrs(
         model=str(model) if isinstance(model, str) else type(model).__name__,
         system=named,
@@ -96,7 +104,9 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
     Arguments and errors are as in ``fastest_plans``.
     """
     check_top(top)
-    found, need = needs(asked.inputs, asked.recipe, size, asked.constraints)
+    sized = _asked_for(asked, size)
+    key = InputsKey.of(sized, read_paths(training, asked.recipe, sized))
+    found, need = _needs(asked.recipe, key, asked.constraints)
     if not found.size:
         raise NoLegalPlan(no_legal_plan(asked, [size], found.refused, size))
     fitting = np.flatnonzero(need <= asked.capacity)
@@ -109,6 +119,17 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
     return _told(asked, size, ranking, top, own).assign_attrs(
         question="fastest plans", options=json.dumps({"own": own})
     )
+
+
+@functools.lru_cache(maxsize=2)  # lists are long; a question that changes rates alone has the same
+def _needs(
+    recipe: Any, known: InputsKey, where: tuple[Constraint, ...]
+) -> tuple[Listed, np.ndarray]:
+    """Return the legal plans and the memory of each, by what these depend on alone."""
+    inputs = known.inputs()
+    found, need = needs(inputs, recipe, int(inputs.gpus), where)
+    need.setflags(write=False)
+    return found, need
 
 
 class NoPlanFits(InputError):
@@ -127,11 +148,11 @@ class Ranking(NamedTuple):
 def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | None) -> xr.Dataset:
     """Return the first plans with all results, and what holds for all of them."""
     found, _, fitting, times = ranking
-    shown = fitting[np.argsort(times, kind="stable")[:top]]
+    shown = _distinct(found, fitting[_fastest_first(ranking, top)])[:top]
     data = reports(asked.inputs, asked.recipe, size, found, shown, training)
-    data = data.assign(_of_layers(asked, size, found, shown))
     place = int(data.regime[0])
-    alike = int(np.sum(times <= times.min() * np.exp(half_width_within_source(place))))
+    near = times <= times.min() * np.exp(half_width_within_source(place))
+    alike = len(_distinct(found, fitting[near]))
     whole = {
         "gpus": (size, "1", "Accelerators"),
         "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
@@ -141,19 +162,52 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
     }
     if own is not None:
         whole |= _own(asked, ranking, size, own)
-    whole |= _without_offload(asked, size, ranking, data)
+    whole |= _measured(asked, size, ranking, data)
     made = {
         name: xr.Variable((), value, {"units": unit, "long_name": text})
         for name, (value, unit, text) in whole.items()
     }
-    own_runs = bool(asked.inputs.system.chip.own_runs > 0.0)
-    return data.assign(made).assign_attrs(
+    own_runs = of_own_runs(data.step_time_low[0], data.step_time_high[0], place)
+    layers = _of_layers(asked, size, found, shown)
+    return data.assign({**layers, **made}).assign_attrs(
         where=json.dumps([str(rule) for rule in asked.constraints]),
         refused=json.dumps(found.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
-        regime=REGIMES[place].words + ", own runs" * own_runs,
+        regime=REGIMES[place].words + ", own runs" * bool(own_runs),
+        outside=json.dumps(_outside(asked, data.isel(plan=0))),
         software_year=float(asked.inputs.software.year),
     )
+
+
+def _fastest_first(ranking: Ranking, top: int) -> np.ndarray:
+    """Return the order of the first plans that fit: by time, those that take as long by memory."""
+    _, need, fitting, times = ranking
+    last = min(top * ALIKE, len(times)) - 1
+    some = np.flatnonzero(times <= np.partition(times, last)[last] * (1.0 + TIE))
+    some = some[np.argsort(times[some], kind="stable")]
+    later = np.diff(times[some]) > TIE * times[some][1:]
+    group = np.concatenate(([0], np.cumsum(later)))
+    return some[np.lexsort((need[fitting[some]], group))]
+
+
+def _distinct(found: Listed, places: np.ndarray) -> np.ndarray:
+    """Return places without those of plans that differ from an earlier one only in name.
+
+    Without replicas there is nothing to shard, whatever the ZeRO stage.
+    """
+    plans = found.at(places)
+    stage = np.where(plans["data"] * plans["context"] > 1, plans["zero_stage"], -1)
+    columns = np.stack([*({**plans, "zero_stage": stage}).values()])
+    _, first = np.unique(columns, axis=1, return_index=True)
+    return places[np.sort(first)]
+
+
+def _outside(asked: Question, plan: xr.Dataset) -> list[str]:
+    """Return in words what of a plan lies outside the envelope of measured runs."""
+    degrees = [float(plan[name]) for name in ("data", "tensor", "context", "pipeline")]
+    inputs = asked.inputs
+    extent = (float(inputs.model.sequence), float(inputs.system.fast_domain))
+    return list(reasons_outside(math.prod(degrees), degrees[1], *extent))
 
 
 def _asked_for(asked: Question, size: int) -> Any:
@@ -218,22 +272,26 @@ def _interval(of: str, report: xr.Dataset) -> dict[str, tuple[Any, str, str]]:
     }
 
 
-def _without_offload(
+def _measured(
     asked: Question, size: int, ranking: Ranking, data: xr.Dataset
 ) -> dict[str, tuple[Any, str, str]]:
-    """Return the fastest plan that keeps its states on the accelerator, if the best does not.
+    """Return the fastest plan of a measured kind, where the best is of none.
 
-    Of offload no run was measured, so that the interval of the others is narrower.
+    Without offload and inside the envelope of measured runs; its interval is narrower.
     """
     found, _, fitting, times = ranking
-    kept = np.flatnonzero(found.at(fitting)["offload_optimizer"] == 0)
-    if not data.offload_optimizer.values[0] or not len(kept):
+    plans: Any = found.at(fitting)
+    inputs = asked.inputs
+    extent = inside(size, plans["tensor"], inputs.model.sequence, inputs.system.fast_domain)
+    known = np.asarray(extent * (plans["offload_optimizer"] == 0)) > 0.0
+    best = int(np.argmin(times))
+    if known[best] or not known.any():
         return {}
-    least = kept[np.argmin(times[kept])]
-    fields = {n: int(value[0]) for n, value in found.at(fitting[[least]]).items()}
-    report = reports(asked.inputs, asked.recipe, size, found, fitting[[least]], training)
+    least = np.flatnonzero(known)[[np.argmin(times[known])]]
+    fields = {name: int(column[0]) for name, column in found.at(fitting[least]).items()}
+    report = reports(asked.inputs, asked.recipe, size, found, fitting[least], training)
     return {
-        "kept": (float(times[least]), "s", "Step time of the fastest plan without offload"),
-        **_interval("kept", report),
-        "kept_plan": (json.dumps(fields), "1", "Its fields"),
+        "measured": (float(times[least][0]), "s", "Step time of the fastest measured kind of plan"),
+        **_interval("measured", report),
+        "measured_plan": (json.dumps(fields), "1", "Its fields"),
     }

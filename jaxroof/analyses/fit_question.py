@@ -25,7 +25,7 @@ from jaxroof.estimators.training.memory_model import counts, memory_model
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Recompute
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.memory_layout import chunk_layers
-from jaxroof.records import Number, checked, units
+from jaxroof.records import Number, checked, units, with_named_absences
 from jaxroof.settings import apply_settings, choose
 from jaxroof.units import parse
 
@@ -94,12 +94,13 @@ def unchecked_question(
         text = "a model of pictures, without a vocabulary; expected a model of language"
         raise refusal("model", text)
     chosen = {name: value for name, value in rest.items() if value is not None}
-    if chosen.get("sequence") is None and architecture.sequence is None:
-        raise refusal("sequence", "not given; expected the tokens of one sequence")
+    length: Any = architecture.sequence
+    if chosen.get("sequence") is None and length is None:
+        with_named_absences(architecture, "model.").sequence.refuse()  # type: ignore[union-attr]
     inputs = MemoryInputs(
         model=memory_model(architecture, made),
         counts=counts(architecture, made),
-        sequence=1.0 if architecture.sequence is None else architecture.sequence,
+        sequence=1.0 if length is None else length,
         plan=MemoryPlan(),
     )
     plan, chosen = with_recomputation(plan, chosen)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
 from jaxroof.analyses.own_plan import place_of
 from jaxroof.analyses.plan_product import ALIKE, Listed, listed, memory_of_all, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
@@ -15,7 +16,7 @@ from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_top, searchable_report
-from jaxroof.errors import InputError, refusal
+from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.memory_step import (
@@ -26,12 +27,7 @@ from jaxroof.estimators.training.plans import STATES, cluster_sizes
 from jaxroof.estimators.training.training_recipe import memory_recipe
 
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
-NODE, NEAR = 8, 17  # accelerators by which other numbers are tried, and how many such steps
 Progress = Callable[[int, int], None]
-
-
-class NoLegalPlan(InputError):
-    """No plan is legal on the accelerators that are asked for."""
 
 
 def least_memory(
@@ -237,34 +233,6 @@ def _sizes(inputs: Any, recipe: Any, most: int, capacity: float) -> list[int]:
     sizes = cluster_sizes(inputs, recipe, most)
     least = float(fewest_state_bytes(inputs, recipe))
     return [int(size) for size in sizes if least <= size * capacity] or [int(sizes[-1])]
-
-
-def no_legal_plan(asked: Question, sizes: list[int], refused: Mapping[str, int], most: int) -> str:
-    """Return the words that no plan is legal, and what would be."""
-    on = f"{sizes[0]:,} accelerators" if len(sizes) == 1 else f"up to {most:,} accelerators"
-    rules = f" with {' and '.join(map(str, asked.constraints))}" if asked.constraints else ""
-    near = [f"{size:,}" for size in _legal_near(asked, sizes[0])] if len(sizes) == 1 else []
-    number = f"{' or '.join(near)} accelerators" if near else "another number"
-    divided = ", or layer_division=uneven" if refused.get("layers_divisible") else ""
-    return f"plan: none is legal on {on}{rules}; expected {number}, another batch or rule{divided}"
-
-
-def _legal_near(asked: Question, size: int) -> list[int]:
-    """Return the nearest numbers of accelerators with a legal plan, below and above, if near."""
-    step = NODE if size > 2 * NODE else 1
-    first = size - size % step
-    below = range(first - step * (first == size), max(0, first - NEAR * step), -step)
-    above = range(first + step, first + NEAR * step, step)
-    return [
-        found
-        for sizes in (below, above)
-        if (found := next((s for s in sizes if _has_legal(asked, s)), 0))
-    ]
-
-
-def _has_legal(asked: Question, size: int) -> bool:
-    inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
-    return bool(listed(inputs, asked.recipe, size, asked.constraints).size)
 
 
 def _named(what: Any) -> str:

@@ -41,7 +41,7 @@ def _earlier() -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
 
 def about(data: xr.Dataset, name: str) -> Mapping[str, Any]:
     """Return the attributes of one quantity."""
-    own: Mapping[str, Any] = data[name].attrs if name in data.variables else {}
+    own: Mapping[str, Any] = data.variables[name].attrs if name in data.variables else {}
     return own if "roles" in data.attrs else {**_earlier()[1].get(name, {}), **own}
 
 

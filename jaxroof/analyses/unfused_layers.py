@@ -14,7 +14,9 @@ from jaxroof.estimators.unfused.step import BLOCK_NAMES, blocks, unfused
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, units
 
-TERA, GIGA, MILLI = 1e12, 1e9, 1e-3
+TERA: float = 1e12
+GIGA: float = 1e9
+MILLI: float = 1e-3
 
 
 SHEET = {  # column of the published tables, in order: our name, and the SI size of its unit

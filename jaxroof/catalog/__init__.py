@@ -193,7 +193,7 @@ def base_of(kind: str, name_or_path: str | os.PathLike[str]) -> str | None:
     if not is_file(name_or_path):
         return canonical(kind, name)
     base = read_entry(kind, name).get("base")
-    return canonical(kind, base) if isinstance(base, str) else None
+    return base_of(kind, _beside(name, base)) if isinstance(base, str) else None
 
 
 def inner_table(
@@ -206,14 +206,25 @@ def inner_table(
     return Table(f"{name_or_path}: {key}", inside) if isinstance(inside, dict) else name_or_path
 
 
-def _overlaid(kind: str, name: str, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry of a user's file as written, with the fields of its base."""
+def _beside(name: str, base: str) -> str:
+    """Return the base of a user's file: a name, or a file, relative to the folder of the first."""
+    return os.path.join(os.path.dirname(name), base) if is_file(base) else base
+
+
+def _overlaid(
+    kind: str, name: str, changes: dict[str, Any], above: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return an entry of a user's file as written, with the fields of its base.
+
+    ``above`` are the files whose base this one is.
+    Raises: InputError for a base that there is not, and for files that are bases of each other.
+    """
     base = changes.pop("base", None)
     if base is None:
         stem = os.path.splitext(os.path.basename(name))[0]
         return {"title": stem, "source": name} | changes
     check_type(base, str, "the name of an entry of the catalogue", f"{name}: base")
-    written = _by_name(kind, base, f"{name}: base")
+    written = _base(kind, name, base, above)
     if "matrix_flops" in changes:
         written.pop("peaks", None)
         written.pop("peaks_source", None)
@@ -227,6 +238,16 @@ def _overlaid(kind: str, name: str, changes: dict[str, Any]) -> dict[str, Any]:
     if isinstance(peaks, dict):
         changes["peaks"] = written.get("peaks", {}) | peaks
     return _changed(written | texts, changes)
+
+
+def _base(kind: str, name: str, base: str, above: tuple[str, ...]) -> dict[str, Any]:
+    """Return the entry that a user's file changes: a published one, or that of another file."""
+    if not is_file(base):
+        return _by_name(kind, base, f"{name}: base")
+    place, known = _beside(name, base), (*above, os.path.realpath(name))
+    if os.path.realpath(place) in known:
+        raise refusal(f"{name}: base", f"{base}: changes this file itself; expected another")
+    return _overlaid(kind, place, read_entry(kind, place), known)
 
 
 def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:

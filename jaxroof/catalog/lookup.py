@@ -164,7 +164,7 @@ def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None =
     """Return what training gets of the chip of a system, with the system's peaks at few bits.
 
     ``own`` is another chip's name, or a file of constants, such as ``jaxroof calibrate`` writes:
-    constants of another chip count as not calibrated, those of a file as fitted to own runs.
+    constants of another chip count as not calibrated, unless a file says otherwise.
 
     Raises: InputError for a system whose chip is not calibrated, with those that are.
 
@@ -183,9 +183,8 @@ def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None =
         f"{form}_flops": entry["peaks"][form] for form in ("fp8", "fp4") if form in entry["peaks"]
     }
     about = {}
-    if own is not None:
-        theirs = catalog.is_file(own) or _is_chip_of(system, str(own))
-        about = {"own_runs": float(catalog.is_file(own)), "calibrated": float(theirs)}
+    if own is not None and not catalog.is_file(own):
+        about = {"calibrated": float(_is_chip_of(system, str(own)))}
     return chip(name, **few, **about)
 
 
@@ -227,4 +226,5 @@ def _record(kind: type[Any], entry: dict[str, Any], name: Any, fields: dict[str,
     try:
         return checked(apply_settings(kind(**known), None, fields)[0])
     except InputError as error:
-        raise refusal(str(name), str(error)) from None
+        where = name.where if isinstance(name, catalog.Table) else str(name)
+        raise refusal(where, str(error)) from None

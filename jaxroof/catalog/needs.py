@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from jaxroof import catalog
 from jaxroof.errors import InputError, refusal
+from jaxroof.units import parse
 
 # Estimator -> the fields; a test compares each with what a run requires.
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -90,6 +91,20 @@ def answers(name: str) -> list[str]:
     found = ["training"] if any(name in systems for systems in calibrated) else []
     words = {"published": "published", "matmul": "roofline", "torus": "torus", "limits": "limits"}
     return found + [word for key, word in words.items() if set(NEEDS[key]) <= set(written)]
+
+
+def training_capacities() -> dict[str, float]:
+    """Return the memory [B] of each accelerator that can be asked for a training step, ascending.
+
+    >>> next(iter(training_capacities()))
+    'a100-40-sxm'
+    """
+    found: dict[str, float] = {}
+    for name in catalog.names("systems"):
+        if not lacking("published", name, ()):
+            capacity = catalog.describe("systems", name)["hbm_capacity"]
+            found.setdefault(name.partition("-nvs")[0], parse(capacity, "B"))
+    return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from jaxroof.cli.shared_options import shared
 Examples:
   jaxroof design sweeps/design/gpt3_1t.toml
   jaxroof design sweeps/design/vit_era5.toml -o design.png
+  jaxroof design sweeps/design/gpt3_1t.toml --dry-run
 \b
 FILE.toml holds a model, a system (the base), a [plan] with gpus, what to
 minimise (training_days or cost_days), a budget in dollars a part (what the
@@ -30,6 +31,7 @@ for each field that money moves, and its [bounds]:
 @click.option("-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
 @shared("quiet", "verbose")
+@click.option("--dry-run", is_flag=True, help="Print plans, memory and time; search nothing.")
 def command(**options: Any) -> None:
     """Print the machine that a budget should buy, its plan and what more money would save."""
     process.act(__name__, options)

@@ -6,6 +6,8 @@ import click
 
 from jaxroof.cli import process, systems
 
+OTHERS = ("schema", "chip", "workers", "scheduler")  # options that do not say what rows are
+
 
 @click.command(
     name="evaluate",
@@ -16,6 +18,7 @@ Examples:
   jaxroof evaluate published rows.csv -o answers.csv --keep-going
   jaxroof evaluate published rows.csv --set system=h200-nvs4 \\
       --set system.hbm_bandwidth='6 TB/s'
+  jaxroof evaluate published rows.csv -o answers.csv --workers 4
   jaxroof evaluate training runs.csv --schema measured -o predicted.csv
 
 A row is one configuration, a column an input: a path (system.hbm_bandwidth, with a unit in the
@@ -40,8 +43,10 @@ lacks something.
 @click.option(
     "--chip", metavar="NAME", help="A calibrated chip for measured runs, such as mine.toml."
 )
+@click.option("--workers", type=int, metavar="N", help="Evaluate rows in N processes.")
+@click.option("--scheduler", metavar="ADDRESS", help="Or by the workers of dask.distributed.")
 def command(**options: Any) -> None:
     """Ask an estimator every row of a table: results are columns beside it."""
     if not options["keep_going"] and options["schema"] is None:
-        systems.check_rows(**{k: v for k, v in options.items() if k not in ("schema", "chip")})
+        systems.check_rows(**{k: v for k, v in options.items() if k not in OTHERS})
     process.act(__name__, options)

@@ -6,6 +6,7 @@ import click
 
 from jaxroof.cli import process, systems
 from jaxroof.cli.command import Command
+from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
@@ -25,7 +26,7 @@ Examples:
 )
 @shared("model", "system", "estimator")
 @click.option("--gpus", required=True, metavar="N", help="Accelerators to split over.")
-@shared("batch", "set", "where")
+@shared("batch", "sequence", "set", "where")
 @click.option(
     "--span", default="16", show_default=True, metavar="X",
     help="Parameters are moved from 1/X to X times today's.",
@@ -40,4 +41,4 @@ def command(**options: Any) -> None:
     """Print which resource binds the best plan, by how much, and where that changes."""
     refuse_study_options(options["estimator"])
     systems.check_options(options)
-    process.act(__name__, options)
+    process.act(__name__, with_sequence(options))

@@ -6,6 +6,7 @@ import click
 
 from jaxroof.cli import process, systems
 from jaxroof.cli.command import Command
+from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
@@ -30,9 +31,9 @@ Examples:
     "--estimator", default="training", show_default=True, metavar="NAME",
     help="training: models of today; published: the study's; unfused: each operator alone.",
 )  # fmt: skip
-@shared("set", "output", "json", "quiet", "verbose", "format", "split")
+@shared("sequence", "set", "output", "json", "quiet", "verbose", "format", "split")
 def command(**options: Any) -> None:
     """Print what every operation of one layer costs."""
     refuse_study_options(options["estimator"])
     systems.check_options(options)
-    process.act(__name__, options)
+    process.act(__name__, with_sequence(options))

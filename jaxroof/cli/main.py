@@ -1,6 +1,7 @@
 """The command line: a group whose commands are imported when called."""
 
 import importlib
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -9,7 +10,7 @@ import click
 
 from jaxroof import __version__
 from jaxroof.cli.process import prepare_streams, silence
-from jaxroof.errors import InputError, nearest, printable
+from jaxroof.errors import InputError, NotGiven, nearest, printable
 from jaxroof.limits import out_of_memory
 
 EXAMPLES = """\b
@@ -38,8 +39,10 @@ COMMANDS = {  # the module of that name in this package, and its line in the hel
     "run": "Run a sweep file and print what it found.",
     "rerun": "Answer a stored question again, and compare.",
     "plot": "Draw a file of results, or a sweep file.",
+    "report": "Write one page of HTML that shows stored results.",
     "list": "List what the catalogue holds, and what can be asked.",
     "show": "Show an entry, an estimator, or what a file asks.",
+    "app": "Open a page in the browser that answers live.",
 }
 
 
@@ -87,10 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line: exit 0 done, 1 no plan fits, 2 bad input, 130 interrupted."""
     prepare_streams()
     try:
-        cli.main(args=arguments, prog_name="jaxroof", standalone_mode=False)
+        typed = list(sys.argv[1:] if arguments is None else arguments)
+        line = shlex.join(["jaxroof", *typed])  # files that are written say so
+        cli.main(args=typed, prog_name="jaxroof", standalone_mode=False, obj=line)
         sys.stdout.flush()
     except InputError as error:
-        _end(str(error), 2)
+        _end(f"{error}{_option_for(error)}", 2)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
     except click.ClickException as error:
@@ -107,6 +112,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         silence(sys.stdout)
         _end(f"cannot write the output: {error.strerror or error}", 2)
     sys.exit(0)
+
+
+def _option_for(error: InputError) -> str:
+    """Return the option that gives a number which the input lacks, where it has one."""
+    paths = error.paths if isinstance(error, NotGiven) else ()
+    return "; give it with --sequence" if "model.sequence" in paths else ""
 
 
 def _end(message: str, code: int) -> NoReturn:

@@ -11,6 +11,10 @@ import threading
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+import click
+
+from jaxroof.io.history import of_command
+
 
 def start() -> None:
     """Let JAX have one device per core, once it is imported."""
@@ -24,7 +28,8 @@ def act(command: str, options: Mapping[str, Any]) -> NoReturn:
     name = command.rpartition(".")[2]
     action = importlib.import_module(f"jaxroof.cli.actions.{name}")
     start()
-    sys.exit(getattr(action, f"{name}_command")(**options) or 0)
+    with of_command(click.get_current_context().obj or ""):
+        sys.exit(getattr(action, f"{name}_command")(**options) or 0)
 
 
 def _cores() -> int:
@@ -53,6 +58,12 @@ def prepare_streams() -> None:
         timer.start()
 
     sys.unraisablehook = again
+
+
+def outlive_connections() -> None:
+    """Let a server go on when a browser leaves: a closed connection is an error, not the end."""
+    if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def silence(stream: Any) -> None:

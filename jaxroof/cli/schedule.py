@@ -6,6 +6,7 @@ import click
 
 from jaxroof.cli import process, systems
 from jaxroof.cli.command import Command, StudyOption
+from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
@@ -38,7 +39,7 @@ Examples:
     "--sends", metavar="KIND",
     help="Between stages: overlapped with work, blocking or free.  [default: as the software does]",
 )  # fmt: skip
-@shared("set", "output", "json", "quiet", "verbose")
+@shared("sequence", "set", "output", "json", "quiet", "verbose")
 @click.option(
     "--trace", metavar="FILE",
     help="Every visit of the first schedule: .json (Chrome, Perfetto), .csv, .nc, .png ...",
@@ -56,4 +57,4 @@ def command(**options: Any) -> None:
     """Print how fast and how full each pipeline schedule makes a plan, and which is best."""
     refuse_study_options(options["estimator"], first="--first", last="--last")
     systems.check_options(options)
-    process.act(__name__, options)
+    process.act(__name__, with_sequence(options))

@@ -6,7 +6,9 @@ import click
 
 from jaxroof.cli import process, systems
 from jaxroof.cli.command import Command, StudyOption
+from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
+from jaxroof.errors import refusal
 
 
 @click.command(
@@ -29,7 +31,7 @@ Examples:
     "-o", "--output", metavar="FILE",
     help="A .csv .json or .nc; with --uncertain a .png .svg or .pdf too.",
 )  # fmt: skip
-@shared("gpus", "batch")
+@shared("gpus", "batch", "sequence")
 @click.option("--top", default=5, show_default=True, help="Plans to print.")
 @shared("where")
 @click.option("--mine", metavar="PLAN", help="Rank your own plan: tp=8,pp=8,mb=1.")
@@ -39,6 +41,7 @@ Examples:
     help="Result to improve: step_time or memory (of published: any).  [default: step_time]",
 )
 @click.option("--uncertain", metavar="FILE", help="Draw inputs from the ranges of a TOML table.")
+@click.option("--dry-run", is_flag=True, help="With --uncertain: print points, memory, time.")
 @shared("json", "quiet", "verbose", "format", "split")
 @click.option(
     "--placements", is_flag=True, cls=StudyOption, help="Print every placement, not the best."
@@ -54,6 +57,9 @@ def command(**options: Any) -> None:
     refuse_study_options(
         options["estimator"], placements="--placements", within="--within", everything="--all"
     )
+    if options["dry_run"] and options["uncertain"] is None:
+        raise refusal("--dry-run", "of draws alone; expected --uncertain FILE beside it")
+    options = with_sequence(options)
     if options["estimator"] == "training" and options["uncertain"] is None:
         names = ("model_name", "system_name", "gpus", "batch", "where", "top", "mine", "sets")
         chosen = {name: options[name] for name in (*names, "output", "objective")}

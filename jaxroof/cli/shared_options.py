@@ -7,6 +7,7 @@ import click
 
 from jaxroof.cli import completion
 from jaxroof.cli.command import StudyOption
+from jaxroof.cli.counts import read_sequence
 from jaxroof.cli.detail import remember
 from jaxroof.errors import refusal
 
@@ -41,6 +42,10 @@ OPTIONS = {
     ),
     "batch": click.option(
         "--batch", required=True, metavar="B", help="Sequences of one optimizer step."
+    ),
+    "sequence": click.option(
+        "--sequence", metavar="N", callback=read_sequence,
+        help="Tokens of one sequence.  [default: as the model was trained]",
     ),
     "where": click.option(
         "--where", default="", metavar="RULES", help="Constraints: 'tp<=8,pp=4'."

@@ -8,8 +8,11 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.config.sweep_file import read_inputs
-from jaxroof.config.toml_reader import errors_in_file, flat, known, load, table, text, typed
-from jaxroof.engine.codesign.design import design
+from jaxroof.config.toml_reader import beside, errors_in_file, flat, known, load, table, text, typed
+from jaxroof.engine.codesign.design import design, design_problem
+from jaxroof.engine.grid.given_axes import expanded
+from jaxroof.engine.runs.dry_run import DryRun
+from jaxroof.engine.runs.other_dry_runs import dry_run_of_design
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
@@ -18,7 +21,7 @@ from jaxroof.settings import apply_settings
 
 KEYS = (
     "title", "estimator", "model", "system", "format", "plan", "set", "minimise", "budget", "fixed",
-    "starts", "where", "price", "bounds",
+    "starts", "where", "price", "bounds", "precision",
 )  # fmt: skip
 PLAN_KEYS = {"gpus": int, "global_batch": int, "split": str}
 ESTIMATORS = {"training": training, "published": published}
@@ -32,7 +35,20 @@ def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
     Raises: InputError that starts with the file's name, for any problem in the file.
     """
     with errors_in_file(path):
-        return _designed(load(path), pathlib.Path(path))
+        written = load(path)
+        estimator, inputs, recipe, options = _asked(written, pathlib.Path(path))
+        data = design(estimator, inputs, recipe, **options)
+        return data.assign_attrs(title=text(written, "title", pathlib.Path(path).stem))
+
+
+def design_would_take(path: str | os.PathLike[str]) -> DryRun:
+    """Return what a design file would take: starts, plans, memory, and a time by samples.
+
+    Raises: InputError that starts with the file's name, for any problem in the file.
+    """
+    with errors_in_file(path):
+        estimator, inputs, recipe, options = _asked(load(path), pathlib.Path(path))
+        return dry_run_of_design(design_problem(estimator, inputs, recipe, **options))
 
 
 def read_design(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -53,15 +69,19 @@ def _check_keys(written: Mapping[str, Any]) -> None:
             raise refusal(key, "missing; a design file has a model, a system and prices")
 
 
-def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
+def _asked(
+    written: Mapping[str, Any], path: pathlib.Path
+) -> tuple[Estimator, Any, Any, dict[str, Any]]:
+    """Return the estimator, the inputs, the recipe and the options of ``design``."""
     _check_keys(written)
     plan, changes = table(written, "plan"), dict(flat(table(written, "set")))
     typed("plan", plan, PLAN_KEYS, WHAT)
+    precision = {key: text(written, key, "") for key in ("precision",) if key in written}
     for key in changes:
         if key in PLAN_KEYS or key.partition(".")[0] == "plan":
             what = "of the plan; expected it in plan, or the search chooses it"
             raise refusal(f"set.{key}", what)
-        if key in KEYS:
+        if key in KEYS and key != "precision":
             raise refusal(f"set.{key}", f"a key of its own; expected it as {key} = ...")
     if "gpus" not in plan:
         raise refusal("plan.gpus", "missing; expected the number of accelerators to split over")
@@ -72,20 +92,19 @@ def _designed(written: Mapping[str, Any], path: pathlib.Path) -> xr.Dataset:
     if estimator is not published and "split" in plan:
         said = 'belongs to estimator = "published"; expected it with that'
         raise refusal("plan.split", said)
-    inputs, recipe = read_inputs(written, path.parent, estimator, {})
-    inputs, recipe = apply_settings(inputs, recipe, {**plan, **changes}, estimator.names)
-    data = design(
-        estimator,
-        inputs,
-        recipe,
-        prices=dict(_paths(table(written, "price"))),
-        bounds=dict(_paths(table(written, "bounds"))),
-        minimise="training_days",
-        times_cost=AIMS[aim],
-        where=text(written, "where", ""),
+    machine = beside(path.parent, text(written, "system", ""))
+    settings, _ = expanded(estimator, {**plan, **changes, **precision}, None, machine=machine)
+    inputs, recipe = read_inputs(written, path.parent, estimator, {}, settings)
+    inputs, recipe = apply_settings(inputs, recipe, settings, estimator.names)
+    options = {
+        "prices": dict(_paths(table(written, "price"))),
+        "bounds": dict(_paths(table(written, "bounds"))),
+        "minimise": "training_days",
+        "times_cost": AIMS[aim],
+        "where": text(written, "where", ""),
         **{key: written[key] for key in ("budget", "fixed", "starts") if key in written},
-    )
-    return data.assign_attrs(title=text(written, "title", path.stem))
+    }
+    return estimator, inputs, recipe, options
 
 
 def _estimator(written: Mapping[str, Any]) -> Estimator:

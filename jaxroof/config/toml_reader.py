@@ -79,8 +79,9 @@ def axes(written: Mapping[str, Any], folder: pathlib.Path) -> dict[str, Any]:
 
 
 def beside(folder: pathlib.Path, value: Any) -> Any:
-    """Resolve the path of a TOML file relative to ``folder``; return other values unchanged."""
-    return str(folder / value) if isinstance(value, str) and value.endswith(".toml") else value
+    """Resolve the path of a file relative to ``folder``; return other values unchanged."""
+    named = isinstance(value, str) and value.endswith((".toml", ".json"))
+    return str(folder / value) if named else value
 
 
 def _values(path: str, written: Any, folder: pathlib.Path) -> Values:

@@ -27,11 +27,12 @@ def os_errors(path: Path, doing: str = "written") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replace_file(path: Path, of: Path | None = None) -> Iterator[str]:
+def replace_file(path: Path, of: Path | None = None, *, sync: bool = True) -> Iterator[str]:
     """Yield the name of a temporary file that replaces ``path`` when the block ends normally.
 
     The file is in the same directory. A killed process leaves it there; its name ends in
-    ``.partial``. Errors name the path ``of``, by default ``path``.
+    ``.partial``. Errors name the path ``of``, by default ``path``. Without ``sync`` a machine that
+    loses its power may lose the content.
     Raises: InputError if the file cannot be written; the temporary file is then removed.
     """
     target = pathlib.Path(path)
@@ -43,8 +44,9 @@ def replace_file(path: Path, of: Path | None = None) -> Iterator[str]:
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(name, 0o666 & ~mask)
-            with open(name, "rb+") as stream:
-                os.fsync(stream.fileno())
+            if sync:
+                with open(name, "rb+") as stream:
+                    os.fsync(stream.fileno())
             os.replace(name, target)
         except BaseException:
             with contextlib.suppress(OSError):

@@ -10,7 +10,6 @@ CRC-32 of their own; stores of earlier versions lack it.
 import contextlib
 import dataclasses
 import json
-import math
 import os
 import pathlib
 import re
@@ -21,58 +20,21 @@ from typing import Any
 
 from jaxroof.errors import InputError, refusal
 from jaxroof.io.atomic import os_errors, replace_file
+from jaxroof.io.layout import Layout
 from jaxroof.io.locks import Path, acquired
 
 Files = dict[str, list[int]]  # [size, CRC-32] of each file, by its name inside the store
 HOME = ".jaxroof"
 PLAN, RECORD = "plan.json", "finished.jsonl"
-FORMAT = 1
+FORMAT = 2  # 1: arrays of Zarr format 2; 2: of format 3, in shards
 END = "end"  # key of the last line: the attributes of the whole sweep are written
-ABOUT = (".zarray", ".zattrs")  # metadata files of an array
 CHUNK = re.compile(r"\d+(\.\d+)*")  # name of a file that holds values
+BLOCK = 1 << 22  # bytes of a file that are summed at once
 SUM = "crc32"  # key of the checksum of the plan, or of a line
 # what readers raise for a damaged or foreign file (RecursionError is a RuntimeError)
 DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 UNFINISHED = {"unfinished": "chunks that are missing read as NaN, -1 or false; run the sweep again"}
 ANEW = "use --overwrite to start anew"
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """How a grid is cut into chunks, numbered with the last dimension fastest."""
-
-    sizes: Mapping[str, int]
-    chunk: Mapping[str, int]
-
-    @property
-    def count(self) -> int:
-        """Return the number of chunks."""
-        return math.prod(self._counts())
-
-    def _counts(self) -> list[int]:
-        return [-(-size // self.chunk[dim]) for dim, size in self.sizes.items()]
-
-    def place(self, number: int) -> dict[str, int]:
-        """Return a chunk's index along each dimension."""
-        found = {}
-        for dim, count in reversed(list(zip(self.sizes, self._counts(), strict=True))):
-            number, found[dim] = divmod(number, count)
-        return {dim: found[dim] for dim in self.sizes}
-
-    def finished(self, lines: Iterable[int | str]) -> set[int]:
-        """Return the numbers of this layout's chunks among the lines of a record."""
-        return {n for n in lines if isinstance(n, int) and 0 <= n < self.count}
-
-    def part(self, number: int) -> dict[str, slice]:
-        """Return the part of each dimension that a chunk covers."""
-        return {
-            dim: slice(i * self.chunk[dim], min((i + 1) * self.chunk[dim], self.sizes[dim]))
-            for dim, i in self.place(number).items()
-        }
-
-    def points(self, number: int) -> int:
-        """Return how many points a chunk has."""
-        return math.prod(some.stop - some.start for some in self.part(number).values())
 
 
 @contextlib.contextmanager
@@ -129,7 +91,9 @@ def plan(path: Path) -> dict[str, Any] | None:
     with contextlib.suppress(OSError, *DAMAGE):
         found = _proven(pathlib.Path(path, HOME, PLAN).read_bytes())
         newer = isinstance(found["format"], int) and found["format"] > FORMAT
-        if found["format"] == FORMAT and _inside([*found["files"], *found.get("metadata", ())]):
+        if found["format"] in range(1, FORMAT + 1) and _inside(
+            [*found["files"], *found.get("metadata", ())]
+        ):
             return found
     if newer:
         raise refusal(os.fspath(path), "laid out by a newer jaxroof; expected that to read it")
@@ -166,7 +130,7 @@ def _inside(names: Iterable[str]) -> bool:
     return all(
         ".." not in some
         and not pathlib.PurePath(*some).is_absolute()
-        and (CHUNK.fullmatch(some[-1]) or some[-1].startswith(".z"))
+        and (CHUNK.fullmatch(some[-1]) or some[-1].startswith((".z", "zarr.json")))
         for some in parts
     )
 
@@ -175,18 +139,18 @@ def write_manifest(
     path: Path,
     variables: Sequence[str],
     coordinates: Sequence[str],
+    metadata: Mapping[str, Any],
+    attributes: Mapping[str, Any],
     layout: Layout,
     asked: Any,
     filled: Sequence[str] = (),
 ) -> None:
     """Write the plan of a store that is laid out, with all of its metadata.
 
-    ``filled`` are variables that have a fill value only until the store is finished.
+    ``metadata`` is that of the arrays, by file. ``filled`` are variables that have a fill value
+    only until the store is finished.
     """
     root = pathlib.Path(path)
-    arrays = [*variables, *coordinates]
-    about = [".zgroup", *(f"{name}/{kind}" for name in arrays for kind in ABOUT)]
-    attributes = json.loads((root / ".zattrs").read_bytes())
     files = [file for file in root.rglob("*") if CHUNK.fullmatch(file.name) and file.is_file()]
     found = {
         "format": FORMAT,
@@ -195,8 +159,8 @@ def write_manifest(
         "variables": variables,
         "coordinates": coordinates,
         "files": checksums(root, sorted(file.relative_to(root).as_posix() for file in files)),
-        "metadata": {name: json.loads((root / name).read_bytes()) for name in about},
-        "attributes": {name: text for name, text in attributes.items() if name not in UNFINISHED},
+        "metadata": metadata,
+        "attributes": attributes,
         "filled": filled,
     }
     with replace_file(root / HOME / PLAN, path) as temporary:
@@ -207,8 +171,11 @@ def checksums(root: pathlib.Path, names: Iterable[str]) -> Files:
     """Return the size and the CRC-32 of each file."""
     found: Files = {}
     for name in names:
-        content = (root / name).read_bytes()
-        found[name] = [len(content), zlib.crc32(content)]
+        size = checksum = 0
+        with open(root / name, "rb") as stream:
+            while block := stream.read(BLOCK):
+                size, checksum = size + len(block), zlib.crc32(block, checksum)
+        found[name] = [size, checksum]
     return found
 
 

@@ -39,6 +39,6 @@ class _Values(BackendArray):
         self.check(key)
         try:
             return np.asarray(self.variable[key].values)
-        except RuntimeError as error:  # of the CRC-32, or of the decompression
+        except (RuntimeError, ValueError) as error:  # of a checksum, or of the decompression
             said = f"damaged: {self.name}: {error}; run the sweep again to mend it"
             raise refusal(os.fspath(self.path), said) from error

@@ -13,11 +13,12 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.errors import refusal, shown
+from jaxroof.io.history import HISTORY, history
 
-VERSION = 1  # raise it when readers of before would misread a file, and keep one in the tests
+VERSION = 2  # raise it when readers of before would misread a file, and keep one in the tests
 FORMAT = "format_version"
 QUESTION, RESULTS = "question_sha256", "results_sha256"
-STAMPS = (FORMAT, QUESTION, RESULTS)
+STAMPS = (FORMAT, QUESTION, RESULTS, HISTORY)
 # attributes that say nothing about the question
 BESIDE = (*STAMPS, "title", "picture", "versions", "Conventions", "unfinished")
 SAME_BYTES = {"f": "<f8", "c": "<c16", "b": "u1", "i": "<i8", "u": "<u8"}  # by kind of number
@@ -29,8 +30,8 @@ def stamped(data: xr.Dataset) -> xr.Dataset:
 
 
 def summed(data: xr.Dataset) -> xr.Dataset:
-    """Return a Dataset with checksums of its question and its results as attributes."""
-    return data.assign_attrs(checksums(data))
+    """Return a Dataset with checksums of question and results, and the command that writes it."""
+    return data.assign_attrs({**checksums(data), **history()})
 
 
 def checksums(data: xr.Dataset) -> dict[str, str]:

@@ -1,31 +1,32 @@
 """A Zarr store: laid out once for the whole grid, written chunk by chunk, and read lazily.
 
-It uses Zarr format 2, which supports text. Every chunk has a CRC-32, and the manifest lists the
-finished chunks.
+It uses Zarr format 3: a chunk of a result is one file, a shard of pieces with a CRC-32C each, and
+the manifest lists the finished chunks. Stores of format 2, from before, are read and gone on with.
 """
 
 import contextlib
 import json
+import math
 import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from xarray.conventions import encode_dataset_coordinates
 
 from jaxroof.errors import refusal
+from jaxroof.io import zarr_format_2, zarr_format_3
 from jaxroof.io.atomic import os_errors, replace_file
 from jaxroof.io.chunk_manifest import (
-    ABOUT,
     END,
     HOME,
     UNFINISHED,
     Files,
-    Layout,
     append,
     check_ours,
     checksums,
@@ -36,93 +37,72 @@ from jaxroof.io.chunk_manifest import (
     write_lock,
     write_manifest,
 )
+from jaxroof.io.layout import PIECE, Layout, Piece, cut, gathered
 from jaxroof.io.lazy_variable import lazy
 from jaxroof.io.locks import Path
 from jaxroof.io.stored_format import check_version, stamped
-from jaxroof.io.zarr_kinds import check_kinds
+from jaxroof.io.zarr_format_3 import MARK
 from jaxroof.io.zarr_sizes import check_selected
 
 PROVEN = 1 << 26  # stores of fewer bytes are checked by CRC-32 before they are opened
-CONSOLIDATED = ".zmetadata"  # all metadata in one file
-NOTHING = -1  # fill value of integers while a store is unfinished
-AS_FILES: Any = {  # how xarray writes a store
-    "zarr_format": 2,
-    "consolidated": False,
-    "write_empty_chunks": True,  # so that a lost file differs from a chunk of zeros
-}
+# dimensions of an array -> its shape, and the shapes of its chunks and pieces
+Shapes = Callable[[Sequence[str]], tuple[Sequence[int], Sequence[int], Sequence[int]]]
+FORMATS: dict[int, Any] = {1: zarr_format_2, 2: zarr_format_3}  # by the format of the plan
 
 
 def create(
     path: Path, first: xr.Dataset, coordinates: xr.Dataset, layout: Layout, asked: Any
 ) -> None:
-    """Lay out an empty store for a whole grid, given the results of its first chunk.
-
-    xarray writes the first chunk with its coordinates; the arrays are then enlarged and emptied.
-    """
-    import zarr
-
+    """Lay out an empty store for a whole grid, given the results of its first piece."""
     filled = [
         str(name)
         for name, values in first.data_vars.items()
-        if values.dtype.kind == "i" and "_FillValue" not in values.encoding
+        if values.dtype.kind == "i" and MARK not in values.encoding
     ]
     behind = {n: c for n, c in first.coords.items() if not set(c.dims) & set(layout.sizes)}
     whole = xr.Dataset(coords={**coordinates.coords, **behind})
-    part = whole.isel({dim: slice(size) for dim, size in layout.chunk.items()})
     template = xr.Dataset(
-        {name: values.variable.copy(deep=False) for name, values in first.data_vars.items()},
-        part.coords,
-        {**stamped(first).attrs, **UNFINISHED},
+        {name: values.variable for name, values in first.data_vars.items()},
+        whole.isel({dim: slice(size) for dim, size in layout.inner.items()}).coords,
+        stamped(first).attrs,
     )
-    for name in filled:
-        template[name].encoding["_FillValue"] = NOTHING
-    # a coordinate is one file
-    chunks = {n: v.shape for n, v in {**template.variables, **whole.variables}.items()}
-    sizes: dict[Any, int] = {**dict(first.sizes), **layout.sizes}
-    fresh = pathlib.Path(path, HOME, "fresh")
-    with os_errors(path):
-        _lay_out(template, fresh, chunks)
-        for file in fresh.glob("*/[0-9]*"):
-            file.unlink()  # the first chunk is written like any other
-        group = zarr.open_group(fresh, mode="r+", zarr_format=2, use_consolidated=False)
-        for key, variable in template.variables.items():
-            shape = tuple(sizes[dim] for dim in variable.dims)
-            group[str(key)].resize(shape)  # type: ignore[union-attr]
-        whole.to_zarr(fresh, mode="r+", **AS_FILES)
-        for made in fresh.iterdir():
-            made.rename(pathlib.Path(path, made.name))
-        fresh.rmdir()
-        write_manifest(path, *_names(template), layout, asked, filled)
+    sizes = {**{str(dim): size for dim, size in first.sizes.items()}, **layout.sizes}
+
+    def shapes(dims: Sequence[str]) -> tuple[list[int], list[int], list[int]]:
+        every = sizes, {**sizes, **layout.chunk}, {**sizes, **layout.inner}
+        shape, chunk, piece = ([some[dim] for dim in dims] for some in every)
+        return shape, chunk, piece
+
+    _lay_out(path, template, whole, shapes, layout, asked, filled)
     reopen(path)
 
 
-def _names(data: xr.Dataset) -> tuple[list[str], list[str]]:
-    """Return the names of a Dataset's variables and of its coordinates."""
-    return list(map(str, data.data_vars)), list(map(str, data.coords))
-
-
-def _lay_out(data: xr.Dataset, folder: pathlib.Path, chunks: Mapping[Any, Any]) -> None:
-    """Write a Dataset as Zarr; ``chunks`` are the shapes of chunks, by variable."""
-    import numcodecs
-
-    def encoding(name: Any, variable: xr.Variable) -> dict[str, Any]:
-        fill, cut = variable.encoding.get("_FillValue"), chunks.get(name)
-        return {
-            "filters": (numcodecs.CRC32(location="end"),),
-            "compressors": (numcodecs.Zstd(level=1),),
-            **({"chunks": cut} if cut else {}),
-            **({} if fill is None else {"_FillValue": fill}),
-        }
-
-    encodings = {name: encoding(name, v) for name, v in data.variables.items()}
-    data.to_zarr(folder, mode="w", encoding=encodings, **AS_FILES)
-
-
-def write_chunk(
-    path: Path, number: int, layout: Layout, data: xr.Dataset, sums: Mapping[str, Any]
+def _lay_out(
+    path: Path,
+    data: xr.Dataset,
+    written: xr.Dataset,
+    shapes: Shapes,
+    layout: Layout,
+    asked: Any,
+    filled: Collection[str] = (),
 ) -> None:
-    """Write the results of one chunk to its region, then append its line to the record."""
-    record_chunk(path, number, write_region(path, number, layout, data), sums)
+    """Write the plan of a store, with all metadata, and the values that are known.
+
+    Arguments: ``data`` has every variable; ``written`` has the values; coordinates are not cut.
+    """
+    variables, attributes = encode_dataset_coordinates(data)
+    known = {}
+    with os_errors(path):
+        for name, variable in variables.items():
+            shape, chunk, piece = shapes(list(map(str, variable.dims)))
+            uncut = [max(1, size) for size in shape], None
+            cuts = uncut if name in data.coords else (chunk, piece)
+            about = zarr_format_3.array_metadata(variable, shape, *cuts)
+            known[zarr_format_3.file_of(str(name))] = about
+            if name in written.variables:
+                zarr_format_3.write_whole(path, str(name), about, written.variables[name])
+        names = list(map(str, data.data_vars)), list(map(str, data.coords))
+        write_manifest(path, *names, known, attributes, layout, asked, list(filled))
 
 
 def record_chunk(path: Path, number: int, files: Files, sums: Mapping[str, Any]) -> None:
@@ -131,70 +111,54 @@ def record_chunk(path: Path, number: int, files: Files, sums: Mapping[str, Any])
         append(path, {"chunk": number, "files": files, "sums": sums})
 
 
-def write_region(path: Path, number: int, layout: Layout, data: xr.Dataset) -> Files:
-    """Write the results of one chunk to its region; return the size and CRC-32 of its files.
-
-    A variable that lacks a dimension is written by the first chunk along it.
-    """
-    import zarr
-
-    place, part = layout.place(number), layout.part(number)
-    names = []
-    with os_errors(path), zarr.config.set({"array.write_empty_chunks": True}):
-        group = zarr.open_group(os.fspath(path), mode="r+", zarr_format=2, use_consolidated=False)
-        for name, values in data.data_vars.items():
-            dims = list(map(str, values.dims))
-            if any(index for dim, index in place.items() if dim not in dims):
-                continue
-            array = group[str(name)]
-            array[tuple(part.get(dim, slice(None)) for dim in dims)] = values.values  # type: ignore[index]
-            key = ".".join(str(place.get(dim, 0)) for dim in dims) or "0"
-            names.append(f"{name}/{key}")
+def write_region(
+    path: Path, number: int, layout: Layout, pieces: Iterable[tuple[Piece, xr.Dataset]]
+) -> Files:
+    """Write the results of one chunk, piece by piece; return the size and CRC-32 of its files."""
+    found = plan(path)
+    assert found is not None
+    with os_errors(path):
+        names = FORMATS[found["format"]].write_region(path, found, number, layout, pieces)
         return checksums(pathlib.Path(path), names)
 
 
-def metadata(path: Path) -> dict[str, Any]:
-    """Return all metadata of an unfinished store, by file.
+def _documents(
+    path: Path, found: Mapping[str, Any], attributes: Mapping[str, Any], marked: Collection[str]
+) -> dict[str, Any]:
+    """Return all metadata of a store, by file.
 
     Raises: InputError for an array of a kind that jaxroof does not write.
     """
-    found = plan(path)
-    assert found is not None
-    names = [
-        f"{name}/{kind}" for name in found["variables"] + found["coordinates"] for kind in ABOUT
-    ]
-    known = found.get("metadata") or {  # stores of earlier versions have it only in files
-        ".zgroup": {"zarr_format": 2},
-        **{name: json.loads(pathlib.Path(path, name).read_bytes()) for name in names},
-    }
-    check_kinds(path, known)
-    return {**known, ".zattrs": {**found["attributes"], **UNFINISHED}}
+    form = FORMATS[found["format"]]
+    known: dict[str, Any] = form.documents(path, found, attributes, marked)
+    form.arrays(path, known)
+    return known
 
 
 def reopen(path: Path) -> None:
     """Mark a store as unfinished and restore all of its metadata."""
-    _mend(path, metadata(path))
+    found = plan(path)
+    assert found is not None
+    attributes = {**found["attributes"], **UNFINISHED}
+    _mend(path, _documents(path, found, attributes, found.get("filled", ())))
 
 
 def finalise(path: Path, attrs: Mapping[str, Any], without: Collection[str] = ()) -> None:
     """Finish a store: write the attributes of the whole sweep, dropping those in ``without``."""
-    found, every = plan(path), metadata(path)
+    found = plan(path)
     assert found is not None
     kept = {name: text for name, text in found["attributes"].items() if name not in without}
-    every[".zattrs"] = {**kept, **attrs}
-    for name in found.get("filled", ()):
-        every[f"{name}/.zarray"] = {**every[f"{name}/.zarray"], "fill_value": None}
+    every = _documents(path, found, {**kept, **attrs}, ())
     _mend(path, every)
     with os_errors(path):
-        files = checksums(pathlib.Path(path), [*every, CONSOLIDATED])
+        files = checksums(pathlib.Path(path), every)
         if record(path).get(END, {}).get("files") != files:
             append(path, {"chunk": END, "files": files, "sums": {}})
 
 
 def _mend(path: Path, known: Mapping[str, Any]) -> None:
-    """Write the metadata files, separate and consolidated, that are missing or differ."""
-    one = {CONSOLIDATED: {"metadata": known, "zarr_consolidated_format": 1}}
-    for name, content in {**one, **known}.items():  # the consolidated file first: others read it
+    """Write the metadata files that are missing or differ, in their order."""
+    for name, content in known.items():
         file, text = pathlib.Path(path, name), json.dumps(content, indent=2)
         with contextlib.suppress(OSError):
             if file.read_bytes() == text.encode():
@@ -228,12 +192,12 @@ def read(path: Path) -> xr.Dataset:
         if wrong is not None:
             said = f"damaged: {wrong} is not as it was written; run the sweep again to mend it"
             raise refusal(os.fspath(path), said)
-    known = json.loads(pathlib.Path(path, CONSOLIDATED).read_bytes())["metadata"]
-    check_version(known[".zattrs"], os.fspath(path))
-    check_kinds(path, known)
-    about = {name: known[f"{name}/.zarray"] for name in found["variables"] + found["coordinates"]}
+    form = FORMATS[found["format"]]
+    attributes, about = form.opened(path)
+    check_version(attributes, os.fspath(path))
+    arrays = form.arrays(path, about)
     for name in found["coordinates"]:
-        check_selected(path, name, about[name])
+        check_selected(path, name, arrays[name])
     # integers stay integers: -1 is not turned into NaN
     data = xr.open_zarr(
         os.fspath(path),
@@ -241,20 +205,34 @@ def read(path: Path) -> xr.Dataset:
         mask_and_scale=False,
         decode_times=False,
         consolidated=True,
-        zarr_format=2,
+        zarr_format=form.NUMBER,
     )
     for variable in data.variables.values():
-        fill = variable.attrs.pop("_FillValue", None)
-        variable.encoding = {"_FillValue": int(fill)} if variable.dtype == np.int64 and fill else {}
+        fill = variable.attrs.pop(MARK, None)
+        variable.encoding = {MARK: int(fill)} if variable.dtype == np.int64 and fill else {}
+    # coordinates are short and not chunked like the results, so they are loaded now
+    coordinates = {name: data.variables[name].load() for name in found["coordinates"]}
     variables = {
         name: lazy(
-            path, name, data.variables[name], partial(check_selected, path, name, about[name])
+            path, name, data.variables[name], partial(check_selected, path, name, arrays[name])
         )
         for name in found["variables"]
     }
-    # coordinates are short and not chunked like the results, so they are loaded now
-    coordinates = {name: data.variables[name].load() for name in found["coordinates"]}
-    return xr.Dataset(variables, coordinates, data.attrs)
+    known = {
+        name: variable if arrays[name].dtype is not None else _of_one_width(variable)
+        for name, variable in {**variables, **coordinates}.items()
+    }
+    return xr.Dataset(
+        {name: known[name] for name in variables},
+        {name: known[name] for name in coordinates},
+        data.attrs,
+    )
+
+
+def _of_one_width(texts: xr.Variable) -> xr.Variable:
+    """Return texts as an array of one width, as they were given."""
+    values = np.array(texts.values.tolist(), np.str_).reshape(texts.shape)
+    return xr.Variable(texts.dims, values, texts.attrs)
 
 
 def save(data: xr.Dataset, path: Path) -> None:
@@ -265,9 +243,8 @@ def save(data: xr.Dataset, path: Path) -> None:
         temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
             new = temporary / "new"
-            _lay_out(_even(data), new, {})
-            (new / HOME).mkdir()
-            write_manifest(new, *_names(data), Layout({}, {}), None)
+            (new / HOME).mkdir(parents=True)
+            _lay_out(new, data, data, _shapes_of(data), Layout({}, {}), None)
             append(new, {"chunk": 0, "files": {}, "sums": {}})
             finalise(new, {})
             with write_lock(path) if target.exists() else contextlib.nullcontext():
@@ -278,7 +255,16 @@ def save(data: xr.Dataset, path: Path) -> None:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _even(data: xr.Dataset) -> xr.Dataset:
-    """Return a Dataset whose dask arrays have equal chunks along a dimension, but the last one."""
-    chunks = data.unify_chunks().chunksizes
-    return data.chunk({dim: max(sizes) for dim, sizes in chunks.items()}) if chunks else data
+def _shapes_of(data: xr.Dataset) -> Shapes:
+    """Return how the arrays of a Dataset are cut: in chunks like those of dask, else in one."""
+    sizes = {str(dim): max(1, size) for dim, size in data.sizes.items()}
+    chunked = data.unify_chunks().chunksizes
+    chunks = {**sizes, **{str(dim): max(some) for dim, some in chunked.items()}}
+
+    def shapes(dims: Sequence[str]) -> tuple[list[int], list[int], list[int]]:
+        sizes = {dim: chunks[dim] for dim in dims}
+        piece = cut(sizes, PIECE)
+        chunk = gathered(sizes, piece, math.prod(sizes.values()))
+        return [data.sizes[dim] for dim in dims], list(chunk.values()), list(piece.values())
+
+    return shapes

@@ -41,7 +41,7 @@ def test_layers_are_timed_once_a_distinct_row(model):
     few = plan_times(asked.inputs, asked.recipe, plans)
     whole = training.evaluate(with_plans(asked.inputs, plans), asked.recipe).step_time
     np.testing.assert_allclose(few, whole, rtol=1e-14)
-    assert len(np.unique(np.stack([plans[n] for n in LAYER]), axis=1).T) < len(few) / 4
+    assert len(np.unique(np.stack([plans[n] for n in LAYER]), axis=1).T) < len(few) / 2
 
 
 def test_the_fastest_is_the_fastest_of_all_that_fit():

@@ -8,7 +8,8 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import NoLegalPlan, needs
+from jaxroof.analyses.least_memory import needs
+from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.analyses.plan_product import with_plans
 from jaxroof.catalog.lookup import device
 from jaxroof.engine.grid.evaluate import evaluate_points

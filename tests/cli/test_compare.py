@@ -16,7 +16,7 @@ from rich.console import Console
 
 import jaxroof as jr
 from jaxroof.analyses.result_metadata import parts_of
-from jaxroof.cli.actions.pareto import _capacities
+from jaxroof.catalog.needs import training_capacities
 from jaxroof.engine.search.pareto import pareto, stairs_of
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text import pareto as stairs_views
@@ -198,7 +198,7 @@ def test_pareto_prints_the_stairs_that_gain(jaxroof):
 
 def test_a_capacity_named_beside_the_stairs_is_of_a_system_that_can_train():
     """The a100-unfused has no latencies: a training step cannot be asked of it."""
-    found = _capacities()
+    found = training_capacities()
     assert found["a100"] == 80e9
     assert "a100-unfused" not in found
 

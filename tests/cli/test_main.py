@@ -130,8 +130,8 @@ def test_the_study_from_a_clean_process(tmp_path):
     assert rows(said)[0][:7] == ["1", "16", "4", "32", "1", "4x1x1", "39.98"]
 
 
-def test_layers_from_a_clean_process(tmp_path):
-    said = clean(f"layers {MACHINE} --plan dp=64,tp=4,pp=8,microbatch=1", tmp_path)
+def test_layers_say_where_the_ranks_are(jaxroof):
+    said = jaxroof(f"layers {MACHINE} --plan dp=64,tp=4,pp=8,microbatch=1")
     assert (said.code, said.err) == (0, "")
     assert "4 of the 4 tensor ranks share an NVLink domain" in said.words
 
@@ -1085,7 +1085,10 @@ def test_ctrl_c_during_a_collection_of_garbage_is_not_lost(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell's pipe")
-@pytest.mark.parametrize("line", ["list systems", f"layers {MACHINE} --plan tp=4"])
+@pytest.mark.parametrize(
+    "line",
+    ["list systems", pytest.param(f"layers {MACHINE} --plan tp=4", marks=pytest.mark.slow)],
+)
 def test_a_reader_that_leaves_is_no_error(line, tmp_path):
     asked = [sys.executable, "-m", "jaxroof", *shlex.split(line)]
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -61,7 +61,7 @@ LARGE = [  # a sweep file, options, what takes too much
     (sweep(plan=OWN), "", "1e10 points of"),
     (sweep(more='answer = "elasticities"'), "", "1e10 points of 33 results take"),
     (sweep(count=10_000_000), "-o a.zarr", "1e14 points of 33 results, compressed, take"),
-    (sweep(), "-o a.zarr --chunk 10000000000", "chunks of 1e10 points of 33 results take"),
+    (sweep(more="[search]\ntop = 1000\n"), "-o a.zarr", "a.zarr: pieces of 50,000 points of"),
     (sweep(GPUS, 10_000_000), "", "the plans of 10,000,000 points take"),
     (sweep(GPUS, 7_000_000, more='answer = "plans"'), "-o a.csv", "the plans of 7,000,000 points"),
 ]
@@ -192,3 +192,55 @@ def test_every_answer_can_be_run_dry(text, words, file, jaxroof):
     assert (ended.code, ended.err) == (0, "")
     assert words in ended.words
     assert "time about" in ended.words
+
+
+DESIGN = """estimator = "published"
+model = "gpt3"
+system = "b200-nvs8"
+plan = { gpus = 64, global_batch = 8, split = "1d" }
+starts = 4
+[price]
+"system.hbm_bandwidth" = { price = 0.6, per = "1 GB/s" }
+[bounds]
+"system.hbm_bandwidth" = ["4 TB/s", "16 TB/s"]
+"""
+UNCERTAIN = """samples = 64
+[distributions]
+"system.matrix_efficiency" = ["60 %", "90 %"]
+"system.slow_latency" = ["2 us", "15 us"]
+"""
+SEARCH = "search --estimator published --model gpt3 --system b200-nvs8 --gpus {} --batch 8"
+
+
+def test_a_design_is_run_dry(file, jaxroof):
+    file.write_text(DESIGN)
+    ended = jaxroof("design sweep.toml --dry-run")
+    assert (ended.code, ended.err) == (0, "")
+    for words in ("axes start 4, field 1", "points 4", "plans about", "memory", "time about"):
+        assert words in ended.words
+    file.write_text(DESIGN.replace("starts = 4", "starts = 0"))
+    assert "starts: expected a whole number" in jaxroof("design sweep.toml --dry-run").err
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axes", "points"), [("64", "draw 64", 129), ("64,128", "gpus 2, draw 64", 258)]
+)
+def test_a_search_in_draws_is_run_dry(sizes, axes, points, file, jaxroof):
+    """Points are the inputs of today, two halves of draws, and their crossings for each input."""
+    file.write_text(UNCERTAIN)
+    ended = jaxroof(f"{SEARCH.format(sizes)} --uncertain sweep.toml --dry-run")
+    assert (ended.code, ended.err) == (0, "")
+    for words in (f"axes {axes}", f"points {points}", "memory", "time about", "a sample of"):
+        assert words in ended.words
+    file.write_text(UNCERTAIN.replace("64", "65"))
+    ended = jaxroof(f"{SEARCH.format(sizes)} --uncertain sweep.toml --dry-run")
+    assert ended.code == 2
+    assert "samples: expected a power of two" in ended.err
+
+
+def test_a_dry_run_of_a_search_is_of_draws(file, jaxroof):
+    ended = jaxroof(f"{SEARCH.format(64)} --dry-run")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        "jaxroof: --dry-run: of draws alone; expected --uncertain FILE beside it\n"
+    )

@@ -48,12 +48,12 @@ def test_validate_writes_rows_and_json(jaxroof, tmp_path):
 def test_validate_is_of_step_times(jaxroof, tmp_path):
     said = jaxroof("validate --source mt_nlg_a100 -o errors.csv")
     assert (said.code, said.err) == (0, "wrote errors.csv\n")
-    assert "A100 80, software not calibrated 3 19.4" in said.words
+    assert "A100 80, not calibrated 3 19.4" in said.words
     assert "Furthest off, one of each configuration" in said.words
     assert "steady microbatches" in said.words
     with open(tmp_path / "errors.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["regime"] for row in rows] == ["software not calibrated"] * 3
+    assert [row["regime"] for row in rows] == ["not calibrated"] * 3
     found = json.loads(jaxroof("validate --source mt_nlg_a100 --json").out)
     assert found["scores"][0]["rows"] == len(rows)
     assert len(found["worst"]) == 1, "one of each configuration"

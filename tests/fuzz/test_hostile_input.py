@@ -25,7 +25,7 @@ from places import ROOT
 import jaxroof as jr
 from jaxroof import cli
 from jaxroof.cli import process
-from jaxroof.io import chunk_manifest
+from jaxroof.io import chunk_manifest, zarr_store
 from jaxroof.limits import MEMORY
 
 CASES = int(os.environ.get("JAXROOF_FUZZ", "0"))
@@ -196,6 +196,7 @@ def folder(tmp_path_factory):
             model=jr.model("gpt3"), system=jr.system("h200-nvs4"), gpus=8.0, global_batch=16.0
         )
         data = jr.search(jr.published, inputs, axes={"gpus": [4, 8]}, top=2)
+        patch.setattr(zarr_store, "PIECE", 2)  # so that shards have several
         for kind in STORED:
             jr.write(data.assign_attrs(title="Sound"), f"sound.{kind}")
         yield home

@@ -92,7 +92,9 @@ def steps(kind: str) -> Steps:
         names=[row["row_id"] for row in some],
         model=SimpleNamespace(**{field: column(name) for field, name in MODEL.items()}),
         sequence=column("sequence"),
-        plan=SimpleNamespace(**{n: column(n) for n in PLAN}, expert=column("expert_parallel")),
+        plan=SimpleNamespace(
+            **{n: column(n) for n in PLAN}, expert=column("expert_parallel"), expert_tensor=1.0
+        ),
         system=System(
             matrix_flops=sheet["bf16_flops"],
             hbm_bandwidth=sheet["hbm_bandwidth"],

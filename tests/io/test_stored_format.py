@@ -115,11 +115,11 @@ def with_version(path: pathlib.Path, version) -> None:
         whole["attrs"][FORMAT] = version
         path.write_text(json.dumps(whole))
     else:
-        whole = json.loads((path / ".zmetadata").read_text())
-        whole["metadata"][".zattrs"][FORMAT] = version
-        (path / ".zmetadata").write_text(json.dumps(whole))
+        whole = json.loads((path / "zarr.json").read_text())
+        whole["attributes"][FORMAT] = version
+        (path / "zarr.json").write_text(json.dumps(whole))
         line = {"chunk": "end", "sums": {}}
-        line["files"] = chunk_manifest.checksums(path, [".zmetadata"])
+        line["files"] = chunk_manifest.checksums(path, ["zarr.json"])
         chunk_manifest.append(path, line)
 
 

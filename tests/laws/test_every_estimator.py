@@ -13,6 +13,7 @@ from estimator_laws import Law, example, laws, smooth
 import jaxroof as jr
 from jaxroof import estimators
 from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
 from jaxroof.errors import InputError, NotGiven
@@ -48,7 +49,7 @@ def arrays(report: Any) -> dict[str, np.ndarray]:
 
 
 def stacked(inputs: list[Any]) -> Any:
-    return jax.tree.map(lambda *values: jnp.stack([*map(jnp.asarray, values)]), *inputs)
+    return jax.tree.map(lambda *values: np.stack([*map(np.asarray, values)]), *inputs)
 
 
 def assert_same(actual: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -69,7 +70,7 @@ def demanded(estimator: jr.Estimator, recipe: Any, values: dict[str, Any]) -> It
     while True:
         try:
             inputs, _ = resolve_settings(estimator, asked)
-            jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
+            dtypes(lambda some: estimator.evaluate(some, recipe), inputs)
         except InputError as error:
             named = error.paths if isinstance(error, NotGiven) else ()
             missing = next(iter(named), str(error).partition(":")[0])
@@ -98,8 +99,7 @@ def test_what_is_listed_is_enough_and_is_all_that_is_asked_for(name: str) -> Non
     inputs, recipe = resolve_settings(
         estimator, {p: value for p, value in given.items() if p in paths}
     )
-    shapes = jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
-    assert results(shapes)
+    assert results(dtypes(lambda some: estimator.evaluate(some, recipe), inputs))
     assert set(demanded(estimator, recipe, dict.fromkeys(sorted(paths), 1.0) | given)) <= paths
 
 
@@ -122,6 +122,7 @@ def moved(law: Law, inputs: Any) -> Any:
     paths = [*smooth(inputs)]
     slopes = np.random.default_rng(2).uniform(-1.0, 1.0, len(paths))
 
+    @jax.jit  # traced once, whatever follows
     def along(asked: Any, by: Any) -> Any:
         for path, slope in zip(paths, slopes, strict=True):
             asked = replace_at(asked, path, get_at(asked, path) * jnp.exp(slope * by))
@@ -160,9 +161,9 @@ def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
     near = nearby(inputs, 3)
     by = np.repeat([0.0, -STEP, STEP], [len(asked) + POINTS, POINTS, POINTS])
     lanes = jax.jit(jax.vmap(moved(law, inputs)))(stacked([*asked, *near, *near, *near]), by)
+    lanes = jax.tree.map(np.asarray, lanes)
     below, here, above = (
-        jax.tree.map(lambda leaf, at=at: np.asarray(leaf[by == at]), lanes)
-        for at in (-STEP, 0.0, STEP)
+        jax.tree.map(lambda leaf, at=at: leaf[by == at], lanes) for at in (-STEP, 0.0, STEP)
     )
     every, slopes = here
     for name, values in every.items():

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
 from jaxroof.io.atomic import partial_file
-from jaxroof.io.csv_blocks import RowFile, open_rows
+from jaxroof.io.csv_blocks import CsvBlock, RowFile, open_rows
 from jaxroof.io.formats import check_placeable
 
 Path = str | os.PathLike[str]
 Progress = Callable[[int, int], None]
 SHOWN = 12  # rows printed of a table
+# (a file of rows, whether bad rows are passed over) -> the results of its chunks, in their order
+Elsewhere = Callable[[RowFile, bool], Generator[RowResults]]
 
 
 @dataclasses.dataclass(eq=False)
@@ -61,7 +63,7 @@ def evaluate_rows(
     if not hasattr(frame, "columns"):
         raise refusal("rows", f"expected a table (pandas), given a {type(frame).__name__}")
     headings = [str(name).strip() for name in frame.columns]
-    question = _question(asked, headings, {**(settings or {}), **more}, here, "rows", "rows")
+    question = row_problem(asked, headings, {**(settings or {}), **more}, here, "rows", "rows")
     cells = [_plain(frame.iloc[:, number]) for number in range(len(headings))]
 
     def chunks() -> Iterator[RowChunk]:
@@ -109,7 +111,7 @@ def _joined(name: str, parts: Sequence[RowResults], bad: np.ndarray) -> np.ndarr
     return column
 
 
-def _question(
+def row_problem(
     estimator: Estimator,
     headings: Sequence[str],
     shared: Mapping[str, Any],
@@ -147,13 +149,7 @@ def _led(where: str) -> Iterator[None]:
 
 
 def _checked(chunks: Iterator[RowChunk], keep_going: bool) -> Iterator[RowChunk]:
-    """Yield chunks; raise at the first row with an error, unless ``keep_going``."""
-    for chunk in chunks:
-        places, faults = chunk.about[:2]
-        if faults and not keep_going:
-            row = min(faults)
-            raise refusal(places[row], faults[row][1])
-        yield chunk
+    return (check_rows(chunk, keep_going) for chunk in chunks)
 
 
 def _refuse(answers: RowResults, keep_going: bool) -> None:
@@ -179,6 +175,11 @@ class _Places(Sequence[str]):
         return f"{self.path}: line {self.lines[row]}"
 
 
+def places_of(path: str, block: CsvBlock) -> Sequence[str]:
+    """Return where each row of a block is, in words."""
+    return _Places(path, block.lines)
+
+
 def evaluate_file(
     estimator: Estimator,
     path: Path,
@@ -186,10 +187,12 @@ def evaluate_file(
     settings: Mapping[str, Any] | None = None,
     keep_going: bool = False,
     progress: Progress | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> RowsWritten:
     """Evaluate every row of a CSV file; write the rows with their results to ``output``.
 
     ``progress`` receives (done, all) rows; all is estimated from the share of the file read so far.
+    ``elsewhere`` has other processes evaluate the rows.
     An interrupted run leaves its finished rows beside ``output`` (``NAME.partial.csv``).
     Raises: InputError naming the file, the line and the column that cannot be used.
     """
@@ -198,11 +201,15 @@ def evaluate_file(
     with open_rows(path) as file, contextlib.ExitStack() as stack:
         folder = pathlib.Path(path).parent
         where = (file.path, f"{file.path}: line 1")
-        question = _question(estimator, file.headings, settings or {}, folder, *where)
+        question = row_problem(estimator, file.headings, settings or {}, folder, *where)
         write = stack.enter_context(partial_file(output)) if output is not None else None
         done = RowsWritten(headings=file.headings)
         page = Page(file, keep_going)
-        for answers in stream_rows(estimator, _checked(_chunks(file, question), keep_going)):
+        if elsewhere is None:
+            found = stream_rows(estimator, _checked(_chunks(file, question), keep_going))
+        else:
+            found = stack.enter_context(contextlib.closing(elsewhere(file, keep_going)))
+        for answers in found:
             _refuse(answers, keep_going)
             _count(done, answers)
             if write is not None:
@@ -230,11 +237,25 @@ def _check_output(output: Path, path: Path) -> None:
 def _chunks(file: RowFile, question: RowProblem) -> Iterator[RowChunk]:
     size = Size()
     while (block := file.take(size.next())) is not None:
-        faults = Faults()
-        for row, why in block.ragged.items():
-            faults.note(row, -1, why)
-        about = (_Places(file.path, block.lines), faults, block)
-        yield question.chunk(block.cells, len(block.typed), faults, about)
+        yield chunk_of_block(question, file.path, block)
+
+
+def chunk_of_block(question: RowProblem, path: str, block: CsvBlock) -> RowChunk:
+    """Return the rows of a block of a file in groups, with their places and their faults."""
+    faults = Faults()
+    for row, why in block.ragged.items():
+        faults.note(row, -1, why)
+    about = (places_of(path, block), faults, block)
+    return question.chunk(block.cells, len(block.typed), faults, about)
+
+
+def check_rows(chunk: RowChunk, keep_going: bool) -> RowChunk:
+    """Return a chunk; raise at the first row with an error, unless ``keep_going``."""
+    places, faults = chunk.about[:2]
+    if faults and not keep_going:
+        row = min(faults)
+        raise refusal(places[row], faults[row][1])
+    return chunk
 
 
 def _count(done: RowsWritten, answers: RowResults) -> None:

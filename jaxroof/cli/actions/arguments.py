@@ -23,17 +23,6 @@ PLAN_FIELDS = [f.name for f in dataclasses.fields(Plan)]
 SHORT = {**published.short_names}  # short forms accepted at the command line
 
 
-def parse_count(option: str, text: str) -> int:
-    """Parse a whole number of at least 1.
-
-    Raises: InputError that names the option.
-    """
-    value = parse(text, "1", option)
-    if value != int(value) or value < 1 or value > 1e9:
-        raise refusal(option, f"expected whole numbers from 1 to 1e9, given {shown(text.strip())}")
-    return int(value)
-
-
 def parse_share(option: str, text: str) -> float:
     """Parse a share of at least 0, such as ``2%``.
 
@@ -189,11 +178,6 @@ def _listed(option: str, text: str) -> list[str]:
         if found.count(name) > 1:
             raise refusal(option, f"{name}: given twice; expected each once")
     return found
-
-
-def parse_sizes(text: str) -> list[int]:
-    """Parse numbers of accelerators, each once."""
-    return [parse_count("--gpus", size) for size in _listed("--gpus", text)]
 
 
 def _records(option: str, text: str, read: Callable[[str], Any]) -> dict[str, Any]:

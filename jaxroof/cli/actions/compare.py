@@ -6,30 +6,21 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.training_settings import (
-    MACHINE,
-    settings_by_system,
-    with_chip,
-    with_precision,
-)
-from jaxroof.cli.actions.arguments import (
-    _listed,
-    _records,
-    parse_count,
-    parse_settings,
-    parse_sizes,
-    parse_split,
-)
+from jaxroof.analyses.training_settings import with_chip
+from jaxroof.cli.actions.arguments import _listed, _records, parse_settings, parse_split
 from jaxroof.cli.actions.console import OPTION_OF, say
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import searched, system_of
+from jaxroof.cli.counts import parse_count, parse_counts
 from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.precision import MACHINE, settings_by_system, with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.settings import apply_settings
+from jaxroof.shorthand import by_path
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.plan import glossary
@@ -50,9 +41,10 @@ def compare_command(
 ) -> int:
     """Search every system and split given, print them side by side; return the exit status."""
     check_output(output)
-    sizes, sequences = parse_sizes(gpus), parse_count("--batch", batch)
+    sizes, sequences = parse_counts("--gpus", gpus), parse_count("--batch", batch)
     of = searched(estimator)
-    chosen, rules = parse_settings(sets, OPTION_OF), constraints_of(of, where)
+    chosen = by_path(of.shorthand, parse_settings(sets, OPTION_OF))
+    rules = constraints_of(of, where)
     chip = chosen.pop("chip", None) if of is training else None
     models = _records("--model", model_names, of.names["model"])
     systems = _records(

@@ -2,9 +2,10 @@
 
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import say
+from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import working
-from jaxroof.config.design_file import run_design
+from jaxroof.config.design_file import design_would_take, run_design
 from jaxroof.views.text.design import (
     design_json,
     design_sentences,
@@ -15,9 +16,11 @@ from jaxroof.views.text.design import (
 from jaxroof.views.text.interval import interval_sentence
 
 
-def design_command(*, file: str, output: str | None, as_json: bool) -> int:
+def design_command(*, file: str, output: str | None, as_json: bool, dry_run: bool) -> int:
     """Print, write and draw the best machine for a budget; return the exit status."""
     outputs.check_output(output)
+    if dry_run:
+        return print_dry_run(lambda: design_would_take(file))
     with working("searching machines and plans within the budget"):
         data = run_design(file)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))

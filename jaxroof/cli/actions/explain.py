@@ -6,10 +6,10 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.analyses.explain import Explanation, explain
-from jaxroof.cli.actions.arguments import parse_count
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
 from jaxroof.cli.actions.search_options import QuestionOptions
+from jaxroof.cli.counts import parse_count
 from jaxroof.cli.detail import Detail, detail
 from jaxroof.cli.progress import working
 from jaxroof.engine.search.all_plans import survey

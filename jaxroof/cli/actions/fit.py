@@ -5,9 +5,10 @@ from rich.text import Text
 
 from jaxroof.analyses.fit import fit
 from jaxroof.analyses.fit_changes import MOST
-from jaxroof.cli.actions.arguments import parse_count, parse_pairs
+from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import console, say
 from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
+from jaxroof.cli.counts import parse_count
 from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
@@ -20,7 +21,6 @@ OPTIONS = {  # settings that have an option
     "model": "--model",
     "system": "--system",
     "global_batch": "--batch",
-    "sequence": "--sequence",
     "gpus": "--gpus",
     "software": "--software",
 }
@@ -32,7 +32,6 @@ def fit_command(
     plan_text: str,
     system_name: str,
     batch: str,
-    sequence: str | None,
     gpus: str | None,
     software: str | None,
     sets: tuple[str, ...],
@@ -50,7 +49,6 @@ def fit_command(
         plan=plan_items("--plan", plan_text),
         system=system_name,
         global_batch=parse_count("--batch", batch),
-        sequence=None if sequence is None else parse_count("--sequence", sequence),
         gpus=None if gpus is None else parse_count("--gpus", gpus),
         software=software,
         settings=settings,

@@ -5,16 +5,17 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.analyses.fit_question import BARE
 from jaxroof.analyses.least_memory import least_memory
-from jaxroof.cli.actions.arguments import parse_count, parse_pairs
+from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written
+from jaxroof.cli.counts import parse_count
 from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.io.formats import write
+from jaxroof.shorthand import by_path
 from jaxroof.views.text import least_memory as views
 from jaxroof.views.text.least_memory_json import least_memory_json
 from jaxroof.views.text.plan import glossary, plan_sentence
@@ -26,8 +27,6 @@ OPTIONS = {
     "system": "--system",
     "global_batch": "--batch",
     "gpus": "--gpus",
-    "model.sequence": "--sequence",
-    "sequence": "--sequence",
 }
 
 
@@ -36,7 +35,6 @@ def least_memory_command(
     model_name: str,
     system_name: str,
     batch: str,
-    sequence: str | None,
     gpus: str | None,
     where: str,
     sets: Sequence[str],
@@ -50,8 +48,6 @@ def least_memory_command(
     """
     check_kind(output)
     settings = settings_of(sets)
-    if sequence is not None:
-        settings["model.sequence"] = parse_count("--sequence", sequence)
     with progress_bar() as progress:
         data = least_memory(
             model=model_name,
@@ -95,8 +91,8 @@ def settings_of(sets: Sequence[str]) -> dict[str, Any]:
             raise refusal("--set", f"{name}: expected it in {OPTIONS[name]}")
         if name.removeprefix("plan.") in (*stage_memory.plan_fields, *stage_memory.short_names):
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
-        found[BARE.get(name, name)] = value
-    return found
+        found[name] = value
+    return by_path(stage_memory.shorthand, found)
 
 
 def check_kind(output: str | None) -> None:

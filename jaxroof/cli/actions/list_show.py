@@ -1,6 +1,7 @@
 """The list and show commands: estimators with their inputs and results, and files."""
 
 import math
+import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -130,10 +131,20 @@ def show_size(name: str) -> None:
     page.print(size_table(found))
 
 
-def _kind_of_entry(path: str, written: Mapping[str, Any]) -> str:
-    """Return the part of the catalogue a file belongs to: by its base, or by most of its keys."""
+def _kind_of_entry(path: str, written: Mapping[str, Any], above: tuple[str, ...] = ()) -> str:
+    """Return the part of the catalogue a file belongs to: by its base, or by most of its keys.
+
+    ``above`` are the files whose base this one is.
+    """
+    base = written.get("base")
+    if isinstance(base, str) and base.endswith(".json"):
+        return "architectures"
+    if isinstance(base, str) and base.endswith(".toml") and base not in above:
+        beside = os.path.join(os.path.dirname(path), base)
+        with errors_in_file(f"{path}: base: {base}"):
+            return _kind_of_entry(beside, load(beside), (*above, base))
     for kind in RECORDS:
-        if written.get("base") in catalog.names(kind):
+        if base in catalog.names(kind):
             return kind
     shared = {kind: len(set(units(record)) & set(written)) for kind, record in RECORDS.items()}
     if not any(shared.values()):

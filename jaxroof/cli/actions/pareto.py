@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof import catalog
-from jaxroof.catalog.needs import lacking
-from jaxroof.cli.actions.arguments import parse_share, parse_sizes, parse_split
+from jaxroof.catalog.needs import training_capacities
+from jaxroof.cli.actions.arguments import parse_share, parse_split
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import QuestionOptions
+from jaxroof.cli.counts import parse_counts
 from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal, shown
@@ -25,7 +25,7 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     asked = QuestionOptions(**options)
     output = asked.output
     check_output(output)
-    sizes = parse_sizes(asked.gpus)
+    sizes = parse_counts("--gpus", asked.gpus)
     most_days, worth = None if days is None else _days(days), parse_share("--gain", gain)
     if asked.asked_of is published:
         parse_split(asked.split)
@@ -40,7 +40,7 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     write_or_draw(output, data, lambda plots: plots.staircase(data, most_days))
     say(Detail.USUAL, f"{data.attrs['title']}, batch {asked.sequences:,}", style="bold")
     each = {n: data.isel(step_number=np.flatnonzero(data.gpus.values == n)) for n in sizes}
-    capacities = _capacities()
+    capacities = training_capacities()
     if len(sizes) == 1:
         _print_stairs(data, worth, most_days, capacities)
     else:
@@ -72,16 +72,6 @@ def _print_stairs(
     say(Detail.USUAL, stairs_views.glossary_of(stairs))
     say(Detail.USUAL, stairs_views.shown_sentence(stairs, len(chosen), gain))
     say(Detail.VERBOSE, stairs_views.ends_sentence(stairs))
-
-
-def _capacities() -> dict[str, float]:
-    """Return the memory of each accelerator in the catalogue that supports training, ascending."""
-    found: dict[str, float] = {}
-    for name in catalog.names("systems"):
-        if not lacking("published", name, ()):
-            capacity = catalog.describe("systems", name)["hbm_capacity"]
-            found.setdefault(name.partition("-nvs")[0], parse(capacity, "B"))
-    return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def _days(text: str) -> float:

@@ -1,16 +1,18 @@
 """What the searches for plans of models of today share: several sizes of a cluster, and files."""
 
+import pathlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import NoPlanFits
-from jaxroof.analyses.least_memory import NoLegalPlan
+from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import write_data
 from jaxroof.cli.detail import Detail
 from jaxroof.errors import listing
+from jaxroof.io.formats import CSV
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.least_memory import fields_of_sizes
 from jaxroof.views.text.plan import glossary
@@ -40,8 +42,14 @@ def search_sizes(
 
 
 def write_plans(found: Sequence[xr.Dataset], output: str | None) -> None:
-    """Write the plans of all sizes to a file, if one is named; with --json print them."""
-    write_data(output, xr.concat(map(_with_size, found), "plan", combine_attrs="override"))
+    """Write the plans of all sizes to a file, if one is named; with --json print them.
+
+    A CSV has a column of sizes.
+    """
+    whole = len(found) == 1 and (output is None or pathlib.Path(output).suffix != CSV)
+    each = found[:1] if whole else [_with_size(one) for one in found]
+    data = xr.concat(each, "plan", combine_attrs="override") if len(each) > 1 else each[0]
+    write_data(output, data)
 
 
 def _with_size(data: xr.Dataset) -> xr.Dataset:

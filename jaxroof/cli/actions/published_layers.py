@@ -12,6 +12,7 @@ from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.step import published
 from jaxroof.settings import apply_settings
+from jaxroof.shorthand import by_path
 from jaxroof.views.text.layers import layer_table
 
 
@@ -29,7 +30,7 @@ def published_command(
     outputs.check_output(output)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     fixed = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
-    chosen = parse_settings(sets, {**fixed, "gpus": "--plan"})
+    chosen = by_path(published.shorthand, parse_settings(sets, {**fixed, "gpus": "--plan"}))
     batch = _batch(inputs, parse_plan("--plan", plan_text, Plan, SHORT))
     asked = {"model": model_name, "global_batch": batch, "split": split, **chosen}
     inputs, recipe = apply_settings(inputs, published.recipe, asked, published.names)

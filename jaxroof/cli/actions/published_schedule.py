@@ -9,15 +9,17 @@ from jaxroof.analyses.schedule import layer_equivalents, schedule
 from jaxroof.analyses.schedule_results import check_schedules
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import parse_count, parse_settings, whole_plan
+from jaxroof.cli.actions.arguments import parse_settings, whole_plan
 from jaxroof.cli.actions.console import OPTION_OF
 from jaxroof.cli.actions.schedule_options import chunks_of, print_schedules, sends_of, traced
+from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.step import published
 from jaxroof.schedules.stage_visits import Sends
 from jaxroof.settings import apply_settings
+from jaxroof.shorthand import by_path
 from jaxroof.views.text import schedule as views
 
 ENDS = ("first", "last")
@@ -52,7 +54,8 @@ def published_command(
     }
     machine = system(system_name, number_format)
     inputs = Inputs(model=model(model_name), system=machine)
-    chosen = {"model": model_name, **parse_settings(sets, {**OPTION_OF, "gpus": "--plan"})}
+    given = by_path(published.shorthand, parse_settings(sets, {**OPTION_OF, "gpus": "--plan"}))
+    chosen = {"model": model_name, **given}
     chosen |= {"global_batch": parse_count("--batch", batch), "split": split}
     inputs, recipe = apply_settings(inputs, published.recipe, chosen, published.names)
     plan = whole_plan(plan_text, inputs, recipe)

@@ -1,21 +1,20 @@
 """The run command: run a sweep file, write it, and print a table and sentences."""
 
-import pathlib
 import sys
 import time
+from functools import partial
 
 import xarray as xr
 
 from jaxroof.analyses import roofline_reading as roofs
+from jaxroof.cli.actions.cluster import cluster_of
 from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.detail import Detail, detail
-from jaxroof.cli.entries import print_entries
-from jaxroof.cli.progress import progress_bar, working
+from jaxroof.cli.progress import progress_bar
 from jaxroof.config.run_sweep import run as run_file
 from jaxroof.config.run_sweep import would_take
-from jaxroof.engine.runs.cluster import Cluster
 from jaxroof.io.formats import json_text
-from jaxroof.limits import disk_limit, memory_limit
 from jaxroof.views.text import (
     all_plans as splits,
 )
@@ -29,7 +28,6 @@ from jaxroof.views.text import (
 from jaxroof.views.text import (
     search as words,
 )
-from jaxroof.views.text.dry_run import dry_run_rows
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.layers import tables_of_layer
 from jaxroof.views.text.plan import glossary
@@ -47,7 +45,8 @@ def run_command(
 ) -> int:
     """Run a sweep file, print and write its results; return the exit status."""
     if dry_run:
-        return _print_dry_run(file, output, chunk, trust)
+        asked = partial(would_take, file, output=output, chunk=chunk, trust=trust)
+        return print_dry_run(asked, output)
     start = time.perf_counter()
     with progress_bar() as progress:
         data = run_file(
@@ -57,7 +56,7 @@ def run_command(
             chunk=chunk,
             overwrite=overwrite,
             trust=trust,
-            cluster=_cluster(workers, scheduler),
+            cluster=cluster_of(workers, scheduler),
         )
     took = time.perf_counter() - start
     if detail() is Detail.JSON:
@@ -82,24 +81,6 @@ def run_command(
         _print_grid(data)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
-
-
-def _cluster(workers: int | None, scheduler: str | None) -> Cluster | None:
-    """Return who evaluates the chunks, None for this process alone."""
-    if workers is None and scheduler is None:
-        return None
-    return Cluster(workers, scheduler, lambda said: print(said, file=sys.stderr, flush=True))
-
-
-def _print_dry_run(file: str, output: str | None, chunk: int | None, trust: bool) -> int:
-    """Print what a sweep file would take; return 2 where it would be refused."""
-    with working("timing a sample of the points"):
-        found = would_take(file, output=output, chunk=chunk, trust=trust)
-    disk = None if output is None else disk_limit(pathlib.Path(output).parent)
-    print_entries(dry_run_rows(found, memory_limit(), disk))
-    if found.refused:
-        print(f"jaxroof: {found.refused}", file=sys.stderr)
-    return 2 if found.refused else 0
 
 
 def _print_grid(data: xr.Dataset) -> None:

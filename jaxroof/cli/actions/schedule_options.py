@@ -2,8 +2,8 @@
 
 import xarray as xr
 
-from jaxroof.cli.actions.arguments import parse_count
 from jaxroof.cli.actions.console import say
+from jaxroof.cli.counts import parse_count
 from jaxroof.cli.detail import Detail
 from jaxroof.errors import refusal, unknown
 from jaxroof.schedules import CHUNKED

@@ -59,7 +59,7 @@ class Answer:
         return words.mine_sentences(self.data, self.own, self.order, aim, self.limit)
 
 
-def search_command(*, uncertain: str | None, **options: Any) -> int:
+def search_command(*, uncertain: str | None, dry_run: bool = False, **options: Any) -> int:
     """Search one or several cluster sizes for the study's plans; return the exit status.
 
     If ``uncertain`` names a table of uncertain inputs, search in every draw of them.
@@ -70,7 +70,7 @@ def search_command(*, uncertain: str | None, **options: Any) -> int:
         return _search(asked)
     from jaxroof.cli.actions.search_uncertain import uncertain_command
 
-    return uncertain_command(uncertain, asked)
+    return uncertain_command(uncertain, asked, dry_run)
 
 
 def _search(asked: SearchOptions) -> int:

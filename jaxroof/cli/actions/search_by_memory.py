@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import xarray as xr
 
 from jaxroof.analyses.least_memory import least_memory
-from jaxroof.cli.actions.arguments import parse_count, parse_sizes
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.least_memory import check_kind, print_plans, settings_of
 from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.actions.plans_by_size import print_sizes, search_sizes, write_plans
+from jaxroof.cli.counts import parse_count, parse_counts
 from jaxroof.cli.detail import Detail
 from jaxroof.views.text import least_memory as views
 
@@ -31,7 +31,7 @@ def search_by_memory_command(
     Return 1 if no plan fits on any of them.
     """
     check_kind(output)
-    sizes, settings = parse_sizes(gpus), settings_of(sets)
+    sizes, settings = parse_counts("--gpus", gpus), settings_of(sets)
 
     def leanest(size: int) -> xr.Dataset:
         return least_memory(

@@ -3,10 +3,11 @@
 import dataclasses
 from typing import Any
 
-from jaxroof.analyses.training_settings import with_chip, with_precision
+from jaxroof.analyses.training_settings import with_chip
 from jaxroof.catalog.lookup import model, system
-from jaxroof.cli.actions.arguments import parse_count, parse_settings
+from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF
+from jaxroof.cli.counts import parse_count, parse_counts
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import unknown
@@ -14,7 +15,9 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
+from jaxroof.shorthand import by_path
 
 SEARCHED = {"training": training, "published": published}  # the first is the default
 
@@ -80,7 +83,7 @@ class QuestionOptions:
     @property
     def sizes(self) -> list[int]:
         """Return the numbers of accelerators."""
-        return [parse_count("--gpus", text) for text in self.gpus.split(",")]
+        return parse_counts("--gpus", self.gpus)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -94,7 +97,7 @@ class QuestionOptions:
 
     @property
     def _given(self) -> dict[str, Any]:
-        return parse_settings(self.sets, OPTION_OF)
+        return by_path(self.asked_of.shorthand, parse_settings(self.sets, OPTION_OF))
 
     @property
     def rules(self) -> tuple[Constraint, ...]:

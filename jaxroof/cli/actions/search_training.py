@@ -7,12 +7,12 @@ import xarray as xr
 
 from jaxroof.analyses.fastest_plans import fastest_plans
 from jaxroof.catalog.lookup import chip_of, system
-from jaxroof.cli.actions.arguments import parse_count, parse_sizes
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.least_memory import check_kind, settings_of
 from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.actions.plans_by_size import print_sizes, search_sizes, write_plans
 from jaxroof.cli.actions.search_by_memory import search_by_memory_command
+from jaxroof.cli.counts import parse_count, parse_counts
 from jaxroof.cli.detail import Detail
 from jaxroof.errors import InputError, unknown
 from jaxroof.views.text import fastest_plans as views
@@ -74,7 +74,7 @@ def _by_time(
             settings=settings,
         )
 
-    found, none = search_sizes(parse_sizes(gpus), fastest)
+    found, none = search_sizes(parse_counts("--gpus", gpus), fastest)
     if not found:
         return False
     write_plans(found, output)

@@ -1,17 +1,20 @@
 """The `search --uncertain` command: quantiles, the plan to commit to, what to measure first."""
 
 import pathlib
+from functools import partial
 from typing import Any
 
 import xarray as xr
 
 from jaxroof.cli.actions.console import say
+from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import SearchOptions
 from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import working
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.config.uncertainty_file import read_uncertain
+from jaxroof.engine.runs.other_dry_runs import dry_run_of_draws
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.search import search
 from jaxroof.engine.uncertainty.uncertain import uncertain
@@ -22,7 +25,7 @@ from jaxroof.views.text.plan import glossary
 from jaxroof.views.text.uncertain_inputs import inputs_table
 
 
-def uncertain_command(file: str, asked: SearchOptions) -> int:
+def uncertain_command(file: str, asked: SearchOptions, dry_run: bool = False) -> int:
     """Search one or several cluster sizes in every draw, print and write; return the status.
 
     Every placement counts as a separate plan, so ``--placements`` has no effect.
@@ -42,6 +45,10 @@ def uncertain_command(file: str, asked: SearchOptions) -> int:
         given |= {"axes": {"gpus": sizes}, "settings": settings}
     else:
         given |= {"settings": first}
+    if dry_run:
+        with errors_in_file(file):
+            would = partial(dry_run_of_draws, asked.asked_of, inputs, **written, **given)
+            return print_dry_run(would)
     with errors_in_file(file), working("searching all plans in every draw"):
         data = uncertain(asked.asked_of, inputs, top=max(top, 10), **written, **given)
     aim = str(data.attrs["objective"]).replace("_", " ")

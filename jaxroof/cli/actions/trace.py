@@ -5,8 +5,9 @@ from typing import Any
 
 from jaxroof.analyses.trace import trace
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import parse_count, parse_settings
+from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.counts import parse_count
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.mlp_pipeline.inputs import Plan

@@ -9,10 +9,10 @@ from jaxroof.analyses.schedule_results import check_schedules
 from jaxroof.analyses.training_question import TrainingStep, training_step
 from jaxroof.analyses.training_schedule import training_schedule
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.arguments import parse_count
 from jaxroof.cli.actions.console import OPTION_OF
 from jaxroof.cli.actions.schedule_options import chunks_of, print_schedules, sends_of, traced
 from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
+from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
 from jaxroof.views.text import schedule as views
 

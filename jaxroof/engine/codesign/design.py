@@ -20,6 +20,7 @@ from jaxroof.engine.codesign.machines import (
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
@@ -31,7 +32,7 @@ from jaxroof.structure import results
 
 MACHINES = ("base", "best")
 HELD = ("inside", "least", "most", "need")  # names of the flags 0 to 3
-MOST_STARTS = 1 << 12
+STARTS, MOST_STARTS = 16, 1 << 12  # descents: usual, at most
 EDGE = 1e-9  # in z: a value closer to a bound than this counts as on it
 
 
@@ -46,7 +47,7 @@ def design(
     fixed: float = 0.0,
     minimise: str | None = None,
     times_cost: bool = False,
-    starts: int = 16,
+    starts: int = STARTS,
     where: str | Iterable[str | Constraint] = (),
     settings: Mapping[str, Any] | None = None,
     **more: Any,
@@ -75,7 +76,7 @@ def design(
     Raises: InputError for an invalid price, bound or budget, and where no plan fits any machine
     within them.
     """
-    task = _problem(
+    task = design_problem(
         estimator, inputs, recipe, minimise, where, starts, {**(settings or {}), **more},
         prices=prices, bounds=bounds, budget=budget, fixed=fixed, times_cost=times_cost,
     )  # fmt: skip
@@ -96,18 +97,18 @@ def design(
     return data
 
 
-def _problem(
+def design_problem(
     estimator: Estimator,
     inputs: Any,
     recipe: Any,
-    minimise: str | None,
-    where: str | Iterable[str | Constraint],
-    starts: int,
-    settings: Mapping[str, Any],
+    minimise: str | None = None,
+    where: str | Iterable[str | Constraint] = (),
+    starts: int = STARTS,
+    settings: Mapping[str, Any] | None = None,
     **priced: Any,
 ) -> DesignProblem:
-    """Return the design problem, checked."""
-    inputs, recipe, _ = estimator.resolve(inputs, recipe, settings)
+    """Return the design problem, checked; ``priced`` are arguments of ``cost_model``."""
+    inputs, recipe, _, _ = resolved(estimator, inputs, recipe, settings or {})
     inputs = place_best(estimator, checked(inputs), recipe)
     if isinstance(starts, bool) or not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
         said = f"expected a whole number from 1 to {MOST_STARTS:,}, given {shown(starts)}"

@@ -12,7 +12,7 @@ from jaxroof.dependence import Dependent, dependence, dtypes
 from jaxroof.errors import NotGiven
 from jaxroof.estimator import Estimator
 from jaxroof.records import leaves, replace_at, with_named_absences
-from jaxroof.structure import Structure, map_numbers, results
+from jaxroof.structure import Structure, map_numbers, results, structure
 
 Paths = frozenset[str]
 
@@ -49,6 +49,16 @@ def dependencies(estimator: Estimator, recipe: Any, structure: Structure) -> Dep
     map_numbers(every.update, parts)
     reads = {name: frozenset(names) for name, names in results(moved).items()}
     return Dependencies(report, reads, frozenset(every), found.on_numpy)
+
+
+@functools.lru_cache(maxsize=256)
+def results_without_numbers(estimator: Estimator, recipe: Any, structure: Structure) -> Any:
+    """Return the results for inputs of a given ``structure``: each has a dtype.
+
+    Raises: InputError that names a number that the results need and the inputs lack.
+    """
+    inputs = structure.build(itertools.repeat(1.0))
+    return dtypes(lambda asked: estimator.evaluate(asked, recipe), inputs)
 
 
 class BoundReads(NamedTuple):
@@ -96,7 +106,7 @@ def completed(estimator: Estimator, inputs: Any, recipe: Any) -> Any:
         try:
             if not estimator.is_placed(inputs):
                 inputs = estimator.with_placement(inputs, somewhere)
-            dtypes(lambda asked: estimator.evaluate(asked, recipe), inputs)
+            results_without_numbers(estimator, recipe, structure(inputs))
         except NotGiven as missing:
             for path in missing.paths:
                 inputs = replace_at(inputs, path, 1.0)

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
     fill_from_axes,
-    paths_of,
     read_axes,
     spread,
     unique_names,
@@ -31,9 +29,10 @@ from jaxroof.engine.grid.dataset import (
     provenance,
     stack_choices,
 )
-from jaxroof.engine.grid.dependencies import axes_that_move
+from jaxroof.engine.grid.dependencies import axes_that_move, results_without_numbers
 from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
 from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.placement import place_best, with_any_placement, without_placement
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.grid.size import check_products, check_table
@@ -41,7 +40,7 @@ from jaxroof.errors import unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import checked
 from jaxroof.settings import choices_of
-from jaxroof.structure import results
+from jaxroof.structure import results, structure
 
 CHUNK = 1 << 18  # points per call
 PLACED = 1 << 13  # points per call where each has many placements to compare
@@ -73,7 +72,7 @@ def tabulate(
     Raises: InputError for anything that is not a grid of this estimator's inputs.
     """
     chosen = {**(settings or {}), **more}
-    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
+    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
     inputs = checked(inputs)
     if placement not in PLACEMENTS:
         raise unknown("placement", str(placement), "placement", PLACEMENTS)
@@ -111,7 +110,8 @@ def table_axes(
     estimator.refuse_contradictions(spread(inputs, [axis for axis in read if axis.columns]))
     if estimator.is_placed(inputs):
         inputs = estimator.placed(inputs)
-    shapes = dtypes(lambda i: estimator.evaluate(i, recipe), with_any_placement(estimator, inputs))
+    placed = structure(with_any_placement(estimator, inputs))
+    shapes = results_without_numbers(estimator, recipe, placed)
     return inputs, unique_names(read, results(shapes)), shapes
 
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 import xarray as xr
@@ -28,14 +28,13 @@ from jaxroof.engine.search.search import best_of_each, search, search_dataset
 from jaxroof.errors import InputError, refusal
 from jaxroof.io import chunk_manifest as ledger
 from jaxroof.io import zarr_store
-from jaxroof.io.chunk_manifest import Layout
+from jaxroof.io.layout import Layout, Piece, count_points, cut, gathered
 from jaxroof.io.locks import Path
 from jaxroof.io.stored_format import separated
 from jaxroof.limits import out_of_memory
 
-SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a chunk: about one second of work
-LARGEST = 1 << 21  # points of a chunk of a sweep that would otherwise be too many files
-FEW = 1 << 12  # chunks beyond which they become larger
+SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a piece: about one second of work
+FEW = 1 << 10  # chunks beyond which they become larger: each is a file per result
 Sums = Mapping[str, Any]  # attributes that add up over the chunks
 # (path, layout, numbers of chunks) -> the number of each chunk, once it is written and recorded
 Elsewhere = Callable[[Path, Layout, Iterator[int]], Generator[int]]
@@ -74,7 +73,7 @@ def sweep(
         else:
             layout = Layout(**known["layout"])
             check_same(path, asked, known["asked"], about)
-            if chunk is not None and chunk_layout(asked, chunk) != layout:
+            if chunk is not None and _recut(asked, chunk, layout) != layout.chunk:
                 most = math.prod(layout.chunk.values())
                 raise different_sweep(f"chunk: {most:,} points there, {chunk:,} here", path)
             wrong = ledger.first_damaged(path, known["files"], thorough=True)
@@ -105,13 +104,16 @@ def _finish(
     missing = (number for number in range(layout.count) if number not in done)
     try:
         for number in missing if elsewhere is None else itertools.islice(missing, not begun):
-            told = _within(progress, points, layout.points(number), asked.points)
-            data, sums = _evaluated(asked, layout.part(number), told)
+            shares: list[Sums] = []
+            pieces = evaluated_pieces(asked, layout, number, shares, progress, points)
             if not begun:
+                first = next(pieces)
                 coordinates = dataset({}, asked.axes, asked.inputs, {}, {})
-                zarr_store.create(path, data, coordinates, layout, about)
-                begun = True
-            zarr_store.write_chunk(path, number, layout, data, sums)
+                zarr_store.create(path, first[1], coordinates, layout, about)
+                begun, pieces = True, itertools.chain(iter([first]), pieces)  # held no longer
+                del first
+            files = zarr_store.write_region(path, number, layout, pieces)
+            zarr_store.record_chunk(path, number, files, added(shares))
             done.add(number)
             points += layout.points(number)
         if elsewhere is not None and len(done) < layout.count:
@@ -143,8 +145,29 @@ def _await(
             told(points, asked.points)
 
 
+def evaluated_pieces(
+    asked: SweepJob,
+    layout: Layout,
+    number: int,
+    shares: list[Sums],
+    progress: Progress | None = None,
+    before: int = 0,
+) -> Iterator[tuple[Piece, xr.Dataset]]:
+    """Yield the results of each piece of a chunk; append its share of the attributes that add up.
+
+    Arguments: ``shares`` receives them; ``before`` is how many points of the sweep are done.
+    """
+    for piece in layout.pieces(number):
+        points = count_points(piece.part)
+        told = _within(progress, before, points, asked.points)
+        data, share = _evaluated(asked, piece.part, told)
+        shares.append(share)
+        before += points
+        yield piece, data
+
+
 def _within(progress: Progress | None, before: int, here: int, total: int) -> Progress | None:
-    """Return a callback that reports the progress of one chunk in points of the whole sweep."""
+    """Return a callback that reports the progress of one piece in points of the whole sweep."""
     if progress is None:
         return None
     progress(before, total)
@@ -183,15 +206,23 @@ def _evaluated(
     return data, {"combinations": sum(one.combinations for _, one in found), "refused": refused}
 
 
-def _whole(sums: Sequence[Sums]) -> dict[str, str]:
-    """Add up the chunks' shares of the attributes of the whole sweep."""
+def added(sums: Iterable[Sums]) -> Sums:
+    """Return the shares of several pieces, or chunks, of the attributes that add up."""
     searched = [some for some in sums if some]
     if not searched:
         return {}
     refused: Counter[str] = Counter()
     for some in searched:
         refused.update(some["refused"])
-    combinations = sum(some["combinations"] for some in searched)
+    return {"combinations": sum(some["combinations"] for some in searched), "refused": refused}
+
+
+def _whole(sums: Iterable[Sums]) -> dict[str, str]:
+    """Return the attributes of the whole sweep that add up over its chunks."""
+    whole = added(sums)
+    if not whole:
+        return {}
+    combinations, refused = whole["combinations"], whole["refused"]
     return {"refused": json.dumps(refused), "combinations": str(combinations)}
 
 
@@ -213,30 +244,24 @@ def evaluate_sweep(asked: SweepJob, progress: Progress | None = None) -> xr.Data
 
 
 def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:
-    """Return how a sweep is cut into chunks; the last axes stay whole where they fit.
+    """Return how a sweep is cut into chunks and pieces; the last axes stay whole where they fit.
 
-    Sweeps of more than a billion points have larger ones: each chunk writes a file per result.
+    A chunk of a long sweep is about a thousandth of it, so its files stay few, and has many pieces.
     Axes over choices of the recipe are never cut. The results may depend on different axes under
-    different choices, so each chunk needs every choice.
+    different choices, so each piece needs every choice.
     """
     usual = SEARCHED if asked.searched else TABULATED
-    left = chunk or max(usual, min(asked.points // FEW, LARGEST))
+    most = chunk or max(usual, asked.points // FEW)
+    sizes, piece = _cut(asked, min(usual, most))
+    return Layout(sizes, gathered(sizes, piece, most), piece)
+
+
+def _cut(asked: SweepJob, most: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the lengths of a sweep's axes, and of its parts of at most ``most`` points."""
     sizes = {axis.name: len(axis) for axis in asked.axes}
-    cut = {axis.name: len(axis) for axis in asked.axes if axis.choices}
-    left //= math.prod(cut.values())
-    for name, size in reversed(sizes.items()):
-        if name not in cut:
-            cut[name] = even_parts(size, left)
-            left //= cut[name]
-    return Layout(sizes, {name: cut[name] for name in sizes})
+    return sizes, cut(sizes, most, [axis.name for axis in asked.axes if axis.choices])
 
 
-def even_parts(size: int, most: int) -> int:
-    """Return the length of a dimension's parts: at most ``most``, and as equal as possible.
-
-    >>> even_parts(28, 10), even_parts(31, 10), even_parts(31, 40)
-    (7, 8, 31)
-    """
-    most = max(1, min(size, most))
-    divisor = next((d for d in range(most, most // 2, -1) if size % d == 0), None)
-    return divisor or -(-size // -(-size // most))
+def _recut(asked: SweepJob, chunk: int, layout: Layout) -> Mapping[str, int]:
+    """Return the shape of the chunks of a store with ``chunk`` points; once they had no pieces."""
+    return _cut(asked, chunk)[1] if layout.piece is None else chunk_layout(asked, chunk).chunk

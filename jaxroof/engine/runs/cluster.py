@@ -21,7 +21,8 @@ from jaxroof.engine.runs import chunked_sweep
 from jaxroof.engine.runs.job import SweepJob, check_same, fingerprint
 from jaxroof.errors import InputError, brief, refusal
 from jaxroof.io import chunk_manifest, zarr_store
-from jaxroof.io.chunk_manifest import Files, Layout
+from jaxroof.io.chunk_manifest import Files
+from jaxroof.io.layout import Layout
 from jaxroof.io.locks import Path
 
 AHEAD = 10_000  # chunks that the scheduler holds at once
@@ -135,13 +136,13 @@ def finished_chunks(
         first = [submitted(number) for number in itertools.islice(missing, AHEAD)]
         running = as_completed(first, loop=client.loop)
         for future in running:
-            number, files, sums = _result(future, path)
+            number, files, sums = result_of(future, path)
             zarr_store.record_chunk(path, number, files, sums)
             running.update([submitted(number) for number in itertools.islice(missing, 1)])
             yield number
 
 
-def _result(future: Any, path: Path) -> tuple[int, Files, Any]:
+def result_of(future: Any, path: Path) -> Any:
     """Return what a worker returned.
 
     Raises: what the worker raised; InputError if workers or the scheduler are lost.
@@ -151,14 +152,13 @@ def _result(future: Any, path: Path) -> tuple[int, Files, Any]:
     from distributed import KilledWorker
 
     try:
-        found: tuple[int, Files, Any] = future.result()
+        return future.result()
     except KilledWorker as error:
         said = f"{future.key} ended every worker that it was given to; expected more memory each"
         raise refusal(os.fspath(path), said) from error
     except (CancelledError, OSError) as error:
         said = "the scheduler is lost; run again to continue"
         raise refusal(os.fspath(path), said) from error
-    return found
 
 
 def chunk_of(
@@ -170,10 +170,21 @@ def chunk_of(
     """
     with ALONE:
         asked, layout = _question(question, known, path)
-        data, sums = chunked_sweep._evaluated(asked, layout.part(number), None)
-        if _plan(path)[1] != known:  # an earlier run that was stopped writes nothing here
+        shares: list[chunked_sweep.Sums] = []
+        pieces = chunked_sweep.evaluated_pieces(asked, layout, number, shares)
+        files = zarr_store.write_region(path, number, layout, _of_this(pieces, known, path))
+        return number, files, chunked_sweep.added(shares)
+
+
+def _of_this(pieces: Iterator[Any], known: int, path: str) -> Iterator[Any]:
+    """Yield pieces while the store is that of this run: an earlier one writes nothing more.
+
+    Raises: InputError if another run has begun the store anew.
+    """
+    for piece in pieces:
+        if _plan(path)[1] != known:
             raise refusal(path, "another run has begun this store anew")
-        return number, zarr_store.write_region(path, number, layout, data), sums
+        yield piece
 
 
 @functools.lru_cache(maxsize=1)

@@ -35,7 +35,7 @@ class Sample(NamedTuple):
 
     points: int
     seconds: float
-    before: float  # seconds of compiling, once
+    before: float  # seconds of compiling or preparing, once
     data: xr.Dataset
 
 

@@ -1,4 +1,4 @@
-"""The size of a sweep: its results in memory and on disk, whole or chunk by chunk.
+"""The size of a sweep: its results in memory and on disk, whole or in pieces.
 
 What the numbers take in each kind of file was measured on searches of 90,000 to 1,000,000 points.
 """
@@ -21,7 +21,7 @@ from jaxroof.engine.grid.size import (
 from jaxroof.engine.grid.tabulate import axes_of_results
 from jaxroof.engine.runs.job import SweepJob
 from jaxroof.engine.search.problem import searchable_report
-from jaxroof.io.chunk_manifest import Layout
+from jaxroof.io.layout import Layout
 from jaxroof.limits import check_disk, check_memory, counted
 
 COMPRESSED = 0.1  # of a store's numbers that it takes on disk: 1/40 to 1/4 were measured
@@ -92,14 +92,14 @@ def whole_size(asked: SweepJob, output: str | os.PathLike[str] | None) -> tuple[
 
 
 def check_chunks(asked: SweepJob, layout: Layout, path: Any, missing: int) -> None:
-    """Check that a chunk of a store fits in memory, and the missing chunks on the disk.
+    """Check that a piece of a store fits in memory, and the missing chunks on the disk.
 
     Raises: TooLarge with the size, the limit and the way out.
     """
     memory, disk, number = chunk_sizes(asked, layout)
-    points = math.prod(layout.chunk.values())
+    points = math.prod(layout.inner.values())
     where = os.fspath(path)
-    what = f"{where}: chunks of {counted(points, 'point')} of {counted(number, 'result')}"
+    what = f"{where}: pieces of {counted(points, 'point')} of {counted(number, 'result')}"
     check_memory(what, memory, "expected smaller ones, by --chunk")
     what = f"{where}: {counted(asked.points, 'point')} of {counted(number, 'result')}, compressed,"
     check_disk(what, disk * missing / layout.count, _folder(path), WHOLE)
@@ -108,8 +108,8 @@ def check_chunks(asked: SweepJob, layout: Layout, path: Any, missing: int) -> No
 
 
 def chunk_sizes(asked: SweepJob, layout: Layout) -> tuple[float, float, int]:
-    """Return the bytes of memory of a chunk, of all chunks on disk, and how many results."""
-    number, size = results_size(asked, layout.chunk)
+    """Return the bytes of memory of a piece, of all chunks on disk, and how many results."""
+    number, size = results_size(asked, layout.inner)
     return COPIES * size, COMPRESSED * results_size(asked)[1], number
 
 

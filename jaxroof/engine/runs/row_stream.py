@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.dependence import dtypes
+from jaxroof.engine.grid.dependencies import results_without_numbers
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.placement import place_rows
@@ -15,7 +15,7 @@ from jaxroof.engine.runs.row_programs import RowGroup, RowPrograms
 from jaxroof.errors import InputError
 from jaxroof.estimator import Estimator
 from jaxroof.records import units
-from jaxroof.structure import map_numbers, results
+from jaxroof.structure import map_numbers, results, structure
 
 FIRST, LAST, GROWTH = 1 << 4, 1 << 15, 4  # rows of a chunk: first, largest, growth factor
 QUICK = 0.25  # seconds: after a quicker chunk the next one is larger
@@ -56,14 +56,21 @@ class Size:
         return self.rows
 
 
-def stream_rows(estimator: Estimator, chunks: Iterable[RowChunk]) -> Iterator[RowResults]:
+def stream_rows(
+    estimator: Estimator,
+    chunks: Iterable[RowChunk],
+    programs: RowPrograms | None = None,
+    seen: int = 0,
+) -> Iterator[RowResults]:
     """Yield the results of every chunk, in order.
+
+    Arguments: ``programs`` are those that earlier rows used, ``seen`` is how many rows came before.
 
     If the estimator refuses a group (for example because a number is missing), its rows go into
     ``refused``; the other groups of the chunk are still evaluated.
     Raises: InputError for a result that is not one number per row, or that only some rows have.
     """
-    programs, seen = RowPrograms(estimator), 0
+    programs = programs or RowPrograms(estimator)
     for chunk in chunks:
         seen += chunk.size
         columns: dict[str, np.ndarray] = {}
@@ -124,7 +131,7 @@ def _answered(
 def _sized(estimator: Estimator, group: RowGroup) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Return the results of rows that need programs of different sizes, and their units."""
     try:
-        report = dtypes(lambda i: estimator.evaluate(i, group.recipe), group.inputs)
+        report = results_without_numbers(estimator, group.recipe, structure(group.inputs))
     except InputError as error:
         raise Refused(error) from error
     inputs = map_numbers(lambda leaf: np.broadcast_to(leaf, len(group.rows)), group.inputs)

@@ -34,6 +34,20 @@ def points(inputs: int, draws: int, seed: int) -> np.ndarray:
     >>> points(2, 8, seed=0).shape
     (2, 16)
     """
+    check_draws(draws, seed)
+    sequence = qmc.Sobol(2 * inputs, rng=np.random.default_rng(seed), bits=64)
+    first, second = sequence.random(draws // 2).T.reshape(2, inputs, -1)
+    crossed = np.repeat(first[None], inputs, axis=0)
+    each = np.arange(inputs)
+    crossed[each, each] = second
+    return np.concatenate([first, second, *crossed], axis=1)
+
+
+def check_draws(draws: int, seed: int) -> None:
+    """Check that a number of draws is a power of two, and a seed a whole number.
+
+    Raises: InputError for any other.
+    """
     for name, value in (("samples", draws), ("seed", seed)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise refusal(name, f"expected a whole number of at least 0, given {shown(value)}")
@@ -41,12 +55,6 @@ def points(inputs: int, draws: int, seed: int) -> np.ndarray:
         near = 1 << max(2, min(draws, MOST).bit_length() - 1)
         said = f"expected a power of two from 4 to {MOST:,}, such as {near:,}, given {draws:,}"
         raise refusal("samples", said)
-    sequence = qmc.Sobol(2 * inputs, rng=np.random.default_rng(seed), bits=64)
-    first, second = sequence.random(draws // 2).T.reshape(2, inputs, -1)
-    crossed = np.repeat(first[None], inputs, axis=0)
-    each = np.arange(inputs)
-    crossed[each, each] = second
-    return np.concatenate([first, second, *crossed], axis=1)
 
 
 def indices(values: np.ndarray, inputs: int) -> Indices:

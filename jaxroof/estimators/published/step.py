@@ -278,5 +278,6 @@ published = Estimator(
     placements=placements,
     unused=lambda recipe: lacked(recipe.split.value),
     names={"model": named.model_with_choices, "system": named.labelled_system},
+    shorthand={"sequence": "model.sequence"},
     example=example,
 )

@@ -16,7 +16,7 @@ from jaxroof.formulas.kernel_times import (
     matmul,
     stream,
 )
-from jaxroof.formulas.ring_times import all_to_all, distinct_targets
+from jaxroof.formulas.ring_times import all_to_all, distinct_targets, gather
 from jaxroof.records import Number
 
 
@@ -32,13 +32,16 @@ class ExpertTime(NamedTuple):
     cast: Both
 
 
-def routed_experts(model: Any, tokens: Number, expert: Number, rates: Rates) -> ExpertTime:
+def routed_experts(model: Any, tokens: Number, plan: Any, rates: Rates) -> ExpertTime:
     """Return the seconds of router, permutation and the experts of a rank, evenly loaded.
 
+    Assumes: the ranks that share an expert have its width in parts and one another's tokens.
     Arguments: ``tokens`` of a rank, those of its tensor group shared.
     """
-    hidden, width = model.hidden, model.expert_feedforward
-    rows = tokens * model.active_experts
+    expert, shared = plan.expert, plan.expert_tensor
+    hidden, width = model.hidden, model.expert_feedforward / shared
+    routed = tokens * model.active_experts
+    rows = shared * routed
     local = larger(model.experts / expert, 1.0)
     unit, plain = rates.layer, rates.plain
     unit = unit._replace(rate=unit.rate * rates.constants.grouped)
@@ -65,7 +68,7 @@ def routed_experts(model: Any, tokens: Number, expert: Number, rates: Rates) -> 
             + matmul(hidden, model.experts, tokens, plain, 2.0, 8.0),
         ),
         scores=stream(24.0 * tokens * model.experts, 8.0, plain),
-        permutation=rates.experts * stream(rates.permute * rows * hidden, 4.0, plain),
+        permutation=rates.experts * stream(rates.permute * routed * hidden, 4.0, plain),
         activation=Both(
             stream(6.0 * rows * width, 1.0, plain), stream(10.0 * rows * width, 1.0, plain)
         ),
@@ -100,12 +103,17 @@ def whole_experts(time: ExpertTime) -> Both:
 def expert_exchange(
     model: Any,
     tokens: Number,
-    expert: Number,
+    plan: Any,
     rates: Rates,
     software: Software,
 ) -> Number:
-    """Return the seconds of dispatch and return of one layer, in one direction."""
-    inside = smaller(rates.fast_domain, expert)
+    """Return the seconds of dispatch and return of one layer, in one direction.
+
+    Assumes: ranks that share an expert are neighbours, gather what each was sent and scatter the
+    sums of what they return; nothing was measured of that, and with one rank it takes no time.
+    """
+    expert, shared = plan.expert, plan.expert_tensor
+    inside = smaller(larger(rates.fast_domain / shared, 1.0), expert)
     nodes = expert / inside
     once = software.dedup > 0.0
     ranks, domains = (
@@ -116,4 +124,10 @@ def expert_exchange(
     time = all_to_all(
         each * ranks, each * domains, expert, inside, rates.links, rates.constants.scatter_rate
     )
-    return rates.experts * (2.0 * time * rates.exchange + rates.sync)
+    gathered = gather(
+        each * model.active_experts * shared,
+        shared,
+        smaller(rates.fast_domain, shared),
+        rates.links,
+    )
+    return rates.experts * (2.0 * (time * rates.exchange + gathered) + rates.sync)

@@ -5,7 +5,13 @@ from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.system import System
 from jaxroof.estimators.training.memory_inputs import Activations, Buffers, StateSizes
 from jaxroof.estimators.training.software import Framework
-from jaxroof.records import Number, quantity, record
+from jaxroof.records import Number, quantity, record, units
+
+_PARTS = {"states": StateSizes, "activations": Activations, "buffers": Buffers}
+SHORTHAND = {  # of paths of a training step: numbers that may stand without their record
+    "sequence": "model.sequence",
+    **{name: f"{part}.{name}" for part, kind in _PARTS.items() for name in units(kind)},
+}
 
 
 @record

@@ -3,10 +3,12 @@
 Source: docs/models/training_step_today.md, section 12.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from jaxroof.errors import unknown
-from jaxroof.formulas.arithmetic import exp, where
+from jaxroof.formulas.arithmetic import exp, larger, where
 from jaxroof.records import Number
 
 LEVEL = 80  # per cent of measurements inside an interval, unless another level is asked
@@ -21,11 +23,12 @@ class Regime(NamedTuple):
 
 WORDS = ("dense_16_bit", "dense_8_or_4_bit", "experts", "not_calibrated")  # of each, one word
 LEVELS = (50, 80, 90, 95)
+ROUNDING = 1e-9  # of a half width
 REGIMES = (  # quantiles of |ln(predicted / measured)|, one source or one model left out of the fit
     Regime("dense, 16 bit", (0.048, 0.116, 0.159, 0.209)),
     Regime("dense, 8 or 4 bit", (0.048, 0.123, 0.166, 0.218)),
     Regime("experts", (0.155, 0.273, 0.307, 0.322)),
-    Regime("software not calibrated", (0.15, 0.25, 0.30, 0.35)),
+    Regime("not calibrated", (0.15, 0.25, 0.30, 0.35)),
 )
 WITHIN_SOURCE = (0.085, 0.085, 0.16, 0.085)  # at 80 %, where runs of the same software are known
 
@@ -41,14 +44,15 @@ def regime(routed: Number, low_precision: Number, calibrated: Number) -> Number:
     """Return the place in ``REGIMES`` of runs; arguments are numbers, above 0 means yes.
 
     Arguments: whether the model has routed experts, whether layer products have inputs of 8 or 4
-    bits, whether rows of the software took part in the fit.
+    bits, whether runs like it took part in the fit: of the software, of the chip, without offload,
+    inside the envelope of what was measured.
 
     Assumes: experts have the widest interval at 80 %, so they come first, whatever the software.
     Units: all [1] -> [1].
     Source: docs/models/training_step_today.md, section 12.
 
     >>> [REGIMES[int(regime(0.0, bits, known))].words for bits, known in ((0.0, 1.0), (1.0, 0.0))]
-    ['dense, 16 bit', 'software not calibrated']
+    ['dense, 16 bit', 'not calibrated']
     """
     dense = where(calibrated > 0.0, where(low_precision > 0.0, 1.0, 0.0), 3.0)
     return where(routed > 0.0, 2.0, dense)
@@ -80,7 +84,7 @@ def half_width_within_source(place: Number) -> Number:
     return _of_regime(place, WITHIN_SOURCE)
 
 
-def _of_regime(place: Number, values: "tuple[float, ...] | list[float]") -> Number:
+def _of_regime(place: Number, values: "tuple[float, ...] | list[Number]") -> Number:
     found = where(place > 0.5, values[1], values[0])
     found = where(place > 1.5, values[2], found)
     return where(place > 2.5, values[3], found)
@@ -101,14 +105,49 @@ def interval(step_time: Number, place: Number, level: int = LEVEL) -> Interval:
     return Interval(step_time * exp(-half), step_time * exp(half))
 
 
-def interval_of_runs(step_time: Number, place: Number, own_runs: Number) -> Interval:
-    """Return the bounds at 80 % of a step time, narrower with constants fitted to own runs.
+class OwnRuns(NamedTuple):
+    """Half widths of ln(time) at 80 % that one's own runs support, by kind; 0 without such runs."""
 
-    Units: step_time [s] -> [s].
+    dense_16_bit: Number
+    dense_8_or_4_bit: Number
+    experts: Number
+
+
+def interval_of_runs(
+    step_time: Number,
+    routed: Number,
+    low_precision: Number,
+    calibrated: Number,
+    measured: Number,
+    own: OwnRuns,
+) -> tuple[Interval, Number]:
+    """Return the bounds at 80 % of a step time, and its place in ``REGIMES``.
+
+    Arguments beside those of ``regime``: whether runs like the plan were measured at all (no
+    offload, inside the envelope), and what one's own runs support, which goes before the regime's
+    half width for plans of their kind.
+
+    Units: step_time [s] -> [s]; all others [1].
     Source: docs/models/training_step_today.md, section 12.
 
-    >>> [round(float(value), 3) for value in interval_of_runs(10.0, 0.0, 1.0)]
-    [9.185, 10.887]
+    >>> own = OwnRuns(0.2, 0.0, 0.0)
+    >>> for measured in (1.0, 0.0):
+    ...     found, place = interval_of_runs(10.0, 0.0, 0.0, 1.0, measured, own)
+    ...     print(round(float(found.high), 3), REGIMES[int(place)].words)
+    12.214 dense, 16 bit
+    12.84 not calibrated
     """
-    half = where(own_runs > 0.0, half_width_within_source(place), half_width(place))
-    return Interval(step_time * exp(-half), step_time * exp(half))
+    theirs = _of_regime(regime(routed, low_precision, 1.0), [*own, 0.0]) * measured
+    place = regime(routed, low_precision, larger(calibrated * measured, theirs))
+    half = where(theirs > 0.0, theirs, half_width(place))
+    return Interval(step_time * exp(-half), step_time * exp(half)), place
+
+
+def of_own_runs(low: Any, high: Any, place: Any) -> Any:
+    """Return whether bounds at 80 % are those of one's own runs, not those of their regime.
+
+    >>> bool(of_own_runs(*interval(10.0, 0.0), 0.0))
+    False
+    """
+    width = np.log(np.asarray(high) / np.asarray(low))
+    return np.abs(width - 2.0 * np.asarray(half_width(place))) > ROUNDING

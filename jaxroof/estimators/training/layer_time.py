@@ -103,7 +103,7 @@ def with_fsdp(
     Source: docs/models/training_step_today.md, section 4.
     """
     group, inside = data_group(plan, rates)
-    dense, routed = layer_weights(model), expert_weights(model, plan.expert)
+    dense, routed = layer_weights(model), expert_weights(model, plan)
     weights = dense / plan.tensor + routed
     links, slowdown = rates.links, rates.constants.overlap_slowdown
     short = where(software.fused > 0.0, where(rates.low > 0.0, 1.0, 2.0), 2.0)
@@ -159,7 +159,12 @@ def layer_weights(model: Any) -> Number:
     )
 
 
-def expert_weights(model: Any, expert: Number) -> Number:
+def expert_weights(model: Any, plan: Any) -> Number:
     """Return the parameters of a layer's routed experts on one rank."""
     each = 3.0 * model.hidden * model.expert_feedforward
-    return (1.0 - dense_share(model)) * model.experts / expert * each
+    return (1.0 - dense_share(model)) * model.experts / expert_ranks(plan) * each
+
+
+def expert_ranks(plan: Any) -> Number:
+    """Return the ranks over which the routed experts of a layer are split."""
+    return plan.expert * plan.expert_tensor

@@ -100,9 +100,9 @@ def layer_work(
     plain = elementwise(model, tokens.group, tokens.norm, tensor, rates, software)
     cast = Both(*casts(products, rates))
     routing = 1.0 - dense_share(model)
-    routed = routed_experts(model, tokens.rank, plan.expert, rates)
+    routed = routed_experts(model, tokens.rank, plan, rates)
     experts = Both(*(routing * time for time in whole_experts(routed)))
-    exchange = routing * expert_exchange(model, tokens.rank, plan.expert, rates, software)
+    exchange = routing * expert_exchange(model, tokens.rank, plan, rates, software)
     matmul = Both(
         columns.forward + rows.forward,
         columns.inputs + rows.inputs + columns.weights + rows.weights,

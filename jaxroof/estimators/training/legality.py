@@ -71,6 +71,11 @@ def stages_enough(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
     return pipeline * interleave <= inputs.model.layers
 
 
+def stages_enough_with_ends(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
+    """Return whether no chunk is empty but the first and the last, of embedding and loss alone."""
+    return pipeline * interleave <= inputs.model.layers + 2
+
+
 def interleave_needs_pipeline(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
     """Return whether stages have several chunks only in a pipeline."""
     return (interleave == 1) | (pipeline > 1)
@@ -144,7 +149,6 @@ _COMMON = (
         sequence_divisible,
         "tensor and context degrees that do not divide the sequence evenly",
     ),
-    Rule("stages_enough", stages_enough, "more chunks than layers"),
     Rule(
         "interleave_needs_pipeline",
         interleave_needs_pipeline,
@@ -187,6 +191,12 @@ _WITH_ENDS = Rule(
     layers_divisible_with_ends,
     "pipelines whose chunks divide neither the layers nor, with both ends, two more",
 )
+_CHUNKS = Rule("stages_enough", stages_enough, "more chunks than layers")
+_CHUNKS_WITH_ENDS = Rule(
+    "stages_enough",
+    stages_enough_with_ends,
+    "more chunks than layers with embedding and loss as one each",
+)
 _HEADS = Rule(
     "context_heads",
     context_heads,
@@ -199,9 +209,9 @@ _DUALPIPE = Rule(
 )
 OF_EXCHANGE = {ContextExchange.ALL_TO_ALL: (_HEADS,), ContextExchange.RING: ()}
 OF_DIVISION = {
-    LayerDivision.EQUAL: (_LAYERS,),
-    LayerDivision.WITH_ENDS: (_WITH_ENDS,),
-    LayerDivision.UNEVEN: (),
+    LayerDivision.EQUAL: (_CHUNKS, _LAYERS),
+    LayerDivision.WITH_ENDS: (_CHUNKS_WITH_ENDS, _WITH_ENDS),
+    LayerDivision.UNEVEN: (_CHUNKS_WITH_ENDS,),
 }
 OF_SCHEDULE: dict[Schedule, tuple[Rule, ...]] = {
     Schedule.ONE_F_ONE_B: (),
@@ -214,7 +224,7 @@ WARNINGS = (  # what costs time, and what DeepSpeed refuses
 )
 
 
-VERDICTS = tuple(rule.name for rule in (*_COMMON, _LAYERS, _HEADS, _DUALPIPE))
+VERDICTS = tuple(rule.name for rule in (*_COMMON, _CHUNKS, _LAYERS, _HEADS, _DUALPIPE))
 
 
 def rules(recipe: MemoryRecipe) -> tuple[Rule, ...]:
@@ -226,7 +236,7 @@ def rules(recipe: MemoryRecipe) -> tuple[Rule, ...]:
     ['layers_divisible', 'context_heads']
     """
     split, division = recipe.layer_split, OF_DIVISION[recipe.layer_division]
-    layers = (_split_rule(split),) if split else division
+    layers = (_CHUNKS, _split_rule(split)) if split else division
     exchange = OF_EXCHANGE[recipe.context_exchange]
     return (*_COMMON, *layers, *exchange, *OF_SCHEDULE[recipe.schedule])
 

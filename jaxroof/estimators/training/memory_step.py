@@ -9,7 +9,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.deciding_stages import deciding_stages
 from jaxroof.estimators.training.fullest_stage_report import FullestStageReport
-from jaxroof.estimators.training.inputs import StageInputs, TrainingPlan
+from jaxroof.estimators.training.inputs import SHORTHAND, StageInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan, States
 from jaxroof.estimators.training.memory_model import counts, memory_model
@@ -17,6 +17,7 @@ from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.plans import DEGREES, plans
+from jaxroof.estimators.training.precision import expand_precision
 from jaxroof.estimators.training.stage_memory import amounts, of_stage
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas import schedule
@@ -166,5 +167,7 @@ stage_memory = Estimator(
     limit=memory_limit,
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.device},
+    shorthand=SHORTHAND,
+    expand=expand_precision(timed=False),
     example=example,
 )

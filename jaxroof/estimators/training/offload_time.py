@@ -7,7 +7,7 @@ moves is one copy of gradients and weights, and the host updates.
 from typing import Any
 
 from jaxroof.estimators.training.inputs import TrainingInputs
-from jaxroof.estimators.training.layer_time import expert_weights, layer_weights
+from jaxroof.estimators.training.layer_time import expert_ranks, expert_weights, layer_weights
 from jaxroof.estimators.training.memory_model import memory_model
 from jaxroof.estimators.training.plan_cost import HOST_BANDWIDTH
 from jaxroof.estimators.training.stage_time import stage_layers
@@ -33,10 +33,10 @@ def offload_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> Number:
     each = layers / plan.pipeline
     dense = (each * layer_weights(model) + model.vocabulary * model.hidden) / plan.tensor
     group = plan.data * plan.context
-    experts = larger(group * plan.tensor / plan.expert, 1.0)
+    experts = larger(group * plan.tensor / expert_ranks(plan), 1.0)
     sharded = plan.zero_stage > 0.5
     own = dense / where(sharded, group, 1.0)
-    own = own + each * expert_weights(model, plan.expert) / where(sharded, experts, 1.0)
+    own = own + each * expert_weights(model, plan) / where(sharded, experts, 1.0)
     moved = (states.weight_bytes + states.gradient_bytes) / value_or(
         inputs.system.pcie_bandwidth, HOST_BANDWIDTH
     )

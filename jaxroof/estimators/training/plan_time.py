@@ -46,6 +46,7 @@ def layer(
     tensor: Number,
     context: Number,
     expert: Number,
+    expert_tensor: Number,
     microbatch: Number,
     sequence_parallel: Number,
     recompute: Number,
@@ -60,6 +61,7 @@ def layer(
         tensor=tensor,
         context=context,
         expert=expert,
+        expert_tensor=expert_tensor,
         microbatch=microbatch,
         sequence_parallel=sequence_parallel,
         recompute=recompute,
@@ -71,7 +73,10 @@ def layer(
     return layer_parts(model, inputs.model.sequence, plan, speed, software)
 
 
-LAYER = ("tensor", "context", "expert", "microbatch", "sequence_parallel", "recompute")
+LAYER = (
+    *("tensor", "context", "expert", "expert_tensor"),
+    *("microbatch", "sequence_parallel", "recompute"),
+)
 
 
 class Timed(NamedTuple):

@@ -66,7 +66,7 @@ def splits(
     widths = np.intersect1d(divisors(model.expert_feedforward), degrees) if routes else ONE
     rows = legal.keep(cross(rows, "expert_tensor", widths))
     alone = recipe.schedule is not Schedule.ONE_F_ONE_B
-    rows = legal.keep(cross(rows, "interleave", ONE if alone else np.arange(1, model.layers + 1)))
+    rows = legal.keep(cross(rows, "interleave", ONE if alone else np.arange(1, model.layers + 3)))
     rows = legal.keep(cross(rows, "microbatch", divisors(batch)))
     rows = legal.keep({**rows, "microbatches": batch // (rows["data"] * rows["microbatch"])})
     return _ordered(rows), legal.refused
@@ -114,7 +114,7 @@ def cluster_sizes(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> 
     values = {
         "tensor": divisors(model.heads),
         "context": divisors(asked.sequence),
-        "pipeline": np.arange(1, model.layers + 1),
+        "pipeline": np.arange(1, model.layers + 3),
         "data": divisors(asked.global_batch),
     }
     for field, some in values.items():

@@ -4,9 +4,11 @@ Source: docs/models/training_step_today.md and docs/models/parameters_flops_memo
 """
 
 from jaxroof.catalog import lookup as named
+from jaxroof.catalog.chip import Chip
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training import interval as bounds
-from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.envelope import inside
+from jaxroof.estimators.training.inputs import SHORTHAND, TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import verdicts
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.memory_model import memory_model
@@ -23,6 +25,7 @@ from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers, timed_plan
 from jaxroof.estimators.training.plans import DEGREES, plans
+from jaxroof.estimators.training.precision import expand_precision
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.stage_time import late, stage_layers
 from jaxroof.estimators.training.step_time import LayerParts, StepTime
@@ -110,15 +113,27 @@ def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerPa
 def interval(inputs: TrainingInputs, step_time: Number) -> tuple[bounds.Interval, Number]:
     """Return the bounds between which 80 % of measured runs lie, and the regime.
 
-    Assumes: offload was not measured, nor was a chip whose constants are another's.
+    Assumes: offload was not measured, nor was a chip whose constants are another's, nor what lies
+    outside the envelope of measured runs. Runs of one's own count for plans of their kind alone.
     Source: docs/models/training_step_today.md, section 12.
     """
     chip, software, plan = chip_of(inputs), inputs.software, inputs.plan
     assert plan is not None
-    low = larger(software.fp8, software.fp4)
-    known = chip.calibrated * (1.0 - plan.offload_optimizer)
-    place = bounds.regime(inputs.model.experts, low, known)
-    return bounds.interval_of_runs(step_time, place, chip.own_runs), place
+    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
+    extent = inside(gpus, plan.tensor, inputs.model.sequence, inputs.system.fast_domain)
+    return bounds.interval_of_runs(
+        step_time,
+        inputs.model.experts,
+        larger(software.fp8, software.fp4),
+        chip.calibrated,
+        extent * (1.0 - plan.offload_optimizer),
+        own_runs(chip),
+    )
+
+
+def own_runs(chip: Chip) -> bounds.OwnRuns:
+    """Return the half widths that runs of one's own support on a chip."""
+    return bounds.OwnRuns(chip.own_dense_16_bit, chip.own_dense_8_or_4_bit, chip.own_experts)
 
 
 def times(
@@ -177,5 +192,7 @@ training = Estimator(
     limit=memory_limit,
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.training_system},
+    shorthand=SHORTHAND,
+    expand=expand_precision(timed=True),
     example=example,
 )

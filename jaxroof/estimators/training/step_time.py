@@ -11,6 +11,7 @@ from jaxroof.estimators.training.layer_time import (
     LayerTime,
     Sharded,
     data_group,
+    expert_ranks,
     expert_weights,
     layer_time,
     layer_weights,
@@ -160,7 +161,7 @@ def data_messages(
     replicas, near = expert_group(plan, speed)
     table = model.vocabulary * model.hidden / plan.tensor
     shared = layers * layer_weights(model) / plan.tensor + table
-    routed = layers * expert_weights(model, plan.expert)
+    routed = layers * expert_weights(model, plan)
     short = where(speed.low > 0.0, 1.0, 2.0)
     gradients, parameters = shared * software.gradient_bytes, shared * short
 
@@ -194,8 +195,8 @@ def data_messages(
 
 def expert_group(plan: Any, rates: Rates) -> tuple[Number, Number]:
     """Return the replicas of an expert, and how many of them share a fast domain."""
-    group = larger(plan.data * plan.context * plan.tensor / plan.expert, 1.0)
-    return group, smaller(larger(rates.fast_domain / plan.expert, 1.0), group)
+    group = larger(plan.data * plan.context * plan.tensor / expert_ranks(plan), 1.0)
+    return group, smaller(larger(rates.fast_domain / expert_ranks(plan), 1.0), group)
 
 
 def optimizer(
@@ -206,7 +207,7 @@ def optimizer(
     Source: docs/models/training_step_today.md, sections 7 and 11.
     """
     group = plan.data * plan.context
-    experts = larger(group * plan.tensor / plan.expert, 1.0)
+    experts = larger(group * plan.tensor / expert_ranks(plan), 1.0)
     layers, _, _ = stage_layers(model, plan)
     weights, table = layer_weights(model), model.vocabulary * model.hidden
     stage = (end_layers * weights + table) / plan.tensor
@@ -214,7 +215,7 @@ def optimizer(
     owned = where(stage_one, group, 1.0)
     plain = stage * (UPDATE_BYTES / owned + 8.0)
     sharded = (layers * weights + table) / plan.tensor * 50.0 / group
-    routed = end_layers * expert_weights(model, plan.expert)
+    routed = end_layers * expert_weights(model, plan)
     owned = where(software.zero_stage > 0.5, experts, 1.0)
     moved = where(software.zero_stage > 1.5, sharded, plain) + routed * (UPDATE_BYTES / owned + 8.0)
     return moved / speed.plain.memory

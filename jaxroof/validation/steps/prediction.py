@@ -11,16 +11,15 @@ from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.interval import (
-    REGIMES,
-    interval_of_runs,
-    regime,
-)
+from jaxroof.estimators.training.envelope import inside
+from jaxroof.estimators.training.interval import REGIMES, Interval, interval_of_runs, of_own_runs
 from jaxroof.estimators.training.software import Software
+from jaxroof.estimators.training.step import own_runs
 from jaxroof.estimators.training.step_time import StepTime, step_time
 from jaxroof.records import units
 from jaxroof.validation.measured_rows import Row
-from jaxroof.validation.steps.step_rows import StepRow, step_row
+from jaxroof.validation.steps.machine import machines_of
+from jaxroof.validation.steps.step_rows import SYSTEMS, StepRow, step_rows
 
 OF_A_SYSTEM = ("matrix_flops", "hbm_bandwidth", "fast_domain", "fast_bandwidth")
 OF_A_STEP = ("steady", "bubble", "pipeline_comm", "data_comm", "optimizer")  # and the rest
@@ -113,35 +112,43 @@ def predicted_times(inputs: StepInputs) -> StepTime:
     return StepTime(*columns)
 
 
+def _bounds(inputs: StepInputs, time: Any, calibrated: Any) -> tuple[Interval, Any]:
+    """Return the intervals of steps and their regimes; of software that is calibrated or not."""
+    plan, software, chip = inputs.plan, inputs.software, inputs.chip
+    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
+    return interval_of_runs(
+        time,
+        inputs.model.experts,
+        software.fp8 + software.fp4,
+        calibrated * chip.calibrated,
+        inside(gpus, plan.tensor, inputs.sequence, inputs.system.fast_domain),
+        own_runs(chip),
+    )
+
+
 def answers(rows: Iterable[Row], chip: str | None = None) -> list[StepAnswer]:
     """Return every row with its prediction, or the reason why there is none.
 
-    A ``chip`` in a file is one that was calibrated on runs like these: intervals are narrower.
+    A ``chip`` in a file that was calibrated on runs like these has their intervals.
     Raises: InputError for a chip that there is not, or a file that is none.
     """
-    read = [_read(row) for row in rows]
+    rows = list(rows)
+    read = [
+        StepAnswer(row, None, str(one)) if isinstance(one, InputError) else StepAnswer(row, one, "")
+        for row, one in zip(rows, step_rows(rows, machines_of(chip) or SYSTEMS), strict=True)
+    ]
     asked = [one.step for one in read if one.step is not None]
     predicted = iter(_predicted(asked, chip) if asked else ())
     return [one if one.step is None else one._replace(**next(predicted)) for one in read]
 
 
-def _read(row: Row) -> StepAnswer:
-    try:
-        return StepAnswer(row, step_row(row), "")
-    except InputError as error:
-        return StepAnswer(row, None, str(error))
-
-
 def _predicted(rows: Sequence[StepRow], chip: str | None) -> list[dict[str, Any]]:
     inputs = step_inputs(rows, chip)
     times = predicted_times(inputs)
-    own = chip is not None and catalog.is_file(chip)
-    known: Any = np.array([float(own or one.calibrated) for one in rows])
-    few_bits = inputs.software.fp8 + inputs.software.fp4
-    places: Any = np.asarray(regime(inputs.model.experts, few_bits, known))
     total: Any = times.step_time
-    bounds = interval_of_runs(total, places, float(own))
-    low, high = map(np.asarray, bounds)
+    bounds, found = _bounds(inputs, total, np.array([float(one.calibrated) for one in rows]))
+    low, high, places = map(np.asarray, (*bounds, found))
+    own = of_own_runs(low, high, places)
     step = {name: getattr(times, name) for name in OF_A_STEP}
     step[OTHER] = total - sum(step.values())
     layer = {name: getattr(times, name) for name in OF_A_LAYER}
@@ -150,7 +157,7 @@ def _predicted(rows: Sequence[StepRow], chip: str | None) -> list[dict[str, Any]
             "time": float(total[i]),
             "low": float(low[i]),
             "high": float(high[i]),
-            "regime": REGIMES[int(places[i])].words + OWN * own,
+            "regime": REGIMES[int(places[i])].words + OWN * bool(own[i]),
             "parts": {name: float(values[i]) for name, values in step.items()},
             "layer": {name: float(values[i]) for name, values in layer.items()},
         }

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.validation.measured_rows import Row
 from jaxroof.validation.memory.scores import Reason
@@ -46,7 +47,11 @@ def packaged_answers(source: str | None = None) -> dict[str, list[StepAnswer]]:
 
 def kind_of(row: Row) -> str:
     """Return the chip of a row as scores name it."""
-    return {"A100": "A100 80", "H800": "H100"}.get(chip := chip_of(row), chip)
+    try:
+        chip = chip_of(row)
+    except InputError:  # a chip of the user's, which a file of theirs describes
+        return row.cells["system"]
+    return {"A100": "A100 80", "H800": "H100"}.get(chip, chip)
 
 
 def scores(found: Answers) -> list[StepScore]:
@@ -67,7 +72,7 @@ def regime_scores(found: Answers) -> list[StepScore]:
     """Return the errors by regime over all sources, and over all rows.
 
     >>> [one.regime for one in regime_scores(packaged_answers("mt_nlg_a100"))]
-    ['software not calibrated', 'all']
+    ['not calibrated', 'all']
     """
     every = [one for rows in found.values() for one in rows if one.error is not None]
     made = []

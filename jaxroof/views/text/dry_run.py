@@ -1,4 +1,4 @@
-"""What a question would take, in lines: `jaxroof run FILE --dry-run`."""
+"""What a question would take, in lines: `jaxroof run FILE --dry-run` and others."""
 
 from jaxroof.engine.runs.dry_run import DryRun
 from jaxroof.limits import counted
@@ -27,7 +27,7 @@ def dry_run_rows(found: DryRun, memory: float, disk: float | None) -> list[tuple
             ("disk", f"about {size(found.disk, 'B')}{about}; the limit is {size(disk, 'B')}")
         )
     sample = found.sample
-    compiled = f", after {seconds(sample.before)} of compiling" if sample.before else ""
+    compiled = f", after {seconds(sample.before)} of preparing" if sample.before else ""
     took = f"{counted(sample.points, 'point')} took {seconds(sample.seconds)}{compiled}"
     rows.append(("time", f"about {_duration(found.seconds)}: a sample of {took}"))
     return rows

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import OF_LAYER
-from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
+from jaxroof.analyses.result_metadata import about, head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.compare import slower_by
@@ -18,7 +18,7 @@ from jaxroof.views.text.least_memory import (
     plan_words,
     shown_fields,
 )
-from jaxroof.views.text.plan import glossary, plan_sentence
+from jaxroof.views.text.plan import glossary, plan_sentence, used_fields
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -71,11 +71,13 @@ def answer_sentence(data: xr.Dataset) -> str:
     time = float(best.step_time)
     of = f" of the {fits:,} plans that fit" if fits > 1 else ", the only plan that fits"
     said = [f"Fastest{of}: {plan_words(best)}, {_seconds(time)} s a step{_runs(data, best)}."]
-    if "kept" in data:
-        kept = float(data.kept)
+    if unmeasured := _unmeasured(data, best):
+        said.append(f"Nobody measured {listing(unmeasured)}.")
+    if "measured" in data:
+        measured = float(data.measured)
         said.append(
-            f"Offload was never measured; without it, {_fields(data, 'kept')} takes "
-            f"{_seconds(kept)} s{_interval(data, 'kept')}, {_slower(kept, time)}."
+            f"The fastest of a measured kind, {_fields(data, 'measured')}, takes "
+            f"{_seconds(measured)} s{_interval(data, 'measured')}, {_slower(measured, time)}."
         )
     if alike > 1:
         said.append(f"The first {alike:,} plans are too close for the model to tell apart.")
@@ -85,7 +87,15 @@ def answer_sentence(data: xr.Dataset) -> str:
 def _runs(data: xr.Dataset, plan: xr.Dataset) -> str:
     """Return the interval of a plan's step time, and the kind of runs that were measured."""
     low, high = (_seconds(float(plan[name])) for name in ("step_time_low", "step_time_high"))
+    if _unmeasured(data, plan):
+        return f" ({low} to {high} s, the widest interval)"
     return f" ({low} to {high} s in 80 % of measured runs: {data.attrs['regime']})"
+
+
+def _unmeasured(data: xr.Dataset, plan: xr.Dataset) -> list[str]:
+    """Return what of a plan was never measured."""
+    outside: list[str] = json.loads(data.attrs.get("outside", "[]"))
+    return outside + ["optimizer states in host memory"] * bool(plan.offload_optimizer)
 
 
 def _interval(data: xr.Dataset, of: str) -> str:
@@ -96,9 +106,14 @@ def _interval(data: xr.Dataset, of: str) -> str:
 
 
 def _fields(data: xr.Dataset, of: str) -> str:
-    """Return the fields of a plan beside the table that the table shows."""
-    plan = json.loads(str(data[f"{of}_plan"].values))
-    return " ".join(f"{head_of(data, name)} {plan[name]}" for name in shown_fields(data))
+    """Return a plan beside the table: the fields of the table, and those that are not usual."""
+    plan, shown = json.loads(str(data[f"{of}_plan"].values)), shown_fields(data)
+    named = [n for n in used_fields(data) if n in shown or plan[n] != _usual(data, n)]
+    return " ".join(f"{head_of(data, n)} {plan[n]}" for n in named if n != "sequence_parallel")
+
+
+def _usual(data: xr.Dataset, name: str) -> float:
+    return float(about(data, name).get("default", "nan"))
 
 
 def _slower(seconds: float, time: float) -> str:

@@ -5,6 +5,7 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import about
 from jaxroof.errors import listing
+from jaxroof.estimators.training.interval import of_own_runs
 from jaxroof.units import seconds
 
 LOW, HIGH = "step_time_low", "step_time_high"
@@ -52,7 +53,9 @@ def interval_sentence(data: xr.Dataset) -> str:
     least, most = (np.unique(np.round(e[np.isfinite(e)], 3)) for e in ends)
     if len(least) == 0:
         return ""
-    kinds = listing(regimes(data))
+    place = data.regime.values
+    own = of_own_runs(data[LOW].values, data[HIGH].values, place) & np.isfinite(time)
+    kinds = listing(regimes(data)) + ", by your own runs" * bool(np.any(own))
     between = f"{least[-1]:.2f} and {most[0]:.2f}"
     wider = f" (at most {least[0]:.2f} and {most[-1]:.2f})" if len(least) > 1 else ""
     return f"80 % of measured runs ({kinds}) took between {between} times a step time{wider}."

@@ -177,16 +177,16 @@ def test_ctrl_c_keeps_what_the_workers_finished(tmp_path, known):
 def begun(home: pathlib.Path, monkeypatch) -> tuple:
     """Return what a worker is given, of a store that has its first chunk."""
     left = [1]
-    put = zarr_store.write_chunk
+    put = zarr_store.write_region
 
     def until(*arguments):
         if not left:
             raise KeyboardInterrupt
         left.pop()
-        put(*arguments)
+        return put(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(zarr_store, "write_chunk", until)
+        patch.setattr(zarr_store, "write_region", until)
         with pytest.raises(KeyboardInterrupt):
             run(home)
     path = str(home / "ring.zarr")
@@ -295,8 +295,8 @@ def test_without_dask_the_extra_is_named(tmp_path, jaxroof, monkeypatch):
 AXES = ("system.hbm_bandwidth", "system.slow_bandwidth")
 
 
-def test_a_larger_sweep_has_larger_chunks_and_not_many_more_of_them():
-    """So that its files do not grow with its points; a chunk still fits in memory."""
+def test_a_larger_sweep_has_larger_chunks_of_pieces_and_not_many_more_of_them():
+    """So that neither its files nor the memory of a task grow with its points."""
 
     def cut(points: int):
         plan = jr.Plan(data=32.0, tensor=8.0, pipeline=64.0, microbatch=1.0)
@@ -304,13 +304,12 @@ def test_a_larger_sweep_has_larger_chunks_and_not_many_more_of_them():
         inputs = jr.Inputs(model=model, plan=plan, system=system, global_batch=4096.0)
         side = round(points**0.5)
         axes = {name: np.linspace(1e12, 2e12, side) for name in AXES}
-        job = sweep_job(jr.published, inputs, axes=axes, searched=False)
-        layout = chunk_layout(job)
-        assert layout.count * math.prod(layout.chunk.values()) >= side**2
+        layout = chunk_layout(sweep_job(jr.published, inputs, axes=axes, searched=False))
+        assert math.prod(layout.inner.values()) <= chunked_sweep.TABULATED
         return layout, math.prod(layout.chunk.values())
 
     usual, size = cut(10**7)
     assert size <= chunked_sweep.TABULATED
     large, larger = cut(4 * 10**9)
-    assert chunked_sweep.TABULATED < larger <= chunked_sweep.LARGEST
+    assert 4 * 10**9 / chunked_sweep.FEW / 2 < larger <= 4 * 10**9 / chunked_sweep.FEW
     assert usual.count < large.count <= 2 * chunked_sweep.FEW

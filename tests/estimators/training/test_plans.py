@@ -105,7 +105,7 @@ def test_ends_count_as_a_layer_each_and_keep_the_chunks_equal() -> None:
         for division in LayerDivision
     }
     assert listed[LayerDivision.EQUAL] == {1, 2}
-    assert listed[LayerDivision.WITH_ENDS] == {1, 2, 4, 8, 16, 32, 64}
+    assert listed[LayerDivision.WITH_ENDS] == {1, 2, 4, 8, 16, 32, 64, 128}
     assert listed[LayerDivision.UNEVEN] >= listed[LayerDivision.WITH_ENDS]
 
 

@@ -148,7 +148,7 @@ def test_the_interval_is_that_of_the_regime() -> None:
     half = np.array([REGIMES[int(place)].half_widths[1] for place in report.regime])
     np.testing.assert_allclose(np.log(report.step_time_high / report.step_time), half, rtol=1e-12)
     np.testing.assert_allclose(np.log(report.step_time / report.step_time_low), half, rtol=1e-12)
-    own = replace_at(inputs, "system.chip.own_runs", np.float64(1.0))
+    own = replace_at(inputs, "system.chip.own_dense_16_bit", np.float64(0.085))
     narrow = training.evaluate(own, recipe)
     assert np.all(narrow.step_time_high[~offloaded] < report.step_time_high[~offloaded])
 

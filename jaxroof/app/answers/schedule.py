@@ -1,0 +1,134 @@
+"""The best plan under the pipeline schedules: times side by side, and every visit of one."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from jaxroof.analyses.schedule import schedule as published_schedule
+from jaxroof.analyses.trace import trace
+from jaxroof.analyses.training_schedule import training_schedule
+from jaxroof.app.answers.memory import with_plan
+from jaxroof.app.question import Asked
+from jaxroof.app.state import SCHEDULES
+from jaxroof.errors import refusal
+from jaxroof.estimators.training.step import training
+from jaxroof.units import percent, seconds
+
+BLOCKS = 6000  # that a timeline shows
+VISITS = 60_000  # that are computed at all
+
+
+class Visit(NamedTuple):
+    """One block of a timeline."""
+
+    device: int
+    kind: str
+    microbatch: int
+    stage: int
+    start: float  # [s]
+    end: float
+
+
+class Timeline(NamedTuple):
+    """The visits of one step, as many as are shown, and the seconds of the whole step."""
+
+    visits: list[Visit]
+    devices: int
+    step: float
+    shown: float  # [s] until which visits are shown
+
+
+class Row(NamedTuple):
+    """One schedule: its step time [s], the share that devices idle, and whether it fits."""
+
+    name: str
+    step_time: float
+    bubble: float
+    memory: float
+    fits: bool
+    reason: str
+
+
+def _planned(found: Asked, data: xr.Dataset) -> Any:
+    """Return the inputs with the best plan, after checking that it has stages, not too many.
+
+    Raises: InputError where there is nothing to draw.
+    """
+    row = data.isel(plan=0)
+    stages = int(row.pipeline)
+    if stages < 2:
+        raise refusal("schedule", "the best plan has no pipeline; try a rule such as pp>=2")
+    chunks = int(row.interleave) if "interleave" in row else 1
+    replicas = int(row.data) * int(row.microbatch)
+    visits = 2 * stages * chunks * int(found.inputs.global_batch) // replicas
+    if visits > VISITS:
+        said = f"{visits:,} visits of stages in a step; expected at most {VISITS:,}"
+        raise refusal("schedule", f"{said}: fewer sequences, or more replicas")
+    return with_plan(found, row)
+
+
+def schedules(found: Asked, data: xr.Dataset) -> list[Row]:
+    """Return the best plan under every pipeline schedule.
+
+    Raises: InputError where the plan has no pipeline, or no schedule allows it.
+    """
+    inputs = _planned(found, data)
+    of = training_schedule if found.estimator is training else published_schedule
+    result = of(inputs, found.recipe, schedules=SCHEDULES)
+    rows = []
+    for name in SCHEDULES:
+        row = result.sel(schedule=name)
+        rows.append(
+            Row(
+                name,
+                float(row.step_time),
+                float(row.bubble.max()),
+                float(row.memory.max()),
+                bool(row.memory_fits),
+                str(row.reason.values),
+            )
+        )
+    return rows
+
+
+def timeline(found: Asked, data: xr.Dataset, name: str) -> Timeline:
+    """Return every visit of the best plan under a schedule, as many as are shown.
+
+    Raises: InputError where the plan has no pipeline, or the schedule does not allow it.
+    """
+    inputs = _planned(found, data)
+    every = {f.name: getattr(inputs, f.name) for f in dataclasses.fields(inputs)}
+    given = {key: value for key, value in every.items() if value is not None}
+    of = "training" if found.estimator is training else "published"
+    events = trace(of, {**given, **vars(found.recipe), "schedule": name})
+    start, last = events.start.values, events.start.values + events.duration.values
+    order = np.argsort(start, kind="stable")[:BLOCKS]
+    columns = [events[n].values[order] for n in ("device", "kind", "microbatch", "stage")]
+    columns += [start[order], last[order]]
+    visits = [Visit(int(d), str(k), int(m), int(s), float(a), float(b))
+              for d, k, m, s, a, b in zip(*columns, strict=True)]  # fmt: skip
+    end = float(last.max())
+    shown = end if len(start) <= BLOCKS else float(start[order[-1]])
+    return Timeline(visits, int(events.device.values.max()), end, shown)
+
+
+def schedule_sentence(rows: list[Row]) -> str:
+    """Return which schedule is fastest of those that fit, and by how much."""
+    able = sorted((r for r in rows if r.fits), key=lambda r: r.step_time)
+    if not able:
+        return "No schedule fits this plan in memory."
+    best = able[0]
+    said = f"Fastest that fits: {best.name}, {seconds(best.step_time)} a step, idle "
+    said += f"{percent(best.bubble, 1)}."
+    if len(able) > 1:
+        slower = percent(able[-1].step_time / best.step_time - 1.0, 1)
+        said += f" The slowest that fits, {able[-1].name}, takes {slower} longer."
+    return said
+
+
+def own_schedule(data: xr.Dataset) -> str:
+    """Return the schedule that the best plan has: interleaved where ranks have several chunks."""
+    chunks = int(data.interleave.values[0]) if "interleave" in data else 1
+    return "interleaved" if chunks > 1 else "1f1b"

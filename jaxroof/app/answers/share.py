@@ -1,0 +1,125 @@
+"""The question of a state as a command, as a sweep file and as Python."""
+
+import json
+import shlex
+from typing import Any
+
+from jaxroof.app.question import asked, numbers
+from jaxroof.app.state import PUBLISHED, START, State
+from jaxroof.units import parse, show
+
+TOP = 5
+
+
+def model_file(state: State) -> str:
+    """Return the model as it is named outside of the page: a name, or the file's."""
+    return state.own_model.name if state.own_model else state.model
+
+
+def settings(state: State) -> dict[str, str]:
+    """Return what the question changes, by path, with units; numbers are those of the state."""
+    units = {path: str(about["unit"]) for path, (_, about) in numbers(asked(state)).items()}
+    found = {path: _exact(value, units.get(path, "1")) for path, value in state.changes}
+    found |= dict(state.choices)
+    if state.precision != START.precision and state.estimator != PUBLISHED:
+        found["precision"] = state.precision
+    return found
+
+
+def _exact(value: float, unit: str) -> str:
+    """Return a number with its unit where that keeps every digit, else the number."""
+    spelled = show(value, unit)
+    return spelled if parse(spelled, unit) == value else repr(value)
+
+
+def command(state: State) -> str:
+    """Return the command line that answers the question of a state.
+
+    >>> command(START)
+    'jaxroof search --model llama3-70b --system h100-nvs8 --gpus 256 --batch 1024'
+    """
+    words = ["jaxroof", "search"]
+    if state.estimator == PUBLISHED:
+        words += ["--estimator", state.estimator, "--split", state.split]
+        words += ["--format", state.precision] if state.precision != START.precision else []
+    words += ["--model", model_file(state), "--system", state.system]
+    words += ["--gpus", str(state.gpus), "--batch", str(state.batch)]
+    for path, value in settings(state).items():
+        words += ["--set", f"{path}={value}"]
+    words += ["--where", state.where] if state.where else []
+    words += ["--mine", state.mine] if state.mine else []
+    return shlex.join(words)
+
+
+def sweep_file(state: State) -> str:
+    """Return a sweep file of the question, over the two fields of the map.
+
+    >>> print(sweep_file(START).splitlines()[1])
+    model = "llama3-70b"
+    """
+    said = f"{state.model_words} on {state.gpus:,} x {state.system}"
+    lines = [f"title = {_text(said)}"]
+    lines += [f'estimator = "{PUBLISHED}"'] if state.estimator == PUBLISHED else []
+    lines += [f"model = {_text(model_file(state))}", f"system = {_text(state.system)}"]
+    if state.estimator == PUBLISHED and state.precision != START.precision:
+        lines += [f"format = {_text(state.precision)}"]
+    split = f", split = {_text(state.split)}" if state.estimator == PUBLISHED else ""
+    sizes = f"gpus = {state.gpus}, global_batch = {state.batch}{split}"
+    lines += [f"plan = {{ {sizes} }}"]
+    changes = [f"{_text(path)} = {_text(value)}" for path, value in settings(state).items()]
+    lines += [f"set = {{ {', '.join(changes)} }}"] if changes else []
+    where = f", where = {_text(state.where)}" if state.where else ""
+    lines += [f"search = {{ top = {TOP}{where} }}"]
+    return "\n".join(lines) + "\n"
+
+
+def python(state: State) -> str:
+    """Return the question as a Python program.
+
+    >>> print(python(START).splitlines()[0])
+    import jaxroof as jr
+    """
+    given = settings(state)
+    lines = ["import jaxroof as jr", ""]
+    if state.estimator == PUBLISHED:
+        formats = f", {state.precision!r}" if state.precision != START.precision else ""
+        system = f"jr.system({state.system!r}{formats})"
+        lines += [
+            f"inputs = jr.Inputs(model=jr.model({model_file(state)!r}), system={system})",
+            "data = jr.search(",
+            "    jr.published,",
+            "    inputs,",
+            f"    where={state.where!r},",
+            f"    top={TOP},",
+            f"    settings={_settings(given, state)},",
+            ")",
+        ]
+    else:
+        lines += [
+            "data = jr.fastest_plans(",
+            f"    model={model_file(state)!r},",
+            f"    system={state.system!r},",
+            f"    gpus={state.gpus},",
+            f"    global_batch={state.batch},",
+            f"    where={state.where!r},",
+            f"    top={TOP},",
+            f"    settings={given!r},",
+            ")",
+        ]
+    return "\n".join([*lines, "print(data.step_time.values)", ""])
+
+
+def _settings(given: dict[str, str], state: State) -> str:
+    whole: dict[str, Any] = {
+        "model": model_file(state),
+        "gpus": state.gpus,
+        "global_batch": state.batch,
+        "split": state.split,
+        **given,
+    }
+    return repr(whole)
+
+
+def _text(words: str) -> str:
+    """Return a text as TOML writes it."""
+    return json.dumps(words, ensure_ascii=False)

@@ -1,0 +1,195 @@
+"""What a person does on the page, as a change of the state: pure, and checked at this border."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaxroof import catalog
+from jaxroof.app.fields import Number, sizes, sliders
+from jaxroof.app.question import asked, unchanged
+from jaxroof.app.state import (
+    CHOICE,
+    KINDS,
+    PUBLISHED,
+    START,
+    TRAINING,
+    State,
+    checked,
+    whole_number,
+    with_change,
+    with_choice,
+)
+from jaxroof.app.uploads import model_of, upload
+from jaxroof.catalog.needs import answers
+from jaxroof.errors import InputError, refusal, shown
+from jaxroof.units import parse
+
+FIRST = {  # of an estimator: a model, a system and another to compare
+    TRAINING: (START.model, START.system, START.other),
+    PUBLISHED: ("gpt3-1t", "b200-nvs8", "h200-nvs8"),
+}
+SEQUENCE = 4096.0  # tokens, of a model's file that does not say
+PATHS = {"gpus": "gpus", "batch": "global_batch"}  # of the state -> of the inputs
+TEXTS = ("where", "mine", "system", "other", "across", "up", "schedule", "tab", "split")
+
+
+def numbers_of(state: State) -> Mapping[str, Number]:
+    """Return the numbers that sliders move, as the catalogue has them.
+
+    Raises: InputError for a state that cannot be asked.
+    """
+    return _numbers(dataclasses.replace(unchanged(state), gpus=1, batch=1, where=""))
+
+
+@functools.lru_cache(maxsize=64)
+def _numbers(state: State) -> Mapping[str, Number]:
+    sequence = state.own_model is not None  # a file may not say
+    return sliders(asked(with_change(state, "model.sequence", SEQUENCE) if sequence else state))
+
+
+def systems(estimator: str) -> list[str]:
+    """Return the systems that an estimator can be asked about."""
+    return [name for name in catalog.names("systems") if estimator in answers(name)]
+
+
+def applied(state: State, name: str, value: Any) -> State:
+    """Return the state after a message of the page: the name of a control, and its new value.
+
+    Raises: InputError for anything that is not a value of that control.
+
+    >>> applied(START, "gpus", {"text": "2,048"}).gpus
+    2048
+    >>> applied(START, "system.nics", {"text": "2"}).changes
+    (('system.nics', 2.0),)
+    """
+    if name in TEXTS and isinstance(value, str):
+        return checked(HANDLERS.get(name, _replaced)(state, name, value))
+    if name in HANDLERS and name not in TEXTS:
+        return checked(HANDLERS[name](state, name, value))
+    if name.startswith(CHOICE) and isinstance(value, str):
+        return checked(with_choice(state, name.removeprefix(CHOICE), value or None))
+    if name in PATHS and isinstance(value, Mapping):
+        return checked(with_field(state, name, _size(name, value)))
+    if "." in name and isinstance(value, Mapping):
+        return checked(_moved(state, name, value))
+    raise refusal("page", f"{shown(name)}: no such control")
+
+
+def _replaced(state: State, name: str, value: Any) -> State:
+    return with_field(state, name, value.strip())
+
+
+def with_field(state: State, name: str, value: Any) -> State:
+    """Return a state with one of its fields replaced."""
+    fields: dict[str, Any] = {name: value}
+    return dataclasses.replace(state, **fields)
+
+
+def _size(name: str, value: Mapping[str, Any]) -> int:
+    if "text" in value:
+        return whole_number(name, str(value["text"]))
+    return int(_stop(sizes(PATHS[name]), name, value))
+
+
+def _moved(state: State, path: str, value: Mapping[str, Any]) -> State:
+    known = numbers_of(state)
+    if path not in known:
+        raise refusal("page", f"{shown(path)}: no such number")
+    number = known[path]
+    if "text" in value:
+        found = parse(str(value["text"]).replace(",", ""), number.unit, number.words)
+    else:
+        found = _stop(number.stops, path, value)
+    return with_change(state, path, None if found == number.value else found)
+
+
+def _stop(stops: tuple[float, ...], name: str, value: Mapping[str, Any]) -> float:
+    place = value.get("index")
+    if not isinstance(place, int) or not 0 <= place < len(stops):
+        raise refusal("page", f"{name}: no such stop of its slider, given {shown(place)}")
+    return stops[place]
+
+
+def _estimator(state: State, _: str, value: Any) -> State:
+    """Return a state for another estimator: what the new one does not know starts anew."""
+    if value not in FIRST or value == state.estimator:
+        return state
+    model, system, other = FIRST[value]
+    able = systems(value)
+    return dataclasses.replace(
+        START,
+        estimator=value,
+        model=state.model if state.model in catalog.names(KINDS[value]) else model,
+        system=state.system if state.system in able else system,
+        other=state.other if state.other in able else other,
+        gpus=state.gpus,
+        batch=state.batch,
+        tab=state.tab,
+    )
+
+
+def _model(state: State, _: str, value: Any) -> State:
+    if not isinstance(value, str) or value.startswith("file:"):
+        return state
+    kept = tuple(one for one in state.changes if not one[0].startswith("model."))
+    return dataclasses.replace(state, model=value, own_model=None, changes=kept)
+
+
+def _system(state: State, _: str, value: Any) -> State:
+    kept = tuple(one for one in state.changes if not one[0].startswith("system."))
+    return dataclasses.replace(state, system=value, changes=kept, precision=START.precision)
+
+
+def _own_model(state: State, _: str, value: Any) -> State:
+    """Return a state with a model's file, after reading it; it may not say its sequence.
+
+    Raises: InputError for a file that is too large, of another kind, or that cannot be read.
+    """
+    if not isinstance(value, Mapping) or not isinstance(value.get("file"), str):
+        raise refusal("file", "not a file")
+    if not isinstance(value.get("text"), str):
+        raise refusal(value["file"][:80], "too large; expected a model's file of some kilobytes")
+    own = upload(value["file"], value["text"])
+    record, _choices = model_of(own, state.estimator)
+    kept = tuple(one for one in state.changes if not one[0].startswith("model."))
+    found = dataclasses.replace(state, own_model=own, changes=kept)
+    if record.sequence is None:
+        found = with_change(found, "model.sequence", SEQUENCE)
+    return found
+
+
+def _reset(state: State, *_: Any) -> State:
+    return dataclasses.replace(state, changes=(), choices=())
+
+
+def _precision(state: State, name: str, value: Any) -> State:
+    found = with_field(state, name, str(value))
+    asked(checked(found))  # a chip may lack the format
+    return found
+
+
+HANDLERS: dict[str, Callable[[State, str, Any], State]] = {
+    "estimator": _estimator,
+    "model": _model,
+    "system": _system,
+    "own_model": _own_model,
+    "reset": _reset,
+    "precision": _precision,
+}
+
+
+def at_place(state: State, across: tuple[str, float], up: tuple[str, float]) -> State:
+    """Return the state at a place of the map: its two numbers become those of the question.
+
+    Whole numbers are rounded. Raises: InputError as ``applied`` does.
+    """
+    for path, value in (across, up):
+        name = next((short for short, full in PATHS.items() if full == path), None)
+        if name is not None:
+            state = with_field(state, name, max(1, round(value)))
+        elif path in numbers_of(state):
+            state = _moved(state, path, {"text": repr(float(value))})
+        else:
+            raise InputError(f"map: {shown(path)}: no such number")
+    return checked(state)

@@ -1,0 +1,122 @@
+"""The numbers that a slider moves: their names in words, and the values at its stops."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxroof.app.question import Asked, numbers
+from jaxroof.app.state import MOST_BATCH, MOST_GPUS
+from jaxroof.units import show
+
+WORDS = {
+    "gpus": "GPUs",
+    "global_batch": "batch",
+    "system.matrix_flops": "matrix rate",
+    "system.vector_flops": "vector rate",
+    "system.hbm_bandwidth": "HBM bandwidth",
+    "system.hbm_capacity": "HBM capacity",
+    "system.hbm_usable": "usable share of HBM",
+    "system.fast_domain": "NVLink domain",
+    "system.fast_bandwidth": "NVLink bandwidth",
+    "system.fast_latency": "NVLink latency",
+    "system.fast_efficiency": "NVLink efficiency",
+    "system.slow_bandwidth": "network bandwidth",
+    "system.slow_latency": "network latency",
+    "system.slow_efficiency": "network efficiency",
+    "system.nics": "network interfaces",
+    "model.sequence": "sequence",
+}
+MAIN = (  # numbers that always have a slider, where the system has them
+    "system.matrix_flops",
+    "system.hbm_bandwidth",
+    "system.hbm_capacity",
+    "system.fast_domain",
+    "system.fast_bandwidth",
+    "system.slow_bandwidth",
+)
+MAPPED = ("gpus", "global_batch", *MAIN, "system.nics", "model.sequence")
+MOVED = ("system.", "software.", "shared.", "model.sequence")  # numbers that a slider may move
+SIZES = {"gpus": MOST_GPUS, "global_batch": MOST_BATCH}
+SPAN = 16.0  # a slider goes from 1 / SPAN to SPAN times the system's own value
+STOPS = 97  # of a slider; the middle one is the system's own value
+DOMAINS = (1, 2, 4, 8, 16, 32, 36, 64, 72, 128, 144, 256, 576)
+
+
+class Number(NamedTuple):
+    """A number of the question: its path, its name, unit and sentence, and its slider's stops."""
+
+    path: str
+    words: str
+    unit: str
+    about: str
+    value: float
+    stops: tuple[float, ...]
+
+
+def words_of(path: str) -> str:
+    """Return a number's everyday name.
+
+    >>> words_of("system.fast_bandwidth"), words_of("software.year")
+    ('NVLink bandwidth', 'software year')
+    """
+    plain = path.removeprefix("system.").replace(".", " ").replace("_", " ")
+    return WORDS.get(path, plain)
+
+
+def sliders(own: Asked) -> dict[str, Number]:
+    """Return every number that a slider may move, its stops around its ``own`` value."""
+    return {
+        path: Number(
+            path,
+            words_of(path),
+            str(about["unit"]),
+            str(about["doc"]),
+            value,
+            stops(path, value, about),
+        )
+        for path, (value, about) in numbers(own).items()
+        if path.startswith(MOVED)
+    }
+
+
+def stops(path: str, value: float, about: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the values of a slider around a value, in equal ratios.
+
+    >>> stops("system.nics", 1.0, {"whole": False, "most": None})[48]
+    1.0
+    """
+    if path == "system.fast_domain":
+        return tuple(sorted({*map(float, DOMAINS), value}))
+    if value == 0.0:
+        return tuple(np.linspace(0.0, float(about["most"] or 1.0), STOPS).tolist())
+    found = [_three_digits(v) for v in value * np.geomspace(1.0 / SPAN, SPAN, STOPS)]
+    found[STOPS // 2] = value
+    most = about["most"]
+    if about["whole"]:
+        found = sorted({max(1.0, round(v)) for v in found})
+    return tuple(dict.fromkeys(v if most is None else min(v, float(most)) for v in found))
+
+
+def sizes(path: str) -> tuple[float, ...]:
+    """Return the stops of a number of accelerators or of sequences: powers of two.
+
+    >>> sizes("gpus")[:3]
+    (1.0, 2.0, 4.0)
+    """
+    return tuple(2.0**k for k in range(int(np.log2(SIZES[path])) + 1))
+
+
+def shown(value: float, unit: str) -> str:
+    """Return a value as a slider shows it.
+
+    >>> shown(4.8e12, "B/s"), shown(2048.0, "1"), shown(0.7, "1")
+    ('4.8 TB/s', '2,048', '0.7')
+    """
+    if float(value).is_integer() and unit not in ("B", "B/s", "FLOP/s", "s", "FLOP", "W"):
+        return f"{value:,.0f}"
+    return show(float(f"{value:.4g}"), unit)
+
+
+def _three_digits(value: float) -> float:
+    return float(f"{value:.3g}")

@@ -1,0 +1,183 @@
+"""The form of the question: which controls there are, and what they show."""
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxroof import catalog
+from jaxroof.app.answers.machine_map import fields_for_map
+from jaxroof.app.changes import PATHS, numbers_of, systems
+from jaxroof.app.fields import MAIN, Number, shown, sizes, words_of
+from jaxroof.app.question import asked
+from jaxroof.app.state import (
+    CHOICE,
+    KINDS,
+    PRECISIONS,
+    PUBLISHED,
+    SCHEDULES,
+    SPLITS,
+    TRAINING,
+    State,
+)
+from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.estimators.training.step import training
+from jaxroof.settings import kind_of_choice
+
+Field = dict[str, Any]  # one control, as the browser's side reads it
+Group = dict[str, Any]
+OF_A_MODEL = {field.name for field in dataclasses.fields(Recipe)}
+RECIPES = {TRAINING: training.recipe, PUBLISHED: published.recipe}
+ESTIMATOR_WORDS = {
+    TRAINING: "Models of today (training)",
+    PUBLISHED: "The study of arXiv 2410.00273 (published)",
+}
+FORMATS = {PUBLISHED: ("bf16", "fp8"), TRAINING: PRECISIONS}
+
+
+def question_groups(state: State, more: str) -> list[Group]:
+    """Return the controls of the question, in groups; ``more`` is a number that is chosen."""
+    numbers = numbers_of(state)
+    return [
+        _group("model", "What to train", _model_fields(state, numbers)),
+        _group("system", "On what", _system_fields(state, numbers)),
+        _group("plan", "Rules and my plan", _plan_fields()),
+        _group("more", "Every other number", _more_fields(state, numbers, more), closed=True),
+        _group("choices", "Choices of the software", _choice_fields(state), closed=True),
+    ]
+
+
+def _group(name: str, title: str, fields: Iterable[Field], closed: bool = False) -> Group:
+    return {"name": name, "title": title, "fields": list(fields), "open": not closed}
+
+
+def select(
+    name: str, label: str, options: Iterable[str | tuple[str, str]], help: str = ""
+) -> Field:
+    """Return a control that chooses one of some values; a pair is a value and its words."""
+    pairs = [[one, one] if isinstance(one, str) else list(one) for one in options]
+    return {"kind": "select", "name": name, "label": label, "options": pairs, "help": help}
+
+
+def _text(name: str, label: str, placeholder: str, help: str) -> Field:
+    said = {"label": label, "placeholder": placeholder, "help": help}
+    return {"kind": "text", "name": name, **said}
+
+
+def _range(name: str, label: str, texts: Sequence[str], help: str) -> Field:
+    return {"kind": "range", "name": name, "label": label, "texts": list(texts), "help": help}
+
+
+def _slider(number: Number) -> Field:
+    label = number.words[0].upper() + number.words[1:]
+    texts = [shown(value, number.unit) for value in number.stops]
+    return _range(number.path, label, texts, number.about)
+
+
+def _size_slider(name: str, label: str, help: str) -> Field:
+    return _range(name, label, [f"{value:,.0f}" for value in sizes(PATHS[name])], help)
+
+
+def _model_fields(state: State, numbers: Mapping[str, Number]) -> list[Field]:
+    names: list[str | tuple[str, str]] = [*catalog.names(KINDS[state.estimator])]
+    if state.own_model is not None:
+        names.insert(0, (f"file:{state.own_model.name}", f"{state.own_model.name} (my file)"))
+    kinds = "config.json or .toml" if state.estimator == TRAINING else ".toml"
+    found = [
+        select("estimator", "Estimator", ESTIMATOR_WORDS.items()),
+        select("model", "Model", names),
+        {
+            "kind": "file",
+            "name": "own_model",
+            "label": f"Or drop in a file of my own ({kinds})",
+            "accept": ".json,.toml" if state.estimator == TRAINING else ".toml",
+        },
+        _size_slider("batch", "Batch", "Sequences of one optimizer step."),
+        _slider(numbers["model.sequence"]),
+        select("precision", "Number format", FORMATS[state.estimator]),
+    ]
+    return found + ([select("split", "Split", SPLITS)] if state.estimator == PUBLISHED else [])
+
+
+def _system_fields(state: State, numbers: Mapping[str, Number]) -> list[Field]:
+    return [
+        select("system", "System", systems(state.estimator)),
+        _size_slider("gpus", "GPUs", "Accelerators to split over."),
+        *(_slider(numbers[path]) for path in MAIN if path in numbers),
+        {"kind": "button", "name": "reset", "label": "Back to the catalogue's numbers"},
+    ]
+
+
+def _plan_fields() -> list[Field]:
+    return [
+        _text("where", "Rules", "tp<=8,zero<=1", "Only plans that keep these are compared."),
+        _text("mine", "My plan", "tp=8,pp=4", "The tab Compare shows it beside the best."),
+    ]
+
+
+def _more_fields(state: State, numbers: Mapping[str, Number], more: str) -> list[Field]:
+    main = {*MAIN, "model.sequence"}
+    rest = {path: number for path, number in numbers.items() if path not in main}
+    chosen = select("more", "Number", [("", "Choose one"), *((p, words_of(p)) for p in rest)])
+    changed = [path for path, _ in state.changes if path in rest]
+    return [chosen, *(_slider(rest[p]) for p in dict.fromkeys([more, *changed]) if p in rest)]
+
+
+def _choice_fields(state: State) -> list[Field]:
+    recipe = RECIPES[state.estimator]
+    found = []
+    for field in dataclasses.fields(recipe):
+        kind = kind_of_choice(recipe, field.name)
+        of_page = field.name == "split" or (
+            state.estimator == TRAINING and field.name in OF_A_MODEL
+        )
+        if not of_page and issubclass(kind, enum.Enum):
+            usual = getattr(recipe, field.name).value
+            options = [("", f"{usual} (usual)"), *(m.value for m in kind if m.value != usual)]
+            label = field.name.replace("_", " ").capitalize()
+            found.append(select(f"{CHOICE}{field.name}", label, options))
+    return found
+
+
+def question_values(state: State, more: str) -> dict[str, Any]:
+    """Return what every control of the question shows."""
+    own = f"file:{state.own_model.name}" if state.own_model else state.model
+    plain = ("estimator", "system", "precision", "split", "where", "mine")
+    found: dict[str, Any] = {name: getattr(state, name) for name in plain}
+    found |= {"model": own, "more": more}
+    changes, choices = dict(state.changes), dict(state.choices)
+    for name, path in PATHS.items():
+        found[name] = _value(getattr(state, name), "1", sizes(path), False)
+    for path, number in numbers_of(state).items():
+        value = changes.get(path, number.value)
+        found[path] = _value(value, number.unit, number.stops, path in changes)
+    for name in (field.name for field in dataclasses.fields(RECIPES[state.estimator])):
+        found[f"{CHOICE}{name}"] = choices.get(name, "")
+    return found
+
+
+def _value(value: float, unit: str, stops: Sequence[float], changed: bool) -> dict[str, Any]:
+    place = min(range(len(stops)), key=lambda i: abs(stops[i] - value))
+    return {"index": place, "text": shown(value, unit), "changed": changed}
+
+
+# ---- Controls inside a tab ----------------------------------------------------------------------
+
+
+def map_groups(state: State) -> list[Group]:
+    """Return the controls of the map."""
+    options = list(fields_for_map(asked(state)).items())
+    fields = [select("across", "Across", options), select("up", "Up", options)]
+    return [_group("map", "Fields of the map", fields)]
+
+
+def schedule_groups() -> list[Group]:
+    """Return the controls of the timeline."""
+    return [_group("schedule", "Timeline", [select("schedule", "Schedule", SCHEDULES)])]
+
+
+def compare_groups(state: State) -> list[Group]:
+    """Return the controls of the comparison."""
+    field = select("other", "Beside it", systems(state.estimator))
+    return [_group("other", "Two machines", [field])]

@@ -1,0 +1,97 @@
+"""The state that a sweep file begins with: its model, system, sizes, changes and rules."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from jaxroof import catalog
+from jaxroof.app.question import asked
+from jaxroof.app.state import START, State, Upload, checked
+from jaxroof.app.uploads import upload
+from jaxroof.config.toml_reader import axes, errors_in_file, load, table, text
+from jaxroof.engine.grid.given_axes import paths_of
+from jaxroof.errors import InputError, refusal
+from jaxroof.records import field_at
+from jaxroof.settings import choices_of
+from jaxroof.units import parse
+
+SIZES = {"gpus": "gpus", "global_batch": "batch"}  # of a plan -> of a state
+LEAST_AXES = 2  # of a map
+
+
+def opened(path: str) -> State:
+    """Return the state of a sweep file; two axes of it become the map.
+
+    Raises: InputError that starts with the file's name.
+    """
+    with errors_in_file(path):
+        return _state(load(path), pathlib.Path(path).parent)
+
+
+def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
+    if "model" not in written or "system" not in written:
+        raise refusal("model", "missing; expected a sweep file with a model and a system")
+    plan = dict(table(written, "plan"))
+    fields: dict[str, Any] = {}
+    for key, name in SIZES.items():
+        if key in plan:
+            fields[name] = int(parse(plan.pop(key), "1", f"plan.{key}"))
+    split = str(plan.pop("split", START.split))
+    if plan:
+        raise refusal(f"plan.{next(iter(plan))}", "the page searches the plan; use [search] where")
+    estimator = text(written, "estimator", START.estimator)
+    given = dict(table(written, "set"))
+    precision = str(given.pop("precision", text(written, "format", START.precision)))
+    moved = sorted(paths_of(axes(table(written, "axes"), folder)))
+    mapped: dict[str, Any] = {}
+    if len(moved) == LEAST_AXES:
+        mapped = dict(zip(("across", "up"), moved, strict=True))
+    begun = State(
+        estimator=estimator,
+        **_model(text(written, "model", ""), folder),
+        system=_system(text(written, "system", "")),
+        precision=precision,
+        split=split,
+        where=str(table(written, "search").get("where", "")),
+        **fields,
+        **mapped,
+        tab="map" if mapped else START.tab,
+    )
+    return _with_changes(checked(begun), given)
+
+
+def _model(name: str, folder: pathlib.Path) -> dict[str, Any]:
+    if not catalog.is_file(name):
+        return {"model": name}
+    try:
+        content = (folder / name).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise refusal(f"model: {name}", f"cannot be read: {error}") from None
+    own: Upload = upload(os.path.basename(name), content)
+    return {"own_model": own}
+
+
+def _system(name: str) -> str:
+    if catalog.is_file(name):
+        raise refusal("system", f"{name}: a file; the page starts with one of the catalogue")
+    return name
+
+
+def _with_changes(state: State, given: Mapping[str, Any]) -> State:
+    """Return a state with the numbers and the choices of [set]."""
+    found = asked(state)
+    choices = {key: str(value) for key, value in given.items() if key in choices_of(found.recipe)}
+    changes = {}
+    for path, value in given.items():
+        if path not in choices:
+            full = path.replace("chip.", "system.chip.", 1) if path.startswith("chip.") else path
+            try:
+                unit = field_at(found.inputs, full).metadata["unit"]
+            except (InputError, KeyError):
+                raise refusal(f"set.{path}", "no number that the page can change") from None
+            changes[full] = parse(value, unit, f"set.{path}")
+    return checked(
+        dataclasses.replace(state, changes=tuple(changes.items()), choices=tuple(choices.items()))
+    )

@@ -1,0 +1,160 @@
+"""Figures of the page: one style, one palette, and buttons that save them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import panel as pn
+from bokeh.models import (
+    ColumnDataSource,
+    CustomJSTickFormatter,
+    FactorRange,
+    FixedTicker,
+    HoverTool,
+    Range1d,
+    Segment,
+)
+from bokeh.plotting import figure
+
+from jaxroof.views.plots import style
+
+PARTS = style.PARTS  # colours of parts, as they are stacked
+INK, LIGHT = "#1b1f24", "#DDDDDD"
+ROOM = 1.03  # of an axis over what is drawn
+BAR = 34  # pixels of a horizontal bar with its gap
+FEW = 4.0  # ratio of the ends of an axis below which it needs more ticks
+NUMBER = "return tick >= 1 ? tick.toLocaleString('en') : String(Number(tick.toPrecision(3)))"
+SAVE = """
+const layer = Bokeh.index.find_one(picture).export(kind, true);
+layer.to_blob().then((blob) => {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name + "." + kind;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+});
+"""
+
+
+def plot(height: int, **more: Any) -> Any:
+    """Return an empty figure in the style of the page."""
+    look: dict[str, Any] = {
+        "height": height,
+        "sizing_mode": "stretch_width",
+        "tools": "",
+        "toolbar_location": None,
+        "background_fill_color": "#ffffff",
+        "border_fill_color": "#ffffff",
+        "outline_line_color": None,
+    }
+    made = figure(**{**look, **more})
+    for axis in (*made.xaxis, *made.yaxis):
+        axis.axis_label_text_font_size = "13px"
+        axis.axis_label_text_font_style = "normal"
+        axis.major_label_text_font_size = "12px"
+        axis.axis_label_text_color = axis.major_label_text_color = INK
+        axis.minor_tick_line_color = None
+    made.grid.grid_line_color = LIGHT
+    made.toolbar.logo = None
+    return made
+
+
+def plain_axes(made: Any) -> None:
+    """Put round numbers at the ticks of both logarithmic axes of a figure."""
+    for axis, span in ((made.xaxis[0], made.x_range), (made.yaxis[0], made.y_range)):
+        axis.ticker = FixedTicker(ticks=round_numbers(span.start, span.end))
+        axis.formatter = CustomJSTickFormatter(code=NUMBER)
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Return numbers that start with 1, 2 or 5 between two; over less than that, with any digit.
+
+    >>> round_numbers(30.0, 600.0), round_numbers(21.0, 39.0)
+    ([50.0, 100.0, 200.0, 500.0], [30.0])
+    """
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    digits = (1, 2, 5) if high > FEW * low else range(1, 10)
+    return [k * 10.0**d for d in decades for k in digits if low <= k * 10.0**d <= high]
+
+
+def framed(picture: Any, name: str) -> pn.Column:
+    """Return a figure with the buttons that save it as it is shown."""
+    buttons = []
+    for kind in ("png", "svg"):
+        button = pn.widgets.Button(name=f"Save as {kind.upper()}", stylesheets=[BUTTON], margin=3)
+        button.js_on_click(args={"picture": picture, "kind": kind, "name": name}, code=SAVE)
+        buttons.append(button)
+    shown = pn.pane.Bokeh(picture, sizing_mode="stretch_width", margin=0)
+    return pn.Column(shown, pn.Row(*buttons, margin=0), sizing_mode="stretch_width", margin=(5, 0))
+
+
+BUTTON = """
+.bk-btn.bk-btn-default, a.bk-btn { font-size: .85rem; color: #0a4f88;
+  background-color: #fff !important;  border: 1px solid #0a5c9e !important; }
+.bk-btn.bk-btn-default:hover { background-color: #e8edf2 !important; }
+.bk-btn:focus-visible { outline: 3px solid #f0a500; }
+"""
+
+
+class Bars:
+    """Stacked horizontal bars that are drawn anew without being made anew."""
+
+    def __init__(self, label: str) -> None:
+        """Make the empty figure; ``label`` is that of its axis."""
+        self.source = ColumnDataSource(_columns([], {}), name="bars")
+        self.bounds = ColumnDataSource({"bar": [], "low": [], "high": []})
+        self.picture = plot(120, x_range=Range1d(0, 1), y_range=FactorRange(), x_axis_label=label)
+        drawn = self.picture.hbar(
+            y="bar", left="left", right="right", color="colour", height=0.66, source=self.source
+        )
+        tips = [("", "@bar"), ("@part", "@seconds s, @share")]
+        self.picture.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
+        line = Segment(x0="low", x1="high", y0="bar", y1="bar", line_color=INK, line_width=2)
+        self.picture.add_glyph(self.bounds, line)
+        self.picture.scatter("low", "bar", source=self.bounds, marker="dash", angle=1.5708,
+                             size=10, color=INK)  # fmt: skip
+        self.picture.scatter("high", "bar", source=self.bounds, marker="dash", angle=1.5708,
+                             size=10, color=INK)  # fmt: skip
+        self.picture.ygrid.grid_line_color = None
+        self.picture.min_border_right = 20
+
+    def show(
+        self,
+        parts: Sequence[tuple[str, str, float, float, float]],
+        bounds: Iterable[tuple[str, float, float]] = (),
+    ) -> list[tuple[str, str]]:
+        """Draw parts (bar, part, start, end, share), and intervals; return the legend."""
+        colours = colours_of([part for _, part, *_ in parts])
+        factors = list(dict.fromkeys(bar for bar, *_ in parts))[::-1]
+        if list(self.picture.y_range.factors) != factors:
+            self.picture.y_range.factors = factors
+            self.picture.height = 70 + BAR * len(factors)
+        self.source.data = _columns(parts, colours)
+        ends = list(bounds)
+        self.picture.x_range.end = ROOM * max([end for *_, end, _ in parts] + [e[2] for e in ends])
+        names = ("bar", "low", "high")
+        self.bounds.data = {n: [end[i] for end in ends] for i, n in enumerate(names)}
+        return list(colours.items())
+
+
+def _columns(parts: Sequence[tuple[str, str, float, float, float]], colours: dict[str, str]) -> Any:
+    return {
+        "bar": [bar for bar, *_ in parts],
+        "part": [part for _, part, *_ in parts],
+        "left": [start for _, _, start, _, _ in parts],
+        "right": [end for _, _, _, end, _ in parts],
+        "colour": [colours[part] for _, part, *_ in parts],
+        "seconds": [f"{end - start:.4g}" for _, _, start, end, _ in parts],
+        "share": [f"{100.0 * share:.1f} %" for *_, share in parts],
+    }
+
+
+def colours_of(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for every name, in the order in which they first come.
+
+    >>> colours_of(["compute", "HBM", "compute"])["HBM"] == PARTS[1]
+    True
+    """
+    found = dict.fromkeys(names)
+    more = (*PARTS, style.BLACK, *style.COLOURS)
+    return {name: more[place % len(more)] for place, name in enumerate(found)}

@@ -1,0 +1,119 @@
+"""The tab of pipeline schedules: times side by side, and a timeline of every visit."""
+
+from collections.abc import Callable
+from typing import Any
+
+import panel as pn
+from bokeh.models import ColumnDataSource, HoverTool, Range1d
+
+from jaxroof.app.answers import schedule
+from jaxroof.app.form import schedule_groups
+from jaxroof.app.panes.components import Form
+from jaxroof.app.panes.figures import framed, plot
+from jaxroof.app.panes.text import alert, legend, paragraph, table, text
+from jaxroof.app.panes.view import Shown, View
+from jaxroof.errors import InputError
+from jaxroof.units import percent, seconds, size
+from jaxroof.views.plots import style
+
+COLOURS = {
+    "forward": ("forward", style.SKY),
+    "backward": ("backward", style.BLUE),
+    "weight": ("weight gradient", style.GREEN),
+    "send": ("send", style.ORANGE),
+    "all-reduce": ("data-parallel messages", style.VERMILION),
+}
+OTHER = ("other", style.GREY)
+HEADS = (
+    ("schedule", "Who runs which microbatch when"),
+    ("step", "Seconds of one optimizer step"),
+    ("idle", "Share of the step that the idlest device waits"),
+    ("HBM", "Memory of the fullest device"),
+    ("fits", "Whether that is there"),
+)
+COLUMNS = ("left", "right", "bottom", "top", "colour", "kind", "words")
+Answer = tuple[list[schedule.Row], schedule.Timeline | str]
+
+
+def schedule_view(told: Callable[[str, Any], None]) -> View:
+    """Return the tab of pipeline schedules; ``told`` is the listener of its form."""
+    source = ColumnDataSource({name: [] for name in COLUMNS})
+    made = plot(300, x_axis_label="time [s]", y_axis_label="device of the pipeline",
+                x_range=Range1d(0, 1), y_range=Range1d(1, 0),
+                tools="xpan,xbox_zoom,reset", toolbar_location="above")  # fmt: skip
+    drawn = made.quad(left="left", right="right", bottom="bottom", top="top", source=source,
+                      fill_color="colour", line_color="white", line_width=0.3)  # fmt: skip
+    tips = [("@kind", "@words"), ("from", "@left{0.000} s"), ("to", "@right{0.000} s")]
+    made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
+    made.yaxis.ticker.min_interval = 1
+    made.ygrid.grid_line_color = None
+    form, said, below = Form(told, always=True, groups=schedule_groups()), text(), text()
+    form.sizing_mode = "stretch_width"
+    body = pn.Column(said, form, below, framed(made, "timeline"), sizing_mode="stretch_width")
+
+    def show(shown: Shown, _: Any) -> None:
+        form.values = {"schedule": shown.state.schedule}
+
+    def later(shown: Shown) -> Answer | str:
+        try:
+            rows = schedule.schedules(shown.found, shown.data)
+        except InputError as error:
+            return str(error)
+        try:
+            return rows, schedule.timeline(shown.found, shown.data, shown.state.schedule)
+        except InputError as error:
+            return rows, str(error)
+
+    def show_later(shown: Shown, found: Answer | str) -> None:
+        drawn.visible = not isinstance(found, str)
+        if isinstance(found, str):
+            said.object, below.object = alert(found), ""
+            return
+        rows, visits = found
+        cells = [_cells(row) for row in rows]
+        caption = "The best plan under every schedule"
+        said.object = paragraph(schedule.schedule_sentence(rows)) + table(HEADS, cells, caption, 1)
+        if isinstance(visits, str):
+            below.object, drawn.visible = alert(visits), False
+            return
+        below.object = legend(_legend(visits)) + paragraph(_note(visits), "note")
+        source.data = _columns(visits)
+        made.x_range.start, made.x_range.end = 0.0, visits.shown
+        made.x_range.reset_start, made.x_range.reset_end = 0.0, visits.shown
+        made.y_range.start, made.y_range.end = visits.devices + 0.5, 0.5
+        made.height = 110 + min(36, max(14, 420 // visits.devices)) * visits.devices
+
+    return View(body, lambda _: None, show, later, show_later, early=False)
+
+
+def _cells(row: schedule.Row) -> tuple[str, ...]:
+    if row.reason:
+        return row.name, row.reason, "-", "-", "-"
+    fits = "yes" if row.fits else "no"
+    return row.name, seconds(row.step_time), percent(row.bubble, 1), size(row.memory, "B"), fits
+
+
+def _note(found: schedule.Timeline) -> str:
+    if found.shown < found.step:
+        part = percent(found.shown / found.step)
+        return f"The first {part} of a step of {seconds(found.step)}; drag to see a part of it."
+    return f"A step of {seconds(found.step)}; drag to see a part of it."
+
+
+def _legend(found: schedule.Timeline) -> list[tuple[str, str]]:
+    return list(dict.fromkeys(COLOURS.get(visit.kind, OTHER) for visit in found.visits))
+
+
+def _columns(found: schedule.Timeline) -> dict[str, list[Any]]:
+    visits = found.visits
+    return {
+        "left": [v.start for v in visits],
+        "right": [v.end for v in visits],
+        "bottom": [v.device - 0.45 for v in visits],
+        "top": [v.device + 0.45 for v in visits],
+        "colour": [COLOURS.get(v.kind, OTHER)[1] for v in visits],
+        "kind": [COLOURS.get(v.kind, (v.kind, ""))[0] for v in visits],
+        "words": [
+            f"stage {v.stage}, microbatch {v.microbatch}" if v.stage >= 0 else "" for v in visits
+        ],
+    }

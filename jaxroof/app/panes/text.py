@@ -1,0 +1,86 @@
+"""Texts of the page as HTML: every word of a person or of data is escaped."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import panel as pn
+
+from jaxroof.app.panes.components import static
+
+
+def text(content: str = "", **more: object) -> pn.pane.HTML:
+    """Return a pane of HTML in the style of the page."""
+    look = {"stylesheets": [static("text.css")], "sizing_mode": "stretch_width", "margin": 0}
+    return pn.pane.HTML(content, **{**look, **more})
+
+
+def paragraph(words: str, kind: str = "") -> str:
+    """Return a paragraph; nothing for no words.
+
+    >>> paragraph("a < b", "note")
+    '<p class="note">a &lt; b</p>'
+    """
+    of = f' class="{escape(kind)}"' if kind else ""
+    return f"<p{of}>{escape(words)}</p>" if words else ""
+
+
+def alert(words: str) -> str:
+    """Return a line that says what is wrong."""
+    return f'<p class="alert" role="alert">{escape(words)}</p>' if words else ""
+
+
+def table(
+    heads: Sequence[tuple[str, str]],
+    rows: Iterable[Sequence[str]],
+    caption: str,
+    left: int = 0,
+    best: bool = False,
+) -> str:
+    """Return a table of texts: heads with their explanations, the first ``left`` columns words."""
+    side = [' class="left"' if place < left else "" for place in range(len(heads))]
+    top = "".join(
+        f'<th scope="col"{of}><abbr title="{escape(about)}">{escape(head)}</abbr></th>'
+        for (head, about), of in zip(heads, side, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{of}>{escape(c)}</td>" for c, of in zip(row, side, strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    kind = "" if best else ' class="plain"'
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead>"
+        f"<tbody{kind}>{body}</tbody></table></div>"
+    )
+
+
+def cards(told: Iterable[tuple[str, str, str]]) -> str:
+    """Return numbers to read at a glance: a name, a value and a remark each."""
+    each = (
+        f'<div class="card"><span>{escape(name)}</span><b>{escape(value)}</b>'
+        f"<span>{escape(remark)}</span></div>"
+        for name, value, remark in told
+    )
+    return f'<div class="cards">{"".join(each)}</div>'
+
+
+def legend(entries: Iterable[tuple[str, str]]) -> str:
+    """Return the legend of a picture: words and colours."""
+    each = (
+        f'<span class="entry"><i style="background:{escape(colour)}"></i>{escape(words)}</span>'
+        for words, colour in entries
+    )
+    return f'<p class="legend">{"".join(each)}</p>'
+
+
+def waiting(words: str) -> str:
+    """Return the words of work that goes on, with a spinner; an empty line without words."""
+    inside = f"<i aria-hidden='true'></i>{escape(words)}" if words else ""
+    return f'<div class="busy" role="status">{inside}</div>'
+
+
+def code(content: str) -> str:
+    """Return a text to copy."""
+    return f'<pre tabindex="0">{escape(content)}</pre>'

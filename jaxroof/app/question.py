@@ -1,0 +1,117 @@
+"""The checked question of a state: an estimator, its inputs without a plan, rules and capacity."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxroof.analyses.plan_question import Question, question_of
+from jaxroof.analyses.training_settings import with_chip
+from jaxroof.app.state import PUBLISHED, START, TRAINING, State, checked
+from jaxroof.app.uploads import model_of
+from jaxroof.catalog.lookup import model_with_choices, system
+from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.problem import constraints_of
+from jaxroof.errors import refusal, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.estimators.published.inputs import Inputs
+from jaxroof.estimators.published.step import memory_limit, published
+from jaxroof.estimators.training.precision import with_precision
+from jaxroof.estimators.training.step import training
+from jaxroof.records import leaves
+from jaxroof.settings import choices_of
+
+OF_STATE = ("gpus", "global_batch", "split")  # settings that a field of the state already gives
+
+
+class Asked(NamedTuple):
+    """A checked question: what is searched, on how many accelerators, under which rules."""
+
+    estimator: Estimator
+    inputs: Any  # with the accelerators, without a plan
+    recipe: Any
+    where: tuple[Constraint, ...]
+    capacity: float  # bytes that a step may fill
+
+    @property
+    def gpus(self) -> int:
+        """Return the number of accelerators."""
+        return int(self.inputs.gpus)
+
+    @property
+    def of_training(self) -> Question:
+        """Return the question as the analyses of today's training have it."""
+        return Question(self.inputs, self.recipe, self.where, self.capacity)
+
+
+def asked(state: State) -> Asked:
+    """Return the checked question of a state.
+
+    Raises: InputError that names what cannot be asked.
+
+    >>> asked(START).gpus
+    256
+    """
+    return _asked(dataclasses.replace(checked(state), **SHOWN))
+
+
+SHOWN = {  # fields of a state that choose what is shown, not what is asked
+    name: getattr(START, name) for name in ("mine", "other", "across", "up", "schedule", "tab")
+}
+
+
+@functools.lru_cache(maxsize=64)
+def _asked(state: State) -> Asked:
+    return {TRAINING: _training, PUBLISHED: _published}[state.estimator](state)
+
+
+def unchanged(state: State) -> State:
+    """Return the state with the numbers of the catalogue."""
+    return dataclasses.replace(state, changes=())
+
+
+def _settings(state: State, estimator: Estimator) -> dict[str, Any]:
+    """Return the changed numbers and choices as settings.
+
+    Raises: InputError for a name that is neither (with the nearest), or that is given elsewhere.
+    """
+    known = choices_of(estimator.recipe)
+    for name, _ in state.choices:
+        if name not in known or name in OF_STATE:
+            raise unknown("choice", name, "structural choice", [k for k in known if k != "split"])
+    for path, _ in state.changes:
+        if path.partition(".")[0] not in ("system", "model", "software", "shared"):
+            raise refusal(path, "expected a number of the system, the model or the software")
+    return {**dict(state.changes), **dict(state.choices)}
+
+
+def _training(state: State) -> Asked:
+    model = model_of(state.own_model) if state.own_model else state.model
+    precision = {"precision": state.precision} if state.precision != START.precision else {}
+    given = with_precision({**_settings(state, training), **precision}, state.system, training)
+    machine, rest = with_chip(given, state.system)
+    found = question_of(model, machine, float(state.batch), state.where, rest, training)
+    inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
+    return Asked(training, inputs, found.recipe, found.constraints, found.capacity)
+
+
+def _published(state: State) -> Asked:
+    pair = (
+        model_of(state.own_model, PUBLISHED) if state.own_model else model_with_choices(state.model)
+    )
+    formats = {} if state.precision == START.precision else {"number_format": state.precision}
+    begun = Inputs(model=pair[0], system=system(state.system, **formats))
+    sizes = {"gpus": float(state.gpus), "global_batch": float(state.batch), "split": state.split}
+    given = {"model": pair, **sizes, **_settings(state, published)}
+    inputs, recipe, _ = published.resolve(begun, None, given)
+    rules = constraints_of(published, state.where)
+    return Asked(published, inputs, recipe, rules, float(memory_limit(inputs)))
+
+
+def numbers(found: Asked) -> dict[str, tuple[float, Any]]:
+    """Return every number of the inputs that is there, with the metadata of its field."""
+    told = leaves(dataclasses.replace(found.inputs, plan=None))
+    return {
+        path: (float(value), field.metadata) for path, field, value in told if value is not None
+    }

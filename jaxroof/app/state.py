@@ -1,0 +1,240 @@
+"""Every choice of the page as one frozen record, to and from the text of a link."""
+
+import base64
+import dataclasses
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from jaxroof import catalog
+from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.units import parse
+
+TRAINING, PUBLISHED = "training", "published"
+ESTIMATORS = (TRAINING, PUBLISHED)  # of a training step; the first is the default
+KINDS = {TRAINING: "architectures", PUBLISHED: "models"}  # of the catalogue's models
+SPLITS = ("1d", "summa", "context")
+PRECISIONS = ("bf16", "fp8", "mxfp8", "nvfp4")
+TABS = ("plans", "time", "memory", "binds", "map", "schedule", "compare", "share")
+SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
+CHOICE = "choice."  # before the name of a structural choice in a link
+MOST_LINK = 16_384  # characters of a link's question
+MOST_TEXT = 65_536  # characters of a file that is dropped in
+MOST_FIELDS = 64  # fields that a state may change
+MOST_GPUS, MOST_BATCH = 131_072, 1_048_576
+MOST_WORDS = 200  # characters of a constraint, or of a plan of one's own
+
+
+@dataclasses.dataclass(frozen=True)
+class Upload:
+    """A model's file that was dropped in: its name, which says its kind, and its text."""
+
+    name: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class State:
+    """Every choice of the page.
+
+    ``changes`` are numbers of the inputs by dotted path [SI], ``choices`` structural choices by
+    name. ``across`` and ``up`` are the fields of the map, ``other`` is a second system to compare.
+    """
+
+    estimator: str = TRAINING
+    model: str = "llama3-70b"
+    own_model: Upload | None = None
+    system: str = "h100-nvs8"
+    gpus: int = 256
+    batch: int = 1024
+    precision: str = "bf16"
+    split: str = "1d"
+    where: str = ""
+    mine: str = ""
+    other: str = "b200-180-sxm"
+    across: str = "system.hbm_bandwidth"
+    up: str = "system.matrix_flops"
+    schedule: str = "1f1b"
+    tab: str = TABS[0]
+    changes: tuple[tuple[str, float], ...] = ()
+    choices: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def model_words(self) -> str:
+        """Return what the model is called."""
+        return self.own_model.name if self.own_model else self.model
+
+
+START = State()
+WHOLE = {"gpus": MOST_GPUS, "batch": MOST_BATCH}
+CHOSEN = {  # fields that have one of a few values
+    "estimator": ESTIMATORS,
+    "precision": PRECISIONS,
+    "split": SPLITS,
+    "schedule": SCHEDULES,
+    "tab": TABS,
+}
+TYPED = ("where", "mine")
+PATHS = ("across", "up")
+
+
+def checked(state: State) -> State:
+    """Return a state after checking what it names and how large it is.
+
+    Raises: InputError that names the field, its value and what would be right.
+    """
+    for name, known in CHOSEN.items():
+        if getattr(state, name) not in known:
+            raise unknown(name, getattr(state, name), name, known)
+    if state.own_model is None:
+        kind = KINDS[state.estimator]
+        _check_name("model", catalog.canonical(kind, state.model), catalog.names(kind))
+    elif len(state.own_model.text) > MOST_TEXT:
+        raise refusal(state.own_model.name, f"expected at most {MOST_TEXT:,} characters")
+    for name in ("system", "other"):
+        _check_name(name, getattr(state, name), catalog.names("systems"))
+    for name, most in WHOLE.items():
+        value = getattr(state, name)
+        if not 1 <= value <= most:
+            raise refusal(name, f"expected a whole number from 1 to {most:,}, given {value:,}")
+    for name in (*TYPED, *PATHS):
+        if len(getattr(state, name)) > MOST_WORDS:
+            raise refusal(name, f"expected at most {MOST_WORDS} characters")
+    if len(state.changes) + len(state.choices) > MOST_FIELDS:
+        raise refusal("changes", f"expected at most {MOST_FIELDS} fields")
+    return state
+
+
+def _check_name(field: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        raise unknown(field, name, field, known)
+
+
+def whole_number(field: str, text: str) -> int:
+    """Return the whole number in a text.
+
+    Raises: InputError that names the field, its value and its range.
+
+    >>> whole_number("gpus", "2048")
+    2048
+    """
+    value = parse(text.replace(",", ""), "1", field)
+    if value != int(value) or not 1 <= value <= WHOLE[field]:
+        expected = f"expected a whole number from 1 to {WHOLE[field]:,}"
+        raise refusal(field, f"{expected}, given {shown(text.strip())}")
+    return int(value)
+
+
+def with_change(state: State, path: str, value: float | None) -> State:
+    """Return a state with one number of the inputs changed; None takes the change back.
+
+    >>> with_change(START, "system.nics", 2.0).changes
+    (('system.nics', 2.0),)
+    """
+    rest = tuple(one for one in state.changes if one[0] != path)
+    added = () if value is None else ((path, float(value)),)
+    return dataclasses.replace(state, changes=rest + added)
+
+
+def with_choice(state: State, name: str, value: str | None) -> State:
+    """Return a state with one structural choice made; None takes it back."""
+    rest = tuple(one for one in state.choices if one[0] != name)
+    added = () if value is None else ((name, value),)
+    return dataclasses.replace(state, choices=rest + added)
+
+
+# ---- Links --------------------------------------------------------------------------------------
+
+
+def to_link(state: State) -> str:
+    """Return a state as the question of a link: what differs from the first page.
+
+    >>> to_link(dataclasses.replace(START, gpus=64, changes=(("system.nics", 2.0),)))
+    '?gpus=64&system.nics=2.0'
+    """
+    plain = {field.name for field in dataclasses.fields(State)} - {"changes", "choices"}
+    said: list[tuple[str, str]] = []
+    for field in dataclasses.fields(State):
+        value = getattr(state, field.name)
+        if field.name in plain and value != getattr(START, field.name):
+            said.append((field.name, _packed(value) if field.name == "own_model" else str(value)))
+    said += [(path, repr(value)) for path, value in state.changes]
+    said += [(f"{CHOICE}{name}", value) for name, value in state.choices]
+    return f"?{urlencode(said)}" if said else ""
+
+
+def from_link(link: str) -> State:
+    """Return the checked state of a link.
+
+    Raises: InputError that names what is wrong in it.
+
+    >>> from_link("?gpus=64&system.nics=2").changes
+    (('system.nics', 2.0),)
+    """
+    try:
+        return from_pairs(parse_qsl(link.removeprefix("?"), max_num_fields=MOST_FIELDS))
+    except InputError:
+        raise
+    except ValueError:
+        raise refusal("link", f"expected at most {MOST_FIELDS} fields") from None
+
+
+def from_pairs(pairs: Sequence[tuple[str, str]]) -> State:
+    """Return the checked state of the fields of a link.
+
+    Raises: InputError that names what is wrong in them.
+    """
+    if sum(len(name) + len(text) for name, text in pairs) > MOST_LINK:
+        raise refusal("link", f"expected at most {MOST_LINK:,} characters")
+    known = [field.name for field in dataclasses.fields(State)][:-2]
+    found: dict[str, Any] = {}
+    changes: dict[str, float] = {}
+    choices: dict[str, str] = {}
+    for name, text in pairs:
+        if name in found or name in changes or name.removeprefix(CHOICE) in choices:
+            raise refusal(f"link: {name}", "given twice; expected it once")
+        if name.startswith(CHOICE):
+            choices[name.removeprefix(CHOICE)] = text
+        elif "." in name:
+            changes[name] = parse(_number(text), "1", f"link: {name}")
+        elif name in known:
+            found[name] = _read(name, text)
+        else:
+            raise unknown("link", name, "field of the page", known)
+    return checked(State(**found, changes=tuple(changes.items()), choices=tuple(choices.items())))
+
+
+def _read(name: str, text: str) -> Any:
+    if name in WHOLE:
+        return whole_number(name, text)
+    return _unpacked(text) if name == "own_model" else text
+
+
+def _number(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _packed(upload: Upload) -> str:
+    """Return a file as a short text of letters and digits."""
+    written = json.dumps([upload.name, upload.text]).encode()
+    return base64.urlsafe_b64encode(zlib.compress(written, 9)).decode()
+
+
+def _unpacked(text: str) -> Upload:
+    """Return the file in such a text, of which no more than is allowed is unpacked.
+
+    Raises: InputError for anything else.
+    """
+    try:
+        packed = base64.urlsafe_b64decode(text.encode())
+        name, content = json.loads(zlib.decompressobj().decompress(packed, 2 * MOST_TEXT))
+    except (ValueError, TypeError, zlib.error, RecursionError):
+        raise refusal("link: own_model", "damaged; expected the whole link") from None
+    if not isinstance(name, str) or not isinstance(content, str):
+        raise refusal("link: own_model", "damaged; expected the whole link")
+    return Upload(name[:MOST_WORDS], content)

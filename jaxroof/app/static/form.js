@@ -1,0 +1,163 @@
+// The question as a form of the browser's own controls. Python lists the fields and their values,
+// and receives {name, value} when a person changes one. Nothing that is typed is run.
+
+const SEND_EVERY = 30; // milliseconds, while a slider moves
+const MOST_BYTES = 200000; // of a file, before it is read; the server checks again
+
+function element(tag, attributes, ...inside) {
+  const made = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value !== undefined && value !== null && value !== false) made.setAttribute(key, value);
+  }
+  made.append(...inside);
+  return made;
+}
+
+function labelled(field, control) {
+  const label = element("label", {for: control.id}, field.label);
+  const row = element("div", {class: "field " + field.kind}, label, control);
+  if (field.help) {
+    const help = element("p", {class: "help", id: control.id + "-help"}, field.help);
+    control.setAttribute("aria-describedby", help.id);
+    row.append(help);
+  }
+  return row;
+}
+
+function select(field, send) {
+  const control = element("select", {id: "in-" + field.name});
+  for (const [value, text] of field.options) control.append(element("option", {value}, text));
+  control.addEventListener("change", () => send(field.name, control.value));
+  return {row: labelled(field, control), show: (value) => { control.value = value; }};
+}
+
+function text(field, send) {
+  const control = element("input", {
+    id: "in-" + field.name, type: "text", placeholder: field.placeholder, autocomplete: "off",
+    spellcheck: "false", maxlength: 200,
+  });
+  control.addEventListener("change", () => send(field.name, control.value));
+  return {row: labelled(field, control), show: (value) => { control.value = value; }};
+}
+
+function range(field, send) {
+  const id = "in-" + field.name;
+  const slider = element("input", {
+    id, type: "range", min: 0, max: field.texts.length - 1, step: 1, title: field.help,
+  });
+  const exact = element("input", {
+    id: id + "-exact", type: "text", class: "exact", "aria-label": field.label + ", exact value",
+    autocomplete: "off", spellcheck: "false", maxlength: 40,
+  });
+  let waiting = false, again = false, dragging = false;
+  function tell() { // at once, then at most every so often
+    if (waiting) {
+      again = true;
+      return;
+    }
+    send(field.name, {index: Number(slider.value)});
+    waiting = true;
+    setTimeout(() => {
+      waiting = false;
+      if (again) {
+        again = false;
+        tell();
+      }
+    }, SEND_EVERY);
+  }
+  slider.addEventListener("pointerdown", () => { dragging = true; });
+  slider.addEventListener("pointerup", () => { dragging = false; });
+  slider.addEventListener("input", () => {
+    exact.value = field.texts[slider.value];
+    slider.setAttribute("aria-valuetext", exact.value);
+    tell();
+  });
+  exact.addEventListener("change", () => send(field.name, {text: exact.value}));
+  const head = element("div", {class: "head"}, element("label", {for: id}, field.label), exact);
+  const row = element("div", {class: "field range"}, head, slider);
+  return {
+    row,
+    show: (value) => {
+      if (dragging || again) return;
+      slider.value = value.index;
+      slider.setAttribute("aria-valuetext", value.text);
+      exact.value = value.text;
+      row.classList.toggle("changed", Boolean(value.changed));
+    },
+  };
+}
+
+function file(field, send) {
+  const control = element("input", {id: "in-" + field.name, type: "file", accept: field.accept});
+  const take = (chosen) => {
+    if (!chosen) return;
+    if (chosen.size > MOST_BYTES) {
+      send(field.name, {file: chosen.name, size: chosen.size});
+      return;
+    }
+    chosen.text().then((content) => send(field.name, {file: chosen.name, text: content}));
+  };
+  control.addEventListener("change", () => { take(control.files[0]); control.value = ""; });
+  const row = labelled(field, control);
+  row.addEventListener("dragover", (event) => { event.preventDefault(); row.classList.add("over"); });
+  row.addEventListener("dragleave", () => row.classList.remove("over"));
+  row.addEventListener("drop", (event) => {
+    event.preventDefault();
+    row.classList.remove("over");
+    take(event.dataTransfer.files[0]);
+  });
+  return {row, show: () => {}};
+}
+
+function button(field, send) {
+  const control = element("button", {type: "button", id: "in-" + field.name}, field.label);
+  control.addEventListener("click", () => send(field.name, true));
+  return {row: element("div", {class: "field button"}, control), show: () => {}};
+}
+
+const KINDS = {select, text, range, file, button};
+
+const wide = () => window.innerWidth > 900; // where the form stands beside the answer
+
+export function render({model, el}) {
+  const form = element("form", {class: model.always ? "question inside" : "question"});
+  form.addEventListener("submit", (event) => event.preventDefault());
+  el.append(form);
+  const send = (name, value) => model.send_msg({name, value});
+  let shown = {}, open = {};
+
+  function refresh() {
+    const inside = el.getRootNode().activeElement;
+    for (const [name, control] of Object.entries(shown)) {
+      const held = inside && inside.type === "text" && inside.id.startsWith("in-" + name);
+      if (!held && model.values[name] !== undefined) control.show(model.values[name]);
+    }
+  }
+
+  function build() {
+    const inside = el.getRootNode().activeElement;
+    const focused = inside ? inside.id : null;
+    for (const group of form.querySelectorAll("details")) open[group.dataset.name] = group.open;
+    form.replaceChildren();
+    shown = {};
+    for (const group of model.groups) {
+      const body = element("div", {class: "fields"});
+      for (const field of group.fields) {
+        shown[field.name] = KINDS[field.kind](field, send);
+        body.append(shown[field.name].row);
+      }
+      const kept = group.name in open ? open[group.name] : group.open && (model.always || wide());
+      const title = element("summary", {}, element("h2", {}, group.title));
+      form.append(element("details", {open: kept ? "" : null, "data-name": group.name}, title, body));
+    }
+    refresh();
+    if (focused) form.querySelector("#" + CSS.escape(focused))?.focus();
+  }
+
+  model.on("groups", build);
+  model.on("values", refresh);
+  model.on("link", () => {
+    window.history.replaceState(null, "", window.location.pathname + model.link);
+  });
+  build();
+}

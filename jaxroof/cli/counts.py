@@ -1,0 +1,70 @@
+"""Whole numbers of the command line, read before any array library is imported."""
+
+import re
+from typing import Any
+
+import click
+
+from jaxroof.errors import refusal, shown
+from jaxroof.units import parse
+
+MOST = 1e9
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(,[0-9]{3})+")  # as results print a number: 16,384
+
+
+def parse_count(option: str, text: str) -> int:
+    """Parse a whole number of at least 1, with or without commas between thousands.
+
+    Raises: InputError that names the option.
+
+    >>> parse_count("--batch", "2,048")
+    2048
+    """
+    plain = text.strip()
+    value = parse(plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else text, "1", option)
+    if value != int(value) or value < 1 or value > MOST:
+        raise refusal(option, f"expected whole numbers from 1 to 1e9, given {shown(plain)}")
+    return int(value)
+
+
+def parse_counts(option: str, text: str) -> list[int]:
+    """Parse a list of whole numbers, each once; ``2,048`` is one number, ``64,256`` are two.
+
+    Raises: InputError that names the option.
+
+    >>> parse_counts("--gpus", "64,256"), parse_counts("--gpus", "2,048")
+    ([64, 256], [2048])
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if any(part.startswith("0") and part.isdigit() and len(part) > 1 for part in parts):
+        if not _THOUSANDS.fullmatch(text.strip()) or len(parts) > 2:
+            said = f"commas between numbers or thousands, given {shown(text.strip())}"
+            raise refusal(option, f"{said}; expected numbers without commas in them, as 1024,2048")
+        return [parse_count(option, text)]
+    found = [parse_count(option, part) for part in parts]
+    for value in found:
+        if found.count(value) > 1:
+            raise refusal(option, f"{value}: given twice; expected each once")
+    return found
+
+
+def read_sequence(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    """Return the tokens of one sequence, None if they are not given."""
+    return None if text is None else parse_count("--sequence", text)
+
+
+def with_sequence(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options whose ``--sequence`` is one of the settings.
+
+    Raises: InputError if a setting gives it too.
+
+    >>> with_sequence({"sequence": 4096, "sets": ("attention=gated",)})
+    {'sets': ('attention=gated', 'model.sequence=4096')}
+    """
+    rest = {name: value for name, value in options.items() if name != "sequence"}
+    if options["sequence"] is None:
+        return rest
+    for text in rest["sets"]:
+        if text.partition("=")[0].strip() in ("sequence", "model.sequence"):
+            raise refusal("--set", "sequence: given twice; expected it in --sequence alone")
+    return {**rest, "sets": (*rest["sets"], f"model.sequence={options['sequence']}")}

@@ -1,0 +1,166 @@
+"""The page of a report: a section for every result, a table of contents, nothing from elsewhere."""
+
+import base64
+import hashlib
+import importlib
+import math
+import pathlib
+from collections.abc import Sequence
+
+import xarray as xr
+
+from jaxroof import __version__
+from jaxroof.errors import InputError, printable
+from jaxroof.io.formats import frame
+from jaxroof.units import unbroken
+from jaxroof.views.report.answers import Piece, answer, title_of
+from jaxroof.views.report.markup import Markup, element, joined, rows_of, table_of
+from jaxroof.views.report.provenance import (
+    Result,
+    choice_rows,
+    input_rows,
+    made_rows,
+    result_rows,
+)
+
+HERE = pathlib.Path(__file__).parent
+STYLE = (HERE / "page.css").read_text(encoding="utf-8")
+SCRIPT = (HERE / "page.js").read_text(encoding="utf-8")
+LONGEST_TITLE = 300  # characters of a picture's title
+CELLS = 100_000  # of a table of all values that a page still holds
+# what a result that another program wrote, or an older jaxroof, may lack
+LACKING = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+
+def page(results: Sequence[Result]) -> str:
+    """Return the whole page."""
+    titles = [title_of(one.data) or one.name for one in results]
+    sections = [
+        _section(one, title, f"result-{place}", alone=len(results) == 1)
+        for place, (one, title) in enumerate(zip(results, titles, strict=True), 1)
+    ]
+    name = titles[0] if len(results) == 1 else f"{len(results)} results of jaxroof"
+    contents = [_contents(results, titles)] if len(results) > 1 else []
+    top = element("header", element("h1", name), *contents)
+    said = f"Written by jaxroof {__version__}. Everything that the page shows is inside it."
+    body = element("body", top, element("main", joined(sections)), element("footer", said))
+    script = Markup(f"<script>{SCRIPT}</script>")
+    return f"<!doctype html>\n<html lang='en'>\n{_head(name)}\n{body}\n{script}\n</html>\n"
+
+
+def _head(title: str) -> Markup:
+    """Return the head: nothing is loaded from anywhere, and no script but the page's own runs."""
+    rules = (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_digest(STYLE)}'; script-src '{_digest(SCRIPT)}'"
+    )
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{rules}">'),
+        element("title", title),
+        Markup(f"<style>{STYLE}</style>"),
+    )
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _contents(results: Sequence[Result], titles: Sequence[str]) -> Markup:
+    items = [
+        element("li", element("a", title, href=f"#result-{place}"), f" {one.name}")
+        for place, (one, title) in enumerate(zip(results, titles, strict=True), 1)
+    ]
+    return element("nav", element("ol", *items), aria_label="Contents")
+
+
+def _section(result: Result, title: str, name: str, alone: bool) -> Markup:
+    """Return one result: its answer, its picture, its tables, what it rests on, what made it."""
+    pieces, note = _pieces(result.data)
+    first = next((i for i, one in enumerate(pieces) if not isinstance(one, str)), len(pieces))
+    said = " ".join(one for one in pieces[:first] if isinstance(one, str))
+    parts = [
+        *([] if alone else [element("h2", title, id=name)]),
+        *map(_piece, pieces[:first]),
+        _picture(result.data, title, said),
+        *map(_piece, pieces[first:]),
+        *([element("p", note, class_="note")] if note else []),
+        _folded("Choices", ("choice", "value"), list(choice_rows(result.data))),
+        _folded("Inputs", ("input", "value", "meaning"), list(input_rows(result.data))),
+        _values(result),
+        element("h3", "How it was made"),
+        rows_of(("", ""), made_rows(result)),
+    ]
+    return element("section", joined(parts), aria_label=title)
+
+
+def _pieces(data: xr.Dataset) -> tuple[list[Piece], str]:
+    """Return what the command of a result prints, and a note where that cannot be told."""
+    found: list[Piece] = []
+    try:
+        found.extend(one for one in answer(data) if one)
+    except LACKING as error:
+        return found, f"The rest of its answer cannot be printed ({_reason(error)})."
+    return found, ""
+
+
+def _reason(error: BaseException) -> str:
+    said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+    return " ".join(said.split()).partition(";")[0].rstrip(".")
+
+
+def _piece(piece: Piece) -> Markup:
+    return element("p", unbroken(piece)) if isinstance(piece, str) else table_of(piece)
+
+
+def _picture(data: xr.Dataset, title: str, said: str) -> Markup:
+    """Return the picture of a result with its buttons, or why there is none."""
+    try:
+        plots = importlib.import_module("jaxroof.views.plots")
+        shape = importlib.import_module("jaxroof.views.plots.embedded")
+        kind, content = shape.embedded(plots.draw(_titled(data)))
+    except LACKING as error:
+        return element("p", f"No picture: {_reason(error)}.", class_="note")
+    source = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+    # the address is longer than any text of a file may be
+    image = Markup(f'{element("img", alt=f"{title}. {said}")[:-1]} src="{source}">')
+    buttons = [
+        element("button", sign, type="button", data_zoom=step, aria_label=words)
+        for sign, step, words in (("-", "out", "smaller"), ("+", "in", "larger"))
+    ]
+    reset = element("button", "whole", type="button", data_zoom="whole", aria_label="whole picture")
+    view = element("div", image, class_="view", tabindex="0", aria_label="picture")
+    tools = element("div", *buttons, reset, class_="tools")
+    return element("figure", tools, view, class_="picture")
+
+
+def _titled(data: xr.Dataset) -> xr.Dataset:
+    """Return a Dataset whose title can be drawn."""
+    title = data.attrs.get("title")
+    return data if title is None else data.assign_attrs(title=printable(str(title)[:LONGEST_TITLE]))
+
+
+def _folded(title: str, heads: Sequence[str], rows: list[tuple[str, ...]]) -> Markup:
+    """Return a table that opens when it is asked for; nothing where there are no rows."""
+    if not rows:
+        return Markup("")
+    return element("details", element("summary", f"{title} ({len(rows)})"), rows_of(heads, rows))
+
+
+def _values(result: Result) -> Markup:
+    """Return the range of every result, and all values as a table to keep, where these are few."""
+    data = result.data
+    rows = list(result_rows(data))
+    table = rows_of(("name", "values", "over", "meaning"), rows)
+    kept = [_csv(result)] if len(data.variables) * math.prod(data.sizes.values()) <= CELLS else []
+    return element("details", element("summary", f"Numbers ({len(rows)})"), *kept, table)
+
+
+def _csv(result: Result) -> Markup:
+    """Return a link that keeps all values of a result as a CSV file."""
+    content = base64.b64encode(frame(result.data).to_csv(index=False).encode()).decode()
+    name = f"{pathlib.Path(result.name).stem}.csv"
+    link = element("a", f"All values as {name}", download=name)
+    return element("p", Markup(f'<a href="data:text/csv;base64,{content}" {link[3:]}'))

@@ -1,0 +1,131 @@
+"""Rows that a cluster evaluates are those that one process evaluates, to the bit."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from places import ROOT
+
+from jaxroof.analyses.rows import elsewhere
+from jaxroof.analyses.rows.elsewhere import question_of, rows_elsewhere, rows_of
+from jaxroof.analyses.rows.evaluate import evaluate_file
+from jaxroof.engine.runs import cluster as clusters
+from jaxroof.errors import InputError
+from jaxroof.estimators.published.step import published
+from jaxroof.io.csv_blocks import open_rows
+
+HEAD = "id,model,system,gpus,global_batch,dp,tp,pp,mb,system.hbm_bandwidth [GB/s]\n"
+COUNT = 500
+WRONG = "bad,gpt3,h200-nvs4,64,64,1,8,8,1,fast\n"
+ROWS = [f"{n},gpt3,h200-nvs4,64,64,1,8,8,1,{3000 + n / 7}\n" for n in range(COUNT)]
+SHARED = {"system.nics": 2}
+
+
+class Here:
+    """A client that evaluates where it is asked: what travels is what a worker would get."""
+
+    def submit(self, function, *arguments, **_):
+        return _Done(function, arguments)
+
+
+class _Done:
+    key = "rows"
+
+    def __init__(self, function, arguments):
+        self.asked = function, arguments
+
+    def result(self):
+        import pickle
+
+        function, arguments = self.asked
+        return pickle.loads(pickle.dumps(function(*pickle.loads(pickle.dumps(arguments)))))
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    from contextlib import nullcontext
+
+    monkeypatch.setattr(elsewhere, "connected", lambda _: nullcontext(Here()))
+    monkeypatch.setattr(elsewhere, "ROWS", 64)
+    (tmp_path / "rows.csv").write_text(HEAD + "".join(ROWS))
+    return tmp_path / "rows.csv"
+
+
+def by_workers(path: pathlib.Path, output: pathlib.Path, keep_going: bool = False):
+    def answers(file, going):
+        return rows_elsewhere(None, "published", path.parent, SHARED, file, going)
+
+    return evaluate_file(published, path, output, SHARED, keep_going, elsewhere=answers)
+
+
+def test_blocks_that_workers_evaluate_are_the_table_of_one_process(table, tmp_path):
+    one = evaluate_file(published, table, tmp_path / "one.csv", SHARED)
+    many = by_workers(table, tmp_path / "many.csv")
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "many.csv").read_bytes()
+    assert (one.rows, one.passed, one.units) == (many.rows, many.passed, many.units)
+    assert one.verdicts.attrs == many.verdicts.attrs
+    assert one.shown == many.shown
+
+
+def test_bad_rows_are_passed_over_or_named_as_by_one_process(table, tmp_path):
+    table.write_text(HEAD + "".join([*ROWS[:100], WRONG, *ROWS[100:]]))
+    one = evaluate_file(published, table, tmp_path / "one.csv", SHARED, keep_going=True)
+    many = by_workers(table, tmp_path / "many.csv", keep_going=True)
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "many.csv").read_bytes()
+    assert (one.passed, one.first) == (many.passed, many.first)
+    assert one.passed == 1
+    with pytest.raises(InputError) as told:
+        evaluate_file(published, table, None, SHARED)
+    with pytest.raises(InputError) as there:
+        by_workers(table, tmp_path / "none.csv")
+    assert str(there.value).startswith(str(told.value).rstrip("."))
+
+
+def test_a_worker_reads_a_question_once(table):
+    with open_rows(table) as file:
+        question = question_of("published", table.parent, file, SHARED)
+        block = file.take(4)
+    elsewhere._problem.cache_clear()
+    for _ in range(3):
+        rows_of(question, block, 0, False)
+    assert elsewhere._problem.cache_info().misses == 1
+
+
+def test_processes_of_a_local_cluster_write_the_same_table(table, tmp_path):
+    pytest.importorskip("distributed")
+    command = "evaluate published rows.csv -o many.csv --set system.nics=2 --workers 2"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "jaxroof", *command.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 workers; dashboard" in done.stderr
+    evaluate_file(published, table, tmp_path / "one.csv", SHARED)
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "many.csv").read_bytes()
+
+
+WRONG_OPTIONS = [  # options, what is said
+    ("--workers 0", "workers: expected a whole number of at least 1, given 0"),
+    ("--workers 2 --scheduler a:1", "workers and scheduler: expected one of them"),
+    ("--workers 2 --schema measured", "workers and scheduler: of rows of an estimator's own"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), WRONG_OPTIONS)
+def test_what_no_cluster_can_do_is_one_line(options, said, table, jaxroof):
+    ended = jaxroof(f"evaluate published rows.csv -o out.csv {options}")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert ended.err.startswith(f"jaxroof: {said}")
+
+
+def test_without_dask_the_extra_is_named(table, jaxroof, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    ended = jaxroof("evaluate published rows.csv --workers 2")
+    assert (ended.code, ended.err) == (2, f"jaxroof: {clusters.MISSING}\n")

@@ -1,0 +1,227 @@
+"""The answers of the page are those of the commands, the sweep files and the library."""
+
+import dataclasses
+import shlex
+
+import numpy as np
+import pytest
+
+import jaxroof as jr
+from jaxroof.app.answers import binds, compare, machine_map, memory, plans, schedule, share
+from jaxroof.app.answers import step_time as times
+from jaxroof.app.opened import opened
+from jaxroof.app.question import asked
+from jaxroof.app.state import START, State, with_change, with_choice
+from jaxroof.errors import InputError
+
+SMALL = dataclasses.replace(START, model="llama3-8b", gpus=16, batch=64)
+PIPED = dataclasses.replace(SMALL, where="pp=4,mb=1")
+STUDY = dataclasses.replace(
+    START,
+    estimator="published",
+    model="gpt3-1t",
+    system="h200-nvs4",
+    other="b200-nvs8",
+    gpus=2048,
+    batch=4096,
+)
+STATES = {
+    "small": SMALL,
+    "changed": with_change(SMALL, "system.hbm_bandwidth", 4.123456789e12),
+    "rules": dataclasses.replace(SMALL, where="tp<=4,off=0", precision="fp8"),
+    "choice": with_choice(SMALL, "attention_kernel", "flash"),
+    "study": STUDY,
+}
+each = pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+
+
+@each
+def test_the_plans_are_those_of_the_command(state, jaxroof):
+    shown = plans.best_plans(state, share.TOP)
+    words = shlex.split(share.command(state))
+    assert words[0] == "jaxroof"
+    said = jaxroof(shlex.join([*words[1:], "--top", str(share.TOP), "-o", "plans.json"]))
+    assert said.code == 0, said.err
+    data = jr.read("plans.json")
+    found = np.sort(data.step_time.values[data.feasible.values.astype(bool)])[: share.TOP]
+    assert shown.step_time.values[: len(found)].tolist() == pytest.approx(found.tolist(), rel=1e-12)
+    assert f"{shown.step_time.values[0]:.4g}"[:5] in said.out
+
+
+@each
+def test_the_sweep_file_asks_the_same(state, tmp_path):
+    path = tmp_path / "asked.toml"
+    path.write_text(share.sweep_file(state), encoding="utf-8")
+    best = float(plans.best_plans(state, 1).step_time[0])
+    assert float(jr.run(path).step_time[0]) == pytest.approx(best, rel=1e-12)
+
+
+@each
+def test_the_page_opens_with_the_sweep_file_that_it_wrote(state, tmp_path):
+    path = tmp_path / "asked.toml"
+    path.write_text(share.sweep_file(state), encoding="utf-8")
+    first, again = asked(state), asked(opened(str(path)))
+    assert again.where == first.where
+    best = [plans.best_plans(one, 1).step_time.values[0] for one in (state, opened(str(path)))]
+    assert best[0] == pytest.approx(best[1], rel=1e-12)
+
+
+@each
+def test_the_python_asks_the_same(state):
+    names: dict[str, object] = {}
+    exec(compile(share.python(state), "asked.py", "exec"), names)
+    best = float(plans.best_plans(state, 1).step_time[0])
+    assert float(names["data"].step_time[0]) == pytest.approx(best, rel=1e-12)
+
+
+@each
+def test_the_parts_of_a_bar_sum_to_the_step(state):
+    data = plans.best_plans(state)
+    parts = times.step_parts(data)
+    for place, bar in enumerate(times.bars(data)):
+        ends = [part.end for part in parts if part.bar == bar]
+        assert max(ends) == pytest.approx(float(data.step_time[place]), rel=1e-3)
+
+
+@each
+def test_the_fullest_stage_is_what_the_table_says(state):
+    data = plans.best_plans(state)
+    for place in range(min(3, data.sizes["plan"])):
+        found = memory.by_stage(asked(state), data, place)
+        assert len(found.total) == int(data.pipeline[place])
+        assert found.total.max() == pytest.approx(float(data.memory[place]), rel=1e-12)
+        assert found.capacity == float(data.capacity)
+
+
+@each
+def test_the_words_say_the_numbers(state):
+    data = plans.best_plans(state)
+    said, shown = plans.headline(data), plans.table(data)
+    assert f"{float(data.step_time[0]):.4g} s" in said.what
+    assert f"{int(data.plans_feasible):,}" in said.by_how_much
+    assert len(shown.rows) == data.sizes["plan"]
+    assert {len(row) for row in shown.rows} == {len(shown.heads)}
+    assert shown.rows[0][0] == "1"
+    for field, value in zip(plans.fields_of(data), shown.rows[1][1:], strict=False):
+        assert value == str(int(data[field][1]))
+
+
+def test_what_cannot_be_answered_is_a_line():
+    for state in (
+        dataclasses.replace(SMALL, gpus=7),
+        dataclasses.replace(SMALL, model="llama3.1-405b", gpus=8),
+        dataclasses.replace(STUDY, gpus=8),
+        dataclasses.replace(STUDY, gpus=7),
+    ):
+        with pytest.raises(InputError) as refused:
+            plans.best_plans(state)
+        assert "\n" not in str(refused.value)
+
+
+def test_the_stairs_pass_through_today():
+    data, steps = plans.best_plans(SMALL), memory.stairs(asked(SMALL))
+    today = [step for step in steps if step.today]
+    assert [step.step_time for step in today] == [pytest.approx(float(data.step_time[0]))]
+    falls = [step.step_time for step in steps]
+    assert falls == sorted(falls, reverse=True)
+
+
+def test_a_bar_of_the_tornado_is_what_a_move_does():
+    bars = {bar.path: bar for bar in binds.binding(asked(SMALL))}
+    first = next(iter(bars.values()))
+    before = float(plans.best_plans(SMALL, 1).step_time[0])
+    value = asked(SMALL).inputs.system
+    rate = float(getattr(value, first.path.removeprefix("system.")))
+    after = plans.best_plans(with_change(SMALL, first.path, rate * 1.001), 1)
+    moved = float(after.step_time[0]) / before - 1.0
+    assert moved == pytest.approx(1.001**first.elasticity - 1.0, rel=0.02)
+
+
+FIELDS = (("system.hbm_bandwidth", "system.matrix_flops"), ("gpus", "system.fast_domain"))
+
+
+@pytest.mark.parametrize("state", [SMALL, STUDY], ids=["small", "study"])
+@pytest.mark.parametrize("fields", FIELDS)
+def test_a_point_of_the_map_is_a_search_there(state, fields, monkeypatch):
+    monkeypatch.setattr(machine_map, "POINTS", (5, 5))
+    data = plans.best_plans(state)
+    found = machine_map.machine_map(asked(state), data, *fields)
+    up = int(np.argmin(np.abs(found.y - found.here[1])))
+    across = int(np.argmin(np.abs(found.x - found.here[0])))
+    assert (found.x[across], found.y[up]) == pytest.approx(found.here)
+    best = float(data.step_time[0])
+    assert found.step_time[up, across] == pytest.approx(best, rel=1e-12)
+    assert (found.plan >= 0).tolist() == np.isfinite(found.step_time).tolist()
+    name = machine_map.name_of(data.isel(plan=0))
+    assert found.plans[found.plan[up, across]] == name
+
+
+def test_a_map_of_no_field_or_of_one_is_refused():
+    data = plans.best_plans(SMALL)
+    for fields in (("secret", "gpus"), ("gpus", "gpus"), ("gpus", "system.chip.matmul")):
+        with pytest.raises(InputError):
+            machine_map.machine_map(asked(SMALL), data, *fields)
+
+
+def test_schedules_are_those_of_the_library_and_the_timeline_ends_with_the_step():
+    found, data = asked(PIPED), plans.best_plans(PIPED)
+    rows = {row.name: row for row in schedule.schedules(found, data)}
+    assert set(rows) == set(schedule.SCHEDULES)
+    drawn = schedule.timeline(found, data, "1f1b")
+    assert drawn.devices == 4
+    assert max(visit.end for visit in drawn.visits) == pytest.approx(drawn.step)
+    assert drawn.step <= rows["1f1b"].step_time
+    assert rows["1f1b"].name in schedule.SCHEDULES
+
+
+def test_a_timeline_of_too_many_visits_is_refused_before_it_is_made(monkeypatch):
+    monkeypatch.setattr(schedule, "VISITS", 10)
+    with pytest.raises(InputError, match="visits of stages"):
+        schedule.timeline(asked(PIPED), plans.best_plans(PIPED), "1f1b")
+
+
+def test_a_plan_without_a_pipeline_has_no_schedule():
+    flat = dataclasses.replace(SMALL, where="pp=1")
+    with pytest.raises(InputError, match="no pipeline"):
+        schedule.schedules(asked(flat), plans.best_plans(flat))
+
+
+def test_two_machines_are_two_searches():
+    state = dataclasses.replace(SMALL, other="b200-180-sxm")
+    here, there = compare.two_machines(state, plans.best_plans(state))
+    other = plans.best_plans(dataclasses.replace(SMALL, system="b200-180-sxm"), 1)
+    assert there.step_time == float(other.step_time[0])
+    assert sum(here.parts.values()) == pytest.approx(here.step_time)
+    assert compare.machines_sentence(here, there).startswith("b200-180-sxm is")
+
+
+def test_my_plan_is_the_fastest_with_its_fields_and_placed_among_all():
+    state = dataclasses.replace(SMALL, mine="tp=8,pp=1")
+    data = plans.best_plans(state)
+    mine = compare.mine_beside(state, data)
+    only = plans.best_plans(dataclasses.replace(SMALL, where="tp=8,pp=1"), 1)
+    assert mine.own.step_time == float(only.step_time[0])
+    assert mine.best.step_time == float(data.step_time[0])
+    assert "place" in mine.sentence
+    assert ("tensor (tp)", str(int(data.tensor[0])), "8") in mine.different
+    assert compare.mine_beside(SMALL, data) is None
+    for wrong in ("tp<=8", "tp=3", "secret=1"):
+        with pytest.raises(InputError):
+            compare.mine_beside(dataclasses.replace(SMALL, mine=wrong), data)
+
+
+def test_a_file_that_is_no_search_is_refused_with_its_name(tmp_path):
+    path = tmp_path / "other.toml"
+    for content in (
+        "x = 1",
+        'model = "llama3-8b"\nsystem = "h100-nvs8"\nplan = { tensor = 8 }',
+        "[",
+    ):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(InputError, match=r"other\.toml"):
+            opened(str(path))
+
+
+def test_a_state_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        State().gpus = 1

@@ -1,0 +1,278 @@
+"""The page in a real browser: it opens, a slider changes the answer, a link restores it.
+
+One server and one Chromium serve all tests; where neither can be had, they say why they skip.
+"""
+
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+from places import ROOT
+
+from jaxroof.app.answers.plans import best_plans, headline, table
+from jaxroof.app.state import START, TABS, from_link
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+SMALL = "model=llama3-8b&gpus=16&batch=64"
+WAIT = 20_000  # milliseconds, on a busy machine
+# the element of the page that a click at the middle of a figure hits
+MIDDLE = """
+() => {
+  const models = Bokeh.documents.flatMap((one) => [...one._all_models.values()]);
+  const cells = models.find((model) => model.name === "cells");
+  return cells && cells.data.left ? cells.data.left.length : 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Yield the address of the page, served by the command itself."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    line = [sys.executable, "-m", "jaxroof", "app", "--port", str(port)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    for _ in range(240):
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        assert process.poll() is None, process.stdout.read()
+        time.sleep(0.25)
+    yield f"http://127.0.0.1:{port}/"
+    with socket.create_connection(("127.0.0.1", port)) as one:  # what leaves at once ends nothing
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.terminate()
+    said = process.communicate(timeout=20)[0]
+    assert "Traceback" not in said, said
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(server, browser):
+    """Open pages, each a session of its own, and close them; a page asks no other host."""
+    opened, elsewhere, errors = [], [], []
+
+    def one(question: str = SMALL, width: int = 1440):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.set_default_timeout(WAIT)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: elsewhere.append(request.url))
+        page.goto(f"{server}?{question}")
+        page.wait_for_selector(".headline h2")
+        opened.append(page)
+        return page
+
+    yield one
+    for page in opened:
+        page.close()
+    assert [url for url in elsewhere if not url.startswith((server, "blob:", "data:"))] == []
+    assert errors == []
+
+
+def best(page) -> str:
+    return page.locator(".headline h2").inner_text()
+
+
+def wait_until(page, what, seconds: float = 20.0) -> None:
+    """Wait until something holds."""
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, "it did not come to hold"
+        page.wait_for_timeout(50)
+
+
+def said_of(link: str) -> str:
+    return headline(best_plans(from_link(link))).what
+
+
+def link(page) -> str:
+    return "?" + page.url.partition("?")[2]
+
+
+def move(page, name: str, stop: int) -> None:
+    """Move a slider to one of its stops, as a hand does."""
+    slider = page.locator(f'[id="in-{name}"]')
+    slider.evaluate("(it, to) => { it.value = to; it.dispatchEvent(new Event('input')); }", stop)
+
+
+def test_the_page_opens_with_the_answer_of_the_search(open_page):
+    page = open_page()
+    assert page.title() == "jaxroof"
+    assert best(page) == said_of(SMALL)
+    rows = page.locator("tbody tr").all()
+    cells = [row.locator("td").all_inner_texts() for row in rows]
+    assert cells == [list(row) for row in table(best_plans(from_link(SMALL))).rows]
+
+
+def test_a_slider_changes_the_answer_and_the_address(open_page):
+    page = open_page()
+    before = best(page)
+    move(page, "system.matrix_flops", 20)
+    wait_until(page, lambda: best(page) != before)
+    wait_until(page, lambda: "system.matrix_flops" in page.url)
+    wait_until(page, lambda: best(page) == said_of(link(page)))
+
+
+def test_a_typed_value_and_its_unit_count_and_a_wrong_one_is_one_line(open_page):
+    page = open_page()
+    before = best(page)
+    exact = page.locator('[id="in-system.hbm_bandwidth-exact"]')
+    exact.fill("1 TB/s")
+    exact.press("Enter")
+    wait_until(page, lambda: best(page) != before)
+    wait_until(page, lambda: "system.hbm_bandwidth=1000000000000.0" in page.url)
+    exact.fill("1 GB")
+    exact.press("Enter")
+    alert = page.locator("[role=alert]")
+    alert.wait_for()
+    assert re.fullmatch(r"HBM bandwidth: .*expected B/s.*", alert.inner_text())
+    assert best(page) == said_of(link(page))
+
+
+def test_a_question_without_an_answer_is_one_line_and_a_good_one_mends_it(open_page):
+    page = open_page()
+    gpus = page.locator("#in-gpus-exact")
+    gpus.fill("7")
+    gpus.press("Enter")
+    alert = page.locator("[role=alert]")
+    alert.wait_for()
+    assert "none is legal on 7 accelerators" in alert.inner_text()
+    gpus.fill("32")
+    gpus.press("Enter")
+    alert.wait_for(state="detached")
+    wait_until(page, lambda: best(page) == said_of(SMALL.replace("gpus=16", "gpus=32")))
+
+
+def test_a_click_on_the_map_sets_the_machine(open_page):
+    page = open_page(f"{SMALL}&tab=map")
+    wait_until(page, lambda: page.evaluate(MIDDLE) > 0)
+    canvas = page.locator(".bk-Canvas").first
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + 0.7 * box["width"], box["y"] + 0.3 * box["height"])
+    wait_until(page, lambda: "system.hbm_bandwidth" in page.url)
+    state = from_link(link(page))
+    changes = dict(state.changes)
+    assert set(changes) == {"system.hbm_bandwidth", "system.matrix_flops"}
+    wait_until(page, lambda: best(page) == said_of(link(page)))
+
+
+def test_a_shared_link_restores_the_state_and_sessions_are_apart(open_page):
+    first = open_page()
+    move(first, "system.hbm_bandwidth", 10)
+    first.locator("#in-where").fill("tp<=2")
+    first.locator("#in-where").press("Enter")
+    wait_until(first, lambda: "where" in first.url and "hbm_bandwidth" in first.url)
+    shared = link(first)
+    wait_until(first, lambda: best(first) == said_of(shared))
+    second, third = open_page(shared.removeprefix("?")), open_page()
+    assert best(second) == best(first)
+    assert second.locator("#in-where").input_value() == "tp<=2"
+    assert best(third) == said_of(SMALL)
+    second.locator("#in-model").select_option("llama2-7b")
+    wait_until(second, lambda: "llama2-7b" in second.url)
+    wait_until(second, lambda: best(second) == said_of(link(second)))
+    assert link(first) == shared
+    assert best(first) == said_of(shared)
+
+
+def test_a_config_dropped_in_is_asked(open_page):
+    page = open_page()
+    config = next((ROOT / "tests" / "catalog" / "huggingface").glob("*qwen3*.json"))
+    page.locator("#in-own_model").set_input_files(config)
+    wait_until(page, lambda: "own_model" in page.url)
+    assert from_link(link(page)).model_words == config.name
+    page.locator("#in-own_model").set_input_files(
+        {"name": "bad.json", "mimeType": "application/json", "buffer": b'{"model_type": "<b>x"}'}
+    )
+    alert = page.locator("[role=alert]")
+    alert.wait_for()
+    assert alert.inner_text().startswith("bad.json: model_type: <b>x")
+
+
+@pytest.mark.parametrize("tab", ["time", "memory", "binds", "schedule", "compare", "share"])
+def test_every_tab_shows_its_answer(open_page, tab):
+    page = open_page(f"{SMALL}&where=pp%3D4&mine=tp%3D4,pp%3D1&tab={tab}")
+    words = {
+        "time": "Of the best plan's step",
+        "memory": "What more memory would buy",
+        "binds": "Most binding",
+        "schedule": "Fastest that fits",
+        "compare": "Two machines side by side",
+        "share": "jaxroof search --model llama3-8b",
+    }
+    page.get_by_text(words[tab]).first.wait_for()
+    if tab == "share":
+        with page.expect_download() as download:
+            page.get_by_text("Download .csv").click()
+        assert "step_time" in download.value.path().read_text(encoding="utf-8")
+    else:
+        with page.expect_download() as download:
+            page.locator("button:has-text('Save as SVG'):visible").first.click()
+        assert download.value.path().read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_wrong_link_is_one_line_and_the_first_page(open_page):
+    page = open_page("model=/etc/passwd")
+    assert "no such model" in page.locator("[role=alert]").inner_text()
+    assert best(page) == headline(best_plans(START)).what
+
+
+def test_a_map_that_cannot_be_drawn_can_be_mended_on_its_tab(open_page):
+    page = open_page(f"{SMALL}&tab=map&across=secret")
+    alert = page.locator("[role=alert]")
+    alert.wait_for()
+    assert alert.inner_text().startswith("across: secret: no such field of a map")
+    page.locator("#in-across").select_option("system.fast_bandwidth")
+    page.get_by_text("Over this map").wait_for()
+    alert.wait_for(state="detached")
+
+
+def test_tabs_are_reached_by_keys_and_hide_one_another(open_page):
+    page = open_page()
+    page.locator("#tab-plans").focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("Of the best plan's step").first.wait_for()
+    assert page.locator("#tab-time").get_attribute("aria-selected") == "true"
+    assert page.get_by_text("The best plans that fit").is_hidden()
+
+
+MOST = pytest.mark.slow  # each tab takes axe seconds
+
+
+@pytest.mark.parametrize(
+    ("width", "tabs"),
+    [(1440, ("plans", "map")), (400, ("plans",)), pytest.param(1440, TABS, marks=MOST),
+     pytest.param(400, TABS, marks=MOST)],
+)  # fmt: skip
+def test_nothing_is_cut_and_axe_finds_nothing(open_page, width, tabs):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page(width=width)
+    wide = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert wide[0] <= wide[1]
+    for tab in tabs:
+        page.locator(f"#tab-{tab}").click()
+        page.wait_for_timeout(300)
+        found = axe.run(page).response["violations"]
+        assert [(tab, one["id"], len(one["nodes"])) for one in found] == []

@@ -1,0 +1,133 @@
+"""What a person does becomes a state; what no control of the page sends is refused."""
+
+import dataclasses
+import json
+import pathlib
+
+import pytest
+
+from jaxroof.app.changes import FIRST, applied, at_place, numbers_of, systems
+from jaxroof.app.form import question_groups, question_values
+from jaxroof.app.question import asked
+from jaxroof.app.state import ESTIMATORS, PUBLISHED, START, TRAINING, State, from_link, to_link
+from jaxroof.errors import InputError
+
+CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "catalog" / "huggingface").glob("*.json"))
+
+
+def controls(state: State):
+    """Return every control of the form."""
+    return [field for group in question_groups(state, "") for field in group["fields"]]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_control_shows_a_value_that_it_can_have(estimator):
+    state = applied(START, "estimator", estimator)
+    values = question_values(state, "")
+    for field in controls(state):
+        if field["kind"] == "select":
+            assert values[field["name"]] in [value for value, _ in field["options"]]
+        if field["kind"] == "range":
+            shown = values[field["name"]]
+            assert field["texts"][shown["index"]] == shown["text"]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_slider_moves_its_number(estimator):
+    begun = applied(START, "estimator", estimator)
+    for field in controls(begun):
+        if field["kind"] == "range":
+            name = field["name"]
+            moved = applied(begun, name, {"index": 0})
+            assert moved != begun
+            value = question_values(moved, "")[name]
+            assert value["index"] == 0
+            assert value["text"] == field["texts"][0]
+            assert applied(moved, name, {"text": field["texts"][-1]}) != moved
+
+
+def test_a_slider_back_at_the_catalogue_s_number_is_no_change():
+    number = numbers_of(START)["system.hbm_bandwidth"]
+    away = applied(START, number.path, {"index": 0})
+    assert away.changes
+    assert applied(away, number.path, {"index": number.stops.index(number.value)}) == START
+    assert applied(away, "reset", True) == START
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_what_an_estimator_begins_with_can_be_asked(estimator):
+    _, system, other = FIRST[estimator]
+    assert {system, other} <= set(systems(estimator))
+    assert asked(applied(START, "estimator", estimator)).gpus == START.gpus
+
+
+WRONG = [
+    ("__class__", "x"),
+    ("estimator_of", "module:name"),
+    ("system.hbm_bandwidth", {"index": 10_000}),
+    ("system.hbm_bandwidth", {"index": -1}),
+    ("system.hbm_bandwidth", {"index": "0"}),
+    ("system.hbm_bandwidth", {}),
+    ("system.hbm_bandwidth", "4 TB/s"),
+    ("system.hbm_bandwidth", {"text": "4 GB"}),
+    ("system.chip", {"text": "mine.toml"}),
+    ("gpus", {"text": "many"}),
+    ("gpus", {"index": 1.5}),
+    ("model", "/etc/passwd"),
+    ("system", "mine.toml"),
+    ("precision", "fp1"),
+    ("tab", "secret"),
+    ("where", "x" * 1000),
+    ("own_model", "no file"),
+    ("own_model", {"file": "large.json", "size": 10**9}),
+    ("own_model", {"file": "model.py", "text": "import os"}),
+    ("own_model", {"file": "config.json", "text": "["}),
+    ("own_model", {"file": "m.toml", "text": 'base = "../secret.toml"'}),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG, ids=[f"{n} {v!s:.20}" for n, v in WRONG])
+def test_what_no_control_sends_is_refused_in_a_line(name, value):
+    with pytest.raises(InputError) as refused:
+        applied(START, name, value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_rule_or_a_choice_that_is_none_is_refused_when_it_is_asked():
+    for state in (
+        dataclasses.replace(START, where="tp<<8"),
+        dataclasses.replace(START, choices=(("chip", "mine.toml"),)),
+        dataclasses.replace(START, changes=(("plan.tensor", 8.0),)),
+        dataclasses.replace(START, changes=(("system.hbm_bandwidth", -1.0),)),
+    ):
+        with pytest.raises(InputError):
+            asked(state)
+
+
+@pytest.mark.parametrize("path", CONFIGS[:4], ids=lambda path: path.name)
+def test_a_config_that_is_dropped_in_is_the_model(path):
+    text = path.read_text(encoding="utf-8")
+    state = applied(START, "own_model", {"file": f"C:\\models\\{path.name}", "text": text})
+    assert state.model_words == path.name
+    assert asked(state).inputs.model.layers >= 1
+    assert from_link(to_link(state)) == state
+    assert applied(state, "model", START.model).own_model is None
+
+
+def test_there_are_configs_to_drop_in():
+    assert len(CONFIGS) >= 4
+    assert json.loads(CONFIGS[0].read_text(encoding="utf-8"))
+
+
+def test_a_click_on_the_map_sets_both_numbers():
+    state = at_place(START, ("system.hbm_bandwidth", 4e12), ("gpus", 512.0))
+    assert dict(state.changes) == {"system.hbm_bandwidth": 4e12}
+    assert state.gpus == 512
+    with pytest.raises(InputError):
+        at_place(START, ("system.secret", 1.0), ("gpus", 512.0))
+
+
+def test_another_estimator_keeps_what_it_knows():
+    state = applied(dataclasses.replace(START, gpus=64), "estimator", PUBLISHED)
+    assert (state.gpus, state.model) == (64, FIRST[PUBLISHED][0])
+    assert applied(state, "estimator", TRAINING).model == START.model

@@ -1,0 +1,188 @@
+"""Who may reach the page: the loopback alone, checked origins, and only with the extra."""
+
+import asyncio
+import base64
+import http
+import http.client
+import logging
+import signal
+import socket
+import sys
+import threading
+
+import pytest
+
+from jaxroof.app import live
+from jaxroof.app import serve as serving
+from jaxroof.app.serve import LOOPBACK, origins, pairs_of, serve
+from jaxroof.errors import InputError
+
+
+@pytest.fixture
+def port():
+    """Serve the page in a thread; yield its port."""
+    ready: dict[str, object] = {}
+    begun = threading.Event()
+
+    def run():
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        with socket.socket() as one:
+            one.bind((LOOPBACK, 0))
+            free = one.getsockname()[1]
+        server = serve(port=free, start=False)
+        server.start()
+        ready.update(loop=loop, port=server.port, server=server)
+        begun.set()
+        loop.run_forever()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert begun.wait(30)
+    yield ready["port"]
+    ready["loop"].call_soon_threadsafe(ready["server"].stop)
+    ready["loop"].call_soon_threadsafe(ready["loop"].stop)
+    thread.join(10)
+
+
+def connected(port: int, origin: str) -> bool:
+    """Return whether the server takes a page of an origin."""
+    one = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    try:
+        one.request("GET", "/ws", headers={**upgrade, "Sec-WebSocket-Key": KEY, "Origin": origin})
+        return one.getresponse().status == http.HTTPStatus.SWITCHING_PROTOCOLS
+    finally:
+        one.close()
+
+
+KEY = base64.b64encode(bytes(16)).decode()  # any, as the protocol asks for one
+
+
+def test_another_origin_is_refused(port):
+    assert connected(port, f"http://{LOOPBACK}:{port}")
+    assert not connected(port, "http://evil.example")
+    assert not connected(port, f"http://evil.example:{port}")
+
+
+@pytest.mark.parametrize("address", [LOOPBACK, "192.0.2.7"])
+def test_an_address_is_reached_by_its_own_name_alone(address):
+    known = {one.rpartition(":")[0] for one in origins(address, 5006)}
+    assert known <= {address, "localhost"}
+    assert address in known
+
+
+def test_the_server_s_own_arguments_are_no_part_of_a_link():
+    given = {"bokeh-session-id": [b"x"], "gpus": [b"8"], "where": [b"tp<=8", b"pp=4"]}
+    assert pairs_of(given) == [("gpus", "8"), ("where", "tp<=8"), ("where", "pp=4")]
+
+
+def test_that_a_browser_left_is_no_news():
+    class WebSocketClosedError(Exception):
+        pass
+
+    for error, news in ((WebSocketClosedError(), False), (KeyError(), True)):
+        record = logging.LogRecord("asyncio", 40, "", 1, "", (), (type(error), error, None))
+        assert serving.is_news(record) is news
+
+
+def test_without_the_extra_the_command_says_what_to_install(jaxroof, monkeypatch):
+    for name in [one for one in sys.modules if one.startswith("jaxroof.app.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "panel", None)
+    said = jaxroof("app")
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+    assert "pip install 'jaxroof[app]'" in said.err
+
+
+def test_a_browser_that_leaves_does_not_end_the_server(jaxroof, monkeypatch):
+    handlers = []
+    monkeypatch.setattr(
+        serving, "serve", lambda *_: handlers.append(signal.getsignal(signal.SIGPIPE))
+    )
+    before = signal.getsignal(signal.SIGPIPE)
+    try:
+        said = jaxroof("app")
+    finally:
+        signal.signal(signal.SIGPIPE, before)
+    assert said.code == 0
+    assert f"http://{LOOPBACK}:" in said.out
+    assert handlers == [signal.SIG_IGN]
+
+
+def test_a_file_that_is_no_question_ends_the_command_in_a_line(jaxroof, tmp_path):
+    (tmp_path / "x.toml").write_text("x = 1", encoding="utf-8")
+    said = jaxroof("app x.toml")
+    assert said.code == 2
+    assert said.err.startswith("jaxroof: x.toml: model: missing")
+
+
+def answered(quick, questions, late=lambda _: None):
+    """Return what is shown of questions that follow one another at once, and the errors."""
+    shown, failed = [], []
+
+    async def ask():
+        loop = asyncio.get_running_loop()
+        told = (shown.append, lambda said, _: failed.append(said), lambda _: None, loop.call_soon)
+        one = live.Live(quick, late, *told)
+        for question in questions:
+            one.ask(question)
+        while one.first.works or one.second.works:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
+
+    asyncio.run(ask())
+    return shown, failed
+
+
+def test_only_the_latest_question_is_answered():
+    asked = []
+
+    def quick(question):
+        asked.append(question)
+        return question
+
+    shown, _ = answered(quick, range(50), lambda answer: -answer)
+    assert shown == [49, -49]
+    assert len(asked) < 5
+
+
+def test_a_late_answer_keeps_no_quick_one_waiting_and_is_not_shown_when_it_is_stale():
+    held, shown = threading.Event(), []
+
+    def late(answer):
+        if answer == "first":
+            held.wait(10)
+        return f"late {answer}"
+
+    async def ask():
+        loop = asyncio.get_running_loop()
+        told = (shown.append, print, lambda _: None, loop.call_soon)
+        one = live.Live(lambda question: question, late, *told)
+        one.ask("first")
+        while shown != ["first"]:
+            await asyncio.sleep(0.01)
+        one.ask("second")
+        while shown != ["first", "second"]:
+            await asyncio.sleep(0.01)
+        held.set()
+        while one.second.works:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
+
+    asyncio.run(asyncio.wait_for(ask(), 20))
+    assert shown == ["first", "second", "late second"]
+
+
+def test_an_error_of_ours_is_a_line_without_its_trace(caplog):
+    def late(question):
+        if question == "bad input":
+            raise InputError("gpus: expected more")
+        raise KeyError("secret")
+
+    assert answered(str, ["bad input"], late) == (["bad input"], ["gpus: expected more"])
+    _, failed = answered(late, ["ours"])
+    assert failed == [live.OURS.format(kind="KeyError")]
+    assert "secret" not in failed[0]
+    assert "secret" in caplog.text
