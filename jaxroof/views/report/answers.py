@@ -72,8 +72,9 @@ def title_of(data: xr.Dataset) -> str:
 
 def _fastest(data: xr.Dataset) -> Iterator[Piece]:
     if data["gpus"].ndim:
-        yield fastest_plans.sizes_table(_by_size(data))
-        yield plan.glossary(data, least_memory.fields_of_sizes(_by_size(data)))
+        each = [one.assign(capacity=_limit(data)) for one in _by_size(data)]
+        yield fastest_plans.sizes_table(each)
+        yield plan.glossary(data, least_memory.fields_of_sizes(each))
         return
     yield fastest_plans.answer_sentence(data)
     yield plan.plan_sentence(data.isel(plan=0))
@@ -129,6 +130,7 @@ def _limit(data: xr.Dataset) -> float:
 def _fit(data: xr.Dataset) -> Iterator[Piece]:
     yield fit.answer_sentence(data)
     yield fit_changes.change_sentence(data)
+    yield from fit.open_sentences(data)
     yield fit.stages_table(data)
     if fit_changes.changes_of(data):
         yield fit_changes.changes_table(data)
@@ -199,6 +201,7 @@ def _design(data: xr.Dataset) -> Iterator[Piece]:
     yield from design.design_sentences(data)
     yield interval_sentence(data)
     yield design.design_table(data)
+    yield from (*design.proof_sentences(data), *design.warning_sentences(data))
 
 
 def _stairs(data: xr.Dataset) -> Iterator[Piece]:
