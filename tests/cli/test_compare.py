@@ -201,9 +201,10 @@ def test_pareto_prints_the_stairs_that_gain(jaxroof):
 
 def test_a_capacity_named_beside_the_stairs_is_of_a_system_that_can_train():
     """The a100-unfused has no latencies: a training step cannot be asked of it."""
-    found = _capacities()
+    found = _capacities(reported=False)
     assert found["a100"] == 80e9
     assert "a100-unfused" not in found
+    assert _capacities(reported=True)["h100"] == float(jr.system("h100-nvs8").hbm_reported)
 
 
 def test_pareto_says_where_it_flattens(jaxroof):

@@ -95,4 +95,6 @@ def _print_one(data: xr.Dataset, near: tuple[int, float] | None) -> None:
     print_text(page, views.own_sentence(data))
     if near is not None:
         said = "This batch divides badly"
-        print_text(page, f"{said}: one of {near[0]:,} trains {near[1]:.3g} times as many tokens a second.")
+        print_text(
+            page, f"{said}: one of {near[0]:,} trains {near[1]:.3g} times as many tokens a second."
+        )
