@@ -49,9 +49,8 @@ def by_name(question: Callable[..., Result]) -> Callable[..., Result]:
         chosen = plan_paths(found, {**(more.get("settings") or {}), **rest})
         every, axes = expanded(found, chosen, given.get("axes"))
         inputs, _ = resolve_settings(found, every, axes)
-        first = {key: every[key] for key in found.names if key in every}  # then fields of them
-        moved = {} if axes is None else {"axes": axes}
-        return question(found, inputs, **{**given, **moved}, settings={**first, **every})
+        first = {key: chosen[key] for key in found.names if key in chosen}  # then fields of them
+        return question(found, inputs, **given, settings={**first, **chosen})
 
     return asked
 

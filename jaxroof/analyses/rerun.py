@@ -211,7 +211,7 @@ def _of_each_size(data: xr.Dataset, answer: Callable[[int, int], xr.Dataset]) ->
     found = []
     for size in dict.fromkeys(sizes):
         one = answer(size, sizes.count(size))
-        columns = [name for name in one.data_vars if one[name].dims == ("plan",)]
+        columns = [n for n in one.data_vars if one[n].dims == ("plan",)]
         found.append(one[columns].assign(gpus=("plan", np.full(one.sizes["plan"], size))))
     return xr.concat(found, "plan", combine_attrs="override")
 
@@ -227,8 +227,7 @@ def _legal_plans(data: xr.Dataset, asked: Asked) -> xr.Dataset:
         place = {plan: at for at, plan in enumerate(_plans(one.estimator, every))}
         wanted = [plan for plan, gpus in zip(plans, sizes, strict=True) if gpus == size]
         some = every.isel(plan=[place[plan] for plan in wanted if plan in place])
-        counted = {"gpus": ("plan", np.full(some.sizes["plan"], size))} if sized else {}
-        found.append(some.assign(counted))
+        found.append(some.assign(gpus=("plan", [size] * some.sizes["plan"])) if sized else some)
     return xr.concat(found, "plan", combine_attrs="override")
 
 

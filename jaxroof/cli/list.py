@@ -7,6 +7,8 @@ import click
 from jaxroof.cli import completion, systems
 from jaxroof.cli.entries import page_width, print_entries, print_wrapped
 
+OF = {"models": "; of --estimator published"}  # what the entries of a kind are asked with
+
 
 @click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
 @click.argument(
@@ -30,8 +32,13 @@ def command(kind: str) -> None:
             print_wrapped(note)
         return
     kinds = catalog.MODELS if kind == "models" else (kind,)
-    rows = [(name, catalog.describe(one, name)) for one in kinds for name in catalog.names(one)]
-    print_entries([(name, f"{entry['title']}: {_summary(entry)}") for name, entry in rows])
+    rows = [
+        (name, f"{entry['title']}: {_summary(entry)}{OF.get(one, '')}")
+        for one in kinds
+        for name in catalog.names(one)
+        for entry in [catalog.describe(one, name)]
+    ]
+    print_entries(rows)
 
 
 def _summary(entry: dict[str, Any]) -> str:

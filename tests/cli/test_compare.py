@@ -201,6 +201,7 @@ def test_a_capacity_named_beside_the_stairs_is_of_a_system_that_can_train():
     found = training_capacities()
     assert found["a100"] == 80e9
     assert "a100-unfused" not in found
+    assert training_capacities(reported=True)["h100"] == float(jr.system("h100-nvs8").hbm_reported)
 
 
 def test_pareto_says_where_it_flattens(jaxroof):

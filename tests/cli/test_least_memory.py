@@ -73,10 +73,13 @@ def test_tables_fit_80_columns() -> None:
 
 WRONG = [
     (f"{SEARCH} --gpus 8 --split summa", "--split: belongs to --estimator published; expected it"),
-    (f"{SEARCH} --gpus 8 --objective mfu", "--objective: mfu: no such objective; expected one of"),
+    (
+        f"{SEARCH} --gpus 8 --objective regime",
+        "regime: no such objective of training; expected one of",
+    ),
     (f"{SEARCH} --gpus 8 --set rc=1", "rc: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --set recompute=full", "recompute: a field of the plan; constrain it"),
-    (f"{SEARCH} --gpus 8 --set sequence=3", "--set: sequence: expected it in --sequence"),
+    (f"{SEARCH} --gpus 8 --sequence 4 --set sequence=3", "sequence: given twice; expected it in"),
     (f"{SEARCH} --gpus 7", "plan: none is legal on 7 accelerators"),
     (
         f"search --estimator mfu {ASKED} --gpus 8",

@@ -83,24 +83,22 @@ def compare_command(
     assert of.limit is not None
     limits = [float(of.limit(inputs)) for inputs in held.values()]
     data["memory_limit"] = ("system", np.array(limits), about)
-    counts = ", ".join(f"{size:,}" for size in sizes)
-    data.attrs["title"] = f"{', '.join(models)} on {counts} accelerators: the best plan of each"
+    on = f"{', '.join(models)} on {', '.join(f'{size:,}' for size in sizes)} accelerators"
+    data.attrs["title"] = f"{on}: the best plan of each"
     write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
-    tokens = {name: float(record.training_tokens) for name, (record, _) in models.items()}
-    _print_each(data, tokens, sizes, sequences)
+    _print_each(data, models, sizes, sequences)
     say(Detail.USUAL, *compared.without_sentences(without))
     report_written(output)
     return 0 if bool(data.feasible.any()) else 1
 
 
-def _print_each(
-    data: xr.Dataset, models: dict[str, float], sizes: list[int], sequences: int
-) -> None:
-    for name, tokens in models.items():
+def _print_each(data: xr.Dataset, models: dict[str, Any], sizes: list[int], sequences: int) -> None:
+    for name, (model, _) in models.items():
         for size in sizes:
             some = data.sel(model=name) if len(models) > 1 else data
             some = some.sel(gpus=size) if len(sizes) > 1 else some
             _print_compared(some, f"{name} on {size:,} accelerators, batch {sequences:,}")
+        tokens = float(model.training_tokens)
         say(Detail.USUAL, tokens_sentence(data, tokens) if data.estimator == "training" else "")
     say(Detail.USUAL, glossary(data, None, *compared.meanings(data)))
     say(Detail.VERBOSE, interval_sentence(data))
