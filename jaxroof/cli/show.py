@@ -19,7 +19,7 @@ def command(name: str, trust: bool) -> None:
     from jaxroof import catalog
 
     if name.endswith((".toml", ".json")):
-        from jaxroof.cli.actions.list_show import show_file
+        from jaxroof.cli.actions.show_file import show_file
 
         show_file(name, trust)
         return
@@ -28,7 +28,7 @@ def command(name: str, trust: bool) -> None:
     for kind in kinds:
         name = catalog.canonical(kind, name)
     if name not in known:
-        from jaxroof.cli.actions.list_show import show_estimator
+        from jaxroof.cli.actions.show import show_estimator
 
         show_estimator(name, known)
         return
@@ -38,6 +38,6 @@ def command(name: str, trust: bool) -> None:
 
         print_wrapped(training_note(name))
     if known[name] == "architectures":
-        from jaxroof.cli.actions.list_show import show_size
+        from jaxroof.cli.actions.show import show_size
 
         show_size(name)

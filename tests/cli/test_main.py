@@ -440,26 +440,45 @@ def test_version_is_one_line(tmp_path):
     assert re.fullmatch(r"jaxroof, version \S+\n", said.out)
 
 
-LIGHT = ["--help", "search --help", "run --help", "list models", "show gpt3", "list nothing"]
+LIGHT = [
+    "--help",
+    "search --help",
+    "run --help",
+    "list",
+    "list models",
+    "list estimators",
+    "show gpt3",
+    "list nothing",
+]
+LEAN = ["show training", "show deepseek-v3"]
 
 
-def test_help_and_list_import_no_arrays():
-    """Help, lists, entries and their refusals come before jax or numpy could be imported."""
+def imported_by(lines: list[str], names: set[str]) -> list[str]:
+    """Return which of some packages a process that runs some commands imports."""
     code = f"""
 import contextlib, io, sys
 from jaxroof import cli
-for line in {LIGHT!r}:
+for line in {lines!r}:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
             cli.main(line.split())
         except SystemExit:
             pass
-print(sorted({{"jax", "numpy", "xarray", "pandas", "h5py", "rich"}} & set(sys.modules)))
+print(*sorted({names!r} & set(sys.modules)))
 """
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
     )
-    assert done.stdout == "[]\n"
+    return done.stdout.split()
+
+
+def test_help_and_list_import_no_arrays():
+    """Help, lists, entries and their refusals come before jax or numpy could be imported."""
+    assert not imported_by(LIGHT, {"jax", "numpy", "xarray", "pandas", "h5py", "rich"})
+
+
+def test_estimators_and_sizes_are_shown_without_datasets():
+    assert not imported_by(LEAN, {"jax", "xarray", "pandas", "h5py", "scipy"})
 
 
 # ---- Search -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training.deciding_stages import deciding_stages
 from jaxroof.estimators.training.fullest_stage_report import FullestStageReport
 from jaxroof.estimators.training.inputs import SHORTHAND, StageInputs, TrainingPlan
@@ -155,7 +156,7 @@ def example() -> StageInputs:
 
 stage_memory = Estimator(
     name="stage_memory",
-    about="What does the fullest stage of a training step keep in memory, and does it fit?",
+    about=QUESTIONS["stage_memory"],
     inputs=StageInputs,
     plan=TrainingPlan,
     recipe=TrainingRecipe(),

@@ -6,6 +6,7 @@ Source: docs/models/training_step_today.md and docs/models/parameters_flops_memo
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.chip import Chip
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training import interval as bounds
 from jaxroof.estimators.training.envelope import inside
 from jaxroof.estimators.training.inputs import SHORTHAND, TrainingInputs, TrainingPlan
@@ -177,8 +178,7 @@ def example() -> TrainingInputs:
 
 training = Estimator(
     name="training",
-    about="How long does a training step of a model of today take, how sure is that, and does it "
-    "fit?",
+    about=QUESTIONS["training"],
     inputs=TrainingInputs,
     plan=TrainingPlan,
     recipe=TrainingRecipe(),
