@@ -39,7 +39,7 @@ def test_plan_fields_may_be_short():
     short = jr.evaluate("training", **QUESTION, dp=4, tp=2)
     long = jr.evaluate("training", **QUESTION, **{"plan.data": 4, "plan.tensor": 2})
     assert short.identical(long)
-    with pytest.raises(jr.InputError, match="tp: given twice, as plan.tensor too"):
+    with pytest.raises(jr.InputError, match=r"tp: given twice, as plan\.tensor too"):
         jr.evaluate("training", **QUESTION, tp=2, **{"plan.tensor": 2})
 
 
