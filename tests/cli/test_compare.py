@@ -556,7 +556,7 @@ def test_layers_of_a_grid_take_the_fewest_panels(jaxroof):
     said = jaxroof(f"{line} --plan tp=2,cp=4")
     assert said.code == 0
     assert (
-        "1 of the 2 tensor ranks and 4 of the 4 context ranks share a fast domain; 4 panels."
+        "1 of the 2 tensor ranks and 4 of the 4 context ranks share an NVLink domain; 4 panels."
         in (said.words)
     )
 

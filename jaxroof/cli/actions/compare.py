@@ -83,13 +83,17 @@ def compare_command(
     assert of.limit is not None
     limits = [float(of.limit(inputs)) for inputs in held.values()]
     data["memory_limit"] = ("system", np.array(limits), about)
-    on = f"{', '.join(models)} on {', '.join(f'{size:,}' for size in sizes)} accelerators"
-    data.attrs["title"] = f"{on}: the best plan of each"
+    data.attrs["title"] = _title([*models], sizes)
     write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
     _print_each(data, models, sizes, sequences)
     say(Detail.USUAL, *compared.without_sentences(without))
     report_written(output)
     return 0 if bool(data.feasible.any()) else 1
+
+
+def _title(models: list[str], sizes: list[int]) -> str:
+    on = f"{', '.join(models)} on {', '.join(f'{size:,}' for size in sizes)} accelerators"
+    return f"{on}: the best plan of each"
 
 
 def _print_each(data: xr.Dataset, models: dict[str, Any], sizes: list[int], sequences: int) -> None:
