@@ -1,6 +1,7 @@
 """The compare command: systems and splits side by side."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,7 @@ def compare_command(
     data = search(of, start, axes=axes, where=rules, settings=chosen)
     if MACHINE in data.dims:
         data = data.swap_dims({MACHINE: "system"})
-    about = {"units": "B", "long_name": "Memory that a step may fill"}
-    assert of.limit is not None
-    limits = [float(of.limit(inputs)) for inputs in held.values()]
-    data["memory_limit"] = ("system", np.array(limits), about)
+    data["memory_limit"] = _limits(of, held.values())
     on = f"{', '.join(models)} on {', '.join(f'{size:,}' for size in sizes)} accelerators"
     data.attrs["title"] = f"{on}: the best plan of each"
     write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
@@ -89,6 +87,13 @@ def compare_command(
     print_text(console(), *compared.without_sentences(without))
     report_written(output)
     return 0 if bool(data.feasible.any()) else 1
+
+
+def _limits(of: Estimator, held: Iterable[Any]) -> xr.Variable:
+    """Return the memory that a step may fill on each system."""
+    assert of.limit is not None
+    about = {"units": "B", "long_name": "Memory that a step may fill"}
+    return xr.Variable("system", np.array([float(of.limit(inputs)) for inputs in held]), about)
 
 
 def _print_each(data: xr.Dataset, models: dict[str, Any], sizes: list[int], sequences: int) -> None:
