@@ -1,6 +1,7 @@
 """The compare command: systems and splits side by side."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -79,10 +80,7 @@ def compare_command(
     data = search(of, start, axes=axes, where=rules, settings=chosen)
     if MACHINE in data.dims:
         data = data.swap_dims({MACHINE: "system"})
-    about = {"units": "B", "long_name": "Memory that a step may fill"}
-    assert of.limit is not None
-    limits = [float(of.limit(inputs)) for inputs in held.values()]
-    data["memory_limit"] = ("system", np.array(limits), about)
+    data["memory_limit"] = _limits(of, held.values())
     data.attrs["title"] = _title([*models], sizes)
     write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
     _print_each(data, models, sizes, sequences)
@@ -94,6 +92,13 @@ def compare_command(
 def _title(models: list[str], sizes: list[int]) -> str:
     on = f"{', '.join(models)} on {', '.join(f'{size:,}' for size in sizes)} accelerators"
     return f"{on}: the best plan of each"
+
+
+def _limits(of: Estimator, held: Iterable[Any]) -> xr.Variable:
+    """Return the memory that a step may fill on each system."""
+    assert of.limit is not None
+    about = {"units": "B", "long_name": "Memory that a step may fill"}
+    return xr.Variable("system", np.array([float(of.limit(inputs)) for inputs in held]), about)
 
 
 def _print_each(data: xr.Dataset, models: dict[str, Any], sizes: list[int], sequences: int) -> None:

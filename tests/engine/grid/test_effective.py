@@ -33,7 +33,7 @@ def test_training_refuses_a_field_that_it_does_not_read(path):
     with pytest.raises(jr.InputError, match=said):
         jr.search("training", **QUESTION, axes={path: [0.5, 0.6]})
     with pytest.raises(jr.InputError, match=said):
-        jr.evaluate("training", **QUESTION, dp=8, settings={path: 0.5})
+        jr.evaluate("training", **QUESTION, dp=8, **{path: 0.5})
 
 
 def test_the_study_reads_them():
