@@ -23,7 +23,7 @@ from jaxroof.estimators.training.memory_model import counts, memory_model
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Recompute
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.memory_layout import chunk_layers
-from jaxroof.records import Number, checked, units, with_named_absences
+from jaxroof.records import Number, checked, units, value_or, with_named_absences
 from jaxroof.settings import apply_settings, choose
 from jaxroof.units import parse
 
@@ -96,8 +96,8 @@ def unchecked_question(
         text = "a model of pictures, without a vocabulary; expected a model of language"
         raise refusal("model", text)
     chosen = {name: value for name, value in rest.items() if value is not None}
-    if chosen.get("sequence") is None and architecture.sequence is None:
-        with_named_absences(architecture, "model.").sequence.refuse()
+    if value_or(chosen.get("sequence"), value_or(architecture.sequence, None)) is None:
+        with_named_absences(architecture, "model.").sequence.refuse()  # type: ignore[union-attr]
     inputs = MemoryInputs(
         model=memory_model(architecture, made),
         counts=counts(architecture, made),

@@ -64,7 +64,12 @@ def _by_time(
     settings = settings_of(sets)
 
     sequences = parse_count("--batch", batch)
-    asked = {"model": model_name, "system": system_name, "where": where, "settings": settings}
+    asked: dict[str, Any] = {
+        "model": model_name,
+        "system": system_name,
+        "where": where,
+        "settings": settings,
+    }
 
     def fastest(size: int) -> xr.Dataset:
         return fastest_plans(gpus=size, global_batch=sequences, top=top, own=mine, **asked)
