@@ -5,6 +5,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 
@@ -23,6 +24,7 @@ SORTS = {  # what an operation is, where its parts are not told apart: words, co
 WAYS = ("forward", "backward")
 
 
+@style.drawn
 def layer_bars(data: xr.Dataset) -> Figure:
     """Return the time of each operation of one layer as stacked bars, forward and backward.
 
@@ -35,18 +37,28 @@ def layer_bars(data: xr.Dataset) -> Figure:
     choose.check_dimensions(data, picture, ("operation",))
     names = data.operation.values.astype(str).tolist()
     title = choose.title(data, "One layer, one microbatch, one accelerator")
-    made = style.figure(title, 1.9 + 0.3 * len(names))
-    left, right = made.subplots(1, 2, sharey=True)
+    made = style.figure(title, _finding(data), 1.9 + 0.3 * len(names))
+    left, right = made.subplots(1, 2, sharey=True, sharex=True)  # one scale
     for axes, way in ((left, WAYS[0]), (right, WAYS[1])):
         _bars(axes, data, way)
         total = float(data[f"time_{way}"].sum()) * 1e6
-        axes.set_title(f"{way}: {total:,.0f} us", fontsize=10)
+        axes.set_title(f"{way}: {total:,.0f} us")
         axes.set_xlabel("time [us]")
     left.set_yticks(range(len(names)), names)
     left.invert_yaxis()
+    longest = max(float(data[f"time_{way}"].max()) for way in WAYS)
+    left.set_xlim(0, 1.2e6 * longest)
     handles, words = right.get_legend_handles_labels()
     made.legend(handles, words, loc="outside lower center", ncols=4)
     return made
+
+
+def _finding(data: xr.Dataset) -> str:
+    """Return the two operations that take most of the layer, both ways."""
+    each = sum(data[f"time_{way}"].values for way in WAYS)
+    first = np.argsort(-each)[:2]
+    said = [f"{data.operation.values[i]} {percent(each[i] / each.sum())}" for i in first]
+    return f"{each.sum() * 1e6:,.0f} us in all; the most: {', '.join(said)}"
 
 
 Parts = dict[str, tuple[np.ndarray, str]]  # words: microseconds of every operation, colour
@@ -81,7 +93,5 @@ def _bars(axes: Axes, data: xr.Dataset, way: str) -> None:
             xytext=(3, 0),
             textcoords="offset points",
             va="center",
-            fontsize=8,
         )
-    axes.set_xlim(0, 1.15 * whole.max())
     style.grid(axes, "x")

@@ -1,6 +1,5 @@
 """The roofline: the rate that an operator can reach against its arithmetic per byte."""
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +35,6 @@ from jaxroof.views.plots.roofline_points import (
 )
 from jaxroof.views.text.roofline import fastest_names
 
-TITLE = 105  # letters in a line above the picture
 ROOM = 1.6  # around what is drawn, as a factor
 GROUND = {True: "#EAF3FA", False: "#FDF1E7"}  # of the slope, of the flat
 SIZES = (14, 9.5, 6)  # of marks under one roof, so that none hides another
@@ -44,6 +42,7 @@ DASHED: dict[str, Any] = {"dashes": (4, 2), "linewidth": 1.2}
 STAR: dict[str, Any] = {"marker": "*", "markeredgecolor": "black", "linestyle": "none"}
 
 
+@style.drawn
 def roofline(data: xr.Dataset) -> Figure:
     """Return the roof of every machine and number format, and an operator's points under it.
 
@@ -58,7 +57,9 @@ def roofline(data: xr.Dataset) -> Figure:
     alone = len(roofs) == 1
     lanes = 0 if alone or dim is None else len(roofs)
     depth = 0.4 * lanes + 0.5
-    made = style.figure(choose.title(data, "Roofline"), 6.6 + (depth if lanes else 0.0))
+    said = f"{roofs[0].name}: {roofs[0].verdict}" if alone else _best(data)
+    high = 5.0 + (depth if lanes else 0.3 * len(roofs))
+    made = style.figure(choose.title(data, "Roofline"), said, high)
     ratios = {"height_ratios": [5.2, depth]} if lanes else None
     cells = made.subplots(1 + (lanes > 0), 1, squeeze=False, sharex=True, gridspec_kw=ratios)
     axes, last = cells[0, 0], cells[-1, 0]
@@ -75,8 +76,6 @@ def roofline(data: xr.Dataset) -> Figure:
         _grounds(axes, roofs[0])
     if lanes:
         _lanes(last, roofs)
-    said = f"{roofs[0].name}: {roofs[0].verdict}" if alone else _best(data)
-    axes.set_title(textwrap.fill(said, TITLE, break_on_hyphens=False), fontsize=11)
     axes.set_ylabel("rate within reach")
     last.set_xlabel(
         f"arithmetic per byte {'on the links' if links else 'of memory traffic'} [FLOP/B]"
@@ -143,7 +142,7 @@ def _beside(
     axes: Axes, words: str, x: float, y: float, away: tuple[float, float], **more: Any
 ) -> None:
     """Write words at a point, some points of paper away from it."""
-    look: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 9, "zorder": 5, **more}
+    look: dict[str, Any] = {"ha": "center", "va": "bottom", "zorder": 5, **more}
     axes.annotate(words, (x, y), xytext=away, textcoords="offset points", **look)
 
 
@@ -174,11 +173,11 @@ def _grounds(axes: Axes, roof: Roof) -> None:
         axes.axvspan(start, stop, color=GROUND[words == slope], zorder=0)
         where = axes.get_xaxis_transform()
         middle = (start * stop) ** 0.5
-        look: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 12, "color": "#555555"}
+        look: dict[str, Any] = {"ha": "center", "va": "top", "color": "#555555"}
         axes.text(middle, 0.97, words, transform=where, **look)
     if roof.turns:
         words = f"critical {critical_label(roof)}"
-        _beside(axes, words, roof.ridge, roof.peak, (8, 13), ha="right", fontsize=11, weight="bold")
+        _beside(axes, words, roof.ridge, roof.peak, (8, 13), ha="right", weight="bold")
 
 
 def _lanes(axes: Axes, roofs: Sequence[Roof]) -> None:
@@ -192,16 +191,16 @@ def _lanes(axes: Axes, roofs: Sequence[Roof]) -> None:
         if each.turns:
             axes.plot(each.ridge, y, color=each.colour, markersize=13, zorder=4, **STAR)
             words = critical_label(each)
-            _beside(axes, words, each.ridge, y, (0, 5), fontsize=8, weight="bold")
+            _beside(axes, words, each.ridge, y, (0, 5), weight="bold")
         for i, said in labels(axes, each):
-            _beside(axes, said, float(each.intensity[i]), y, (0, 4), fontsize=8)
+            _beside(axes, said, float(each.intensity[i]), y, (0, 4))
     ticks = [-float(i) for i in range(len(roofs))]
-    axes.set_yticks(ticks, [each.name for each in roofs], fontsize=9)
+    axes.set_yticks(ticks, [each.name for each in roofs])
     for label, each in zip(axes.get_yticklabels(), roofs, strict=True):
         label.set_color(each.colour)
     axes.set_ylim(-len(roofs) + 0.4, 0.8)
     name = letter(roofs[0].part, str(sweep_dimension(roofs[0].part)))
-    axes.set_title(f"where the sizes {name} stand", fontsize=10, loc="left")
+    axes.set_title(f"where the sizes {name} stand", loc="left")
     style.grid(axes, "x")
 
 
@@ -220,7 +219,7 @@ def _legend(made: Figure, roofs: Sequence[Roof], named: bool) -> None:
         entries["critical size: from here on arithmetic binds"] = star
     columns = 3 if alone else 1
     made.legend(
-        entries.values(), entries.keys(), loc="outside lower center", ncols=columns, fontsize=9.5
+        entries.values(), entries.keys(), loc="outside lower center", ncols=columns
     )
 
 

@@ -19,6 +19,7 @@ ACROSS = 2  # panels in a row
 WIDE = 1e3  # a wall less than this above the first run has its words on the right
 
 
+@style.drawn
 def frontier(data: xr.Dataset) -> Figure:
     """Return the best utilisation against the FLOP of the run, a line a machine.
 
@@ -38,7 +39,7 @@ def frontier(data: xr.Dataset) -> Figure:
     cells = made.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
     for number, (axes, (name, part)) in enumerate(zip(cells, parts, strict=False)):
         _panel(axes, part, lines)
-        axes.set_title(textwrap.fill(name, 60), fontsize=10)
+        axes.set_title(textwrap.fill(name, 60))
         if number % across == 0:
             axes.set_ylabel("utilisation, of the sustained rate")
         if number >= len(parts) - across:
@@ -87,7 +88,7 @@ def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
     if shared:
         _wall(axes, part, "black", hatched=True)
     place = (_room(axes, part), sum(BAND) / 2 / axes.get_ylim()[1])
-    small = {"fontsize": 8, "title_fontsize": 8}
+    small = {}
     if axes.get_legend_handles_labels()[0]:  # one machine alone has no name to tell
         axes.legend(loc="center", bbox_to_anchor=place, title=_head(part), **small)
     style.grid(axes)
@@ -135,7 +136,7 @@ def _wall(axes: Axes, one: xr.Dataset, colour: str, *, hatched: bool = False) ->
         return
     low, high = axes.get_xlim()
     at = float(one.wall)
-    where = {"ha": "right", "va": "top", "fontsize": 8, "transform": axes.get_xaxis_transform()}
+    where = {"ha": "right", "va": "top", "transform": axes.get_xaxis_transform()}
     if at >= high:
         if hatched:
             style.note(

@@ -13,7 +13,7 @@ from jaxroof.analyses.result_metadata import label_of, machine_of, objective_of
 from jaxroof.errors import refusal
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.plots.map_axes import words_of
+from jaxroof.views.parameter_words import words_of
 
 PICTURE = "tornado"
 COLOURS = {  # of the resources of a system, as those of the parts of a step
@@ -24,8 +24,9 @@ COLOURS = {  # of the resources of a system, as those of the parts of a step
     "latency": style.ORANGE,
     "capacity": style.PURPLE,
 }
+LINKS = {"fast links": "NVLink", "slow links": "network"}
 OTHER = style.GREY  # of what is of none of them
-MOST = 14  # bars
+MOST = 8  # bars
 LEAST = 1e-4  # change below which there is no bar
 ALIKE = 0.02  # of the longest bar: changes that differ by less look the same
 BESIDE = 0.15  # of the longest bar: the room that a number takes
@@ -47,6 +48,7 @@ class Bar(NamedTuple):
         return float(np.nanmax(np.abs([self.less, self.more]), initial=0.0))
 
 
+@style.drawn
 def tornado(data: xr.Dataset) -> Figure:
     """Return a bar a parameter to either side: how a time changes with less and with more of it.
 
@@ -62,7 +64,9 @@ def tornado(data: xr.Dataset) -> Figure:
     if not shown:
         raise refusal(PICTURE, "the data have no parameter that changes anything")
     shown = shown[-MOST:]
-    made = style.figure(choose.title(data, "What each parameter does"), 1.9 + 0.36 * len(shown))
+    finding = _finding(shown, words, machine_of(data))
+    title = choose.title(data, "What each parameter does")
+    made = style.figure(title, finding, 2.4 + 0.3 * len(shown))
     axes = made.subplots()
     known = resources_of(data)
     colours = colours_of(known)
@@ -71,6 +75,27 @@ def tornado(data: xr.Dataset) -> Figure:
     _finish(axes, data, shown)
     _legend(made, shown, words, known)
     return made
+
+
+def _finding(shown: list[Bar], words: tuple[str, str], machine: str) -> str:
+    """Return the two parameters that more of changes most."""
+    ranked = sorted((b for b in shown if np.isfinite(b.more)), key=lambda bar: -abs(bar.more))
+    said = [f"{_words(bar, machine)} {_signed(100 * bar.more)}" for bar in ranked[:2]]
+    head = f"With {words[1]}" if "%" in words[1] else f"With {words[1].replace('x ', '')} times as much"
+    return f"{head}: {' and '.join(said)}"
+
+
+def _words(bar: Bar, machine: str) -> str:
+    return words_of(bar.path.removeprefix(f"{machine}."))
+
+
+def resource_words(name: str) -> str:
+    """Return what a step waits for in everyday words.
+
+    >>> resource_words("fast links"), resource_words("latency")
+    ('NVLink', 'latency')
+    """
+    return LINKS.get(name, name)
 
 
 def colours_of(known: Resources) -> dict[str, str]:
@@ -137,7 +162,6 @@ def _draw(axes: Axes, place: int, bar: Bar, longest: float, colour: str) -> None
                 textcoords="offset points",
                 ha="left" if sign > 0 else "right",
                 va="center",
-                fontsize=8,
             )
 
 
@@ -151,7 +175,7 @@ def _signed(value: float) -> str:
 
 
 def _finish(axes: Axes, data: xr.Dataset, shown: list[Bar]) -> None:
-    names = [words_of(bar.path.removeprefix(f"{machine_of(data)}.")) for bar in shown]
+    names = [_words(bar, machine_of(data)) for bar in shown]
     axes.set_yticks(range(len(shown)), names)
     axes.axvline(0.0, color=style.BLACK, linewidth=0.9, zorder=4)
     axes.margins(x=0.16)
@@ -167,7 +191,7 @@ def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resou
     if not any(path.endswith("hbm_capacity") for path in known.of):
         every[CAPACITY] = CAPACITY
     handles = [
-        Patch(color=colours[name], label=said) for name, said in every.items() if name in there
+        Patch(color=colours[name], label=resource_words(said)) for name, said in every.items() if name in there
     ]
     if not there <= set(every):
         handles.append(Patch(color=OTHER, label="other"))
@@ -178,7 +202,7 @@ def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resou
     if any(_differs(bar, shown[-1].longest) for bar in shown):
         dashed: dict[str, Any] = {"facecolor": "none", "edgecolor": style.BLACK, "linestyle": "--"}
         handles.append(Patch(label="today's plan kept", **dashed))
-    made.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=9)
+    made.legend(handles=handles, loc="outside lower center", ncols=3)
 
 
 def _differs(bar: Bar, longest: float) -> bool:
