@@ -28,6 +28,7 @@ from jaxroof.views.plots.label_boxes import Box, extent, shares, touch
 from jaxroof.views.plots.map_axes import fraction
 from jaxroof.views.plots.systems import machine_of, moved, real_system
 from jaxroof.views.text.plan import split_fields
+from jaxroof.views.text.tables import amount
 
 MOST = 8  # staircases in one picture
 WIDE = 20.0  # ratio of memories from which on they are in powers of two
@@ -84,16 +85,23 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
 
 
 def _finding(stairs: Sequence[tuple[str, xr.Dataset]]) -> str:
-    """Return what the most memory that is of use buys against the least that any plan needs."""
+    """Return the best time in the memory of the machine, and what all that is of use would save."""
     said = []
     for name, points in stairs[:MOST_SAID]:
         need, aim = need_of(points), objective_of(points)
-        first, last = points.isel(step_number=0), points.isel(step_number=-1)
         unit = f" {unit_of(points, need)}".replace(" 1", "")
-        low, high = f"{float(first[need]):.3g}{unit}", f"{float(last[need]):.3g}{unit}"
-        saved = percent(1.0 - float(last[aim]) / float(first[aim]), 1)
+        memory, times = points[need].values, points[aim].values
+        limit = choose.capacity(points)
+        own = float(limit.max()) if limit is not None else float(memory[0])
+        start = max(0, int(np.searchsorted(memory, own, side="right")) - 1)
+        saved = 1.0 - float(times[-1]) / float(times[start])
         head = f"{name}: " if name else ""
-        said.append(f"{head}{high} instead of {low} saves {saved}")
+        best = amount(float(times[start]), unit_of(points, aim))
+        more = f"; {memory[-1]:.3g}{unit} would save {percent(saved, 1)}" if saved > 0 else ""
+        if memory[0] > own:
+            said.append(f"{head}nothing fits below {memory[0]:.3g}{unit}")
+        else:
+            said.append(f"{head}{best} in {max(own, memory[0]):.4g}{unit}{more}")
     return "; ".join(said)
 
 
@@ -244,12 +252,18 @@ def _capacities(
         shared = [] if real else lines.get(own, [])
         lines[own] = [f"this machine, the {real}" if real else "this machine", *shared]
     taken = []
-    for place, said in lines.items():
+    for place, said in sorted(lines.items(), key=lambda line: line[0] != own):
         if ends[0] < place < ends[1]:
             mine = place == own
             words = f"{place:.4g} {unit} ({'; '.join(said)})"
             above = _low(axes, stairs, place)
             axes.axvline(place, color=style.GREY, linestyle="-" if mine else "--", linewidth=1)
+            along = float(fraction(axes, "x", np.array([place]))[0])
+            aside, tall = shares(axes, 10.0, 6.0 * len(words))
+            low = 0.985 - tall if above else 0.015
+            box = (along - aside, low, along + aside, low + tall)
+            if any(touch(box, other) for other in taken):
+                continue
             style.note(
                 axes,
                 place,
@@ -259,10 +273,7 @@ def _capacities(
                 va="top" if above else "bottom",
                 transform=axes.get_xaxis_transform(),
             )
-            along = float(fraction(axes, "x", np.array([place]))[0])
-            aside, tall = shares(axes, 10.0, 6.0 * len(words))
-            low = 0.985 - tall if above else 0.015
-            taken.append((along - aside, low, along + aside, low + tall))
+            taken.append(box)
     return taken
 
 

@@ -17,6 +17,7 @@ from jaxroof.analyses.roofline_reading import (
     on_links,
     sweep_dimension,
 )
+from jaxroof.errors import listing
 from jaxroof.units import show
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
@@ -38,6 +39,7 @@ from jaxroof.views.text.roofline import fastest_names
 ROOM = 1.6  # around what is drawn, as a factor
 GROUND = {True: "#EAF3FA", False: "#FDF1E7"}  # of the slope, of the flat
 SIZES = (14, 9.5, 6)  # of marks under one roof, so that none hides another
+SAID = 3  # cases that the title speaks of
 DASHED: dict[str, Any] = {"dashes": (4, 2), "linewidth": 1.2}
 STAR: dict[str, Any] = {"marker": "*", "markeredgecolor": "black", "linestyle": "none"}
 
@@ -57,7 +59,7 @@ def roofline(data: xr.Dataset) -> Figure:
     alone = len(roofs) == 1
     lanes = 0 if alone or dim is None else len(roofs)
     depth = 0.4 * lanes + 0.5
-    said = f"{roofs[0].name}: {roofs[0].verdict}" if alone else _best(data)
+    said = _finding(data, roofs)
     high = 5.0 + (depth if lanes else 0.3 * len(roofs))
     made = style.figure(choose.title(data, "Roofline"), said, high)
     ratios = {"height_ratios": [5.2, depth]} if lanes else None
@@ -80,10 +82,20 @@ def roofline(data: xr.Dataset) -> Figure:
     last.set_xlabel(
         f"arithmetic per byte {'on the links' if links else 'of memory traffic'} [FLOP/B]"
     )
-    _legend(made, roofs, named)
+    _legend(made, roofs, named, lanes > 0)
     if named:
         _slopes(made, axes, groups)
     return made
+
+
+def _finding(data: xr.Dataset, roofs: Sequence[Roof]) -> str:
+    """Return from which size on arithmetic binds each case, or which takes the least time."""
+    if len(roofs) == 1:
+        return f"{roofs[0].name}: {roofs[0].verdict}"
+    if all(each.turns for each in roofs) and len(roofs) <= SAID:
+        return f"Compute bound from {listing([f'{critical_label(r)} on ({r.name})' for r in roofs])}"
+    best = _best(data)
+    return best[0].upper() + best[1:]
 
 
 def _best(data: xr.Dataset) -> str:
@@ -204,9 +216,9 @@ def _lanes(axes: Axes, roofs: Sequence[Roof]) -> None:
     style.grid(axes, "x")
 
 
-def _legend(made: Figure, roofs: Sequence[Roof], named: bool) -> None:
+def _legend(made: Figure, roofs: Sequence[Roof], named: bool, lanes: bool) -> None:
     alone, entries = len(roofs) == 1, {}
-    for each in roofs:
+    for each in roofs if not (lanes and named) else ():  # a lane has its name and colour
         mark: dict[str, Any] = {"marker": each.marker, "linestyle": "none", "markersize": 7}
         more = "" if named else f" ({rates(each)})"
         words = "where everything overlaps" if alone else f"{each.name}: {each.verdict}{more}"
@@ -217,7 +229,9 @@ def _legend(made: Figure, roofs: Sequence[Roof], named: bool) -> None:
         face = roofs[0].colour if alone else SHARED
         star = Line2D([], [], color=face, markersize=13, **STAR)
         entries["critical size: from here on arithmetic binds"] = star
-    columns = 3 if alone else 1
+    if not entries:
+        return
+    columns = 1
     made.legend(
         entries.values(), entries.keys(), loc="outside lower center", ncols=columns
     )

@@ -29,7 +29,7 @@ OTHER = style.GREY  # of what is of none of them
 MOST = 8  # bars
 LEAST = 1e-4  # change below which there is no bar
 ALIKE = 0.02  # of the longest bar: changes that differ by less look the same
-BESIDE = 0.15  # of the longest bar: the room that a number takes
+BESIDE = 0.2  # of the longest bar: the room that a number takes
 PALE = 0.45  # of bars for less of a parameter
 
 
@@ -60,7 +60,9 @@ def tornado(data: xr.Dataset) -> Figure:
     moved = "factor" in data.sizes
     choose.check_dimensions(data, PICTURE, ("parameter", "switch", *(("factor",) if moved else ())))
     bars, words = _moved(data) if moved else _slopes(data)
-    shown = sorted((bar for bar in bars if bar.longest > LEAST), key=lambda bar: bar.longest)
+    known = resources_of(data)
+    own = [bar for bar in bars if not _repeats(bar, bars, known)]
+    shown = sorted((bar for bar in own if bar.longest > LEAST), key=lambda bar: bar.longest)
     if not shown:
         raise refusal(PICTURE, "the data have no parameter that changes anything")
     shown = shown[-MOST:]
@@ -68,7 +70,6 @@ def tornado(data: xr.Dataset) -> Figure:
     title = choose.title(data, "What each parameter does")
     made = style.figure(title, finding, 2.4 + 0.3 * len(shown))
     axes = made.subplots()
-    known = resources_of(data)
     colours = colours_of(known)
     for place, bar in enumerate(shown):
         _draw(axes, place, bar, shown[-1].longest, colours.get(known.of.get(bar.path, ""), OTHER))
@@ -77,12 +78,23 @@ def tornado(data: xr.Dataset) -> Figure:
     return made
 
 
+def _repeats(bar: Bar, bars: list[Bar], known: Resources) -> bool:
+    """Return whether a bar says what that of a rate says which its parameter multiplies."""
+    if bar.path in known.signs or known.of.get(bar.path, CAPACITY) == CAPACITY:
+        return False
+    rates = [b for b in bars if b.path in known.signs and known.of[b.path] == known.of[bar.path]]
+    return any(_alike(bar.less, b.less) and _alike(bar.more, b.more) for b in rates)
+
+
+def _alike(one: float, other: float) -> bool:
+    return bool(np.isnan([one, other]).any() or np.isclose(one, other, rtol=0.05))
+
+
 def _finding(shown: list[Bar], words: tuple[str, str], machine: str) -> str:
     """Return the two parameters that more of changes most."""
     ranked = sorted((b for b in shown if np.isfinite(b.more)), key=lambda bar: -abs(bar.more))
     said = [f"{_words(bar, machine)} {_signed(100 * bar.more)}" for bar in ranked[:2]]
-    head = f"With {words[1]}" if "%" in words[1] else f"With {words[1].replace('x ', '')} times as much"
-    return f"{head}: {' and '.join(said)}"
+    return f"With {words[1]}: {' and '.join(said)}"
 
 
 def _words(bar: Bar, machine: str) -> str:
@@ -121,7 +133,7 @@ def _moved(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
     ]
     bars = [Bar(str(p), *changes) for p, changes in zip(data.parameter.values, ends, strict=True)]
     most, least = float(data.factor.max()), float(data.factor.min())
-    return bars, (f"/ {1 / least:.3g}", f"x {most:.3g}")
+    return bars, (f"divided by {1 / least:.3g}", f"{most:.3g} times as much")
 
 
 def _slopes(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:

@@ -1,5 +1,6 @@
 """A result under uncertain inputs: its bands, the plans that are best, and what spreads it."""
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from jaxroof.views.text.uncertain import first_to_last, short_names
 from jaxroof.views.text.tables import amount
 
 BINS = 32
-MOST = 6  # plans, or inputs, of one panel
+MOST = 4  # plans, or inputs, of one panel
 UNKNOWN = "shares of the variance\nneed an answer to every draw"
 NEEDED = ("sobol_first", "sobol_total", "feasible_share")
 SHADES = ((0, 4, 0.20, "90 % of the draws"), (1, 3, 0.35, "half of the draws"))  # of the quantiles
@@ -34,10 +35,10 @@ def bands(data: xr.Dataset) -> Figure:
     kept = data.squeeze([d for d, n in data.sizes.items() if n == 1 and d not in own])
     dims = [str(d) for d in kept.sizes if d not in own]
     choose.check_dimensions(kept, picture, (*own, *dims[:1]))
-    made = style.figure(choose.title(data, "Under uncertain inputs"), _finding(kept, dims), 8.2)
+    made = style.figure(choose.title(data, "Under uncertain inputs"), _finding(kept, dims), 7.4)
     searched = "probability" in kept
     layout = "ss;pi" if searched else "ss;ii"
-    panels = made.subplot_mosaic(layout, height_ratios=[1.15, 1])
+    panels = made.subplot_mosaic(layout, height_ratios=[1.15, 1], width_ratios=[1.25, 1])
     if not (kept.feasible_share.values > 0).any():
         for axes in panels.values():
             style.nothing(axes, "no plan fits in any draw")
@@ -68,7 +69,7 @@ def _finding(data: xr.Dataset, dims: list[str]) -> str:
     total = point.sobol_total.values
     if not np.isfinite(total).any():
         return said
-    return f"{said}; what spreads it most: {_named(data)[int(np.nanargmax(total))]}"
+    return f"{said}; it hangs most on: {_named(data)[int(np.nanargmax(total))]}"
 
 
 def _scaled(data: xr.Dataset) -> tuple[str, float, str]:
@@ -174,10 +175,10 @@ def _plans(axes: Axes, data: xr.Dataset) -> None:
     axes.barh(place, chance, color=colours, height=0.62)
     for at, i in enumerate(held):
         plan = data.isel(candidate=i)
-        mean, worst = 100 * float(plan.regret_mean), 100 * float(plan.regret_worst)
+        mean = 100 * float(plan.regret_mean)
         fits = float(plan.fits)
-        words = f"{chance[at]:.3g} %{f'; fits in {100 * fits:.3g} %' if fits < 1 else ''}\n"
-        words += f"costs {_digits(mean)} %, worst 5 %: {_digits(worst)} %"
+        words = f"{chance[at]:.3g} %, costs {_digits(mean)} %"
+        words += f"\nfits in {100 * fits:.3g} %" if fits < 1 else ""
         inside = chance[at] > 60
         colour = "white" if inside and colours[at] == style.GREEN else style.BLACK
         where = chance[at] - 1.5 if inside else chance[at] + 1.5
@@ -187,7 +188,8 @@ def _plans(axes: Axes, data: xr.Dataset) -> None:
     spelled = [f"{plan_words(p)}\n{placement_words(p)}".replace("microbatch", "mb") for p in names]
     axes.set_yticks(place, spelled)
     axes.invert_yaxis()
-    axes.set(xlim=(0, 105), xlabel="draws in which the plan is the best [%]; green: commit to it")
+    axes.set_title("the plan to commit to: green", loc="left")
+    axes.set(xlim=(0, 105), xlabel="draws in which it is the best [%]")
     style.grid(axes, "x")
 
 
@@ -220,7 +222,7 @@ def _costs_along(axes: Axes, data: xr.Dataset, dim: str) -> None:
     twin.set_ylabel("cost beyond the best of each draw [%]", color=style.VERMILION)
     axes.set_title("The plan to commit to")
     handles = [line for each in (axes, twin) for line in each.get_lines()]
-    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 3}
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 1}
     axes.legend(handles=handles, columnspacing=1.0, **below)
     style.grid(axes)
 
@@ -244,7 +246,7 @@ def _indices(axes: Axes, data: xr.Dataset) -> None:
         look: dict[str, Any] = {"ecolor": style.GREY, "capsize": 2, "label": words}
         axes.barh(place + shift, share, 0.36, xerr=error, color=colour, **look)
     names = _named(data)
-    axes.set_yticks(place, [names[i] for i in chosen])
+    axes.set_yticks(place, [textwrap.fill(names[i], 14) for i in chosen])
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     axes.set_xlabel("share of the variance [%]")
