@@ -343,7 +343,7 @@ def test_a_tornado_has_a_bar_to_either_side_of_what_changes(jaxroof):
     assert jaxroof(f"{ASK} -o tornado.png").code == 0
     axes = plots.draw(with_capacity(found().response, found().steps)).axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert {"matrix rate", "HBM capacity"} <= set(names)
+    assert {"compute rate", "HBM capacity"} <= set(names)
     axes = plots.draw(found().elasticities).axes[0]
     widest = max(abs(bar.get_width()) for bar in axes.patches)
     assert widest == pytest.approx(float(np.abs(found().elasticities.elasticity).max()), rel=1e-9)

@@ -52,8 +52,11 @@ def _finding(parts: Sequence[tuple[str, xr.Dataset]]) -> str:
         (best, name), *others = times
         lead = f", {others[0][0] / best:.3g} times as fast as {others[0][1]}" if others else ""
         time = amount(best, unit_of(part, aim))
-        said.append(f"{f'{model}: ' if model else ''}fastest {name} {time}{lead}".replace("  ", " "))
-    return "; ".join(said)
+        said.append(
+            f"{f'{model}: ' if model else ''}fastest {name} {time}{lead}".replace("  ", " ")
+        )
+    found = "; ".join(said)
+    return found[:1].upper() + found[1:]
 
 
 def _compare(axes: Axes, part: xr.Dataset) -> None:

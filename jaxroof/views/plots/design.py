@@ -8,9 +8,9 @@ from matplotlib.ticker import FuncFormatter
 
 from jaxroof.errors import listing
 from jaxroof.units import percent, show
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.parameter_words import words_of
 from jaxroof.views.text.design import SAME, bound_kinds, dollars, leaf, result_of
 from jaxroof.views.text.tables import amount
 
@@ -42,7 +42,7 @@ def design(data: xr.Dataset) -> Figure:
 
 
 def _finding(data: xr.Dataset, before: float, after: float, unit: str) -> str:
-    """Return what the best machine reaches instead of the base, and what it has more and less of."""
+    """Return what the best machine reaches against the base, and what it has more and less of."""
     if not np.isfinite(before):
         return f"{amount(after, unit)}, where no plan fits on the base"
     ratio = data.value.values[1] / data.value.values[0]
@@ -68,15 +68,15 @@ def _values(axes: Axes, data: xr.Dataset) -> None:
             was = was.rpartition(" ")[0]
         words = f"{was} to {now}" + (f"\n{WORDS[how]}" if WORDS[how] else "")
         end = max(0.0, float(np.log2(ratio[place])))
-        axes.annotate(
-            words, (end, place), (4, 0), textcoords="offset points", va="center"
-        )
+        axes.annotate(words, (end, place), (4, 0), textcoords="offset points", va="center")
     least, most = (float(end(np.log2(ratio), initial=0.0)) for end in (np.min, np.max))
     room = max(1.0, most - least)  # the words need as much again
     axes.set_xlim(least - 0.1 * room, most + 1.9 * room)
     axes.set_xticks(np.arange(np.ceil(least - 0.5), np.floor(most + 0.5) + 1.0))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{2.0**x:.3g}"))
-    axes.set_yticks(places, [words_of(leaf(str(path))).replace(" ", "\n", 1) for path in data.field.values])
+    axes.set_yticks(
+        places, [words_of(leaf(str(path))).replace(" ", "\n", 1) for path in data.field.values]
+    )
     axes.invert_yaxis()
     axes.set_xlabel("best / base")
     style.grid(axes, "x")

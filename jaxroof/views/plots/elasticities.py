@@ -54,7 +54,9 @@ def binds(data: xr.Dataset) -> Figure:
     for spare in cells[len(parts) :]:
         spare.remove()
     there = [name for i, name in enumerate(known.limits) if (binding == i).any()]
-    handles = [Patch(color=colours[name], label=resource_words(known.limits[name])) for name in there]
+    handles = [
+        Patch(color=colours[name], label=resource_words(known.limits[name])) for name in there
+    ]
     title = "takes most of the step (white lines: another plan wins)"
     made.legend(handles=handles, loc="outside lower center", ncols=len(known.limits), title=title)
     return made

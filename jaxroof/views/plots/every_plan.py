@@ -9,8 +9,8 @@ from jaxroof.errors import refusal
 from jaxroof.views.plan_styles import ALONG, capacities, fitting
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.text.tables import amount
 from jaxroof.views.text.all_plans import plan_said
+from jaxroof.views.text.tables import amount
 
 PICTURE = "every_plan"
 NAMED = 3  # plans that are written beside their dots

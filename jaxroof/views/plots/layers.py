@@ -60,7 +60,7 @@ def layer_bars(data: xr.Dataset) -> Figure:
 
 def _finding(data: xr.Dataset) -> str:
     """Return the two operations that take most of the layer, both ways."""
-    each = sum(data[f"time_{way}"].values for way in WAYS)
+    each = np.sum([data[f"time_{way}"].values for way in WAYS], axis=0)
     names, whole = _names(data), float(each.sum())
     said = [f"{names[i]} {percent(each[i] / whole)}" for i in np.argsort(-each)[:2]]
     return f"{seconds(whole)} in all; the most: {', '.join(said)}"

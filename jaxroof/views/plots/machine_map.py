@@ -9,33 +9,33 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
 
-from jaxroof.analyses.result_metadata import headlines, label_of, need_of, rises, unit_of
-from jaxroof.errors import listing, refusal
+from jaxroof.analyses.result_metadata import (
+    headlines,
+    label_of,
+)
+from jaxroof.errors import refusal
 from jaxroof.units import percent
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style, systems
-from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots.label_boxes import Box, extent, shares, touch
 from jaxroof.views.plots.map_axes import (
     FEW,
     borders,
-    fraction,
     listed,
     primary,
     rank,
     readable,
 )
+from jaxroof.views.plots.map_finding import map_finding
+from jaxroof.views.plots.map_grounds import grounds_legend, name_grounds
 from jaxroof.views.plots.map_regions import around, plan_borders, white_words
-from jaxroof.views.text.tables import amount
 
 LEVELS = 20  # of the filled contour
 DAYS = "training_days"  # rather than the time of a step, where both are there
 NARROW = 1.03  # ratio of results below which the map says that all are alike
-ALIKE = 2e-3  # relative difference of results that a reader calls the same
 DECADE = 10.0  # ratio of the ends of an axis from which on it is logarithmic
-NO_PLAN = 2  # the reason that no plan is legal
 WIDE = 2.0  # ratio of results from which on the levels are in equal ratios
 DOT = 7.0  # points from the middle of a mark to its edge
 BOLD = 1.1  # how much wider bold letters are
@@ -69,7 +69,7 @@ def machine_map(
     least, most = float(held.min()), float(held.max())
     columns = min(2, len(parts))
     rows = -(-len(parts) // columns)
-    finding = _finding(kept, value, (x, y, across))
+    finding = map_finding(kept, value, (x, y, across))
     title = choose.title(data, "What a machine's fields buy")
     made = style.figure(title, finding, style.HIGH if rows == 1 else 1.0 + 3.6 * rows)
     cells = made.subplots(rows, columns, squeeze=False).ravel()
@@ -90,74 +90,8 @@ def machine_map(
             words += f"\nall within {percent(most / least - 1.0, 1)}"
         bar = made.colorbar(drawn, ax=list(cells[: len(parts)]), label=words, fraction=0.05)
         bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:.3g}")
-    _grounds(made, kept, value)
+    grounds_legend(made, kept, value)
     return made
-
-
-def _finding(data: xr.Dataset, value: str, dims: tuple[str, str, str]) -> str:
-    """Return the best of a map, where it begins, and how far the base machine is from it."""
-    held = choose.feasible_values(data, data[value])
-    if not np.isfinite(held.values).any():
-        return "Nothing fits anywhere"
-    more, unit = rises(data, value), unit_of(data, value)
-    best = float(held.max() if more else held.min())
-    near = np.argwhere(np.isfinite(held.values) & (abs(held.values / best - 1.0) < ALIKE))
-    first = dict(zip(held.dims, near[near.sum(axis=1).argmin()].tolist(), strict=True))
-    said = ", ".join(choose.label(data, dim, first[dim]) for dim in dims if dim)
-    found = f"Best: {amount(best, unit)} from {said} on"
-    base = _base(data, dims[:2])
-    if base is None:
-        return found
-    there = held.sel(dict(zip(dims[:2], base, strict=True)), method="nearest")
-    if there.ndim or not np.isfinite(float(there)):
-        return found
-    gap = abs(float(there) / best - 1.0)
-    name = systems.base_name(data)
-    if gap < ALIKE:
-        return f"{found}; the {name} is as good"
-    return f"{found}; the {name} has {amount(float(there), unit)}, {percent(gap, 1)} {'less' if more else 'more'}"
-
-
-def _base(data: xr.Dataset, dims: Sequence[str]) -> tuple[float, ...] | None:
-    """Return where on a map the machine of the run lies, None where it does not."""
-    given, place = choose.run_inputs(data), []
-    for dim in dims:
-        name = primary(data, dim)
-        at = given.get(str(data[name].attrs.get("path", name)))
-        if at is None or name != dim or not data[name].min() <= at <= data[name].max():
-            return None
-        place.append(float(at))
-    return tuple(place)
-
-
-def _grounds(made: Figure, data: xr.Dataset, value: str) -> None:
-    """Say what the two kinds of hatching are, where they are there."""
-    empty = ~np.isfinite(choose.feasible_values(data, data[value]))
-    barred = refused(data) & empty
-    there = ((empty & ~barred, style.UNFIT, "nothing fits"), (barred, style.BARRED, "not allowed"))
-    handles = [Patch(label=words, **look) for where, look, words in there if bool(where.any())]
-    if handles:
-        made.legend(handles=handles, loc="outside lower center", ncols=2)
-
-
-def refused(data: xr.Dataset) -> xr.DataArray:
-    """Return where no plan is allowed, whatever memory there is."""
-    if "reason" in data:
-        return data.reason == NO_PLAN
-    allowed = xr.DataArray(True)
-    for name in verdicts(data):
-        allowed = allowed & data[name].astype(bool)
-    return ~allowed
-
-
-def verdicts(data: xr.Dataset) -> list[str]:
-    """Return the rules that the data have a verdict of, but for memory."""
-    own = ("feasible", f"{need_of(data)}_fits")
-    return [
-        str(name)
-        for name, column in data.data_vars.items()
-        if column.dtype == bool and name not in own
-    ]
 
 
 def mapped(data: xr.Dataset) -> str:
@@ -227,12 +161,7 @@ def frame(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]
     axes.set(**limits)
     _tied_axes(axes, part, dims)
     axes.add_patch(style.unfit_ground(axes))
-    barred = _over(refused(part), part, dims) & unfit
-    if barred.any():
-        _hatch_barred(axes, part, barred, dims)
-        _name_ground(axes, part, barred, dims, _broken(part, barred, dims))
-    if (unfit & ~barred).any():
-        _name_ground(axes, part, unfit & ~barred, dims, _missing(part, unfit & ~barred, dims))
+    name_grounds(axes, part, unfit, dims)
 
 
 def _geometric(values: np.ndarray) -> bool:
@@ -253,7 +182,7 @@ def _tied_axes(axes: Axes, part: xr.Dataset, dims: tuple[str, str]) -> None:
             continue
         if side == "y":
             words = " and ".join(words_of(name) for name in others)
-            axes.set_ylabel(f"{axes.get_ylabel()}, {words} with it")
+            axes.set_ylabel(f"{axes.get_ylabel()}\n{words} with it")
             continue
         place, _ = readable(part, dim)
         unit = str(part[others[0]].attrs.get("units", "1"))
@@ -274,77 +203,13 @@ def _apart(places: np.ndarray, least: float) -> list[int]:
     return chosen
 
 
-def _over(values: xr.DataArray, part: xr.Dataset, dims: tuple[str, str]) -> np.ndarray:
-    """Return a verdict over both axes of a map [y, x]."""
-    whole = xr.DataArray(np.zeros([part.sizes[dim] for dim in dims], bool), dims=dims)
-    found: np.ndarray = (values.drop_vars(list(values.coords)) | whole).transpose(*dims[::-1]).values
-    return found
-
-
-def _hatch_barred(
-    axes: Axes, part: xr.Dataset, barred: np.ndarray, dims: tuple[str, str]
-) -> None:
-    """Hatch the cells of which no plan is allowed otherwise than those where nothing fits."""
-    x, y = borders(part, dims[0]), borders(part, dims[1])
-    for i, j in np.argwhere(barred):
-        corner, sides = (x[j], y[i]), (x[j + 1] - x[j], y[i + 1] - y[i])
-        axes.add_patch(Rectangle(corner, *sides, zorder=0.5, **style.BARRED))
-
-
-def _missing(part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]) -> str:
-    """Return what the leanest plan would need where nothing fits."""
-    name = f"{need_of(part)}_least"
-    if name not in part:
-        return "nothing fits"
-    none = xr.DataArray(unfit, dims=(dims[1], dims[0]))
-    needs = float(part[name].where(none).min())
-    at_least = f": needs {choose.amount(needs, unit_of(part, name))}"
-    return "nothing fits" + (at_least if np.isfinite(needs) else "")
-
-
-def _broken(part: xr.Dataset, barred: np.ndarray, dims: tuple[str, str]) -> str:
-    """Return which rule forbids every plan: by its numbers where it is of an axis, or its sentence."""
-    for name in verdicts(part):
-        broken = ~_over(part[name].astype(bool), part, dims)
-        if not (broken & barred).any():
-            continue
-        head, _, thing = name.partition("_divides_")
-        of = choose.field(part, thing) if thing else None
-        if head in dims and of is not None and not of.ndim:
-            along = (broken & barred).any(axis=1 - dims[::-1].index(head))
-            held = [f"{part[head].values[i]:,.0f}" for i in np.flatnonzero(along)]
-            does = "does" if len(held) == 1 else "do"
-            return f"not allowed: {listing(held)} {does} not divide {float(of):,.0f} {thing}"
-        rule = str(part[name].attrs.get("long_name", name.replace("_", " ")))
-        return f"not allowed: breaks the rule\n\"{rule}\""
-    if "gpus" in dims:
-        along = barred.all(axis=1 - dims[::-1].index("gpus"))
-        held = [f"{part.gpus.values[i]:,.0f}" for i in np.flatnonzero(along)]
-        if held:
-            return f"not allowed: no plan divides {listing(held)} accelerators"
-    return "not allowed: no legal plan"
-
-
-def _name_ground(
-    axes: Axes, part: xr.Dataset, where: np.ndarray, dims: tuple[str, str], words: str
-) -> None:
-    """Write words in the middle of a hatched part, upright where it is narrow."""
-    columns, rows = np.flatnonzero(where.any(axis=0)), np.flatnonzero(where.any(axis=1))
-    x, y = borders(part, dims[0]), borders(part, dims[1])
-    left, right = fraction(axes, "x", x[[columns[0], columns[-1] + 1]])
-    low, high = fraction(axes, "y", y[[rows[0], rows[-1] + 1]])
-    turned = 90 if right - left < 0.35 and high - low > 0.5 else 0
-    middle = (float(np.clip((left + right) / 2, 0.03, 0.97)), float((low + high) / 2))
-    style.note(axes, *middle, words, rotation=turned, transform=axes.transAxes)
-
-
 def mark_systems(axes: Axes, part: xr.Dataset, x: str, y: str) -> list[Box]:
     """Mark the real systems on the map, a star where all of one was computed; return the boxes."""
     across, up = (
         float((readable(part, dim)[0] / part[primary(part, dim)].values)[-1]) for dim in (x, y)
     )
     marks = systems.marks(part, x, y)
-    base = _base(part, (x, y))
+    base = systems.base_place(part, (x, y))
     if base is not None and not any(mark.whole for mark in marks):
         marks.append(systems.Mark((base[0], base[1]), systems.base_name(part), True))
     drawn = [((mark.place[0] * across, mark.place[1] * up), mark) for mark in marks]
@@ -363,7 +228,7 @@ def _beside(
     size = style.TEXT
     wide, high = extent(axes, mark.words, size * BOLD)
     free = []
-    for side, raised in itertools.product((1, -1), (7, -9, 16, -18)):
+    for side, raised in itertools.product((1, -1), (7, -9, 16, -18, 28, -30)):
         across, up = shares(axes, 9.0 * side, float(raised))
         left, low, _, _ = around(axes, *point, (0.0, 0.0))
         start = left + across - (wide if side < 0 else 0.0)

@@ -4,9 +4,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.parameter_words import words_of
 
 FIRST = ("hbm_capacity", "matrix_flops", "fast_bandwidth", "slow_bandwidth", "hbm_bandwidth")
 FEW = 4  # an axis of at most so many values is a list: cells of one colour, named each
@@ -22,7 +22,7 @@ def edges(values: np.ndarray, *, listed: bool = False) -> np.ndarray:
     """
     middle = (values[1:] + values[:-1]) / 2
     first, last = values[0], values[-1]
-    if 1 < len(values) and (listed or len(values) <= FEW):
+    if len(values) > 1 and (listed or len(values) <= FEW):
         first, last = max(2 * first - middle[0], first / 2), 2 * last - middle[-1]
     return np.concatenate([[first], middle, [last]])
 

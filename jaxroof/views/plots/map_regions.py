@@ -92,9 +92,7 @@ def _within(axes: Axes, box: Box, mine: np.ndarray, lines: Pair) -> bool:
     """Return whether a box lies in the cells of a region, and in the axes."""
     if min(box) < 0 or max(box) > 1:
         return False
-    column, row = (
-        fraction(axes, side, values) for side, values in zip("xy", lines, strict=True)
-    )
+    column, row = (fraction(axes, side, values) for side, values in zip("xy", lines, strict=True))
     across = (column[1:] > box[0]) & (column[:-1] < box[2])
     upward = (row[1:] > box[1]) & (row[:-1] < box[3])
     return bool(mine[np.ix_(upward, across)].all())

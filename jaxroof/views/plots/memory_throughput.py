@@ -32,7 +32,7 @@ from jaxroof.views.plots.plan_styles import (
 )
 from jaxroof.views.text.all_plans import rate
 
-MOST_NAMED = 8  # plans of a front that are listed
+MOST_NAMED = 4  # plans of a front that are listed
 NEAR = 14.0  # pixels: of numbers that are closer one stands on the right
 WIDE = 8.0  # an axis over a larger ratio is logarithmic
 
@@ -158,9 +158,7 @@ def _numbered(axes: Axes, part: xr.Dataset) -> dict[str, Line2D]:
             "ha": "left" if near else "right",
         }
         last = here
-        axes.annotate(
-            str(number), (need / scale, rates), textcoords="offset points", **side
-        )
+        axes.annotate(str(number), (need / scale, rates), textcoords="offset points", **side)
         words = f"{number}: {split_words(part, i)}\n    {size(need, 'B')}, {rate(rates)} samples/s"
         found[words] = Line2D([], [], linestyle="none")
     return found
@@ -175,7 +173,8 @@ def _limit(axes: Axes, part: xr.Dataset, needs: np.ndarray, scale: float) -> Non
     words = f"capacity {size(float(found[0]), 'B')}"
     low, high = axes.get_xlim()
     if at > 3.0 * needs.max():
-        style.note(axes, 0.99, 0.02, f"{words}: far to the right", ha="right", va="bottom", transform=axes.transAxes)  # fmt: skip
+        corner: dict[str, Any] = {"ha": "right", "va": "bottom", "transform": axes.transAxes}
+        style.note(axes, 0.99, 0.02, f"{words}: far to the right", **corner)
         return
     axes.set_xlim(min(low, at / 1.2), max(high, at * 1.2))
     axes.axvspan(at, axes.get_xlim()[1], zorder=0.5, **style.UNFIT)

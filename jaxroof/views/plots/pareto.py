@@ -251,7 +251,7 @@ def _capacities(
         real = "" if moved(data) else real_system(machine_of(data))
         shared = [] if real else lines.get(own, [])
         lines[own] = [f"this machine, the {real}" if real else "this machine", *shared]
-    taken = []
+    taken: list[Box] = []
     for place, said in sorted(lines.items(), key=lambda line: line[0] != own):
         if ends[0] < place < ends[1]:
             mine = place == own

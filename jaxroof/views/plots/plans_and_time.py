@@ -30,7 +30,7 @@ from jaxroof.views.text.tables import amount
 Degrees = dict[str, tuple[str, str, np.ndarray]]  # by field: words, colour, a value a point
 LEAST_SHARE = 5.0  # per cent: smaller shares are not written
 CRAMPED = 5.0  # per cent of height that a share needs
-CLEAR = 6.5  # per cent between a share and the mark of the step time
+CLEAR = 8.0  # per cent between a share and the mark of the step time
 TOP = 104.0  # per cent
 DARK = (style.BLUE, style.VERMILION, style.GREEN)  # white reads on these
 MOST = 40  # points of one picture

@@ -12,9 +12,9 @@ from jaxroof.analyses.result_metadata import label_of, objective_of, unit_of
 from jaxroof.analyses.result_metadata import words_of as called_of
 from jaxroof.errors import refusal
 from jaxroof.units import percent
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.parameter_words import words_of
 from jaxroof.views.text.plan import split_fields
 
 PICTURE = "response"
@@ -125,13 +125,10 @@ def _name(
         fields = [f for f in split_fields(row) if unit_of(row, f) == "1"]
         held = {called_of(row, f): int(one[f"switch_{f}"]) for f in fields}
         plan = " ".join(f"{short} {n}" for short, n in held.items() if n > 1)
-        gain = float(one.switch_gain)
-        until = float(one.switch_until)
-        saves = f"\nsaves {percent(gain, 1)} at {until:.3g} times" if gain > LEAST else ""
         axes.annotate(
-            f"{plan}\nat {float(one.switch_factor):.3g} times{saves}",
+            f"{plan}\n{'from' if more else 'below'} {float(one.switch_factor):.3g} times",
             (float(one.switch_factor), float(one[f"switch_{name}"]) / today),
-            xytext=(0.97 if more else 0.03, 0.95 if more == falls else 0.05),
+            xytext=(0.97 if more else 0.03, 0.97 if more == falls else 0.03),
             textcoords="axes fraction",
             ha="right" if more else "left",
             va="top" if more == falls else "bottom",

@@ -58,7 +58,7 @@ def roofline(data: xr.Dataset) -> Figure:
     roofs = [roof(*case, place, links) for place, case in enumerate(cases(data))]
     alone = len(roofs) == 1
     lanes = 0 if alone or dim is None else len(roofs)
-    depth = 0.4 * lanes + 0.5
+    depth = 0.46 * lanes + 0.5
     said = _finding(data, roofs)
     high = 5.0 + (depth if lanes else 0.3 * len(roofs))
     made = style.figure(choose.title(data, "Roofline"), said, high)
@@ -93,7 +93,9 @@ def _finding(data: xr.Dataset, roofs: Sequence[Roof]) -> str:
     if len(roofs) == 1:
         return f"{roofs[0].name}: {roofs[0].verdict}"
     if all(each.turns for each in roofs) and len(roofs) <= SAID:
-        return f"Compute bound from {listing([f'{critical_label(r)} on ({r.name})' for r in roofs])}"
+        return (
+            f"Compute bound from {listing([f'{critical_label(r)} on ({r.name})' for r in roofs])}"
+        )
     best = _best(data)
     return best[0].upper() + best[1:]
 
@@ -114,7 +116,7 @@ def _limits(axes: Axes, roofs: Sequence[Roof]) -> None:
     right = max(*(roof.intensity.max() for roof in roofs), max(ridges) * 8) * ROOM
     low = min(*(roof.apart.min() for roof in roofs), *(roof.height(left) for roof in roofs))
     axes.set(xscale="log", yscale="log", xlim=(left, right))
-    axes.set_ylim(low / ROOM, max(roof.peak for roof in roofs) * (3.4 if len(roofs) == 1 else 2))
+    axes.set_ylim(low / ROOM, max(roof.peak for roof in roofs) * (4.5 if len(roofs) == 1 else 2))
     axes.xaxis.set_major_formatter(FuncFormatter(style.count))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: show(value, "FLOP/s")))
     style.grid(axes)
@@ -136,9 +138,14 @@ def _rates(axes: Axes, group: Sequence[Roof], place: int, alone: bool) -> None:
     one, look, low = group[0], colour(group), axes.get_ylim()[0]
     words, height = f"ridge {one.ridge:.4g} FLOP/B", low * 1.5 * 1.9**place
     style.note(axes, one.ridge * 1.06, height, words, color=look, ha="left", zorder=3)
-    words = f"{machines(group)}: {show(float(f'{one.peak:.4g}'), 'FLOP/s')}"
-    right, away = axes.get_xlim()[1], (-4.0, 24.0 if alone else 8.0)
-    _beside(axes, words, right, one.peak, away, ha="right", color=look)
+    if alone:
+        return  # the ground has its rate
+    words = f"{machines(group)}: {_peak(one)}"
+    _beside(axes, words, axes.get_xlim()[1], one.peak, (-4.0, 8.0), ha="right", color=look)
+
+
+def _peak(one: Roof) -> str:
+    return show(float(f"{one.peak:.4g}"), "FLOP/s")
 
 
 def _large(roofs: Sequence[Roof]) -> list[float]:
@@ -181,7 +188,8 @@ def _grounds(axes: Axes, roof: Roof) -> None:
     """Colour the two sides of one roof's ridge, say what binds there, name the critical size."""
     left, right = axes.get_xlim()
     slope = "link bound" if roof.links else "memory bound"
-    for start, stop, words in ((left, roof.ridge, slope), (roof.ridge, right, "compute bound")):
+    flat = f"compute bound:\n{_peak(roof)}"
+    for start, stop, words in ((left, roof.ridge, slope), (roof.ridge, right, flat)):
         axes.axvspan(start, stop, color=GROUND[words == slope], zorder=0)
         where = axes.get_xaxis_transform()
         middle = (start * stop) ** 0.5
@@ -220,8 +228,8 @@ def _legend(made: Figure, roofs: Sequence[Roof], named: bool, lanes: bool) -> No
     alone, entries = len(roofs) == 1, {}
     for each in roofs if not (lanes and named) else ():  # a lane has its name and colour
         mark: dict[str, Any] = {"marker": each.marker, "linestyle": "none", "markersize": 7}
-        more = "" if named else f" ({rates(each)})"
-        words = "where everything overlaps" if alone else f"{each.name}: {each.verdict}{more}"
+        more = each.verdict if named else rates(each)
+        words = "where everything overlaps" if alone else f"{each.name}: {more}"
         entries[words] = Line2D([], [], color=each.colour, **mark)
     if alone and roofs[0].rises:
         entries["where nothing does"] = Line2D([], [], color=roofs[0].colour, **DASHED)
@@ -232,9 +240,7 @@ def _legend(made: Figure, roofs: Sequence[Roof], named: bool, lanes: bool) -> No
     if not entries:
         return
     columns = 1
-    made.legend(
-        entries.values(), entries.keys(), loc="outside lower center", ncols=columns
-    )
+    made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
 
 
 def _slopes(made: Figure, axes: Axes, groups: Sequence[Sequence[Roof]]) -> None:

@@ -29,7 +29,7 @@ from jaxroof.views.plots import style
 
 COLOURS = (
     style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.ORANGE, style.SKY, style.BLACK,
-    "#8C5A2B",
+    style.BROWN,
 )  # fmt: skip
 SAME = 1e-9  # rates that differ by less are one
 SHARED = "#444444"  # of a roof over several cases
@@ -218,9 +218,9 @@ def distinct_labels(axes: Axes, groups: Sequence[Sequence[Roof]]) -> bool:
 
 
 def rates(roof: Roof) -> str:
-    """Return the peak, the bandwidth and the ridge of a roof in words."""
+    """Return the peak and the bandwidth of a roof in words."""
     peak, slope = (show(float(f"{rate:.4g}"), unit) for rate, unit in roof.rates)
-    return f"{peak}, {slope}, ridge {roof.ridge:.4g} FLOP/B"
+    return f"{peak}, {slope}"
 
 
 def critical_label(roof: Roof) -> str:

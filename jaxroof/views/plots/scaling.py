@@ -58,7 +58,11 @@ def training_days(
 
     made = _figure(
         _fewest(parts),
-        choose.title(data, "Days of training"), parts, draw, "days of training [day]", named
+        choose.title(data, "Days of training"),
+        parts,
+        draw,
+        "days of training [day]",
+        named,
     )
     for axes in made.axes:
         low, high = axes.get_ylim()
@@ -96,7 +100,7 @@ def normalised_throughput(data: xr.Dataset, reference: str | None = None) -> Fig
         axes.set_ylim(values.min() / 1.25, values.max() * 1.25)
         return scaled
 
-    words = "throughput per accelerator, relative"
+    words = "relative throughput\nof an accelerator"
     title = choose.title(data, "Throughput per accelerator")
     return _figure(_most(parts), title, parts, draw, words)
 
@@ -204,8 +208,9 @@ def _most(parts: Sequence[tuple[str, xr.Dataset]]) -> str:
         return "Nothing fits at any size"
     (low, worst), (high, best) = min(found), max(found)
     if len(found) == 1:
-        return f"The most accelerators keep {percent(high)} of the throughput of the first that fit"
-    return f"From the first size to the last, {best} keeps {percent(high)} of its throughput, {worst} {percent(low)}"
+        return f"The most accelerators keep {percent(high)} of the throughput of the first"
+    kept = f"{best} keeps {percent(high)} of its throughput, {worst} {percent(low)}"
+    return f"From the first size to the last, {kept}"
 
 
 def _figure(

@@ -85,7 +85,7 @@ def _times(axes: Axes, data: xr.Dataset) -> None:
 
 
 def _memory(axes: Axes, data: xr.Dataset) -> None:
-    """Draw what the fullest device needs under each schedule, and the leanest, and what there is."""
+    """Draw what the fullest and the leanest device need under each schedule, and the capacity."""
     found, limit = rows(data)[::-1], float(data.memory_limit)
     scale, unit = style.human(np.append(data.memory.values.ravel(), limit), "B")
     for place, ((_, row), alpha) in enumerate(zip(found, _paler(found), strict=True)):

@@ -72,12 +72,12 @@ def _finding(ratio: xr.DataArray, over: str, base: str) -> str:
         return f"{', '.join([*names, size])}"
 
     most, least = int(np.nanargmax(values)), int(np.nanargmin(values))
-    other = ratio[over].values.astype(str)
-    along = np.unravel_index(most, ratio.shape)[ratio.dims.index(over)]
+    other, axis = ratio[over].values.astype(str), ratio.dims.index(over)
+    best, worst = (other[np.unravel_index(i, ratio.shape)[axis]] for i in (most, least))
     high, low = float(values.flat[most]), float(values.flat[least])
     return (
-        f"{other[along]} over {base}: at most {high:.3g} times as fast ({where(most)}), "
-        f"at least {low:.3g} ({where(least)})"
+        f"At most, {best} is {high:.3g} times as fast as {base} ({where(most)}); "
+        f"at least, {worst} {low:.3g} times ({where(least)})"
     )
 
 
@@ -117,6 +117,6 @@ def _frame(row: Sequence[Axes], base: str) -> None:
             style.nothing(axes, f"{base} and this fit together nowhere")
             continue
         axes.axhline(1.0, color="black", linewidth=0.9, zorder=1)
-        style.sizes_axis(axes, sizes, 14 // len(row) + 1)
+        style.sizes_axis(axes, sizes, 10 // len(row))
         style.grid(axes)
-    row[0].set_ylabel(f"step time of {base} over that of the other")
+    row[0].set_ylabel(f"step time of {base}\nover that of the other")

@@ -30,11 +30,24 @@ ORANGE: str = "#E69F00"
 SKY: str = "#56B4E9"
 BLACK: str = "#000000"
 GREY: str = "#7F7F7F"
+BROWN: str = "#8C5A2B"
+PALE: str = "#C8C8C8"
 # Okabe and Ito 2008: told apart by colour-blind readers
 COLOURS = (VERMILION, GREEN, BLUE, PURPLE, ORANGE, SKY, BLACK, GREY)
 DASHES: tuple[Any, ...] = (":", "--", "-", "-.", (0, (1, 4)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
-PARTS = (BLUE, SKY, VERMILION, GREEN, PURPLE, ORANGE, GREY)  # of a time, as they are stacked
+PARTS = (
+    BLUE,
+    SKY,
+    VERMILION,
+    GREEN,
+    PURPLE,
+    ORANGE,
+    GREY,
+    BROWN,
+    BLACK,
+    PALE,
+)  # of a time, as they are stacked
 DEGREES = (GREEN, VERMILION, PURPLE, BLUE, GREY, ORANGE, SKY)  # fields of a plan, in their order
 UNFIT: dict[str, Any] = {
     "facecolor": "#F2F2F2",
@@ -56,7 +69,7 @@ LINE = 1.25  # height of a line of words, of the size of its letters
 HEAD, TITLE = 11.5, 12.5  # points of the title, and of what is found
 WRAP, WRAP_BOLD = 86, 70  # letters in a line of them
 MARGIN = 7.0  # points above the title
-TYPE: dict[str, Any] = {
+TYPE: Any = {
     "font.size": TEXT,
     "axes.titlesize": TEXT,
     "axes.labelsize": TEXT,
@@ -251,7 +264,7 @@ def note(axes: Axes, x: float, y: float, words: str, **more: Any) -> None:
 
 def end_labels(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
     """Write the names of lines at their right ends (x, y, words, colour), none over another."""
-    axes.figure.draw_without_rendering()
+    axes.get_figure(root=True).draw_without_rendering()
     step = LINE * TEXT * DOTS / 72  # pixels of a line of words
     placed = [(*axes.transData.transform((x, y)), words, colour) for x, y, words, colour in ends]
     below = -np.inf

@@ -11,9 +11,9 @@ from matplotlib.patches import Patch
 from jaxroof.analyses.resources import CAPACITY, Resources, resources_of
 from jaxroof.analyses.result_metadata import label_of, machine_of, objective_of
 from jaxroof.errors import refusal
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.parameter_words import words_of
 
 PICTURE = "tornado"
 COLOURS = {  # of the resources of a system, as those of the parts of a step
@@ -203,7 +203,9 @@ def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resou
     if not any(path.endswith("hbm_capacity") for path in known.of):
         every[CAPACITY] = CAPACITY
     handles = [
-        Patch(color=colours[name], label=resource_words(said)) for name, said in every.items() if name in there
+        Patch(color=colours[name], label=resource_words(said))
+        for name, said in every.items()
+        if name in there
     ]
     if not there <= set(every):
         handles.append(Patch(color=OTHER, label="other"))

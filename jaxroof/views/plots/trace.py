@@ -1,5 +1,6 @@
 """Traces as pictures: stages by time, what each of them does, and where it idles."""
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from jaxroof.io.trace_events import (
     labelled_parts,
     side_by_side,
 )
-from jaxroof.units import percent, show
+from jaxroof.units import percent, seconds, show
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.trace_blocks import (
@@ -66,12 +67,19 @@ class Shape(NamedTuple):
 
 
 @style.drawn
-def timeline(data: xr.Dataset | Mapping[str, xr.Dataset] | Iterable[xr.Dataset]) -> Figure:
+def timeline(
+    data: xr.Dataset | Mapping[str, xr.Dataset] | Iterable[xr.Dataset],
+    start: float | None = None,
+    end: float | None = None,
+) -> Figure:
     """Return what every stage does over time; several traces one below the other.
+
+    ``start`` and ``end`` [s] cut the picture to a part of the step.
 
     The operations of a visit are one block with the number of its microbatch; devices that do the
     same at the same time share a row. Idle is what is left of devices times step time.
-    Raises: InputError for data that are no trace, or have more rows than can be read.
+    Raises: InputError for data that are no trace, have more rows than can be read, or for a part of
+    the step that is empty.
     """
     whole = data if isinstance(data, xr.Dataset) else side_by_side(data)
     if not is_trace(whole):
@@ -84,20 +92,36 @@ def timeline(data: xr.Dataset | Mapping[str, xr.Dataset] | Iterable[xr.Dataset])
     if most > MOST_ROWS:
         raise refusal(PICTURE, f"shows {MOST_ROWS} different devices at most; the data have {most}")
     longest = max(map(span, traces.values()))
-    scale, unit = style.human(np.array([longest]), "s")
+    left, right = _window(start, end, longest)
+    scale, unit = style.human(np.array([right]), "s")
     heights = [0.55 + 0.45 * len(some) for some in drawn.values()]
     made = style.figure(_title(whole, traces), _finding(traces), 1.9 + sum(heights))
     cells = made.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights).ravel()
     notes: dict[str, None] = {}
     for axes, (name, part) in zip(cells, traces.items(), strict=True):
-        pixels = ACROSS * style.WIDE / (longest / scale)  # of a unit of time
+        pixels = ACROSS * style.WIDE / ((right - left) / scale)  # of a unit of time
+        axes.set_xlim(left / scale, right / scale)
         notes |= dict.fromkeys(_panel(axes, drawn[name], span(part) / scale, scale, pixels))
-        axes.set_xlim(0, longest / scale)
         if len(traces) > 1:
             axes.set_title(f"{name}: {_words(part)}", loc="left")
-    cells[-1].set_xlabel(style.with_unit("time", unit))
-    _legend(made, traces.values(), list(notes))
+    words = "; ".join([style.with_unit("time", unit), *notes])
+    cells[-1].set_xlabel(textwrap.fill(words, 80))
+    _legend(made, traces.values())
     return made
+
+
+def _window(start: float | None, end: float | None, longest: float) -> tuple[float, float]:
+    """Return the part of the step that is drawn [s].
+
+    Raises: InputError for a part that is empty or outside of the step.
+    """
+    left, right = 0.0 if start is None else start, longest if end is None else end
+    if not 0.0 <= left < longest:
+        step = f"the step takes {seconds(longest)}"
+        raise refusal("--from", f"{step}; expected 0 or more, and less than that, given {left:g}")
+    if not left < right:
+        raise refusal("--to", f"expected more than --from ({left:g} s), given {right:g}")
+    return left, min(right, longest)
 
 
 def _title(data: xr.Dataset, traces: Mapping[str, xr.Dataset]) -> str:
@@ -223,18 +247,18 @@ def _numbers(axes: Axes, numbers: Sequence[tuple[Shape, str]], pixels: float) ->
     size = style.TEXT
     shown = [number for number, one in zip(numbers, room, strict=True) if one >= wide(size)]
     centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": size}
+    low, high = axes.get_xlim()
     for shape, words in shown[:MOST_NUMBERS]:
+        if not low <= (shape.left + shape.right) / 2 <= high:
+            continue
         middle, ink = (shape.left + shape.right) / 2, "white" if shape.colour in DARK else "black"
         axes.text(middle, shape.row, words, color=ink, **centred).set_in_layout(False)
     return bool(shown)
 
 
-def _legend(made: Figure, traces: Iterable[xr.Dataset], notes: Sequence[str]) -> None:
+def _legend(made: Figure, traces: Iterable[xr.Dataset]) -> None:
     """Say what the colours are, of those that are there."""
     kinds = {kind for trace in traces for kind in shares(trace)}
     entries = {WORDS[kind]: Patch(color=look) for kind, look in LOOKS.items() if kind in kinds}
     handles, names = list(entries.values()), list(entries)
     made.legend(handles, names, loc="outside lower center", ncols=min(len(names), 5), frameon=False)
-    below: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    said = made.axes[-1].annotate("; ".join(notes), (1, 0), (0, -30), **below)
-    said.set(ha="right", va="top")

@@ -8,12 +8,12 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.parameter_words import words_of
 from jaxroof.views.text.plan import placement_words, plan_words
-from jaxroof.views.text.uncertain import first_to_last, short_names
 from jaxroof.views.text.tables import amount
+from jaxroof.views.text.uncertain import first_to_last, short_names
 
 BINS = 32
 MOST = 4  # plans, or inputs, of one panel
@@ -59,7 +59,7 @@ def bands(data: xr.Dataset) -> Figure:
 def _finding(data: xr.Dataset, dims: list[str]) -> str:
     """Return how wide a result is spread, and what spreads it most."""
     aim = str(data.attrs["objective"])
-    point = data.isel({dim: -1 for dim in dims})
+    point = data.isel(dict.fromkeys(dims, -1))
     low, middle, high = (float(point[aim][i]) for i in (0, 2, 4))
     if not np.isfinite(middle):
         return "No plan fits in every draw"

@@ -67,7 +67,7 @@ def _finding(data: xr.Dataset) -> str:
     bound = sum(
         float((data[f"time_{w}"] - data[f"links_{w}"]).values[~_bound(data, w)].sum()) for w in WAYS
     )
-    each = sum(data[f"time_{way}"].values for way in WAYS)
+    each = np.sum([data[f"time_{way}"].values for way in WAYS], axis=0)
     longest = str(data.operation.values[int(np.argmax(each))])
     return (
         f"HBM traffic binds {percent(bound / total)} of {choose.amount(total, 's')}; "
