@@ -264,7 +264,9 @@ def note(axes: Axes, x: float, y: float, words: str, **more: Any) -> None:
 
 def end_labels(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
     """Write the names of lines at their right ends (x, y, words, colour), none over another."""
-    axes.get_figure(root=True).draw_without_rendering()
+    whole = axes.get_figure(root=True)
+    assert whole is not None, "axes stand in a figure"
+    whole.draw_without_rendering()
     step = LINE * TEXT * DOTS / 72  # pixels of a line of words
     placed = [(*axes.transData.transform((x, y)), words, colour) for x, y, words, colour in ends]
     below = -np.inf
