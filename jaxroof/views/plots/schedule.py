@@ -52,7 +52,9 @@ def _finding(data: xr.Dataset) -> str:
     best, found = best_of(data), rows(data)
     full = [name for name, row in found if not bool(row.memory_fits)]
     if best is None:
-        return "No schedule fits"
+        least = min(float(row.memory.max()) for _, row in found)
+        limit = size(float(data.memory_limit), "B")
+        return f"No schedule fits: the leanest needs {size(least, 'B')} of {limit}"
     time = float(data.sel(schedule=best).step_time)
     others = [(name, float(row.step_time)) for name, row in found if bool(row.feasible)][1:]
     longer = f", {others[-1][0]} takes {gap(others[-1][1], time)[1:]} longer" if others else ""
