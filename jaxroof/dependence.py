@@ -1,5 +1,6 @@
 """What results depend on, found without numbers: a formula runs on what stands for its inputs."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,48 +11,66 @@ from jaxroof.lazy_jax import is_traced
 from jaxroof.records import Absent, leaves, replace_at
 from jaxroof.structure import map_numbers
 
-FLOAT = np.dtype(np.float64)
+FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
+NONE: frozenset[Any] = frozenset()
 
 
 class Dependent(NDArrayOperatorsMixin):
     """A stand-in for a number: the inputs that it depends on; operations join those of theirs."""
 
-    def __init__(self, inputs: frozenset[Any], dtype: Any = FLOAT) -> None:
-        self.inputs, self.dtype = inputs, np.dtype(dtype)
+    def __init__(self, inputs: frozenset[Any], dtype: np.dtype[Any] = FLOAT) -> None:
+        self.inputs, self.dtype = inputs, dtype
 
     def __array_ufunc__(self, ufunc: Any, method: str, *values: Any, **_: Any) -> Any:
         if method != "__call__":
             return NotImplemented
-        found = ufunc.resolve_dtypes((*map(_dtype, values), *[None] * ufunc.nout))
-        return _joined(values, found[-1])
+        return _joined(values, _dtype_of_result(ufunc, *map(_dtype, values)))
 
     def __array_function__(self, function: Any, _: Any, values: Any, more: Any) -> Any:
         if function is not np.where or more:
             return NotImplemented
-        return _joined(values, np.result_type(*map(_dtype, values[1:])))
+        return _joined(values, _joint_dtype(*map(_dtype, values[1:])))
 
     def astype(self, dtype: Any) -> "Dependent":
         """Return the same in another type of number."""
-        return Dependent(self.inputs, dtype)
+        return Dependent(self.inputs, np.dtype(dtype))
 
     def __bool__(self) -> bool:
         raise TypeError("a stand-in has no value")
 
 
-def _joined(values: Any, dtype: Any) -> Dependent:
+@functools.cache
+def _joint_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    return np.result_type(*dtypes)
+
+
+@functools.cache
+def _dtype_of_result(ufunc: np.ufunc, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    found: np.dtype[Any] = ufunc.resolve_dtypes((*dtypes, *[None] * ufunc.nout))[-1]
+    return found
+
+
+def _joined(values: Any, dtype: np.dtype[Any]) -> Dependent:
+    """Return a stand-in for what depends on all of the values."""
+    inputs = NONE
     for value in values:
-        if isinstance(value, Absent):
+        if isinstance(value, Dependent):
+            if not value.inputs <= inputs:  # sets are shared where they can be
+                inputs = inputs | value.inputs if inputs else value.inputs
+        elif isinstance(value, Absent):
             value.refuse()
-    named = (value.inputs for value in values if isinstance(value, Dependent))
-    return Dependent(frozenset().union(*named), dtype)
+    return Dependent(inputs, dtype)
 
 
-def _dtype(value: Any) -> Any:
+def _dtype(value: Any) -> np.dtype[Any]:
+    if isinstance(value, Dependent):
+        return value.dtype
     if isinstance(value, Absent):
         value.refuse()
     if isinstance(value, bool | int | float | complex):
-        return np.dtype(type(value)) if isinstance(value, bool) else FLOAT
-    return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+        return BOOL if isinstance(value, bool) else FLOAT
+    found: np.dtype[Any] = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    return found
 
 
 def has_value(value: Any) -> bool:

@@ -1,13 +1,16 @@
 """Estimators: each maps one record of inputs to one record of results.
 
-A new estimator needs one line here. The command line, row files and sweep files then accept its
-name, and the tests of the laws include it.
+A new estimator needs one line here, and its question in ``questions.py``. The command line, row
+files and sweep files then accept its name, and the tests of the laws include it.
 """
 
 import importlib
+from typing import TYPE_CHECKING
 
 from jaxroof.errors import unknown
-from jaxroof.estimator import Estimator
+
+if TYPE_CHECKING:
+    from jaxroof.estimator import Estimator
 
 HOMES = {
     "published": "jaxroof.estimators.published.step",
@@ -63,7 +66,7 @@ def names() -> tuple[str, ...]:
     return tuple(HOMES)
 
 
-def estimator(name: str) -> Estimator:
+def estimator(name: str) -> "Estimator":
     """Return an estimator by its name.
 
     Raises: InputError that suggests the nearest name.
@@ -71,6 +74,8 @@ def estimator(name: str) -> Estimator:
     >>> estimator("published").objective
     'step_time'
     """
+    from jaxroof.estimator import Estimator  # not above: a list of names needs no arrays
+
     if name not in HOMES:
         raise unknown("", name, "estimator", HOMES)
     found = getattr(importlib.import_module(HOMES[name]), name)

@@ -322,7 +322,7 @@ BATCH = f"--batch {REPLICAS * MICROBATCHES}"
 def test_the_command_says_which_is_best_by_how_much_and_why(jaxroof):
     said = jaxroof(f"{COMMAND} {BATCH} -o s.json --trace t.json")
     assert said.code == 0
-    assert said.words.startswith("gpt3 on h200-nvs4, dp 16 tp 4 pp 4 microbatch 1: 8 microbatches;")
+    assert said.words.startswith("gpt3 on h200-nvs4, dp 16 tp 4 pp 4 mb 1: 8 microbatches")
     data = jr.read("s.json")
     best, first = data.isel(schedule=int(data.step_time.argmin("schedule"))), data.isel(schedule=0)
     longer = float(first.step_time / best.step_time) - 1.0
@@ -338,7 +338,7 @@ def test_a_schedule_that_is_refused_is_told_with_its_reason(jaxroof):
     said = jaxroof(f"{COMMAND} {batch} --schedule dualpipe,1f1b --set system.hbm_capacity='9 GB'")
     assert said.code == 1
     assert "Refused: dualpipe: microbatches: expected an even number from 8" in said.words
-    assert "None fits: 1f1b needs least" in said.words
+    assert "No schedule fits: 1f1b needs least" in said.words
     alone = jaxroof(f"{COMMAND} {batch} --schedule dualpipe,interleaved")
     assert alone.code == 2
     assert alone.err.startswith("jaxroof: no schedule allows the plan: dualpipe: ")

@@ -88,6 +88,7 @@ ORDER = [  # the rooms: each imports itself and those that stand before it, no o
     "lazy_jax",
     "dual",
     "records",
+    "shorthand",
     "structure",
     "dependence",
     "settings",

@@ -24,6 +24,7 @@ from jaxroof.estimators.mlp_pipeline.recipe import Handout as HandoutChoice
 from jaxroof.estimators.mlp_pipeline.report import Report
 from jaxroof.estimators.mlp_pipeline.simulate import clocks, in_flight, lifted, peaks
 from jaxroof.estimators.mlp_pipeline.stages import Stages, stages
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas.arithmetic import larger, largest
 from jaxroof.records import Number
 
@@ -221,7 +222,7 @@ def example() -> Inputs:
 
 pipeline = Estimator(
     name="pipeline",
-    about="How long does an MLP's step take under a schedule of microbatches, to the event?",
+    about=QUESTIONS["pipeline"],
     inputs=Inputs,
     plan=Plan,
     recipe=Recipe(),

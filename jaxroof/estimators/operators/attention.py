@@ -9,6 +9,7 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.dtypes import WIDTHS, Widths
 from jaxroof.estimators.operators.recipe import example_system
 from jaxroof.estimators.operators.report import Roofline, roofline
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import attention_scores as scores
 from jaxroof.formulas import roofline as roof
 from jaxroof.records import Number, quantity, record
@@ -173,12 +174,12 @@ attention = Estimator(
     name="attention",
     names={"system": named.labelled_system},
     example=example,
-    about="How long do attention's scores take, and from which length are they compute bound?",
+    about=QUESTIONS["attention"],
 )
 attention_share = Estimator(
     step=share_step,
     inputs=ShareInputs,
     name="attention_share",
     example=lambda: ShareInputs(tokens=4096.0, hidden=4096.0, heads=32.0, kv_heads=8.0),
-    about="From which length do attention's scores take more arithmetic than the matrices?",
+    about=QUESTIONS["attention_share"],
 )

@@ -6,6 +6,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.defaults import counted, value_or
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import chip as costs
 from jaxroof.formulas.serving import free_memory, whole_up
 from jaxroof.records import Number, quantity, record
@@ -159,7 +160,7 @@ chip = Estimator(
     name="chip",
     names={"system": named.labelled_system},
     example=lambda: ChipInputs(system=named.system("h100-sxm"), processors=132.0, clock=1.76e9),
-    about="What rates and capacities follow from the units of a chip?",
+    about=QUESTIONS["chip"],
 )
 cluster = Estimator(
     step=total,
@@ -169,5 +170,5 @@ cluster = Estimator(
     example=lambda: ClusterInputs(
         system=named.system("tpu-v5e"), chips=16.0, parameters=70e9, caches=42e9
     ),
-    about="What do many accelerators add up to, and what do they hold?",
+    about=QUESTIONS["cluster"],
 )

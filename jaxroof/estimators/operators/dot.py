@@ -8,6 +8,7 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.dtypes import WIDTHS, Widths
 from jaxroof.estimators.operators.recipe import FEEDS, UNITS, Rates, Unit, example_system
 from jaxroof.estimators.operators.report import ProductRoofline, product_roofline
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import matmul as products
 from jaxroof.records import Number, quantity, record
 
@@ -64,7 +65,7 @@ dot = Estimator(
     name="dot",
     names={"system": named.labelled_system},
     example=lambda: DotInputs(system=example_system(), length=4096.0),
-    about="How long does a dot product take, and what binds it?",
+    about=QUESTIONS["dot"],
 )
 elementwise = Estimator(
     step=elementwise_step,
@@ -73,5 +74,5 @@ elementwise = Estimator(
     name="elementwise",
     names={"system": named.labelled_system},
     example=lambda: ElementwiseInputs(system=example_system(), length=4096.0),
-    about="How long does an operation on vectors, such as a sum, take, and what binds it?",
+    about=QUESTIONS["elementwise"],
 )

@@ -1,6 +1,7 @@
 """Parts of machines by their counts: switches and links, systolic units, chains of transfers."""
 
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import matmul as products
 from jaxroof.formulas import roofline
 from jaxroof.formulas import switched_networks as trees
@@ -99,19 +100,19 @@ fabric = Estimator(
     inputs=FabricInputs,
     name="fabric",
     example=lambda: FabricInputs(port_bandwidth=25e9, ports=64.0, switches=4.0, nodes=8.0),
-    about="How much bandwidth do switches have, and how much is each node's?",
+    about=QUESTIONS["fabric"],
 )
 systolic = Estimator(
     step=systolic_step,
     inputs=SystolicInputs,
     name="systolic",
     example=lambda: SystolicInputs(clock=1.5e9, units=4.0),
-    about="How fast do systolic matrix units compute?",
+    about=QUESTIONS["systolic"],
 )
 chain = Estimator(
     step=chain_step,
     inputs=ChainInputs,
     name="chain",
     example=lambda: ChainInputs(host_time=0.07, link_time=0.2, memory_time=0.02, math_time=0.01),
-    about="How long does data take through a chain of stages that overlap?",
+    about=QUESTIONS["chain"],
 )

@@ -12,6 +12,7 @@ from jaxroof.estimators.operators.recipe import (
     example_system,
 )
 from jaxroof.estimators.operators.report import Roofline, roofline
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import roofline as roof
 from jaxroof.formulas.arithmetic import where
 from jaxroof.records import Number, quantity, record
@@ -84,5 +85,5 @@ kernel = Estimator(
     name="kernel",
     names={"system": named.labelled_system},
     example=example,
-    about="How long does a kernel of known arithmetic and bytes take, and what binds it?",
+    about=QUESTIONS["kernel"],
 )

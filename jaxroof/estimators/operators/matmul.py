@@ -6,6 +6,7 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.dtypes import WIDTHS, Widths
 from jaxroof.estimators.operators.recipe import FEEDS, UNITS, Rates, example_system
 from jaxroof.estimators.operators.report import ProductRoofline, product_roofline
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import matmul as products
 from jaxroof.records import Number, quantity, record
 
@@ -78,7 +79,7 @@ matmul = Estimator(
     example=lambda: MatmulInputs(
         system=example_system(), batch=256.0, hidden=4096.0, feedforward=16384.0
     ),
-    about="How long does a matrix product take, and from which batch is it compute bound?",
+    about=QUESTIONS["matmul"],
 )
 batched_matmul = Estimator(
     step=batched_matmul_step,
@@ -89,5 +90,5 @@ batched_matmul = Estimator(
     example=lambda: BatchedMatmulInputs(
         system=example_system(), batch=64.0, hidden=1024.0, feedforward=4096.0
     ),
-    about="How long does a product take in which every row has its own weights?",
+    about=QUESTIONS["batched_matmul"],
 )

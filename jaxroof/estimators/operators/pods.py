@@ -6,6 +6,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.defaults import both_ways, machine, value_or
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import training_bounds as bounds
 from jaxroof.records import Number, quantity, record
 
@@ -110,7 +111,7 @@ pipeline_hop = Estimator(
         stages=8.0,
         microbatches=16.0,
     ),
-    about="How long do the hops between pipeline stages take?",
+    about=QUESTIONS["pipeline_hop"],
 )
 pods = Estimator(
     step=pod,
@@ -120,5 +121,5 @@ pods = Estimator(
     example=lambda: PodsInputs(
         system=named.system("tpu-v5p"), pods=10.0, tokens=4e6, pod_bandwidth=5e13
     ),
-    about="How large a batch does each of several pods need?",
+    about=QUESTIONS["pods"],
 )

@@ -6,6 +6,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.defaults import counted, value_or
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import serving as costs
 from jaxroof.formulas.arithmetic import whole
 from jaxroof.records import Number, quantity, record
@@ -160,5 +161,5 @@ serving = Estimator(
         parameters=70e9,
         cache_per_token=327680.0,
     ),
-    about="How fast does a server generate, and how many sequences does it hold?",
+    about=QUESTIONS["serving"],
 )

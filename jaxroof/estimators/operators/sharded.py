@@ -17,6 +17,7 @@ from jaxroof.estimators.operators.sharded_inputs import (
     ShardedRoofline,
     Strategy,
 )
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import roofline as roof
 from jaxroof.formulas import sharding as costs
 from jaxroof.formulas.arithmetic import smaller, where
@@ -224,5 +225,5 @@ sharded_matmul = Estimator(
     name="sharded_matmul",
     names={"system": named.labelled_system},
     example=example,
-    about="Which way of multiplying sharded matrices is fastest, and from which width is it free?",
+    about=QUESTIONS["sharded_matmul"],
 )

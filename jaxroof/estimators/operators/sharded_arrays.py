@@ -7,6 +7,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.recipe import FEEDS, Feed, example_system
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import sharding as costs
 from jaxroof.formulas.matmul import contraction_flops
 from jaxroof.records import Number, quantity, record
@@ -159,7 +160,7 @@ array = Estimator(
     example=lambda: ArrayInputs(
         system=example_system(), rows=2048.0, columns=8192.0, mesh=Mesh(x=4.0, y=8.0, z=2.0)
     ),
-    about="How much of an array does each device of a mesh hold, and how many copies are there?",
+    about=QUESTIONS["array"],
 )
 contraction = Estimator(
     step=contraction_step,
@@ -169,5 +170,5 @@ contraction = Estimator(
     example=lambda: ContractionInputs(
         first=64.0, second=128.0, third=256.0, mesh=Mesh(x=4.0, y=2.0)
     ),
-    about="How much arithmetic is a contraction, and how does a mesh share it?",
+    about=QUESTIONS["contraction"],
 )

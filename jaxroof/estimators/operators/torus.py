@@ -9,6 +9,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.recipe import example_system
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import torus as costs
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.formulas.sharding import mesh_devices, shared
@@ -224,5 +225,5 @@ torus = Estimator(
     name="torus",
     names={"system": named.labelled_system},
     example=example,
-    about="How long does a collective on a torus take, and is it bound by hops or by bytes?",
+    about=QUESTIONS["torus"],
 )

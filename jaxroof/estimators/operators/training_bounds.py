@@ -6,6 +6,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.defaults import both_ways, machine, value_or
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import training_bounds as bounds
 from jaxroof.records import Absent, Number, quantity, record
 
@@ -160,5 +161,5 @@ training_bounds = Estimator(
         chips=8960.0,
         data_axes=2.0,
     ),
-    about="How far does a training step spread before its links bind?",
+    about=QUESTIONS["training_bounds"],
 )

@@ -6,6 +6,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.defaults import counted, value_or
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import counting
 from jaxroof.formulas.serving import whole_up
 from jaxroof.records import Number, quantity, record
@@ -163,7 +164,7 @@ training_run = Estimator(
     example=lambda: RunInputs(
         system=named.system("tpu-v5p"), chips=8960.0, parameters=70e9, tokens=15e12, utilised=0.4
     ),
-    about="How much arithmetic and time does a whole training take?",
+    about=QUESTIONS["training_run"],
 )
 training_memory = Estimator(
     step=hold,
@@ -171,5 +172,5 @@ training_memory = Estimator(
     name="training_memory",
     names={"system": named.labelled_system},
     example=_seventy_billion,
-    about="How much memory do weights, optimizer and kept activations of a training need?",
+    about=QUESTIONS["training_memory"],
 )

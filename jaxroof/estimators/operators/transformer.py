@@ -2,6 +2,7 @@
 
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.defaults import value_or
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import counting
 from jaxroof.records import Number, quantity, record
 
@@ -155,12 +156,12 @@ transformer = Estimator(
         head_size=128.0,
         vocabulary=128256.0,
     ),
-    about="How many parameters, how much arithmetic and how large a cache has a transformer?",
+    about=QUESTIONS["transformer"],
 )
 kv_cache = Estimator(
     step=cache,
     inputs=CacheInputs,
     name="kv_cache",
     example=lambda: CacheInputs(layers=80.0, kv_heads=8.0, head_size=128.0, sequences=32.0),
-    about="How many bytes of keys and values do sequences leave in the cache?",
+    about=QUESTIONS["kv_cache"],
 )

@@ -9,6 +9,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.recipe import example_system
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import switched_networks as costs
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.formulas.sharding import mesh_devices
@@ -208,5 +209,5 @@ tree = Estimator(
     name="tree",
     names={"system": named.labelled_system},
     example=example,
-    about="How long does a collective over a tree of switches take, and which level binds?",
+    about=QUESTIONS["tree"],
 )

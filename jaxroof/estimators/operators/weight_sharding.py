@@ -6,6 +6,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.operators.defaults import both_ways, value_or
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import serving as costs
 from jaxroof.formulas import training_bounds as bounds
 from jaxroof.records import Number, quantity, record
@@ -93,5 +94,5 @@ weight_sharding = Estimator(
         chips=64.0,
         line_axes=2.0,
     ),
-    about="Over how many accelerators do the weights of a server shard before links bind?",
+    about=QUESTIONS["weight_sharding"],
 )

@@ -15,6 +15,7 @@ from jaxroof.estimators.published.operations import operations, stage_send
 from jaxroof.estimators.published.plans import GROUPS, placements, plans
 from jaxroof.estimators.published.recipe import Recipe, Split
 from jaxroof.estimators.published.report import Report
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.formulas import collectives, schedule
 from jaxroof.formulas.arithmetic import larger, whole
 from jaxroof.records import Number
@@ -257,7 +258,7 @@ def example() -> Inputs:
 published = Estimator(
     name="published",
     former_name="training",
-    about="How long does a training step take, and what does it need?",
+    about=QUESTIONS["published"],
     inputs=Inputs,
     plan=Plan,
     recipe=Recipe(),

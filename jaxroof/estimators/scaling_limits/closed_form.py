@@ -4,6 +4,7 @@ from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.scaling_limits.inputs import (
     LARGEST_RUN,
     DeviceInputs,
@@ -90,5 +91,5 @@ closed_form = Estimator(
     name="closed_form",
     names={"system": named.labelled_system},
     example=example,
-    about="How well are so many devices used, with degrees in closed form, by an older model?",
+    about=QUESTIONS["closed_form"],
 )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.scaling_limits.inputs import (
     LARGEST_RUN,
     RunInputs,
@@ -176,5 +177,5 @@ growth = Estimator(
     name="growth",
     names={"system": named.labelled_system},
     example=example,
-    about="How well does a run use its machines when their number grows by one degree at a time?",
+    about=QUESTIONS["growth"],
 )

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.scaling_limits.best_split import best_split, with_slopes
 from jaxroof.estimators.scaling_limits.inputs import LARGEST_RUN, TimedInputs, wall_of
 from jaxroof.estimators.scaling_limits.problem import Problem, point_by_point, problem_of, sizes
@@ -154,5 +155,5 @@ limits = Estimator(
     name="limits",
     names={"system": named.labelled_system},
     example=example,
-    about="How well can a training run of so many FLOP use its machines, and when is it too long?",
+    about=QUESTIONS["limits"],
 )

@@ -4,6 +4,7 @@ from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.scaling_limits.inputs import DeviceInputs, device_rates, example_system
 from jaxroof.formulas import data_movement as costs
 from jaxroof.formulas.arithmetic import larger
@@ -105,5 +106,5 @@ linear_layer = Estimator(
     name="linear_layer",
     names={"system": named.labelled_system},
     example=example,
-    about="How long does a linear layer take, forward and backward, and what does it wait for?",
+    about=QUESTIONS["linear_layer"],
 )

@@ -5,6 +5,7 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.scaling_limits.inputs import example_system
 from jaxroof.formulas import older_models as costs
 from jaxroof.formulas.arithmetic import larger, where, whole
@@ -164,5 +165,5 @@ moe_step = Estimator(
     name="moe_step",
     names={"system": named.labelled_system},
     example=example,
-    about="How long does a step of a transformer with routed experts take, by an older model?",
+    about=QUESTIONS["moe_step"],
 )

@@ -4,6 +4,7 @@ from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.scaling_limits.best_split import with_slopes
 from jaxroof.estimators.scaling_limits.inputs import TimedInputs, wall_of
 from jaxroof.estimators.scaling_limits.problem import Problem, point_by_point, problem_of
@@ -80,5 +81,5 @@ thresholds = Estimator(
     name="thresholds",
     names={"system": named.labelled_system},
     example=example,
-    about="How large may a training run be before it uses less than a given share of its machines?",
+    about=QUESTIONS["thresholds"],
 )

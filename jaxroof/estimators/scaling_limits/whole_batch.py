@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.scaling_limits.inputs import (
     LARGEST_RUN,
     RunInputs,
@@ -117,5 +118,5 @@ whole_batch = Estimator(
     name="whole_batch",
     names={"system": named.labelled_system},
     example=example,
-    about="How well does a given split train a run of so many FLOP, and what does it wait for?",
+    about=QUESTIONS["whole_batch"],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training.deciding_stages import deciding_stages
 from jaxroof.estimators.training.fullest_stage_report import FullestStageReport
 from jaxroof.estimators.training.inputs import SHORTHAND, StageInputs, TrainingPlan
@@ -17,6 +18,7 @@ from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.plans import DEGREES, plans
+from jaxroof.estimators.training.precision import expand_precision
 from jaxroof.estimators.training.stage_memory import amounts, of_stage
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas import schedule
@@ -154,7 +156,7 @@ def example() -> StageInputs:
 
 stage_memory = Estimator(
     name="stage_memory",
-    about="What does the fullest stage of a training step keep in memory, and does it fit?",
+    about=QUESTIONS["stage_memory"],
     inputs=StageInputs,
     plan=TrainingPlan,
     recipe=TrainingRecipe(),
@@ -167,5 +169,6 @@ stage_memory = Estimator(
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.device},
     shorthand=SHORTHAND,
+    expand=expand_precision(timed=False),
     example=example,
 )

@@ -7,6 +7,7 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.counting import utilisation
@@ -87,5 +88,5 @@ mfu = Estimator(
     recipe=Recipe(),
     names={"model": named.architecture_with_choices, "system": named.labelled_system},
     example=example,
-    about="What MFU is a measured rate of tokens, under each named convention?",
+    about=QUESTIONS["mfu"],
 )

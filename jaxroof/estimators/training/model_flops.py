@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training.layer import HEAD_SIZES, Operation, attention, score_width
 from jaxroof.estimators.training.model_size import last_layer, layers_by_part, size
 from jaxroof.estimators.training.recipe import Recipe
@@ -139,5 +140,5 @@ model_flops = Estimator(
     example=lambda: FlopInputs(
         model=named.architecture_with_choices("mixtral-8x7b")[0], tokens=1e6
     ),
-    about="How many FLOP does training on some tokens take, under each named convention?",
+    about=QUESTIONS["model_flops"],
 )

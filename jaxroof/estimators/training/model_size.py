@@ -6,6 +6,7 @@ Source: docs/models/parameters_flops_memory.md, section 2.
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training.layer import (
     VECTORS,
     Operation,
@@ -128,5 +129,5 @@ model_size = Estimator(
     recipe=Recipe(),
     names={"model": named.architecture_with_choices},
     example=lambda: SizeInputs(model=named.architecture_with_choices("mixtral-8x7b")[0]),
-    about="How many parameters does a model have, in all, for one token, and by part?",
+    about=QUESTIONS["model_size"],
 )

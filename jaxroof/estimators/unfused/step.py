@@ -8,6 +8,7 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.unfused.inputs import Inputs, example
 from jaxroof.estimators.unfused.operators import Operation, Sent, operations
 from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe
@@ -153,5 +154,5 @@ unfused = Estimator(
     step=step,
     names={"model": named.model_with_choices, "system": named.labelled_system},
     example=example,
-    about="How long does each operator of a layer take alone, with nothing fused or hidden?",
+    about=QUESTIONS["unfused"],
 )

@@ -26,7 +26,7 @@ class Machine(NamedTuple):
     names: tuple[str, ...]  # of its chip in rows; empty if the system does not say
     chip: str | None  # generation whose constants and ranges are the start; None: that of the rows
     constants: str | None  # file of constants that change them, None if there is none
-    like: str  # the nearest calibrated system, if the chip itself was never calibrated
+    like: str  # the nearest calibrated system, or chip, if its own was never calibrated
 
     @property
     def start(self) -> str:
@@ -57,9 +57,11 @@ def machine_of(system: str) -> Machine:
     if chip is None and base is not None:
         chip = next((name for name, systems in _calibrated().items() if base in systems), None)
     like = ""
-    if base is not None and (chip is None or not _is_calibrated(chip, constants)):
+    if chip is not None and base is not None and not _is_calibrated(base, chip, constants):
+        like = chip
+    elif chip is None and base is not None:
         like = min(_systems(), key=lambda other: _distance(found, other))
-        chip = chip or _systems()[like]
+        chip = _systems()[like]
     return Machine(system, names, chip, constants, like)
 
 
@@ -92,8 +94,10 @@ def _systems() -> dict[str, str]:
     return {system: name for name, systems in _calibrated().items() for system in systems}
 
 
-def _is_calibrated(chip: str, constants: str | None) -> bool:
-    return float(lookup.chip(constants or chip).calibrated) > 0.0
+def _is_calibrated(base: str, chip: str, constants: str | None) -> bool:
+    """Return whether runs of a system's chip took part in the fit of its constants."""
+    stated = float(lookup.chip(constants or chip).calibrated) > 0.0
+    return stated and base in _calibrated().get(chip, [base])
 
 
 def _distance(found: System, other: str) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 
 FIRST = ("hbm_capacity", "matrix_flops", "fast_bandwidth", "slow_bandwidth", "hbm_bandwidth")
+
 FEW = 4  # an axis of at most so many values is a list: cells of one colour, named each
 
 

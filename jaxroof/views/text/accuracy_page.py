@@ -170,11 +170,11 @@ of a kind say otherwise. Rows must name the chip of the system. A system without
 """
 ENVELOPE = f"""\
 No run was measured on more than {MOST_GPUS:,.0f} accelerators, with sequences of more than
-{LONGEST_SEQUENCE:,.0f} tokens, or with tensor groups of more than {WIDEST_TENSOR:g} ranks inside a fast
-domain; four runs (A100, tensor 16, no overlap) had groups that leave it. A test takes these numbers
-from the rows. Plans outside take the interval *not calibrated*, or that of experts, which is
-wider, and the answer says what of them was never measured. That is no promise: outside of what
-was measured nobody knows the error. Optimizer states in host memory were not measured either.
+{LONGEST_SEQUENCE:,.0f} tokens, or with tensor groups of more than {WIDEST_TENSOR:g} ranks inside a
+fast domain; four runs (A100, tensor 16, no overlap) had groups that leave it. A test takes these
+numbers from the rows. Plans outside take the interval *not calibrated*, or that of experts,
+which is wider, and the answer says what of them was never measured. That is no promise: outside of
+what was measured nobody knows the error. Optimizer states in host memory were not measured either.
 """
 SOFTWARE_WORDS = """\
 The column `source` of a row says whose step it is: it begins with one of these names, or with the

@@ -14,12 +14,12 @@ from jaxroof.records import get_at, is_quantity, leaves
 from jaxroof.settings import kind_of_choice, least, paths_of, variants
 from jaxroof.structure import results, structure
 from jaxroof.units import show
-from jaxroof.views.text.tables import plain_table
+from jaxroof.views.text.layout import PlainTable
 
 
 def inputs_table(estimator: Estimator) -> Table:
     """Return every input by path: its letter, an example, its meaning."""
-    table = plain_table("inputs")
+    table = PlainTable("inputs")
     table.add_column("path", no_wrap=True)
     table.add_column("letter", no_wrap=True, optional=2)
     table.add_column("example", no_wrap=True, optional=1)
@@ -46,7 +46,7 @@ def inputs_table(estimator: Estimator) -> Table:
 
 def results_table(estimator: Estimator) -> Table:
     """Return every result: its name, unit and meaning."""
-    table = plain_table("results")
+    table = PlainTable("results")
     for header in ("name", "unit"):
         table.add_column(header, no_wrap=True)
     table.add_column("meaning")
@@ -69,15 +69,15 @@ def listed(estimator: Estimator) -> list[tuple[str, "dataclasses.Field[Any]"]]:
     An input is needed if a result of the example depends on it under any single recipe choice, or
     if it is required when only the minimum of inputs is given.
     """
-    bare = least(estimator.inputs)
-    full, needed = bare, set[str]()
+    bare, needed = least(estimator.inputs), set[str]()
+    full = completed(estimator, bare, estimator.recipe)
+    asked = {path for path, _, _ in leaves(full)} - {path for path, _, _ in leaves(bare)}
     for recipe in variants(estimator.recipe):
         try:
-            full = completed(estimator, full, recipe)
-            needed |= _used(estimator, estimator.example() if estimator.example else full, recipe)
+            given = estimator.example() if estimator.example else completed(estimator, full, recipe)
+            needed |= _used(estimator, given, recipe)
         except InputError:  # this combination of choices is not allowed
             continue
-    asked = {path for path, _, _ in leaves(full)} - {path for path, _, _ in leaves(bare)}
     if not asked <= needed:
         needed |= asked | _used(estimator, full, estimator.recipe)
     every = paths_of(estimator.inputs)

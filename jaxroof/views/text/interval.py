@@ -19,6 +19,24 @@ def interval_words(plan: xr.Dataset) -> str:
     return f" ({low} to {high} in 80 % of runs)"
 
 
+def short_interval(plan: xr.Dataset) -> str:
+    """Return the interval of one step time in seconds, as short as a column wants it."""
+    ends = (float(plan[name]) for name in (LOW, HIGH))
+    return "-".join(f"{end:#.3g}".removesuffix(".") if end < 1e3 else f"{end:.0f}" for end in ends)
+
+
+def spread_words(plan: xr.Dataset) -> str:
+    """Return how far measured runs spread around one step time, empty if that is not known.
+
+    >>> spread_words(xr.Dataset({"step_time": 10.0, LOW: 9.0, HIGH: 11.2}))
+    '-10 % to +12 %'
+    """
+    if LOW not in plan:
+        return ""
+    below, above = (float(plan[end]) / float(plan.step_time) - 1.0 for end in (LOW, HIGH))
+    return f"{100 * below:+.0f} % to {100 * above:+.0f} %"
+
+
 def regimes(data: xr.Dataset) -> list[str]:
     """Return the kinds of run whose measured errors the intervals have."""
     names = str(about(data, "regime").get("flag_meanings", "")).split()

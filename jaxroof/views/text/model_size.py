@@ -1,18 +1,19 @@
 """The parameters of a model, as a sentence and a table."""
 
-import xarray as xr
+import dataclasses
+from typing import Any
+
 from rich.table import Table
 
-from jaxroof.analyses.result_metadata import about, words_of
 from jaxroof.units import percent
-from jaxroof.views.text.tables import plain_table
+from jaxroof.views.text.layout import PlainTable
 
 TOTAL, ACTIVE, BESIDE = "parameters", "active_parameters", "parameters_mtp"
 
 
-def size_sentence(data: xr.Dataset) -> str:
+def size_sentence(report: Any) -> str:
     """Return how many parameters a model has, in all, for one token, and beside the model."""
-    total, active, beside = (float(data[name]) for name in (TOTAL, ACTIVE, BESIDE))
+    total, active, beside = (float(getattr(report, name)) for name in (TOTAL, ACTIVE, BESIDE))
     met = f"{active:,.0f} of them ({percent(active / total, 1)})" if active < total else "all"
     said = f"{total:,.0f} parameters; a token meets {met}."
     if beside:
@@ -22,14 +23,14 @@ def size_sentence(data: xr.Dataset) -> str:
     return said
 
 
-def size_table(data: xr.Dataset) -> Table:
+def size_table(report: Any) -> Table:
     """Return the parameters of a model by part, the largest first, parts that it has alone."""
-    parts = [str(name) for name in data if about(data, str(name)).get("part_of") == TOTAL]
-    counts = {name: float(data[name]) for name in parts if float(data[name])}
-    table = plain_table("parameters by part")
+    parts = [field for field in dataclasses.fields(report) if field.metadata["part_of"] == TOTAL]
+    counts = {field.metadata["words"]: float(getattr(report, field.name)) for field in parts}
+    table = PlainTable("parameters by part")
     table.add_column("part", no_wrap=True)
     table.add_numbers("parameters", "share")
-    for name in sorted(counts, key=lambda name: -counts[name]):
-        share = counts[name] / float(data[TOTAL])
-        table.add_row(words_of(data, name), f"{counts[name]:,.0f}", percent(share, 2))
+    for words in sorted(filter(counts.get, counts), key=lambda words: -counts[words]):
+        share = counts[words] / float(getattr(report, TOTAL))
+        table.add_row(words, f"{counts[words]:,.0f}", percent(share, 2))
     return table

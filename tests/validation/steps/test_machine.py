@@ -58,7 +58,7 @@ def test_a_system_without_what_a_step_needs_is_refused(system):
 def test_a_file_may_say_whose_constants_it_starts_from(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('base = "h20-nvs8"\nchip = "hopper"\n', encoding="utf-8")
-    assert machine_of(str(path))[1:] == (("H20",), "hopper", None, "")
+    assert machine_of(str(path))[1:] == (("H20",), "hopper", None, "hopper")
     path.write_text('base = "h100-nvs8"\n[chip]\nmatmul = 0.7\n', encoding="utf-8")
     with pytest.raises(
         InputError, match=r"mine\.toml: chip: base: missing; expected one of ampere"

@@ -1,19 +1,18 @@
-"""The list and show commands: estimators with their inputs and results, and files."""
+"""What `show` says of a file: the entry that it is, or what it asks."""
 
 import math
 import os
-import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxroof import catalog, estimators
-from jaxroof.analyses.evaluate import evaluate
+from jaxroof import catalog
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import architecture_with_choices, mlp, model, system
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.needs import ALWAYS, lacking, refuse
 from jaxroof.catalog.system import System
 from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.show import show_size
 from jaxroof.cli.entries import entry_rows, print_entries
 from jaxroof.config import design_file as designs
 from jaxroof.config.fit_file import asks_for_stages
@@ -22,11 +21,8 @@ from jaxroof.config.sweep_file import Sweep, read_sweep
 from jaxroof.config.toml_reader import errors_in_file, load
 from jaxroof.config.uncertainty_file import read_uncertain
 from jaxroof.engine.grid.axes import read_axes
-from jaxroof.errors import refusal, unknown
-from jaxroof.estimators.plugins import estimator_of
+from jaxroof.errors import refusal
 from jaxroof.records import units
-from jaxroof.views.text.estimators import inputs_table, results_table
-from jaxroof.views.text.model_size import size_sentence, size_table
 
 RECORDS: dict[str, type[Any]] = {
     "models": Model,
@@ -46,43 +42,6 @@ KEYS = {
     "design": {"price", "bounds", "budget", "minimise"},
     "sweep": {"model", "system", "estimator", "plan", "axes", "inputs", "search", "answer"},
 }
-EXAMPLES = 4  # names shown per kind in the list of all kinds
-
-
-def list_kinds() -> None:
-    """Print the kinds that can be listed, with the count and the first names of each."""
-    kinds = {kind: catalog.names(kind) for kind in ("models", "mlps", "systems", "software")}
-    kinds["models"] = tuple(name for kind in catalog.MODELS for name in catalog.names(kind))
-    kinds["estimators"] = estimators.names()
-    print_entries(
-        [(kind, f"{len(some)}: {', '.join(some[:EXAMPLES])}, ...") for kind, some in kinds.items()]
-    )
-    print_text(
-        console(), "All of a kind: jaxroof list systems. One of them: jaxroof show b200-nvs8."
-    )
-
-
-def list_estimators() -> None:
-    """Print every estimator and the question that it answers."""
-    print_entries([(name, estimators.estimator(name).about) for name in estimators.names()])
-
-
-def show_estimator(name: str, entries: Iterable[str]) -> None:
-    """Print the inputs and the results of an estimator, ``module:name`` for one of the user's.
-
-    Raises: InputError with the nearest name among the estimators and the catalogue's ``entries``.
-    """
-    if ":" not in name and name not in estimators.names():
-        raise unknown("", name, "model, system or estimator", [*entries, *estimators.names()])
-    estimator = estimator_of(name, pathlib.Path.cwd(), trust=True)
-    page = console()
-    print_text(page, f"{name}: {estimator.about}")
-    page.print(inputs_table(estimator))
-    page.print(results_table(estimator))
-    asked = name.partition(":")[2] or repr(name)
-    print_text(
-        page, f"Ask it with: jaxroof evaluate {name} ROWS.csv, jr.evaluate({asked}, {{...}})."
-    )
 
 
 def show_file(path: str, trust: bool = False) -> None:
@@ -121,14 +80,6 @@ def _show_model(path: str) -> None:
     architecture_with_choices(path)  # raises for an invalid file
     print_entries(entry_rows(catalog.describe("architectures", path)))
     show_size(path)
-
-
-def show_size(name: str) -> None:
-    """Print the parameters of a model of today: in all, for one token, and by part."""
-    found = evaluate("model_size", model=name)
-    page = console()
-    print_text(page, size_sentence(found))
-    page.print(size_table(found))
 
 
 def _kind_of_entry(path: str, written: Mapping[str, Any], above: tuple[str, ...] = ()) -> str:
