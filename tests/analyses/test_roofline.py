@@ -304,7 +304,7 @@ def test_one_case_is_a_roof_with_named_sizes(jaxroof, plots):
         "compute bound:\n197 TFLOP/s",
     ):
         assert text in said
-    assert {"B = 1", "B = 64", "B = 8,192", "810 GB/s"} <= set(said)
+    assert {"B = 1", "B = 16", "B = 8,192", "810 GB/s"} <= set(said)
     assert any("compute bound from B = 132 on" in words.get_text() for words in figure.texts)
 
 
