@@ -296,6 +296,5 @@ def _deadline(axes: Axes, data: xr.Dataset, days: float, picture: str) -> None:
     axes.axhline(step, color=style.VERMILION, linewidth=1.2, linestyle=":")
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, step / 1.1), max(high, step * 1.1))
-    words = f"{days:g} days"
     right = axes.get_yaxis_transform()
-    axes.text(0.01, step, words, va="bottom", color=style.VERMILION, transform=right)
+    axes.text(0.01, step, f"{days:g} days", va="bottom", color=style.VERMILION, transform=right)
