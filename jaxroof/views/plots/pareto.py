@@ -95,8 +95,7 @@ def _finding(stairs: Sequence[tuple[str, xr.Dataset]]) -> str:
         own = float(limit.max()) if limit is not None else float(memory[0])
         start = max(0, int(np.searchsorted(memory, own, side="right")) - 1)
         saved = 1.0 - float(times[-1]) / float(times[start])
-        head = f"{name}: " if name else ""
-        best = amount(float(times[start]), unit_of(points, aim))
+        head, best = f"{name}: " if name else "", amount(float(times[start]), unit_of(points, aim))
         more = f"; {memory[-1]:.3g}{unit} would save {percent(saved, 1)}" if saved > 0 else ""
         if memory[0] > own:
             said.append(f"{head}nothing fits below {memory[0]:.3g}{unit}")
@@ -297,6 +296,5 @@ def _deadline(axes: Axes, data: xr.Dataset, days: float, picture: str) -> None:
     axes.axhline(step, color=style.VERMILION, linewidth=1.2, linestyle=":")
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, step / 1.1), max(high, step * 1.1))
-    words = f"{days:g} days"
     right = axes.get_yaxis_transform()
-    axes.text(0.01, step, words, va="bottom", color=style.VERMILION, transform=right)
+    axes.text(0.01, step, f"{days:g} days", va="bottom", color=style.VERMILION, transform=right)

@@ -54,7 +54,7 @@ def frontier(data: xr.Dataset) -> Figure:
             _labels(axes, part, lines)
     entries = _marks(kept)
     if entries:
-        made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=1)
+        made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=2)
     return made
 
 
