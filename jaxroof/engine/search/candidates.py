@@ -213,6 +213,20 @@ class PreparedPlans:
         return np.cumsum([0, *map(len, self.plans)])
 
 
+def subset(ready: PreparedPlans, left: Sequence[np.ndarray]) -> PreparedPlans:
+    """Return the plans at some positions of each problem, in order."""
+    plans = [
+        SortedPlans(
+            {field: column[here] for field, column in some.plans.items()},
+            some.need[here],
+            some.split[here],
+        )
+        for some, here in zip(ready.plans, left, strict=True)
+    ]
+    every = {field: np.concatenate([p.plans[field] for p in plans]) for field in ready.every}
+    return PreparedPlans(plans, ready.refused, every)
+
+
 @functools.lru_cache(maxsize=64)
 def prepare_plans(
     estimator: Estimator, recipe: Any, where: tuple[Constraint, ...], asked: tuple[InputsKey, ...]
