@@ -94,7 +94,8 @@ def _between(
 def _bounds(one: Parameter, positions: np.ndarray, factors: Sequence[int]) -> Bounds:
     """Return the bounds of some plans at some factors."""
     question, value = one.question, float(get_at(one.question.inputs, one.path))
-    some = subset(one.ready, [positions])
+    ready = one.ready  # whose distinct rows are known
+    some = ready if len(positions) == len(ready.plans[0]) else subset(ready, [positions])
     group = ProblemGroup((), slice(0, 1), question.inputs, {}, some)
     lanes = Axis("lane", {one.path: value * one.factors[list(factors)]})
     objectives = functools.partial(grid_objectives(question, group, [lanes]), 0)
