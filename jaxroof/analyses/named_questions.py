@@ -73,7 +73,7 @@ def estimator_for(inputs: Any) -> Estimator:
     raise refusal("inputs", said)
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
+def __getattr__(name: str) -> Any:
     if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = by_name(getattr(importlib.import_module(HOMES[name]), name))

@@ -94,6 +94,8 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     machine = beside(path.parent, text(written, "system", ""))
     settings, varied = expanded(estimator, _settings(written, estimator), varied, machine=machine)
     inputs, recipe = read_inputs(written, path.parent, estimator, varied, settings)
+    if estimator is training and "split" in settings:
+        raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
     placement = text(settings, "placement", "") if "placement" in settings else None
     settings.pop("placement", None)
     given = set(estimator.plan_fields) & set(settings)
@@ -169,8 +171,6 @@ def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any
         for key in changes:
             if key in given:
                 raise refusal(f"set.{key}", f"given in {name} too; expected it once")
-    if estimator is training and "split" in plan:
-        raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
     return {**plan, **changes}
 
 

@@ -28,6 +28,7 @@ from jaxroof.estimators.published.scheduled_step import (
 from jaxroof.estimators.published.stages import LayerCosts
 from jaxroof.records import checked
 from jaxroof.schedules import published
+from jaxroof.units import size
 
 CHUNKS = {"interleaved": 2}
 LAYERS, DEVICES, MICROBATCHES, REPLICAS = 96, 4, 8, 16
@@ -373,4 +374,7 @@ def test_schedules_are_drawn():
     assert [label.get_text() for label in times.get_yticklabels()] == sorted(
         SCHEDULES, key=lambda name: -float(step(name).step_time)
     )
-    assert len(memory.lines) == len(SCHEDULES) + 1
+    assert len(memory.patches) == len(SCHEDULES)
+    assert [text.get_text() for text in memory.texts] == [
+        size(float(step(label.get_text()).memory.max()), "B") for label in times.get_yticklabels()
+    ]

@@ -18,9 +18,13 @@ from jaxroof.structure import Structure, structure
 def check_effective(estimator: Estimator, inputs: Any, recipe: Any, paths: Collection[str]) -> None:
     """Check that some result depends on each field that a question sets or varies.
 
+    Only estimators whose records have names share them with others, and so have fields that they
+    do not read; inputs of one's own are as their author wants them.
     Raises: InputError that names the first one that nothing depends on, and what the estimator
     reads of the same record.
     """
+    if not estimator.names:
+        return
     held = {path: value for path, _, value in leaves(inputs) if np.ndim(value) == 0}
     asked = [path for path in paths if path in held and not path.startswith("plan.")]
     if not asked:

@@ -13,6 +13,7 @@ import jaxroof as jr
 from jaxroof.estimator import Estimator
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number, quantity, record
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.text.design import design_json, design_sentences, design_table, warning_sentences
 
 # ---- By hand ------------------------------------------------------------------------------------
@@ -371,9 +372,8 @@ def test_what_cannot_be_used_is_refused_in_one_line(jaxroof, written, instead, s
 def test_a_design_is_drawn_and_written():
     plots = pytest.importorskip("jaxroof.views.plots")
     values, money, saved = plots.draw(designed()).axes
-    assert [label.get_text() for label in values.get_yticklabels()] == [
-        path.partition(".")[2] for path in FIELDS
-    ]
+    names = [label.get_text().replace("\n", " ") for label in values.get_yticklabels()]
+    assert names == [words_of(path) for path in FIELDS]
     assert len(money.patches) == len(saved.patches) == 2 * len(FIELDS)
     assert design_table(designed()).row_count == len(FIELDS) + 2
     assert json.loads(design_json(designed()))["held"]["system.hbm_capacity"] == "need"
