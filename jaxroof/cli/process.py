@@ -28,8 +28,24 @@ def act(command: str, options: Mapping[str, Any]) -> NoReturn:
     name = command.rpartition(".")[2]
     action = importlib.import_module(f"jaxroof.cli.actions.{name}")
     start()
+    _settle_arrays()
     with of_command(click.get_current_context().obj or ""):
         sys.exit(getattr(action, f"{name}_command")(**options) or 0)
+
+
+def _settle_arrays() -> None:
+    """Let xarray find out now, without dask, which arrays there are.
+
+    It would import dask, if that is installed, for the first of our variables, none of which is
+    one of dask's. Whoever needs dask later imports it as usual.
+    """
+    if "xarray" not in sys.modules or "dask" in sys.modules:
+        return
+    sys.modules["dask"] = None  # type: ignore[assignment]  # an import of it fails
+    try:
+        sys.modules["xarray"].Variable((), 0.0)
+    finally:
+        del sys.modules["dask"]
 
 
 def _cores() -> int:

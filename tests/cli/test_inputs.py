@@ -85,7 +85,7 @@ def test_a_machine_without_step_time_is_one_line_of_a_comparison(jaxroof, system
     found = jaxroof(f"compare {QUESTION} --system {systems} {set_}")
     assert found.code == 0, found.err
     assert said in found.words
-    assert "Fastest: h100-nvs8" in found.words
+    assert "Best plan on h100-nvs8" in found.words
 
 
 @pytest.mark.parametrize("command", ["compare", "search"])

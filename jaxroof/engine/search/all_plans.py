@@ -74,7 +74,7 @@ def plans(
     if not refused:
         if axes:
             raise InputError("axes: not with refused=False; expected one call of it a point")
-        return _legal_plans(estimator, inputs, recipe, constraints_of(estimator, where))
+        return legal_plans(estimator, inputs, recipe, constraints_of(estimator, where))
     read = read_axes(inputs, axes, recipe, estimator.names, given)
     listed = list_all_plans(estimator, inputs, recipe, axes=read, where=where)
     return evaluate_plans(estimator, listed, recipe, listed.axis, slice(None))
@@ -100,11 +100,21 @@ def survey(
     return plans(estimator, inputs, recipe, where=where, refused=False, settings=chosen)
 
 
-def _legal_plans(
-    estimator: Estimator, inputs: Any, recipe: Any, where: tuple[Constraint, ...]
+def legal_plans(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    where: tuple[Constraint, ...],
+    some: Mapping[str, np.ndarray] | None = None,
 ) -> xr.Dataset:
-    """Return the legal plans of one point with their results, ``feasible`` among them."""
+    """Return the legal plans of one point with their results, ``feasible`` among them.
+
+    ``some`` are columns of those that are asked for; by default all.
+    """
     listed = list_all_plans(estimator, inputs, recipe, where=where, refused=False)
+    if some is not None:
+        chosen = {f"plan.{field}": column.astype(float) for field, column in some.items()}
+        listed = dataclasses.replace(listed, axis=Axis(DIMENSION, chosen))
     fields = listed.axis.columns
     found = evaluate_points(estimator, recipe, replace_all(listed.inputs, fields))
     if "feasible" not in found:

@@ -14,7 +14,7 @@ from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_s
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search import direct
-from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans, distinct_part_rows
+from jaxroof.engine.search.candidates import distinct_part_rows, subset
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
 from jaxroof.engine.search.plans_left import plans_left
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
@@ -57,7 +57,7 @@ def _chunks(
         here = padded_slice(axes, place, [some.stop - some.start for some in place])
         fits = plans_that_fit(question.estimator, group, here)
         left = plans_left(question, group, here[first:], fits)
-        fewer = dataclasses.replace(group, ready=_subset(group.ready, left))
+        fewer = dataclasses.replace(group, ready=subset(group.ready, left))
         cut = dict(zip(order, here, strict=True))
         some = dataclasses.replace(
             question, axes=tuple(cut.get(d, axis) for d, axis in enumerate(question.axes))
@@ -86,20 +86,6 @@ def _exact_chunks(
         rows=tuple(padded_size(len(r.first), FEWEST_ROWS, factor=4) for r in rows.values()),
     )
     return folded.machine_chunks(question, kind, [group], sizes)(group)
-
-
-def _subset(ready: PreparedPlans, left: Sequence[np.ndarray]) -> PreparedPlans:
-    """Return the plans at some positions of each problem, in order."""
-    plans = [
-        SortedPlans(
-            {field: column[here] for field, column in some.plans.items()},
-            some.need[here],
-            some.split[here],
-        )
-        for some, here in zip(ready.plans, left, strict=True)
-    ]
-    every = {field: np.concatenate([p.plans[field] for p in plans]) for field in ready.every}
-    return PreparedPlans(plans, ready.refused, every)
 
 
 def _of_all(

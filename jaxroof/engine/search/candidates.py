@@ -11,10 +11,12 @@ import numpy as np
 from jaxroof.engine.grid.chunks import padded_size
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.plan_grid import by_split, last_fields
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Candidates, Estimator, reads
-from jaxroof.records import Absent, get_at, leaves, replace_at
+from jaxroof.records import Absent, get_at, leaves, replace_at, with_named_absences
 from jaxroof.structure import Structure, structure
 
 LOOKUP = 1 << 20  # entries of a table that is looked up instead of sorting
@@ -158,6 +160,18 @@ def _needs(
     counts = [len(next(iter(p.values()))) for p in plans]
     if not estimator.need or sum(counts) == 0:
         return [np.zeros(count) for count in counts]
+    grids = [last_fields(some) if len(next(iter(some.values()))) else {} for some in plans]
+    alone = estimator.alone.get(estimator.need)
+    if (
+        all(grids)
+        and alone is not None
+        and not reads(alone)  # the need depends on no part
+        and executor_of(estimator, recipe, asked[0], sum(counts)) == NUMPY
+    ):
+        return [
+            by_split(functools.partial(_need, estimator, recipe, inputs), some, last)
+            for inputs, some, last in zip(asked, plans, grids, strict=True)
+        ]
     inputs = asked[0]
     for path, _, _ in list(leaves(inputs)):
         values = np.array([float(get_at(a, path)) for a in asked])
@@ -168,6 +182,16 @@ def _needs(
     inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
     need = evaluate_points(estimator, recipe, inputs, estimator.need)[estimator.need]
     return np.split(need, np.cumsum(counts)[:-1])
+
+
+def _need(
+    estimator: Estimator, recipe: Any, inputs: Any, fields: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Return the need of columns of plans, which broadcast."""
+    assert estimator.plan is not None
+    asked = with_named_absences(dataclasses.replace(inputs, plan=estimator.plan(**fields)))
+    with np.errstate(all="ignore"):
+        return np.asarray(estimator.result(estimator.need, asked, recipe, {}))
 
 
 def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -211,6 +235,20 @@ class PreparedPlans:
     def starts(self) -> np.ndarray:
         """Return where each problem's plans begin among all, and where the last one's end."""
         return np.cumsum([0, *map(len, self.plans)])
+
+
+def subset(ready: PreparedPlans, left: Sequence[np.ndarray]) -> PreparedPlans:
+    """Return the plans at some positions of each problem, in order."""
+    plans = [
+        SortedPlans(
+            {field: column[here] for field, column in some.plans.items()},
+            some.need[here],
+            some.split[here],
+        )
+        for some, here in zip(ready.plans, left, strict=True)
+    ]
+    every = {field: np.concatenate([p.plans[field] for p in plans]) for field in ready.every}
+    return PreparedPlans(plans, ready.refused, every)
 
 
 @functools.lru_cache(maxsize=64)

@@ -9,9 +9,11 @@ import xarray as xr
 
 from jaxroof.engine.grid.axes import Axis, AxisValues, points, replace_all
 from jaxroof.engine.grid.dataset import dataset, provenance
-from jaxroof.engine.search.all_plans import survey
+from jaxroof.engine.search.all_plans import legal_plans, survey
+from jaxroof.engine.search.candidates import InputsKey, prepare_plans, read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import SearchProblem, check_searches
+from jaxroof.engine.search.stairs_left import LEAST_PLANS, is_bounded, stairs_left
 from jaxroof.errors import InputError
 from jaxroof.estimator import TIE, Estimator
 
@@ -92,7 +94,7 @@ def _staircase(
     recipe = dataclasses.replace(question.recipe, **chosen) if chosen else question.recipe
     moved = {path: value for path, value in values.items() if path not in chosen}
     inputs = replace_all(question.inputs, moved)
-    data = survey(estimator, inputs, recipe, where=question.where)
+    data, legal = _contenders(dataclasses.replace(question, inputs=inputs, recipe=recipe))
     need, value = data[estimator.need].values, question.sign * data[question.objective].values
     stairs = data.isel(plan=stairs_of(need, value)).rename(plan="step_number")
     kept = [n for n in stairs.data_vars if stairs[n].dtype != bool]
@@ -109,9 +111,26 @@ def _staircase(
             about,
         )
     about = {"units": "1", "long_name": "Plans that every rule of the split allows"}
-    legal = np.full(found.sizes["step_number"], data.sizes["plan"])
-    found["plans_legal"] = ("step_number", legal, about)
+    found["plans_legal"] = ("step_number", np.full(found.sizes["step_number"], legal), about)
     return found, at
+
+
+def _contenders(question: SearchProblem) -> tuple[xr.Dataset, int]:
+    """Return the plans of one point that may be steps, with their results, and how many are legal.
+
+    Without a lower bound of the objective, or among few plans, these are all plans.
+    """
+    estimator, inputs, recipe = question.estimator, question.inputs, question.recipe
+    if is_bounded(question):
+        known = InputsKey.of(inputs, read_paths(estimator, recipe, inputs))
+        ready = prepare_plans(estimator, recipe, question.where, (known,))
+        (plans,) = ready.plans
+        if len(plans) >= LEAST_PLANS:
+            left = stairs_left(question, ready)
+            some = {field: column[left] for field, column in plans.plans.items()}
+            return legal_plans(estimator, inputs, recipe, question.where, some), len(plans)
+    data = survey(estimator, inputs, recipe, where=question.where)
+    return data, data.sizes["plan"]
 
 
 def stairs_of(need: np.ndarray, value: np.ndarray) -> np.ndarray:

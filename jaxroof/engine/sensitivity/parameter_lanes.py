@@ -73,8 +73,6 @@ class ParameterLanes:
     factors: np.ndarray
     plans: Mapping[str, np.ndarray]  # those that fit, sorted by need
     objectives: Callable[[np.ndarray], np.ndarray]  # plans -> sign * objective [plan, lane]
-    # plans -> what no cost of theirs is below [plan, lane], if the estimator says so
-    bounds: Callable[[np.ndarray], np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.plans.values())))
@@ -97,16 +95,14 @@ def parameter_lanes(
     estimator, count = question.estimator, len(ready.plans[0])
     evaluations = count * len(paths) * len(factors)
     lanes = replace_all(question.inputs, columns)
-    executor, bounds = executor or question.executor, None
+    executor = executor or question.executor
     if executor_of(estimator, question.recipe, lanes, evaluations, executor) == NUMPY:
         objectives = direct_objectives(question, ready, lanes)
-        if estimator.lower_bound is not None and question.objective == estimator.objective:
-            bounds = direct_objectives(question, ready, lanes, bound=True)
     else:
         from jaxroof.engine.sensitivity.folded_lanes import folded_objectives
 
         objectives = folded_objectives(question, ready, columns, BLOCK, LOOK)
-    return ParameterLanes(question, tuple(paths), factors, ready.plans[0].plans, objectives, bounds)
+    return ParameterLanes(question, tuple(paths), factors, ready.plans[0].plans, objectives)
 
 
 def block_minima(lanes: ParameterLanes) -> np.ndarray:

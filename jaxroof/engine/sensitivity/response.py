@@ -10,11 +10,12 @@ from jaxroof.dual import slope_of
 from jaxroof.engine.grid.dataset import attributes, dataset, field_metadata, provenance
 from jaxroof.engine.grid.dependencies import axes_that_move, dependencies
 from jaxroof.engine.grid.executor import NUMPY
-from jaxroof.engine.search.candidates import read_paths
+from jaxroof.engine.search.candidates import read_paths, subset
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.engine.sensitivity.elasticities import known_parameters
+from jaxroof.engine.sensitivity.lane_contenders import lane_contenders
 from jaxroof.engine.sensitivity.moved_inputs import with_slopes
 from jaxroof.engine.sensitivity.parameter_lanes import (
     cost_of,
@@ -22,13 +23,15 @@ from jaxroof.engine.sensitivity.parameter_lanes import (
     plans_that_fit,
     share_saved,
 )
+from jaxroof.engine.sensitivity.sampled_switches import sampled_lanes
 from jaxroof.engine.sensitivity.switches import (
     NOTHING,
     BestPlans,
     NotConvex,
     Switches,
-    check_some,
+    check_convex,
     most_factor,
+    some_plans,
     sweep_lanes,
     switches,
 )
@@ -98,18 +101,21 @@ def response(
     if not len(ready.plans[0]):
         return _dataset(question, paths, factors[1:-1], plans, None, NOTHING)
     bounded = estimator.lower_bound is not None and question.objective == estimator.objective
-    lanes = parameter_lanes(question, ready, paths, factors, NUMPY if bounded else None)
+    executor = NUMPY if bounded else None
     try:
-        check_some(lanes)
+        few = subset(ready, [some_plans(len(ready.plans[0]))])
+        check_convex(parameter_lanes(question, few, paths, factors, executor))
+        lanes = parameter_lanes(question, ready, paths, factors, executor)
         best, won = sweep_lanes(lanes)
         known = EXACT
     except NotConvex:
-        from jaxroof.engine.sensitivity.sampled_switches import sampled_lanes
-
+        if bounded:
+            ready = subset(ready, [lane_contenders(question, ready, paths, factors)])
+        lanes = parameter_lanes(question, ready, paths, factors, executor)
         best, won = sampled_lanes(lanes)
         known = SAMPLED
     found = switches(lanes, best, won)
-    data = _dataset(question, paths, factors[1:-1], plans, best, found)
+    data = _dataset(question, paths, factors[1:-1], lanes.plans, best, found)
     return data.assign_attrs(switches=known)
 
 

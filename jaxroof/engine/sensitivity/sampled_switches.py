@@ -18,16 +18,12 @@ from jaxroof.engine.sensitivity.switches import BestPlans
 from jaxroof.estimator import TIE
 from jaxroof.records import get_at
 
-INCUMBENTS = 64  # plans that are best today, whose costs bound those of the best ones elsewhere
 HALVINGS = 40  # of a logarithmic cell, so that its switch is known to rounding
 
 
 def sampled_lanes(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
-    """Return the best plans of all lanes, and the intervals of each best plan between them.
-
-    A plan whose lower bound is above the cost of another in every lane is not evaluated further.
-    """
-    best, cost = _best_of_lanes(lanes, _contenders(lanes))
+    """Return the best plans of all lanes, and the intervals of each best plan between them."""
+    best, cost = _best_of_lanes(lanes, np.arange(len(lanes)))
     middle = len(lanes.factors) // 2
     today = int(best[0, middle])
     (kept,) = _costs(lanes, np.array([today]))
@@ -45,31 +41,6 @@ def _costs(lanes: ParameterLanes, plans: np.ndarray) -> np.ndarray:
 def _batches(plans: np.ndarray) -> Iterator[np.ndarray]:
     for start in range(0, len(plans), LOOK):
         yield plans[start : start + LOOK]
-
-
-def _contenders(lanes: ParameterLanes) -> np.ndarray:
-    """Return the plans that may be best in some lane: all of them without a lower bound."""
-    every = np.arange(len(lanes))
-    if lanes.bounds is None:
-        return every
-    today = np.concatenate([_today(lanes, some) for some in _batches(every)])
-    some = np.argsort(today, kind="stable")[:INCUMBENTS]
-    hopeful = np.zeros(len(lanes.paths) * len(lanes.factors), int)
-    least = np.full(hopeful.shape, np.inf)
-    for batch in _batches(every):
-        bound = lanes.bounds(batch)
-        first = bound.argmin(axis=0)
-        lower = bound.min(axis=0)
-        hopeful, least = np.where(lower < least, batch[first], hopeful), np.minimum(lower, least)
-    some = np.unique(np.concatenate([some, hopeful]))
-    most = np.min([_costs(lanes, batch).min(axis=0) for batch in _batches(some)], axis=0).ravel()
-    left = [np.any(lanes.bounds(b) <= most * (1.0 + TIE), axis=1) for b in _batches(every)]
-    return np.flatnonzero(np.concatenate(left))
-
-
-def _today(lanes: ParameterLanes, plans: np.ndarray) -> np.ndarray:
-    """Return the costs of plans on today's machine."""
-    return _at(lanes, plans, np.zeros(len(plans), int), np.ones(len(plans)))
 
 
 def _at(

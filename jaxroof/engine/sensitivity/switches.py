@@ -117,13 +117,19 @@ class NotConvex(InputError):
     """A cost is not convex along a parameter, so that switches between factors may hide."""
 
 
-def check_some(lanes: ParameterLanes) -> None:
-    """Check the costs of some plans, as all are checked when they are swept.
+def some_plans(count: int) -> np.ndarray:
+    """Return the positions of some blocks of so many plans, evenly spaced."""
+    blocks = np.unique(np.linspace(0, (count - 1) // BLOCK, SOME).astype(int))
+    plans = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+    return plans[plans < count]
+
+
+def check_convex(lanes: ParameterLanes) -> None:
+    """Check the costs of the plans, as all are checked when they are swept.
 
     Raises: NotConvex that names the first parameter along which a cost is not.
     """
-    some = np.unique(np.linspace(0, (len(lanes) - 1) // BLOCK, SOME).astype(int))
-    for _, cost in plan_costs(lanes, some):
+    for _, cost in plan_costs(lanes, np.arange(-(-len(lanes) // BLOCK))):
         falls = cost[..., -1].sum(axis=0) <= cost[..., 0].sum(axis=0)
         _check(lanes, _turned(np.where(falls, -1, 1), cost))
 

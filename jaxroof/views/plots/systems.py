@@ -166,7 +166,7 @@ def _together(fields: set[str]) -> list[str]:
     """Return fields in words, those that have one name between them under that.
 
     >>> _together({"hbm_capacity", "hbm_bandwidth", "matrix_flops"})
-    ['HBM', 'matrix rate']
+    ['HBM', 'compute rate']
     """
     pairs = {words: both for words, both in PAIRS.items() if both <= fields}
     single = fields.difference(*pairs.values())

@@ -56,7 +56,7 @@ def domain_sentence(gpus: int, domain: int) -> str:
     """Return that accelerators do not fill whole NVLink domains, and what would be right.
 
     >>> domain_sentence(500, 8)[:70]
-    '500 is no multiple of the NVLink domain of 8: try 496 or 504, or use 4'
+    '500 is no multiple of the NVLink domain of 8: try 496 or 504, or use 5'
     """
     if gpus <= domain or gpus % domain == 0:
         return ""
