@@ -21,15 +21,8 @@ def test_every_page_is_in_the_navigation_once():
 
 
 def test_every_public_name_is_in_the_reference_once():
-<<<<<<< HEAD
-    homes = {
-        name: f"{QUESTIONS.get(name, home)}.{inside}"
-        for name, (home, inside) in jr._homes().items()
-    }  # questions that may be asked by name stand where they are written
-=======
     homes = {name: f"{home}.{inside}" for name, (home, inside) in jr._homes().items()}
     homes |= {name: f"{home}.{name}" for name, home in QUESTIONS.items()}
->>>>>>> main
     shown = re.findall(r"^::: (\S+)$", REFERENCE, flags=re.MULTILINE)
     assert len(shown) == len(set(shown))
     assert {*homes.values()} - {homes["plot"]} <= {*shown}
