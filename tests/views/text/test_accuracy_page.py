@@ -7,7 +7,7 @@ from places import ROOT
 from rich.console import Console
 
 from jaxroof.validation.steps.scores import packaged_answers, regime_scores, scores, worst
-from jaxroof.validation.steps.sources import SOURCES
+from jaxroof.validation.steps.sources import NOTHING, SOURCES
 from jaxroof.views.text.accuracy_page import page
 from jaxroof.views.text.step_scores import rows_table, scores_table, worst_lines
 
@@ -27,9 +27,14 @@ def test_the_page_is_what_the_command_writes(found):
 def test_the_readme_has_the_medians_of_the_page(found):
     text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\n  ", " ")
     *regimes, everything = regime_scores(found)
-    assert f"Against {everything.rows:,} measured steps" in text
+    assert f"against {everything.rows:,} measured steps" in text
     for score in regimes[:3]:
         assert f"{score.median:.1f} % ({score.regime})" in text
+    unseen = regime_scores(
+        {name: found[name] for name in found if SOURCES[name].fitted.startswith(NOTHING)}
+    )
+    first, second, third = (f"{score.median:.1f} %" for score in unseen[:3])
+    assert f"fitted to a source: {first}, {second} and {third}" in text
 
 
 def test_tables_fit_80_columns(found):
