@@ -29,7 +29,7 @@ def rate_table(data: xr.Dataset, title: str) -> Table:
         table.add_numbers(header, optional=optional)
     split = split_heads(data, fields)
     table.add_numbers(*split[:-1])
-    table.add_numbers(split[-1], optional=6)
+    table.add_numbers(*split[-1:], optional=6)  # none where no system has a plan
     table.add_numbers("memory", optional=2)
     for names, row in _rows(data):
         limit = float(row.memory_limit)
