@@ -35,6 +35,10 @@ class NotGiven(InputError):
         self.paths = tuple(paths)
 
 
+class NoAnswer(InputError):
+    """What is asked is in order, but the model has no answer to it: other systems may have one."""
+
+
 def refusal(where: str, text: str) -> InputError:
     """Return the error ``where: text``, or ``text`` alone where ``where`` is empty.
 

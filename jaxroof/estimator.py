@@ -49,8 +49,7 @@ class Estimator:
     alone: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     # (inputs, recipe, and parts by name) -> what no ``objective`` of the inputs is below
     lower_bound: Callable[..., Any] | None = None
-    # plan fields that place the split on the machine without changing it, in printing order; the
-    # result `need` must not depend on them
+    # plan fields that place the split on the machine, in printing order; `need` does not change
     placement: tuple[str, ...] = ()
     # plan fields that do not apply to a recipe: they are 1 in every plan, and not printed
     unused: Callable[[Any], Iterable[str]] | None = None
@@ -64,15 +63,13 @@ class Estimator:
     products: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     sizing: ProgramSizes | None = None
     name: str = ""
-    former_name: str = ""  # its name in files of earlier versions, so that their sweeps can resume
-    # path of a record -> function that reads it by name: "system" -> jaxroof.system; the function
-    # may return (record, choices), with choices of the recipe that come with the name
+    former_name: str = ""  # its name in files of earlier versions
+    # path of a record -> function that reads it by name; it may return (record, choices)
     names: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
-    # other names of paths, which may stand without the name of their record
+    # paths that may stand without the name of their record: short name -> path
     shorthand: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    # (settings, axes, inputs or None) -> the same settings and axes, in which names that stand for
-    # several fields are replaced by those fields
-    expand: Callable[..., tuple[dict[str, Any], Any]] | None = None
+    # (settings, axes, machine) -> settings and axes without names that stand for several fields
+    expand: Callable[..., tuple[dict[str, Any], dict[str, Any]]] | None = None
     # reasonable inputs, for help texts and for the tests that every estimator must pass
     example: Callable[[], Any] | None = None
     about: str = ""  # one sentence: the question it answers
@@ -100,35 +97,6 @@ class Estimator:
         """Return whether ``candidates`` reads the value at a dotted path."""
         return any(path == head or path.startswith(f"{head}.") for head in self.structural)
 
-    def expanded(
-        self, settings: Mapping[str, Any], axes: Any = None, inputs: Any = None
-    ) -> tuple[dict[str, Any], Any]:
-        """Return settings and axes by the paths of the fields that they stand for.
-
-        Arguments: ``axes`` as in ``search``; ``inputs`` are what the settings change, or None.
-        Raises: InputError for a field that is given twice, by two names.
-        """
-        found = self.by_path(settings)
-        if isinstance(axes, Mapping):
-            axes = {
-                key: self.by_path(values) if _moves_together(values) else values
-                for key, values in self.by_path(axes).items()
-            }
-        return (found, axes) if self.expand is None else self.expand(found, axes, inputs)
-
-    def by_path(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings by their whole paths.
-
-        Raises: InputError for a field that is given twice, by two names.
-
-        >>> Estimator(abs, float, shorthand={"sequence": "model.sequence"}).by_path({"sequence": 8})
-        {'model.sequence': 8}
-        """
-        for short, path in self.shorthand.items():
-            if short in settings and path in settings:
-                raise refusal(short, f"given twice, as {path} too; expected it once")
-        return {self.shorthand.get(name, name): value for name, value in settings.items()}
-
     def resolve(
         self,
         inputs: Any,
@@ -148,7 +116,6 @@ class Estimator:
             both = (type(inputs), self.inputs)
             said, expected = (f"{kind.__module__}.{kind.__qualname__}" for kind in both)
             raise refusal(self.name or "estimator", f"inputs: a {said}; expected a {expected}")
-        settings = self.by_path(settings)
         given = {*settings, *(choices_of(recipe) if recipe is not None else ())}
         recipe = self.recipe if recipe is None else recipe
         return *apply_settings(inputs, recipe, settings, self.names, given, varied), given
@@ -164,8 +131,8 @@ class Estimator:
         9.0
         """
         if self.plan is not None and inputs.plan is None:
-            text = f"expected its fields, such as plan.{self.plan_fields[0]}"
-            raise NotGiven(f"plan: not given; {text}", ["plan"])
+            such = f"plan.{self.plan_fields[0]}"
+            raise NotGiven(f"plan: not given; expected its fields, such as {such}", ["plan"])
         self.refuse_contradictions(inputs)
         return self.evaluate_checked(inputs, recipe)
 
@@ -321,11 +288,6 @@ def first_best(estimator: Estimator, recipe: Any, inputs: Any) -> Any:
     value = sign * xp.broadcast_to(value, np.broadcast_shapes(np.shape(value), *columns))
     least = xp.min(value, axis=-1, keepdims=True)
     return xp.argmax(value <= least + TIE * abs(least), axis=-1)
-
-
-def _moves_together(values: Any) -> bool:
-    """Return whether an axis is of several paths that vary together."""
-    return isinstance(values, Mapping) and not any(map(dataclasses.is_dataclass, values.values()))
 
 
 def reads(part: Callable[..., Any]) -> tuple[str, ...]:

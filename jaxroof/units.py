@@ -168,7 +168,11 @@ def _scales(unit: str) -> dict[str, Decimal]:
     if unit == "1":
         return {"": one, "%": Decimal("0.01")}
     if unit not in _SPELLINGS:
-        return {"": one, unit: one} | ({f"{unit}s": one} if unit.isalpha() else {})
+        scales = {"": one, unit: one} | ({f"{unit}s": one} if unit.isalpha() else {})
+        counts = {"k": 3, "M": 6, "T": 12} if unit == "token" else {}  # G and B are of bytes
+        for prefix, power in counts.items():
+            scales |= {f"{prefix}{word}": one.scaleb(power) for word in ("", " token", " tokens")}
+        return scales
     spellings, prefixes = _SPELLINGS[unit]
     scales = {"": one}
     for spelling in spellings:

@@ -5,13 +5,16 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.engine.grid.axes import AxisValues, paths_of, read_axes, values_of
+from jaxroof.engine.grid.axes import AxisValues, read_axes
+from jaxroof.engine.grid.effective import check_effective
+from jaxroof.engine.grid.given_axes import expanded, paths_of, values_of
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.settings import build_inputs, choices_of, choose, former_of, no_field, read_names
 from jaxroof.settings import paths_of as fields_of
+from jaxroof.shorthand import by_path
 
 
 def evaluate(
@@ -34,9 +37,25 @@ def evaluate(
         if getattr(value, "shape", ()):
             shape = "x".join(map(str, value.shape))
             raise refusal(key, f"expected one number, given {shape} of them; several make an axis")
+    chosen, axes = expanded(asked, plan_paths(asked, chosen), axes)
     inputs, recipe = resolve_settings(asked, chosen, axes)
+    check_effective(asked, inputs, recipe, chosen)
     read = read_axes(inputs, axes, recipe, asked.names, chosen)
     return tabulate(asked, inputs, recipe, axes=read)
+
+
+def plan_paths(estimator: Estimator, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in which fields of the plan may stand alone, by their long or short names.
+
+    Raises: InputError for a field that is given twice, by two names.
+
+    >>> plan_paths(named("training"), {"tp": 8, "pipeline": 4, "gpus": 32})
+    {'plan.tensor': 8, 'plan.pipeline': 4, 'gpus': 32}
+    """
+    fields = {name: f"plan.{name}" for name in estimator.plan_fields}
+    fields |= {short: f"plan.{name}" for short, name in estimator.short_names.items()}
+    others = {*dict(fields_of(estimator.inputs)), *choices_of(estimator.recipe)}
+    return by_path({n: path for n, path in fields.items() if n not in others}, settings)
 
 
 def resolve_settings(
@@ -49,7 +68,7 @@ def resolve_settings(
 
     Raises: InputError for settings that are missing, unknown (with the nearest) or out of range.
     """
-    settings = estimator.by_path(settings)
+    settings = by_path(estimator.shorthand, settings)
     choices = choices_of(estimator.recipe)
     known = {*choices, *former_of(estimator.recipe)}
     chosen = {key: value for key, value in settings.items() if key in known}

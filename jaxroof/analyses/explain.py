@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.explain_task import Task
 from jaxroof.analyses.limit_turns import limit_turns
+from jaxroof.analyses.named_questions import estimator_for
 from jaxroof.analyses.resources import resources
 from jaxroof.analyses.time_limits import limits_of
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.dependencies import dependencies
+from jaxroof.engine.grid.given_axes import expanded, resolved
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_search
 from jaxroof.engine.search.search import search
@@ -21,7 +24,7 @@ from jaxroof.engine.sensitivity.elasticities import at_plan, default_parameters
 from jaxroof.engine.sensitivity.response import capacity_steps, limiting, response
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.published.step import published
+from jaxroof.estimators import estimator as named
 from jaxroof.records import field_at, get_at, leaves
 from jaxroof.structure import structure
 
@@ -59,10 +62,10 @@ class Explanation:
 
 
 def explain(
-    inputs: Any,
+    inputs: Any = None,
     recipe: Any = None,
     *,
-    estimator: Estimator = published,
+    estimator: Estimator | str | None = None,
     where: str | Iterable[str | Constraint] = (),
     span: float = 16.0,
     settings: Mapping[str, Any] | None = None,
@@ -71,7 +74,8 @@ def explain(
     """Explain what limits the best plan of a machine, by how much, and where that changes.
 
     Arguments: ``inputs`` with a cluster size (a plan in them is ignored: the best is searched);
-    ``estimator`` that of a training step, or your own: its search must minimise a time, and its
+    without inputs, ``settings`` and ``more`` give them;
+    ``estimator`` that of the inputs, or your own: its search must minimise a time, and its
     machine must declare its rates and latencies (``quantity(resource=...)``);
     ``where`` constrains plans; parameters vary from 1/``span`` to ``span`` times their current
     value; ``settings`` and ``more`` are fields of the inputs or the recipe.
@@ -80,7 +84,14 @@ def explain(
     if isinstance(inputs, Estimator):
         what = "an estimator where the inputs belong"
         raise refusal("explain", f"{what}; expected explain(inputs, estimator=estimator)")
-    inputs, choices, _ = estimator.resolve(inputs, recipe, {**(settings or {}), **more})
+    chosen = {**(settings or {}), **more}
+    if estimator is None:
+        estimator = estimator_for(chosen if inputs is None else inputs)
+    elif isinstance(estimator, str):
+        estimator = named(estimator)
+    if inputs is None:
+        inputs, _ = resolve_settings(estimator, expanded(estimator, chosen, None)[0])
+    inputs, choices, _, _ = resolved(estimator, inputs, recipe, chosen)
     rules = [where] if isinstance(where, str) else list(where)
     task = _task(estimator, inputs, choices, rules)
     with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side

@@ -13,15 +13,16 @@ import xarray as xr
 from jaxroof.analyses.least_memory import (
     count_of,
     needs,
-    place_of,
     reports,
 )
 from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
+from jaxroof.analyses.own_plan import place_of
 from jaxroof.analyses.plan_product import ALIKE, Listed, plan_times, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
-from jaxroof.analyses.training_settings import with_chip, with_precision
+from jaxroof.analyses.training_settings import with_chip
 from jaxroof.catalog.chip import Chip
+from jaxroof.engine.grid.effective import check_effective
 from jaxroof.engine.search.candidates import InputsKey, read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_top
@@ -30,6 +31,7 @@ from jaxroof.estimators.training.envelope import inside, reasons_outside
 from jaxroof.estimators.training.interval import REGIMES, half_width_within_source, of_own_runs
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.plan_time import plan_time
+from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.records import with_named_absences
@@ -89,6 +91,7 @@ def fastest_plans(
     given = with_precision({**(settings or {}), **more}, system, training)
     machine, rest = with_chip(given, system, chip)
     asked = question_of(model, machine, global_batch, where, rest, training)
+    check_effective(training, asked.inputs, asked.recipe, rest)
     return fastest_of(asked, count_of(gpus), top, own).assign_attrs(
         model=str(model) if isinstance(model, str) else type(model).__name__,
         system=named,
@@ -249,10 +252,23 @@ def _own(asked: Question, ranking: Ranking, size: int, own: str) -> dict[str, tu
     parts = {name: float(report[name][0]) for name in parts_of(report, "step_time")}
     return {
         "own": (seconds, "s", "Step time of the fastest plan with the fields of yours"),
+        **_interval("own", report),
         "own_device": (float(need[place]), "B", "Its memory"),
         "own_place": (1 + int(np.sum(times < seconds)), "1", "Its place among plans that fit"),
         "own_plan": (json.dumps(fields), "1", "Its fields"),
         "own_parts": (json.dumps(parts), "s", "The parts of its step time"),
+    }
+
+
+def _interval(of: str, report: xr.Dataset) -> dict[str, tuple[Any, str, str]]:
+    """Return the ends of the interval of the first plan's step time."""
+    return {
+        f"{of}_{end}": (
+            float(report[f"step_time_{end}"][0]),
+            "s",
+            f"The {words} end of 80 % of runs",
+        )
+        for end, words in (("low", "short"), ("high", "long"))
     }
 
 
@@ -273,11 +289,9 @@ def _measured(
         return {}
     least = np.flatnonzero(known)[[np.argmin(times[known])]]
     fields = {name: int(column[0]) for name, column in found.at(fitting[least]).items()}
-    about = reports(asked.inputs, asked.recipe, size, found, fitting[least], training)
-    low, high = (float(about[f"step_time_{end}"][0]) for end in ("low", "high"))
+    report = reports(asked.inputs, asked.recipe, size, found, fitting[least], training)
     return {
         "measured": (float(times[least][0]), "s", "Step time of the fastest measured kind of plan"),
-        "measured_low": (low, "s", "Lower bound of it"),
-        "measured_high": (high, "s", "Upper bound of it"),
+        **_interval("measured", report),
         "measured_plan": (json.dumps(fields), "1", "Its fields"),
     }

@@ -12,7 +12,6 @@ import xarray as xr
 from jaxroof.analyses.fit_changes import changes_dataset, changes_json
 from jaxroof.analyses.fit_question import BARE, Question
 from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
-from jaxroof.analyses.training_settings import with_precision
 from jaxroof.catalog.software import TODAY
 from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.errors import refusal, shown
@@ -21,6 +20,7 @@ from jaxroof.estimators.training.legality import WARNINGS
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.memory_step import stage_memory
+from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.records import get_at, leaves
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from jaxroof.analyses.fit_legality import refuse_illegal, refuse_too_large
+from jaxroof.analyses.plan_recomputation import with_recomputation
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices
 from jaxroof.catalog.lookup import system as system_named
@@ -23,7 +24,6 @@ from jaxroof.estimators.training.memory_inputs import (
 from jaxroof.estimators.training.memory_model import counts, memory_model
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Recompute
 from jaxroof.estimators.training.recipe import Recipe
-from jaxroof.estimators.training.training_recipe import MODULES, Selective
 from jaxroof.formulas.memory_layout import chunk_layers
 from jaxroof.records import Number, checked, units, with_named_absences
 from jaxroof.settings import apply_settings, choose
@@ -69,11 +69,7 @@ def asked_question(
 
 
 def question(
-    *,
-    model: Any,
-    plan: Mapping[str, Any],
-    system: Any,
-    settings: Mapping[str, Any],
+    *, model: Any, plan: Mapping[str, Any], system: Any, settings: Mapping[str, Any]
 ) -> Question:
     """Return a checked question.
 
@@ -107,10 +103,7 @@ def unchecked_question(
         sequence=1.0 if length is None else length,
         plan=MemoryPlan(),
     )
-    plan, again = _recomputation(plan)
-    if "recompute" in again and "recompute" in chosen:
-        raise refusal("recompute", "given twice, as rc of the plan too; expected it once")
-    chosen |= again
+    plan, chosen = with_recomputation(plan, chosen)
     by_path = _by_path(chosen)
     by_path |= _plan_paths(plan, by_path)
     lists: dict[str, Any] = {
@@ -196,20 +189,6 @@ def _by_path(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _recomputation(plan: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a plan without ``rc``, and the choices that it stands for, as plans of a search do."""
-    rest = {name: value for name, value in plan.items() if name not in ("rc", "recompute")}
-    level = next((value for name, value in plan.items() if name not in rest), None)
-    if level is None:
-        return rest, {}
-    kinds = {0.0: Recompute.NONE, 1.0: Recompute.SELECTIVE, 2.0: Recompute.FULL}
-    kind = kinds.get(parse(level, "1", "plan: rc"))
-    if kind is None:
-        raise refusal("plan: rc", f"expected whole numbers from 0 to 2, given {shown(level)}")
-    light = {"modules": MODULES[Selective.LIGHT]} if kind is Recompute.SELECTIVE else {}
-    return rest, {"recompute": kind.value, **light}
-
-
 def _plan_paths(plan: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a plan, given by long or short names, by their paths."""
     found: dict[str, Any] = {}
@@ -219,7 +198,7 @@ def _plan_paths(plan: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str,
             text = "microbatches: follow from the batch, data and microbatch; leave them out"
             raise refusal("plan", text)
         if field not in PATHS:
-            raise unknown_field("plan", name, PATHS, {**SHORT, "rc": "recompute"})
+            raise unknown_field("plan", name, SHORT.values(), SHORT)
         if PATHS[field] in found or PATHS[field] in others:
             raise refusal("plan", f"{name}: given twice; expected each field once")
         found[PATHS[field]] = value

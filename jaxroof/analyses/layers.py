@@ -1,5 +1,6 @@
 """One layer of a training step, operation by operation."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,26 @@ from jaxroof.estimators.published.layer_report import LayerReport, layer_reports
 from jaxroof.estimators.published.step import published
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, units
+
+WORDS = {  # of the study's operations, for people
+    "fc1": "MLP up",
+    "fc1-bias": "MLP up, bias",
+    "act1": "MLP activation",
+    "dpr1": "MLP dropout",
+    "fc2": "MLP down",
+    "fc2-bias": "MLP down, bias",
+    "dpr2": "dropout after MLP",
+    "ln1": "first layer norm",
+    "qkv": "queries, keys, values",
+    "fusedla": "fused attention",
+    "logits": "attention scores",
+    "dpr_at": "attention dropout",
+    "attend": "attention over values",
+    "vproj": "attention output",
+    "vproj-bias": "attention output, bias",
+    "dpr_v": "dropout after attention",
+    "ln2": "second layer norm",
+}
 
 
 def layers(
@@ -40,4 +61,5 @@ def layers(
     }
     attrs = provenance(published, inputs, recipe)
     result = dataset(columns, (), inputs, field_metadata(LayerReport), attrs)
-    return result.assign_coords(operation=list(reports))
+    about = {"long_name": "Operation of a layer", "words": json.dumps(WORDS)}
+    return result.assign_coords(operation=("operation", list(reports), about))

@@ -1,4 +1,4 @@
-"""What is said where no plan is legal: on how many accelerators, and what would be."""
+"""No plan is legal: why, and on which numbers of accelerators one is."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,9 +7,12 @@ import numpy as np
 
 from jaxroof.analyses.plan_product import listed
 from jaxroof.analyses.plan_question import Question
-from jaxroof.errors import InputError
+from jaxroof.errors import InputError, listing
+from jaxroof.estimators.training.legality import rules
+from jaxroof.estimators.training.training_recipe import memory_recipe
 
 NODE, NEAR = 8, 17  # accelerators by which other numbers are tried, and how many such steps
+SAID = 3  # rules that are named
 
 
 class NoLegalPlan(InputError):
@@ -17,13 +20,24 @@ class NoLegalPlan(InputError):
 
 
 def no_legal_plan(asked: Question, sizes: list[int], refused: Mapping[str, int], most: int) -> str:
-    """Return the words that no plan is legal, and what would be."""
+    """Return the words that no plan is legal, what would be, and which rules refuse them."""
     on = f"{sizes[0]:,} accelerators" if len(sizes) == 1 else f"up to {most:,} accelerators"
-    rules = f" with {' and '.join(map(str, asked.constraints))}" if asked.constraints else ""
+    given = f" with {' and '.join(map(str, asked.constraints))}" if asked.constraints else ""
     near = [f"{size:,}" for size in _legal_near(asked, sizes[0])] if len(sizes) == 1 else []
     number = f"{' or '.join(near)} accelerators" if near else "another number"
     divided = ", or layer_division=uneven" if refused.get("layers_divisible") else ""
-    return f"plan: none is legal on {on}{rules}; expected {number}, another batch or rule{divided}"
+    return (
+        f"plan: none is legal on {on}{given}; expected {number}, another batch or rule{divided}"
+        f"{_counts(asked, refused)}"
+    )
+
+
+def _counts(asked: Question, refused: Mapping[str, int]) -> str:
+    """Return the rules that refuse most plans, with how many each does."""
+    words = {rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}
+    most = sorted(((n, name) for name, n in refused.items() if n and name in words), reverse=True)
+    said = [f"{words[name]} ({count:,})" for count, name in most[:SAID]]
+    return f"; refused are {listing(said)}" if said else ""
 
 
 def _legal_near(asked: Question, size: int) -> list[int]:

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.analyses.training_settings import with_precision
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.memory_step import memory_limit, stage_memory
+from jaxroof.estimators.training.precision import with_precision
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked
 

@@ -24,7 +24,7 @@ from jaxroof.estimators import estimator as named
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.memory_step import memory_limit
 from jaxroof.records import checked
-from jaxroof.settings import choices_of, former_of
+from jaxroof.settings import choices_of, former_of, paths_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -147,7 +147,9 @@ def _estimator(name: str, choices: Mapping[str, Any]) -> Estimator:
 
 
 def _inputs(asked: Asked) -> Any:
-    return resolve_settings(asked.estimator, {**asked.numbers, **asked.choices}, asked.axes)[0]
+    known = {*dict(paths_of(asked.estimator.inputs)), *choices_of(asked.estimator.recipe)}
+    read = {p: v for moved in asked.axes.values() for p, v in moved.items() if p in known}
+    return resolve_settings(asked.estimator, {**asked.numbers, **asked.choices}, read)[0]
 
 
 def _search(data: xr.Dataset, asked: Asked) -> xr.Dataset:
@@ -209,9 +211,8 @@ def _of_each_size(data: xr.Dataset, answer: Callable[[int, int], xr.Dataset]) ->
     found = []
     for size in dict.fromkeys(sizes):
         one = answer(size, sizes.count(size))
-        columns = [name for name in one.data_vars if one[name].dims == ("plan",)]
-        gpus = np.full(one.sizes["plan"], size)
-        found.append(one[columns].assign(gpus=("plan", gpus)))
+        columns = [n for n in one.data_vars if one[n].dims == ("plan",)]
+        found.append(one[columns].assign(gpus=("plan", np.full(one.sizes["plan"], size))))
     return xr.concat(found, "plan", combine_attrs="override")
 
 
@@ -226,8 +227,7 @@ def _legal_plans(data: xr.Dataset, asked: Asked) -> xr.Dataset:
         place = {plan: at for at, plan in enumerate(_plans(one.estimator, every))}
         wanted = [plan for plan, gpus in zip(plans, sizes, strict=True) if gpus == size]
         some = every.isel(plan=[place[plan] for plan in wanted if plan in place])
-        gpus = np.full(some.sizes["plan"], size)
-        found.append(some.assign(gpus=("plan", gpus)) if sized else some)
+        found.append(some.assign(gpus=("plan", [size] * some.sizes["plan"])) if sized else some)
     return xr.concat(found, "plan", combine_attrs="override")
 
 

@@ -8,7 +8,11 @@ import xarray as xr
 from jaxroof.analyses.result_metadata import roles
 
 CAPACITY = "capacity"  # limits which plans fit; takes no time
-WORDS = {"hbm": "HBM bandwidth"}  # resources whose displayed name differs from their own
+WORDS = {  # resources whose displayed name differs from their own
+    "hbm": "HBM bandwidth",
+    "fast_links": "NVLink",
+    "slow_links": "the network",
+}
 
 
 class Resources(NamedTuple):

@@ -7,14 +7,17 @@ import numpy as np
 
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fit_legality import UNEVEN, refuse_illegal
-from jaxroof.analyses.training_settings import with_chip, with_precision
+from jaxroof.analyses.training_settings import with_chip
+from jaxroof.engine.grid.effective import check_effective
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.memory_step import memory_inputs
+from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.missing import naming_all
 from jaxroof.records import checked, leaves, with_named_absences
+from jaxroof.shorthand import by_path
 
 
 class TrainingStep(NamedTuple):
@@ -54,6 +57,8 @@ def training_step(
     if begun.plan is None:
         raise refusal("plan", "not given; expected how the step is split, plan.tensor and more")
     training.refuse_contradictions(begun)
+    given = {**inputs, **settings} if isinstance(inputs, Mapping) else settings
+    check_effective(training, begun, choices, by_path(training.shorthand, given))
     with naming_all(training, begun, choices):
         asked = memory_inputs(with_named_absences(begun), choices)
         refuse_illegal(asked, memory_recipe(choices), UNEVEN)

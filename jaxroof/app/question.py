@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.analyses.plan_question import Question, question_of
-from jaxroof.analyses.training_settings import with_chip, with_precision
+from jaxroof.analyses.training_settings import with_chip
 from jaxroof.app.state import PUBLISHED, START, TRAINING, State, checked
 from jaxroof.app.uploads import model_of
 from jaxroof.catalog.lookup import model_with_choices, system
@@ -17,6 +17,7 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import memory_limit, published
+from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.records import leaves
 from jaxroof.settings import choices_of

@@ -26,6 +26,9 @@ class Architecture:
     sequence: Number = quantity(
         "token", "Tokens of one sequence in training.", whole=True, default=None
     )
+    training_tokens: Number = quantity(
+        "token", "Tokens of its training; a trillion where they are not known.", default=1e12
+    )
     norms_per_layer: Number = quantity("1", "Normalisations of a layer.", whole=True, default=2.0)
     head_norms: Number = _count("Normalisations of a layer over one head: query and key are 2.")
     positions: Number = _count("Positions with a learned embedding; rotary ones have none.")

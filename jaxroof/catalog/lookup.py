@@ -10,7 +10,7 @@ from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
-from jaxroof.errors import InputError, refusal, unknown
+from jaxroof.errors import InputError, NoAnswer, refusal, unknown
 from jaxroof.records import checked, units, value_or
 from jaxroof.settings import apply_settings
 
@@ -156,7 +156,7 @@ def chip_name(system: Any) -> str:
     if str(system) not in known:
         said = "no measured run of its chip, so that it has no step time; expected a system of"
         able = "h100-nvs8, h200-141-sxm, b200-180-sxm, gb200-nvl72, a100-80-sxm"
-        raise refusal(str(system), f"{said} a calibrated chip, such as {able}")
+        raise NoAnswer(f"{system}: {said} a calibrated chip, such as {able}")
     return known[str(system)]
 
 
@@ -183,13 +183,18 @@ def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None =
         f"{form}_flops": entry["peaks"][form] for form in ("fp8", "fp4") if form in entry["peaks"]
     }
     about = {}
-    if own is not None and not catalog.is_file(own):
-        about = {"calibrated": float(_is_chip_of(system, str(own)))}
+    if isinstance(written, str) and not catalog.is_file(written):
+        about = {"calibrated": float(_is_chip_of(system, written))}
     return chip(name, **few, **about)
 
 
 def _is_chip_of(system: str | os.PathLike[str], name: str) -> bool:
-    return catalog.base_of("systems", system) in catalog.describe("chips", name)["systems"]
+    """Return whether a system has a chip; of one without a base, its file is believed."""
+    base = catalog.base_of("systems", system)
+    return (
+        base is None
+        or base in catalog.describe("chips", catalog.canonical("chips", name))["systems"]
+    )
 
 
 def training_system(name: str | os.PathLike[str]) -> System:

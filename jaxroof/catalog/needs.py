@@ -23,6 +23,16 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "limits": ("network_bandwidth",),
 }
 ALWAYS = ("matrix_flops", "hbm_bandwidth")  # of every published system; a file must have them too
+TRAINING_READS = (  # fields of a system that a step of `training` depends on; a test holds it
+    "matrix_flops",
+    "hbm_bandwidth",
+    "hbm_capacity",
+    "hbm_usable",
+    "fast_domain",
+    "fast_bandwidth",
+    "slow_bandwidth",
+    "nics",
+)
 QUESTIONS = {  # what each estimator answers, in words
     "published": "a training step",
     "unfused": "a layer of unfused blocks",
@@ -93,8 +103,10 @@ def answers(name: str) -> list[str]:
     return found + [word for key, word in words.items() if set(NEEDS[key]) <= set(written)]
 
 
-def training_capacities() -> dict[str, float]:
+def training_capacities(reported: bool = False) -> dict[str, float]:
     """Return the memory [B] of each accelerator that can be asked for a training step, ascending.
+
+    ``reported`` says whether a step may fill what the device reports, where that is known.
 
     >>> next(iter(training_capacities()))
     'a100-40-sxm'
@@ -102,9 +114,26 @@ def training_capacities() -> dict[str, float]:
     found: dict[str, float] = {}
     for name in catalog.names("systems"):
         if not lacking("published", name, ()):
-            capacity = catalog.describe("systems", name)["hbm_capacity"]
+            written = catalog.describe("systems", name)
+            capacity = written.get("hbm_reported" if reported else "", written["hbm_capacity"])
             found.setdefault(name.partition("-nvs")[0], parse(capacity, "B"))
     return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def training_note(name: str) -> str:
+    """Return what a training step of today reads of a published system, empty where it has none.
+
+    >>> training_note("tpu-v4")
+    ''
+    """
+    written = catalog.describe("systems", name)
+    if "training" not in answers(name):
+        return ""
+    said = f"A step of training reads {_listed(TRAINING_READS)}, and efficiencies of its chip."
+    if "hbm_reported" in written:
+        filled = f"hbm_capacity is {written['hbm_reported']} there, as the device reports"
+        said += f" Its {filled}; {written['hbm_capacity']} is the label."
+    return said
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -4,13 +4,15 @@ from typing import Any
 
 import click
 
-from jaxroof.cli import process, systems
+from jaxroof.cli import completion, process, systems
+from jaxroof.cli.command import Command, StudyOption
 from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import SPLITS, refuse_study_options, shared
 
 
 @click.command(
     name="compare",
+    cls=Command,
     short_help="Print the best plans of systems and splits side by side.",
     epilog="""\b
 Examples:
@@ -20,12 +22,23 @@ Examples:
       --batch 4096 --system h200-nvs4 -o compare.png
 """,
 )
-@click.option("--model", "model_names", required=True, metavar="M[,M...]", help="Names or files.")
-@click.option("--system", "system_names", required=True, metavar="S[,S...]", help="Names or files.")
-@shared("estimator", "gpus", "batch", "sequence", "where", "set", "output", "format")
 @click.option(
-    "--split", "splits", default=",".join(SPLITS), metavar="NAME[,NAME...]",
-    help="Of published: how a layer is split.  [default: all]",
+    "--model",
+    "model_names",
+    required=True,
+    metavar="M[,M...]",
+    help="Names or files.",
+    shell_complete=completion.models,
+)
+@click.option(
+    "--system", "system_names", required=True, metavar="S[,S...]", help="Names or files.",
+    shell_complete=completion.systems,
+)  # fmt: skip
+@shared("estimator", "gpus", "batch", "sequence", "where", "set", "output")
+@shared("json", "quiet", "verbose", "format")
+@click.option(
+    "--split", "splits", default=",".join(SPLITS), metavar="NAME[,NAME...]", cls=StudyOption,
+    help="How a layer is split.  [default: all]",
 )  # fmt: skip
 def command(**options: Any) -> None:
     """Print the best plan of each system and split side by side, and why they differ."""

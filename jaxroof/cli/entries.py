@@ -1,5 +1,6 @@
 """Names with their descriptions, one per line, as `list` and `show` print them, without JAX."""
 
+import os
 import shutil
 import sys
 import textwrap
@@ -27,13 +28,17 @@ def print_entries(entries: Sequence[tuple[str, str]]) -> None:
 
 
 def print_wrapped(line: str, indent: int = 0) -> None:
-    """Print a line wrapped at a terminal's width, or as it is when piped."""
-    print(_wrapped(line, indent) if sys.stdout.isatty() else line)
+    """Print a line wrapped at the width of a terminal or of COLUMNS, or as it is when piped."""
+    print(_wrapped(line, indent) if _has_width() else line)
 
 
 def page_width() -> int:
-    """Return the width of the terminal; a pipe has room for any table."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    """Return the width of the terminal, or COLUMNS; else a pipe has room for any table."""
+    return shutil.get_terminal_size().columns if _has_width() else sys.maxsize
+
+
+def _has_width() -> bool:
+    return sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
 
 
 def _wrapped(line: str, indent: int) -> str:

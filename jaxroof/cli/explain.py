@@ -5,12 +5,14 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.command import Command
 from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
 @click.command(
     name="explain",
+    cls=Command,
     short_help="Print what binds the best plan, and where that changes.",
     epilog="""\b
 Examples:
@@ -24,7 +26,7 @@ Examples:
 )
 @shared("model", "system", "estimator")
 @click.option("--gpus", required=True, metavar="N", help="Accelerators to split over.")
-@shared("batch", "sequence", "set", "where", "split", "format")
+@shared("batch", "sequence", "set", "where")
 @click.option(
     "--span", default="16", show_default=True, metavar="X",
     help="Parameters are moved from 1/X to X times today's.",
@@ -34,6 +36,7 @@ Examples:
     "-o", "--output", metavar="FILE",
     help="A .json as --json; a tornado in a .png, .svg or .pdf.",
 )  # fmt: skip
+@shared("quiet", "verbose", "format", "split")
 def command(**options: Any) -> None:
     """Print which resource binds the best plan, by how much, and where that changes."""
     refuse_study_options(options["estimator"])

@@ -5,12 +5,14 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.command import Command
 from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
 @click.command(
     name="layers",
+    cls=Command,
     epilog="""\b
 Examples:
   jaxroof layers --model llama3.1-405b --system h100-nvs8 \\
@@ -24,14 +26,12 @@ Examples:
 """,
 )
 @shared("model", "system")
-@click.option(
-    "--plan", "plan_text", required=True, metavar="PLAN", help="dp=32,tp=8,pp=16,microbatch=1."
-)
+@click.option("--plan", "plan_text", required=True, metavar="PLAN", help="dp=32,tp=8,pp=16,mb=1.")
 @click.option(
     "--estimator", default="training", show_default=True, metavar="NAME",
     help="training: models of today; published: the study's; unfused: each operator alone.",
 )  # fmt: skip
-@shared("sequence", "set", "output", "format", "split")
+@shared("sequence", "set", "output", "json", "quiet", "verbose", "format", "split")
 def command(**options: Any) -> None:
     """Print what every operation of one layer costs."""
     refuse_study_options(options["estimator"])

@@ -4,14 +4,20 @@ from typing import Any
 
 import click
 
-from jaxroof.cli import systems
+from jaxroof.cli import completion, systems
 from jaxroof.cli.entries import page_width, print_entries, print_wrapped
 
+OF = {"models": "; of --estimator published"}  # what the entries of a kind are asked with
 EXAMPLES = 4  # names shown per kind in the list of all kinds
 
 
 @click.command(name="list", short_help="List what the catalogue holds, and what can be asked.")
-@click.argument("kind", metavar="[models|mlps|systems|software|estimators]", default="")
+@click.argument(
+    "kind",
+    metavar="[models|mlps|systems|software|estimators]",
+    default="",
+    shell_complete=completion.kinds,
+)
 def command(kind: str) -> None:
     """List one kind of the catalogue's entries, or what can be asked; alone, list the kinds."""
     from jaxroof import catalog
@@ -30,8 +36,13 @@ def command(kind: str) -> None:
             print_wrapped(note)
         return
     kinds = catalog.MODELS if kind == "models" else (kind,)
-    rows = [(name, catalog.describe(one, name)) for one in kinds for name in catalog.names(one)]
-    print_entries([(name, f"{entry['title']}: {_summary(entry)}") for name, entry in rows])
+    rows = [
+        (name, f"{entry['title']}: {_summary(entry)}{OF.get(one, '')}")
+        for one in kinds
+        for name in catalog.names(one)
+        for entry in [catalog.describe(one, name)]
+    ]
+    print_entries(rows)
 
 
 def _list_kinds() -> None:

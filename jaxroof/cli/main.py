@@ -87,7 +87,7 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line: exit 0 done, 1 no plan fits, 2 bad input, 130 interrupted."""
+    """Run the command line: exit 0 done, 1 no plan or step time, 2 bad input, 130 stopped."""
     prepare_streams()
     try:
         typed = list(sys.argv[1:] if arguments is None else arguments)

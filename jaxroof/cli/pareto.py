@@ -5,12 +5,14 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.command import Command
 from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
 @click.command(
     name="pareto",
+    cls=Command,
     short_help="Print what more memory buys.",
     epilog="""\b
 Examples:
@@ -25,7 +27,8 @@ Examples:
 @click.option(
     "--gain", default="1%", show_default=True, metavar="P", help="Speed that a stair must add."
 )
-@shared("gpus", "batch", "sequence", "where", "set", "output", "format", "split")
+@shared("gpus", "batch", "sequence", "where", "set", "output", "json")
+@shared("quiet", "verbose", "format", "split")
 def command(**options: Any) -> None:
     """Print what more memory buys: the staircase of step time against memory."""
     refuse_study_options(options["estimator"])

@@ -44,9 +44,14 @@ def progress_bar() -> Iterator[Callable[[int, int], None]]:
         yield move
 
 
+MANY = 5000  # rows of a file that take longer than a second
+
+
 @contextlib.contextmanager
-def working(what: str) -> Iterator[None]:
-    """Say in a terminal what the block does, until it is done."""
+def working(what: str, always: bool = False) -> Iterator[None]:
+    """Say in a terminal what the block does, until it is done; elsewhere in a line, if asked."""
     page = Console(stderr=True)
+    if always and not page.is_terminal:
+        page.print(f"{what} ...", highlight=False, soft_wrap=True)
     with page.status(what) if page.is_terminal else contextlib.nullcontext():
         yield

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.shared_options import shared
 
 
 @click.command(
@@ -33,6 +34,7 @@ JAXROOF_MEMORY and JAXROOF_DISK set others, such as JAXROOF_MEMORY="64 GB".
 @click.option("--dry-run", is_flag=True, help="Print points, memory, disk and time; run nothing.")
 @click.option("--trust", is_flag=True, help="Run the code of an estimator beside the file.")
 @click.option("--workers", type=int, metavar="N", help="Evaluate chunks (.zarr) in N processes.")
+@shared("json", "quiet", "verbose")
 @click.option("--scheduler", metavar="ADDRESS", help="Or by the workers of dask.distributed.")
 def command(**options: Any) -> None:
     """Run a sweep file and print what it found.

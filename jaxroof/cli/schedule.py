@@ -5,12 +5,14 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.command import Command, StudyOption
 from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
 @click.command(
     name="schedule",
+    cls=Command,
     short_help="Compare the pipeline schedules of a plan.",
     epilog="""\b
 Examples:
@@ -24,9 +26,7 @@ Examples:
 """,
 )
 @shared("model", "system", "estimator")
-@click.option(
-    "--plan", "plan_text", required=True, metavar="PLAN", help="dp=16,tp=8,pp=16,microbatch=1."
-)
+@click.option("--plan", "plan_text", required=True, metavar="PLAN", help="dp=16,tp=8,pp=16,mb=1.")
 @click.option(
     "--schedule", "names", default="1f1b,interleaved,zb-h1,dualpipe", show_default=True,
     metavar="NAME[,NAME...]", help="gpipe, 1f1b, 1f1b-greedy, interleaved, zb-h1 or dualpipe.",
@@ -39,18 +39,18 @@ Examples:
     "--sends", metavar="KIND",
     help="Between stages: overlapped with work, blocking or free.  [default: as the software does]",
 )  # fmt: skip
-@shared("sequence", "set", "output")
+@shared("sequence", "set", "output", "json", "quiet", "verbose")
 @click.option(
     "--trace", metavar="FILE",
     help="Every visit of the first schedule: .json (Chrome, Perfetto), .csv, .nc, .png ...",
 )  # fmt: skip
 @click.option(
-    "--first", default="0", metavar="X",
-    help="Of published: what the first stage has more, in layers' worth: 0.1 for an embedding.",
+    "--first", default="0", metavar="X", cls=StudyOption,
+    help="What the first stage has more, in layers' worth: 0.1 for an embedding.",
 )  # fmt: skip
 @click.option(
-    "--last", default="0", metavar="Y",
-    help="Of published: what the last stage has more, in layers' worth: 0.8 for a head.",
+    "--last", default="0", metavar="Y", cls=StudyOption,
+    help="What the last stage has more, in layers' worth: 0.8 for a head.",
 )  # fmt: skip
 @shared("format", "split")
 def command(**options: Any) -> None:

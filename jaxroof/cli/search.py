@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process, systems
+from jaxroof.cli.command import Command, StudyOption
 from jaxroof.cli.counts import with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 from jaxroof.errors import refusal
@@ -12,6 +13,7 @@ from jaxroof.errors import refusal
 
 @click.command(
     name="search",
+    cls=Command,
     epilog="""\b
 Examples:
   jaxroof search --model llama3.1-405b --system h100-nvs8 --gpus 2048 \\
@@ -32,21 +34,23 @@ Examples:
 @shared("gpus", "batch", "sequence")
 @click.option("--top", default=5, show_default=True, help="Plans to print.")
 @shared("where")
-@click.option("--mine", metavar="PLAN", help="Rank your own plan: tp=8,pp=8,microbatch=1.")
+@click.option("--mine", metavar="PLAN", help="Rank your own plan: tp=8,pp=8,mb=1.")
 @click.option(
     "--objective",
     metavar="NAME",
-    help="Result to improve; ties go to the leaner.  [default: step_time]",
+    help="Result to improve: memory, or a result of the estimator.  [default: step_time]",
 )
 @click.option("--uncertain", metavar="FILE", help="Draw inputs from the ranges of a TOML table.")
 @click.option("--dry-run", is_flag=True, help="With --uncertain: print points, memory, time.")
-@shared("format", "split")
-@click.option("--placements", is_flag=True, help="Of published: every placement, not the best.")
+@shared("json", "quiet", "verbose", "format", "split")
 @click.option(
-    "--within", default="2%", metavar="P", help="Of published: what is close.  [default: 2%]"
+    "--placements", is_flag=True, cls=StudyOption, help="Print every placement, not the best."
 )
 @click.option(
-    "--all", "everything", is_flag=True, help="Of published: write every plan, that fits or not."
+    "--within", default="2%", metavar="P", cls=StudyOption, help="What is close.  [default: 2%]"
+)
+@click.option(
+    "--all", "everything", is_flag=True, cls=StudyOption, help="Write every plan, fits or not."
 )
 def command(**options: Any) -> None:
     """Print the fastest plans of a cluster, and what binds them."""

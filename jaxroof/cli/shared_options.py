@@ -5,27 +5,33 @@ from typing import Any
 
 import click
 
+from jaxroof.cli import completion
+from jaxroof.cli.command import StudyOption
 from jaxroof.cli.counts import read_sequence
+from jaxroof.cli.detail import remember
 from jaxroof.errors import refusal
 
 SPLITS = ("1d", "summa", "context")  # named here too, so that help needs no arrays; a test compares
 OPTIONS = {
     "model": click.option(
-        "--model", "model_name", required=True, metavar="M", help="Name or file."
+        "--model", "model_name", required=True, metavar="M", help="Name or file.",
+        shell_complete=completion.models,
     ),
     "system": click.option(
-        "--system", "system_name", required=True, metavar="S", help="Name or file."
+        "--system", "system_name", required=True, metavar="S", help="Name or file.",
+        shell_complete=completion.systems,
     ),
     "estimator": click.option(
         "--estimator", default="training", show_default=True, metavar="NAME",
         help="training: models of today; published: the study's.",
     ),
     "format": click.option(
-        "--format", "number_format", metavar="F", help="Of published: number format of the peak."
+        "--format", "number_format", metavar="F", cls=StudyOption,
+        help="Number format of the peak.",
     ),
     "split": click.option(
-        "--split", default=SPLITS[0], metavar="NAME",
-        help=f"Of published: {', '.join(SPLITS[:-1])} or {SPLITS[-1]}.  [default: {SPLITS[0]}]",
+        "--split", default=SPLITS[0], metavar="NAME", cls=StudyOption,
+        help=f"{', '.join(SPLITS[:-1])} or {SPLITS[-1]}.  [default: {SPLITS[0]}]",
     ),
     "set": click.option(
         "--set", "sets", multiple=True, metavar="PATH=VALUE",
@@ -42,7 +48,19 @@ OPTIONS = {
         help="Tokens of one sequence.  [default: as the model was trained]",
     ),
     "where": click.option(
-        "--where", default="", metavar="RULES", help="Constraints: 'tensor<=8,pipeline=4'."
+        "--where", default="", metavar="RULES", help="Constraints: 'tp<=8,pp=4'."
+    ),
+    "json": click.option(
+        "--json", is_flag=True, expose_value=False, callback=remember,
+        help="One JSON object instead, as -o FILE.json writes it.",
+    ),
+    "quiet": click.option(
+        "--quiet", is_flag=True, expose_value=False, callback=remember,
+        help="The table, or the one answer, alone.",
+    ),
+    "verbose": click.option(
+        "--verbose", is_flag=True, expose_value=False, callback=remember,
+        help="Counts, proofs and what was assumed, too.",
     ),
     "output": click.option(
         "-o", "--output", metavar="FILE", help="A .png .svg .pdf .csv .json or .nc."

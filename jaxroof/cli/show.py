@@ -2,11 +2,12 @@
 
 import click
 
-from jaxroof.cli.entries import entry_rows, print_entries
+from jaxroof.cli import completion
+from jaxroof.cli.entries import entry_rows, print_entries, print_wrapped
 
 
 @click.command(short_help="Show an entry, an estimator, or what a file asks.")
-@click.argument("name", metavar="NAME|MODULE:NAME|FILE")
+@click.argument("name", metavar="NAME|MODULE:NAME|FILE", shell_complete=completion.entries)
 @click.option("--trust", is_flag=True, help="Run the code of an estimator beside a sweep file.")
 def command(name: str, trust: bool) -> None:
     """Show an entry of the catalogue, with its source, or what an estimator asks and answers.
@@ -32,6 +33,10 @@ def command(name: str, trust: bool) -> None:
         show_estimator(name, known)
         return
     print_entries(entry_rows(catalog.describe(known[name], name)))
+    if known[name] == "systems":
+        from jaxroof.catalog.needs import training_note
+
+        print_wrapped(training_note(name))
     if known[name] == "architectures":
         from jaxroof.cli.actions.show import show_size
 

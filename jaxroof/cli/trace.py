@@ -35,6 +35,8 @@ Examples:
     "--set", "sets", multiple=True, metavar="PATH=VALUE",
     help="Change a field, such as model.layers=8 or system.hbm_bandwidth='2 TB/s'.",
 )  # fmt: skip
+@click.option("--from", "start", metavar="TIME", help="Draw from here on, such as '5 us'.")
+@click.option("--to", "end", metavar="TIME", help="Draw up to here.  [default: the whole step]")
 @click.option(
     "-o", "--output", required=True, metavar="FILE",
     help="A .json (Chrome, Perfetto), .csv or .nc of events, or a .png, .svg or .pdf.",

@@ -7,25 +7,31 @@ from typing import Any
 
 import xarray as xr
 
+from jaxroof.catalog.lookup import labelled_system, system
+from jaxroof.catalog.system import System
 from jaxroof.config.sweep_file import read_inputs
-from jaxroof.config.toml_reader import errors_in_file, flat, known, load, table, text, typed
+from jaxroof.config.toml_reader import beside, errors_in_file, flat, known, load, table, text, typed
 from jaxroof.engine.codesign.design import design, design_problem
+from jaxroof.engine.grid.given_axes import expanded
 from jaxroof.engine.runs.dry_run import DryRun
 from jaxroof.engine.runs.other_dry_runs import dry_run_of_design
 from jaxroof.errors import refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.step import training
+from jaxroof.records import value_or
 from jaxroof.settings import apply_settings
+from jaxroof.units import parse
 
 KEYS = (
     "title", "estimator", "model", "system", "format", "plan", "set", "minimise", "budget", "fixed",
-    "starts", "where", "price", "bounds",
+    "starts", "where", "price", "bounds", "precision",
 )  # fmt: skip
 PLAN_KEYS = {"gpus": int, "global_batch": int, "split": str}
 ESTIMATORS = {"training": training, "published": published}
 AIMS = {"training_days": False, "cost_days": True}  # whether the cost multiplies the days
 WHAT = "key of a design file"
+CAPACITY = "system.hbm_capacity"
 
 
 def run_design(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -75,11 +81,12 @@ def _asked(
     _check_keys(written)
     plan, changes = table(written, "plan"), dict(flat(table(written, "set")))
     typed("plan", plan, PLAN_KEYS, WHAT)
+    precision = {key: text(written, key, "") for key in ("precision",) if key in written}
     for key in changes:
         if key in PLAN_KEYS or key.partition(".")[0] == "plan":
             what = "of the plan; expected it in plan, or the search chooses it"
             raise refusal(f"set.{key}", what)
-        if key in KEYS:
+        if key in KEYS and key != "precision":
             raise refusal(f"set.{key}", f"a key of its own; expected it as {key} = ...")
     if "gpus" not in plan:
         raise refusal("plan.gpus", "missing; expected the number of accelerators to split over")
@@ -90,10 +97,12 @@ def _asked(
     if estimator is not published and "split" in plan:
         said = 'belongs to estimator = "published"; expected it with that'
         raise refusal("plan.split", said)
-    inputs, recipe = read_inputs(written, path.parent, estimator, {})
-    inputs, recipe = apply_settings(inputs, recipe, {**plan, **changes}, estimator.names)
+    machine = beside(path.parent, text(written, "system", ""))
+    settings, _ = expanded(estimator, {**plan, **changes, **precision}, None, machine=machine)
+    inputs, recipe = read_inputs(written, path.parent, estimator, {}, settings)
+    inputs, recipe = apply_settings(inputs, recipe, settings, estimator.names)
     options = {
-        "prices": dict(_paths(table(written, "price"))),
+        "prices": _of_labels(dict(_paths(table(written, "price"))), machine, inputs.system),
         "bounds": dict(_paths(table(written, "bounds"))),
         "minimise": "training_days",
         "times_cost": AIMS[aim],
@@ -101,6 +110,22 @@ def _asked(
         **{key: written[key] for key in ("budget", "fixed", "starts") if key in written},
     }
     return estimator, inputs, recipe, options
+
+
+def _of_labels(prices: dict[str, Any], name: str, machine: System) -> dict[str, Any]:
+    """Return prices with that of memory per byte that a step may fill.
+
+    Memory is sold by its label; what a device reports, and a step may fill, is more.
+    """
+    priced = prices.get(CAPACITY)
+    if not isinstance(priced, Mapping) or "per" not in priced or not name:
+        return prices
+    label = labelled_system(name).hbm_capacity
+    device_has = value_or(system(name).hbm_reported, label)
+    if float(machine.hbm_capacity) != float(device_has):
+        return prices  # a capacity of the file's own, or the label itself
+    per = parse(priced["per"], "B", f"price.{CAPACITY}.per")
+    return {**prices, CAPACITY: {**priced, "per": per * float(device_has / label)}}
 
 
 def _estimator(written: Mapping[str, Any]) -> Estimator:

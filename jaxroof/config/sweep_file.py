@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.analyses.training_settings import precision_over_systems, with_precision
 from jaxroof.catalog.lookup import system
 from jaxroof.config.toml_reader import (
     axes,
@@ -22,7 +21,9 @@ from jaxroof.config.toml_reader import (
     text,
     typed,
 )
-from jaxroof.engine.grid.axes import Axis, paths_of, read_axes
+from jaxroof.engine.grid.axes import Axis, read_axes
+from jaxroof.engine.grid.effective import check_effective
+from jaxroof.engine.grid.given_axes import expanded, paths_of
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.plugins import estimator_of
@@ -35,7 +36,7 @@ from jaxroof.units import parse
 
 KEYS = (
     "title", "picture", "answer", "estimator", "model", "system", "format", "plan", "set", "inputs",
-    "search", "axes", "elasticities",
+    "search", "axes", "elasticities", "precision",
 )  # fmt: skip
 RECORDS = ("model", "system")  # records that a file may give by name
 PARTS = {  # answers about the parts of one plan, and the estimators that have them
@@ -90,8 +91,11 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
     known("", written, KEYS)
     estimator = _estimator(written, path.parent, trust)
     varied = axes(table(written, "axes"), folder=path.parent)
-    inputs, recipe = read_inputs(written, path.parent, estimator, varied)
-    settings, varied = _precise(_settings(written, estimator), varied, written, estimator)
+    machine = beside(path.parent, text(written, "system", ""))
+    settings, varied = expanded(estimator, _settings(written, estimator), varied, machine=machine)
+    inputs, recipe = read_inputs(written, path.parent, estimator, varied, settings)
+    if estimator is training and "split" in settings:
+        raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
     placement = text(settings, "placement", "") if "placement" in settings else None
     settings.pop("placement", None)
     given = set(estimator.plan_fields) & set(settings)
@@ -101,6 +105,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
         inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
     rest = {k: v for k, v in settings.items() if k not in given}
     inputs, recipe = apply_settings(inputs, recipe, rest, estimator.names, (), paths_of(varied))
+    check_effective(estimator, inputs, recipe, rest)
     searched = estimator.candidates is not None and not own
     answer = _answer(written, inputs, estimator)
     options = table(written, "search")
@@ -155,30 +160,18 @@ def _settings(written: Mapping[str, Any], estimator: Estimator) -> dict[str, Any
 
     If the estimator has its plan only as a record of the inputs, degrees become ``plan.`` paths.
     """
-    plan, changes = table(written, "plan"), table(written, "set")
+    plan, changes = table(written, "plan"), dict(table(written, "set"))
+    if "precision" in written:
+        if "precision" in changes:
+            raise refusal("set.precision", "given at the top too; expected it once")
+        changes["precision"] = text(written, "precision", "")
     inside = dict(fields_of(estimator.inputs)) if estimator.plan is None else {}
     plan = {f"plan.{key}" if f"plan.{key}" in inside else key: plan[key] for key in plan}
     for name, given in (("plan", plan), ("inputs", dict(flat(table(written, "inputs"))))):
         for key in changes:
             if key in given:
                 raise refusal(f"set.{key}", f"given in {name} too; expected it once")
-    if estimator is training and "split" in plan:
-        raise refusal("plan.split", 'belongs to estimator = "published"; expected it with that')
     return {**plan, **changes}
-
-
-def _precise(
-    settings: dict[str, Any],
-    varied: dict[str, Any],
-    written: Mapping[str, Any],
-    estimator: Estimator,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return settings and axes with the precision as what it stands for on each system."""
-    if estimator is not training or "precision" not in settings:
-        return settings, varied
-    if "system" in paths_of(varied):
-        return precision_over_systems(settings, varied, estimator)
-    return with_precision(settings, text(written, "system", ""), estimator), varied
 
 
 def _estimator(written: Mapping[str, Any], folder: pathlib.Path, trust: bool) -> Estimator:
@@ -192,10 +185,12 @@ def read_inputs(
     folder: pathlib.Path,
     estimator: Estimator,
     varied: Mapping[str, Any],
+    settings: Mapping[str, Any],
 ) -> tuple[Any, Any]:
     """Return a file's inputs and recipe: records are given by name, fields by path in [inputs].
 
-    Values that an axis gives may be missing. The recipe has the choices that come with the records.
+    Values that an axis gives, or ``settings``, may be missing. The recipe has the choices that come
+    with the records.
     """
     if estimator in (published, training) and "inputs" in written:
         raise refusal("inputs", "not of a training step; use [set] for fields")
@@ -210,7 +205,7 @@ def read_inputs(
         elif key not in moving and not any(path.startswith(f"{key}.") for path in given):
             raise refusal(key, "missing; expected a name of the catalogue or a TOML file")
     if "format" in written and estimator is training:
-        said = 'belongs to estimator = "published"; expected precision = "fp8" in [set]'
+        said = 'belongs to estimator = "published"; expected precision = "fp8"'
         raise refusal("format", said)
     if "format" in written:
         if "system" in moving:
@@ -222,13 +217,12 @@ def read_inputs(
     for path in table(written, "inputs") and given:
         if path not in fields:
             raise no_field(estimator.inputs, path, fields, "inputs.")
-    needed = {**table(written, "set"), **table(written, "plan")}
-    given |= {path: needed[path] for path in needed if path in fields and path not in given}
+    given |= {p: value for p, value in settings.items() if p in fields and p not in given}
     try:
         return resolve_settings(estimator, given, varied)
     except InputError as error:
         path = str(error).partition(":")[0]
-        inside = path in fields and path not in (*RECORDS, *needed)
+        inside = path in fields and path not in (*RECORDS, *settings)
         place = f"inputs.{error}" if inside else str(error)
         raise InputError(place) from error
 

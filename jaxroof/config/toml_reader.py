@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jaxroof.engine.grid.spacing import Between, Spacing, Values
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 
 SPACING_KEYS = {
     "from": (int, float, str), "to": (int, float, str), "count": int, "spacing": str,
@@ -26,7 +26,8 @@ def errors_in_file(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise refusal(os.fspath(path), str(error)) from error
+        kind = NoAnswer if isinstance(error, NoAnswer) else InputError
+        raise kind(f"{os.fspath(path)}: {error}") from error
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:

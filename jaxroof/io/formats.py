@@ -178,11 +178,26 @@ def _read_csv(path: str) -> xr.Dataset:
     return xr.Dataset({name: ("row", table[name].to_numpy()) for name in table.columns})
 
 
+def json_text(data: xr.Dataset) -> str:
+    """Return what ``write`` puts into a .json file.
+
+    Raises: InputError for a result that JSON cannot hold.
+    """
+    try:
+        return _json_text(summed(stamped(data)))
+    except ValueError as error:
+        raise refusal("--json", f"cannot hold this result: {error}") from error
+
+
 def _write_json(data: xr.Dataset, path: str) -> None:
     if is_trace(data):
         trace_files.write_chrome(data, path)
         return
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(f"{_json_text(data)}\n")
 
+
+def _json_text(data: xr.Dataset) -> str:
     def variable(array: xr.DataArray) -> dict[str, Any]:
         if array.dtype.kind == "f" and np.isinf(array.values).any():
             raise ValueError(f"{array.name} is infinite at some points")
@@ -198,9 +213,7 @@ def _write_json(data: xr.Dataset, path: str) -> None:
         "coords": {str(name): variable(data.coords[name]) for name in data.coords},
         "data_vars": {str(name): variable(data[name]) for name in data.data_vars},
     }
-    with open(path, "w", encoding="utf-8") as stream:
-        json.dump(whole, stream, allow_nan=False)
-        stream.write("\n")
+    return json.dumps(whole, allow_nan=False)
 
 
 def _plain(values: np.ndarray, fill: Any) -> Any:

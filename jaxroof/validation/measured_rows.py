@@ -145,6 +145,25 @@ def _check_names(where: str, rows: Iterable[Row]) -> None:
         seen[name] = row.line
 
 
+def configuration(row: Row) -> tuple[tuple[str, str], ...]:
+    """Return what ran: the cells of a row but its names and what was measured.
+
+    Rows of one configuration have one prediction.
+
+    >>> configuration(Row(2, {"row_id": "a", "tp": "8", "measured_step_time_s": "1.5"}))
+    (('tp', '8'),)
+    """
+    return tuple(item for item in row.cells.items() if item[0] not in OF_ONE_ROW)
+
+
+OF_ONE_ROW = {
+    "row_id",
+    "split_group",
+    "derived_step_time_s",
+    *(name for name in COLUMNS if name.startswith("measured_")),
+}
+
+
 # ---- Cells --------------------------------------------------------------------------------------
 
 

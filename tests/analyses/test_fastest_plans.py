@@ -118,7 +118,7 @@ def test_a_precision_stands_for_bytes_and_rates():
 
 def test_a_calibrated_chip_is_a_file(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text('base = "hopper"\nmatmul = 0.6\n')
+    path.write_text('base = "hopper"\nmatmul = 0.6\nown_dense_16_bit = 0.09\n')
     data = jr.fastest_plans(**ASKED, gpus=8, chip=str(path))
     same = jr.fastest_plans(**ASKED, gpus=8, **{"chip.matmul": 0.6})
     assert float(data.step_time[0]) == float(same.step_time[0])

@@ -144,7 +144,7 @@ def test_bad_input_is_one_line(changed: dict[str, object], message: str) -> None
 def test_uneven_pipelines_are_offered_where_they_would_help() -> None:
     asked = {**ASKED, "model": "deepseek-v3", "global_batch": 64, "gpus": 16, "where": "pp=16"}
     with pytest.raises(
-        NoLegalPlan, match=r"expected .*, another batch or rule, or layer_division=uneven$"
+        NoLegalPlan, match=r"expected .*, another batch or rule, or layer_division=uneven; refused"
     ):
         jr.least_memory(**asked)
     assert int(jr.least_memory(**asked, layer_division="uneven").plans_legal) > 0

@@ -477,7 +477,7 @@ def test_a_picture_shows_visits_messages_and_what_idles(small):
     assert {"forward", "backward", "send", "all-reduce", "idle"} <= set(said)
     assert [said.count(str(microbatch)) for microbatch in range(4)] == [4, 4, 4, 4]
     assert "stage 0\ndevices 1, 3, 5, 7" in said
-    assert any("step time 19 us; idle 17.3 %" in text for text in said)
+    assert any("19 us, 17 % of it idle" in text for text in said)
     assert len(set(LOOKS.values())) == len(LOOKS)
 
 
@@ -487,8 +487,8 @@ def test_schedules_share_one_axis_of_time(visits):
     assert above.get_xlim() == below.get_xlim()
     longest = max(map(span, visits.values()))
     assert above.get_xlim() == (0.0, pytest.approx(longest))
-    assert above.get_title(loc="left").startswith("1f1b: step time")
-    assert below.get_title(loc="left").startswith("interleaved: step time")
+    assert above.get_title(loc="left").startswith("1f1b: ")
+    assert below.get_title(loc="left").startswith("interleaved: ")
     said = " ".join(words(figure))
     assert "paler: a device's later stages" in said
     assert next(text.get_text() for text in below.get_yticklabels()) == "stages 0, 4"

@@ -144,8 +144,9 @@ def test_the_operations_are_drawn_in_the_colour_of_their_kind():
     data = jr.training_layers(SETTINGS)
     left, right = plots.draw(data).axes
     names = [label.get_text() for label in left.get_yticklabels()]
-    assert names == data.operation.values.tolist()
+    known = {"qkv": "queries, keys, values"}
+    assert names == [known.get(name, name) for name in data.operation.values.tolist()]
     _, words = right.get_legend_handles_labels()
     assert len(words) == len(set(data.kind.values))
     widths = np.array([bar.get_width() for bar in right.patches]).reshape(len(words), -1)
-    np.testing.assert_allclose(widths.sum(axis=0), data.time_backward * 1e6)
+    np.testing.assert_allclose(widths.sum(axis=0), data.time_backward * 1e3)

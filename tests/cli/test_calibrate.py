@@ -10,6 +10,7 @@ import statistics
 import pytest
 
 from jaxroof.catalog import lookup
+from jaxroof.cli.progress import working
 from jaxroof.validation.memory import sources
 
 BIGSCIENCE = pathlib.Path(sources.__file__).parent / "data" / "bigscience_a100.csv.gz"
@@ -35,8 +36,8 @@ def test_a_calibrated_chip_predicts_better(jaxroof, rows, tmp_path, monkeypatch)
     assert (said.code, said.err) == (0, "wrote mine.toml\n")
     factor = re.search(r"software on a100-80-sxm take ([\d.]+) times as long", said.words)
     assert 1.1 < float(factor[1]) < 1.3
-    assert "from 8 rows." in said.words
-    assert "Not told by these rows, left at the catalogue: " in said.words
+    assert re.search(r"from 8 rows of \d plans\.", said.words)
+    assert "Not told by these rows, left as before: " in said.words
     assert "What a further measurement would teach:" in said.words
     assert float(lookup.chip(tmp_path / "mine.toml").matmul) < float(lookup.chip("ampere").matmul)
     asked = "search --model llama3-8b --gpus 8 --batch 64 --where off=0 --top 1 --system"
@@ -58,10 +59,53 @@ def test_json_has_all_of_it(jaxroof, rows):
     assert found["next_measurements"]
 
 
+def changed(path, place, column, value):
+    """Change a cell of a row of a file."""
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows[place][column] = value
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows[place]["row_id"]
+
+
+def test_a_row_far_from_the_others_is_named(jaxroof, rows):
+    name = changed(rows, 2, "derived_step_time_s", "360000")
+    said = jaxroof(f"calibrate {rows} --system a100-80-sxm").words
+    assert re.search(rf"Check row {name} \(line 4\): it took [\d,.e+]+ times as long as", said)
+    assert said.count("Check row") == 1
+    assert "rows, furthest from the fit first" in said
+    assert re.search(rf"{name} 100 hours?|{name} 360,000 s|{name} [\d.e+]+ s", said)
+
+
+def test_a_column_that_nothing_reads_is_said(jaxroof, rows):
+    text = rows.read_text(encoding="utf-8")
+    text = text.replace("derived_step_time_s", "step_seconds", 1)
+    rows.write_text(text.replace("measured_step_time_s", "other", 1), encoding="utf-8")
+    ended = jaxroof(f"calibrate {rows} --system a100-80-sxm")
+    assert ended.code == 2
+    assert "measured_step_time_s: blank; expected seconds of a step" in ended.err
+    assert "step_seconds" in ended.err
+
+
+def test_a_long_file_says_what_it_does(capsys):
+    for always, said in ((True, "fitting ...\n"), (False, "")):
+        with working("fitting", always=always):
+            pass
+        assert capsys.readouterr().err == said
+
+
 BAD = [
     ("calibrate none.csv --system h100-nvs8", "none.csv: no such file"),
     ("calibrate {rows} --system h100", "h100: no such system; expected one of h100-nvs"),
-    ("calibrate {rows} --system h100-nvs8", "{rows}: no row can be used; the first: system: A100"),
+    ("calibrate {rows} --system h100-nvs8", "{rows}: no row can be used; the first, bigsci-"),
+    (
+        "calibrate {rows} --system mi300x",
+        "{rows}: no row can be used; the first, bigsci-",
+    ),
+    ("calibrate {rows} --system tpu-v5p", "--system: tpu-v5p: lacks fast_domain, fast_bandwidth"),
     ("calibrate {rows} --system mine.toml", "mine.toml: no such file"),
     ("calibrate {rows} --system a100-80-sxm -o a.csv", "a.csv: expected a name that ends in .toml"),
     ("calibrate {rows} --system a100-80-sxm -o no/a.toml", "no/a.toml: no such directory"),

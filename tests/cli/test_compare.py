@@ -188,13 +188,10 @@ def test_pareto_prints_the_stairs_that_gain(jaxroof):
     assert (said.code, said.err) == (0, "")
     found = rows(said.out)
     assert len(found) == stairs.sizes["step_number"]
-    assert [f"{row[0]} {row[1]}" for row in found] == [
-        tables.size(value, "B") for value in stairs.memory.values
-    ]
+    assert [row[0] for row in found] == [f"{value / 1e9:.4g}" for value in stairs.memory.values]
     assert [row[-2] for row in found] == ["yes" if fits else "no" for fits in stairs.fits.values]
-    assert f"{len(found)} stairs of {int(stairs.plans_legal[0]):,} legal plans; all shown." in (
-        said.words
-    )
+    assert f"{len(found)} plans of {int(stairs.plans_legal[0]):,} are faster" in said.words
+    assert "; all are shown." in said.words
     fewer = rows(jaxroof(f"pareto {SMALL} --gain 5%").out)
     assert len(fewer) < len(found)
 
@@ -204,6 +201,7 @@ def test_a_capacity_named_beside_the_stairs_is_of_a_system_that_can_train():
     found = training_capacities()
     assert found["a100"] == 80e9
     assert "a100-unfused" not in found
+    assert training_capacities(reported=True)["h100"] == float(jr.system("h100-nvs8").hbm_reported)
 
 
 def test_pareto_says_where_it_flattens(jaxroof):
@@ -211,7 +209,10 @@ def test_pareto_says_where_it_flattens(jaxroof):
     time = stairs.step_time.values
     flat = next(m for m, t in zip(stairs.memory.values, time, strict=True) if t < 1.01 * time[-1])
     said = jaxroof(f"pareto {SMALL}").words
-    assert f"Beyond {tables.size(float(flat), 'B')} more memory buys less than 1 %." in said
+    assert (
+        f"Beyond {tables.size(float(flat), 'B')}, more memory makes the step less than 1 % faster."
+        in said
+    )
     own = stairs.isel(step_number=np.flatnonzero(stairs.fits.values)[-1])
     assert f"In 80 GB: {tables.seconds(float(own.step_time))} a step" in said
 
@@ -247,16 +248,16 @@ def test_pareto_of_several_sizes_has_a_row_each(jaxroof):
     assert first[:2] == ["7", "0"]
     stairs = pareto(jr.published, question())
     assert second[:2] == ["64", str(stairs.sizes["step_number"])]
-    assert "No legal plan on 7 accelerators." in said.words
+    assert "No plan is legal on 7 accelerators." in said.words
 
 
 ENDS = [  # arguments, status, what is said
-    (f"{SMALL} --set system.hbm_capacity='1 GB'", 1, "None fits in 1 GB"),
-    (f"{MACHINE} --gpus 7 --batch 64", 1, "No legal plan."),
-    (f"{MACHINE} --gpus 7,11 --batch 64", 1, "No legal plan on 7 and 11 accelerators."),
+    (f"{SMALL} --set system.hbm_capacity='1 GB'", 1, "No plan fits in 1 GB: the leanest needs"),
+    (f"{MACHINE} --gpus 7 --batch 64", 1, "No plan is legal."),
+    (f"{MACHINE} --gpus 7,11 --batch 64", 1, "No plan is legal on 7 and 11 accelerators."),
     (f"{SMALL} --days 0.001", 1, "No memory suffices for 0.001 days on 64"),
     (f"{SMALL} --days 1e6", 0, "The smallest machine that trains this in 1e+06 days: 64"),
-    (f"{SMALL} --where tp=3", 1, "No legal plan."),
+    (f"{SMALL} --where tp=3", 1, "No plan is legal."),
 ]
 
 
@@ -354,14 +355,14 @@ def test_compare_says_what_is_missing_where_nothing_fits(jaxroof):
     assert not bool(found.feasible)
     missing = tables.size(float(found.memory_missing), "B")
     least = tables.size(float(found.memory_least), "B")
-    sentence = f"a100-nvs4, 1d: nothing fits, {missing} are missing: the leanest plan needs {least}"
+    sentence = f"a100-nvs4, 1d: no plan fits. The leanest needs {least}, {missing} more than"
     assert sentence in said.words
     assert rows(said.out)[0][:4] == ["a100-nvs4", "1d", "too", "big"]
 
 
 NONE = [
-    ("--gpus 8 --set system.hbm_capacity='1 GB'", "too big", "nothing fits"),
-    ("--gpus 7", "no plan", "a100-nvs4, 1d: no legal plan."),
+    ("--gpus 8 --set system.hbm_capacity='1 GB'", "too big", "no plan fits"),
+    ("--gpus 7", "no plan", "a100-nvs4, 1d: no plan is legal."),
     ("--gpus 7,11", "no plan", "gpt3 on 11 accelerators"),
 ]
 
@@ -514,9 +515,9 @@ def test_a_plan_is_told_with_what_its_split_has():
         "data", "tensor", "pipeline", "microbatch", "fast_tensor", "fast_data", "fast_pipeline",
     ]  # fmt: skip
     for split, pattern in (
-        ("1d", r"dp \d+ tp \d+ pp \d+ microbatch \d+"),
-        ("context", r"dp \d+ tp \d+ cp \d+ pp \d+ microbatch \d+"),
-        ("summa", r"dp \d+ tp \d+ cp \d+ pp \d+ microbatch \d+ panels \d+"),
+        ("1d", r"dp \d+ tp \d+ pp \d+ mb \d+"),
+        ("context", r"dp \d+ tp \d+ cp \d+ pp \d+ mb \d+"),
+        ("summa", r"dp \d+ tp \d+ cp \d+ pp \d+ mb \d+ panels \d+"),
     ):
         assert re.fullmatch(pattern, plan_words(found[split]))
         places = placement_words(found[split]).split("x")
@@ -547,7 +548,7 @@ def test_sizes_of_a_split_with_context_line_up(jaxroof):
 def test_own_plan_of_a_grid_is_placed(jaxroof):
     said = jaxroof(f"search {SMALL} --split summa --mine tp=2,cp=2,pp=4")
     assert said.code == 0
-    assert re.search(r"Yours: dp 4 tp 2 cp 2 pp 4 microbatch \d+ panels \d+ \(\d+x", said.words)
+    assert re.search(r"Yours: dp 4 tp 2 cp 2 pp 4 mb \d+ panels \d+ \(\d+x", said.words)
 
 
 def test_layers_of_a_grid_take_the_fewest_panels(jaxroof):
@@ -555,7 +556,7 @@ def test_layers_of_a_grid_take_the_fewest_panels(jaxroof):
     said = jaxroof(f"{line} --plan tp=2,cp=4")
     assert said.code == 0
     assert (
-        "1 of the 2 tensor ranks and 4 of the 4 context ranks share a fast domain; 4 panels."
+        "1 of the 2 tensor ranks and 4 of the 4 context ranks share an NVLink domain; 4 panels."
         in (said.words)
     )
 

@@ -16,7 +16,7 @@ SEARCH = f"search --objective device --estimator training {ASKED}"
 
 
 def test_fit_without_a_plan_finds_the_fewest_accelerators(jaxroof: Any) -> None:
-    said = jaxroof(f"fit {ASKED} --where off=0,zero<=1")
+    said = jaxroof(f"fit {ASKED} --where off=0,zero<=1 --verbose")
     assert said.code == 0, said.err
     assert "The fewest accelerators that hold it are" in said.words
     assert "In the table: dp data, tp tensor, pp pipeline" in said.words
@@ -29,7 +29,7 @@ def test_fit_without_a_plan_finds_the_fewest_accelerators(jaxroof: Any) -> None:
 
 
 def test_a_search_ranks_by_memory_and_counts_what_was_refused(jaxroof: Any) -> None:
-    said = jaxroof(f"{SEARCH} --gpus 8 --top 3 --mine tp=2,rc=0")
+    said = jaxroof(f"{SEARCH} --gpus 8 --top 3 --mine tp=2,rc=0 --verbose")
     assert said.code == 0, said.err
     assert "llama3-8b on 8 x h100-nvs8, batch 12 of 8,192 tokens" in said.words
     assert "Least memory: dp 1 tp" in said.words
@@ -41,7 +41,7 @@ def test_a_search_ranks_by_memory_and_counts_what_was_refused(jaxroof: Any) -> N
 def test_several_sizes_are_rows_of_a_table_and_of_a_file(jaxroof: Any, tmp_path: Any) -> None:
     said = jaxroof(f"{SEARCH} --gpus 2,4,7 --top 2 -o plans.csv")
     assert said.code == 0, said.err
-    assert "No plan is legal on 7 gpus." in said.words
+    assert "No plan is legal on 7 accelerators." in said.words
     with open("plans.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["gpus"] for row in rows] == ["2", "2", "4", "4"]
@@ -73,10 +73,13 @@ def test_tables_fit_80_columns() -> None:
 
 WRONG = [
     (f"{SEARCH} --gpus 8 --split summa", "--split: belongs to --estimator published; expected it"),
-    (f"{SEARCH} --gpus 8 --objective mfu", "--objective: mfu: no such objective; expected one of"),
+    (
+        f"{SEARCH} --gpus 8 --objective regime",
+        "regime: no such objective of training; expected one of",
+    ),
     (f"{SEARCH} --gpus 8 --set rc=1", "rc: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --set recompute=full", "recompute: a field of the plan; constrain it"),
-    (f"{SEARCH} --gpus 8 --set sequence=3", "--set: sequence: expected it in --sequence"),
+    (f"{SEARCH} --gpus 8 --sequence 4 --set sequence=3", "sequence: given twice; expected it in"),
     (f"{SEARCH} --gpus 7", "plan: none is legal on 7 accelerators"),
     (
         f"search --estimator mfu {ASKED} --gpus 8",

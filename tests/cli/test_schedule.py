@@ -28,6 +28,7 @@ from jaxroof.estimators.published.scheduled_step import (
 from jaxroof.estimators.published.stages import LayerCosts
 from jaxroof.records import checked
 from jaxroof.schedules import published
+from jaxroof.units import size
 
 CHUNKS = {"interleaved": 2}
 LAYERS, DEVICES, MICROBATCHES, REPLICAS = 96, 4, 8, 16
@@ -321,7 +322,7 @@ BATCH = f"--batch {REPLICAS * MICROBATCHES}"
 def test_the_command_says_which_is_best_by_how_much_and_why(jaxroof):
     said = jaxroof(f"{COMMAND} {BATCH} -o s.json --trace t.json")
     assert said.code == 0
-    assert said.words.startswith("gpt3 on h200-nvs4, dp 16 tp 4 pp 4 microbatch 1: 8 microbatches;")
+    assert said.words.startswith("gpt3 on h200-nvs4, dp 16 tp 4 pp 4 mb 1: 8 microbatches")
     data = jr.read("s.json")
     best, first = data.isel(schedule=int(data.step_time.argmin("schedule"))), data.isel(schedule=0)
     longer = float(first.step_time / best.step_time) - 1.0
@@ -337,7 +338,7 @@ def test_a_schedule_that_is_refused_is_told_with_its_reason(jaxroof):
     said = jaxroof(f"{COMMAND} {batch} --schedule dualpipe,1f1b --set system.hbm_capacity='9 GB'")
     assert said.code == 1
     assert "Refused: dualpipe: microbatches: expected an even number from 8" in said.words
-    assert "None fits: 1f1b needs least" in said.words
+    assert "No schedule fits: 1f1b needs least" in said.words
     alone = jaxroof(f"{COMMAND} {batch} --schedule dualpipe,interleaved")
     assert alone.code == 2
     assert alone.err.startswith("jaxroof: no schedule allows the plan: dualpipe: ")
@@ -373,4 +374,7 @@ def test_schedules_are_drawn():
     assert [label.get_text() for label in times.get_yticklabels()] == sorted(
         SCHEDULES, key=lambda name: -float(step(name).step_time)
     )
-    assert len(memory.lines) == len(SCHEDULES) + 1
+    assert len(memory.patches) == len(SCHEDULES)
+    assert [text.get_text() for text in memory.texts] == [
+        size(float(step(label.get_text()).memory.max()), "B") for label in times.get_yticklabels()
+    ]

@@ -4,19 +4,22 @@ import re
 
 import pytest
 
+import jaxroof as jr
+from jaxroof.estimators.training.step import training
+
 ASKED = "search --estimator training --model llama3-8b --system h100-nvs8 --batch 64"
 
 
 def test_the_answer_names_plan_time_interval_and_what_cannot_be_told_apart(jaxroof):
-    said = jaxroof(f"{ASKED} --gpus 8 --mine tp=2,pp=1")
+    said = jaxroof(f"{ASKED} --gpus 8 --mine tp=2,pp=1 --verbose")
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
-    assert "Fastest: dp" in text
-    assert "in 80 % of runs" in text
-    assert "The model cannot tell the first" in text
+    assert re.search(r"Fastest of the [\d,]+ plans that fit: dp", text)
+    assert "in 80 % of measured runs" in text
+    assert "plans are too close for the model to tell apart" in text
     assert "Where the step's time goes: arithmetic" in text
     assert "Within a layer: matrix products" in text
-    assert "Yours (dp 4 tp 2" in text
+    assert "Yours: dp 4 tp 2" in text
     assert "MFU: model FLOP with causal attention (half of it)" in text
 
 
@@ -24,7 +27,7 @@ def test_several_sizes_are_a_line_each(jaxroof):
     said = jaxroof(f"{ASKED} --gpus 1,8,16 --where off=0")
     lines = [line.split() for line in said.out.splitlines()]
     assert [line[0] for line in lines if line and line[0] in ("8", "16")] == ["8", "16"]
-    assert "No plan is legal or fits on 1 gpus" in said.out
+    assert "No plan is legal or fits on 1 accelerators" in said.out
 
 
 @pytest.mark.parametrize("width", [60, 80])
@@ -32,9 +35,8 @@ def test_tables_and_sentences_keep_to_the_width(jaxroof, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     said = jaxroof(f"{ASKED} --gpus 16 --mine tp=4,pp=2")
     assert max(map(len, said.out.splitlines())) <= width
-    heads = said.out.splitlines()[2:4]
-    assert "step" in heads[0]
-    assert "tp" in heads[1]
+    first = next(i for i, line in enumerate(said.out.splitlines()) if line.startswith(" #  dp"))
+    assert "step" in said.out.splitlines()[first - 1]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_bad_input_is_one_line(more, words, jaxroof):
 def test_an_own_plan_says_what_makes_it_slower(jaxroof):
     said = jaxroof(f"{ASKED} --gpus 8 --mine tp=8 -o plans.nc")
     text = " ".join(said.out.split())
-    assert re.search(r"Yours \(dp 1 tp 8 .*% slower: place .* The best spends .* less in", text)
+    assert re.search(r"Yours: dp 1 tp 8 .* s\): place .*% slower.* It spends .* more in", text)
 
 
 def test_a_plan_of_no_measured_kind_names_the_best_of_one(jaxroof):
@@ -66,12 +68,58 @@ def test_a_plan_of_no_measured_kind_names_the_best_of_one(jaxroof):
     assert "of a measured kind" not in said.out  # there is no other
     asked = "search --model llama3-70b --system h100-nvs8 --batch 512 --gpus 64"
     said, kept = jaxroof(asked), jaxroof(f"{asked} --where off=0")
-    time = re.search(r"of a measured kind, .* takes ([\d.]+) s", " ".join(said.out.split())).group(
-        1
-    )
+    text = " ".join(said.out.split())
+    time = re.search(r"of a measured kind, .* takes ([\d.]+) s", text).group(1)
     assert f"{time} s a step" in " ".join(kept.out.split())
 
 
 def test_numbers_near_by_with_a_plan_are_named(jaxroof):
     said = jaxroof("search --model llama3-70b --system h100-nvs8 --gpus 500 --batch 512")
     assert "none is legal on 500 accelerators; expected 512 accelerators" in said.err
+
+
+def plan_of(said) -> str:
+    """Return the line with every field of the best plan."""
+    return next(line for line in said.out.splitlines() if line.startswith("Plan: "))[6:]
+
+
+def test_the_plan_that_is_printed_can_be_pasted_everywhere(jaxroof):
+    best = plan_of(jaxroof(f"{ASKED} --gpus 16"))
+    assert best.split()[::2] == [*training.short_names]
+    said = jaxroof(f"{ASKED} --gpus 16 --mine '{best}'")
+    assert f"Yours: {best}, " in said.words
+    assert "it is the best of the" in said.words
+    question = "--model llama3-8b --system h100-nvs8"
+    for line in (f"layers {question}", f"fit {question} --batch 64"):
+        pasted = jaxroof(f"{line} --plan '{best}'")
+        assert pasted.code == 0, pasted.err
+
+
+def test_how_much_is_printed(jaxroof):
+    usual, quiet, verbose = (
+        jaxroof(f"{ASKED} --gpus 8 {how}").out for how in ("", "--quiet", "--verbose")
+    )
+    assert quiet.strip() in usual
+    assert "Fastest" not in quiet
+    assert {*usual.splitlines()} < {*verbose.splitlines()}
+    assert "legal plans;" in verbose
+
+
+def test_json_is_what_is_written(jaxroof, tmp_path):
+    for more in ("--gpus 8", "--gpus 8,16", "--gpus 8 --objective memory"):
+        said = jaxroof(f"{ASKED} {more} --json -o plans.json")
+        assert said.out == (tmp_path / "plans.json").read_text(encoding="utf-8")
+    wrong = jaxroof(f"{ASKED} --gpus 8 --json --quiet")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "--json and --quiet exclude each other" in wrong.err
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_fit_reads_how_much_a_plan_computes_again(level, jaxroof, tmp_path):
+    """The memory that fit finds for a whole plan is the one that a search has for it."""
+    asked = f"{ASKED} --gpus 16 --where rc={level} --top 1 -o best.json"
+    best = plan_of(jaxroof(asked))
+    need = float(jr.read("best.json").memory[0])
+    said = jaxroof(f"fit --model llama3-8b --system h100-nvs8 --batch 64 --plan '{best}' -o f.json")
+    assert said.code == 0, said.err
+    assert float(jr.read("f.json").device.max()) == pytest.approx(need, rel=1e-6)

@@ -738,7 +738,7 @@ def test_files_of_ones_own_on_the_command_line(written, monkeypatch, capsys):
         cli.main(shlex.split(line))
     said = " ".join(capsys.readouterr().out.split())
     assert ended.value.code == 0
-    assert "fit in 180 GB" in said
+    assert "of 180 GB (" in said
     assert "20.22 s a step" in said
 
 

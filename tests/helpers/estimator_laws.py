@@ -5,11 +5,11 @@ import enum
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import jax
 import pytest
 
 import jaxroof as jr
 from jaxroof import estimators
+from jaxroof.dependence import dtypes
 from jaxroof.errors import InputError
 from jaxroof.records import checked, is_quantity, leaves
 from jaxroof.settings import variants
@@ -34,7 +34,9 @@ DEFAULT_ALONE = (  # estimators of which the default recipe alone is held to the
     "mfu",  # it divides model_flops, whose every recipe is
     "training",  # its programs are long, and its choices are those of terms that golden rows hold
     "stage_memory",
+    "model_size",  # the parameters that model_flops counts, whose every recipe is
 )
+ALIKE = ("y", "z", "xz", "yz")  # placements over other axes of a mesh than x and xy, by one formula
 
 
 def laws(searched: bool = True) -> Iterator[Any]:
@@ -46,6 +48,7 @@ def laws(searched: bool = True) -> Iterator[Any]:
             members = vars(recipe).values() if recipe else ()
             chosen = [member.value for member in members if isinstance(member, enum.Enum)]
             again = name in DEFAULT_ALONE and recipe != estimator.recipe
+            again |= name in ("array", "contraction") and chosen[0] in ALIKE
             marks = [pytest.mark.slow] if {(name, *chosen), (name,)} & {*SLOW} or again else []
             yield pytest.param(Law(estimator, recipe), id="-".join([name, *chosen]), marks=marks)
 
@@ -55,7 +58,7 @@ def example(law: Law) -> Any:
     assert law.estimator.example is not None, "an example says how to ask, and is held to the laws"
     inputs = checked(law.estimator.example())
     try:
-        report = jax.eval_shape(lambda asked: law.estimator.evaluate(asked, law.recipe), inputs)
+        report = dtypes(lambda asked: law.estimator.evaluate(asked, law.recipe), inputs)
     except InputError as error:
         assert law.recipe != law.estimator.recipe, "the example answers by default"
         pytest.skip(f"no such recipe: {error}")

@@ -26,13 +26,35 @@ def test_ring_takes_what_its_formula_says():
     assert data.bus_bandwidth.max() < 400e9
 
 
-def test_readme_python_runs_as_printed(tmp_path, monkeypatch):
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
-    monkeypatch.chdir(tmp_path)
+def ran(page: str) -> dict:
+    """Return the names that the blocks of Python of a page leave behind, run in turn."""
+    blocks = (ROOT / page).read_text(encoding="utf-8").split("```python\n")[1:]
     scope: dict = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), scope)
+        exec(compile(block.split("```")[0], page, "exec"), scope)
+    return scope
+
+
+def test_the_python_of_the_readme_runs():
+    scope = ran("README.md")
+    assert scope["best"].sizes["rank"] == 3
+    assert np.all(np.diff(scope["faster"].step_time) <= 0.0)  # more bandwidth never slows a step
+
+
+def test_the_sweep_file_of_the_readme_runs(tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+    (tmp_path / "sizes.toml").write_text(text, encoding="utf-8")
+    data = jr.run(tmp_path / "sizes.toml")
+    assert [*data.dims] == ["gpus"]
+    assert data.feasible.any()
+
+
+def test_the_page_on_python_runs_as_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope = ran("docs/python.md")
+    asked = jr.search("training", **scope["question"], where="tensor<=8,off=0")
+    assert float(scope["same"].step_time) == float(asked.step_time)
+    assert bool(scope["step"].feasible)
     assert scope["best"].sizes == {"rank": 10}
     assert float(scope["slope"].hbm_bandwidth) < 0
     assert jr.read(tmp_path / "maps.nc").sizes == {

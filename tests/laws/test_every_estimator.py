@@ -13,11 +13,13 @@ from estimator_laws import Law, example, laws, smooth
 import jaxroof as jr
 from jaxroof import estimators
 from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.dependence import dtypes
 from jaxroof.engine.grid.axes import points as grid_points
 from jaxroof.engine.grid.axes import read_axes, replace_all
+from jaxroof.engine.grid.effective import effective
 from jaxroof.errors import InputError, NotGiven
 from jaxroof.records import checked, get_at, is_quantity, leaves, replace_at
-from jaxroof.structure import results
+from jaxroof.structure import results, structure
 from jaxroof.views.text.estimators import listed
 
 RTOL = 1e-12
@@ -69,7 +71,7 @@ def demanded(estimator: jr.Estimator, recipe: Any, values: dict[str, Any]) -> It
     while True:
         try:
             inputs, _ = resolve_settings(estimator, asked)
-            jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
+            dtypes(lambda some: estimator.evaluate(some, recipe), inputs)
         except InputError as error:
             named = error.paths if isinstance(error, NotGiven) else ()
             missing = next(iter(named), str(error).partition(":")[0])
@@ -98,8 +100,7 @@ def test_what_is_listed_is_enough_and_is_all_that_is_asked_for(name: str) -> Non
     inputs, recipe = resolve_settings(
         estimator, {p: value for p, value in given.items() if p in paths}
     )
-    shapes = jax.eval_shape(lambda some: estimator.evaluate(some, recipe), inputs)
-    assert results(shapes)
+    assert results(dtypes(lambda some: estimator.evaluate(some, recipe), inputs))
     assert set(demanded(estimator, recipe, dict.fromkeys(sorted(paths), 1.0) | given)) <= paths
 
 
@@ -155,7 +156,10 @@ def test_alone_is_compiled_is_batch_is_grid(law: Law) -> None:
     assert estimator.name
     assert estimator.about.endswith("?")
 
-    paths = sorted(smooth(inputs), key=lambda path: not path.startswith("system."))[:2]
+    read = effective(estimator, recipe, structure(inputs))  # others are no axes of it
+    paths = [path for path in smooth(inputs) if path in read]
+    paths = sorted(paths, key=lambda path: not path.startswith("system."))[:2]
+    assert paths
     axes = {path: get_at(inputs, path) * np.array([1.0, 0.7]) for path in paths}
     asked = [replace_all(inputs, at) for _, at in grid_points(read_axes(inputs, axes))]
     near = nearby(inputs, 3)

@@ -4,15 +4,16 @@ import pathlib
 
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import report_written
-from jaxroof.cli.progress import working
+from jaxroof.cli.progress import MANY, working
 from jaxroof.errors import InputError, refusal
 from jaxroof.io.atomic import replace_file
 from jaxroof.io.formats import check_placeable
-from jaxroof.validation.measured_rows import read_table
+from jaxroof.validation.measured_rows import Table, read_table
 from jaxroof.validation.steps.calibration import calibrate
 from jaxroof.validation.steps.chip_file import chip_lines
 from jaxroof.validation.steps.next_measurement import most_instructive
 from jaxroof.views.text import calibration as views
+from jaxroof.views.text.step_scores import unknown_columns
 
 KIND = ".toml"
 
@@ -27,11 +28,12 @@ def calibrate_command(*, file: str, system: str, as_json: bool, output: str | No
             raise refusal(output, f"expected a name that ends in {KIND}")
         check_placeable(output)
     table = read_table(file)
-    with working(f"fitting constants to {len(table.rows)} rows"):
+    rows = len(table.rows)
+    with working(f"fitting constants to {rows:,} rows", always=rows > MANY):
         try:
             found = calibrate(table.rows, system)
         except InputError as error:
-            raise refusal(file if str(error).startswith("no row") else "", str(error)) from None
+            raise _no_fit(file, table, str(error)) from None
         further = most_instructive(found)
     if output is not None:
         with replace_file(output) as name, open(name, "w", encoding="utf-8") as out:
@@ -44,5 +46,15 @@ def calibrate_command(*, file: str, system: str, as_json: bool, output: str | No
         if found.constants:
             page.print()
             page.print(views.constants_table(found))
-        print_text(page, *views.sentences(found), *views.measurement_lines(further))
+        page.print()
+        page.print(views.rows_table(found))
+        print_text(page, *views.outlier_lines(found), *views.sentences(found))
+        print_text(page, *unknown_columns(table), *views.measurement_lines(further))
     report_written(output)
+
+
+def _no_fit(file: str, table: Table, said: str) -> InputError:
+    """Return why rows cannot be used, with the columns that nothing reads."""
+    if not said.startswith("no row"):
+        return InputError(said)
+    return refusal(file, " ".join([said + ".", *unknown_columns(table)]) if table.unknown else said)

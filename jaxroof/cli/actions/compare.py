@@ -1,31 +1,33 @@
 """The compare command: systems and splits side by side."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from rich.console import Console
 
-from jaxroof.analyses.training_settings import (
-    MACHINE,
-    settings_by_system,
-    with_chip,
-    with_precision,
-)
+from jaxroof.analyses.training_settings import with_chip
 from jaxroof.cli.actions.arguments import _listed, _records, parse_settings, parse_split
-from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.cli.actions.console import OPTION_OF, say
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import searched, system_of
 from jaxroof.cli.counts import parse_count, parse_counts
+from jaxroof.cli.detail import Detail
+from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
+from jaxroof.errors import NoAnswer
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.step import published
+from jaxroof.estimators.training.precision import MACHINE, settings_by_system, with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.settings import apply_settings
+from jaxroof.shorthand import by_path
 from jaxroof.views.text import compare as compared
 from jaxroof.views.text.interval import interval_sentence
+from jaxroof.views.text.plan import glossary
+from jaxroof.views.text.tokens import tokens_sentence
 
 
 def compare_command(
@@ -45,13 +47,14 @@ def compare_command(
     check_output(output)
     sizes, sequences = parse_counts("--gpus", gpus), parse_count("--batch", batch)
     of = searched(estimator)
-    chosen = of.by_path(parse_settings(sets, OPTION_OF))
+    chosen = by_path(of.shorthand, parse_settings(sets, OPTION_OF))
     rules = constraints_of(of, where)
     chip = chosen.pop("chip", None) if of is training else None
     models = _records("--model", model_names, of.names["model"])
-    systems = _records(
-        "--system", system_names, lambda name: system_of(of, name, number_format, chip)
-    )
+    systems, settings, without = _systems(of, system_names, number_format, chip, chosen)
+    if not systems:
+        say(Detail.USUAL, *compared.without_sentences(without))
+        return 1
     start = of.inputs(
         model=next(iter(models.values()))[0],
         system=next(iter(systems.values())),
@@ -59,7 +62,6 @@ def compare_command(
         global_batch=float(sequences),
     )
     # a record on an axis sets all its fields, so the --set changes are applied to each first
-    settings = {name: _settings(of, chosen, name) for name in systems}
     models = {
         n: (_changed(of, start, next(iter(settings.values())), model=m).model, c)
         for n, (m, c) in models.items()
@@ -78,32 +80,64 @@ def compare_command(
     data = search(of, start, axes=axes, where=rules, settings=chosen)
     if MACHINE in data.dims:
         data = data.swap_dims({MACHINE: "system"})
-    about = {"units": "B", "long_name": "Memory that a step may fill"}
-    assert of.limit is not None
-    limits = [float(of.limit(inputs)) for inputs in held.values()]
-    data["memory_limit"] = ("system", np.array(limits), about)
-    counts = ", ".join(f"{size:,}" for size in sizes)
-    data.attrs["title"] = f"{', '.join(models)} on {counts} accelerators: the best plan of each"
+    data["memory_limit"] = _limits(of, held.values())
+    data.attrs["title"] = _title([*models], sizes)
     write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
-    _print_each(data, [*models], sizes, sequences)
+    _print_each(data, models, sizes, sequences)
+    say(Detail.USUAL, *compared.without_sentences(without))
     report_written(output)
     return 0 if bool(data.feasible.any()) else 1
 
 
-def _print_each(data: xr.Dataset, models: list[str], sizes: list[int], sequences: int) -> None:
-    page = console()
-    for name in models:
+def _title(models: list[str], sizes: list[int]) -> str:
+    on = f"{', '.join(models)} on {', '.join(f'{size:,}' for size in sizes)} accelerators"
+    return f"{on}: the best plan of each"
+
+
+def _limits(of: Estimator, held: Iterable[Any]) -> xr.Variable:
+    """Return the memory that a step may fill on each system."""
+    assert of.limit is not None
+    about = {"units": "B", "long_name": "Memory that a step may fill"}
+    return xr.Variable("system", np.array([float(of.limit(inputs)) for inputs in held]), about)
+
+
+def _print_each(data: xr.Dataset, models: dict[str, Any], sizes: list[int], sequences: int) -> None:
+    for name, (model, _) in models.items():
         for size in sizes:
             some = data.sel(model=name) if len(models) > 1 else data
             some = some.sel(gpus=size) if len(sizes) > 1 else some
-            _print_compared(page, some, f"{name} on {size:,} accelerators, batch {sequences:,}")
+            _print_compared(some, f"{name} on {size:,} accelerators, batch {sequences:,}")
+        tokens = float(model.training_tokens)
+        say(Detail.USUAL, tokens_sentence(data, tokens) if data.estimator == "training" else "")
+    say(Detail.USUAL, glossary(data, None, *compared.meanings(data)))
+    say(Detail.VERBOSE, interval_sentence(data))
 
 
-def _print_compared(page: Console, data: xr.Dataset, title: str) -> None:
-    page.print(compared.rate_table(data, title))
+def _print_compared(data: xr.Dataset, title: str) -> None:
+    say(Detail.USUAL, title, style="bold")
+    say(Detail.USUAL, *compared.compare_sentences(data))
+    say(Detail.QUIET, compared.rate_table(data))
     if bool(data.feasible.any()):
-        page.print(compared.parts_table(data))
-    print_text(page, *compared.compare_sentences(data), interval_sentence(data))
+        say(Detail.USUAL, compared.parts_table(data), *compared.plan_sentences(data))
+
+
+def _systems(
+    of: Estimator, names: str, number_format: str | None, chip: Any, chosen: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, str]]:
+    """Return systems and the --set changes on each, by name, and why others have no step time.
+
+    Raises: InputError for a name that there is not, or given twice.
+    """
+    systems, settings, without = {}, {}, {}
+    for name in _listed("--system", names):
+        try:
+            with errors_in_file("--system"):
+                systems[name] = system_of(of, name, number_format, chip)
+            settings[name] = _settings(of, chosen, name)
+        except NoAnswer as error:
+            systems.pop(name, None)
+            without[name] = str(error)
+    return systems, settings, without
 
 
 def _settings(of: Estimator, chosen: dict[str, Any], system_name: str) -> dict[str, Any]:

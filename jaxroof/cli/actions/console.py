@@ -2,8 +2,9 @@
 
 import os
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
+from jaxroof.cli.detail import Detail, detail
 from jaxroof.errors import printable
 from jaxroof.views.text.layout import wrapped
 
@@ -24,6 +25,18 @@ def print_text(page: Console, *texts: str, style: str | None = None) -> None:
         text = "\n".join(map(printable, text.splitlines()))
         lines = wrapped(page, text, page.width) if _has_width(page) else [text.rstrip()]
         page.print("\n".join(lines), style=style, soft_wrap=True, markup=False, highlight=False)
+
+
+def say(at: Detail, *shown: RenderableType, style: str | None = None) -> None:
+    """Print sentences and tables, if that much of an answer is asked for."""
+    if detail() < at:
+        return
+    page = console()
+    for each in shown:
+        if isinstance(each, str):
+            print_text(page, each, style=style)
+        else:
+            page.print(each)
 
 
 OPTION_OF = {  # fields that have an option

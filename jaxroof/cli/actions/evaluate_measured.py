@@ -8,12 +8,13 @@ from rich.console import Console
 
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import report_written
-from jaxroof.cli.progress import working
+from jaxroof.cli.progress import MANY, working
 from jaxroof.errors import refusal, unknown
 from jaxroof.io.atomic import replace_file
 from jaxroof.validation.measured_rows import read_table
 from jaxroof.validation.memory import scores as memory_scores
-from jaxroof.validation.memory.prediction import Answer, answer
+from jaxroof.validation.memory.prediction import Answer
+from jaxroof.validation.memory.prediction import answers as memory_answers
 from jaxroof.validation.steps import scores as step_scores
 from jaxroof.validation.steps.answered_rows import predicted_lines
 from jaxroof.validation.steps.prediction import StepAnswer, answers
@@ -47,8 +48,10 @@ def evaluate_measured(
     if estimator != "training":
         raise refusal("--schema", f"measured runs are of training; expected it, given {estimator}")
     table = read_table(file)
-    with working(f"predicting memory and step time of {len(table.rows)} rows"):
-        memory = [answer(row) for row in table.rows]
+    rows = len(table.rows)
+    said = f"predicting memory and step time of {rows:,} rows"
+    with working(said, always=rows > MANY):
+        memory = memory_answers(table.rows)
         steps = answers(table.rows, chip)
     if output is not None:
         with replace_file(output) as name, open(name, "w", encoding="utf-8", newline="") as out:
@@ -58,8 +61,7 @@ def evaluate_measured(
     _print_steps(page, steps, output)
     if output is None and len(table.rows) > SHOWN:
         print_text(page, f"The first {SHOWN} are shown; -o OUT.csv writes all.")
-    if table.unknown:
-        print_text(page, f"Columns that the schema does not have: {', '.join(table.unknown)}.")
+    print_text(page, *step_views.unknown_columns(table))
     report_written(output)
     if all(one.prediction is None for one in memory) and all(one.step is None for one in steps):
         said = f"memory: {memory[0].reason}; step time: {steps[0].reason}"

@@ -6,10 +6,11 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.analyses.explain import Explanation, explain
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
 from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.cli.counts import parse_count
+from jaxroof.cli.detail import Detail, detail
 from jaxroof.cli.progress import working
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.sensitivity.response import response
@@ -24,6 +25,7 @@ from jaxroof.units import parse, seconds
 from jaxroof.views.text import explain as views
 from jaxroof.views.text.explain_json import explain_json
 from jaxroof.views.text.explain_sentences import best_sentence, explain_sentences
+from jaxroof.views.text.plan import plan_sentence
 from jaxroof.views.text.search import counts_sentence
 
 CHANGE = 1.1  # factor applied to a parameter in both directions, in the tornado plot
@@ -59,8 +61,8 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
         refusals = _rules(asked)
         none = survey(estimator, inputs, where=rules, settings=chosen)
         limit, said = float(found.best.memory_limit), [str(rule) for rule in rules]
-        print_text(console(), title, style="bold")
-        print_text(console(), counts_sentence(none, limit, refusals, said))
+        say(Detail.USUAL, title, style="bold")
+        say(Detail.QUIET, counts_sentence(none, limit, refusals, said))
     report_written(output)
     return 0 if found.feasible else 1
 
@@ -79,19 +81,21 @@ def _draw(output: str, moved: xr.Dataset, found: Explanation, title: str) -> Non
 
 
 def _print(found: Explanation, title: str) -> None:
-    page = console()
-    print_text(page, title, style="bold")
+    first, *rest = explain_sentences(found)
+    say(Detail.USUAL, title, style="bold")
     if found.feasible:
-        print_text(page, best_sentence(found))
-    print_text(page, *explain_sentences(found))
+        say(Detail.USUAL, best_sentence(found), plan_sentence(found.best))
+    say(Detail.QUIET, first)
+    say(Detail.USUAL, *rest)
     if found.feasible:
-        page.print(views.bars_table(found.elasticities))
-        print_text(page, *views.rest_sentences(found.elasticities))
-        page.print(views.binding_table(found.operations))
+        every = detail() is Detail.VERBOSE
+        say(Detail.USUAL, views.bars_table(found.elasticities, every))
+        say(Detail.VERBOSE, *views.rest_sentences(found.elasticities))
+        say(Detail.USUAL, views.binding_table(found.operations))
         if found.response.sizes["switch"]:
-            page.print(views.switches_table(found.response, found.elasticities))
+            say(Detail.VERBOSE, views.switches_table(found.response, found.elasticities))
     if found.steps.sizes["step"]:
-        page.print(views.steps_table(found.steps))
+        say(Detail.VERBOSE if found.feasible else Detail.USUAL, views.steps_table(found.steps))
 
 
 def _rules(asked: QuestionOptions) -> dict[str, str]:

@@ -1,11 +1,15 @@
 """The fit command: does a training step fit, and what fills every stage."""
 
+import xarray as xr
+from rich.text import Text
+
 from jaxroof.analyses.fit import fit
 from jaxroof.analyses.fit_changes import MOST
 from jaxroof.cli.actions.arguments import parse_pairs
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.console import console, say
 from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
 from jaxroof.cli.counts import parse_count
+from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
 from jaxroof.views.text import fit as views
@@ -54,16 +58,20 @@ def fit_command(
     if as_json:
         print(fit_json(data))
     else:
-        page = console()
-        print_text(page, views.title(data), style="bold")
-        print_text(page, views.answer_sentence(data), changes.change_sentence(data))
-        page.print(views.stages_table(data))
-        for line in views.bars(data, min(page.width, 100)):
-            page.print(line, markup=False, highlight=False, soft_wrap=True)
-        print_text(page, views.legend_sentence())
-        if changes.changes_of(data):
-            page.print(changes.changes_table(data))
-            print_text(page, changes.cost_sentence())
-        print_text(page, *views.assumption_sentences(data))
+        _print(data)
     report_written(output)
     return 0 if bool(data.fits) else 1
+
+
+def _print(data: xr.Dataset) -> None:
+    say(Detail.USUAL, views.title(data), style="bold")
+    say(Detail.QUIET, views.answer_sentence(data))
+    say(Detail.USUAL, changes.change_sentence(data), *views.open_sentences(data))
+    say(Detail.USUAL, views.stages_table(data))
+    bars = views.bars(data, min(console().width, 100))
+    say(Detail.USUAL, *(Text(line, overflow="ignore", no_wrap=True) for line in bars))
+    say(Detail.VERBOSE, views.legend_sentence())
+    if changes.changes_of(data):
+        say(Detail.USUAL, changes.changes_table(data))
+        say(Detail.VERBOSE, changes.cost_sentence())
+    say(Detail.VERBOSE, *views.assumption_sentences(data))

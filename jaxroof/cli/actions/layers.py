@@ -9,9 +9,10 @@ from jaxroof.analyses.unfused_layers import unfused_layers
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_settings
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.console import console, say
 from jaxroof.cli.actions.published_layers import published_command
 from jaxroof.cli.actions.training_layers import training_command
+from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
@@ -67,12 +68,10 @@ def unfused_command(
     _check_degrees(inputs, recipe)
     data = unfused_layers(inputs, recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    page = console()
-    for table in block_tables(data, page.width):
-        page.print(table)
+    say(Detail.QUIET, *block_tables(data, console().width))
     report = unfused.evaluate(inputs, recipe)
-    page.print(sums_table(report, int(inputs.model.layers)))
-    print_text(page, _shares(report), _dropped(inputs, recipe))
+    say(Detail.USUAL, sums_table(report, int(inputs.model.layers)))
+    say(Detail.USUAL, _shares(report), _dropped(inputs, recipe))
     outputs.report_written(output)
 
 

@@ -7,15 +7,18 @@ import xarray as xr
 
 from jaxroof.analyses.least_memory import least_memory
 from jaxroof.cli.actions.arguments import parse_pairs
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written
 from jaxroof.cli.counts import parse_count
+from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.io.formats import write
+from jaxroof.shorthand import by_path
 from jaxroof.views.text import least_memory as views
 from jaxroof.views.text.least_memory_json import least_memory_json
+from jaxroof.views.text.plan import glossary, plan_sentence
 
 KINDS = (".csv", ".json", ".nc")
 TOP = 5  # plans that are printed
@@ -68,13 +71,13 @@ def least_memory_command(
 
 def print_plans(data: xr.Dataset, searched: bool) -> None:
     """Print the plans that need least on one number of accelerators."""
-    page = console()
-    print_text(page, views.title(data), style="bold")
-    page.print(views.plans_table(data))
-    print_text(page, f"In the table: {views.legend(data)}")
+    say(Detail.USUAL, views.title(data), style="bold")
     answer = views.answer_sentence(data, searched)
-    print_text(page, f"{answer} {views.largest_sentence(data)}")
-    print_text(page, views.counts_sentence(data), views.own_sentence(data))
+    say(Detail.USUAL, f"{answer} {views.largest_sentence(data)}", plan_sentence(data.isel(plan=0)))
+    say(Detail.QUIET, views.plans_table(data))
+    say(Detail.USUAL, glossary(data, views.shown_fields(data)))
+    say(Detail.VERBOSE, views.counts_sentence(data))
+    say(Detail.USUAL, views.own_sentence(data))
 
 
 def settings_of(sets: Sequence[str]) -> dict[str, Any]:
@@ -89,7 +92,7 @@ def settings_of(sets: Sequence[str]) -> dict[str, Any]:
         if name.removeprefix("plan.") in (*stage_memory.plan_fields, *stage_memory.short_names):
             raise refusal("--set", f"{name}: a field of the plan; constrain it with --where")
         found[name] = value
-    return stage_memory.by_path(found)
+    return by_path(stage_memory.shorthand, found)
 
 
 def check_kind(output: str | None) -> None:

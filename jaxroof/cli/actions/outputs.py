@@ -8,8 +8,9 @@ from typing import Any
 
 import xarray as xr
 
+from jaxroof.cli.detail import Detail, detail
 from jaxroof.errors import InputError, shown
-from jaxroof.io.formats import WRITERS, check_writable, write
+from jaxroof.io.formats import WRITERS, check_writable, json_text, write
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -40,15 +41,25 @@ def check_output(output: str | None, kinds: Collection[str] = (*PICTURES, *WRITE
 
 
 def write_or_draw(output: str | None, data: xr.Dataset, draw: Callable[[Any], Any]) -> None:
-    """Write the results to a file, or draw them if its name has the suffix of a picture."""
-    if output is None:
+    """Write the results to a file, or draw them if its name has the suffix of a picture.
+
+    With --json they are printed too.
+    """
+    if output is None or not is_picture(output):
+        write_data(output, data)
         return
-    if not is_picture(output):
-        write(data, output)
-        return
+    write_data(None, data)
     from jaxroof.views import plots
 
     plots.save(draw(plots), output)
+
+
+def write_data(output: str | None, data: xr.Dataset) -> None:
+    """Write the results to a file, if one is named; with --json print them."""
+    if detail() is Detail.JSON:
+        print(json_text(data))
+    if output is not None:
+        write(data, output)
 
 
 def report_written(output: str | None) -> None:

@@ -8,11 +8,14 @@ import xarray as xr
 
 from jaxroof.analyses.fastest_plans import NoPlanFits
 from jaxroof.analyses.no_legal_plan import NoLegalPlan
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.console import say
+from jaxroof.cli.actions.outputs import write_data
+from jaxroof.cli.detail import Detail
 from jaxroof.errors import listing
-from jaxroof.io.formats import CSV, write
+from jaxroof.io.formats import CSV
 from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.least_memory import fields_of_sizes, legend
+from jaxroof.views.text.least_memory import fields_of_sizes
+from jaxroof.views.text.plan import glossary
 
 
 def search_sizes(
@@ -39,12 +42,14 @@ def search_sizes(
 
 
 def write_plans(found: Sequence[xr.Dataset], output: str | None) -> None:
-    """Write the plans of all sizes to a file, if one is named; a CSV has a column of sizes."""
-    if output is None:
-        return
-    whole = len(found) == 1 and pathlib.Path(output).suffix != CSV
+    """Write the plans of all sizes to a file, if one is named; with --json print them.
+
+    A CSV has a column of sizes.
+    """
+    whole = len(found) == 1 and (output is None or pathlib.Path(output).suffix != CSV)
     each = found[:1] if whole else [_with_size(one) for one in found]
-    write(xr.concat(each, "plan", combine_attrs="override") if len(each) > 1 else each[0], output)
+    data = xr.concat(each, "plan", combine_attrs="override") if len(each) > 1 else each[0]
+    write_data(output, data)
 
 
 def _with_size(data: xr.Dataset) -> xr.Dataset:
@@ -59,18 +64,11 @@ def print_sizes(
     found: Sequence[xr.Dataset],
     none: Sequence[int],
     said: str,
-    own: Callable[[xr.Dataset], str],
 ) -> None:
-    """Print a table by size, its short names, and the sizes without a plan after what is said.
-
-    ``own`` returns the sentence about the user's plan on one number of accelerators, if any.
-    """
-    page, about = console(), found[0].attrs
-    print_text(page, f"{about['model']} on {about['system']}", style="bold")
-    page.print(table)
-    print_text(page, f"In the table: {legend(found[0], fields_of_sizes(found))}")
-    for data in found:
-        if sentence := own(data):
-            print_text(page, f"On {int(data.gpus):,}: {sentence[0].lower()}{sentence[1:]}")
+    """Print a table by size, its short names, and the sizes without a plan after what is said."""
+    about = found[0].attrs
+    say(Detail.USUAL, f"{about['model']} on {about['system']}", style="bold")
+    say(Detail.QUIET, table)
+    say(Detail.USUAL, glossary(found[0], fields_of_sizes(found)))
     if none:
-        print_text(page, f"{said} {listing([f'{size:,}' for size in none])} gpus.")
+        say(Detail.USUAL, f"{said} {listing([f'{size:,}' for size in none])} accelerators.")

@@ -6,11 +6,13 @@ from jaxroof.analyses.layers import layers as layers_of
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import SHORT, parse_settings, whole_plan
-from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.cli.actions.console import OPTION_OF, say
+from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.step import published
 from jaxroof.settings import apply_settings
+from jaxroof.shorthand import by_path
 from jaxroof.views.text.layers import layer_table
 
 
@@ -28,19 +30,18 @@ def published_command(
     outputs.check_output(output)
     inputs = Inputs(model=model(model_name), system=system(system_name, number_format))
     fixed = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
-    chosen = published.by_path(parse_settings(sets, {**fixed, "gpus": "--plan"}))
+    chosen = by_path(published.shorthand, parse_settings(sets, {**fixed, "gpus": "--plan"}))
     batch = _batch(inputs, parse_plan("--plan", plan_text, Plan, SHORT))
     asked = {"model": model_name, "global_batch": batch, "split": split, **chosen}
     inputs, recipe = apply_settings(inputs, published.recipe, asked, published.names)
     plan = whole_plan(plan_text, inputs, recipe)
     data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    page = console()
-    page.print(layer_table(data))
+    say(Detail.QUIET, layer_table(data))
     parts = (f"{part}_backward" for part in ("compute", "memory", "tensor"))
     again = float((data.time_backward - sum(data[part] for part in parts)).sum())
-    print_text(
-        page,
+    say(
+        Detail.USUAL,
         f"{float(data.time_forward.sum()) * 1e3:.4g} ms forward, "
         f"{float(data.time_backward.sum()) * 1e3:.4g} ms backward; "
         f"{float(data.weights.sum()) / 1e6:.4g} MB of weights, "
@@ -48,7 +49,7 @@ def published_command(
     )
     if again > 1e-12 * float(data.time_backward.sum()):
         extra = f"{again * 1e6:.4g} us of forward work done again"
-        print_text(page, f"The backward total holds {extra}, which the parts beside it leave out.")
+        say(Detail.USUAL, f"The backward total holds {extra}, which the parts beside it leave out.")
     outputs.report_written(output)
 
 
@@ -64,4 +65,4 @@ def _shared(plan: Plan) -> str:
     if plan.context > 1:
         said += f" and {plan.fast_context:.0f} of the {plan.context:.0f} context ranks"
     panels = f"; {plan.panels:.0f} panels" if plan.panels > 1 else ""
-    return f"{said} share a fast domain{panels}"
+    return f"{said} share an NVLink domain{panels}"

@@ -19,7 +19,7 @@ from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.estimators.published.step import published
 from jaxroof.schedules.stage_visits import Sends
 from jaxroof.settings import apply_settings
-from jaxroof.units import seconds
+from jaxroof.shorthand import by_path
 from jaxroof.views.text import schedule as views
 
 ENDS = ("first", "last")
@@ -54,7 +54,7 @@ def published_command(
     }
     machine = system(system_name, number_format)
     inputs = Inputs(model=model(model_name), system=machine)
-    given = published.by_path(parse_settings(sets, {**OPTION_OF, "gpus": "--plan"}))
+    given = by_path(published.shorthand, parse_settings(sets, {**OPTION_OF, "gpus": "--plan"}))
     chosen = {"model": model_name, **given}
     chosen |= {"global_batch": parse_count("--batch", batch), "split": split}
     inputs, recipe = apply_settings(inputs, published.recipe, chosen, published.names)
@@ -65,7 +65,7 @@ def published_command(
     data = schedule(inputs, recipe, schedules=listed, **asked)
     data.attrs["title"] = _title(model_name, system_name, plan, asked, data)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    print_schedules(data)
+    print_schedules(data, "1F1B")
     outputs.report_written(output)
     if trace is not None:
         _trace(trace, inputs, recipe, {"schedule": traced(data), **asked})
@@ -75,7 +75,7 @@ def published_command(
 def _title(
     model_name: str, system_name: str, plan: Plan, asked: dict[str, Any], data: xr.Dataset
 ) -> str:
-    """Return the title: the plan and its settings, and the step time by the closed form."""
+    """Return the title: the plan and its settings."""
     words = {f.name: f.metadata["words"] or f.metadata["symbol"] for f in dataclasses.fields(Plan)}
     degrees = {f: int(getattr(plan, f)) for f in words if f not in published.placement}
     shown = [f for f, many in degrees.items() if many > 1 or f == "microbatch"]
@@ -84,8 +84,7 @@ def _title(
     heavier = [f"{end} stage {asked[end]:g} layers heavier" for end in ENDS if asked[end]]
     if asked["sends"] is not Sends.OVERLAPPED:
         heavier.append(f"{asked['sends'].value} sends")
-    told = f"{model_name} on {system_name}, {', '.join([said, *heavier])}"
-    return f"{told}; {seconds(float(data.step_time_closed_form))} by the closed form of 1F1B"
+    return f"{model_name} on {system_name}, {', '.join([said, *heavier])}"
 
 
 def _trace(path: str, inputs: Inputs, recipe: Recipe, asked: dict[str, Any]) -> None:

@@ -2,8 +2,9 @@
 
 import xarray as xr
 
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.console import say
 from jaxroof.cli.counts import parse_count
+from jaxroof.cli.detail import Detail
 from jaxroof.errors import refusal, unknown
 from jaxroof.schedules import CHUNKED
 from jaxroof.schedules.stage_visits import Sends
@@ -11,12 +12,16 @@ from jaxroof.views.text import schedule as views
 from jaxroof.views.text.interval import interval_sentence
 
 
-def print_schedules(data: xr.Dataset) -> None:
-    """Print the title, the table and the sentences of some schedules."""
-    page = console()
-    print_text(page, data.attrs["title"], style="bold")
-    page.print(views.schedules_table(data))
-    print_text(page, *views.schedule_sentences(data), interval_sentence(data))
+def print_schedules(data: xr.Dataset, closed_form: str) -> None:
+    """Print the title, the sentences and the table of some schedules.
+
+    ``closed_form`` is the schedule whose step time has a formula.
+    """
+    say(Detail.USUAL, data.attrs["title"], style="bold")
+    say(Detail.USUAL, *views.schedule_sentences(data))
+    say(Detail.QUIET, views.schedules_table(data))
+    say(Detail.USUAL, views.GLOSSARY, views.closed_form_sentence(data, closed_form))
+    say(Detail.VERBOSE, interval_sentence(data))
 
 
 def chunks_of(text: str | None, names: list[str]) -> int | None:

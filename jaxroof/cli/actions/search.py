@@ -5,22 +5,22 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from rich.console import Console
 
+from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, own_plan, parse_share, why_not_allowed
-from jaxroof.cli.actions.console import console, print_text
-from jaxroof.cli.actions.outputs import report_written
+from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.search_options import SearchOptions, searched
+from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.engine.search.ranking import first_of_each, rank_plans
 from jaxroof.errors import InputError
-from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.legality import RULES
 from jaxroof.estimators.published.step import memory_limit, published
-from jaxroof.io.formats import check_writable, write
+from jaxroof.io.formats import check_writable
 from jaxroof.views.text import search as words
 from jaxroof.views.text import tables
+from jaxroof.views.text.plan import glossary, plan_sentence
 from jaxroof.views.text.plan import plan_fields as fields_of
 
 
@@ -92,14 +92,13 @@ def _search(asked: SearchOptions) -> int:
             settings={"gpus": size, **settings},
         )
         answers.append(_answer(question, asked.placements, asked.mine))
-    if output is not None:
-        write(_written(answers, asked.everything), output)
-    page = console()
+    outputs.write_data(output, _written(answers, asked.everything))
+    title = f"{asked.question}, batch {asked.sequences:,}"
     if len(answers) == 1:
-        _print_one(page, answers[0], close)
+        _print_one(title, answers[0], close)
     else:
-        _print_sizes(page, answers)
-    report_written(output)
+        _print_sizes(title, answers)
+    outputs.report_written(output)
     return 0 if any(answer.best is not None for answer in answers) else 1
 
 
@@ -123,37 +122,31 @@ def _refused(own: dict[str, int], question: SearchProblem, legal: int) -> str:
     return f"{said}: none of the {legal:,} legal plans{left} has these fields"
 
 
-def _print_one(page: Console, answer: Answer, close: float) -> None:
+def _print_one(title: str, answer: Answer, close: float) -> None:
     question, data, best = answer.question, answer.data, answer.best
     refusals = {rule.name: rule.words for rule in RULES[question.recipe.split]}
     rules = [str(c) for c in question.where]
-    if best is not None:
-        page.print(tables.plans_table(data, answer.shown, answer.limit))
-        print_text(page, words.best_sentence(best, answer.limit))
-    elif data.sizes["plan"]:
-        sentence = words.nothing_fits(data, answer.limit)
-        print_text(page, sentence[0].upper() + sentence[1:])
-    print_text(page, words.counts_sentence(data, answer.limit, refusals, rules))
-    if not data.sizes["plan"]:
-        print_text(page, _unfilled_domains(question.inputs))
-    if best is not None:
-        print_text(page, words.close_sentence(data, answer.order, question.objective, close))
-    print_text(page, answer.about_own)
+    counts = words.counts_sentence(data, answer.limit, refusals, rules)
+    say(Detail.USUAL, title, style="bold")
+    if best is None:
+        sentence = words.nothing_fits(data, answer.limit) if data.sizes["plan"] else ""
+        say(Detail.QUIET, sentence[:1].upper() + sentence[1:], counts)
+        inputs = question.inputs
+        if not data.sizes["plan"]:
+            gpus, domain = int(inputs.gpus or 0), int(inputs.system.fast_domain)
+            say(Detail.USUAL, words.domain_sentence(gpus, domain))
+    else:
+        sentence = words.best_sentence(best, len(answer.order), answer.limit)
+        say(Detail.USUAL, sentence, plan_sentence(best))
+        say(Detail.QUIET, tables.plans_table(data, answer.shown, answer.limit))
+        say(Detail.USUAL, glossary(data), words.parts_sentence(best))
+        aim = question.objective
+        say(Detail.USUAL, words.close_sentence(data, answer.order, aim, close))
+        say(Detail.VERBOSE, counts)
+    say(Detail.USUAL, answer.about_own)
 
 
-def _unfilled_domains(inputs: Inputs) -> str:
-    """Return why no plan can be legal if the accelerators do not fill whole fast domains."""
-    gpus, domain = int(inputs.gpus or 0), int(inputs.system.fast_domain)
-    if gpus <= domain or gpus % domain == 0:
-        return ""
-    share = max(part for part in range(1, domain) if gpus % part == 0)
-    return (
-        f"Fast domains of {domain} do not make up {gpus:,} accelerators; to use {share} of each, "
-        f"add --set system.fast_domain={share}."
-    )
-
-
-def _print_sizes(page: Console, answers: list[Answer]) -> None:
+def _print_sizes(title: str, answers: list[Answer]) -> None:
     rows = [
         {
             "gpus": answer.gpus,
@@ -164,18 +157,19 @@ def _print_sizes(page: Console, answers: list[Answer]) -> None:
         }
         for answer in answers
     ]
-    page.print(tables.sizes_table(rows, fields_of(answers[0].data)))
+    say(Detail.USUAL, title, style="bold")
+    say(Detail.QUIET, tables.sizes_table(rows, fields_of(answers[0].data)))
+    say(Detail.USUAL, glossary(answers[0].data))
     for answer in answers:
+        on = f"On {answer.gpus:,}:"
         if answer.best is None:
-            print_text(
-                page, f"{answer.gpus:,} gpus: {words.nothing_fits(answer.data, answer.limit)}"
-            )
+            say(Detail.USUAL, f"{on} {words.nothing_fits(answer.data, answer.limit)}")
         if answer.about_own:
-            print_text(page, f"{answer.gpus:,} gpus: {answer.about_own}")
+            say(Detail.USUAL, f"{on} {answer.about_own}")
     fits = [answer.gpus for answer in answers if answer.best is not None]
     if fits:
         first = f"{fits[0]:,}, the first that fits"
-        print_text(page, f"Scaling: throughput per accelerator relative to {first}.")
+        say(Detail.USUAL, f"Scaling: throughput per accelerator relative to {first}.")
 
 
 def _written(answers: list[Answer], everything: bool) -> xr.Dataset:

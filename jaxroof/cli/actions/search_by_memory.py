@@ -5,10 +5,12 @@ from collections.abc import Sequence
 import xarray as xr
 
 from jaxroof.analyses.least_memory import least_memory
+from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.least_memory import check_kind, print_plans, settings_of
 from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.actions.plans_by_size import print_sizes, search_sizes, write_plans
 from jaxroof.cli.counts import parse_count, parse_counts
+from jaxroof.cli.detail import Detail
 from jaxroof.views.text import least_memory as views
 
 
@@ -48,8 +50,14 @@ def search_by_memory_command(
     if len(sizes) == 1:
         print_plans(found[0], searched=False)
     else:
-        print_sizes(
-            views.sizes_table(found), found, none, "No plan is legal on", views.own_sentence
+        print_sizes(views.sizes_table(found), found, none, "No plan is legal on")
+        say(
+            Detail.USUAL,
+            *(
+                f"On {int(one.gpus):,}, y{views.own_sentence(one)[1:]}"
+                for one in found
+                if "own" in one
+            ),
         )
     report_written(output)
     return 0 if any(bool(one.fits) for one in found) else 1

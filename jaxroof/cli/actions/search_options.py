@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from jaxroof.analyses.training_settings import with_chip, with_precision
+from jaxroof.analyses.training_settings import with_chip
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF
@@ -15,7 +15,9 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
+from jaxroof.shorthand import by_path
 
 SEARCHED = {"training": training, "published": published}  # the first is the default
 
@@ -95,7 +97,7 @@ class QuestionOptions:
 
     @property
     def _given(self) -> dict[str, Any]:
-        return self.asked_of.by_path(parse_settings(self.sets, OPTION_OF))
+        return by_path(self.asked_of.shorthand, parse_settings(self.sets, OPTION_OF))
 
     @property
     def rules(self) -> tuple[Constraint, ...]:

@@ -6,19 +6,23 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import SearchOptions
+from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import working
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.config.uncertainty_file import read_uncertain
 from jaxroof.engine.runs.other_dry_runs import dry_run_of_draws
 from jaxroof.engine.search.problem import check_search
+from jaxroof.engine.search.search import search
 from jaxroof.engine.uncertainty.uncertain import uncertain
 from jaxroof.errors import InputError
 from jaxroof.io.formats import CSV
 from jaxroof.views.text import uncertain as views
+from jaxroof.views.text.plan import glossary
+from jaxroof.views.text.uncertain_inputs import inputs_table
 
 
 def uncertain_command(file: str, asked: SearchOptions, dry_run: bool = False) -> int:
@@ -53,20 +57,20 @@ def uncertain_command(file: str, asked: SearchOptions, dry_run: bool = False) ->
     )
     plain = output is not None and pathlib.Path(output).suffix == CSV
     write_or_draw(output, views.columns(data) if plain else data, lambda plots: plots.draw(data))
-    _print(data, top)
+    today = search(asked.asked_of, inputs, where=asked.rules, settings=first)
+    _print(data, today, top)
     report_written(output)
     return 0 if bool((data.feasible_share > 0).any()) else 1
 
 
-def _print(data: xr.Dataset, top: int) -> None:
-    page = console()
-    page.print(views.inputs_table(data))
+def _print(data: xr.Dataset, today: xr.Dataset, top: int) -> None:
+    say(Detail.USUAL, data.attrs["title"], style="bold")
     if "gpus" in data.sizes:
-        page.print(views.sizes_table(data))
-        said = views.sizes_sentences(data)
+        say(Detail.USUAL, *views.sizes_sentences(data), views.spread_sentence(today))
+        say(Detail.QUIET, views.sizes_table(data))
     else:
+        say(Detail.QUIET, *views.sentences(data))
+        say(Detail.USUAL, views.spread_sentence(today))
         if float(data.feasible_share) > 0:
-            page.print(views.bands_table(data))
-            page.print(views.plans_table(data, top))
-        said = views.sentences(data)
-    print_text(page, *said)
+            say(Detail.USUAL, views.bands_table(data), views.plans_table(data, top))
+    say(Detail.USUAL, glossary(data), inputs_table(data))

@@ -13,6 +13,7 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.estimators.mlp_pipeline.inputs import Plan
 from jaxroof.estimators.mlp_pipeline.recipe import Order
 from jaxroof.io.trace_events import side_by_side
+from jaxroof.units import parse
 from jaxroof.views.trace_blocks import block_words, workers
 
 FIELDS = [field.name for field in dataclasses.fields(Plan)]
@@ -35,6 +36,8 @@ def trace_command(
     profile: str | None,
     names: str | None,
     sets: tuple[str, ...],
+    start: str | None,
+    end: str | None,
     output: str,
 ) -> None:
     """Trace one configuration under one schedule or several; write or draw it, and print its times.
@@ -42,6 +45,13 @@ def trace_command(
     Raises: InputError for settings that are unknown, out of range or not allowed.
     """
     outputs.check_output(output)
+    window = [
+        parse(text, "s", name) if text is not None else None
+        for name, text in (("--from", start), ("--to", end))
+    ]
+    if (start or end) and not outputs.is_picture(output):
+        name = "--from" if start else "--to"
+        raise refusal(name, f"cuts a picture; {output} has all events")
     degrees = dict.fromkeys(FIELDS, 1) | parse_plan("--plan", plan_text, Plan, SHORT, FIELDS)
     asked: dict[str, Any] = {"model": mlp_name, "system": system_name}
     asked |= {f"plan.{field}": degree for field, degree in degrees.items()}
@@ -51,7 +61,7 @@ def trace_command(
     orders = [{"order": name} for name in _orders(names)] if names is not None else [{}]
     found = [trace("pipeline", {**asked, **order}) for order in orders]
     data = found[0] if len(found) == 1 else side_by_side(found)
-    outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
+    outputs.write_or_draw(output, data, lambda plots: plots.timeline(data, *window))
     page = console()
     for one in found:
         devices = len(workers(one))

@@ -5,8 +5,9 @@ from typing import Any
 from jaxroof.analyses.training_layers import training_layers
 from jaxroof.analyses.training_question import training_step
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.console import OPTION_OF, console, print_text
+from jaxroof.cli.actions.console import OPTION_OF, say
 from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
+from jaxroof.cli.detail import Detail
 from jaxroof.views.text import training_layers as views
 
 OPTIONS = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
@@ -40,10 +41,10 @@ def training_command(
     title = f"{model_name} on {system_name}, {plan_words(asked.plan)}"
     data.attrs["title"] = f"{title}: one layer, one microbatch, one accelerator"
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    page = console()
-    print_text(page, data.attrs["title"], style="bold")
-    page.print(views.training_layer_table(data))
-    print_text(page, views.training_layer_sentence(data), views.notes_sentence(data))
+    say(Detail.USUAL, data.attrs["title"], style="bold")
+    say(Detail.USUAL, views.training_layer_sentence(data))
+    say(Detail.QUIET, views.training_layer_table(data))
+    say(Detail.USUAL, views.notes_sentence(data))
     outputs.report_written(output)
 
 

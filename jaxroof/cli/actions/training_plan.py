@@ -8,6 +8,7 @@ from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.step import training
+from jaxroof.shorthand import by_path
 
 
 def plan_settings(text: str) -> dict[str, int]:
@@ -21,7 +22,7 @@ def plan_settings(text: str) -> dict[str, int]:
 
 def changed_settings(sets: Sequence[str], given: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings of ``--set`` by their paths; some may stand without their record."""
-    return training.by_path(parse_settings(sets, given))
+    return by_path(training.shorthand, parse_settings(sets, given))
 
 
 def plan_words(plan: TrainingPlan) -> str:

@@ -14,7 +14,6 @@ from jaxroof.cli.actions.schedule_options import chunks_of, print_schedules, sen
 from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
-from jaxroof.units import seconds
 from jaxroof.views.text import schedule as views
 
 
@@ -56,7 +55,7 @@ def training_command(
     data = training_schedule(*asked, schedules=listed, **how)
     data.attrs["title"] = _title(model_name, system_name, asked, data)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    print_schedules(data)
+    print_schedules(data, "1F1B" if asked.plan.interleave == 1 else "interleaved 1F1B")
     outputs.report_written(output)
     if trace is not None:
         _trace(trace, asked, {"schedule": traced(data), **how})
@@ -64,12 +63,10 @@ def training_command(
 
 
 def _title(model_name: str, system_name: str, asked: TrainingStep, data: xr.Dataset) -> str:
-    """Return the title: the plan, and its step time by the closed form."""
+    """Return the title: the plan and its microbatches."""
     plan = asked.plan
     said = f"{model_name} on {system_name}, {plan_words(plan)}"
-    said += f": {int(data.microbatches):,} microbatches"
-    kind = "1F1B" if plan.interleave == 1 else "interleaved 1F1B"
-    return f"{said}; {seconds(float(data.step_time_closed_form))} by the closed form of {kind}"
+    return f"{said}: {int(data.microbatches):,} microbatches"
 
 
 def _trace(path: str, asked: TrainingStep, how: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from jaxroof.engine.codesign.machines import (
 from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
@@ -107,7 +108,7 @@ def design_problem(
     **priced: Any,
 ) -> DesignProblem:
     """Return the design problem, checked; ``priced`` are arguments of ``cost_model``."""
-    inputs, recipe, _ = estimator.resolve(inputs, recipe, settings or {})
+    inputs, recipe, _, _ = resolved(estimator, inputs, recipe, settings or {})
     inputs = place_best(estimator, checked(inputs), recipe)
     if isinstance(starts, bool) or not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
         said = f"expected a whole number from 1 to {MOST_STARTS:,}, given {shown(starts)}"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from jaxroof import settings
-from jaxroof.engine.grid.spacing import Between, Spacing, Values, listed_values, number_column
+from jaxroof.engine.grid.given_axes import are_labels, paths_of
+from jaxroof.engine.grid.spacing import Values, listed_values, number_column
 from jaxroof.errors import refusal, unknown
 from jaxroof.records import checked_values, field_at, is_quantity, leaves, replace_at
 from jaxroof.settings import (
@@ -18,9 +19,9 @@ from jaxroof.settings import (
     choices_of,
     fields_of,
     former_of,
-    is_pair,
     named_record,
 )
+from jaxroof.shorthand import Named
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -136,14 +137,6 @@ def fill_from_axes(inputs: Any, axes: Sequence[Axis]) -> Any:
     return replace_all(inputs, {p: c[0] for p, c in columns.items() if p not in known})
 
 
-def paths_of(axes: AxisValues | None) -> set[str]:
-    """Return every path that the axes vary, and every new name among their keys."""
-    if not isinstance(axes, Mapping):
-        return {path for axis in axes or () for path in axis.values}
-    together = (value for value in axes.values() if isinstance(value, Mapping))
-    return {*axes, *(path for values in together for path in values)}
-
-
 def check_paths(inputs: Any, axes: AxisValues | None, recipe: Any = None) -> None:
     """Check that no axis path puts a top-level field inside a record (``plan.global_batch``).
 
@@ -155,14 +148,6 @@ def check_paths(inputs: Any, axes: AxisValues | None, recipe: Any = None) -> Non
         record, _, name = path.rpartition(".")
         if record and name in beside and path not in known:
             raise unknown("", path, f"field of {type(inputs).__name__}", [name])
-
-
-def values_of(axes: AxisValues | None) -> dict[str, Any]:
-    """Return the values of each path, including paths that vary together."""
-    found: dict[str, Any] = {}
-    for key, values in axes.items() if isinstance(axes, Mapping) else ():
-        found |= values if isinstance(values, Mapping) and not _labelled(values) else {key: values}
-    return found
 
 
 def _axis(
@@ -178,7 +163,7 @@ def _axis(
 
     ``own`` are the paths of all axes. ``made`` are the choices that records must not override.
     """
-    if not isinstance(values, Mapping) or _labelled(values):
+    if not isinstance(values, Mapping) or are_labels(values):
         axis = _one_path(inputs, key, values, recipe, names, own, made)
         for labels in axis.labels.values():
             _check_distinct(key, labels)
@@ -207,6 +192,9 @@ def _one_path(
 ) -> Axis:
     """Return an axis over the values of one path: numbers, choices, or records by name."""
     name = key.rpartition(".")[2]
+    if isinstance(values, Named):
+        columns = {p: number_column(inputs, p, v, names) for p, v in values.columns.items()}
+        return Axis(name, columns, {key: values.labels}, asked=(key,))
     if key in choices_of(recipe):
         members = [choice(recipe, key, value) for value in listed_values(key, values)]
         column = np.empty(len(members), object)
@@ -238,15 +226,6 @@ def _chosen(recipe: Any, brought: Sequence[Mapping[str, Any]]) -> dict[str, np.n
         columns[key] = np.empty(len(brought), object)
         columns[key][:] = [chosen.get(key, getattr(recipe, key)) for chosen in brought]
     return columns
-
-
-def _labelled(values: Mapping[str, Any]) -> bool:
-    """Return whether a mapping is from labels to records rather than from paths to values."""
-    return (
-        bool(values)
-        and all(dataclasses.is_dataclass(v) or is_pair(v) for v in values.values())
-        and not any(isinstance(v, Spacing | Between) for v in values.values())
-    )
 
 
 def _labels(values: Sequence[Any]) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
     fill_from_axes,
-    paths_of,
     read_axes,
     spread,
     unique_names,
@@ -33,6 +32,7 @@ from jaxroof.engine.grid.dataset import (
 from jaxroof.engine.grid.dependencies import axes_that_move, results_without_numbers
 from jaxroof.engine.grid.evaluate import evaluate_points, ravel_grid
 from jaxroof.engine.grid.executor import NUMPY, executor_of
+from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.placement import place_best, with_any_placement, without_placement
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.grid.size import check_products, check_table
@@ -72,7 +72,7 @@ def tabulate(
     Raises: InputError for anything that is not a grid of this estimator's inputs.
     """
     chosen = {**(settings or {}), **more}
-    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
+    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
     inputs = checked(inputs)
     if placement not in PLACEMENTS:
         raise unknown("placement", str(placement), "placement", PLACEMENTS)

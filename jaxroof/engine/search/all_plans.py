@@ -12,7 +12,6 @@ from jaxroof.engine.grid.axes import (
     Axis,
     AxisValues,
     fill_from_axes,
-    paths_of,
     points,
     read_axes,
     replace_all,
@@ -20,6 +19,7 @@ from jaxroof.engine.grid.axes import (
 )
 from jaxroof.engine.grid.dataset import attributes, dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.size import COPIES, NUMBER, check_lists
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.search.candidates import floats, list_plans
@@ -70,7 +70,7 @@ def plans(
     Raises: InputError for anything that is not a grid of this estimator, or if there is no plan.
     """
     chosen = {**(settings or {}), **more}
-    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
+    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
     if not refused:
         if axes:
             raise InputError("axes: not with refused=False; expected one call of it a point")

@@ -10,11 +10,11 @@ from jaxroof.engine.grid.axes import (
     AxisValues,
     check_paths,
     fill_from_axes,
-    paths_of,
     read_axes,
     unique_names,
 )
 from jaxroof.engine.grid.dependencies import dependencies
+from jaxroof.engine.grid.given_axes import paths_of, resolved
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import InputError, refusal, shown, unknown
@@ -84,7 +84,7 @@ def check_searches(
     """Return the axes of a search, and a checked problem for each combination of recipe choices."""
     if not isinstance(estimator, Estimator):
         raise refusal("estimator", f"expected an Estimator, given {shown(estimator)}")
-    inputs, recipe, given = estimator.resolve(inputs, recipe, settings or {}, paths_of(axes))
+    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, settings or {}, axes)
     check_searchable(estimator)
     inputs = dataclasses.replace(checked(inputs), plan=None)
     check_top(top)

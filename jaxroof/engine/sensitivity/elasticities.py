@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.engine.grid.axes import AxisValues, read_axes, spread
-from jaxroof.engine.grid.axes import paths_of as paths_on
 from jaxroof.engine.grid.dataset import Columns, attributes, stack_choices
 from jaxroof.engine.grid.evaluate import ravel_grid
+from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.placement import place_rows
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.grid.tabulate import table_axes, tabulate
@@ -64,7 +64,7 @@ def elasticities(
     that this estimator cannot evaluate.
     """
     chosen = {**(settings or {}), **more}
-    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_on(axes))
+    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
     axes = read_axes(inputs, axes, recipe, estimator.names, given)
     if estimator.candidates is None or getattr(inputs, "plan", None) is not None:
         if objective is not None or where:

@@ -9,14 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.grid.axes import Axis, paths_of, read_axes
-from jaxroof.engine.grid.dataset import (
-    Columns,
-    dataset,
-    field_metadata,
-    provenance,
-    stack_choices,
-)
+from jaxroof.engine.grid.axes import Axis, read_axes
+from jaxroof.engine.grid.dataset import Columns, dataset, field_metadata, provenance, stack_choices
+from jaxroof.engine.grid.given_axes import resolved
 from jaxroof.engine.grid.tabulate import table_axes, tabulate
 from jaxroof.engine.search.candidates import read_paths
 from jaxroof.engine.search.constraints import Constraint
@@ -32,7 +27,7 @@ from jaxroof.structure import results
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SAMPLE = "sample"  # the axis of the draws
-LISTED = 5  # number of best plans of each draw that are considered as commitments
+LISTED = 5  # best plans of each draw that are considered as commitments
 
 
 class Draws(NamedTuple):
@@ -76,13 +71,13 @@ def uncertain(
     exist or what they need, and for an invalid search.
     """
     chosen = {**(settings or {}), **more}
-    inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, paths_of(axes))
+    inputs, recipe, given, axes = resolved(estimator, inputs, recipe, chosen, axes)
     inputs = checked(inputs)
     draws = _draws(inputs, distributions, samples, seed)
     if SAMPLE in (axes or {}):
         raise refusal(SAMPLE, "the name of the draws; expected another name of the axis")
-    every = {**(axes or {}), SAMPLE: draws.columns}
-    asked = read_axes(inputs, every, recipe, estimator.names, given)
+    axes = {**(axes or {}), SAMPLE: draws.columns}
+    asked = read_axes(inputs, axes, recipe, estimator.names, given)
     if estimator.candidates is None or getattr(inputs, "plan", None) is not None:
         if where:
             raise refusal("where", "no plan is chosen here; expected no constraints")

@@ -138,6 +138,8 @@ class TrainingInputs(StageInputs):
     of the machine; a system that is given by name has that of its catalogue entry.
     """
 
-    training_tokens: Number = quantity("token", "Tokens of the whole training.", default=1e12)
+    training_tokens: Number | None = quantity(
+        "token", "Tokens of the whole training, where not those of the model's.", default=None
+    )
     software: Framework = Framework()
     shared: SharedConstants = SharedConstants()

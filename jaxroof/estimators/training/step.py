@@ -26,12 +26,13 @@ from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers, timed_plan
 from jaxroof.estimators.training.plans import DEGREES, plans
+from jaxroof.estimators.training.precision import expand_precision
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.stage_time import late, stage_layers
 from jaxroof.estimators.training.step_time import LayerParts, StepTime
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.records import Number
+from jaxroof.records import Number, value_or
 
 DAY = 86400.0  # [s]
 ROUNDING = 1e-9  # by which a bound is lower, so that it stays one
@@ -62,6 +63,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
     rate = batch * inputs.model.sequence / (total * gpus)
     flops = token_flops(inputs.model, recipe)["flops_megatron_causal"]
     tokens = batch * inputs.model.sequence
+    whole = value_or(inputs.training_tokens, inputs.model.training_tokens)
     return TrainingReport(
         step_time=total,
         step_time_low=within.low,
@@ -70,7 +72,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
         throughput=batch / total,
         tokens_per_second=rate,
         mfu=flops * rate / inputs.system.matrix_flops,
-        training_days=inputs.training_tokens / tokens * total / DAY,
+        training_days=whole / tokens * total / DAY,
         memory=memory.device,
         **groups(memory),
         **times(inputs, recipe, asked, time, offloaded),
@@ -192,5 +194,6 @@ training = Estimator(
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.training_system},
     shorthand=SHORTHAND,
+    expand=expand_precision(timed=True),
     example=example,
 )

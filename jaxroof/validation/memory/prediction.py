@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.records import checked
-from jaxroof.validation.measured_rows import Row, count, number, options
+from jaxroof.validation.measured_rows import Row, configuration, count, number, options
 from jaxroof.validation.memory.capacities import capacity
 from jaxroof.validation.memory.common_rows import common_inputs, stated_reserved
 from jaxroof.validation.memory.fsdp_rows import foundry_inputs, fsdp2_question
@@ -92,6 +92,19 @@ def answer(row: Row) -> Answer:
     except InputError as error:
         return Answer(row, None, str(error), measured, room)
     return Answer(row, found, said, measured, room)
+
+
+def answers(rows: Iterable[Row]) -> list[Answer]:
+    """Return every row with its prediction; rows of one configuration share it."""
+    known: dict[Any, Answer] = {}
+    found = []
+    for row in rows:
+        key = configuration(row)
+        one = known[key] = known[key] if key in known else answer(row)
+        measured, said = _measured(row)
+        reason = one.reason if one.prediction is None else said
+        found.append(one._replace(row=row, measured=measured, reason=reason))
+    return found
 
 
 def predict(row: Row) -> Prediction:

@@ -4,16 +4,16 @@ Source: docs/models/training_step_today.md, section 2 (priors) and section 12 (s
 """
 
 import functools
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof import catalog
 from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip
 from jaxroof.engine.uncertainty.least_squares import Fit, covariance, fit, solved
 from jaxroof.errors import InputError, refusal
+from jaxroof.estimators.training.interval import OwnRuns
 from jaxroof.records import units
 from jaxroof.validation.measured_rows import Row
 from jaxroof.validation.steps.calibration_problem import (
@@ -22,6 +22,7 @@ from jaxroof.validation.steps.calibration_problem import (
     SOFTWARE,
     UNBOUNDED,
     Problem,
+    kinds,
     part,
     power,
     problem,
@@ -29,9 +30,16 @@ from jaxroof.validation.steps.calibration_problem import (
     rows_of,
     with_odd_factor,
 )
-from jaxroof.validation.steps.step_rows import SYSTEMS, StepRow, step_row
+from jaxroof.validation.steps.machine import Machine, machine_of, rows_of_machine
+from jaxroof.validation.steps.own_interval import (
+    FEWEST,
+    FEWEST_OF_ANOTHER_CHIP,
+    own_half_widths,
+)
+from jaxroof.validation.steps.step_rows import SYSTEMS, StepRow, chip_of, step_rows
 
 TOLD = 0.7  # a constant is told by rows that narrow it to this share of what was believed
+MOST_PLANS = 1000  # configurations that a fit takes
 FOLDS = 10  # most groups of rows that are left out in turn
 
 
@@ -49,36 +57,45 @@ class Constant(NamedTuple):
 class Calibration(NamedTuple):
     """Constants of a chip that were fitted to measured steps."""
 
-    system: str
-    chip: str
+    machine: Machine
     rows: tuple[StepRow, ...]
+    plans: tuple[StepRow, ...]  # their configurations, each of which counts once
     left_out: tuple[tuple[str, str], ...]  # name of a row, why it was not used
-    alone: Constant  # the factor of the software, all constants as in the catalogue
+    alone: Constant  # the factor of the software, all constants as before
     factor: Constant  # the same beside the constants that were fitted
     constants: tuple[Constant, ...]  # those that the rows tell
     untold: tuple[str, ...]  # those that they do not
-    before: np.ndarray  # ln(predicted / measured) by the catalogue
+    before: np.ndarray  # ln(predicted / measured) of every row before the fit
     after: np.ndarray  # by the fit
-    apart: np.ndarray  # of each row by a fit without it; NaN for a single row
-    noise: float  # deviation of ln(time) of the rows about the fit
+    apart: np.ndarray  # of each row by a fit without its plan; NaN for a single plan
+    own: OwnRuns  # half widths that the plans support, by kind
+    noise: float  # deviation of ln(time) of the plans about the fit
     names: tuple[str, ...]  # of the parameters: the factor, then all constants with a range
-    values: np.ndarray  # ln(parameter / catalogue), 0 where the rows do not tell it
+    values: np.ndarray  # ln(parameter / constant before), 0 where the rows do not tell it
     covariance: np.ndarray  # of ln(parameter)
     fields: dict[str, float]  # of the chip, as the file has them
 
+    @property
+    def system(self) -> str:
+        """Return the system, as it was named."""
+        return self.machine.system
 
-def calibrate(rows: Sequence[Row], system: str) -> Calibration:
+
+def calibrate(rows: Iterable[Row], system: str) -> Calibration:
     """Return the constants that measured steps of one system tell.
 
-    ln t(x) = ln measured + noise, x = (ln factor, ln constants), with the catalogue's constants
-    as centres of normal priors, whose deviations are a quarter of the believed ranges
+    ln t(x) = ln measured + noise, x = (ln factor, ln constants), with the constants before the
+    fit as centres of normal priors, whose deviations are a quarter of the believed ranges
 
     The factor divides the rates that a software reaches (matrix, attention, HBM, links) and
     multiplies the time that is spent once a step; constants that the rows hardly narrow stay.
+    Rows of one configuration count once, by their median; of more than ``MOST_PLANS``
+    configurations as many are taken, evenly.
     Raises: InputError for an unknown system, or if no row can be used.
     """
-    steps, left_out, chip = usable(rows, system)
-    whole = problem(steps, chip)
+    steps, left_out, machine = usable(rows, system)
+    steps, of_row, plans = distinct(steps)
+    whole = problem(plans, machine)
     single = part(whole, (SOFTWARE,))
     first = _fitted(single)
     whole = with_odd_factor(whole, float(first.values[0]))
@@ -91,18 +108,23 @@ def calibrate(rows: Sequence[Row], system: str) -> Calibration:
     spread = covariance(after, slopes, found.noise * whole.noise, whole.prior)
     factor, *constants = constants_of(kept, found)
     before, _ = residuals(whole, np.zeros(len(whole.names)))
+    apart = left_out_errors(kept, found)
+    fewest = FEWEST_OF_ANOTHER_CHIP if machine.like else FEWEST
+    measured = np.log(np.array([one.measured for one in steps], np.float64))
+    shift = np.log(whole.measured)[of_row] - measured  # of a row from the median of its plan
     return Calibration(
-        system=system,
-        chip=chip,
+        machine=machine,
         rows=tuple(steps),
+        plans=tuple(plans),
         left_out=left_out,
         alone=constants_of(single, first)[0],
         factor=factor,
         constants=tuple(constants),
         untold=untold,
-        before=before,
-        after=after,
-        apart=left_out_errors(kept, found),
+        before=before[of_row] + shift,
+        after=after[of_row] + shift,
+        apart=apart[of_row] + shift,
+        own=own_half_widths(apart, kinds(whole.inputs), fewest),
         noise=found.noise * float(np.median(whole.noise)),
         names=whole.names,
         values=every,
@@ -112,46 +134,41 @@ def calibrate(rows: Sequence[Row], system: str) -> Calibration:
 
 
 def usable(
-    rows: Sequence[Row], system: str
-) -> tuple[list[StepRow], tuple[tuple[str, str], ...], str]:
-    """Return the rows of a system with measured times, the others with a reason, and their chip.
+    rows: Iterable[Row], system: str
+) -> tuple[list[StepRow], tuple[tuple[str, str], ...], Machine]:
+    """Return the rows of a system with measured times, the others with a reason, and the machine.
 
-    Raises: InputError for an unknown system, rows of several kinds of accelerators, or if none is
-    left.
+    Raises: InputError for an unknown system, rows of several kinds of accelerators where the system
+    does not say which it has, or if no row is left.
     """
-    lookup.system(system)  # raises for an unknown one
+    rows, machine = list(rows), machine_of(system)
     steps, refused = [], []
-    for row in rows:
-        name = row.cells.get("row_id", f"line {row.line}")
-        try:
-            step = step_row(row)
-            if step.measured is None:
-                raise refusal("derived_step_time_s", "blank; expected seconds of a step")
+    for row, step in zip(rows, step_rows(rows, rows_of_machine(machine)), strict=True):
+        wrong = str(step) if isinstance(step, InputError) else _refused(step, machine)
+        if wrong or isinstance(step, InputError):
+            refused.append((row.cells.get("row_id", f"line {row.line}"), wrong))
+        else:
             steps.append(step)
-        except InputError as error:
-            refused.append((name, str(error)))
-    others = [one for one in steps if not _may_be(one, system)]
-    refused += [(one.row.cells["row_id"], _other(one, system)) for one in others]
-    steps = [one for one in steps if _may_be(one, system)]
-    kinds = sorted({step.system for step in steps})
     if not steps:
-        raise InputError(f"no row can be used; the first: {refused[0][1]}")
-    if len(kinds) > 1:
-        expected = f"rows of {', '.join(kinds)}; expected rows of one kind of accelerator"
+        name, wrong = refused[0]
+        raise InputError(f"no row can be used; the first, {name}: {wrong}")
+    named = sorted({step.system for step in steps})
+    if len(named) > 1:
+        expected = f"rows of {', '.join(named)}; expected rows of one kind of accelerator"
         raise refusal("--system", f"{system}: {expected}")
-    return [_on(step, system) for step in steps], tuple(refused), steps[0].chip
+    machine = machine._replace(chip=machine.chip or steps[0].chip)
+    return [_on(step, system) for step in steps], tuple(refused), machine
 
 
-def _may_be(step: StepRow, system: str) -> bool:
-    """Return whether a step may have run on a system: its own, or another with the same chip."""
-    if system in {name for name, _, _ in SYSTEMS.values()}:
-        return step.system == system
-    chips = [n for n in catalog.names("chips") if system in catalog.describe("chips", n)["systems"]]
-    return not chips or step.chip in chips
-
-
-def _other(step: StepRow, system: str) -> str:
-    return f"system: {step.row.cells['system']}, which is {step.system}, not {system}"
+def _refused(step: StepRow, machine: Machine) -> str:
+    """Return why a row is not one of a machine; empty if it is."""
+    kind = chip_of(step.row, {**dict.fromkeys(machine.names), **SYSTEMS})
+    if machine.names and kind not in machine.names:
+        expected = f"expected {' or '.join(machine.names)}, the accelerator of {machine.system}"
+        return f"system: {step.row.cells['system']}, which is another chip; {expected}"
+    if step.measured is None:
+        return "measured_step_time_s: blank; expected seconds of a step"
+    return ""
 
 
 def _on(step: StepRow, system: str) -> StepRow:
@@ -161,6 +178,32 @@ def _on(step: StepRow, system: str) -> StepRow:
         return step._replace(system=system)
     own = lookup.system(system)
     return step._replace(system=system, slow_bandwidth=float(own.slow_bandwidth * own.nics))
+
+
+def distinct(steps: Sequence[StepRow]) -> tuple[list[StepRow], np.ndarray, list[StepRow]]:
+    """Return rows, the place of each one's configuration, and one step of each configuration.
+
+    Its seconds are the median of its rows. Of more configurations than ``MOST_PLANS`` as many are
+    taken, evenly, with their rows.
+    """
+    groups: dict[tuple[Any, ...], list[StepRow]] = {}
+    for step in steps:
+        groups.setdefault(_numbers(step), []).append(step)
+    keys = list(groups)
+    chosen = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), MOST_PLANS)).astype(int))
+    places = {keys[one]: place for place, one in enumerate(chosen)}
+    kept = [step for step in steps if _numbers(step) in places]
+    of_row = np.array([places[_numbers(step)] for step in kept])
+    plans = [
+        groups[key][0]._replace(measured=float(np.median([one.measured for one in groups[key]])))
+        for key in places
+    ]
+    return kept, of_row, plans
+
+
+def _numbers(step: StepRow) -> tuple[Any, ...]:
+    records = (step.model, step.plan, step.software)
+    return (step.slow_bandwidth, step.sequence, *(tuple(one.items()) for one in records))
 
 
 def _fitted(asked: Problem) -> Fit:

@@ -17,6 +17,7 @@ from jaxroof.estimators.training.step_time import step_time
 from jaxroof.formulas.arithmetic import smaller
 from jaxroof.records import replace_at, units
 from jaxroof.units import parse
+from jaxroof.validation.steps.machine import Machine
 from jaxroof.validation.steps.prediction import StepInputs, step_inputs
 from jaxroof.validation.steps.step_rows import StepRow
 
@@ -26,6 +27,7 @@ TIMES = ("step",)
 FACTOR_DEVIATION = 0.15  # of ln(factor), beside constants: the offset of odd sources in the fit
 FACTOR_ALONE = 0.5  # the same where the factor is all that is fitted
 FACTOR_MOST = 3.0
+OF_ANOTHER_CHIP = 2.0  # ranges of constants of another chip are so much wider at either end
 DEVIATIONS_OF_80 = 1.2816  # half width of 80 % of a normal distribution, in its deviations
 FULL = 1.0  # no rate exceeds that of the datasheet
 UNBOUNDED = ("depth", "depth_fp8", *TIMES)
@@ -42,25 +44,36 @@ class Problem(NamedTuple):
     prior: Prior
 
 
-def problem(steps: Sequence[StepRow], chip: str) -> Problem:
-    """Return what is fitted: rows as columns, and a prior of every constant with a range."""
-    inputs = step_inputs(steps)
-    few_bits = inputs.software.fp8 + inputs.software.fp4
-    known: Any = np.ones(len(steps))
-    places = regime(inputs.model.experts, few_bits, known)
-    believed = ranges(chip)
+def problem(steps: Sequence[StepRow], machine: Machine) -> Problem:
+    """Return what is fitted: rows as columns, and a prior of every constant with a range.
+
+    Constants of a file are where the fit starts; of another chip less is believed.
+    """
+    assert machine.chip is not None
+    inputs = step_inputs(steps, machine.constants)
+    wider = OF_ANOTHER_CHIP if machine.like else 1.0
+    believed = ranges(machine.chip)
     sizes = [(FACTOR_ALONE, -np.log(FACTOR_MOST), np.log(FACTOR_MOST))]
     for name, (low, high) in believed.items():
         centre = float(np.ravel(getattr(inputs.chip, name))[0])
+        full = np.inf if name in UNBOUNDED else FULL
+        low, high = low / wider, min(high * wider, full)
         ends = np.log(min(low, centre) / centre), np.log(max(high, centre) / centre)
         sizes.append((np.log(high / low) / 4.0, ends[0] - 1e-6, ends[1] + 1e-6))
     return Problem(
         inputs=inputs,
         measured=np.array([one.measured for one in steps], np.float64),
-        noise=np.asarray(half_width_within_source(places)) / DEVIATIONS_OF_80,
+        noise=np.asarray(half_width_within_source(kinds(inputs))) / DEVIATIONS_OF_80,
         names=(SOFTWARE, *believed),
         prior=Prior(*map(np.array, zip(*sizes, strict=True))),
     )
+
+
+def kinds(inputs: StepInputs) -> Any:
+    """Return the place in ``REGIMES`` of the kind of every row, its software taken as known."""
+    few_bits = inputs.software.fp8 + inputs.software.fp4
+    places = regime(inputs.model.experts, few_bits, 1.0)
+    return np.broadcast_to(np.asarray(places), np.shape(inputs.sequence))
 
 
 def with_odd_factor(whole: Problem, factor: float) -> Problem:

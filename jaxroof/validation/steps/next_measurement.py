@@ -34,13 +34,13 @@ def most_instructive(found: Calibration, most: int = 3) -> list[Measurement]:
     """
     asked = [
         (one.row.cells["row_id"], words, changed)
-        for one in found.rows
+        for one in found.plans
         for words, change in CHANGES.items()
         if (changed := change(one)) is not None and _even(changed)
     ]
     if not asked:
         return []
-    whole = problem([changed for _, _, changed in asked], found.chip)
+    whole = problem([changed for _, _, changed in asked], found.machine)
     _, slopes = residuals(whole, found.values)
     spread = slopes @ found.covariance  # C j of each run
     variance = np.sum(spread * slopes, axis=1)

@@ -18,7 +18,8 @@ from jaxroof.estimators.training.step import own_runs
 from jaxroof.estimators.training.step_time import StepTime, step_time
 from jaxroof.records import units
 from jaxroof.validation.measured_rows import Row
-from jaxroof.validation.steps.step_rows import StepRow, step_row
+from jaxroof.validation.steps.machine import machines_of
+from jaxroof.validation.steps.step_rows import SYSTEMS, StepRow, step_rows
 
 OF_A_SYSTEM = ("matrix_flops", "hbm_bandwidth", "fast_domain", "fast_bandwidth")
 OF_A_STEP = ("steady", "bubble", "pipeline_comm", "data_comm", "optimizer")  # and the rest
@@ -131,17 +132,14 @@ def answers(rows: Iterable[Row], chip: str | None = None) -> list[StepAnswer]:
     A ``chip`` in a file that was calibrated on runs like these has their intervals.
     Raises: InputError for a chip that there is not, or a file that is none.
     """
-    read = [_read(row) for row in rows]
+    rows = list(rows)
+    read = [
+        StepAnswer(row, None, str(one)) if isinstance(one, InputError) else StepAnswer(row, one, "")
+        for row, one in zip(rows, step_rows(rows, machines_of(chip) or SYSTEMS), strict=True)
+    ]
     asked = [one.step for one in read if one.step is not None]
     predicted = iter(_predicted(asked, chip) if asked else ())
     return [one if one.step is None else one._replace(**next(predicted)) for one in read]
-
-
-def _read(row: Row) -> StepAnswer:
-    try:
-        return StepAnswer(row, step_row(row), "")
-    except InputError as error:
-        return StepAnswer(row, None, str(error))
 
 
 def _predicted(rows: Sequence[StepRow], chip: str | None) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.validation.measured_rows import Row
 from jaxroof.validation.memory.scores import Reason
@@ -46,7 +47,11 @@ def packaged_answers(source: str | None = None) -> dict[str, list[StepAnswer]]:
 
 def kind_of(row: Row) -> str:
     """Return the chip of a row as scores name it."""
-    return {"A100": "A100 80", "H800": "H100"}.get(chip := chip_of(row), chip)
+    try:
+        chip = chip_of(row)
+    except InputError:  # a chip of the user's, which a file of theirs describes
+        return row.cells["system"]
+    return {"A100": "A100 80", "H800": "H100"}.get(chip, chip)
 
 
 def scores(found: Answers) -> list[StepScore]:

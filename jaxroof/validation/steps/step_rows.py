@@ -4,10 +4,11 @@ Source: docs/models/training_step_today.md, section 9.
 """
 
 import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from jaxroof.errors import refusal
-from jaxroof.validation.measured_rows import Row, count, number, text
+from jaxroof.errors import InputError, refusal
+from jaxroof.validation.measured_rows import Row, configuration, count, number, text
 from jaxroof.validation.steps.step_software import known_software, software_of, stated_software
 
 GATED = ("llama", "internlm", "mistral", "mixtral", "qwen", "gemma", "grok")
@@ -69,15 +70,49 @@ class StepRow(NamedTuple):
     measured: float | None  # [s]
 
 
+def step_rows(
+    rows: Iterable[Row], machines: Mapping[str, tuple[str, str, float]] = SYSTEMS
+) -> Iterator[StepRow | InputError]:
+    """Yield the numbers of every row, or what is wrong with it.
+
+    Rows of one configuration are read once.
+
+    ``machines`` are, by the accelerator that a row names, its system, generation and network.
+    """
+    known: dict[Any, StepRow | InputError] = {}
+    for row in rows:
+        key = configuration(row)
+        if key not in known:
+            known[key] = _tried(_configured, row, machines)
+        one = known[key]
+        yield one if isinstance(one, InputError) else _tried(_measured_too, one, row)
+
+
+def _tried(read: Callable[..., StepRow], *given: Any) -> StepRow | InputError:
+    try:
+        return read(*given)
+    except InputError as error:
+        return error
+
+
 def step_row(row: Row) -> StepRow:
     """Return the numbers of a measured row.
 
     Raises: InputError that names the column for what is lacking or not modelled.
     """
+    return _measured_too(_configured(row, SYSTEMS), row)
+
+
+def _measured_too(one: StepRow, row: Row) -> StepRow:
+    return one._replace(row=row, measured=_measured(row))
+
+
+def _configured(row: Row, machines: Mapping[str, tuple[str, str, float]]) -> StepRow:
+    """Return the numbers of a row without what was measured."""
     if row.cells.get("task", "pretrain") == "LoRA":
         raise refusal("task", "LoRA: not modelled; expected pretrain or SFT")
-    kind = chip_of(row)
-    system, generation, slow = SYSTEMS[kind]
+    kind = chip_of(row, machines)
+    system, generation, slow = machines[kind]
     source = text(row, "source")
     for name, rate in NETWORKS.items():
         slow = rate if source.startswith(name) else slow
@@ -97,7 +132,7 @@ def step_row(row: Row) -> StepRow:
         plan=plan,
         software=software,
         calibrated=bool(known_software()[software_of(row)]["calibrated"]),
-        measured=_measured(row),
+        measured=None,
     )
 
 
@@ -109,17 +144,19 @@ def _measured(row: Row) -> float | None:
     return None
 
 
-def chip_of(row: Row) -> str:
+def chip_of(row: Row, machines: Collection[str] = SYSTEMS) -> str:
     """Return the kind of accelerator of a row.
 
-    Raises: InputError if the system names none that is calibrated.
+    Raises: InputError if the system names none of those that are known.
     """
     stated = text(row, "system")
-    for name in CHIPS:
-        if re.search(rf"(?<![A-Z]){name}", stated):
+    others = [name for name in machines if name not in SYSTEMS]
+    for name in (*CHIPS, *others):
+        if re.search(rf"(?<![A-Z]){name}(?!\d)", stated):
             small = name == "A100" and re.search(r"40 ?GB", stated)
             return "A100 40" if small else name
-    raise refusal("system", f"{stated}: not calibrated; expected one of {', '.join(CHIPS)}")
+    known = ", ".join((*CHIPS, *others))
+    raise refusal("system", f"{stated}: not calibrated; expected one of {known}")
 
 
 def model_of(row: Row) -> dict[str, float]:

@@ -20,6 +20,7 @@ SIDE = 0.3  # of the width: words begin or end at a point that is closer to an e
 MOST_PIECES = 6  # counts of microbatches that one picture tells apart
 
 
+@style.drawn
 def throughput_by_split(data: xr.Dataset) -> Figure:
     """Return throughput against the tensor degree, by data degree and microbatches.
 
@@ -32,9 +33,9 @@ def throughput_by_split(data: xr.Dataset) -> Figure:
     parts = check_styled(data, picture, "microbatches")
     pieces = _pieces(data)
     replicas = sorted({int(n) for n in data["data"].values})
-    made, cells = sheet(data, _finding(parts), len(parts), 7.0)
+    made, cells = sheet(data, _finding(parts), len(parts), 6.6)
     for axes, (words, part) in zip(cells, parts, strict=True):
-        axes.set_title(words, fontsize=10)
+        axes.set_title(words)
         _splits(axes, part, replicas, pieces)
     _split_legend(made, data, replicas, pieces)
     return made
@@ -146,8 +147,6 @@ def _split_legend(
         entries.values(),
         entries.keys(),
         loc="outside lower center",
-        ncols=6,
+        ncols=4,
         title=f"{words}{left}",
-        title_fontsize=9,
-        fontsize=9,
     )

@@ -9,20 +9,21 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from jaxroof.errors import InputError
-from jaxroof.views.plots.style import Picture
+from jaxroof.views.plots import style
 
 Shape = tuple[int, int]  # nodes, GPUs in each
 
 _STYLES = (
-    ("#0072B2", "o", "-"),
-    ("#D55E00", "s", "--"),
-    ("#009E73", "^", ":"),
-    ("#CC79A7", "D", "-."),
+    (style.BLUE, "o", "-"),
+    (style.VERMILION, "s", "--"),
+    (style.GREEN, "^", ":"),
+    (style.PURPLE, "D", "-."),
 )
 _GIGA = 1e9
 _SIZES = {"size": "volume of the full buffer", "piece": "piece of one GPU"}
 
 
+@style.drawn
 def collectives_against_measured(
     data: xr.Dataset, op: str = "all_gather", shapes: Sequence[Shape] = ((8, 4), (16, 2))
 ) -> Figure:
@@ -37,7 +38,9 @@ def collectives_against_measured(
     """
     if not 0 < len(shapes) <= len(_STYLES):
         raise InputError(f"shapes: expected 1 to {len(_STYLES)} of them, given {len(shapes)}.")
-    figure = Picture(figsize=(6.4, 6.0), layout="constrained")
+    made = _modelled(data["ratio"].values[data["op"].values == op])
+    title = f"{op.replace('_', '-').capitalize()} on Perlmutter (A100)"
+    figure = style.figure(title, made, 6.0)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     for (nodes, gpus), (color, marker, line) in zip(shapes, _STYLES, strict=False):
         rows = _rows(data, op, (nodes, gpus))
@@ -51,8 +54,7 @@ def collectives_against_measured(
         above.plot(fine, times, color=color, linestyle=line, label=f"{name}, model")
         below.plot(volume, rows["ratio"].values, **points, linestyle=line, linewidth=1)
     below.axhline(1.0, color="black", linewidth=1)
-    title = f"{op.replace('_', '-').capitalize()} on Perlmutter (A100)"
-    above.set(xscale="log", yscale="log", ylabel="time [s]", title=title)
+    above.set(xscale="log", yscale="log", ylabel="time [s]")
     above.legend(frameon=False)
     below.set(
         xlabel="volume of the full buffer [GB]", ylabel="model / measured [1]", ylim=(0.0, None)
@@ -62,6 +64,7 @@ def collectives_against_measured(
     return figure
 
 
+@style.drawn
 def collective_ratios(data: xr.Dataset, by: str = "size") -> Figure:
     """Return model over measured of every row, a panel each operation, coloured by the GPUs.
 
@@ -70,7 +73,7 @@ def collective_ratios(data: xr.Dataset, by: str = "size") -> Figure:
         by: What the ratio is drawn against: ``size``, or ``piece``, one GPU's share of it.
     """
     operations = list(dict.fromkeys(data["op"].values.tolist()))
-    figure = Picture(figsize=(3.4 * len(operations), 3.6), layout="constrained")
+    figure = style.figure("Collectives on Perlmutter (A100)", _modelled(data["ratio"].values))
     panels = np.atleast_1d(figure.subplots(1, len(operations), sharex=True, sharey=True))
     gpus = (data["nodes"] * data["gpus_per_node"]).values
     shades = colormaps["cividis"]
@@ -84,7 +87,7 @@ def collective_ratios(data: xr.Dataset, by: str = "size") -> Figure:
             cmap=shades,
             vmin=1.0,
             vmax=float(np.log2(gpus.max())),
-            s=9,
+            s=12,
         )
         axes.axhline(1.0, color="black", linewidth=1)
         axes.set(xscale="log", yscale="log", title=op.replace("_", "-"))
@@ -97,6 +100,15 @@ def collective_ratios(data: xr.Dataset, by: str = "size") -> Figure:
     bar = figure.colorbar(drawn, ax=list(panels), label="GPUs of the group", ticks=ticks)
     bar.ax.set_yticklabels([str(2**tick) for tick in ticks])
     return figure
+
+
+def _modelled(ratio: np.ndarray) -> str:
+    """Return how far the model is from what was measured."""
+    low, middle, high = np.quantile(ratio, (0.05, 0.5, 0.95))
+    return (
+        f"Model over measured time: {middle:.2g} at the median, {low:.2g} to {high:.2g} "
+        f"in 90 % of {len(ratio):,} rows"
+    )
 
 
 def _rows(data: xr.Dataset, op: str, shape: Shape) -> xr.Dataset:

@@ -11,10 +11,12 @@ from matplotlib.figure import Figure
 from jaxroof.analyses.result_metadata import headlines, label_of, objective_of, unit_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.text.tables import amount
 
-MANY = 18  # bars, from which on their numbers stand upright
+MANY = 12  # bars, from which on their numbers stand upright
 
 
+@style.drawn
 def comparison(data: xr.Dataset) -> Figure:
     """Return the step times of named systems, splits and models as bars of their time parts.
 
@@ -26,14 +28,35 @@ def comparison(data: xr.Dataset) -> Figure:
     choose.check_has(kept, picture, (headlines(kept) or [objective_of(kept)])[:1])
     choose.check_dimensions(kept, picture, choose.named_dimensions(kept))
     parts = choose.panels(kept, ("model",))
-    made = style.figure(choose.title(data, "Step times side by side"), 1.4 + 4.6 * len(parts))
+    title = choose.title(data, "Step times side by side")
+    made = style.figure(title, _finding(parts), 1.2 + 3.6 * len(parts))
     cells = made.subplots(len(parts), 1, squeeze=False).ravel()
     for axes, (name, part) in zip(cells, parts, strict=True):
         _compare(axes, part)
-        axes.set_title(name, fontsize=11, pad=20 if "system" in part.sizes else 6)
+        axes.set_title(name, pad=20 if "system" in part.sizes else 6)
     handles, words = cells[0].get_legend_handles_labels()
-    made.legend(handles, words, loc="outside lower center", ncols=6)
+    made.legend(handles, words, loc="outside lower center", ncols=3)
     return made
+
+
+def _finding(parts: Sequence[tuple[str, xr.Dataset]]) -> str:
+    """Return which is the fastest of each model, and by how much it leads the next."""
+    said = []
+    for model, part in parts:
+        aim = headlines(part)[0]
+        held = choose.panels(part, [d for d in choose.named_dimensions(part) if d != "model"])
+        times = sorted((float(row[aim]), words) for words, row in held if np.isfinite(row[aim]))
+        if not times:
+            said.append(f"{model}: nothing fits".removeprefix(": "))
+            continue
+        (best, name), *others = times
+        lead = f", {others[0][0] / best:.3g} times as fast as {others[0][1]}" if others else ""
+        time = amount(best, unit_of(part, aim))
+        said.append(
+            f"{f'{model}: ' if model else ''}fastest {name} {time}{lead}".replace("  ", " ")
+        )
+    found = "; ".join(said)
+    return found[:1].upper() + found[1:]
 
 
 def _compare(axes: Axes, part: xr.Dataset) -> None:
@@ -55,7 +78,6 @@ def _compare(axes: Axes, part: xr.Dataset) -> None:
         axes.bar(centres, values, 0.8, bottom=start, color=colour, label=words)
         start = start + np.where(np.isfinite(values), values, 0.0)
     small: dict[str, Any] = {
-        "fontsize": 8 if len(rows) <= MANY else 6.5,
         "ha": "center",
         "rotation": 0 if len(rows) <= MANY else 90,
     }
@@ -64,7 +86,7 @@ def _compare(axes: Axes, part: xr.Dataset) -> None:
             axes.text(x, time + 0.01 * top, f"{time / fastest:.2f}×", va="bottom", **small)
             continue
         style.band(axes, x - 0.4, x + 0.4)
-        style.note(axes, x, 0.5 * top, choose.refusal_words(row), rotation=90, fontsize=8)
+        style.note(axes, x, 0.5 * top, choose.refusal_words(row), rotation=90)
     axes.set(
         ylim=(0, (1.1 if len(rows) <= MANY else 1.18) * top),
         ylabel=style.with_unit(label_of(part, aim), unit_of(part, aim)),
@@ -72,7 +94,7 @@ def _compare(axes: Axes, part: xr.Dataset) -> None:
     )
     plain = not within
     names = [group if plain else words for _, words, group, _ in rows]
-    turned = 0 if len(rows) <= 9 else 60
+    turned = 0 if len(rows) <= 5 else 60
     axes.set_xticks(centres, names, rotation=turned, ha="right" if turned else "center")
     style.grid(axes, "y")
     if not plain and "system" in part.sizes:
@@ -84,4 +106,4 @@ def _headings(axes: Axes, members: Sequence[tuple[float, str]]) -> None:
     for name in dict.fromkeys(name for _, name in members):
         middle = float(np.mean([x for x, own in members if own == name]))
         where = axes.get_xaxis_transform()
-        axes.text(middle, 1.01, name, ha="center", va="bottom", fontsize=9, transform=where)
+        axes.text(middle, 1.01, name, ha="center", va="bottom", transform=where)

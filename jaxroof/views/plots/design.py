@@ -4,12 +4,14 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter
 
-from jaxroof.units import show
+from jaxroof.errors import listing
+from jaxroof.units import percent, show
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.text.design import bound_kinds, dollars, leaf, result_of
+from jaxroof.views.text.design import SAME, bound_kinds, dollars, leaf, result_of
 from jaxroof.views.text.tables import amount
 
 PICTURE = "design"
@@ -18,6 +20,7 @@ WORDS = {"least": "at its least", "most": "at its most", "need": "as the plan ne
 HALF = 0.36  # height of one of two bars
 
 
+@style.drawn
 def design(data: xr.Dataset) -> Figure:
     """Return what the best machine has and costs against the base, and what a dollar saves in each.
 
@@ -26,17 +29,30 @@ def design(data: xr.Dataset) -> Figure:
     needed = ("value", "spent", "saved_per_dollar", "budget_value", "held")
     choose.check_has(data, PICTURE, needed, ("field", "machine"))
     (before, after), unit = result_of(data)
-    now = amount(after, unit)
-    change = f"{amount(before, unit)} to {now}" if np.isfinite(before) else f"{now}, from none"
     head = choose.title(data, "The machine that a budget should buy")
-    made = style.figure(f"{head}: {change}", 1.6 + 0.62 * data.sizes["field"])
-    left, middle, right = made.subplots(1, 3, sharey=True, width_ratios=(1.25, 1, 1))
+    finding = _finding(data, float(before), float(after), unit)
+    made = style.figure(head, finding, 1.7 + 0.62 * data.sizes["field"])
+    left, middle, right = made.subplots(1, 3, sharey=True, width_ratios=(2.2, 1, 1))
     _values(left, data)
     _money(middle, data)
     _saved(right, data)
     handles, labels = middle.get_legend_handles_labels()
     made.legend(handles, labels, loc="outside lower center", ncols=3)
     return made
+
+
+def _finding(data: xr.Dataset, before: float, after: float, unit: str) -> str:
+    """Return what the best machine reaches against the base, and what it has more and less of."""
+    if not np.isfinite(before):
+        return f"{amount(after, unit)}, where no plan fits on the base"
+    ratio = data.value.values[1] / data.value.values[0]
+    names = [words_of(leaf(str(path))) for path in data.field.values]
+    more = [name for name, r in zip(names, ratio, strict=True) if r > 1.0 + SAME]
+    less = [name for name, r in zip(names, ratio, strict=True) if r < 1.0 - SAME]
+    buys = f": more {listing(more)}" if more else ""
+    gives = f", less {listing(less)}" if less else ""
+    change = f"{amount(after, unit)} instead of {amount(before, unit)}"
+    return f"{change} ({percent(after / before - 1.0, 0)}){buys}{gives}"
 
 
 def _values(axes: Axes, data: xr.Dataset) -> None:
@@ -48,17 +64,19 @@ def _values(axes: Axes, data: xr.Dataset) -> None:
     for place, how in enumerate(bound_kinds(data)):
         unit = str(data.field_units.values[place])
         was, now = (show(float(f"{v:.3g}"), unit) for v in data.value.values[:, place])
+        if was.rpartition(" ")[2] == now.rpartition(" ")[2]:
+            was = was.rpartition(" ")[0]
         words = f"{was} to {now}" + (f"\n{WORDS[how]}" if WORDS[how] else "")
         end = max(0.0, float(np.log2(ratio[place])))
-        axes.annotate(
-            words, (end, place), (4, 0), textcoords="offset points", fontsize=8, va="center"
-        )
+        axes.annotate(words, (end, place), (4, 0), textcoords="offset points", va="center")
     least, most = (float(end(np.log2(ratio), initial=0.0)) for end in (np.min, np.max))
     room = max(1.0, most - least)  # the words need as much again
-    axes.set_xlim(least - 0.1 * room, most + 1.3 * room)
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.set_xlim(least - 0.1 * room, most + 1.9 * room)
+    axes.set_xticks(np.arange(np.ceil(least - 0.5), np.floor(most + 0.5) + 1.0))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{2.0**x:.3g}"))
-    axes.set_yticks(places, [leaf(str(path)) for path in data.field.values])
+    axes.set_yticks(
+        places, [words_of(leaf(str(path))).replace(" ", "\n", 1) for path in data.field.values]
+    )
     axes.invert_yaxis()
     axes.set_xlabel("best / base")
     style.grid(axes, "x")
@@ -68,11 +86,9 @@ def _money(axes: Axes, data: xr.Dataset) -> None:
     for number, (name, colour) in enumerate((("base", BASE), ("best", BEST))):
         places = np.arange(data.sizes["field"]) + (number - 0.5) * HALF
         axes.barh(places, data.spent.values[number], HALF, color=colour, label=name)
-    cost, fixed = float(data.cost[1]), float(data.fixed)
-    anyway = f", {dollars(fixed)} of it anyway" if fixed > 0 else ""
-    axes.set_title(f"of {dollars(cost)}{anyway}".replace("$", r"\$"), fontsize=9)
+    axes.set_title(f"of {dollars(float(data.cost[1]))}".replace("$", r"\$"))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e3:g}"))
-    axes.set_xlabel(r"cost of the field [1,000 \$]")
+    axes.set_xlabel(r"cost [1,000 \$]")
     style.grid(axes, "x")
 
 
@@ -85,6 +101,6 @@ def _saved(axes: Axes, data: xr.Dataset) -> None:
     if bool(data.budget_active) and data.attrs["times_cost"] == "false":
         worth = 1e3 * float(data.budget_value)
         axes.axvline(worth, color=style.VERMILION, linewidth=1.4, linestyle="--")
-        axes.set_title("dashed: the whole budget", fontsize=9)
-    axes.set_xlabel(f"{'days' if unit == 'day' else unit} saved by " + r"\$1,000 more")
+        axes.set_title("dashed: budget")
+    axes.set_xlabel(f"{'days' if unit == 'day' else unit} saved by\n" + r"\$1,000 more")
     style.grid(axes, "x")

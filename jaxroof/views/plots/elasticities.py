@@ -1,5 +1,7 @@
 """A map over two fields of a machine: which resource binds where, and which plan is best."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -9,17 +11,19 @@ from matplotlib.patches import Patch
 
 from jaxroof.analyses.resources import resources_of, shares
 from jaxroof.errors import refusal
+from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.machine_map import axes_of, frame, mark_systems
-from jaxroof.views.plots.map_axes import edges, readable
+from jaxroof.views.plots.map_axes import borders
 from jaxroof.views.plots.map_regions import plan_borders
-from jaxroof.views.plots.tornado import colours_of
+from jaxroof.views.plots.tornado import colours_of, resource_words
 from jaxroof.views.text.elasticities import of_time
 
 PICTURE = "binds"
 
 
+@style.drawn
 def binds(data: xr.Dataset) -> Figure:
     """Return a map of the resource that takes most of the step, the bounds of plans drawn in it.
 
@@ -41,34 +45,50 @@ def binds(data: xr.Dataset) -> Figure:
     parts = choose.panels(grid.assign(binding=binding), (across,) if across else ())
     columns = min(2, len(parts))
     rows = -(-len(parts) // columns)
-    made = style.figure(choose.title(data, "Which resource binds"), 1.4 + 5.2 * rows)
+    finding = _finding(binding, known.limits)
+    made = style.figure(choose.title(data, "Which resource binds"), finding, 1.2 + 4.2 * rows)
     cells = made.subplots(rows, columns, squeeze=False).ravel()
     for axes, (name, part) in zip(cells, parts, strict=False):
-        axes.set_title(name, fontsize=10)
+        axes.set_title(name)
         _map(axes, part, (x, y), [colours[name] for name in known.limits])
     for spare in cells[len(parts) :]:
         spare.remove()
     there = [name for i, name in enumerate(known.limits) if (binding == i).any()]
-    handles = [Patch(color=colours[name], label=known.limits[name]) for name in there]
-    title = "takes most of the step (lines: where degrees of the best plan change)"
+    handles = [
+        Patch(color=colours[name], label=resource_words(known.limits[name])) for name in there
+    ]
+    title = "takes most of the step (white lines: another plan wins)"
     made.legend(handles=handles, loc="outside lower center", ncols=len(known.limits), title=title)
     return made
+
+
+def _finding(binding: xr.DataArray, limits: Mapping[str, str]) -> str:
+    """Return over how much of the map each resource takes most of the step, the largest first."""
+    fits = int((binding >= 0).sum())
+    found = {words: int((binding == i).sum()) for i, words in enumerate(limits.values())}
+    ordered = sorted(found, key=lambda words: -found[words])
+    if not fits:
+        return "Nothing fits anywhere"
+    first, *others = [w for w in ordered if found[w]]
+    share = {w: percent(found[w] / fits) for w in found}
+    more = "".join(f", {resource_words(w)} on {share[w]}" for w in others)
+    return f"Most of the step is {resource_words(first)} on {share[first]} of the machines{more}"
 
 
 def _map(axes: Axes, part: xr.Dataset, dims: tuple[str, str], shown: list[str]) -> None:
     """Colour one map, and draw where the best plan changes."""
     held = part.binding.transpose(dims[1], dims[0]).values
     frame(axes, part, held < 0, dims)
-    (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
+    x, y = borders(part, dims[0]), borders(part, dims[1])
     axes.pcolormesh(
-        edges(x),
-        edges(y),
+        x,
+        y,
         np.ma.masked_less(held, 0),
         cmap=ListedColormap(shown),
         vmin=-0.5,
         vmax=len(shown) - 0.5,
         zorder=1,
     )
-    axes.set(xlim=edges(x)[[0, -1]], ylim=edges(y)[[0, -1]])
+    axes.set(xlim=x[[0, -1]], ylim=y[[0, -1]])
     marks = mark_systems(axes, part, *dims)
     plan_borders(axes, part, dims, marks)

@@ -10,11 +10,13 @@ from jaxroof.views.plan_styles import ALONG, capacities, fitting
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.text.all_plans import plan_said
+from jaxroof.views.text.tables import amount
 
 PICTURE = "every_plan"
 NAMED = 3  # plans that are written beside their dots
 
 
+@style.drawn
 def every_plan(data: xr.Dataset) -> Figure:
     """Return a dot a legal plan: its objective against what it needs; hollow where it does not fit.
 
@@ -36,7 +38,7 @@ def every_plan(data: xr.Dataset) -> Figure:
         scale, unit = style.human(shown, unit_of(data, need))
         across = data[need].values / scale
         words = style.with_unit(label_of(data, need), unit)
-    made = style.figure(choose.title(data, "Every legal plan"))
+    made = style.figure(choose.title(data, "Every legal plan"), _finding(data, aim))
     axes = made.subplots()
     fits = data.feasible.values.astype(bool)
     for mask, fill, label in ((legal & fits, "full", "fits"), (legal & ~fits, "none", "too large")):
@@ -47,7 +49,7 @@ def every_plan(data: xr.Dataset) -> Figure:
         axes.axvline(limit[0] / scale, color=style.BLACK, linestyle="--", label="limit")
     for place in fitting(data)[:NAMED]:
         at = (float(across[place]), float(value[place]))
-        offset = {"xytext": (6, 4), "textcoords": "offset points", "fontsize": 8}
+        offset = {"xytext": (6, 4), "textcoords": "offset points"}
         axes.annotate(plan_said(data, int(place)), at, **offset)  # type: ignore[arg-type]
     for axis, numbers in ((axes.set_xscale, across[legal]), (axes.set_yscale, value[legal])):
         if numbers.min() > 0 and numbers.max() > 10 * numbers.min():
@@ -58,3 +60,14 @@ def every_plan(data: xr.Dataset) -> Figure:
     style.grid(axes)
     made.legend(loc="outside lower center", ncols=3)
     return made
+
+
+def _finding(data: xr.Dataset, aim: str) -> str:
+    """Return the best plan and its result."""
+    found = fitting(data)
+    if not len(found):
+        return "No legal plan fits"
+    best = int(found[0])
+    said = amount(float(data[aim].values[best]), unit_of(data, aim))
+    legal = int(data.legal.values.sum())
+    return f"Best of {len(found):,} that fit ({legal:,} legal): {plan_said(data, best)}, {said}"

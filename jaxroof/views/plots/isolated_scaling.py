@@ -11,9 +11,9 @@ from jaxroof.errors import refusal
 from jaxroof.views.plan_styles import ALONG, fitting, moved_words, points
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.plots.plan_styles import titled
 
 PICTURE = "isolated_scaling"
+ACROSS = 2  # panels in a row
 AXES = {  # a degree of the plan: what it is called alone
     "data": "data parallelism alone",
     "tensor": "tensor parallelism alone",
@@ -29,6 +29,7 @@ class Line(NamedTuple):
     gain: np.ndarray
 
 
+@style.drawn
 def isolated_scaling(*data: xr.Dataset) -> Figure:
     """Return the speed-up of each axis of a split alone, a panel an axis, a line a batch or width.
 
@@ -43,17 +44,20 @@ def isolated_scaling(*data: xr.Dataset) -> Figure:
             panels[number, degree] = lines
     if not panels:
         raise refusal(PICTURE, "no degree varies by itself; expected an axis over plan.data")
-    wide = max(7.5, 4.6 * len(panels))
-    made = style.figure("", 5.4, wide)
     titles = [choose.title(one, "") for one in data] if len(panels) == 1 else ["Each axis alone"]
     finding = "; ".join(_finding(degree, lines) for (_, degree), lines in panels.items())
-    made.suptitle(titled(titles[0], finding, wide), fontsize=13)
-    cells = made.subplots(1, len(panels), squeeze=False, sharey=True).ravel()
-    for axes, ((_, degree), lines) in zip(cells, panels.items(), strict=True):
+    across = min(ACROSS, len(panels))
+    down = -(-len(panels) // across)
+    made = style.figure(titles[0], finding, style.HIGH if down == 1 else 1.0 + 3.6 * down)
+    cells = made.subplots(down, across, squeeze=False, sharey=True).ravel()
+    for spare in cells[len(panels) :]:
+        spare.remove()
+    for axes, ((_, degree), lines) in zip(cells, panels.items(), strict=False):
         _panel(axes, degree, lines)
     most = max(line.devices.max() for lines in panels.values() for line in lines)
     style.powers_of_two(cells[0].yaxis, 1.0, float(most))
-    cells[0].set_ylabel("speed-up over one accelerator")
+    for axes in cells[: len(panels) : across]:
+        axes.set_ylabel("speed-up over one accelerator")
     return made
 
 
@@ -141,6 +145,6 @@ def _panel(axes: Axes, degree: str, lines: list[Line]) -> None:
         look = style.line_style(names, line.words, families=False)
         axes.plot(line.devices, line.gain, label=line.words or degree, **look)
     style.sizes_axis(axes, devices, 8)
-    axes.set_title(AXES[degree], fontsize=11)
-    axes.legend(fontsize=9)
+    axes.set_title(AXES[degree])
+    axes.legend()
     style.grid(axes)

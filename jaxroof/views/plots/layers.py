@@ -1,10 +1,14 @@
-"""The operations of one layer: where their microseconds go."""
+"""The operations of one layer: where their time goes."""
+
+import json
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from jaxroof.units import percent, seconds
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 
@@ -20,9 +24,11 @@ SORTS = {  # what an operation is, where its parts are not told apart: words, co
     "computed again": ("computed again", style.ORANGE),
     "wait": ("waiting for the host", style.GREY),
 }
+WORDS = {"qkv": "queries, keys, values"}  # of operations that are called by a symbol
 WAYS = ("forward", "backward")
 
 
+@style.drawn
 def layer_bars(data: xr.Dataset) -> Figure:
     """Return the time of each operation of one layer as stacked bars, forward and backward.
 
@@ -33,44 +39,62 @@ def layer_bars(data: xr.Dataset) -> Figure:
     fields = [f"{kind}_{way}" for way in WAYS for kind in (*parts, "time")]
     choose.check_has(data, picture, fields, ("operation",))
     choose.check_dimensions(data, picture, ("operation",))
-    names = data.operation.values.astype(str).tolist()
+    names = _names(data)
     title = choose.title(data, "One layer, one microbatch, one accelerator")
-    made = style.figure(title, 1.9 + 0.3 * len(names))
-    left, right = made.subplots(1, 2, sharey=True)
+    made = style.figure(title, _finding(data), 1.9 + 0.3 * len(names))
+    left, right = made.subplots(1, 2, sharey=True, sharex=True)  # one scale
+    longest = max(float(data[f"time_{way}"].max()) for way in WAYS)
+    scale, unit = style.human(np.array([longest]), "s")
     for axes, way in ((left, WAYS[0]), (right, WAYS[1])):
-        _bars(axes, data, way)
-        total = float(data[f"time_{way}"].sum()) * 1e6
-        axes.set_title(f"{way}: {total:,.0f} us", fontsize=10)
-        axes.set_xlabel("time [us]")
+        _bars(axes, data, way, scale)
+        axes.set_title(f"{way}: {seconds(float(data[f'time_{way}'].sum()))}")
+        axes.set_xlabel(style.with_unit("time", unit))
+        axes.xaxis.set_major_locator(MaxNLocator(4))
     left.set_yticks(range(len(names)), names)
     left.invert_yaxis()
+    left.set_xlim(0, 1.32 * longest / scale)
     handles, words = right.get_legend_handles_labels()
-    made.legend(handles, words, loc="outside lower center", ncols=4)
+    made.legend(handles, words, loc="outside lower center", ncols=3)
     return made
 
 
-Parts = dict[str, tuple[np.ndarray, str]]  # words: microseconds of every operation, colour
+def _finding(data: xr.Dataset) -> str:
+    """Return the two operations that take most of the layer, both ways."""
+    each = np.sum([data[f"time_{way}"].values for way in WAYS], axis=0)
+    names, whole = _names(data), float(each.sum())
+    said = [f"{names[i]} {percent(each[i] / whole)}" for i in np.argsort(-each)[:2]]
+    return f"{seconds(whole)} in all; the most: {', '.join(said)}"
 
 
-def _parts(data: xr.Dataset, way: str) -> Parts:
+def _names(data: xr.Dataset) -> list[str]:
+    """Return the operations in words, where the data have some."""
+    names = data.operation.values.astype(str).tolist()
+    words = json.loads(data.operation.attrs.get("words", "{}"))
+    return [words.get(name, WORDS.get(name, name)) for name in names]
+
+
+Parts = dict[str, tuple[np.ndarray, str]]  # words: the time of every operation, colour
+
+
+def _parts(data: xr.Dataset, way: str, scale: float) -> Parts:
     """Return what the bars are stacked of: the parts of each, or each whole in its colour."""
-    whole = data[f"time_{way}"].values * 1e6
+    whole = data[f"time_{way}"].values / scale
     if "kind" in data.coords:
         kinds = data.kind.values.astype(str)
         there = {kind: about for kind, about in SORTS.items() if kind in kinds}
         return {w: (np.where(kinds == kind, whole, 0.0), c) for kind, (w, c) in there.items()}
-    parts = {words: (data[f"{k}_{way}"].values * 1e6, c) for k, (words, c) in KINDS.items()}
+    parts = {words: (data[f"{k}_{way}"].values / scale, c) for k, (words, c) in KINDS.items()}
     again = whole - sum(values for values, _ in parts.values())
     if (again > 1e-9 * whole.max()).any():
         parts["computed again"] = (again, style.ORANGE)
     return parts
 
 
-def _bars(axes: Axes, data: xr.Dataset, way: str) -> None:
+def _bars(axes: Axes, data: xr.Dataset, way: str, scale: float) -> None:
     places = np.arange(data.sizes["operation"])
     start = np.zeros(len(places))
-    whole = data[f"time_{way}"].values * 1e6
-    parts = _parts(data, way)
+    whole = data[f"time_{way}"].values / scale
+    parts = _parts(data, way, scale)
     for words, (values, colour) in parts.items():
         axes.barh(places, values, left=start, color=colour, label=words, height=0.7)
         start = start + values
@@ -81,7 +105,5 @@ def _bars(axes: Axes, data: xr.Dataset, way: str) -> None:
             xytext=(3, 0),
             textcoords="offset points",
             va="center",
-            fontsize=8,
         )
-    axes.set_xlim(0, 1.15 * whole.max())
     style.grid(axes, "x")

@@ -10,29 +10,38 @@ from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 
-from jaxroof.analyses.result_metadata import headlines, label_of, need_of, unit_of
+from jaxroof.analyses.result_metadata import (
+    headlines,
+    label_of,
+)
 from jaxroof.errors import refusal
+from jaxroof.units import percent
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style, systems
 from jaxroof.views.plots.label_boxes import Box, extent, shares, touch
 from jaxroof.views.plots.map_axes import (
     FEW,
-    edges,
-    fraction,
+    borders,
+    listed,
     primary,
     rank,
     readable,
-    words_of,
 )
+from jaxroof.views.plots.map_finding import map_finding
+from jaxroof.views.plots.map_grounds import grounds_legend, name_grounds
 from jaxroof.views.plots.map_regions import around, plan_borders, white_words
 
 LEVELS = 20  # of the filled contour
 DAYS = "training_days"  # rather than the time of a step, where both are there
+NARROW = 1.03  # ratio of results below which the map says that all are alike
+DECADE = 10.0  # ratio of the ends of an axis from which on it is logarithmic
 WIDE = 2.0  # ratio of results from which on the levels are in equal ratios
 DOT = 7.0  # points from the middle of a mark to its edge
 BOLD = 1.1  # how much wider bold letters are
 
 
+@style.drawn
 def machine_map(
     data: xr.Dataset,
     value: str | None = None,
@@ -60,11 +69,13 @@ def machine_map(
     least, most = float(held.min()), float(held.max())
     columns = min(2, len(parts))
     rows = -(-len(parts) // columns)
-    made = style.figure(choose.title(data, "What a machine's fields buy"), 1.4 + 5.2 * rows)
+    finding = map_finding(kept, value, (x, y, across))
+    title = choose.title(data, "What a machine's fields buy")
+    made = style.figure(title, finding, style.HIGH if rows == 1 else 1.0 + 3.6 * rows)
     cells = made.subplots(rows, columns, squeeze=False).ravel()
     drawn = None
     for axes, (name, part) in zip(cells, parts, strict=False):
-        axes.set_title(name, fontsize=10)
+        axes.set_title(name)
         filled = _map(axes, part, part[value], (x, y), (least, most))
         drawn = filled or drawn
         marks = mark_systems(axes, part, x, y)
@@ -75,8 +86,11 @@ def machine_map(
     if drawn is not None:
         unit = kept[value].attrs.get("units", "1")
         words = style.with_unit(label_of(kept, value), unit.strip("1"))
+        if most / least < NARROW:
+            words += f"\nall within {percent(most / least - 1.0, 1)}"
         bar = made.colorbar(drawn, ax=list(cells[: len(parts)]), label=words, fraction=0.05)
         bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:.3g}")
+    grounds_legend(made, kept, value)
     return made
 
 
@@ -122,19 +136,22 @@ def _map(
     if not np.isfinite(held).any() or min(held.shape) < 2:
         return None
     least, most = limits
+    if most / least < NARROW:  # else a difference of nothing would take all colours
+        most = least * (2.0 * NARROW - 1.0)
     space = np.geomspace if most / least > WIDE else np.linspace
-    levels = space(least, most if most > least else least * 1.01, LEVELS + 1)
+    levels = space(least, most, LEVELS + 1)
     shown = np.ma.masked_invalid(held)
-    if min(held.shape) > FEW:
+    if not any(listed(part, dim) for dim in dims):
         return axes.contourf(x, y, shown, levels=levels, cmap="viridis_r", zorder=1)
     norm = BoundaryNorm(levels, 256)  # a few listed values have nothing between them
-    return axes.pcolormesh(edges(x), edges(y), shown, norm=norm, cmap="viridis_r", zorder=1)
+    across, up = borders(part, dims[0]), borders(part, dims[1])
+    return axes.pcolormesh(across, up, shown, norm=norm, cmap="viridis_r", zorder=1)
 
 
 def frame(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]) -> None:
     """Set the axes of a map over two fields, hatched where nothing fits (``unfit`` [y, x])."""
     (x, across), (y, up) = readable(part, dims[0]), readable(part, dims[1])
-    limits = {"xlim": edges(x)[[0, -1]], "ylim": edges(y)[[0, -1]]}
+    limits = {"xlim": borders(part, dims[0])[[0, -1]], "ylim": borders(part, dims[1])[[0, -1]]}
     axes.set(xlabel=across, ylabel=up, **limits)
     for axis, numbers in ((axes.xaxis, x), (axes.yaxis, y)):
         if _geometric(numbers):
@@ -144,14 +161,15 @@ def frame(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]
     axes.set(**limits)
     _tied_axes(axes, part, dims)
     axes.add_patch(style.unfit_ground(axes))
-    if unfit.any():
-        _name_unfit(axes, part, unfit, dims)
+    name_grounds(axes, part, unfit, dims)
 
 
 def _geometric(values: np.ndarray) -> bool:
-    """Return whether an axis is spaced in equal ratios rather than in equal steps."""
+    """Return whether an axis spans a decade, or is spaced in equal ratios rather than steps."""
     if len(values) < 3 or values.min() <= 0 or values.max() / values.min() < 4:
         return False
+    if values.max() / values.min() >= DECADE:
+        return True
     return bool(np.ptp(np.diff(np.log(values))) < np.ptp(np.diff(values)) / np.ptp(values) * 0.5)
 
 
@@ -164,7 +182,7 @@ def _tied_axes(axes: Axes, part: xr.Dataset, dims: tuple[str, str]) -> None:
             continue
         if side == "y":
             words = " and ".join(words_of(name) for name in others)
-            axes.set_ylabel(f"{axes.get_ylabel()}, {words} with it")
+            axes.set_ylabel(f"{axes.get_ylabel()}\n{words} with it")
             continue
         place, _ = readable(part, dim)
         unit = str(part[others[0]].attrs.get("units", "1"))
@@ -185,30 +203,15 @@ def _apart(places: np.ndarray, least: float) -> list[int]:
     return chosen
 
 
-def _name_unfit(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[str, str]) -> None:
-    """Write in the hatched part what the leanest plan there would need."""
-    words = "nothing fits"
-    name = f"{need_of(part)}_least"
-    if name in part:
-        none = xr.DataArray(unfit, dims=(dims[1], dims[0]))
-        needs = part[name].where(none).min()
-        if np.isfinite(float(needs)):
-            words += f": needs {choose.amount(float(needs), unit_of(part, name))}"
-    columns, rows = np.flatnonzero(unfit.any(axis=0)), np.flatnonzero(unfit.any(axis=1))
-    (x, _), (y, _) = readable(part, dims[0]), readable(part, dims[1])
-    left, right = fraction(axes, "x", x[columns[[0, -1]]])
-    low, high = fraction(axes, "y", y[rows[[0, -1]]])
-    turned = 90 if right - left < 0.35 and high - low > 0.5 else 0
-    middle = (max((left + right) / 2, 0.03), (low + high) / 2)
-    style.note(axes, *middle, words, rotation=turned, transform=axes.transAxes)
-
-
 def mark_systems(axes: Axes, part: xr.Dataset, x: str, y: str) -> list[Box]:
     """Mark the real systems on the map, a star where all of one was computed; return the boxes."""
     across, up = (
         float((readable(part, dim)[0] / part[primary(part, dim)].values)[-1]) for dim in (x, y)
     )
     marks = systems.marks(part, x, y)
+    base = systems.base_place(part, (x, y))
+    if base is not None and not any(mark.whole for mark in marks):
+        marks.append(systems.Mark((base[0], base[1]), systems.base_name(part), True))
     drawn = [((mark.place[0] * across, mark.place[1] * up), mark) for mark in marks]
     taken = [around(axes, *point, shares(axes, DOT, DOT)) for point, _ in drawn]
     for point, mark in drawn:
@@ -222,10 +225,10 @@ def _beside(
     axes: Axes, point: tuple[float, float], mark: systems.Mark, taken: Sequence[Box]
 ) -> Box:
     """Write the name of a mark on a side where there is room for it; return its box."""
-    size = 10.0 if mark.whole else 8.0
+    size = style.TEXT
     wide, high = extent(axes, mark.words, size * BOLD)
     free = []
-    for side, raised in itertools.product((1, -1), (7, -9, 16, -18)):
+    for side, raised in itertools.product((1, -1), (7, -9, 16, -18, 28, -30)):
         across, up = shares(axes, 9.0 * side, float(raised))
         left, low, _, _ = around(axes, *point, (0.0, 0.0))
         start = left + across - (wide if side < 0 else 0.0)
@@ -236,6 +239,6 @@ def _beside(
     _, (side, raised), box = min(free, key=lambda each: each[0])
     white_words(
         axes, *point, mark.words, xytext=(9 * side, raised), ha="left" if side > 0 else "right",
-        fontsize=size, weight="bold", zorder=6,
+        fontsize=size, weight="bold" if mark.whole else "normal", zorder=6,
     )  # fmt: skip
     return box

@@ -4,33 +4,45 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 
 FIRST = ("hbm_capacity", "matrix_flops", "fast_bandwidth", "slow_bandwidth", "hbm_bandwidth")
-WORDS = {
-    "hbm_capacity": "HBM capacity",
-    "hbm_bandwidth": "HBM bandwidth",
-    "matrix_flops": "matrix rate",
-    "vector_flops": "vector rate",
-}
 
 FEW = 4  # an axis of at most so many values is a list: cells of one colour, named each
 
 
-def edges(values: np.ndarray) -> np.ndarray:
+def edges(values: np.ndarray, *, listed: bool = False) -> np.ndarray:
     """Return the borders of the cells around ascending values: midway, and at the first and last.
 
-    The outer cells of a short list are as wide as the inner ones.
+    The outer cells of a short list, or of counts (``listed``), are as wide as the inner ones.
 
     >>> edges(np.array([80.0, 160.0, 200.0])).tolist()
     [40.0, 120.0, 180.0, 220.0]
     """
     middle = (values[1:] + values[:-1]) / 2
     first, last = values[0], values[-1]
-    if 1 < len(values) <= FEW:
+    if len(values) > 1 and (listed or len(values) <= FEW):
         first, last = max(2 * first - middle[0], first / 2), 2 * last - middle[-1]
     return np.concatenate([[first], middle, [last]])
+
+
+def counted(data: xr.Dataset, dim: str) -> bool:
+    """Return whether an axis has whole numbers, so that there is nothing between two of them."""
+    column = data[primary(data, dim)]
+    whole = bool(np.all(column.values == np.round(column.values)))
+    return whole and str(column.attrs.get("units", "1")) in choose.COUNTED
+
+
+def listed(data: xr.Dataset, dim: str) -> bool:
+    """Return whether an axis is a list of values, each a cell of its own."""
+    return counted(data, dim) or len(data[dim]) <= FEW
+
+
+def borders(data: xr.Dataset, dim: str) -> np.ndarray:
+    """Return the borders of the cells of an axis, in the units that it shows."""
+    return edges(readable(data, dim)[0], listed=counted(data, dim))
 
 
 def primary(data: xr.Dataset, dim: str) -> str:
@@ -42,18 +54,16 @@ def readable(data: xr.Dataset, dim: str) -> tuple[np.ndarray, str]:
     """Return what stands on an axis in units a person reads, and its label."""
     name = primary(data, dim)
     unit = str(data[name].attrs.get("units", "1"))
-    scale, shown = style.human(data[name].values, unit)
+    values = data[name].values
+    scale, shown = style.human(values, unit)
+    if unit == "B" and len(values) and 1e9 <= values.max() < 1e13:  # as memories are sold
+        scale, shown = 1e9, "GB"
     return data[name].values / scale, style.with_unit(words_of(name), shown)
 
 
 def rank(name: str) -> int:
     """Return how late a field is chosen to stand for those that move with it."""
     return FIRST.index(name) if name in FIRST else len(FIRST)
-
-
-def words_of(name: str) -> str:
-    """Return a field in words."""
-    return "accelerators" if name == "gpus" else WORDS.get(name, name.replace("_", " "))
 
 
 def fraction(axes: Axes, side: str, values: np.ndarray) -> np.ndarray:

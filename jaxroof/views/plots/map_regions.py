@@ -10,13 +10,16 @@ from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 
 from jaxroof.analyses.result_metadata import optional, telling_fields, words_of
+from jaxroof.views.plots import style
 from jaxroof.views.plots.label_boxes import Box, extent, touch
-from jaxroof.views.plots.map_axes import edges, fraction, readable
+from jaxroof.views.plots.map_axes import borders, fraction, readable
 from jaxroof.views.text.plan import split_fields
 
 REGION = 0.025  # share of a map that a plan's region must have to be named
-SIZE = 8.0  # points of a name
+SIZE = style.TEXT  # points of a name
 EDGE = "#333333"  # around white words
+Pair = tuple[np.ndarray, np.ndarray]  # of the x and of the y axis
+Cells = tuple[Pair, Pair]  # their middles and their borders
 
 
 def plan_borders(axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Sequence[Box]) -> None:
@@ -33,14 +36,14 @@ def plan_borders(axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Seq
     degrees = np.stack([field.values.astype(np.int64) for field in whole], axis=-1)
     plans, inverse = np.unique(degrees.reshape(-1, len(names)), axis=0, return_inverse=True)
     plan = inverse.reshape(degrees.shape[:2])
-    column, row = edges(right), edges(up)
+    column, row = borders(part, dims[0]), borders(part, dims[1])
     lines = []
     for i, j in zip(*np.nonzero(np.diff(plan, axis=1)), strict=True):
         lines.append([(column[j + 1], row[i]), (column[j + 1], row[i + 1])])
     for i, j in zip(*np.nonzero(np.diff(plan, axis=0)), strict=True):
         lines.append([(column[j], row[i + 1]), (column[j + 1], row[i + 1])])
     axes.add_collection(
-        LineCollection(lines, colors="white", linewidths=0.7, alpha=0.7, zorder=2), autolim=False
+        LineCollection(lines, colors="white", linewidths=1.2, alpha=0.8, zorder=2), autolim=False
     )
     taken = list(marks)
     for each, own in enumerate(plans):
@@ -49,18 +52,18 @@ def plan_borders(axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Seq
             held = zip(names, own, strict=True)
             told = [(n, k) for n, k in held if k > 1 or not optional(part, n)]
             words = " ".join(f"{words_of(part, n)} {k}" for n, k in told)
-            _name(axes, words, mine, (right, up), taken)
+            _name(axes, words, mine, ((right, up), (column, row)), taken)
 
 
 def _name(
     axes: Axes,
     words: str,
     mine: np.ndarray,
-    places: tuple[np.ndarray, np.ndarray],
+    cells: Cells,
     taken: list[Box],
 ) -> None:
     """Write the name of a region where it lies in it and on nothing else, upright if need be."""
-    right, up = places
+    (right, up), lines = cells
     inside = np.argwhere(mine)
     far = np.abs((inside - np.median(inside, axis=0)) / mine.shape).sum(axis=1)
     near = inside[np.argsort(far, kind="stable")]
@@ -71,7 +74,7 @@ def _name(
         for i, j in near:
             x, y = float(right[j]), float(up[i])
             box = around(axes, x, y, half)
-            if _within(axes, box, mine, places) and not any(touch(box, b) for b in taken):
+            if _within(axes, box, mine, lines) and not any(touch(box, b) for b in taken):
                 white_words(axes, x, y, words, fontsize=SIZE, rotation=turn)
                 taken.append(box)
                 return
@@ -85,13 +88,11 @@ def around(axes: Axes, x: float, y: float, half: tuple[float, float]) -> Box:
     return left - half[0], low - half[1], left + half[0], low + half[1]
 
 
-def _within(axes: Axes, box: Box, mine: np.ndarray, places: tuple[np.ndarray, np.ndarray]) -> bool:
+def _within(axes: Axes, box: Box, mine: np.ndarray, lines: Pair) -> bool:
     """Return whether a box lies in the cells of a region, and in the axes."""
     if min(box) < 0 or max(box) > 1:
         return False
-    column, row = (
-        fraction(axes, side, edges(values)) for side, values in zip("xy", places, strict=True)
-    )
+    column, row = (fraction(axes, side, values) for side, values in zip("xy", lines, strict=True))
     across = (column[1:] > box[0]) & (column[:-1] < box[2])
     upward = (row[1:] > box[1]) & (row[:-1] < box[3])
     return bool(mine[np.ix_(upward, across)].all())
@@ -106,6 +107,6 @@ def white_words(axes: Axes, x: float, y: float, words: str, **more: Any) -> None
         (x, y),
         xytext=offset,
         textcoords="offset points",
-        path_effects=[withStroke(linewidth=2, foreground=EDGE)],
+        path_effects=[withStroke(linewidth=2.5, foreground=EDGE)],
         **look,
-    )
+    ).set_in_layout(False)

@@ -1,6 +1,7 @@
 """The memory of every stage of a training step: stacked bars of its terms, and the capacity."""
 
 import json
+import textwrap
 
 import numpy as np
 import xarray as xr
@@ -19,10 +20,11 @@ COLOURS = (  # of the groups of terms, as they are stacked
 )
 WORDS = {"outside": "fragmentation, context,\ncommunicators"}
 PALE = (style.SKY, style.ORANGE)  # grounds on which numbers are black
-LABELLED = 0.08  # share of the height from which a part of a bar has its number
+LABELLED = 0.11  # share of the height from which a part of a bar has its number
 STAGES = 24  # most stages whose parts have numbers
 
 
+@style.drawn
 def memory_by_stage(data: xr.Dataset) -> Figure:
     """Return the groups of terms of every stage as a stacked bar, with the capacity as a line.
 
@@ -31,19 +33,31 @@ def memory_by_stage(data: xr.Dataset) -> Figure:
     choose.check_has(data, PICTURE, ("device", "capacity", "static", "transient"), ("stage",))
     choose.check_dimensions(data, PICTURE, ("stage",))
     asked = json.loads(data.attrs.get("inputs", "{}"))
-    made = style.figure(choose.title(data, title(data) if asked else "Memory by stage"), 5.4)
+    head = choose.title(data, title(data) if asked else "Memory by stage")
+    made = style.figure(head, _finding(data), style.HIGH)
     axes = made.subplots()
     _bars(axes, data)
     _capacity(axes, data)
     handles, words = axes.get_legend_handles_labels()
-    made.legend(handles[::-1], words[::-1], loc="outside right center", fontsize=9)
+    made.legend(handles[::-1], words[::-1], loc="outside right center")
     return made
+
+
+def _finding(data: xr.Dataset) -> str:
+    """Return whether the step fits, where it is fullest, and what takes most there."""
+    full = int(data.fullest_stage)
+    name, amounts = max(groups(data).items(), key=lambda each: float(each[1][full]))
+    most = f"the most of it {name}, {size(float(amounts[full]), 'B')}"
+    needs = f"stage {full} needs {size(float(data.device[full]), 'B')}, {most}"
+    if bool(data.fits):
+        return f"It fits: {needs}"
+    return f"It does not fit by {size(float(data.missing), 'B')}: {needs}"
 
 
 def _bars(axes: Axes, data: xr.Dataset) -> None:
     scale, unit = style.human(np.append(data.device.values, float(data.capacity)), "B")
     stages = data.stage.values
-    top = 1.12 * max(float(data.device.max()), float(data.capacity)) / scale
+    top = 1.14 * max(float(data.device.max()), float(data.capacity)) / scale
     start = np.zeros(len(stages))
     for (name, values), colour in zip(groups(data).items(), COLOURS, strict=True):
         heights = values / scale
@@ -55,7 +69,7 @@ def _bars(axes: Axes, data: xr.Dataset) -> None:
         for stage, low, height in zip(stages, start, heights, strict=True):
             if height > LABELLED * top / 2 and len(stages) <= STAGES:
                 place, words = (float(stage), float(low + height / 2)), f"{height:.3g}"
-                axes.annotate(words, place, ha="center", va="center", fontsize=8, color=ink)
+                axes.annotate(words, place, ha="center", va="center", color=ink)
         start = start + heights
     full = int(data.fullest_stage)
     axes.annotate(
@@ -64,7 +78,6 @@ def _bars(axes: Axes, data: xr.Dataset) -> None:
         xytext=(0, 3),
         textcoords="offset points",
         ha="center",
-        fontsize=9,
         fontweight="bold",
     )
     axes.set_ylim(0.0, top)
@@ -81,10 +94,11 @@ def _width(stages: np.ndarray) -> float:
 
 
 def _capacity(axes: Axes, data: xr.Dataset) -> None:
-    """Draw the capacity as a line, with what it is and whether the step fits."""
+    """Draw the capacity as a line, with what it is."""
     scale, _ = style.human(np.append(data.device.values, float(data.capacity)), "B")
     level = float(data.capacity) / scale
     axes.axhline(level, color=style.BLACK, linewidth=1.4, linestyle="--", zorder=5)
-    missing = size(float(data.missing), "B")
-    answer = "fits" if bool(data.fits) else f"does not fit: {missing} more is needed"
-    axes.set_title(f"dashed: {capacity_words(data)}; {answer}", fontsize=10)
+    where = axes.get_yaxis_transform()
+    words = textwrap.fill(capacity_words(data), 28)
+    above = level + 0.02 * axes.get_ylim()[1]
+    style.note(axes, 0.985, above, words, ha="right", va="bottom", transform=where)

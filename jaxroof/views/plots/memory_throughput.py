@@ -32,11 +32,12 @@ from jaxroof.views.plots.plan_styles import (
 )
 from jaxroof.views.text.all_plans import rate
 
-MOST_NAMED = 8  # plans of a front that are listed
+MOST_NAMED = 4  # plans of a front that are listed
 NEAR = 14.0  # pixels: of numbers that are closer one stands on the right
 WIDE = 8.0  # an axis over a larger ratio is logarithmic
 
 
+@style.drawn
 def memory_throughput(data: xr.Dataset) -> Figure:
     """Return throughput against the peak memory of every legal plan, by style of parallelism.
 
@@ -50,22 +51,20 @@ def memory_throughput(data: xr.Dataset) -> Figure:
     if not np.nanmax(data.memory.values, initial=0.0) > 0.0:
         raise refusal(picture, "the data have no memory; expected a profile that has, as distir-b")
     alone = len(parts) == 1
-    made, cells = sheet(
-        data, _finding(parts), len(parts), height=6.8, width=12.5 if alone else None
-    )
+    made, cells = sheet(data, _finding(parts), len(parts), height=7.0)
     shown: dict[str, Line2D] = entries(data)
     shown["Pareto front"] = Line2D([], [], color=style.BLACK, linewidth=1.2)
     if (_legal(data) & ~data.feasible.values.astype(bool)).any():
         hollow: dict[str, Any] = {"fillstyle": "none", "linestyle": "none", "color": style.BLACK}
         shown["does not fit"] = Line2D([], [], marker="o", markersize=7, **hollow)
     for axes, (words, part) in zip(cells, parts, strict=True):
-        axes.set_title(words, fontsize=10)
+        axes.set_title(words)
         _panel(axes, part)
         if alone:
             shown |= _numbered(axes, part)
-    place: dict[str, Any] = {"loc": "outside lower center", "ncols": 5}
+    place: dict[str, Any] = {"loc": "outside lower center", "ncols": 3}
     if alone:
-        place = {"loc": "outside right center", "fontsize": 9}
+        place["ncols"] = 2
     made.legend(shown.values(), shown.keys(), **place)
     return made
 
@@ -159,9 +158,7 @@ def _numbered(axes: Axes, part: xr.Dataset) -> dict[str, Line2D]:
             "ha": "left" if near else "right",
         }
         last = here
-        axes.annotate(
-            str(number), (need / scale, rates), textcoords="offset points", fontsize=9, **side
-        )
+        axes.annotate(str(number), (need / scale, rates), textcoords="offset points", **side)
         words = f"{number}: {split_words(part, i)}\n    {size(need, 'B')}, {rate(rates)} samples/s"
         found[words] = Line2D([], [], linestyle="none")
     return found
@@ -176,11 +173,11 @@ def _limit(axes: Axes, part: xr.Dataset, needs: np.ndarray, scale: float) -> Non
     words = f"capacity {size(float(found[0]), 'B')}"
     low, high = axes.get_xlim()
     if at > 3.0 * needs.max():
-        style.note(axes, 0.99, 0.02, f"{words}: far to the right", ha="right", va="bottom",
-                   fontsize=8, transform=axes.transAxes)  # fmt: skip
+        corner: dict[str, Any] = {"ha": "right", "va": "bottom", "transform": axes.transAxes}
+        style.note(axes, 0.99, 0.02, f"{words}: far to the right", **corner)
         return
     axes.set_xlim(min(low, at / 1.2), max(high, at * 1.2))
     axes.axvspan(at, axes.get_xlim()[1], zorder=0.5, **style.UNFIT)
     axes.axvline(at, color=style.BLACK, linewidth=1.2, linestyle="--")
-    style.note(axes, at, 0.02, words, rotation=90, ha="right", va="bottom", fontsize=8,
+    style.note(axes, at, 0.02, words, rotation=90, ha="right", va="bottom",
                transform=axes.get_xaxis_transform())  # fmt: skip

@@ -1,5 +1,7 @@
 """The staircase of step time against memory: what each byte of an accelerator buys."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -19,21 +21,25 @@ from jaxroof.analyses.result_metadata import (
 )
 from jaxroof.catalog.lookup import system
 from jaxroof.errors import refusal
+from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.label_boxes import Box, extent, shares, touch
 from jaxroof.views.plots.map_axes import fraction
 from jaxroof.views.plots.systems import machine_of, moved, real_system
 from jaxroof.views.text.plan import split_fields
+from jaxroof.views.text.tables import amount
 
 MOST = 8  # staircases in one picture
 WIDE = 20.0  # ratio of memories from which on they are in powers of two
 ALIKE = 1e-9  # relative difference between numbers that are the same
-LETTERS = 110  # of a line of the legend
-SIZE = 7.5  # points of a plan's name
+LETTERS = 80  # of a line of the legend
+SIZE = style.TEXT  # points of a plan's name
+MOST_SAID = 2  # staircases that the title speaks of
 NAMED = 3  # staircases in one picture whose plans are written
 
 
+@style.drawn
 def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
     """Return the best step time that a memory of each size allows, its plans written at the steps.
 
@@ -59,7 +65,7 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
         raise refusal(picture, "the data have no stairs: no plan is legal.")
     if len(stairs) > MOST:
         raise refusal(picture, f"shows {MOST} staircases at most; the data have {len(stairs)}.")
-    made = style.figure(choose.title(data, _title(data)), 6.4)
+    made = style.figure(choose.title(data, _title(data)), _finding(stairs), 5.6)
     axes = made.subplots()
     ends = _limits(kept, axes)
     if days is not None:
@@ -76,6 +82,26 @@ def staircase(data: xr.Dataset, days: float | None = None) -> Figure:
         columns = max(1, min(4, LETTERS // (longest + 6)))
         made.legend(loc="outside lower center", ncols=columns)
     return made
+
+
+def _finding(stairs: Sequence[tuple[str, xr.Dataset]]) -> str:
+    """Return the best time in the memory of the machine, and what all that is of use would save."""
+    said = []
+    for name, points in stairs[:MOST_SAID]:
+        need, aim = need_of(points), objective_of(points)
+        unit = f" {unit_of(points, need)}".replace(" 1", "")
+        memory, times = points[need].values, points[aim].values
+        limit = choose.capacity(points)
+        own = float(limit.max()) if limit is not None else float(memory[0])
+        start = max(0, int(np.searchsorted(memory, own, side="right")) - 1)
+        saved = 1.0 - float(times[-1]) / float(times[start])
+        head, best = f"{name}: " if name else "", amount(float(times[start]), unit_of(points, aim))
+        more = f"; {memory[-1]:.3g}{unit} would save {percent(saved, 1)}" if saved > 0 else ""
+        if memory[0] > own:
+            said.append(f"{head}nothing fits below {memory[0]:.3g}{unit}")
+        else:
+            said.append(f"{head}{best} in {max(own, memory[0]):.4g}{unit}{more}")
+    return "; ".join(said)
 
 
 def _each(part: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
@@ -224,13 +250,19 @@ def _capacities(
         real = "" if moved(data) else real_system(machine_of(data))
         shared = [] if real else lines.get(own, [])
         lines[own] = [f"this machine, the {real}" if real else "this machine", *shared]
-    taken = []
-    for place, said in lines.items():
+    taken: list[Box] = []
+    for place, said in sorted(lines.items(), key=lambda line: line[0] != own):
         if ends[0] < place < ends[1]:
             mine = place == own
             words = f"{place:.4g} {unit} ({'; '.join(said)})"
             above = _low(axes, stairs, place)
             axes.axvline(place, color=style.GREY, linestyle="-" if mine else "--", linewidth=1)
+            along = float(fraction(axes, "x", np.array([place]))[0])
+            aside, tall = shares(axes, 10.0, 6.0 * len(words))
+            low = 0.985 - tall if above else 0.015
+            box = (along - aside, low, along + aside, low + tall)
+            if any(touch(box, other) for other in taken):
+                continue
             style.note(
                 axes,
                 place,
@@ -238,13 +270,9 @@ def _capacities(
                 words,
                 rotation=90,
                 va="top" if above else "bottom",
-                fontsize=8,
                 transform=axes.get_xaxis_transform(),
             )
-            along = float(fraction(axes, "x", np.array([place]))[0])
-            aside, tall = shares(axes, 8.0, 4.4 * len(words))
-            low = 0.985 - tall if above else 0.015
-            taken.append((along - aside, low, along + aside, low + tall))
+            taken.append(box)
     return taken
 
 
@@ -268,6 +296,5 @@ def _deadline(axes: Axes, data: xr.Dataset, days: float, picture: str) -> None:
     axes.axhline(step, color=style.VERMILION, linewidth=1.2, linestyle=":")
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, step / 1.1), max(high, step * 1.1))
-    words = f"{days:g} days"
     right = axes.get_yaxis_transform()
-    axes.text(0.01, step, words, va="bottom", fontsize=9, color=style.VERMILION, transform=right)
+    axes.text(0.01, step, f"{days:g} days", va="bottom", color=style.VERMILION, transform=right)

@@ -1,6 +1,5 @@
 """What pictures of all plans share, and the best of each style of parallelism against devices."""
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,8 +42,6 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 LINES = dict(zip(STYLES, DASHES, strict=True))
 ACROSS, MOST_PANELS = 2, 6
-KEPT = "\u00a0x\u00a0"  # a split stays on one line
-CHARACTERS = 10.0  # of a title, an inch
 
 
 def check_styled(
@@ -65,30 +62,17 @@ def check_styled(
 
 
 def sheet(
-    data: xr.Dataset, finding: str, count: int, height: float = 6.2, width: float | None = None
+    data: xr.Dataset, finding: str, count: int, height: float = 5.4
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure of some panels, two in a row, under the data's title and a finding."""
     across = min(ACROSS, count)
     down = -(-count // across)
-    wide = width or 7.0 + 3.0 * across
-    made = style.figure("", height if down == 1 else 1.2 + 4.2 * down, wide)
-    made.suptitle(titled(choose.title(data, ""), finding, wide), fontsize=13)
+    high = height if down == 1 else 1.2 + 3.6 * down
+    made = style.figure(choose.title(data, ""), finding, high)
     cells = made.subplots(down, across, squeeze=False).ravel().tolist()
     for spare in cells[count:]:
         spare.remove()
     return made, cells[:count]
-
-
-def titled(title: str, finding: str, width: float) -> str:
-    """Return a title and below it what the picture finds, wrapped to a width [inch].
-
-    >>> titled("Every split", "best: 4 x 4 x 1, 55,313 samples/s", 3.0)
-    'Every split\\nbest: 4 x 4 x 1, 55,313\\nsamples/s'
-    """
-    whole = [line.replace(" x ", KEPT) for line in (title, finding) if line]
-    wide = round(CHARACTERS * width)
-    wrapped = (textwrap.fill(line, wide, break_on_hyphens=False) for line in whole)
-    return "\n".join(wrapped).replace(KEPT, " x ")
 
 
 def entries(data: xr.Dataset) -> dict[str, Line2D]:
@@ -102,6 +86,7 @@ def entries(data: xr.Dataset) -> dict[str, Line2D]:
     }
 
 
+@style.drawn
 def best_by_style(data: xr.Dataset) -> Figure:
     """Return the best throughput of each style of parallelism against devices.
 
@@ -114,13 +99,13 @@ def best_by_style(data: xr.Dataset) -> Figure:
     words = _winners(parts[0].data) if len(parts) == 1 else "best of each style of parallelism"
     made, cells = sheet(data, words, len(parts))
     for axes, (name, part) in zip(cells, parts, strict=True):
-        axes.set_title(name, fontsize=10)
+        axes.set_title(name)
         _against_devices(axes, part)
     shown = entries(data)
     for name, line in shown.items():
         line.set_linestyle(LINES[name])
     shown["best of all"] = Line2D([], [], **BEST)
-    made.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=5)
+    made.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=3)
     return made
 
 
@@ -175,7 +160,7 @@ def _against_devices(axes: Axes, part: xr.Dataset) -> None:
         ends = np.array([1.0, sizes.max()])
         axes.plot(ends, ends, color=style.GREY, linewidth=1.0, dashes=(6, 3), zorder=1)
         axes.annotate("ideal", (ends[1], ends[1]), xytext=(-4, 0), textcoords="offset points",
-                      ha="right", fontsize=9, color="#555555")  # fmt: skip
+                      ha="right", color="#555555")  # fmt: skip
     for name in STYLES:  # what is drawn first shows behind what is drawn over it
         rates = np.full(len(found), np.nan)
         for place, (_, one) in enumerate(found):

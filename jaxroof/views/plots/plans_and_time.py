@@ -1,6 +1,8 @@
 """Bars: the plans of a sweep along one dimension, with their memory and time."""
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -20,20 +22,24 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.errors import refusal
+from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.text.tables import amount
 
 Degrees = dict[str, tuple[str, str, np.ndarray]]  # by field: words, colour, a value a point
-LEAST_SHARE = 1.0  # per cent: smaller shares are not written
-CRAMPED = 2.6  # per cent: smaller shares are written beside their bar
-CLEAR = 4.6  # per cent between a share and the mark of the step time
+LEAST_SHARE = 5.0  # per cent: smaller shares are not written
+CRAMPED = 5.0  # per cent of height that a share needs
+CLEAR = 8.0  # per cent between a share and the mark of the step time
 TOP = 104.0  # per cent
 DARK = (style.BLUE, style.VERMILION, style.GREEN)  # white reads on these
 MOST = 40  # points of one picture
 NOTHING = "nothing fits"
+LETTERS = 70  # of the names below all points
 KEPT = 2  # cluster sizes drawn below the first that fits
 
 
+@style.drawn
 def plans_and_time(data: xr.Dataset) -> Figure:
     """Return, along one dimension, the plan and its memory above, the shares of its time below.
 
@@ -53,7 +59,8 @@ def plans_and_time(data: xr.Dataset) -> Figure:
         raise refusal(picture, many)
     kept, below = _trimmed(kept, dim, aim)
     degrees = _degrees(kept, picture, dim)
-    made = style.figure(choose.title(data, "Plans and where their time goes"), 9.0)
+    title = choose.title(data, "Plans and where their time goes")
+    made = style.figure(title, _finding(kept, dim, aim), 9.0)
     upper, lower = made.subplots(2, 1, sharex=True, height_ratios=(1.0, 1.15))
     _plans(upper, kept, dim, degrees)
     _shares(lower, kept, dim, aim)
@@ -61,11 +68,34 @@ def plans_and_time(data: xr.Dataset) -> Figure:
     _unfit(upper, refused, below, named=True)
     _unfit(lower, refused, below, named=False)
     ticks = [_tick(kept, dim, i) for i in range(kept.sizes[dim])]
-    lower.set_xticks(range(len(ticks)), ticks, fontsize=9 if len(ticks) < 14 else 7)
+    lower.set_xticks(range(len(ticks)), ticks, **_turned(ticks))
     tied = choose.linked_coordinates(kept, dim)
     words = kept[dim].attrs.get("long_name", dim) if tied == [dim] else dim
     lower.set_xlabel("accelerators" if dim == "gpus" else str(words).replace("_", " "))
     return made
+
+
+def _turned(ticks: Sequence[str]) -> dict[str, Any]:
+    """Return how the names of the points stand: upright where they would touch."""
+    lines = [line for tick in ticks for line in tick.split("\n")]
+    wide = len(ticks) * (max(map(len, lines)) + 1) > LETTERS
+    return {"rotation": 90} if wide else {}
+
+
+def _finding(data: xr.Dataset, dim: str, aim: str) -> str:
+    """Return the best point, its result, and its largest part."""
+    found = data[aim].where(data.feasible) if "feasible" in data else data[aim]
+    if not np.isfinite(found.values).any():
+        return "Nothing fits anywhere"
+    places = np.where(np.isfinite(found.values), found.values, np.inf)
+    best = int(places.argmin())
+    where = _tick(data, dim, best).replace("\n", " ")
+    where = f"{where} accelerators" if dim == "gpus" else where
+    point = data.isel({dim: best})
+    parts = {w: float(point[n]) for n, (w, _) in style.parts(data, aim).items()}
+    most = max(parts, key=lambda words: parts[words])
+    share = f"; {most} is {percent(parts[most] / places[best])} of it" if len(parts) > 1 else ""
+    return f"Shortest: {amount(places[best], unit_of(data, aim))} at {where}{share}"
 
 
 def _degrees(data: xr.Dataset, picture: str, dim: str) -> Degrees:
@@ -161,7 +191,6 @@ def _shares(axes: Axes, data: xr.Dataset, dim: str, aim: str) -> None:
                 f"{share[i]:.1f}",
                 transform=axes.transData,
                 color=ink,
-                fontsize=6.5 if inside is None else 7.5,
                 ha="left" if inside is None else "center",
                 va="center",
             )
@@ -175,7 +204,7 @@ def _legend(axes: Axes, twin: Axes) -> None:
     more, said = twin.get_legend_handles_labels() if twin is not axes else ([], [])
     above = (0.5, 1.0)
     axes.legend(
-        [*handles, *more], [*words, *said], loc="lower center", bbox_to_anchor=above, ncols=7
+        [*handles, *more], [*words, *said], loc="lower center", bbox_to_anchor=above, ncols=4
     )
 
 

@@ -12,19 +12,21 @@ from jaxroof.analyses.result_metadata import label_of, objective_of, unit_of
 from jaxroof.analyses.result_metadata import words_of as called_of
 from jaxroof.errors import refusal
 from jaxroof.units import percent
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.plots.map_axes import words_of
 from jaxroof.views.text.plan import split_fields
 
 PICTURE = "response"
-MOST = 6  # parameters: those that do the most
+MOST = 3  # parameters: those that do the most
 ACROSS = 3  # panels of a row
+TELLING = 0.01  # of today's time: from here on the title has today's plan too
 LEAST = 1e-3  # of today's time: a parameter that changes less has no panel
 NARROW = 3.0  # times the least that a panel shows: up to there no powers of ten
 HIGH = 6.0  # times today's time that a panel shows
 
 
+@style.drawn
 def response(data: xr.Dataset) -> Figure:
     """Return a panel a parameter: the time against it with plans chosen anew, and with today's.
 
@@ -43,13 +45,8 @@ def response(data: xr.Dataset) -> Figure:
     if not shown:
         raise refusal(PICTURE, "the data have no parameter that changes anything")
     rows = -(-len(shown) // ACROSS)
-    made = style.figure(
-        choose.title(
-            data, "What each parameter does, plans chosen anew, and where another plan wins"
-        ),
-        1.3 + 2.9 * rows,
-        11.0,
-    )
+    title = choose.title(data, "What each parameter does, with plans chosen anew")
+    made = style.figure(title, _finding(data, name, shown), 4.6)
     panels = made.subplots(rows, min(ACROSS, len(shown)), sharey=True, squeeze=False)
     for place, axes in enumerate(panels.flat):
         if place >= len(shown):
@@ -72,8 +69,24 @@ def response(data: xr.Dataset) -> Figure:
         Line2D([], [], color=style.GREY, linestyle="--", label="today's plan, kept"),
         Line2D([], [], color=style.VERMILION, marker="o", linestyle="", label="another plan wins"),
     ]
-    made.legend(handles=kinds, loc="outside lower center", ncols=3, fontsize=9, frameon=False)
+    made.legend(handles=kinds, loc="outside lower center", ncols=3, frameon=False)
     return made
+
+
+def _finding(data: xr.Dataset, name: str, shown: list[int]) -> str:
+    """Return what the most of each parameter saves with the best plan, and with today's kept."""
+    said = []
+    for place in shown:
+        row = data.isel(parameter=place)
+        today, last = float(row[name].sel(factor=1.0)), row.isel(factor=-1)
+        saved, kept = (1.0 - float(last[n]) / today for n in (name, f"{name}_kept"))
+        words = words_of(str(row.parameter.values).rpartition(".")[2])
+        if saved > LEAST and np.isfinite(kept) and saved - kept > TELLING:
+            said.append(f"{words} {percent(saved)} ({percent(kept)} with today's plan)")
+        elif saved > LEAST:
+            said.append(f"{words} {percent(saved)}")
+    most = float(data.factor.max())
+    return f"{most:.3g} times as much saves: {', '.join(said)}" if said else ""
 
 
 def _panel(axes: Axes, row: xr.Dataset, name: str) -> None:
@@ -94,7 +107,7 @@ def _panel(axes: Axes, row: xr.Dataset, name: str) -> None:
     axes.xaxis.set_major_locator(FixedLocator(_powers(row.factor.values)))
     axes.xaxis.set_minor_locator(NullLocator())
     style.grid(axes)
-    axes.set_title(words_of(str(row.parameter.values).rpartition(".")[2]), fontsize=10)
+    axes.set_title(words_of(str(row.parameter.values).rpartition(".")[2]))
     axes.set_xlabel("times today's")
     ends = row[name].values[[0, -1]]
     _name(axes, row, mine, name, today, bool(ends[0] > ends[1]))
@@ -112,17 +125,13 @@ def _name(
         fields = [f for f in split_fields(row) if unit_of(row, f) == "1"]
         held = {called_of(row, f): int(one[f"switch_{f}"]) for f in fields}
         plan = " ".join(f"{short} {n}" for short, n in held.items() if n > 1)
-        gain = float(one.switch_gain)
-        until = float(one.switch_until)
-        saves = f"\nsaves {percent(gain, 1)} at {until:.3g} times" if gain > LEAST else ""
         axes.annotate(
-            f"{plan}\nat {float(one.switch_factor):.3g} times{saves}",
+            f"{plan}\n{'from' if more else 'below'} {float(one.switch_factor):.3g} times",
             (float(one.switch_factor), float(one[f"switch_{name}"]) / today),
-            xytext=(0.97 if more else 0.03, 0.95 if more == falls else 0.05),
+            xytext=(0.97 if more else 0.03, 0.97 if more == falls else 0.03),
             textcoords="axes fraction",
             ha="right" if more else "left",
             va="top" if more == falls else "bottom",
-            fontsize=8,
             arrowprops={"arrowstyle": "-", "color": style.GREY, "linewidth": 0.6, "shrinkB": 3},
             zorder=5,
         )

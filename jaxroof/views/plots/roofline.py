@@ -1,6 +1,5 @@
 """The roofline: the rate that an operator can reach against its arithmetic per byte."""
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from jaxroof.analyses.roofline_reading import (
     on_links,
     sweep_dimension,
 )
+from jaxroof.errors import listing
 from jaxroof.units import show
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
@@ -36,14 +36,15 @@ from jaxroof.views.plots.roofline_points import (
 )
 from jaxroof.views.text.roofline import fastest_names
 
-TITLE = 105  # letters in a line above the picture
 ROOM = 1.6  # around what is drawn, as a factor
 GROUND = {True: "#EAF3FA", False: "#FDF1E7"}  # of the slope, of the flat
 SIZES = (14, 9.5, 6)  # of marks under one roof, so that none hides another
+SAID = 3  # cases that the title speaks of
 DASHED: dict[str, Any] = {"dashes": (4, 2), "linewidth": 1.2}
 STAR: dict[str, Any] = {"marker": "*", "markeredgecolor": "black", "linestyle": "none"}
 
 
+@style.drawn
 def roofline(data: xr.Dataset) -> Figure:
     """Return the roof of every machine and number format, and an operator's points under it.
 
@@ -57,8 +58,10 @@ def roofline(data: xr.Dataset) -> Figure:
     roofs = [roof(*case, place, links) for place, case in enumerate(cases(data))]
     alone = len(roofs) == 1
     lanes = 0 if alone or dim is None else len(roofs)
-    depth = 0.4 * lanes + 0.5
-    made = style.figure(choose.title(data, "Roofline"), 6.6 + (depth if lanes else 0.0))
+    depth = 0.46 * lanes + 0.5
+    said = _finding(data, roofs)
+    high = 5.0 + (depth if lanes else 0.3 * len(roofs))
+    made = style.figure(choose.title(data, "Roofline"), said, high)
     ratios = {"height_ratios": [5.2, depth]} if lanes else None
     cells = made.subplots(1 + (lanes > 0), 1, squeeze=False, sharex=True, gridspec_kw=ratios)
     axes, last = cells[0, 0], cells[-1, 0]
@@ -75,16 +78,26 @@ def roofline(data: xr.Dataset) -> Figure:
         _grounds(axes, roofs[0])
     if lanes:
         _lanes(last, roofs)
-    said = f"{roofs[0].name}: {roofs[0].verdict}" if alone else _best(data)
-    axes.set_title(textwrap.fill(said, TITLE, break_on_hyphens=False), fontsize=11)
     axes.set_ylabel("rate within reach")
     last.set_xlabel(
         f"arithmetic per byte {'on the links' if links else 'of memory traffic'} [FLOP/B]"
     )
-    _legend(made, roofs, named)
+    _legend(made, roofs, named, lanes > 0)
     if named:
         _slopes(made, axes, groups)
     return made
+
+
+def _finding(data: xr.Dataset, roofs: Sequence[Roof]) -> str:
+    """Return from which size on arithmetic binds each case, or which takes the least time."""
+    if len(roofs) == 1:
+        return f"{roofs[0].name}: {roofs[0].verdict}"
+    if all(each.turns for each in roofs) and len(roofs) <= SAID:
+        return (
+            f"Compute bound from {listing([f'{critical_label(r)} on ({r.name})' for r in roofs])}"
+        )
+    best = _best(data)
+    return best[0].upper() + best[1:]
 
 
 def _best(data: xr.Dataset) -> str:
@@ -103,7 +116,7 @@ def _limits(axes: Axes, roofs: Sequence[Roof]) -> None:
     right = max(*(roof.intensity.max() for roof in roofs), max(ridges) * 8) * ROOM
     low = min(*(roof.apart.min() for roof in roofs), *(roof.height(left) for roof in roofs))
     axes.set(xscale="log", yscale="log", xlim=(left, right))
-    axes.set_ylim(low / ROOM, max(roof.peak for roof in roofs) * (3.4 if len(roofs) == 1 else 2))
+    axes.set_ylim(low / ROOM, max(roof.peak for roof in roofs) * (4.5 if len(roofs) == 1 else 2))
     axes.xaxis.set_major_formatter(FuncFormatter(style.count))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: show(value, "FLOP/s")))
     style.grid(axes)
@@ -125,9 +138,14 @@ def _rates(axes: Axes, group: Sequence[Roof], place: int, alone: bool) -> None:
     one, look, low = group[0], colour(group), axes.get_ylim()[0]
     words, height = f"ridge {one.ridge:.4g} FLOP/B", low * 1.5 * 1.9**place
     style.note(axes, one.ridge * 1.06, height, words, color=look, ha="left", zorder=3)
-    words = f"{machines(group)}: {show(float(f'{one.peak:.4g}'), 'FLOP/s')}"
-    right, away = axes.get_xlim()[1], (-4.0, 24.0 if alone else 8.0)
-    _beside(axes, words, right, one.peak, away, ha="right", color=look)
+    if alone:
+        return  # the ground has its rate
+    words = f"{machines(group)}: {_peak(one)}"
+    _beside(axes, words, axes.get_xlim()[1], one.peak, (-4.0, 8.0), ha="right", color=look)
+
+
+def _peak(one: Roof) -> str:
+    return show(float(f"{one.peak:.4g}"), "FLOP/s")
 
 
 def _large(roofs: Sequence[Roof]) -> list[float]:
@@ -143,7 +161,7 @@ def _beside(
     axes: Axes, words: str, x: float, y: float, away: tuple[float, float], **more: Any
 ) -> None:
     """Write words at a point, some points of paper away from it."""
-    look: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 9, "zorder": 5, **more}
+    look: dict[str, Any] = {"ha": "center", "va": "bottom", "zorder": 5, **more}
     axes.annotate(words, (x, y), xytext=away, textcoords="offset points", **look)
 
 
@@ -170,15 +188,16 @@ def _grounds(axes: Axes, roof: Roof) -> None:
     """Colour the two sides of one roof's ridge, say what binds there, name the critical size."""
     left, right = axes.get_xlim()
     slope = "link bound" if roof.links else "memory bound"
-    for start, stop, words in ((left, roof.ridge, slope), (roof.ridge, right, "compute bound")):
+    flat = f"compute bound:\n{_peak(roof)}"
+    for start, stop, words in ((left, roof.ridge, slope), (roof.ridge, right, flat)):
         axes.axvspan(start, stop, color=GROUND[words == slope], zorder=0)
         where = axes.get_xaxis_transform()
         middle = (start * stop) ** 0.5
-        look: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 12, "color": "#555555"}
+        look: dict[str, Any] = {"ha": "center", "va": "top", "color": "#555555"}
         axes.text(middle, 0.97, words, transform=where, **look)
     if roof.turns:
         words = f"critical {critical_label(roof)}"
-        _beside(axes, words, roof.ridge, roof.peak, (8, 13), ha="right", fontsize=11, weight="bold")
+        _beside(axes, words, roof.ridge, roof.peak, (8, 13), ha="right", weight="bold")
 
 
 def _lanes(axes: Axes, roofs: Sequence[Roof]) -> None:
@@ -192,25 +211,25 @@ def _lanes(axes: Axes, roofs: Sequence[Roof]) -> None:
         if each.turns:
             axes.plot(each.ridge, y, color=each.colour, markersize=13, zorder=4, **STAR)
             words = critical_label(each)
-            _beside(axes, words, each.ridge, y, (0, 5), fontsize=8, weight="bold")
+            _beside(axes, words, each.ridge, y, (0, 5), weight="bold")
         for i, said in labels(axes, each):
-            _beside(axes, said, float(each.intensity[i]), y, (0, 4), fontsize=8)
+            _beside(axes, said, float(each.intensity[i]), y, (0, 4))
     ticks = [-float(i) for i in range(len(roofs))]
-    axes.set_yticks(ticks, [each.name for each in roofs], fontsize=9)
+    axes.set_yticks(ticks, [each.name for each in roofs])
     for label, each in zip(axes.get_yticklabels(), roofs, strict=True):
         label.set_color(each.colour)
     axes.set_ylim(-len(roofs) + 0.4, 0.8)
     name = letter(roofs[0].part, str(sweep_dimension(roofs[0].part)))
-    axes.set_title(f"where the sizes {name} stand", fontsize=10, loc="left")
+    axes.set_title(f"where the sizes {name} stand", loc="left")
     style.grid(axes, "x")
 
 
-def _legend(made: Figure, roofs: Sequence[Roof], named: bool) -> None:
+def _legend(made: Figure, roofs: Sequence[Roof], named: bool, lanes: bool) -> None:
     alone, entries = len(roofs) == 1, {}
-    for each in roofs:
+    for each in roofs if not (lanes and named) else ():  # a lane has its name and colour
         mark: dict[str, Any] = {"marker": each.marker, "linestyle": "none", "markersize": 7}
-        more = "" if named else f" ({rates(each)})"
-        words = "where everything overlaps" if alone else f"{each.name}: {each.verdict}{more}"
+        more = each.verdict if named else rates(each)
+        words = "where everything overlaps" if alone else f"{each.name}: {more}"
         entries[words] = Line2D([], [], color=each.colour, **mark)
     if alone and roofs[0].rises:
         entries["where nothing does"] = Line2D([], [], color=roofs[0].colour, **DASHED)
@@ -218,10 +237,10 @@ def _legend(made: Figure, roofs: Sequence[Roof], named: bool) -> None:
         face = roofs[0].colour if alone else SHARED
         star = Line2D([], [], color=face, markersize=13, **STAR)
         entries["critical size: from here on arithmetic binds"] = star
-    columns = 3 if alone else 1
-    made.legend(
-        entries.values(), entries.keys(), loc="outside lower center", ncols=columns, fontsize=9.5
-    )
+    if not entries:
+        return
+    columns = 1
+    made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
 
 
 def _slopes(made: Figure, axes: Axes, groups: Sequence[Sequence[Roof]]) -> None:

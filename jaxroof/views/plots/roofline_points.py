@@ -29,12 +29,12 @@ from jaxroof.views.plots import style
 
 COLOURS = (
     style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.ORANGE, style.SKY, style.BLACK,
-    "#8C5A2B",
+    style.BROWN,
 )  # fmt: skip
 SAME = 1e-9  # rates that differ by less are one
 SHARED = "#444444"  # of a roof over several cases
 MARKED = 16  # sizes, at most
-LETTER, GAP = 0.0072, 0.012  # width of a letter and between two labels, shares of the axes
+LETTER, GAP = 0.0165, 0.014  # width of a letter and between two labels, shares of the axes
 APART = 0.06  # least distance of two roofs with labels of their own, as a share of the height
 
 
@@ -169,7 +169,9 @@ def alike(roofs: Sequence[Roof]) -> list[list[Roof]]:
 
 
 def machines(group: Sequence[Roof]) -> str:
-    """Return the machines of the cases under one roof."""
+    """Return the machines of the cases under one roof, of one case with its format."""
+    if len(group) == 1:
+        return group[0].name
     return ", ".join(dict.fromkeys(roof.machine for roof in group))
 
 
@@ -216,9 +218,9 @@ def distinct_labels(axes: Axes, groups: Sequence[Sequence[Roof]]) -> bool:
 
 
 def rates(roof: Roof) -> str:
-    """Return the peak, the bandwidth and the ridge of a roof in words."""
+    """Return the peak and the bandwidth of a roof in words."""
     peak, slope = (show(float(f"{rate:.4g}"), unit) for rate, unit in roof.rates)
-    return f"{peak}, {slope}, ridge {roof.ridge:.4g} FLOP/B"
+    return f"{peak}, {slope}"
 
 
 def critical_label(roof: Roof) -> str:

@@ -12,13 +12,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from jaxroof.errors import unknown
+from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.text.tables import amount
 
 Line = tuple[str, np.ndarray, np.ndarray]  # its name, cluster sizes, values (NaN: nothing fits)
+ACROSS = 2  # panels in a row
 ROOM = 4.0  # how far below the first size that fits the axis begins
 
 
+@style.drawn
 def training_days(
     data: xr.Dataset, reference: str | None = None, references: Sequence[float] | None = None
 ) -> Figure:
@@ -53,7 +57,12 @@ def training_days(
         return {words: Line2D([], [], color=style.GREY, dashes=(6, 3))} if grey else {}
 
     made = _figure(
-        choose.title(data, "Days of training"), parts, draw, "days of training [day]", named
+        _fewest(parts),
+        choose.title(data, "Days of training"),
+        parts,
+        draw,
+        "days of training [day]",
+        named,
     )
     for axes in made.axes:
         low, high = axes.get_ylim()
@@ -67,6 +76,7 @@ def _few(value: float, _: object = None) -> str:
     return style.count(value) if f"{value:e}"[0] in "25" else ""
 
 
+@style.drawn
 def normalised_throughput(data: xr.Dataset, reference: str | None = None) -> Figure:
     """Return throughput per accelerator against cluster sizes, over that of one line's first size.
 
@@ -90,8 +100,9 @@ def normalised_throughput(data: xr.Dataset, reference: str | None = None) -> Fig
         axes.set_ylim(values.min() / 1.25, values.max() * 1.25)
         return scaled
 
-    words = "throughput per accelerator, relative"
-    return _figure(choose.title(data, "Throughput per accelerator"), parts, draw, words)
+    words = "relative throughput\nof an accelerator"
+    title = choose.title(data, "Throughput per accelerator")
+    return _figure(_most(parts), title, parts, draw, words)
 
 
 def _parts(
@@ -162,21 +173,57 @@ def _perfect(
             textcoords="offset points",
             ha="left",
             va="center",
-            fontsize=8,
             color="#555555",
         )
 
 
+def _fewest(parts: Sequence[tuple[str, xr.Dataset]]) -> str:
+    """Return where the fewest days are, and how many times as long the last line takes there."""
+    found = [
+        (float(y[i]), ", ".join(filter(None, (name, panel))), float(x[i]), panel)
+        for panel, part in parts
+        for name, x, y in _lines(part, part.training_days)
+        if np.isfinite(y).any()
+        for i in [int(np.nanargmin(y))]
+    ]
+    if not found:
+        return "Nothing fits at any size"
+    days, name, size, _ = min(found)
+    same = [each for each in found if each[2] == size]
+    worst = max(same)
+    slower = f"; {worst[1]} takes {worst[0] / days:.3g} times as long" if len(same) > 1 else ""
+    who = f"{name} on " if name else ""
+    return f"Shortest: {amount(days, 'day')}, {who}{style.count(size)} accelerators{slower}"
+
+
+def _most(parts: Sequence[tuple[str, xr.Dataset]]) -> str:
+    """Return how much of its throughput per accelerator each line keeps, the best and the worst."""
+    found = []
+    for panel, part in parts:
+        for name, _, y in _lines(part, part.throughput / part.gpus):
+            held = y[np.isfinite(y)]
+            if len(held) > 1:
+                found.append((float(held[-1] / held[0]), ", ".join(filter(None, (name, panel)))))
+    if not found:
+        return "Nothing fits at any size"
+    (low, worst), (high, best) = min(found), max(found)
+    if len(found) == 1:
+        return f"The most accelerators keep {percent(high)} of the throughput of the first"
+    kept = f"{best} keeps {percent(high)} of its throughput, {worst} {percent(low)}"
+    return f"From the first size to the last, {kept}"
+
+
 def _figure(
+    finding: str,
     title: str,
     parts: Sequence[tuple[str, xr.Dataset]],
     draw: Callable[[Axes, xr.Dataset], list[Line]],
     words: str,
     named: Callable[[], dict[str, Line2D]] | None = None,
 ) -> Figure:
-    across = min(len(parts), 3)
+    across = min(len(parts), ACROSS)
     down = -(-len(parts) // across)
-    made = style.figure(title, 6.2 if down == 1 else 1.0 + 4.4 * down)
+    made = style.figure(title, finding, 5.4 if down == 1 else 1.6 + 3.6 * down)
     share: Literal["row", "none"] = "row" if named is not None else "none"  # ratios do not compare
     cells = made.subplots(down, across, squeeze=False, sharey=share).ravel()
     entries: dict[str, Line2D] = {}
@@ -184,7 +231,7 @@ def _figure(
         lines = draw(axes, part)
         _panel(axes, lines, entries, 14 // across, families=_alike(part))
         words_above = filter(None, (name, axes.get_title()))
-        axes.set_title("; ".join(words_above), fontsize=10)
+        axes.set_title("; ".join(words_above))
     for spare in cells[len(parts) :]:
         spare.remove()
     for i, axes in enumerate(cells[: len(parts)]):
@@ -196,7 +243,7 @@ def _figure(
             [], [], color="black", marker="o", markersize=9, fillstyle="none", linestyle="none"
         )
         entries |= named() if named is not None else {}
-        made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=5)
+        made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=3)
     return made
 
 
@@ -238,5 +285,5 @@ def _panel(
     if absent:
         words = "does not fit at any size: " + ", ".join(absent)
         words = textwrap.fill(words, 6 * labels)
-        style.note(axes, 0.5, 0.02, words, va="bottom", fontsize=8, transform=axes.transAxes)
+        style.note(axes, 0.5, 0.02, words, va="bottom", transform=axes.transAxes)
     style.grid(axes)

@@ -14,11 +14,13 @@ from jaxroof.views.plots import style
 from jaxroof.views.text.scaling_limits import MARKS, flop
 
 MARKERS = {"threshold_80": "o", "threshold_50": "s"}
-BAND = (0.4, 0.72)  # of utilisation, where the legend lies
+HIGHEST, LOWEST = 0.72, 0.08  # utilisation at which the names of the lines stand
+FREE = 0.5  # share of the runs in which names may stand beside a line
 ACROSS = 2  # panels in a row
-WIDE = 1e3  # a wall less than this above the first run has its words on the right
+ROOM = 38  # letters above a panel
 
 
+@style.drawn
 def frontier(data: xr.Dataset) -> Figure:
     """Return the best utilisation against the FLOP of the run, a line a machine.
 
@@ -34,21 +36,25 @@ def frontier(data: xr.Dataset) -> Figure:
     across = min(ACROSS, len(parts))
     down = -(-len(parts) // across)
     title = choose.title(data, "Utilisation of the largest training runs")
-    made = style.figure(title, 6.0 if down == 1 else 1.0 + 4.0 * down, 6.2 + 3.4 * across)
+    made = style.figure(title, _finding(kept, lines), style.HIGH if down == 1 else 1.6 + 3.1 * down)
     cells = made.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
     for number, (axes, (name, part)) in enumerate(zip(cells, parts, strict=False)):
         _panel(axes, part, lines)
-        axes.set_title(textwrap.fill(name, 60), fontsize=10)
+        axes.set_title(_heading(name, part, lines))
         if number % across == 0:
-            axes.set_ylabel("utilisation, of the sustained rate")
+            axes.set_ylabel("utilisation")
         if number >= len(parts) - across:
             axes.tick_params(axis="x", labelbottom=True)
             axes.set_xlabel("training run [FLOP]")
     for spare in cells[len(parts) :]:
         spare.remove()
+    made.draw_without_rendering()
+    for number, (axes, (_, part)) in enumerate(zip(cells, parts, strict=False)):
+        if lines and (len(parts) == 1 or number == 0):
+            _labels(axes, part, lines)
     entries = _marks(kept)
     if entries:
-        made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=3)
+        made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=2)
     return made
 
 
@@ -59,7 +65,7 @@ def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
     axes.set_xscale("log")
     axes.set_xlim(runs[0], runs[-1])
     axes.set_ylim(0.0, 1.08)
-    axes.xaxis.set_major_locator(LogLocator(numticks=12))
+    axes.xaxis.set_major_locator(LogLocator(numticks=6))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     for share in (0.8, 0.5):
@@ -74,7 +80,7 @@ def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
             np.where(one.relative_utilisation > 0.0, one.relative_utilisation, np.nan),
             color=colour,
             linewidth=1.8,
-            label=_legend(name, one, wall=not shared),
+            label=name or None,
             zorder=3,
         )
         for mark, marker in MARKERS.items():
@@ -86,28 +92,52 @@ def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
             _wall(axes, one, colour)
     if shared:
         _wall(axes, part, "black", hatched=True)
-    place = (_room(axes, part), sum(BAND) / 2 / axes.get_ylim()[1])
-    small = {"fontsize": 8, "title_fontsize": 8}
-    if axes.get_legend_handles_labels()[0]:  # one machine alone has no name to tell
-        axes.legend(loc="center", bbox_to_anchor=place, title=_head(part), **small)
     style.grid(axes)
 
 
-def _room(axes: Axes, part: xr.Dataset) -> float:
-    """Return where, of the width, the widest gap is between all that crosses the legend's band."""
-    share = part.relative_utilisation.transpose("training_flops", ...).values
-    runs = np.log(part.training_flops.values)
-    share = share.reshape(len(runs), -1)
-    low, high = np.minimum(share[1:], share[:-1]), np.maximum(share[1:], share[:-1])
-    crossed = np.any((low < BAND[1]) & (high > BAND[0]), axis=1)
-    taken = [runs[0], runs[-1], *runs[1:][crossed], *runs[:-1][crossed]]
-    if "wall" in part:
-        walls = part.wall.values[part.wall_exists.values].ravel()
-        taken.extend(w for w in np.log(walls) if runs[0] < w < runs[-1])
-    edges = np.sort(taken)
-    widest = int(np.argmax(np.diff(edges)))
-    middle = (edges[widest] + edges[widest + 1]) / 2
-    return float((middle - runs[0]) / (runs[-1] - runs[0]))
+def _finding(data: xr.Dataset, lines: str) -> str:
+    """Return which machine keeps 80 % of its rate for the largest runs, and which the smallest."""
+    mark = next((name for name in MARKS if name in data), "")
+    if not mark or not (data[mark].values > 0.0).any():
+        return ""
+    share, reach = MARKS[mark], data[mark].where(data[mark] > 0.0)
+    most, least = float(reach.max()), float(reach.min())
+    if not lines:
+        return f"{share} of the rate up to {flop(most)} FLOP"
+    found = []
+    for value in (most, least):
+        at = np.argwhere(reach.values == value)[0]
+        found.append(choose.label(data, lines, int(at[reach.dims.index(lines)])))
+    return (
+        f"{share} of the rate: {found[0]} up to {flop(most)} FLOP, "
+        f"{found[1]} only up to {flop(least)}"
+    )
+
+
+def _labels(axes: Axes, part: xr.Dataset, lines: str) -> None:
+    """Write the names of the lines one below the other where it is free, each tied to its line."""
+    runs, share = np.log(part.training_flops.values), part.relative_utilisation
+    names = _names(part, lines)
+    order = sorted(range(len(names)), key=lambda i: _drop(runs, share.isel({lines: i}).values, 0.5))
+    levels = np.linspace(HIGHEST, LOWEST, len(names)) if len(names) > 1 else [HIGHEST]
+    drops = [_drop(runs, share.isel({lines: i}).values, 0.5) for i in order]
+    near = [d for d in drops if d < runs[0] + FREE * (runs[-1] - runs[0])]
+    left = (max(near, default=runs[0]) - runs[0]) / (runs[-1] - runs[0]) + 0.05
+    for level, i in zip(levels, order[::-1], strict=True):
+        colour = style.line_style(names, names[i], families=False)["color"]
+        at = _drop(runs, share.isel({lines: i}).values, float(level))
+        style.note(axes, left + 0.03, level / axes.get_ylim()[1], names[i], ha="left", color=colour,
+                   transform=axes.transAxes)  # fmt: skip
+        across = (at - runs[0]) / (runs[-1] - runs[0])
+        ends = [across, left + 0.02] if across < left else [across, across]
+        height = [level / axes.get_ylim()[1]] * 2
+        axes.plot(ends, height, color=colour, linewidth=0.8, transform=axes.transAxes, zorder=2)
+
+
+def _drop(runs: np.ndarray, share: np.ndarray, level: float) -> float:
+    """Return where a line last reaches a level, as the logarithm of the run."""
+    held = np.flatnonzero(share >= level)
+    return float(runs[held[-1]]) if len(held) else float(runs[0])
 
 
 def _names(part: xr.Dataset, lines: str) -> list[str]:
@@ -116,37 +146,24 @@ def _names(part: xr.Dataset, lines: str) -> list[str]:
     return [choose.label(part, lines, number) for number in range(part.sizes[lines])]
 
 
-def _head(part: xr.Dataset) -> str:
-    marks = [words for mark, words in MARKS.items() if mark in part]
-    return f"largest run at {' and at '.join(marks)} [FLOP]" if marks else ""
-
-
-def _legend(name: str, one: xr.Dataset, *, wall: bool) -> str:
-    """Return the name of a line and where it reaches the marks."""
-    said = [flop(float(one[mark])) for mark in MARKS if mark in one]
-    if wall and "wall" in one and bool(one.wall_exists):
-        said.append(f"wall {flop(float(one.wall))}")
-    return ": ".join(filter(None, (name, ", ".join(said))))
-
-
 def _wall(axes: Axes, one: xr.Dataset, colour: str, *, hatched: bool = False) -> None:
     """Draw the latency wall where it is in sight."""
     if "wall" not in one or not bool(one.wall_exists):
         return
-    low, high = axes.get_xlim()
-    at = float(one.wall)
-    where = {"ha": "right", "va": "top", "fontsize": 8, "transform": axes.get_xaxis_transform()}
+    (low, high), at = axes.get_xlim(), float(one.wall)
     if at >= high:
-        if hatched:
-            style.note(
-                axes, high / 1.2, 0.97, f"latency wall at {flop(at)}, off the scale", **where
-            )
         return
     axes.axvline(max(at, low), color=colour, linewidth=1.6, linestyle=":", zorder=4)
     if hatched:
         axes.axvspan(max(at, low), high, zorder=0.5, **style.UNFIT)
-        place = {**where, "ha": "left"} if at < low * WIDE else where
-        style.note(axes, max(at, low), 0.97, f"latency wall at {flop(at)}", **place)
+
+
+def _heading(name: str, part: xr.Dataset, lines: str) -> str:
+    """Return what a panel is, with its latency wall where all lines share it."""
+    said = textwrap.fill(name, ROOM)
+    if "wall" not in part or lines in part["wall"].dims or not bool(part.wall_exists):
+        return said
+    return f"{said}\nlatency wall at {flop(float(part.wall))} FLOP".lstrip()
 
 
 def _marks(data: xr.Dataset) -> dict[str, Line2D]:
@@ -159,7 +176,7 @@ def _marks(data: xr.Dataset) -> dict[str, Line2D]:
         if mark in data
     }
     if "wall" in data and np.any(data.wall_exists.values):
-        found["latency wall: no run beyond it ends in time"] = Line2D(
+        found["latency wall: no larger run ends in time"] = Line2D(
             [], [], color="black", linestyle=":"
         )
     return found

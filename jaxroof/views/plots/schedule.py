@@ -1,4 +1,4 @@
-"""Pipeline schedules side by side: what a step is spent on, and how full each device is."""
+"""Pipeline schedules side by side: what a step is spent on, and how full its devices are."""
 
 from typing import Any
 
@@ -7,10 +7,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
-from jaxroof.errors import refusal
-from jaxroof.units import seconds
+from jaxroof.errors import listing, refusal
+from jaxroof.units import seconds, size
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.text.schedule import best_of, gap, rows
@@ -22,70 +21,90 @@ PARTS = {  # of a step, in the order they are stacked: words, colour
 }
 UPDATE = {"update_time": ("update", style.PURPLE)}  # of an estimator that has it
 PICTURE = "schedules"
+HIGH = 0.66  # of a row
+PALE = 0.45  # of what does not fit
 
 
+@style.drawn
 def schedules(data: xr.Dataset) -> Figure:
-    """Return the step time of every schedule by what it is spent on, and the memory by device.
+    """Return the step time of every schedule by what it is spent on, and the memory that it needs.
 
-    A schedule that does not fit is drawn paler and dotted.
+    A schedule that does not fit is drawn paler; its memory lies beyond the line of the capacity.
     Raises: InputError for data that are not those of schedules, or where none allows the plan.
     """
     choose.check_has(data, PICTURE, ("step_time", "memory", *PARTS), ("schedule", "device"))
     if not rows(data):
         raise refusal(PICTURE, "no schedule allows the plan")
-    made = style.figure(choose.title(data, "Pipeline schedules side by side"), 4.6)
-    left, right = made.subplots(1, 2)
+    high = 2.8 + 0.5 * len(rows(data))
+    made = style.figure(choose.title(data, "Pipeline schedules"), _finding(data), high)
+    left, right = made.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     _times(left, data)
     _memory(right, data)
+    parts = PARTS | (UPDATE if "update_time" in data else {})
+    handles = [Patch(color=colour, label=words) for words, colour in parts.values()]
+    handles.append(Patch(color=style.GREY, label="fullest device (line: leanest)"))
+    made.legend(handles=handles, loc="outside lower center", ncols=2)
     return made
 
 
+def _finding(data: xr.Dataset) -> str:
+    """Return the best schedule that fits, by how much, and what does not fit."""
+    best, found = best_of(data), rows(data)
+    full = [name for name, row in found if not bool(row.memory_fits)]
+    if best is None:
+        least = min(float(row.memory.max()) for _, row in found)
+        limit = size(float(data.memory_limit), "B")
+        return f"No schedule fits: the leanest needs {size(least, 'B')} of {limit}"
+    time = float(data.sel(schedule=best).step_time)
+    others = [(name, float(row.step_time)) for name, row in found if bool(row.feasible)][1:]
+    longer = f", {others[-1][0]} takes {gap(others[-1][1], time)[1:]} longer" if others else ""
+    out = f"; {listing(full)} {'does' if len(full) == 1 else 'do'} not fit" if full else ""
+    return f"Best: {best}, {seconds(time)}{longer}{out}"
+
+
+def _paler(found: list[tuple[str, xr.Dataset]]) -> list[float]:
+    return [1.0 if bool(row.memory_fits) else PALE for _, row in found]
+
+
 def _times(axes: Axes, data: xr.Dataset) -> None:
-    found, best = rows(data)[::-1], best_of(data)
+    """Draw what each step is spent on, with the step time beside it."""
+    found = rows(data)[::-1]
     names = [name for name, _ in found]
-    paler = [1.0 if bool(row.memory_fits) else 0.45 for _, row in found]
-    least = float((data.sel(schedule=best) if best else found[-1][1]).step_time)
     scale, unit = style.human(data.step_time.values, "s")
     start = np.zeros(len(found))
     parts = PARTS | (UPDATE if "update_time" in data else {})
     for part, (_, colour) in parts.items():
         widths = np.array([float(row[part].mean()) / scale for _, row in found])
-        bars = axes.barh(names, widths, left=start, color=colour, height=0.62)
-        for bar, alpha in zip(bars, paler, strict=True):
+        bars = axes.barh(names, widths, left=start, color=colour, height=HIGH)
+        for bar, alpha in zip(bars, _paler(found), strict=True):
             bar.set_alpha(alpha)
         start += widths
     for place, (_, row) in enumerate(found):
-        total = float(row.step_time)
-        words = f"{seconds(total)} ({gap(total, least)})"
-        words += "" if bool(row.memory_fits) else ", does not fit"
-        note: Any = {"ha": "right", "fontsize": 9, "va": "center"}
-        note["color"] = "white" if bool(row.memory_fits) else style.BLACK
-        axes.text(0.97 * float(row.busy_time.mean()) / scale, place, words, **note)
-    axes.set_xlabel(style.with_unit("step time, mean over devices", unit))
-    handles = [Patch(color=colour, label=words) for words, colour in parts.values()]
-    axes.legend(
-        handles=handles,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 1.12),
-        ncols=len(parts),
-        fontsize=8,
-    )
+        _beside(axes, float(start[place]), place, seconds(float(row.step_time)))
+    axes.set_xlim(0.0, 1.3 * float(start.max()))
+    axes.set_xlabel(style.with_unit("step time", unit))
     style.grid(axes, "x")
 
 
 def _memory(axes: Axes, data: xr.Dataset) -> None:
-    limit = float(data.memory_limit)
+    """Draw what the fullest and the leanest device need under each schedule, and the capacity."""
+    found, limit = rows(data)[::-1], float(data.memory_limit)
     scale, unit = style.human(np.append(data.memory.values.ravel(), limit), "B")
-    names = [str(name) for name in data.schedule.values]
-    for name, row in rows(data):
-        look = style.line_style(names, name, families=False)
-        look["linestyle"] = "-" if bool(row.memory_fits) else ":"
-        axes.plot(data.device.values, row.memory.values / scale, label=name, **look)
-    axes.axhline(limit / scale, color=style.BLACK, linewidth=1.0)
-    axes.annotate("usable", (0.01, limit / scale), xycoords=("axes fraction", "data"), va="bottom")
-    axes.set_ylim(0.0, None)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("device of the pipeline")
-    axes.set_ylabel(style.with_unit("memory", unit))
-    axes.legend(fontsize=8)
-    style.grid(axes)
+    for place, ((_, row), alpha) in enumerate(zip(found, _paler(found), strict=True)):
+        most, least = (float(end) / scale for end in (row.memory.max(), row.memory.min()))
+        axes.barh(place, most, color=style.GREY, height=HIGH, alpha=alpha)
+        axes.vlines(least, place - HIGH / 2, place + HIGH / 2, color="white", linewidth=2)
+        words = size(float(row.memory.max()), "B")
+        _beside(axes, max(most, limit / scale if most > 0.6 * limit / scale else 0.0), place, words)
+    axes.axvline(limit / scale, color=style.BLACK, linewidth=1.4, linestyle="--")
+    top = max(float(np.nanmax(data.memory.values)), limit) / scale
+    axes.set_xlim(0.0, 1.55 * top)
+    axes.set_title(f"dashed: usable {size(limit, 'B')}")
+    axes.set_xlabel(style.with_unit("memory of a device", unit))
+    style.grid(axes, "x")
+
+
+def _beside(axes: Axes, x: float, place: float, words: str) -> None:
+    """Write words to the right of a bar."""
+    look: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+    axes.annotate(words, (x, place), **look)

@@ -11,6 +11,7 @@ from jaxroof.analyses.result_metadata import filled_paths, need_of, unit_of
 from jaxroof.catalog.lookup import system
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.units import parse, show
+from jaxroof.views.parameter_words import words_of
 
 REAL = {"A100": "a100-nvs8", "H200": "h200-nvs8", "B200": "b200-nvs8"}  # to compare with
 NAMED = ("model", "split", "system")  # dimensions over names that come before others
@@ -236,5 +237,5 @@ def coordinate_words(data: xr.Dataset, names: Sequence[str], index: int) -> str:
         elif name == "gpus":
             said.append(f"{value:,.0f} accelerators")
         else:
-            said.append(f"{name.replace('_', ' ')} {amount(float(value), unit)}")
+            said.append(f"{words_of(name)} {amount(float(value), unit)}")
     return ", ".join(said)

@@ -6,15 +6,16 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from jaxroof.errors import refusal, unknown
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 
+MOST = 5  # lines of a panel
 USUAL = "1d"  # the base, where the data have it
 
 
+@style.drawn
 def speedup(data: xr.Dataset, over: str = "split", base: str | None = None) -> Figure:
     """Return step times of one choice over those of the others, against cluster sizes.
 
@@ -46,29 +47,64 @@ def speedup(data: xr.Dataset, over: str = "split", base: str | None = None) -> F
         [str(d) for d in ratio.dims if d not in ("gpus", over, lines)],
     )
     title = choose.title(data, f"Speed-up over {base}")
-    made = style.figure(title, 1.0 + 4.8 * len(rows))
+    made = style.figure(title, _finding(ratio, over, base), 1.4 + 3.6 * len(rows))
     cells = made.subplots(len(rows), len(others), squeeze=False, sharey="row")
-    entries: dict[str, Line2D] = {}
+    shown = _shown(ratio, lines)
     for row, (words, part) in zip(cells, rows, strict=True):
         for axes, name in zip(row, (names[i] for i in others), strict=True):
-            entries |= _panel(axes, part.ratio.sel({over: name}), part, lines)
-            axes.set_title(", ".join(filter(None, (words, name))), fontsize=10)
+            _panel(axes, part.ratio.sel({over: name}), lines, shown)
+            axes.set_title(", ".join(filter(None, (words, name))))
         _frame(row, base)
-    if lines and entries:
-        entries = style.ordered(entries, kept[lines].values.astype(str).tolist())
-        made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=5)
     return made
 
 
-def _panel(axes: Axes, ratio: xr.DataArray, part: xr.Dataset, lines: str) -> dict[str, Line2D]:
-    names = part[lines].values.astype(str).tolist() if lines else [""]
-    drawn: dict[str, Line2D] = {}
-    for i, name in enumerate(names):
-        values = (ratio.isel({lines: i}) if lines else ratio).values
-        if np.isfinite(values).any():
-            look = style.line_style(names, name)
-            drawn[name] = axes.plot(part.gpus.values, values, label=name or None, **look)[0]
-    return drawn
+def _finding(ratio: xr.DataArray, over: str, base: str) -> str:
+    """Return the largest and the least speed-up, and where they are."""
+    values = ratio.values
+    if not np.isfinite(values).any():
+        return f"{base} and another fit together nowhere"
+
+    def where(place: int) -> str:
+        at = dict(zip(ratio.dims, np.unravel_index(place, ratio.shape), strict=True))
+        point = ratio.isel(at)
+        size = f"{float(point.gpus):,.0f} accelerators"
+        names = [str(point[d].values) for d in ratio.dims if d not in ("gpus", over)]
+        return f"{', '.join([*names, size])}"
+
+    most, least = int(np.nanargmax(values)), int(np.nanargmin(values))
+    other, axis = ratio[over].values.astype(str), ratio.dims.index(over)
+    best, worst = (other[np.unravel_index(i, ratio.shape)[axis]] for i in (most, least))
+    high, low = float(values.flat[most]), float(values.flat[least])
+    return (
+        f"At most, {best} is {high:.3g} times as fast as {base} ({where(most)}); "
+        f"at least, {worst} {low:.3g} times ({where(least)})"
+    )
+
+
+def _shown(ratio: xr.DataArray, lines: str) -> list[str]:
+    """Return the lines to draw: where there are many, some from the greatest to the least gain."""
+    if not lines:
+        return []
+    names = ratio[lines].values.astype(str)
+    if len(names) <= MOST:
+        return list(names.tolist())
+    gain = ratio.mean([d for d in ratio.dims if d != lines]).fillna(0.0).values
+    order = np.argsort(gain)[np.linspace(0, len(names) - 1, MOST).round().astype(int)]
+    return [str(names[i]) for i in sorted(order)]
+
+
+def _panel(axes: Axes, ratio: xr.DataArray, lines: str, shown: Sequence[str]) -> None:
+    """Draw the lines of one panel, each named at its end."""
+    ends = []
+    for name in shown or [""]:
+        values = (ratio.sel({lines: name}) if lines else ratio).values
+        held = np.flatnonzero(np.isfinite(values))
+        if len(held):
+            look = style.line_style(shown, name) if name else {"color": style.BLUE, "marker": "o"}
+            axes.plot(ratio.gpus.values, values, label=name or None, **look)
+            ends.append((float(ratio.gpus[held[-1]]), float(values[held[-1]]), name, look["color"]))
+    if lines:
+        style.end_labels(axes, ends)
 
 
 def _frame(row: Sequence[Axes], base: str) -> None:
@@ -81,6 +117,6 @@ def _frame(row: Sequence[Axes], base: str) -> None:
             style.nothing(axes, f"{base} and this fit together nowhere")
             continue
         axes.axhline(1.0, color="black", linewidth=0.9, zorder=1)
-        style.sizes_axis(axes, sizes, 14 // len(row) + 1)
+        style.sizes_axis(axes, sizes, 10 // len(row))
         style.grid(axes)
-    row[0].set_ylabel(f"step time of {base} over that of the other")
+    row[0].set_ylabel(f"step time of {base}\nover that of the other")

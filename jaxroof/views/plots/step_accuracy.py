@@ -14,6 +14,7 @@ from jaxroof.views.plots import style
 MARGIN = 1.4  # around the points, as a factor
 
 
+@style.drawn
 def predicted_measured(found: Answers) -> Figure:
     """Return predicted against measured step times, a colour a regime, and the errors beside them.
 
@@ -26,8 +27,11 @@ def predicted_measured(found: Answers) -> Figure:
         raise refusal("validate", "no measured step to draw")
     total = regime_scores(found)[-1]
     sources = f"{len(found)} sources" if len(found) > 1 else next(iter(found))
-    title = f"{total.rows} measured runs of {sources}: median error {total.median:.1f} %, "
-    made = style.figure(f"{title}{total.covered:.0f} % inside the 80 % interval", 5.6)
+    made = style.figure(
+        f"Predicted against measured step times: {total.rows} runs of {sources}",
+        f"Median error {total.median:.1f} %; {total.covered:.0f} % inside the 80 % interval",
+        5.4,
+    )
     left, right = made.subplots(1, 2, width_ratios=(3, 2))
     words = {one.regime: one for one in regime_scores(found)}
     for place, regime in enumerate(REGIMES):
@@ -74,7 +78,7 @@ def _finish(left: Axes, right: Axes, rows: list[StepAnswer]) -> None:
     left.set(xlabel="measured step time [s]", ylabel="predicted step time [s]")
     for axis in (left.xaxis, left.yaxis):
         axis.set_major_formatter(FuncFormatter(style.count))
-    left.legend(loc="upper left", fontsize=8)
+    left.legend(loc="upper left")
     right.set(xlim=(0.0, 60.0), ylim=(0.0, 100.0))
     right.set(xlabel="absolute error at most [%]", ylabel="runs [%]")
     for axes in (left, right):

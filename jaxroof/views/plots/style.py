@@ -1,11 +1,14 @@
 """What all pictures share: colours, axes in powers of two, units on labels, what does not fit."""
 
+import functools
 import io
 import itertools
+import re
 import textwrap
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
 
+import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -17,6 +20,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from jaxroof.analyses.result_metadata import label_of, parts_of
 
+Given = ParamSpec("Given")
+
 BLUE: str = "#0072B2"
 VERMILION: str = "#D55E00"
 GREEN: str = "#009E73"
@@ -25,21 +30,57 @@ ORANGE: str = "#E69F00"
 SKY: str = "#56B4E9"
 BLACK: str = "#000000"
 GREY: str = "#7F7F7F"
+BROWN: str = "#8C5A2B"
+PALE: str = "#C8C8C8"
 # Okabe and Ito 2008: told apart by colour-blind readers
 COLOURS = (VERMILION, GREEN, BLUE, PURPLE, ORANGE, SKY, BLACK, GREY)
 DASHES: tuple[Any, ...] = (":", "--", "-", "-.", (0, (1, 4)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
-PARTS = (BLUE, SKY, VERMILION, GREEN, PURPLE, ORANGE, GREY)  # of a time, as they are stacked
+PARTS = (
+    BLUE,
+    SKY,
+    VERMILION,
+    GREEN,
+    PURPLE,
+    ORANGE,
+    GREY,
+    BROWN,
+    BLACK,
+    PALE,
+)  # of a time, as they are stacked
 DEGREES = (GREEN, VERMILION, PURPLE, BLUE, GREY, ORANGE, SKY)  # fields of a plan, in their order
 UNFIT: dict[str, Any] = {
     "facecolor": "#F2F2F2",
     "edgecolor": "#B0B0B0",
-    "hatch": "///",
+    "hatch": "//",
     "linewidth": 0.0,
 }
+BARRED: dict[str, Any] = {**UNFIT, "facecolor": "#E4DCEB", "edgecolor": "#9A86AC", "hatch": "xx"}
+KEPT = "\u00a0"  # a space at which no line ends
+UNIT = re.compile(r"(?<=\d) (?=[A-Za-z%])|(?<=\bx) (?=\d)|(?<=\d) (?=x )")
 PREFIXES = {15: "P", 12: "T", 9: "G", 6: "M", 3: "k", 0: ""}
-DOTS = 100  # pixels an inch
-WIDE = 10.0  # inches: 1000 pixels
+DOTS = 150  # pixels an inch
+WIDE = 8.0  # inches
+HIGH = 4.5  # inches: with the width, the shape of a slide
+SLIDE = 13.333  # inches that a slide is wide
+TEXT = 11.0  # points of the smallest letters
+LEAST = 9.0  # points that letters have at least where a picture takes half the width of a slide
+LINE = 1.25  # height of a line of words, of the size of its letters
+HEAD, TITLE = 11.5, 12.5  # points of the title, and of what is found
+WRAP, WRAP_BOLD = 86, 70  # letters in a line of them
+MARGIN = 7.0  # points above the title
+TYPE: Any = {
+    "font.size": TEXT,
+    "axes.titlesize": TEXT,
+    "axes.labelsize": TEXT,
+    "xtick.labelsize": TEXT,
+    "ytick.labelsize": TEXT,
+    "legend.fontsize": TEXT,
+    "legend.title_fontsize": TEXT,
+    "legend.handlelength": 1.6,
+    "hatch.linewidth": 0.6,
+    "svg.hashsalt": "jaxroof",  # the same picture is the same text
+}
 
 
 def parts(data: xr.Dataset, whole: str) -> dict[str, tuple[str, str]]:
@@ -49,8 +90,24 @@ def parts(data: xr.Dataset, whole: str) -> dict[str, tuple[str, str]]:
     return {name: (label_of(data, name), colour) for name, colour in coloured}
 
 
+def drawn(picture: Callable[Given, Figure]) -> Callable[Given, Figure]:
+    """Make a function draw its picture with the letters that all pictures have."""
+
+    @functools.wraps(picture)
+    def with_type(*args: Given.args, **more: Given.kwargs) -> Figure:
+        with mpl.rc_context(TYPE):
+            return picture(*args, **more)
+
+    return with_type
+
+
 class Picture(Figure):
     """A figure that a notebook shows by itself, without any setting up."""
+
+    def draw(self, renderer: Any) -> None:
+        """Draw with the letters that all pictures have: some are made only now."""
+        with mpl.rc_context(TYPE):
+            super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
         content = io.BytesIO()
@@ -58,11 +115,34 @@ class Picture(Figure):
         return content.getvalue()
 
 
-def figure(title: str, height: float = 6.2, width: float = WIDE) -> Figure:
-    """Return an empty figure under a title that is wrapped to its width."""
-    made = Picture(figsize=(width, height), dpi=DOTS, layout="constrained")
-    made.suptitle(textwrap.fill(title, round(8.5 * width), break_on_hyphens=False), fontsize=13)
+def figure(title: str, finding: str = "", height: float = HIGH) -> Figure:
+    """Return an empty figure under its title and, in bold, what the picture finds."""
+    made = Picture(figsize=(WIDE, height), dpi=DOTS)
+    said, found = wrapped(title, WRAP), wrapped(finding, WRAP_BOLD)
+    top = 1.0 - MARGIN / (72 * height)
+    look: dict[str, Any] = {"ha": "left", "va": "top", "in_layout": False, "linespacing": LINE}
+    made.suptitle(said, x=0.012, y=top, fontsize=HEAD, color="#444444", **look)
+    top -= _tall(said, HEAD) / (72 * height)
+    if found:
+        made.text(0.012, top, found, fontsize=TITLE, weight="bold", **look)
+        top -= _tall(found, TITLE) / (72 * height)
+    made.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, top))
     return made
+
+
+def _tall(words: str, size: float) -> float:
+    """Return how high lines of words are, in points, with a gap below."""
+    return 1.15 * LINE * size * (words.count("\n") + 1) + 2.0 if words else 0.0
+
+
+def wrapped(words: str, letters: int) -> str:
+    """Return words in lines of so many letters; numbers stay beside their units.
+
+    >>> wrapped("best: 4 x 4 x 1, 55,313 samples/s, 28 % more", 30)
+    'best: 4 x 4 x 1,\\n55,313 samples/s, 28 % more'
+    """
+    held = UNIT.sub(KEPT, words.replace("$", r"\$"))
+    return textwrap.fill(held, letters, break_on_hyphens=False).replace(KEPT, " ")
 
 
 def line_style(names: Sequence[str], name: str, *, families: bool = True) -> dict[str, Any]:
@@ -178,8 +258,25 @@ def band(axes: Axes, left: float, right: float, words: str = "") -> Patch:
 def note(axes: Axes, x: float, y: float, words: str, **more: Any) -> None:
     """Write words on a light ground, so that they read on hatching and on colours."""
     box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "zorder": 6, **more}
+    style: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6, **more}
     axes.text(x, y, words, bbox=box, **style).set_in_layout(False)
+
+
+def end_labels(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """Write the names of lines at their right ends (x, y, words, colour), none over another."""
+    whole = axes.get_figure(root=True)
+    assert whole is not None, "axes stand in a figure"
+    whole.draw_without_rendering()
+    step = LINE * TEXT * DOTS / 72  # pixels of a line of words
+    placed = [(*axes.transData.transform((x, y)), words, colour) for x, y, words, colour in ends]
+    below = -np.inf
+    for right, high, words, colour in sorted(placed, key=lambda end: end[1]):
+        level = max(high, below + step)
+        below = level
+        away = (8.0, (level - high) * 72 / DOTS)
+        look: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": colour}
+        start = axes.transData.inverted().transform((right, high))
+        axes.annotate(words, tuple(start), xytext=away, annotation_clip=False, **look)
 
 
 def nothing(axes: Axes, words: str) -> None:
@@ -190,7 +287,7 @@ def nothing(axes: Axes, words: str) -> None:
     axes.tick_params(which="both", axis="x", length=0, labelbottom=False)
     if alone:
         axes.tick_params(which="both", axis="y", length=0, labelleft=False)
-    note(axes, 0.5, 0.5, words, transform=axes.transAxes, fontsize=11)
+    note(axes, 0.5, 0.5, words, transform=axes.transAxes)
 
 
 def unfit_ground(axes: Axes) -> Patch:

@@ -2,19 +2,23 @@
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.result_metadata import machine_of as machine_name
 from jaxroof.catalog.lookup import system
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, listing
 from jaxroof.records import leaves
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots.map_axes import primary, rank, words_of
+from jaxroof.views.plots import style
+from jaxroof.views.plots.map_axes import primary, rank
 
+LETTERS = 30  # of a line beside a mark
 ALIKE = 1e-6  # relative difference between numbers that are the same
 FREE = ("fast_domain",)  # the same accelerator is built into domains of several sizes
 PAIRS = {  # fields that have one name between them
@@ -72,6 +76,29 @@ def real_system(numbers: Mapping[str, float]) -> str:
     return ""
 
 
+def base_place(data: xr.Dataset, dims: Sequence[str]) -> tuple[float, ...] | None:
+    """Return where on a map the machine of the run lies, None where it does not."""
+    given, place = choose.run_inputs(data), []
+    for dim in dims:
+        name = primary(data, dim)
+        path = str(data[name].attrs.get("path", name))
+        at = given.get(path) if path.startswith(f"{machine_name(data)}.") else None
+        if at is None or name != dim or not data[name].min() <= at <= data[name].max():
+            return None
+        place.append(float(at))
+    return tuple(place)
+
+
+def base_name(data: xr.Dataset) -> str:
+    """Return what the machine of the run is called: a real system, or the base machine."""
+    given = choose.run_inputs(data)
+    own = {
+        path.removeprefix("system."): n for path, n in given.items() if path.startswith("system.")
+    }
+    numbers = {path: float(number) for path, number in own.items()}
+    return real_system(numbers) or "base machine"
+
+
 def marks(data: xr.Dataset, x: str, y: str) -> list[Mark]:
     """Return the real systems on a map over two dimensions, named after what was computed there.
 
@@ -95,6 +122,7 @@ def marks(data: xr.Dataset, x: str, y: str) -> list[Mark]:
         units = [(data[primary(data, dim)].attrs.get("units", "1"), at) for dim, at in shown]
         amounts = ", ".join(choose.amount(at, str(unit)) for unit, at in units)
         part = f"{name}'s {listing(_together(same))} ({amounts})"
+        part = style.wrapped(part, LETTERS)
         words = part if not rest else f"{part}\nall else of the {rest}"
         found.append(Mark(place, name if whole else words, whole))
     return found
@@ -138,7 +166,7 @@ def _together(fields: set[str]) -> list[str]:
     """Return fields in words, those that have one name between them under that.
 
     >>> _together({"hbm_capacity", "hbm_bandwidth", "matrix_flops"})
-    ['HBM', 'matrix rate']
+    ['HBM', 'compute rate']
     """
     pairs = {words: both for words, both in PAIRS.items() if both <= fields}
     single = fields.difference(*pairs.values())

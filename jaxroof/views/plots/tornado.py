@@ -11,9 +11,9 @@ from matplotlib.patches import Patch
 from jaxroof.analyses.resources import CAPACITY, Resources, resources_of
 from jaxroof.analyses.result_metadata import label_of, machine_of, objective_of
 from jaxroof.errors import refusal
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
-from jaxroof.views.plots.map_axes import words_of
 
 PICTURE = "tornado"
 COLOURS = {  # of the resources of a system, as those of the parts of a step
@@ -24,11 +24,12 @@ COLOURS = {  # of the resources of a system, as those of the parts of a step
     "latency": style.ORANGE,
     "capacity": style.PURPLE,
 }
+LINKS = {"fast links": "NVLink", "slow links": "network"}
 OTHER = style.GREY  # of what is of none of them
-MOST = 14  # bars
+MOST = 8  # bars
 LEAST = 1e-4  # change below which there is no bar
 ALIKE = 0.02  # of the longest bar: changes that differ by less look the same
-BESIDE = 0.15  # of the longest bar: the room that a number takes
+BESIDE = 0.2  # of the longest bar: the room that a number takes
 PALE = 0.45  # of bars for less of a parameter
 
 
@@ -47,6 +48,7 @@ class Bar(NamedTuple):
         return float(np.nanmax(np.abs([self.less, self.more]), initial=0.0))
 
 
+@style.drawn
 def tornado(data: xr.Dataset) -> Figure:
     """Return a bar a parameter to either side: how a time changes with less and with more of it.
 
@@ -58,19 +60,54 @@ def tornado(data: xr.Dataset) -> Figure:
     moved = "factor" in data.sizes
     choose.check_dimensions(data, PICTURE, ("parameter", "switch", *(("factor",) if moved else ())))
     bars, words = _moved(data) if moved else _slopes(data)
-    shown = sorted((bar for bar in bars if bar.longest > LEAST), key=lambda bar: bar.longest)
+    known = resources_of(data)
+    own = [bar for bar in bars if not _repeats(bar, bars, known)]
+    shown = sorted((bar for bar in own if bar.longest > LEAST), key=lambda bar: bar.longest)
     if not shown:
         raise refusal(PICTURE, "the data have no parameter that changes anything")
     shown = shown[-MOST:]
-    made = style.figure(choose.title(data, "What each parameter does"), 1.9 + 0.36 * len(shown))
+    finding = _finding(shown, words, machine_of(data))
+    title = choose.title(data, "What each parameter does")
+    made = style.figure(title, finding, 2.4 + 0.3 * len(shown))
     axes = made.subplots()
-    known = resources_of(data)
     colours = colours_of(known)
     for place, bar in enumerate(shown):
         _draw(axes, place, bar, shown[-1].longest, colours.get(known.of.get(bar.path, ""), OTHER))
     _finish(axes, data, shown)
     _legend(made, shown, words, known)
     return made
+
+
+def _repeats(bar: Bar, bars: list[Bar], known: Resources) -> bool:
+    """Return whether a bar says what that of a rate says which its parameter multiplies."""
+    if bar.path in known.signs or known.of.get(bar.path, CAPACITY) == CAPACITY:
+        return False
+    rates = [b for b in bars if b.path in known.signs and known.of[b.path] == known.of[bar.path]]
+    return any(_alike(bar.less, b.less) and _alike(bar.more, b.more) for b in rates)
+
+
+def _alike(one: float, other: float) -> bool:
+    return bool(np.isnan([one, other]).any() or np.isclose(one, other, rtol=0.05))
+
+
+def _finding(shown: list[Bar], words: tuple[str, str], machine: str) -> str:
+    """Return the two parameters that more of changes most."""
+    ranked = sorted((b for b in shown if np.isfinite(b.more)), key=lambda bar: -abs(bar.more))
+    said = [f"{_words(bar, machine)} {_signed(100 * bar.more)}" for bar in ranked[:2]]
+    return f"With {words[1]}: {' and '.join(said)}"
+
+
+def _words(bar: Bar, machine: str) -> str:
+    return words_of(bar.path.removeprefix(f"{machine}."))
+
+
+def resource_words(name: str) -> str:
+    """Return what a step waits for in everyday words.
+
+    >>> resource_words("fast links"), resource_words("latency")
+    ('NVLink', 'latency')
+    """
+    return LINKS.get(name, name)
 
 
 def colours_of(known: Resources) -> dict[str, str]:
@@ -96,7 +133,7 @@ def _moved(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
     ]
     bars = [Bar(str(p), *changes) for p, changes in zip(data.parameter.values, ends, strict=True)]
     most, least = float(data.factor.max()), float(data.factor.min())
-    return bars, (f"/ {1 / least:.3g}", f"x {most:.3g}")
+    return bars, (f"divided by {1 / least:.3g}", f"{most:.3g} times as much")
 
 
 def _slopes(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
@@ -137,7 +174,6 @@ def _draw(axes: Axes, place: int, bar: Bar, longest: float, colour: str) -> None
                 textcoords="offset points",
                 ha="left" if sign > 0 else "right",
                 va="center",
-                fontsize=8,
             )
 
 
@@ -151,7 +187,7 @@ def _signed(value: float) -> str:
 
 
 def _finish(axes: Axes, data: xr.Dataset, shown: list[Bar]) -> None:
-    names = [words_of(bar.path.removeprefix(f"{machine_of(data)}.")) for bar in shown]
+    names = [_words(bar, machine_of(data)) for bar in shown]
     axes.set_yticks(range(len(shown)), names)
     axes.axvline(0.0, color=style.BLACK, linewidth=0.9, zorder=4)
     axes.margins(x=0.16)
@@ -167,7 +203,9 @@ def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resou
     if not any(path.endswith("hbm_capacity") for path in known.of):
         every[CAPACITY] = CAPACITY
     handles = [
-        Patch(color=colours[name], label=said) for name, said in every.items() if name in there
+        Patch(color=colours[name], label=resource_words(said))
+        for name, said in every.items()
+        if name in there
     ]
     if not there <= set(every):
         handles.append(Patch(color=OTHER, label="other"))
@@ -178,7 +216,7 @@ def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resou
     if any(_differs(bar, shown[-1].longest) for bar in shown):
         dashed: dict[str, Any] = {"facecolor": "none", "edgecolor": style.BLACK, "linestyle": "--"}
         handles.append(Patch(label="today's plan kept", **dashed))
-    made.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=9)
+    made.legend(handles=handles, loc="outside lower center", ncols=3)
 
 
 def _differs(bar: Bar, longest: float) -> bool:

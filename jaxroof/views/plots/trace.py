@@ -1,5 +1,6 @@
 """Traces as pictures: stages by time, what each of them does, and where it idles."""
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,14 +21,13 @@ from jaxroof.io.trace_events import (
     labelled_parts,
     side_by_side,
 )
-from jaxroof.units import percent
+from jaxroof.units import percent, seconds, show
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.trace_blocks import (
     WORDS,
     Block,
     Row,
-    block_words,
     rows,
     shares,
     span,
@@ -49,12 +49,9 @@ DARK = (style.BLUE, style.GREEN)  # visits that white reads on
 PALER = 0.5  # share of white in the colours of a device's later stages
 HIGH = 0.84  # of a row
 ACROSS = 0.82 * style.DOTS  # pixels of the time axis, of an inch of the picture
-WIDE = (style.WIDE, 16.0)  # inches
-VISIT = 0.19  # inches of the picture for a visit
-SIZES = (9.0, 8.0, 7.0, 6.0, 5.5)  # of numbers, points
 DIGIT = 0.64  # width of a digit over its size
-THIN = 1.5  # pixels: collectives of a visit that are narrower are drawn together at its end
-EDGED = 3.0  # pixels: blocks that are wider are set apart by a line
+THIN = 2.0  # pixels: collectives of a visit that are narrower are drawn together at its end
+EDGED = 5.0  # pixels: blocks that are wider are set apart by a line
 MOST_NUMBERS = 4000
 MOST_ROWS = 64
 
@@ -69,12 +66,20 @@ class Shape(NamedTuple):
     edged: bool
 
 
-def timeline(data: xr.Dataset | Mapping[str, xr.Dataset] | Iterable[xr.Dataset]) -> Figure:
+@style.drawn
+def timeline(
+    data: xr.Dataset | Mapping[str, xr.Dataset] | Iterable[xr.Dataset],
+    start: float | None = None,
+    end: float | None = None,
+) -> Figure:
     """Return what every stage does over time; several traces one below the other.
+
+    ``start`` and ``end`` [s] cut the picture to a part of the step.
 
     The operations of a visit are one block with the number of its microbatch; devices that do the
     same at the same time share a row. Idle is what is left of devices times step time.
-    Raises: InputError for data that are no trace, or have more rows than can be read.
+    Raises: InputError for data that are no trace, have more rows than can be read, or for a part of
+    the step that is empty.
     """
     whole = data if isinstance(data, xr.Dataset) else side_by_side(data)
     if not is_trace(whole):
@@ -87,30 +92,61 @@ def timeline(data: xr.Dataset | Mapping[str, xr.Dataset] | Iterable[xr.Dataset])
     if most > MOST_ROWS:
         raise refusal(PICTURE, f"shows {MOST_ROWS} different devices at most; the data have {most}")
     longest = max(map(span, traces.values()))
-    scale, unit = style.human(np.array([longest]), "s")
-    heights = [0.5 + 0.42 * len(some) for some in drawn.values()]
-    visits = max(
-        sum(b.kind in VISITS for b in row.blocks) for some in drawn.values() for row in some
-    )
-    wide = float(np.clip(VISIT * visits, *WIDE))
-    made = style.figure(_title(whole, traces), 1.6 + sum(heights), wide)
+    left, right = _window(start, end, longest)
+    scale, unit = style.human(np.array([right]), "s")
+    heights = [0.55 + 0.45 * len(some) for some in drawn.values()]
+    made = style.figure(_title(whole, traces), _finding(traces), 1.9 + sum(heights))
     cells = made.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights).ravel()
     notes: dict[str, None] = {}
     for axes, (name, part) in zip(cells, traces.items(), strict=True):
-        pixels = ACROSS * wide / (longest / scale)  # of a unit of time
+        pixels = ACROSS * style.WIDE / ((right - left) / scale)  # of a unit of time
+        axes.set_xlim(left / scale, right / scale)
         notes |= dict.fromkeys(_panel(axes, drawn[name], span(part) / scale, scale, pixels))
-        axes.set_xlim(0, longest / scale)
-        lead = f"{name}: " if len(traces) > 1 else ""
-        axes.set_title(lead + block_words(part), fontsize=10, loc="left")
-    cells[-1].set_xlabel(style.with_unit("time", unit))
-    _legend(made, traces.values(), list(notes))
+        if len(traces) > 1:
+            axes.set_title(f"{name}: {_words(part)}", loc="left")
+    words = "; ".join([style.with_unit("time", unit), *notes])
+    cells[-1].set_xlabel(textwrap.fill(words, 80))
+    _legend(made, traces.values())
     return made
+
+
+def _window(start: float | None, end: float | None, longest: float) -> tuple[float, float]:
+    """Return the part of the step that is drawn [s].
+
+    Raises: InputError for a part that is empty or outside of the step.
+    """
+    left, right = 0.0 if start is None else start, longest if end is None else end
+    if not 0.0 <= left < longest:
+        step = f"the step takes {seconds(longest)}"
+        raise refusal("--from", f"{step}; expected 0 or more, and less than that, given {left:g}")
+    if not left < right:
+        raise refusal("--to", f"expected more than --from ({left:g} s), given {right:g}")
+    return left, min(right, longest)
 
 
 def _title(data: xr.Dataset, traces: Mapping[str, xr.Dataset]) -> str:
     if len(traces) > 1:
         return choose.title(data, "Schedules side by side")
     return choose.title(data, "One step, device by device")
+
+
+def _finding(traces: Mapping[str, xr.Dataset]) -> str:
+    """Return the shortest step and how much of it is idle, and how much longer the others are."""
+    order = sorted(traces, key=lambda name: span(traces[name]))
+    best = order[0]
+    if len(order) == 1:
+        return f"A step takes {_words(traces[best])}"
+    more = [
+        f"{n} takes {percent(span(traces[n]) / span(traces[best]) - 1.0, 1)} longer"
+        for n in order[1:]
+    ]
+    return f"Shortest: {best}, {_words(traces[best])}; {', '.join(more)}"
+
+
+def _words(trace: xr.Dataset) -> str:
+    """Return how long a step takes, and how much of it devices idle."""
+    time = show(float(f"{span(trace):.3g}"), "s")
+    return f"{time}, {percent(shares(trace)['idle'])} of it idle"
 
 
 def _panel(axes: Axes, held: Sequence[Row], end: float, scale: float, pixels: float) -> list[str]:
@@ -133,11 +169,11 @@ def _panel(axes: Axes, held: Sequence[Row], end: float, scale: float, pixels: fl
             shapes += [Shape(a, b, place, _look(kind), False) for kind, a, b in inside]
         idle = f"{percent(row.idle, 1)} idle"
         beside = axes.get_yaxis_transform()
-        axes.text(1.008, place, idle, transform=beside, va="center", fontsize=8)
+        axes.text(1.008, place, idle, transform=beside, va="center")
     _rectangles(axes, shapes)
     written = _numbers(axes, numbers, pixels)
     axes.set_ylim(len(held) - 0.5, -0.5)
-    axes.set_yticks(range(len(held)), [row.label for row in held], fontsize=8)
+    axes.set_yticks(range(len(held)), [row.label for row in held])
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     told = {
@@ -208,23 +244,21 @@ def _numbers(axes: Axes, numbers: Sequence[tuple[Shape, str]], pixels: float) ->
     def wide(size: float) -> float:
         return DIGIT * size * style.DOTS / 72.0 + 0.7
 
-    most = 0.9 * len(room)
-    fits = [size for size in SIZES if sum(one >= wide(size) for one in room) >= most]
-    size = fits[0] if fits else SIZES[-1]
+    size = style.TEXT
     shown = [number for number, one in zip(numbers, room, strict=True) if one >= wide(size)]
     centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": size}
+    low, high = axes.get_xlim()
     for shape, words in shown[:MOST_NUMBERS]:
+        if not low <= (shape.left + shape.right) / 2 <= high:
+            continue
         middle, ink = (shape.left + shape.right) / 2, "white" if shape.colour in DARK else "black"
         axes.text(middle, shape.row, words, color=ink, **centred).set_in_layout(False)
     return bool(shown)
 
 
-def _legend(made: Figure, traces: Iterable[xr.Dataset], notes: Sequence[str]) -> None:
+def _legend(made: Figure, traces: Iterable[xr.Dataset]) -> None:
     """Say what the colours are, of those that are there."""
     kinds = {kind for trace in traces for kind in shares(trace)}
     entries = {WORDS[kind]: Patch(color=look) for kind, look in LOOKS.items() if kind in kinds}
     handles, names = list(entries.values()), list(entries)
-    made.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
-    below: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    said = made.axes[-1].annotate("; ".join(notes), (1, 0), (0, -30), **below)
-    said.set(ha="right", va="top", fontsize=8)
+    made.legend(handles, names, loc="outside lower center", ncols=min(len(names), 5), frameon=False)

@@ -1,5 +1,6 @@
 """A result under uncertain inputs: its bands, the plans that are best, and what spreads it."""
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -7,18 +8,21 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.text.plan import placement_words, plan_words
-from jaxroof.views.text.uncertain import first_to_last, short_names
+from jaxroof.views.text.tables import amount
+from jaxroof.views.text.uncertain_inputs import first_to_last, short_names
 
 BINS = 32
-MOST = 6  # plans, or inputs, of one panel
+MOST = 4  # plans, or inputs, of one panel
 UNKNOWN = "shares of the variance\nneed an answer to every draw"
 NEEDED = ("sobol_first", "sobol_total", "feasible_share")
 SHADES = ((0, 4, 0.20, "90 % of the draws"), (1, 3, 0.35, "half of the draws"))  # of the quantiles
 
 
+@style.drawn
 def bands(data: xr.Dataset) -> Figure:
     """Return how far a result is spread, how probably each plan is the best, and by what.
 
@@ -31,10 +35,10 @@ def bands(data: xr.Dataset) -> Figure:
     kept = data.squeeze([d for d, n in data.sizes.items() if n == 1 and d not in own])
     dims = [str(d) for d in kept.sizes if d not in own]
     choose.check_dimensions(kept, picture, (*own, *dims[:1]))
-    made = style.figure(choose.title(data, "Under uncertain inputs"), 8.2)
+    made = style.figure(choose.title(data, "Under uncertain inputs"), _finding(kept, dims), 7.4)
     searched = "probability" in kept
     layout = "ss;pi" if searched else "ss;ii"
-    panels = made.subplot_mosaic(layout, height_ratios=[1.15, 1])
+    panels = made.subplot_mosaic(layout, height_ratios=[1.15, 1], width_ratios=[1.25, 1])
     if not (kept.feasible_share.values > 0).any():
         for axes in panels.values():
             style.nothing(axes, "no plan fits in any draw")
@@ -50,6 +54,22 @@ def bands(data: xr.Dataset) -> Figure:
     elif searched:
         _plans(panels["p"], kept)
     return made
+
+
+def _finding(data: xr.Dataset, dims: list[str]) -> str:
+    """Return how wide a result is spread, and what spreads it most."""
+    aim = str(data.attrs["objective"])
+    point = data.isel(dict.fromkeys(dims, -1))
+    low, middle, high = (float(point[aim][i]) for i in (0, 2, 4))
+    if not np.isfinite(middle):
+        return "No plan fits in every draw"
+    unit = data[aim].attrs.get("units", "1")
+    where = f" at {choose.label(data, dims[0], data.sizes[dims[0]] - 1)}" if dims else ""
+    said = f"90 % of the draws{where}: {amount(low, unit)} to {amount(high, unit)}"
+    total = point.sobol_total.values
+    if not np.isfinite(total).any():
+        return said
+    return f"{said}; it hangs most on: {_named(data)[int(np.nanargmax(total))]}"
 
 
 def _scaled(data: xr.Dataset) -> tuple[str, float, str]:
@@ -87,7 +107,7 @@ def _distribution(axes: Axes, data: xr.Dataset) -> None:
         axes.axvline(today, label="today's inputs", **look)
     axes.set(xlabel=label, ylabel="draws [%]")
     style.grid(axes)
-    axes.legend(fontsize=9)
+    axes.legend()
 
 
 def _place(data: xr.Dataset, dim: str) -> tuple[np.ndarray, np.ndarray, str]:
@@ -140,7 +160,7 @@ def _along(axes: Axes, data: xr.Dataset, dim: str) -> None:
         style.powers_of_two(axes.yaxis, held.min() / 1.2, held.max() * 1.2)
     axes.set_ylabel(label)
     style.grid(axes)
-    axes.legend(fontsize=9)
+    axes.legend()
 
 
 def _plans(axes: Axes, data: xr.Dataset) -> None:
@@ -155,20 +175,21 @@ def _plans(axes: Axes, data: xr.Dataset) -> None:
     axes.barh(place, chance, color=colours, height=0.62)
     for at, i in enumerate(held):
         plan = data.isel(candidate=i)
-        mean, worst = 100 * float(plan.regret_mean), 100 * float(plan.regret_worst)
+        mean = 100 * float(plan.regret_mean)
         fits = float(plan.fits)
-        words = f"{chance[at]:.3g} %{f'; fits in {100 * fits:.3g} %' if fits < 1 else ''}\n"
-        words += f"costs {_digits(mean)} %, worst 5 %: {_digits(worst)} %"
+        words = f"{chance[at]:.3g} %, costs {_digits(mean)} %"
+        words += f"\nfits in {100 * fits:.3g} %" if fits < 1 else ""
         inside = chance[at] > 60
         colour = "white" if inside and colours[at] == style.GREEN else style.BLACK
         where = chance[at] - 1.5 if inside else chance[at] + 1.5
         side = "right" if inside else "left"
-        axes.text(where, at, words, ha=side, va="center", fontsize=8, color=colour)
+        axes.text(where, at, words, ha=side, va="center", color=colour)
     names = [data.isel(candidate=i) for i in held]
     spelled = [f"{plan_words(p)}\n{placement_words(p)}".replace("microbatch", "mb") for p in names]
-    axes.set_yticks(place, spelled, fontsize=8)
+    axes.set_yticks(place, spelled)
     axes.invert_yaxis()
-    axes.set(xlim=(0, 105), xlabel="draws in which the plan is the best [%]; green: commit to it")
+    axes.set_title("the plan to commit to: green", loc="left")
+    axes.set(xlim=(0, 105), xlabel="draws in which it is the best [%]")
     style.grid(axes, "x")
 
 
@@ -199,15 +220,15 @@ def _costs_along(axes: Axes, data: xr.Dataset, dim: str) -> None:
     axes.set_ylabel("draws in which it is the best [%]", color=style.BLUE)
     twin.set_ylim(bottom=0)
     twin.set_ylabel("cost beyond the best of each draw [%]", color=style.VERMILION)
-    axes.set_title("The plan to commit to", fontsize=10)
+    axes.set_title("The plan to commit to")
     handles = [line for each in (axes, twin) for line in each.get_lines()]
-    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 3}
-    axes.legend(handles=handles, fontsize=7.5, columnspacing=1.0, **below)
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 1}
+    axes.legend(handles=handles, columnspacing=1.0, **below)
     style.grid(axes)
 
 
 def _named(data: xr.Dataset) -> list[str]:
-    return [name.replace("_", " ") for name in short_names(list(map(str, data.parameter.values)))]
+    return [words_of(name) for name in short_names(list(map(str, data.parameter.values)))]
 
 
 def _indices(axes: Axes, data: xr.Dataset) -> None:
@@ -225,11 +246,11 @@ def _indices(axes: Axes, data: xr.Dataset) -> None:
         look: dict[str, Any] = {"ecolor": style.GREY, "capsize": 2, "label": words}
         axes.barh(place + shift, share, 0.36, xerr=error, color=colour, **look)
     names = _named(data)
-    axes.set_yticks(place, [names[i] for i in chosen], fontsize=9)
+    axes.set_yticks(place, [textwrap.fill(names[i], 14) for i in chosen])
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     axes.set_xlabel("share of the variance [%]")
-    axes.legend(fontsize=9, loc="lower right")
+    axes.legend(loc="lower right")
     style.grid(axes, "x")
 
 
@@ -249,6 +270,6 @@ def _indices_along(axes: Axes, data: xr.Dataset, dim: str) -> None:
     _ticks(axes, data, dim)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("part in the variance [%]")
-    axes.set_title("What spreads it", fontsize=10)
-    axes.legend(fontsize=8, loc="center right")
+    axes.set_title("What spreads it")
+    axes.legend(loc="center right")
     style.grid(axes)

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 
@@ -18,8 +19,8 @@ BLOCKS = {"mlp": "MLP block", "attention": "self-attention block"}
 MATRIX = ("arithmetic binds", style.BLUE)
 MEMORY = ("HBM traffic binds", style.ORANGE)
 LINKS = {  # by the links that messages take: words, colour
-    "nvlink": ("messages, fast links", style.PURPLE),
-    "ib": ("messages, slow links", style.VERMILION),
+    "nvlink": ("messages, NVLink", style.PURPLE),
+    "ib": ("messages, network", style.VERMILION),
 }
 HIDDEN = "where the other of the two ends"
 GAP = 1.4  # bars between two blocks, where the name of the next one stands
@@ -27,6 +28,7 @@ MOST_COLUMNS = 4  # of the legend
 LEAST = 0.005  # share of the longest bar from which a hidden time is marked
 
 
+@style.drawn
 def unfused_bars(data: xr.Dataset) -> Figure:
     """Return the time of every operator of both blocks as stacked bars, forward and backward.
 
@@ -40,7 +42,8 @@ def unfused_bars(data: xr.Dataset) -> Figure:
     blocks = data.block.values.astype(str)
     starts = [i for i in range(len(names)) if i == 0 or blocks[i] != blocks[i - 1]]
     places = np.array([i + GAP * sum(i >= start for start in starts) for i in range(len(names))])
-    made = style.figure(choose.title(data, _title(data)), 2.5 + 0.3 * (places[-1] + 1.0))
+    high = 2.5 + 0.3 * (places[-1] + 1.0)
+    made = style.figure(choose.title(data, _title(data)), _finding(data), high)
     left, right = made.subplots(1, 2, sharey=True, sharex=True)
     longest = max(float(data[f"time_{way}"].max()) for way in WAYS)
     scale, unit = style.human(np.array([longest]), "s")
@@ -49,13 +52,27 @@ def unfused_bars(data: xr.Dataset) -> Figure:
         for start in starts:
             part = data.isel(operation=blocks == blocks[start])
             _heading(axes, part, way, float(places[start]) - 1.0, data)
-        axes.set_title(_shares(data, way), fontsize=10)
+        axes.set_title(_shares(data, way))
         axes.set_xlabel(f"time of one layer [{unit}]")
     left.set_xlim(0, 1.42 * longest / scale)
     left.set_yticks(places, names)
     left.set_ylim(places[-1] + 0.7, places[0] - 1.7)
     _legend(made, data)
     return made
+
+
+def _finding(data: xr.Dataset) -> str:
+    """Return how much of the layer HBM traffic binds, and its longest operator."""
+    total = sum(float(data[f"time_{way}"].sum()) for way in WAYS)
+    bound = sum(
+        float((data[f"time_{w}"] - data[f"links_{w}"]).values[~_bound(data, w)].sum()) for w in WAYS
+    )
+    each = np.sum([data[f"time_{way}"].values for way in WAYS], axis=0)
+    longest = str(data.operation.values[int(np.argmax(each))])
+    return (
+        f"HBM traffic binds {percent(bound / total)} of {choose.amount(total, 's')}; "
+        f"the longest: {longest}, {percent(each.max() / total)}"
+    )
 
 
 def _title(data: xr.Dataset) -> str:
@@ -88,7 +105,7 @@ def _bars(axes: Axes, data: xr.Dataset, way: str, places: np.ndarray, scale: flo
     for place, value in zip(places, whole, strict=True):
         words = f"{value:.3g}  ({100 * value / total:.1f} %)"
         beside = axes.annotate(words, (value, place), (4, 0), textcoords="offset points")
-        beside.set(va="center", fontsize=8.5)
+        beside.set(va="center")
     style.grid(axes, "x")
 
 
@@ -100,7 +117,7 @@ def _heading(axes: Axes, part: xr.Dataset, way: str, place: float, data: xr.Data
     words = f"{BLOCKS.get(name, name)}: {choose.amount(own, 's')}, {share:.1f} %"
     axes.axhspan(place - 0.5, place + 0.4, color="#EEEEEE", zorder=0)
     where = axes.get_yaxis_transform()
-    axes.text(0.985, place, words, transform=where, ha="right", va="center", fontsize=9.5)
+    axes.text(0.985, place, words, transform=where, ha="right", va="center")
 
 
 def _shares(data: xr.Dataset, way: str) -> str:

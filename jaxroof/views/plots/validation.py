@@ -13,6 +13,7 @@ from jaxroof.views.plots import style
 MARGIN = 1.3  # around the points, as a factor
 
 
+@style.drawn
 def simulated_real(data: xr.Dataset) -> Figure:
     """Return simulated against measured throughput, a colour a number of GPUs, and their ratio.
 
@@ -23,9 +24,8 @@ def simulated_real(data: xr.Dataset) -> Figure:
     picture = "simulated_real"
     columns = ("measured_throughput", "simulated_throughput", "ratio", "gpus")
     choose.check_has(data, picture, columns, ("row",))
-    made = style.figure("", 6.0, 11.0)
     title = choose.title(data, "Simulated against measured")
-    made.suptitle(f"{title}\n{_agreement(data)}\n{_ratios(data)}", fontsize=13)
+    made = style.figure(title, f"{_agreement(data)}; {_ratios(data)}", 5.4)
     left, right = made.subplots(1, 2, width_ratios=(3, 2))
     _scatter(left, data)
     _times(right, data)
@@ -76,7 +76,7 @@ def _scatter(axes: Axes, data: xr.Dataset) -> None:
     axes.set(xlabel="measured [samples/s]", ylabel="simulated [samples/s]")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(style.count))
-    axes.legend(loc="lower right", fontsize=9)
+    axes.legend(loc="lower right")
     style.grid(axes)
 
 

@@ -23,6 +23,7 @@ from jaxroof.views.text import (
     fit_stages,
     least_memory,
     pareto,
+    plan,
     roofline,
     schedule,
     search,
@@ -30,6 +31,7 @@ from jaxroof.views.text import (
     tables,
     training_layers,
     uncertain,
+    uncertain_inputs,
 )
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.layers import tables_of_layer
@@ -70,14 +72,18 @@ def title_of(data: xr.Dataset) -> str:
 
 def _fastest(data: xr.Dataset) -> Iterator[Piece]:
     if data["gpus"].ndim:
-        yield fastest_plans.sizes_table(_by_size(data))
-    else:
-        yield fastest_plans.answer_sentence(data)
-        yield fastest_plans.parts_sentence(data)
-        yield fastest_plans.own_sentence(data)
-        yield fastest_plans.plans_table(data)
-        yield fastest_plans.counts_sentence(data)
-    yield f"In the table: {least_memory.legend(data)}"
+        each = [one.assign(capacity=_limit(data)) for one in _by_size(data)]
+        yield fastest_plans.sizes_table(each)
+        yield plan.glossary(data, least_memory.fields_of_sizes(each))
+        return
+    yield fastest_plans.answer_sentence(data)
+    yield plan.plan_sentence(data.isel(plan=0))
+    yield fastest_plans.parts_sentence(data)
+    yield fastest_plans.own_sentence(data)
+    yield fastest_plans.plans_table(data)
+    yield fastest_plans.table_sentence(data, least_memory.shown_fields(data))
+    yield fastest_plans.layer_sentence(data)
+    yield fastest_plans.software_sentence(data)
 
 
 def _least(data: xr.Dataset) -> Iterator[Piece]:
@@ -92,7 +98,7 @@ def _least(data: xr.Dataset) -> Iterator[Piece]:
         yield least_memory.own_sentence(data)
         yield least_memory.plans_table(data)
         yield least_memory.counts_sentence(data)
-    yield f"In the table: {least_memory.legend(data)}"
+    yield plan.glossary(data, least_memory.shown_fields(data))
 
 
 def _by_size(data: xr.Dataset) -> list[xr.Dataset]:
@@ -110,7 +116,8 @@ def _legal(data: xr.Dataset) -> Iterator[Piece]:
         fitting = np.flatnonzero(some["feasible"].values)
         size = f"{int(some['gpus']):,} accelerators: " if len(each) > 1 else ""
         if len(fitting):
-            yield size + search.best_sentence(some.isel(plan=int(fitting[0])), limit)
+            best = some.isel(plan=int(fitting[0]))
+            yield size + search.best_sentence(best, len(fitting), limit)
         yield tables.plans_table(some, range(some.sizes["plan"]), limit)
 
 
@@ -123,6 +130,7 @@ def _limit(data: xr.Dataset) -> float:
 def _fit(data: xr.Dataset) -> Iterator[Piece]:
     yield fit.answer_sentence(data)
     yield fit_changes.change_sentence(data)
+    yield from fit.open_sentences(data)
     yield fit.stages_table(data)
     if fit_changes.changes_of(data):
         yield fit_changes.changes_table(data)
@@ -149,7 +157,8 @@ def _compared(data: xr.Dataset) -> Iterator[Piece]:
         yield from compare.compare_sentences(some)
         yield interval_sentence(some)
         where = " ".join(f"{dim} {some[dim].values}" for dim in dims)
-        yield compare.rate_table(some, where)
+        yield where
+        yield compare.rate_table(some)
         if bool(some["feasible"].any()):
             yield compare.parts_table(some)
 
@@ -192,6 +201,7 @@ def _design(data: xr.Dataset) -> Iterator[Piece]:
     yield from design.design_sentences(data)
     yield interval_sentence(data)
     yield design.design_table(data)
+    yield from (*design.proof_sentences(data), *design.warning_sentences(data))
 
 
 def _stairs(data: xr.Dataset) -> Iterator[Piece]:
@@ -199,7 +209,7 @@ def _stairs(data: xr.Dataset) -> Iterator[Piece]:
     each = {n: data.isel(step_number=np.flatnonzero(data.gpus.values == n)) for n in _sizes(data)}
     if len(each) == 1:
         chosen = pareto.stairs_to_show(data, GAIN)
-        yield from pareto.stairs_sentences(data, len(chosen), GAIN)
+        yield from pareto.stairs_sentences(data, GAIN)
         yield interval_sentence(data)
         yield pareto.stairs_table(data, chosen, capacities)
     elif each:
@@ -221,7 +231,7 @@ def _uncertain(data: xr.Dataset) -> Iterator[Piece]:
         if float(data["feasible_share"]) > 0:
             yield uncertain.bands_table(data)
             yield uncertain.plans_table(data, PLANS)
-    yield uncertain.inputs_table(data)
+    yield uncertain_inputs.inputs_table(data)
 
 
 def _layers(data: xr.Dataset) -> Iterator[Piece]:

@@ -7,20 +7,29 @@ from typing import Any
 import numpy as np
 
 from jaxroof.catalog.chip import Chip
+from jaxroof.estimators.training.interval import REGIMES, WITHIN_SOURCE, half_width
+from jaxroof.limits import counted
 from jaxroof.records import units
 from jaxroof.units import seconds
-from jaxroof.validation.steps.calibration import Calibration, Constant
+from jaxroof.validation.steps.calibration import MOST_PLANS, Calibration, Constant
 from jaxroof.validation.steps.calibration_problem import DEVIATIONS_OF_80, SOFTWARE
 from jaxroof.validation.steps.next_measurement import Measurement
+from jaxroof.validation.steps.outliers import outliers
+from jaxroof.validation.steps.own_interval import FEWEST, FEWEST_OF_ANOTHER_CHIP
+from jaxroof.validation.steps.step_rows import StepRow
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table
 
+MOST_SHOWN = 12  # rows of a table
+MOST_NAMED = 3  # rows to check
+LONGEST = 26  # characters of a name
+
 
 def constants_table(found: Calibration) -> PlainTable:
-    """Return one row per constant that the rows tell: catalogue, fit, 80 % interval."""
+    """Return one row per constant that the rows tell: before, fitted, 80 % interval."""
     table = plain_table("factor and constants fitted together, with 80 % intervals")
     table.add_column("constant", no_wrap=True)
-    table.add_numbers("catalogue", "fitted", "low", "high")
+    table.add_numbers("before", "fitted", "low", "high")
     table.add_numbers("in the\nfile", optional=1)
     factor = found.factor._replace(name="factor of the software")
     for one in (factor, *found.constants):
@@ -37,28 +46,109 @@ def _shown(one: Constant, value: float) -> str:
 def factor_sentence(found: Calibration) -> str:
     """Return by what factor the software is slower or faster than predicted."""
     one = found.alone
-    n = len(found.rows)
-    rows = "1 row" if n == 1 else f"{n} rows"
-    return (
+    said = (
         f"Steps of this software on {found.system} take {one.value:.3f} times as long as predicted "
-        f"(80 % interval {one.low:.3f} to {one.high:.3f}), from {rows}."
+        f"(80 % interval {one.low:.3f} to {one.high:.3f}), from {_rows(found)}."
     )
+    machine = found.machine
+    if machine.like and not machine.constants:
+        said += (
+            f" No run of {' or '.join(machine.names)} took part in the model's fit: it starts from "
+            f"the constants of {machine.like}, the nearest chip by matrix rate and memory "
+            "bandwidth, with ranges twice as wide."
+        )
+    elif machine.constants:
+        said += f" Predicted is by {machine.constants}, which has constants of its own."
+    return said
+
+
+def _rows(found: Calibration) -> str:
+    n, plans = len(found.rows), len(found.plans)
+    return counted(n, "row") + (f" of {counted(plans, 'plan')}" if plans < n else "")
+
+
+def rows_table(found: Calibration) -> PlainTable:
+    """Return measured and predicted seconds of the rows that are furthest from the fit."""
+    n = len(found.rows)
+    table = plain_table(
+        f"the {MOST_SHOWN} of {n:,} rows furthest from the fit"
+        if n > MOST_SHOWN
+        else "rows, furthest from the fit first"
+    )
+    table.add_column("row", no_wrap=True)
+    table.add_numbers("measured", "predicted", "measured /\npredicted", "the same\nafter the fit")
+    for place in np.argsort(-np.abs(found.after), kind="stable")[:MOST_SHOWN]:
+        step = found.rows[place]
+        assert step.measured is not None
+        before, after = np.exp(-found.before[place]), np.exp(-found.after[place])
+        times = (seconds(step.measured), seconds(step.measured / before))
+        table.add_row(_name(step), *times, f"{before:,.4g}", f"{after:,.4g}")
+    return table
+
+
+def _name(step: StepRow) -> str:
+    name = step.row.cells["row_id"]
+    return name if len(name) <= LONGEST else "..." + name[3 - LONGEST :]
+
+
+def outlier_lines(found: Calibration) -> Iterator[str]:
+    """Yield the rows that lie so far from the others that they should be checked."""
+    least = WITHIN_SOURCE[0] / DEVIATIONS_OF_80
+    places = outliers(found.before, least)
+    usual = float(np.exp(-np.median(found.before)))
+    for place in places[:MOST_NAMED]:
+        step, ratio = found.rows[place], float(np.exp(-found.before[place]))
+        yield (
+            f"Check row {_name(step)} (line {step.row.line}): it took {ratio:,.4g} times as long "
+            f"as predicted, the others about {usual:.3g} times. It counts in the fit."
+        )
+    if len(places) > MOST_NAMED:
+        rest = counted(len(places) - MOST_NAMED, "further row")
+        yield f"Check {rest} too, as far from the others."
+
+
+def interval_lines(found: Calibration) -> Iterator[str]:
+    """Yield the 80 % intervals that plans have with the file, by kind."""
+    for place, width in enumerate(found.own):
+        if float(width) > 0.0:
+            yield (
+                f"Plans of the kind {REGIMES[place].words}: {_ends(float(width))} times the step "
+                "time in 80 % of runs, by rows left out in turn, or by what runs of one software "
+                "scatter where that is wider."
+            )
+    if not any(float(width) > 0.0 for width in found.own):
+        fewest = FEWEST_OF_ANOTHER_CHIP if found.machine.like else FEWEST
+        place = 3 if found.machine.like else 0
+        yield (
+            f"Fewer than {fewest} plans of a kind do not say how far to trust the fit: intervals "
+            f"stay as they are without it ({REGIMES[place].words}: "
+            f"{_ends(half_width(float(place)))} times)."
+        )
+
+
+def _ends(width: Any) -> str:
+    return f"{np.exp(-width):.2f} to {np.exp(width):.2f}"
 
 
 def sentences(found: Calibration) -> Iterator[str]:
     """Yield the errors before and after, with rows left out, and what the rows do not tell."""
-    errors = [("catalogue", found.before), ("fit", found.after), ("left-out rows", found.apart)]
+    errors = [("before the fit", found.before), ("after", found.after)]
+    errors.append(("of rows left out", found.apart))
     said = [f"{name} {_median(values)}" for name, values in errors if np.all(np.isfinite(values))]
     yield (
-        f"Median error: {', '.join(said)}. A row lies {100.0 * found.noise:.1f} % (one standard "
+        f"Median error: {', '.join(said)}. A plan lies {100.0 * found.noise:.1f} % (one standard "
         "deviation) from the fit."
     )
-    if len(found.rows) == 1:
-        yield "One row cannot be left out: no error of rows that the fit has not seen."
+    yield from interval_lines(found)
+    if len(found.plans) == 1:
+        yield "One plan cannot be left out: no error of rows that the fit has not seen."
     if found.untold:
-        yield f"Not told by these rows, left at the catalogue: {', '.join(found.untold)}."
+        yield f"Not told by these rows, left as before: {', '.join(found.untold)}."
+    if len(found.plans) == MOST_PLANS:
+        yield f"The fit takes at most {MOST_PLANS:,} plans, evenly from all; others were not read."
     if found.left_out:
-        yield f"Not used: {len(found.left_out)} rows; {'; '.join(_reasons(found))}."
+        reasons = "; ".join(_reasons(found))
+        yield f"Not used: {counted(len(found.left_out), 'row')}; {reasons}."
 
 
 def _median(values: np.ndarray) -> str:
@@ -71,7 +161,7 @@ def _reasons(found: Calibration) -> list[str]:
     for name, reason in found.left_out:
         by_reason.setdefault(reason, []).append(name)
     return [
-        f"{len(names)} ({names[0]}{' ...' if len(names) > 1 else ''}): {reason}"
+        f"{'row' if len(names) == 1 else f'{len(names):,} rows such as'} {names[0]}: {reason}"
         for reason, names in by_reason.items()
     ]
 
@@ -83,7 +173,7 @@ def measurement_lines(found: Sequence[Measurement]) -> Iterator[str]:
     for one in found:
         what = "the factor of the software" if one.constant == SOFTWARE else one.constant
         yield (
-            f"  {one.row} with {one.change}: {what} from ± {_half(one.before)} to "
+            f"  row {one.row} with {one.change}: {what} from ± {_half(one.before)} to "
             f"± {_half(one.after)} at 80 % ({one.information:.2f} bits in all)"
         )
 
@@ -101,12 +191,16 @@ def calibration_json(found: Calibration, further: Sequence[Measurement]) -> str:
 
     plain: dict[str, Any] = {
         "system": found.system,
-        "chip": found.chip,
+        "chip": found.machine.chip,
+        "starts_from": found.machine.start,
+        "plans": len(found.plans),
         "factor_alone": found.alone._asdict(),
         "factor": found.factor._asdict(),
         "constants": [one._asdict() for one in found.constants],
         "not_told": list(found.untold),
         "noise": found.noise,
+        "half_widths_80": found.own._asdict(),
+        "check": list(outlier_lines(found)),
         "rows": [one.row.cells["row_id"] for one in found.rows],
         "error_catalogue_percent": percent(found.before),
         "error_fit_percent": percent(found.after),

@@ -1,7 +1,9 @@
 """Systems and splits side by side, each with its best plan: speed, memory, and the reasons."""
 
 import itertools
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import xarray as xr
@@ -10,46 +12,77 @@ from rich.table import Table
 from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
-from jaxroof.views.text.interval import interval_words
-from jaxroof.views.text.plan import plan_fields, split_cells, split_heads
+from jaxroof.views.text.interval import HIGH, LOW, interval_words, short_interval
+from jaxroof.views.text.plan import (
+    placed_heads,
+    placements_differ,
+    plan_fields,
+    split_cells,
+    whole_plan,
+)
 from jaxroof.views.text.search import NO_LEGAL_PLAN
-from jaxroof.views.text.tables import filled, plain_table
+from jaxroof.views.text.tables import plain_table
 
+Difference = tuple[str, str, str]  # amount, part, its share
+SHOWN = 4  # parts of the time that are shown on any page
 TELLING = 0.1  # smallest share of a difference for which a part is named
 
 
-def rate_table(data: xr.Dataset, title: str) -> Table:
+def rate_table(data: xr.Dataset) -> Table:
     """Return one row per system and split: the best plan, its speed and its memory."""
-    table, fields = plain_table(title), plan_fields(data)
-    best = float(data.step_time.min())
+    table, fields = plain_table(), plan_fields(data)
+    timed = LOW in data
+    best, rows = float(data.step_time.min()), [*_rows(data)]
+    placed = placements_differ([row for _, row in rows if bool(row.feasible)], fields)
     for header in _kinds(data):
         table.add_column(header, no_wrap=True)
-    heads = {"step\ntime": 0, "days": 3, "times\nbest": 1, "samples\n/s": 5, "MFU\n%": 4}
+    several = len(rows) > 1
+    heads = {"step\ntime": 0, **({"80 % of\nruns [s]": 2} if timed else {})}
+    heads |= {"days": 4, **({"times\nbest": 3} if several else {}), "samples\n/s": 7, "MFU\n%": 6}
     for header, optional in heads.items():
         table.add_numbers(header, optional=optional)
-    split = split_heads(data, fields)
-    table.add_numbers(*split[:-1])
-    table.add_numbers(*split[-1:], optional=6)  # none where no system has a plan
-    table.add_numbers("memory", optional=2)
-    for names, row in _rows(data):
+    *split, place = placed_heads(data, fields)
+    table.add_numbers(*split)
+    if place:
+        table.add_numbers(place, optional=0 if placed else 8)
+    table.add_numbers("memory", optional=5)
+    table.add_numbers("% of\nHBM", optional=1)
+    for names, row in rows:
         limit = float(row.memory_limit)
         if not bool(row.feasible):
             least = float(row.memory_least)
-            need = filled(least, limit) if np.isfinite(least) else "-"
+            need = _memory(least, limit) if np.isfinite(least) else ["-", "-"]
             why = "no plan" if int(row.reason) == NO_LEGAL_PLAN else "too big"
-            table.add_row(*names, why, *["-"] * (len(heads) - 1 + len(split)), need)
+            table.add_row(*names, why, *["-"] * (len(table.columns) - len(names) - 3), *need)
             continue
         table.add_row(
             *names,
             seconds(float(row.step_time)),
+            *([short_interval(row)] if timed else []),
             days(float(row.training_days)),
-            f"{float(row.step_time) / best:.2f}",
+            *([f"{float(row.step_time) / best:.2f}"] if several else []),
             f"{float(row.throughput):.5g}",
             f"{100 * float(row.mfu):.1f}",
             *split_cells(row, fields),
-            filled(float(row.memory), limit),
+            *_memory(float(row.memory), limit),
         )
     return table
+
+
+def _memory(need: float, limit: float) -> list[str]:
+    return [size(need, "B"), f"{100 * need / limit:.0f}"]
+
+
+def meanings(data: xr.Dataset) -> list[str]:
+    """Return what the other heads of the tables mean."""
+    mfu = "MFU: model FLOP with causal attention (half of it), against the 16-bit peak"
+    return [*day_words(data), *([mfu] if LOW in data else [])]
+
+
+def day_words(data: xr.Dataset) -> list[str]:
+    """Return how many tokens the days of a training are for, where the inputs say so."""
+    tokens = json.loads(data.attrs.get("inputs", "{}")).get("training_tokens")
+    return [f"days: to train on {tokens / 1e12:.3g} trillion tokens"] if tokens else []
 
 
 def parts_table(data: xr.Dataset) -> Table:
@@ -57,8 +90,11 @@ def parts_table(data: xr.Dataset) -> Table:
     table = plain_table("Where a step's time goes [s]")
     for header in _kinds(data):
         table.add_column(header, no_wrap=True)
-    parts = parts_of(data, "step_time")
-    table.add_numbers(*(head_of(data, part) for part in parts), "step")
+    parts = [part for part in parts_of(data, "step_time") if float(data[part].max()) > 0.0]
+    order = sorted(parts, key=lambda part: -float(data[part].max()))
+    for part in parts:
+        table.add_numbers(head_of(data, part), optional=max(0, order.index(part) - SHOWN + 1))
+    table.add_numbers("step")
     digits = max(0, 3 - int(np.floor(np.log10(float(data.step_time.min())))))
     for names, row in _rows(data):
         if bool(row.feasible):
@@ -94,9 +130,11 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
     if bool(data.feasible.any()):
         names = _fastest(data)
         best = data.sel(names)
+        alone = int(data.feasible.size) == 1
         said.append(
-            f"Fastest: {', '.join(names.values())}: {seconds(float(best.step_time))} a step"
-            f"{interval_words(best)}, {days(float(best.training_days))} days."
+            f"{'Best plan on' if alone else 'Fastest:'} {', '.join(names.values())}, "
+            f"{seconds(float(best.step_time))} a step{interval_words(best)}, "
+            f"{days(float(best.training_days))} days."
         )
         if "split" not in names:
             said += _ahead(data, "", "system")
@@ -109,6 +147,24 @@ def compare_sentences(data: xr.Dataset) -> list[str]:
             for sentence in _ahead(data.sel(system=[name]), f"On {name}, ", "split")
         ]
     return [*said, *_unfit(data)]
+
+
+def plan_sentences(data: xr.Dataset) -> list[str]:
+    """Return every field of the best plan of each system and split."""
+    fitting = [(names, row) for names, row in _rows(data) if bool(row.feasible)]
+    return [f"Plan on {', '.join(names)}: {whole_plan(row)}" for names, row in fitting]
+
+
+def without_sentences(reasons: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each system that has no step time, with the reason.
+
+    >>> without_sentences({"mi300x": "mi300x: no measured run of its chip; expected another"})
+    ['No step time of mi300x: no measured run of its chip.']
+    """
+    said = {name: text.removeprefix("--system: ") for name, text in reasons.items()}
+    short = {name: re.split("; |, so that ", text)[0] for name, text in said.items()}
+    short = {name: text.removeprefix(f"{name}: ") for name, text in short.items()}
+    return [f"No step time of {name}: {text}." for name, text in short.items()]
 
 
 def _fastest(data: xr.Dataset) -> dict[str, str]:
@@ -127,12 +183,23 @@ def _ahead(data: xr.Dataset, lead: str, dim: str) -> list[str]:
         return []
     order = np.argsort(fitting.step_time.values, kind="stable")
     best, after = (fitting.isel({dim: int(i)}) for i in order[:2])
-    names = f"{best[dim].values} is", f"the next, {after[dim].values}"
+    name, other = best[dim].values, after[dim].values
     gap = float(after.step_time) - float(best.step_time)
     if gap <= 1e-9 * float(best.step_time):
-        return [f"{lead}{names[0]} as fast as {names[1]}."]
+        return [f"{lead}{name} is as fast as the next, {other}."]
     ratio = float(after.step_time) / float(best.step_time)
-    return [f"{lead}{names[0]} {times(ratio)} as fast as {names[1]}: {why(best, after)}."]
+    said = [f"{lead}{name} is {times(ratio)} as fast as the next, {other}: {why(best, after)}."]
+    if within_error(best, after):
+        said.append("That is within the error of the model: either may be faster.")
+    return said
+
+
+def within_error(one: xr.Dataset, other: xr.Dataset) -> bool:
+    """Return whether each of two step times lies in the interval of the other."""
+    if LOW not in one:
+        return False
+    pairs = ((one, float(other.step_time)), (other, float(one.step_time)))
+    return all(float(a[LOW]) <= time <= float(a[HIGH]) for a, time in pairs)
 
 
 def times(ratio: float) -> str:
@@ -146,20 +213,36 @@ def times(ratio: float) -> str:
 
 def why(best: xr.Dataset, after: xr.Dataset) -> str:
     """Return which time parts make one step shorter than another, and which work against it."""
+    shrank, grew = _differences(best, after)
+    first = listing([f"{amount} less in {words}{share}" for amount, words, share in shrank])
+    if not grew:
+        return first
+    return f"{first}, against {listing([f'{amount} more in {words}' for amount, words, _ in grew])}"
+
+
+def slower_by(best: xr.Dataset, after: xr.Dataset) -> str:
+    """Return in which time parts the longer of two steps spends more, and in which less."""
+    more, less = _differences(best, after)
+    first = listing([f"{amount} more in {words}{share}" for amount, words, share in more])
+    if not less:
+        return first
+    return f"{first}, but {listing([f'{amount} less in {words}' for amount, words, _ in less])}"
+
+
+def _differences(best: xr.Dataset, after: xr.Dataset) -> tuple[list[Difference], list[Difference]]:
+    """Return the parts in which the longer of two steps spends more, and those with less."""
     gap = float(after.step_time) - float(best.step_time)
     less = {part: float(after[part]) - float(best[part]) for part in parts_of(best, "step_time")}
     shrank = sorted((p for p in less if less[p] > TELLING * gap), key=lambda p: -less[p])[:3]
     grew = sorted((p for p in less if less[p] < -TELLING * gap), key=lambda p: less[p])[:2]
     shares = all(less[p] <= gap for p in shrank)  # parts that outweigh one another have none
-    first = listing(
-        [
-            f"{seconds(_short(less[p]))} less in {spent(best, p)}"
-            + shares * _share(less[p] / gap, " of the difference" * (p == shrank[0]))
-            for p in shrank
-        ]
-    )
-    against = listing([f"{seconds(_short(-less[p]))} more in {spent(best, p)}" for p in grew])
-    return f"{first}, against {against}" if grew else first
+
+    def told(part: str) -> Difference:
+        of = " of the difference" * (part == shrank[0])
+        share = shares * _share(less[part] / gap, of) if part in shrank else ""
+        return seconds(_short(abs(less[part]))), spent(best, part), share
+
+    return [*map(told, shrank)], [*map(told, grew)]
 
 
 def spent(data: xr.Dataset, part: str) -> str:
@@ -183,14 +266,14 @@ def _unfit(data: xr.Dataset) -> list[str]:
         if bool(row.feasible):
             continue
         if int(row.reason) == NO_LEGAL_PLAN:
-            said.append(f"{what}: no legal plan.")
+            said.append(f"{what}: no plan is legal.")
             continue
         missing, least, limit = (
             size(float(row[name]), "B")
             for name in ("memory_missing", "memory_least", "memory_limit")
         )
         said.append(
-            f"{what}: nothing fits, {missing} are missing: the leanest plan needs "
-            f"{least} of the {limit} there is."
+            f"{what}: no plan fits. The leanest needs {least}, {missing} more than the {limit} "
+            "there are."
         )
     return said

@@ -10,7 +10,8 @@ from rich.table import Table
 
 from jaxroof.errors import listing
 from jaxroof.units import show
-from jaxroof.views.text.plan import placed_words, placement_title, plan_fields
+from jaxroof.views.parameter_words import words_of
+from jaxroof.views.text.plan import placed_words, placement_title, plan_fields, plan_sentence
 from jaxroof.views.text.tables import amount, plain_table
 
 SAME = 1e-3  # relative change of a field that is too small to report
@@ -59,7 +60,7 @@ def design_table(data: xr.Dataset) -> Table:
     saves = [head + machine for machine in ("base", "best")]
     for header, optional in zip((*HEADS, *saves), SOON, strict=True):
         table.add_numbers(header, optional=optional)
-    table.add_column("held by", no_wrap=True, optional=1)
+    table.add_column("limited by", no_wrap=True, optional=1)
     units = data.field_units.values
     for number, (path, how) in enumerate(zip(data.field.values, bound_kinds(data), strict=True)):
         one = data.isel(field=number)
@@ -90,12 +91,27 @@ def _number(value: float) -> str:
 
 
 def design_sentences(data: xr.Dataset) -> list[str]:
-    """Return the improvement for the budget, the plan, the active bounds and the proof."""
-    said = [_bought(data), *_plans(data), _holding(data), _proof(data)]
-    if not bool(data.convex):
-        what = "the result is not convex in the reciprocals of the fields: some cut was violated"
-        said.append(f"Warning: {what}; the best found may not be the best there is.")
-    return said
+    """Return the improvement for the budget, where to spend it, the plan and the active bounds."""
+    return [_bought(data), *_plans(data), _holding(data)]
+
+
+def proof_sentences(data: xr.Dataset) -> list[str]:
+    """Return which fields are worth as much as one another, and the evidence of the optimum."""
+    free = [
+        words_of(str(path))
+        for path, how in zip(data.field.values, bound_kinds(data), strict=True)
+        if how == "inside"
+    ]
+    alike = [f"A dollar more saves as much in {listing(free)}."] if len(free) > 1 else []
+    return [*alike, _proof(data)]
+
+
+def warning_sentences(data: xr.Dataset) -> list[str]:
+    """Return that the best found may not be the best there is, where that is so."""
+    if bool(data.convex):
+        return []
+    what = "the result is not convex in the reciprocals of the fields: some cut was violated"
+    return [f"Warning: {what}; the best found may not be the best there is."]
 
 
 def _bought(data: xr.Dataset) -> str:
@@ -120,9 +136,10 @@ def _bought(data: xr.Dataset) -> str:
     if data.attrs["times_cost"] == "true":
         share = 1 - after * spent / (before * cost)
         said += f", {100 * abs(share):.3g} % {'less' if share > 0 else 'more'} cost x {noun}"
-    moves = [f"{listing(up)} come{'s' if len(up) == 1 else ''}"] if up else []
-    moves += [f"{listing(down)} go{'es' if len(down) == 1 else ''}"] if down else []
-    return f"{said}, if {' and '.join(moves)}."
+    moves = [f"spend it on {listing(up)}"] if up else []
+    moves += [f"give up {listing(down)}"] if down else []
+    text = "; ".join(moves)
+    return f"{said}. {text[:1].upper()}{text[1:]}."
 
 
 def _moves(data: xr.Dataset) -> tuple[list[str], list[str]]:
@@ -134,8 +151,10 @@ def _moves(data: xr.Dataset) -> tuple[list[str], list[str]]:
         if abs(after / before - 1) < SAME:
             continue
         change = float(f"{abs(after - before):.3g}")
-        words = show(change, str(data.field_units.values[number]))
-        found[int(after < before)].append(f"{words} of {leaf(str(data.field.values[number]))}")
+        moved_by = show(change, str(data.field_units.values[number]))
+        what = words_of(str(data.field.values[number])).removesuffix(" rate")
+        sign = "+" if after > before else ""
+        found[int(after < before)].append(f"{sign}{moved_by} of {what}")
     return found
 
 
@@ -150,8 +169,10 @@ def _plans(data: xr.Dataset) -> list[str]:
         if bool(one.feasible)
     ]
     if len(each) == 1 or each[0] == each[1]:
-        return [f"Its plan: {each[0]}{', as on the base' if len(each) > 1 else ''}."]
-    return [f"Its plan: {each[0]}; on the base: {each[1]}."]
+        said = f"Its plan: {each[0]}{', as on the base' if len(each) > 1 else ''}."
+    else:
+        said = f"Its plan: {each[0]}; on the base: {each[1]}."
+    return [said, plan_sentence(data.isel(machine=1))]
 
 
 def _holding(data: xr.Dataset) -> str:
@@ -163,19 +184,15 @@ def _holding(data: xr.Dataset) -> str:
         if data.attrs["times_cost"] == "true":
             worth = f"{1e3 * _worth(data):.4g} dollar days"
         share = f"{float(data.budget_elasticity):.3g} % for 1 %"
-        said.append(f"the budget holds it: $1,000 more a part saves {worth} ({share})")
+        said.append(f"$1,000 more a part saves {worth} ({share} of the budget)")
     else:
         said.append(f"it leaves {dollars(float(data.budget - data.cost[1]))} of the budget")
     every = zip(data.field.values, bound_kinds(data), data.multiplier.values, strict=True)
-    bound = [(leaf(str(p)), how, float(m)) for p, how, m in every if how != "inside"]
+    bound = [(words_of(str(p)), how, float(m)) for p, how, m in every if how != "inside"]
     said += [
         f"{name} is at {HELD[how]} ({WORTH[how]} is worth {_share(m)})" for name, how, m in bound
     ]
     text = "; ".join(said)
-    free = [leaf(str(p)) for p, how in zip(data.field.values, bound_kinds(data), strict=True)
-            if how == "inside"]  # fmt: skip
-    if len(free) > 1:
-        text += f"; a dollar more saves as much in {listing(free)}"
     return f"{text[:1].upper()}{text[1:]}."
 
 

@@ -16,6 +16,7 @@ from jaxroof.analyses.result_metadata import (
     words_of,
 )
 from jaxroof.units import show, size
+from jaxroof.views.parameter_words import words_of as words_of_parameter
 from jaxroof.views.text.plan import placed_words
 from jaxroof.views.text.tables import amount, plain_table
 
@@ -49,27 +50,19 @@ def name_of(path: str, machine: str = "system") -> str:
     return path.removeprefix(f"{machine}.")
 
 
-def words(path: str, machine: str = "system") -> str:
-    """Return a parameter in words.
-
-    >>> words("system.hbm_capacity"), words("system.matrix_flops")
-    ('HBM capacity', 'matrix rate')
-    """
-    return name_of(path, machine).replace("_", " ").replace("hbm", "HBM").replace("flops", "rate")
-
-
-def bars_table(data: xr.Dataset) -> Table:
+def bars_table(data: xr.Dataset, every: bool = True) -> Table:
     """Return one bar per parameter of the machine, largest first: the effect of one percent more.
 
     Rates and latencies have a share of the step; these sum to one if no parameters are tied. A
-    parameter that multiplies a rate repeats that rate's share.
+    parameter that multiplies a rate repeats that rate's share; without ``every`` it has no bar.
     """
     table = plain_table(f"What 1 % more of a machine's parameter does to the {run_of(data)}")
     table.add_column("parameter", no_wrap=True)
     table.add_numbers("today", optional=2)
     table.add_numbers(_time_head(data), f"share of\nthe {run_of(data)}")
-    table.add_column("█ by itself   ░ multiplies a rate", no_wrap=True, optional=1)
-    shown, signs = parameter_rows(data), resources_of(data).signs
+    table.add_column("█ by itself   ░ multiplies a rate" if every else "", no_wrap=True, optional=1)
+    signs = resources_of(data).signs
+    shown = [(path, row) for path, row in parameter_rows(data) if every or path in signs]
     most = max((_largest(row) for _, row in shown), default=1.0)
     for path, row in shown:
         slope, sign = float(row.elasticity), signs.get(path)
@@ -187,7 +180,7 @@ def switches_table(data: xr.Dataset, told: xr.Dataset) -> Table:
     table.add_numbers("there", optional=1)
     table.add_column("plan that takes over")
     table.add_numbers(f"{run_of(data)}\nthere")
-    table.add_numbers("saves\nagainst today's", "at times\ntoday", optional=2)
+    table.add_numbers("saves\nin the end", "at times\ntoday", optional=2)
     aim = objective_of(data)
     for row in next_switches(data):
         path, (factor, until) = str(row.switch_parameter.values), range_words(row)
@@ -224,7 +217,7 @@ def steps_table(data: xr.Dataset) -> Table:
     """Return the capacity steps around the machine's: capacity, time, time saved and plan."""
     near = data.isel(step=np.flatnonzero(np.abs(data.place.values) <= NEAR)).sortby("value")
     path, unit, aim = str(data.attrs["parameter"]), unit_of(data, "value"), objective_of(data)
-    table = plain_table(f"{words(path, machine_of(data))}, step by step")
+    table = plain_table(f"{words_of_parameter(path)}, step by step")
     table.add_numbers("from")
     table.add_numbers("against\ntoday", optional=2)
     table.add_numbers(_time_head(data))

@@ -4,18 +4,18 @@ import xarray as xr
 
 from jaxroof.analyses.explain import Explanation
 from jaxroof.analyses.resources import Resources, resources_of
-from jaxroof.analyses.result_metadata import machine_of, need_of, objective_of, run_of, unit_of
+from jaxroof.analyses.result_metadata import need_of, objective_of, run_of, unit_of
 from jaxroof.engine.sensitivity.response import SAMPLED
 from jaxroof.errors import listing
 from jaxroof.units import seconds, show, size
+from jaxroof.views.parameter_words import words_of
 from jaxroof.views.text.explain import (
     next_switches,
     percent,
     plan_with_placement,
     range_words,
-    words,
 )
-from jaxroof.views.text.interval import interval_words
+from jaxroof.views.text.interval import interval_words, spread_words
 from jaxroof.views.text.plan import placed_words, placement_title
 from jaxroof.views.text.search import per_run
 from jaxroof.views.text.tables import amount
@@ -36,7 +36,7 @@ def explain_sentences(found: Explanation) -> list[str]:
 def best_sentence(found: Explanation) -> str:
     """Return the best plan, its speed and the memory it uses."""
     best, need, aim = found.best, need_of(found.best), objective_of(found.best)
-    domain = "in a fast domain" if placement_title(best) == "fast" else placement_title(best)
+    domain = "in an NVLink domain" if placement_title(best) == "fast" else placement_title(best)
     said = f"Best plan: {placed_words(best, behind=domain)}, {per_run(best, aim, float(best[aim]))}"
     if f"{need}_limit" not in best:
         return f"{said}."
@@ -46,21 +46,26 @@ def best_sentence(found: Explanation) -> str:
 
 def _binds(found: Explanation, known: Resources) -> str:
     """Return the resource that takes most of the step, and the saving from one percent of it."""
-    step, words_of = float(found.best[objective_of(found.best)]), known.limits
+    step, named = float(found.best[objective_of(found.best)]), known.limits
     run, (first, *behind) = run_of(found.best), found.limits
-    (binds, most), *others = [(words_of[n], value / step) for n, value in found.limits.items()]
+    (binds, most), *others = [(named[n], value / step) for n, value in found.limits.items()]
     rest = listing([f"{name} {percent(share)}" for name, share in others if share > 0.0])
     less = _grows(first, known)
-    what = f"bandwidth of the {binds}" if binds.endswith(" links") else binds
-    change = f"{'less' if less else 'more'} {what}"
-    second = (
-        f" (of {words_of[behind[0]]}, the next: {_buys(found, known, behind[0])})" if rest else ""
-    )
+    change = f"{'less' if less else 'more'} {_bandwidth(binds)}"
+    second = f" ({named[behind[0]]}, the next: {_buys(found, known, behind[0])})" if rest else ""
     return (
         f"What binds: {binds}, {percent(most)} of the {seconds(step)} {run}"
         f"{f'; then {rest}' if rest else ''}. "
         f"1 % {change} makes the {run} {_buys(found, known, first)} shorter{second}."
     )
+
+
+def _bandwidth(resource: str) -> str:
+    """Return what of a resource there may be more of."""
+    return f"{resource.removeprefix('the ')} bandwidth" if resource in LINKS else resource
+
+
+LINKS = ("NVLink", "the network")
 
 
 def _grows(limit: str, known: Resources) -> bool:
@@ -84,22 +89,48 @@ def _turns(found: Explanation, known: Resources) -> str:
     if not turns.sizes["turn"]:
         span = float(found.response.factor.max())
         return (
-            f"Where that changes: nowhere; {known.limits[first]} binds with any rate or latency up "
-            f"to {span:.3g} times today's or down to 1/{span:.3g} of it."
+            f"{_begin(known.limits[first])} stays the bottleneck with any rate or latency from "
+            f"1/{span:.3g} to {span:.3g} times today's."
         )
     ways: dict[str, list[str]] = {}
     for i in range(min(MOST, turns.sizes["turn"])):
         turn = turns.isel(turn=i)
-        path, factor = str(turn.turn_parameter.values), float(turn.turn_factor)
-        unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
-        side = "above" if factor > 1.0 else "below"
-        way = f"{words(path, machine_of(found.operations))} {side} {factor:.3g} times today's"
-        way += f" ({size(float(turn.turn_value), unit)})"
-        ways.setdefault(known.limits[str(turn.turn_limit.values)], []).append(way)
+        limit = known.limits[str(turn.turn_limit.values)]
+        ways.setdefault(limit, []).append(_way(found, turn, limit))
     told = [
-        f"{n} bind{'' if n.endswith('s') else 's'} with {' or '.join(w)}" for n, w in ways.items()
+        f"{_begin(limit)} becomes the bottleneck if {' or '.join(sorted(w, key=_of_another))}."
+        for limit, w in ways.items()
     ]
-    return f"Where that changes: {'; '.join(told)}."
+    return " ".join(told)
+
+
+def _way(found: Explanation, turn: xr.Dataset, limit: str) -> str:
+    """Return the change of a parameter that makes another resource the bottleneck."""
+    path, factor = str(turn.turn_parameter.values), float(turn.turn_factor)
+    unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
+    what = words_of(path)
+    what = (
+        "it" if what == limit else "its bandwidth" if what == _bandwidth(limit) else f"the {what}"
+    )
+    value = size(float(f"{float(turn.turn_value):.3g}"), unit)
+    return f"{what} {_moved(factor)} {value} ({_times_today(factor)})"
+
+
+def _of_another(way: str) -> bool:
+    """Return whether a change is of another resource than the one that it makes the bottleneck."""
+    return not way.startswith("it")
+
+
+def _moved(factor: float) -> str:
+    return "grows beyond" if factor > 1.0 else "falls below"
+
+
+def _times_today(factor: float) -> str:
+    return f"{factor:.3g} times today's" if factor > 1.0 else f"{100 * factor:.3g} % of today's"
+
+
+def _begin(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _capacity(found: Explanation) -> str:
@@ -107,23 +138,25 @@ def _capacity(found: Explanation) -> str:
     steps, aim = found.steps, objective_of(found.steps)
     today, unit = float(found.best[aim]), unit_of(steps, "value")
     at = {int(place): steps.isel(step=i) for i, place in enumerate(steps.place.values)}
-    what = words(str(steps.attrs["parameter"]), machine_of(steps))
+    what, run = words_of(str(steps.attrs["parameter"])), run_of(steps)
     if 1 not in at:
-        said = f"More {what} is worth nothing, however much"
+        said = f"More {what} buys nothing, however much."
     else:
         up = at[1]
         said = (
-            f"More {what} is worth nothing until {_apart(up, unit)} "
-            f"(+{_size(up.change, unit)}), where {plan_with_placement(up, steps)} saves "
-            f"{percent(float(up.gain))}"
+            f"More {what} buys nothing until {_apart(up, unit)} (+{_size(up.change, unit)}), where "
+            f"{plan_with_placement(up, steps)} makes the {run} {percent(float(up.gain))} shorter."
         )
     own = at[0]
     spare, least = _size(-own.change, unit), _apart(own, unit)
     if -1 not in at:
-        return f"{said}; with {spare} less ({least}) the plan still fits, and none with less."
+        return (
+            f"{said} Up to {spare} less ({least}) costs nothing; with less than that nothing fits."
+        )
     cost = percent(float(at[-1][aim]) / today - 1.0)
-    lost = f"more than {spare} (to less than {least})" if own.change else "any"
-    return f"{said}; it costs {cost} to lose {lost}."
+    if not own.change:
+        return f"{said} Any less makes the {run} {cost} longer."
+    return f"{said} Up to {spare} less ({least}) costs nothing; below, the {run} is {cost} longer."
 
 
 def _nearest(found: Explanation, known: Resources) -> str:
@@ -137,16 +170,38 @@ def _nearest(found: Explanation, known: Resources) -> str:
         span = f"{float(found.response.factor.max()):.3g} times"
         return f"No rate or latency brings another plan, up to {span} more or less."
     row = rows[0]
-    (factor, until), gain = range_words(row), float(row.switch_gain)
-    then = f", and at {until} times saves {percent(gain)} against it"
+    (_, until), gain, run = range_words(row), float(row.switch_gain), run_of(found.response)
+    path, factor = str(row.switch_parameter.values), float(row.switch_factor)
+    unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
+    value = show(float(f"{float(row.switch_value):.4g}"), unit)
+    way = "grows" if factor > 1.0 else "falls"
+    then = (
+        f"At {until} times today's it makes the {run} {percent(gain)} shorter than this one would."
+    )
     if gain < LITTLE:
-        way = "up" if float(row.switch_factor) > 1.0 else "down"
-        then = f", {way} to {until} times, where both are as fast"
-    what = words(str(row.switch_parameter.values), machine_of(found.response))
+        then = f"It is as fast as this one, up to {until} times today's."
     return (
-        f"The plan is the best until {what} is {factor} times today's: then "
-        f"{plan_with_placement(row, found.response)} takes over{then}. "
-        f"No other rate or latency changes it with a smaller move.{_sampled(found)}"
+        f"This plan is the best until the {words_of(path)} {way} to {value} "
+        f"({_near(factor)}); there {plan_with_placement(row, found.response)} takes over. {then} "
+        f"No other rate or latency changes the plan with a smaller move.{_sampled(found)}"
+        f"{_spread(found)}"
+    )
+
+
+def _near(factor: float) -> str:
+    """Return a factor, with enough digits to tell it from 1."""
+    digits = next((n for n in range(3, 9) if f"{factor:.{n}g}" != "1"), 3)
+    return f"{factor:.{digits}g} times today's"
+
+
+def _spread(found: Explanation) -> str:
+    """Return how well step times are known, where that is: plans may be closer than that."""
+    spread = spread_words(found.best)
+    if not spread:
+        return ""
+    return (
+        f" Measured runs spread by {spread} (80 % of them) around such a step time: plans that "
+        "differ by less may change places."
     )
 
 
@@ -169,11 +224,11 @@ def _nothing(found: Explanation) -> str:
     first = steps.isel(step=0)
     need, aim = need_of(steps), objective_of(steps)
     least, limit = float(first["limit"]), float(best[f"{need}_limit"])
-    what, unit = words(str(steps.attrs["parameter"]), machine_of(steps)), unit_of(steps, "limit")
+    what, unit = words_of(str(steps.attrs["parameter"])), unit_of(steps, "limit")
     starts = unit_of(steps, "value")
     return (
-        f"No plan fits: the leanest needs {size(least, unit)} where there are {size(limit, unit)}: "
-        f"{size(least - limit, unit)} are missing. "
+        f"No plan fits: the leanest needs {size(least, unit)}, {size(least - limit, unit)} more "
+        f"than the {size(limit, unit)} there are. "
         f"From {what} {_size(first['value'], starts)} on {plan_with_placement(first, steps)} fits, "
         f"{per_run(steps, aim, float(first[aim]))}."
     )

@@ -1,7 +1,7 @@
 """Plans by their step time: a table with intervals, and sentences on what takes the time."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import xarray as xr
 
@@ -9,10 +9,16 @@ from jaxroof.analyses.fastest_plans import OF_LAYER
 from jaxroof.analyses.result_metadata import about, head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
-from jaxroof.views.text.compare import why
+from jaxroof.views.text.compare import slower_by
+from jaxroof.views.text.interval import short_interval
 from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.least_memory import fields_of_sizes, plan_words, shown_fields
-from jaxroof.views.text.plan import used_fields
+from jaxroof.views.text.least_memory import (
+    counts_sentence,
+    fields_of_sizes,
+    plan_words,
+    shown_fields,
+)
+from jaxroof.views.text.plan import glossary, plan_sentence, used_fields
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -46,7 +52,7 @@ def plans_table(data: xr.Dataset) -> PlainTable:
             str(place + 1),
             *(str(int(row[field])) for field in fields),
             _seconds(float(row.step_time)),
-            _range(row),
+            short_interval(row),
             f"{float(row.tokens_per_second):,.0f}",
             f"{100.0 * float(row.mfu):.1f}",
             f"{float(row.memory) / GB:.1f}",
@@ -59,42 +65,49 @@ def _seconds(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _range(row: xr.Dataset) -> str:
-    """Return the interval of a step time, as short as a column wants it."""
-    ends = (float(row[name]) for name in ("step_time_low", "step_time_high"))
-    return "-".join(f"{end:#.3g}".removesuffix(".") if end < 1e3 else f"{end:.0f}" for end in ends)
-
-
 def answer_sentence(data: xr.Dataset) -> str:
     """Return the fastest plan with its interval, and how many others are as fast."""
-    best, alike = data.isel(plan=0), int(data.plans_alike)
-    low, time, high = (
-        _seconds(float(best[name])) for name in ("step_time_low", "step_time", "step_time_high")
-    )
-    said = [
-        f"Fastest: {plan_words(best)}, {time} s a step; {low} to {high} s in 80 % of runs "
-        f"({data.attrs['regime']})."
-    ]
-    outside = json.loads(data.attrs.get("outside", "[]"))
-    outside += ["optimizer states in host memory"] * bool(best.offload_optimizer)
-    if outside:
-        said.append(f"Nothing like it was measured: {listing(outside)}.")
+    best, alike, fits = data.isel(plan=0), int(data.plans_alike), int(data.plans_feasible)
+    time = float(best.step_time)
+    of = f" of the {fits:,} plans that fit" if fits > 1 else ", the only plan that fits"
+    said = [f"Fastest{of}: {plan_words(best)}, {_seconds(time)} s a step{_runs(data, best)}."]
+    if unmeasured := _unmeasured(data, best):
+        said.append(f"Nobody measured {listing(unmeasured)}.")
     if "measured" in data:
-        plan, time_of_it = json.loads(str(data.measured_plan.values)), float(data.measured)
-        words = _said(data, plan)
-        ends = " to ".join(_seconds(float(data[f"measured_{end}"])) for end in ("low", "high"))
+        measured = float(data.measured)
         said.append(
-            f"The fastest of a measured kind, {words}, takes {_seconds(time_of_it)} s ({ends}), "
-            f"{_slower(time_of_it, time=float(best.step_time))}."
+            f"The fastest of a measured kind, {_fields(data, 'measured')}, takes "
+            f"{_seconds(measured)} s{_interval(data, 'measured')}, {_slower(measured, time)}."
         )
     if alike > 1:
-        said.append(f"The model cannot tell the first {alike:,} plans apart.")
+        said.append(f"The first {alike:,} plans are too close for the model to tell apart.")
     return " ".join(said)
 
 
-def _said(data: xr.Dataset, plan: Mapping[str, int]) -> str:
-    """Return the fields of a plan beside the table: those of the table, and what is not usual."""
-    shown = shown_fields(data)
+def _runs(data: xr.Dataset, plan: xr.Dataset) -> str:
+    """Return the interval of a plan's step time, and the kind of runs that were measured."""
+    low, high = (_seconds(float(plan[name])) for name in ("step_time_low", "step_time_high"))
+    if _unmeasured(data, plan):
+        return f" ({low} to {high} s, the widest interval)"
+    return f" ({low} to {high} s in 80 % of measured runs: {data.attrs['regime']})"
+
+
+def _unmeasured(data: xr.Dataset, plan: xr.Dataset) -> list[str]:
+    """Return what of a plan was never measured."""
+    outside: list[str] = json.loads(data.attrs.get("outside", "[]"))
+    return outside + ["optimizer states in host memory"] * bool(plan.offload_optimizer)
+
+
+def _interval(data: xr.Dataset, of: str) -> str:
+    """Return the interval of a step time beside the plans of a table."""
+    if f"{of}_low" not in data:  # of an older file
+        return ""
+    return f" ({_seconds(float(data[f'{of}_low']))} to {_seconds(float(data[f'{of}_high']))} s)"
+
+
+def _fields(data: xr.Dataset, of: str) -> str:
+    """Return a plan beside the table: the fields of the table, and those that are not usual."""
+    plan, shown = json.loads(str(data[f"{of}_plan"].values)), shown_fields(data)
     named = [n for n in used_fields(data) if n in shown or plan[n] != _usual(data, n)]
     return " ".join(f"{head_of(data, n)} {plan[n]}" for n in named if n != "sequence_parallel")
 
@@ -111,16 +124,21 @@ def _slower(seconds: float, time: float) -> str:
 def parts_sentence(data: xr.Dataset) -> str:
     """Return where the time of the fastest plan goes."""
     best = data.isel(plan=0)
-    step = float(best.step_time)
-    parts = parts_of(data, "step_time")
+    step, parts = float(best.step_time), parts_of(data, "step_time")
     shares = {words_of(data, name): float(best[name]) / step for name in parts}
+    return f"Where the step's time goes: {_shares(shares)}."
+
+
+def layer_sentence(data: xr.Dataset) -> str:
+    """Return where the time of a layer of the fastest plan goes."""
+    best = data.isel(plan=0)
     layer = float(best.layer_forward) + float(best.layer_backward)
     inner = {
         words: float(best[f"layer_{name}"]) / layer
         for name, words in LAYER_WORDS.items()
         if name in OF_LAYER
     }
-    return f"Where the step's time goes: {_shares(shares)}. Within a layer: {_shares(inner)}."
+    return f"Within a layer: {_shares(inner)}."
 
 
 def _shares(shares: dict[str, float]) -> str:
@@ -131,40 +149,38 @@ def _shares(shares: dict[str, float]) -> str:
 LEAST = 0.005  # shares below are not worth words
 
 
-def counts_sentence(data: xr.Dataset) -> str:
-    """Return how many plans are legal and fit, and what was assumed."""
-    legal, fits = int(data.plans_legal), int(data.plans_feasible)
-    rules = json.loads(data.attrs["where"])
-    asked = f" with {' and '.join(rules)}" if rules else ""
-    return (
-        f"{legal:,} legal plans{asked}; {fits:,} fit in {size(float(data.capacity), 'B')}. "
-        f"Software: Megatron-Core of {data.attrs['software_year']:g}. MFU: model FLOP with causal "
-        "attention (half of it), against the 16-bit peak."
-    )
+def table_sentence(data: xr.Dataset, fields: Sequence[str]) -> str:
+    """Return what the short names of the table mean, and which convention its MFU follows."""
+    mfu = "MFU: model FLOP with causal attention (half of it), against the 16-bit peak"
+    return glossary(data, fields, mfu)
+
+
+def software_sentence(data: xr.Dataset) -> str:
+    """Return which software the step times are of, and what refused plans."""
+    return f"Software: Megatron-Core of {data.attrs['software_year']:g}. {counts_sentence(data)}"
 
 
 def own_sentence(data: xr.Dataset) -> str:
-    """Return the place of the user's plan; empty if there is none."""
+    """Return the place of the user's plan, and what makes it slower; empty if there is none."""
     if "own" not in data:
         return ""
     plan, time = json.loads(str(data.own_plan.values)), float(data.own)
-    said = _said(data, plan)
+    every = " ".join(f"{head_of(data, name)} {value}" for name, value in plan.items())
+    said = f"Yours: {every}, {_seconds(time)} s a step{_interval(data, 'own')}"
     over = float(data.own_device) - float(data.capacity)
-    best = float(data.step_time.values[0])
-    slower = time / best - 1.0
     if over > 0.0:
         return (
-            f"Yours ({said}) would take {_seconds(time)} s, but does not fit: it needs "
-            f"{size(float(data.own_device), 'B')}, {size(over, 'B')} more than there is."
+            f"{said}, but it does not fit: it needs {size(float(data.own_device), 'B')}, "
+            f"{size(over, 'B')} more than the {size(float(data.capacity), 'B')} there are."
         )
-    place = f"place {int(data.own_place):,} of {int(data.plans_feasible):,}"
-    if slower <= 0.0:
-        return f"Yours ({said}) takes {_seconds(time)} s: {place}."
+    best, place = float(data.step_time.values[0]), int(data.own_place)
+    if time <= best:
+        return f"{said}: it is the best of the {int(data.plans_feasible):,} plans that fit."
+    said += f": place {place:,} of {int(data.plans_feasible):,}, {_slower(time, best)}"
+    if place <= int(data.plans_alike):
+        said += ", too close to the best for the model to tell apart"
     after = xr.Dataset({**json.loads(str(data.own_parts.values)), "step_time": time})
-    return (
-        f"Yours ({said}, the best of its kind) takes {_seconds(time)} s, {_slower(time, best)}: "
-        f"{place}. The best spends {why(data.isel(plan=0), after)}."
-    )
+    return f"{said}. It spends {slower_by(data.isel(plan=0), after)}."
 
 
 def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
@@ -175,17 +191,30 @@ def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
     table.add_numbers("gpus", *(head_of(best[0], field) for field in fields))
     table.add_numbers("step\n[s]")
     table.add_numbers("80 % of\nruns", optional=2)
-    table.add_numbers("tokens/s\na GPU", optional=4)
+    table.add_numbers("tokens/s\na GPU", optional=5)
     table.add_numbers("MFU\n%", optional=3)
-    table.add_numbers("HBM\n[GB]", optional=1)
+    table.add_numbers("HBM\n[GB]", optional=4)
+    table.add_numbers(f"% of\n{float(rows[0].capacity) / GB:.4g}", optional=1)
     for row, one in zip(rows, best, strict=True):
         table.add_row(
             f"{int(row.gpus):,}",
             *(str(int(one[field])) for field in fields),
             _seconds(float(one.step_time)),
-            _range(one),
+            short_interval(one),
             f"{float(one.tokens_per_second):,.0f}",
             f"{100.0 * float(one.mfu):.1f}",
             f"{float(one.memory) / GB:.1f}",
+            f"{100.0 * float(one.memory) / float(row.capacity):.0f}",
         )
     return table
+
+
+def size_sentence(data: xr.Dataset) -> str:
+    """Return the fastest plan on one number of accelerators, every field of it."""
+    best = data.isel(plan=0)
+    alike, fits = int(data.plans_alike), int(data.plans_feasible)
+    return (
+        f"On {int(data.gpus):,}: {_seconds(float(best.step_time))} s{_runs(data, best)}; "
+        f"{fits:,} plans fit{f', the first {alike:,} too close to tell apart' * (alike > 1)}. "
+        f"{plan_sentence(best)}"
+    )

@@ -154,21 +154,26 @@ def bars(data: xr.Dataset, width: int) -> Iterator[str]:
 def legend_sentence() -> str:
     """Return what the parts of a bar are."""
     return (
-        "A bar is the device of one stage. Activations stay until the backward pass; momentary is "
-        "the largest of what lives for a moment (logits, the backward pass of a layer, "
+        "A bar is one accelerator of a stage. Activations stay until the backward pass; momentary "
+        "is the largest of what lives for a moment (logits, the backward pass of a layer, "
         "exchanged tokens); buffers are workspaces, placeholders and gathered weights; outside "
         "of the allocated tensors are fragmentation, context and communicators."
     )
 
 
+def open_sentences(data: xr.Dataset) -> list[str]:
+    """Return on which of the choices that were not given the answer hangs, and notes."""
+    notes = [f"Note: {words}." for words in json.loads(data.attrs["warnings"])]
+    return [*_turns(data), *notes]
+
+
 def assumption_sentences(data: xr.Dataset) -> list[str]:
-    """Return what the question leaves open, when the answer hangs on it, and the bounds."""
+    """Return what the question leaves open and was assumed, and how well the numbers are known."""
     assumed = json.loads(data.attrs["assumed"])
     told = [f"{CHOICES[name]} {_plain(assumed[name])}" for name in CHOICES if name in assumed]
     told += _amounts(assumed)
     found = [f"Assumed, because not given: {'; '.join(told)}."] if told else []
-    found += _turns(data, assumed)
-    found += [f"Note: {words}." for words in json.loads(data.attrs["warnings"])]
+    found += _kernels(data, assumed)
     bounds = [f"{name} {data[name].bound}" for name in ("allocated", "reserved", "device")]
     condition = data.allocated.attrs.get("condition")
     found.append(
@@ -178,21 +183,24 @@ def assumption_sentences(data: xr.Dataset) -> list[str]:
     return found
 
 
-def _turns(data: xr.Dataset, assumed: dict[str, object]) -> list[str]:
+def _turns(data: xr.Dataset) -> list[str]:
     """Return on which of the assumed choices the answer hangs."""
     others: dict[str, list[str]] = {}
     for one in json.loads(data.attrs["hangs_on"]):
         said = f"{one['choice']}={one['value']} ({size(one['device'], 'B')})"
         others.setdefault(one["choice"], []).append(said)
     fits = "not fit" if bool(data.fits) else "fit"
-    found = [
+    return [
         f"The answer hangs on the {CHOICES[choice]}: with {' or '.join(said)} it would {fits}."
         for choice, said in others.items()
     ]
+
+
+def _kernels(data: xr.Dataset, assumed: dict[str, object]) -> list[str]:
+    """Return the assumed kernels on which the answer does not hang."""
+    others = {one["choice"] for one in json.loads(data.attrs["hangs_on"])}
     kernels = [CHOICES[name] for name in KERNELS if name in assumed and name not in others]
-    if kernels:
-        found.append(f"No other {' or '.join(kernels)} would turn the answer.")
-    return found
+    return [f"No other {' or '.join(kernels)} would change the answer."] if kernels else []
 
 
 def _amounts(assumed: dict[str, object]) -> list[str]:

@@ -11,7 +11,7 @@ from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
 SENT = {  # bytes of a cost, and the head of their column
-    "fast_bytes": "fast\nGB",
+    "fast_bytes": "NVLink\nGB",
     "slow_bytes": "network\nGB",
     "host_bytes": "host\nGB",
 }
@@ -116,7 +116,7 @@ def cost_sentence() -> str:
     """Return what the cost of a change is."""
     return (
         "Step: estimated time more than now, without overlap, of its parts: FLOP that are computed "
-        "again (of the model's), bytes that a rank sends in a step (inside its fast domain, over "
-        "the network, to its host), idle time of the pipeline. It ranks; smaller or slower kernels "
+        "again (of the model's), bytes that a rank sends in a step (over NVLink, over the "
+        "network, to its host), idle time of the pipeline. It ranks; smaller or slower kernels "
         "are not in it."
     )

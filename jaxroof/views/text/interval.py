@@ -5,6 +5,7 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import about
 from jaxroof.errors import listing
+from jaxroof.estimators.training.interval import of_own_runs
 from jaxroof.units import seconds
 
 LOW, HIGH = "step_time_low", "step_time_high"
@@ -16,6 +17,24 @@ def interval_words(plan: xr.Dataset) -> str:
         return ""
     low, high = (seconds(float(plan[name])) for name in (LOW, HIGH))
     return f" ({low} to {high} in 80 % of runs)"
+
+
+def short_interval(plan: xr.Dataset) -> str:
+    """Return the interval of one step time in seconds, as short as a column wants it."""
+    ends = (float(plan[name]) for name in (LOW, HIGH))
+    return "-".join(f"{end:#.3g}".removesuffix(".") if end < 1e3 else f"{end:.0f}" for end in ends)
+
+
+def spread_words(plan: xr.Dataset) -> str:
+    """Return how far measured runs spread around one step time, empty if that is not known.
+
+    >>> spread_words(xr.Dataset({"step_time": 10.0, LOW: 9.0, HIGH: 11.2}))
+    '-10 % to +12 %'
+    """
+    if LOW not in plan:
+        return ""
+    below, above = (float(plan[end]) / float(plan.step_time) - 1.0 for end in (LOW, HIGH))
+    return f"{100 * below:+.0f} % to {100 * above:+.0f} %"
 
 
 def regimes(data: xr.Dataset) -> list[str]:
@@ -34,7 +53,9 @@ def interval_sentence(data: xr.Dataset) -> str:
     least, most = (np.unique(np.round(e[np.isfinite(e)], 3)) for e in ends)
     if len(least) == 0:
         return ""
-    kinds = listing(regimes(data))
+    place = data.regime.values
+    own = of_own_runs(data[LOW].values, data[HIGH].values, place) & np.isfinite(time)
+    kinds = listing(regimes(data)) + ", by your own runs" * bool(np.any(own))
     between = f"{least[-1]:.2f} and {most[0]:.2f}"
     wider = f" (at most {least[0]:.2f} and {most[-1]:.2f})" if len(least) > 1 else ""
     return f"80 % of measured runs ({kinds}) took between {between} times a step time{wider}."

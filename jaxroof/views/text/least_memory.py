@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import head_of, label_of, parts_of
+from jaxroof.analyses.result_metadata import head_of, parts_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.layout import PlainTable
@@ -14,10 +14,6 @@ from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
 ALWAYS = ("data", "tensor", "pipeline")  # degrees that are shown whatever they are
-WORDS = {  # what the values of a plan field mean
-    "recompute": "0 none, 1 selective, 2 full",
-    "offload_optimizer": "1: optimizer states in host memory",
-}
 
 
 def title(data: xr.Dataset) -> str:
@@ -85,15 +81,6 @@ def _number(value: float) -> str:
     return "-" if value == 0 else f"{value / GB:.2f}" if value < 99.95 * GB else f"{value / GB:.0f}"
 
 
-def legend(data: xr.Dataset, fields: Sequence[str] | None = None) -> str:
-    """Return what the short names of a table mean, by default of the plan fields to show."""
-    said = []
-    for field in shown_fields(data) if fields is None else fields:
-        meaning = f" ({WORDS[field]})" if field in WORDS else ""
-        said.append(f"{head_of(data, field)} {label_of(data, field)}{meaning}")
-    return f"{', '.join(said)}."
-
-
 def counts_sentence(data: xr.Dataset) -> str:
     """Return how many plans are legal, how many fit, and what refused the others."""
     legal, fits = int(data.plans_legal), int(data.plans_feasible)
@@ -151,12 +138,12 @@ def own_sentence(data: xr.Dataset) -> str:
         return ""
     own, capacity = float(data.own), float(data.capacity)
     plan = json.loads(str(data.own_plan.values))
-    said = " ".join(f"{head_of(data, name)} {plan[name]}" for name in shown_fields(data))
+    said = " ".join(f"{head_of(data, name)} {value}" for name, value in plan.items())
     over = own - capacity
     fits = "" if over <= 0.0 else f", {size(over, 'B')} more than there is"
     more = size(own - float(data.device.values[0]), "B")
     return (
-        f"Yours, at its leanest ({said}), needs {size(own, 'B')}{fits}: place "
+        f"Yours, at its leanest: {said} needs {size(own, 'B')}{fits}: place "
         f"{int(data.own_place):,} of {int(data.plans_legal):,}, {more} more than the least."
     )
 

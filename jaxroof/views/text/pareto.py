@@ -8,10 +8,20 @@ from rich.table import Table
 
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
-from jaxroof.views.text.compare import days, times
-from jaxroof.views.text.plan import placed_words, plan_fields, split_cells, split_heads
+from jaxroof.views.text.compare import day_words, days
+from jaxroof.views.text.interval import LOW, interval_words, short_interval
+from jaxroof.views.text.plan import (
+    glossary,
+    placed_heads,
+    placed_words,
+    placements_differ,
+    plan_fields,
+    plan_sentence,
+    split_cells,
+)
 from jaxroof.views.text.tables import plain_table
 
+GB = 1e9
 HELD_BY = "HBM that\nholds it"  # head of the column of systems, chosen by memory alone
 Capacities = Mapping[str, float]  # system in the catalogue -> its memory [B], ascending
 
@@ -62,16 +72,20 @@ def smallest_system_with(memory: float, capacities: Capacities) -> str:
 def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capacities) -> Table:
     """Return one row per step: its memory, speed and gain, and the smallest system that fits it."""
     table, fields = plain_table(), plan_fields(stairs)
-    limit = float(stairs.memory_limit[0])
-    *degrees, placement = split_heads(stairs, fields)
-    table.add_numbers("memory", "step\ntime")
-    table.add_numbers("days", optional=3)
-    table.add_numbers("faster\nby %", optional=2)
-    table.add_numbers("for\nmore", optional=4)
+    limit, timed = float(stairs.memory_limit[0]), LOW in stairs
+    *degrees, placement = placed_heads(stairs, fields)
+    placed = placements_differ((stairs.isel(step_number=i) for i in chosen), fields)
+    table.add_numbers("memory\n[GB]", "step\n[s]")
+    if timed:
+        table.add_numbers("80 % of\nruns", optional=2)
+    table.add_numbers("days", optional=4)
+    table.add_numbers("faster\nby %", optional=3)
+    table.add_numbers("for GB\nmore", optional=5)
     table.add_numbers(*degrees)
-    table.add_numbers(placement, optional=6)
-    table.add_numbers(f"fits\n{size(limit, 'B')}", optional=1)
-    table.add_column(HELD_BY, no_wrap=True, optional=5)
+    if placement:
+        table.add_numbers(placement, optional=0 if placed else 7)
+    table.add_numbers(f"fits\n{limit / GB:.4g}", optional=1)
+    table.add_column(HELD_BY, no_wrap=True, optional=6)
     before = None
     for i in chosen:
         row = stairs.isel(step_number=i)
@@ -80,9 +94,10 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
         if before is not None:
             gains = [
                 f"{100 * (float(before.step_time) / time - 1.0):,.3g}",
-                size(memory - float(before.memory), "B"),
+                _number((memory - float(before.memory)) / GB),
             ]
-        cells = [size(memory, "B"), seconds(time), days(float(row.training_days)), *gains]
+        runs = [short_interval(row)] if timed else []
+        cells = [_number(memory / GB), _number(time), *runs, days(float(row.training_days)), *gains]
         fits = "yes" if bool(row.fits) else "no"
         table.add_row(
             *cells, *split_cells(row, fields), fits, smallest_system_with(memory, capacities)
@@ -91,44 +106,62 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
     return table
 
 
-def stairs_sentences(stairs: xr.Dataset, told_of: int, gain: float) -> list[str]:
-    """Return the ends of a staircase, the machine's own step on it and where it flattens."""
-    count, own = stairs.sizes["step_number"], within_reach(stairs)
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def glossary_of(stairs: xr.Dataset) -> str:
+    """Return what the short names of the table mean."""
+    return glossary(stairs, None, *day_words(stairs))
+
+
+def stairs_sentences(stairs: xr.Dataset, gain: float) -> list[str]:
+    """Return the fastest plan that the machine holds, what more memory buys, and where it ends."""
+    own = within_reach(stairs)
     first, last = stairs.isel(step_number=0), stairs.isel(step_number=-1)
-    flat = stairs.isel(step_number=flat_from(stairs, gain))
     limit, least = size(float(first.memory_limit), "B"), f"{100 * gain:.3g} %"
-    legal = int(first.plans_legal)
-    some = "all shown" if told_of == count else f"{told_of} shown, those that gain {least} or more"
-    said = [
-        f"{count:,} {'stair' if count == 1 else 'stairs'} of {legal:,} legal plans; {some}.",
-        f"Leanest: {_stair(first)}. Fastest: {_stair(last)}.",
-    ]
     if own is None:
         missing = size(float(first.memory) - float(first.memory_limit), "B")
-        said.append(f"None fits in {limit}: {missing} are missing.")
+        needs = size(float(first.memory), "B")
+        said = [f"No plan fits in {limit}: the leanest needs {needs}, {missing} more."]
     else:
-        said.append(_own(stairs, own, limit))
-    said.append(
-        f"Beyond {size(float(flat.memory), 'B')} more memory buys less than {least}."
-        if float(flat.memory) < float(last.memory)
-        else f"No stair below the fastest comes within {least} of it."
-    )
-    said.append("Every time is at the rates of this machine, whatever else holds the memory.")
+        said = [_own(stairs, own, limit), plan_sentence(stairs.isel(step_number=own))]
+    flat = stairs.isel(step_number=flat_from(stairs, gain))
+    if float(flat.memory) < float(last.memory):
+        enough = size(float(flat.memory), "B")
+        said.append(f"Beyond {enough}, more memory makes the step less than {least} faster.")
     return said
+
+
+def shown_sentence(stairs: xr.Dataset, shown: int, gain: float) -> str:
+    """Return how many stairs there are, and at whose rates their times are."""
+    count, legal = stairs.sizes["step_number"], int(stairs.plans_legal.values[0])
+    some = "all are" if shown == count else f"the {shown} that gain {100 * gain:.3g} % or more are"
+    stair = "plan of" if count == 1 else "plans of"
+    return (
+        f"{count:,} {stair} {legal:,} are faster than all that need less memory; {some} shown. "
+        "Every time is at the rates of this machine, whatever else holds the memory."
+    )
+
+
+def ends_sentence(stairs: xr.Dataset) -> str:
+    """Return the ends of a staircase."""
+    first, last = stairs.isel(step_number=0), stairs.isel(step_number=-1)
+    return f"Least memory: {_stair(first)}. Fastest: {_stair(last)}."
 
 
 def _own(stairs: xr.Dataset, own: int, limit: str) -> str:
     here, last = stairs.isel(step_number=own), stairs.isel(step_number=-1)
-    said = f"In {limit}: {seconds(float(here.step_time))} a step"
+    said = f"In {limit}: {seconds(float(here.step_time))} a step{interval_words(here)}"
     if own == stairs.sizes["step_number"] - 1:
-        return f"{said}, as fast as with any memory."
+        return f"{said}. More memory buys nothing."
     after = stairs.isel(step_number=own + 1)
-    ratio = times(float(here.step_time) / float(last.step_time))
     more = size(float(after.memory) - float(here.memory_limit), "B")
     gain = float(here.step_time) / float(after.step_time) - 1.0
+    most = float(here.step_time) / float(last.step_time) - 1.0
     return (
-        f"{said}, {ratio} the fastest; the next stair takes {more} more than that and is "
-        f"{100 * gain:.3g} % faster."
+        f"{said}. With {more} more memory it is {100 * gain:.2g} % faster; with "
+        f"{size(float(last.memory), 'B')}, {100 * most:.2g} %, and no memory buys more."
     )
 
 
@@ -154,9 +187,10 @@ def sizes_table(
         table.add_numbers("flat\nfrom", "days", optional=1)
         table.add_numbers("fastest\nneeds", "days")
     else:
-        *degrees, placement = split_heads(next(iter(sizes.values())), fields)
+        *degrees, placement = placed_heads(next(iter(sizes.values())), fields)
         table.add_numbers("needs", "days", *degrees)
-        table.add_numbers(placement, optional=2)
+        if placement:
+            table.add_numbers(placement, optional=2)
         table.add_column(HELD_BY, no_wrap=True, optional=1)
     for gpus, stairs in sizes.items():
         if not stairs.sizes["step_number"]:
@@ -192,7 +226,7 @@ def _soon(
 def sizes_sentences(sizes: Mapping[int, xr.Dataset], gain: float | None) -> list[str]:
     """Return the meaning of ``flat from`` where it is shown, and the sizes without any plan."""
     none = [f"{gpus:,}" for gpus, stairs in sizes.items() if not stairs.sizes["step_number"]]
-    said = [f"No legal plan on {listing(none)} accelerators."] if none else []
+    said = [f"No plan is legal on {listing(none)} accelerators."] if none else []
     if gain is None or len(none) == len(sizes):
         return said
     return [f"Flat from: beyond it more memory buys less than {100 * gain:.3g} %.", *said]

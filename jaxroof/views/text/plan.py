@@ -5,10 +5,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import about, roles, unused, words_of
+from jaxroof.analyses.result_metadata import about, head_of, label_of, roles, unused, words_of
 
 MANY = 8  # more fields than these are too many to print those that say nothing
 LONG = 8  # characters from which on a head is broken
+VALUES = {  # what the values of a plan field mean
+    "recompute": "0 none, 1 selective, 2 full",
+    "offload_optimizer": "1: optimizer states in host memory",
+}
 
 
 def plan_fields(data: xr.Dataset) -> list[str]:
@@ -49,8 +53,32 @@ def placement_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> l
 
 
 def plan_words(plan: xr.Dataset) -> str:
-    """Return a split in the field's short forms, such as ``dp 16 tp 4 pp 32 microbatch 1``."""
+    """Return a split in the field's short forms, such as ``dp 16 tp 4 pp 32 mb 1``."""
     return " ".join(f"{words_of(plan, f)} {int(plan.data_vars[f])}" for f in split_fields(plan))
+
+
+def whole_plan(plan: xr.Dataset) -> str:
+    """Return every field of a plan, as ``--plan`` and ``--mine`` read them."""
+    return " ".join(f"{head_of(plan, f)} {int(plan.data_vars[f])}" for f in used_fields(plan))
+
+
+def plan_sentence(plan: xr.Dataset) -> str:
+    """Return the line with every field of a plan, to launch it or to paste it after --plan."""
+    return f"Plan: {whole_plan(plan)}"
+
+
+def glossary(data: xr.Dataset, fields: Iterable[str] | None = None, *more: str) -> str:
+    """Return what the short names of a table mean, by default of its plan fields; then ``more``."""
+    shown = list(plan_fields(data) if fields is None else fields)
+    said = [
+        " ".join(dict.fromkeys((head_of(data, field), label_of(data, field))))
+        + (f" ({VALUES[field]})" if field in VALUES else "")
+        for field in split_fields(data, shown)
+    ]
+    if placement_fields(data, shown):
+        words = placement_head(data, shown)
+        said.append(f"{placement_title(data)} {words}: ranks of each that share an NVLink domain")
+    return f"In the table: {', '.join([*said, *more])}." if said or more else ""
 
 
 def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> str:
@@ -59,6 +87,13 @@ def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> st
     ``fields`` are those to show, by default those of the plan's split.
     """
     return "x".join(str(int(plan.data_vars[f])) for f in placement_fields(plan, fields))
+
+
+def placements_differ(rows: Iterable[xr.Dataset], fields: Sequence[str]) -> bool:
+    """Return whether plans of one split are placed in several ways, so that a table must say it."""
+    rows = list(rows)
+    splits = {tuple(split_cells(row, split_fields(row, fields))) for row in rows}
+    return len({tuple(split_cells(row, fields)) for row in rows}) > len(splits)
 
 
 def placed_words(
@@ -94,6 +129,12 @@ def split_heads(data: xr.Dataset, fields: Sequence[str]) -> list[str]:
     if len(placed) > 3:  # four on one line would make the table wide
         places = places.replace("\n", " ", 1).replace(" x ", " x\n", 1)
     return [*heads, places]
+
+
+def placed_heads(data: xr.Dataset, fields: Sequence[str]) -> list[str]:
+    """Return the heads of ``split_cells``; the last is that of the placement, or empty."""
+    heads = split_heads(data, fields)
+    return heads if placement_fields(data, fields) else [*heads, ""]
 
 
 def _broken(head: str) -> str:

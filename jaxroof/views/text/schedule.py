@@ -6,7 +6,7 @@ from rich.table import Table
 
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
-from jaxroof.views.text.interval import interval_words
+from jaxroof.views.text.interval import LOW, interval_words, short_interval
 from jaxroof.views.text.tables import plain_table
 
 TIE = 1e-9  # step times with a smaller relative difference count as equal
@@ -18,8 +18,13 @@ SPENT = {
     "busy_time": "at work",
     "update_time": "in the update",  # of an estimator that has it
 }
-HEADS = ("step\ntime", "against\nbest", "bubble\n%", "data\n%")
+HEADS = ("step\ntime", "against\nbest fit", "idle\n%", "data\n%")
 ENDS = ("first\nGB", "last\nGB", "held x\nlayers")
+GLOSSARY = (
+    "In the table: best fit: the fastest schedule that fits; idle and data (messages of the data "
+    "group): share of the step, mean of the devices; held: most microbatches whose activations a "
+    "device keeps, x the layers of a stage."
+)
 SOON = (0, 1, 2, 4, 3, 5, 5, 6)  # removal order of the columns, largest first; 0 stays
 GB = 1e9
 
@@ -47,12 +52,15 @@ def schedules_table(data: xr.Dataset) -> Table:
     heads = dict(zip((*HEADS, f"fullest GB\nof {limit / GB:.4g}", *ENDS), SOON, strict=True))
     for header, optional in heads.items():
         table.add_numbers(header, optional=optional)
+        if header == HEADS[0] and LOW in data:
+            table.add_numbers("80 % of\nruns [s]", optional=3)
     found = rows(data)
     best = float(data.sel(schedule=best_of(data) or found[0][0]).step_time)
     for name, row in found:
         table.add_row(
             name,
             seconds(float(row.step_time)),
+            *([short_interval(row)] if LOW in data else []),
             gap(float(row.step_time), best),
             f"{100 * float(row.bubble.mean()):.1f}",
             f"{100 * float(row.data_time.mean() / row.step_time):.1f}",
@@ -88,10 +96,21 @@ def schedule_sentences(data: xr.Dataset) -> list[str]:
     return [*said, _best(data, name), _memory(data, name)]
 
 
+def closed_form_sentence(data: xr.Dataset, name: str) -> str:
+    """Return what the closed form gives that a search prints, and what it is good for."""
+    time = seconds(float(data.step_time_closed_form))
+    said = f"A search prints {time} for this plan, by the closed form of {name}"
+    if LOW in data:
+        said += ", of which the error against measured runs is known"
+    return f"{said}; the table follows every microbatch, to compare schedules with one another."
+
+
 def _best(data: xr.Dataset, name: str) -> str:
     """Return the speed of the best schedule, and its saving against the first one named."""
     row = data.sel(schedule=name)
-    lead = f"{seconds(float(row.step_time))} a step{interval_words(row)}, {_idle(row)} of it idle"
+    lead = (
+        f"{seconds(float(row.step_time))} a step{interval_words(row)}, idle for {_idle(row)} of it"
+    )
     known = [str(n) for n in data.schedule.values if bool(data.sel(schedule=n).allowed)]
     if len(known) == 1:
         return f"{name}: {lead}."
@@ -109,7 +128,8 @@ def _best(data: xr.Dataset, name: str) -> str:
 def _idle(row: xr.Dataset) -> str:
     """Return the idle share of the step, with its range over devices if it varies."""
     low, high = (f"{100 * float(one):.1f}" for one in (row.bubble.min(), row.bubble.max()))
-    return f"{low} %" if low == high else f"{low} to {high} %"
+    mean = f"{100 * float(row.bubble.mean()):.1f} %"
+    return mean if low == high else f"{mean} ({low} to {high} % by device)"
 
 
 def _why(row: xr.Dataset, other: xr.Dataset) -> str:
@@ -156,6 +176,6 @@ def _nothing(data: xr.Dataset) -> str:
     name, limit = min(needs, key=lambda one: needs[one]), float(data.memory_limit)
     over = size(needs[name] - limit, "B")
     return (
-        f"None fits: {name} needs least, {size(needs[name], 'B')} on its fullest device, "
+        f"No schedule fits: {name} needs least, {size(needs[name], 'B')} on its fullest device, "
         f"{over} more than the {size(limit, 'B')} there is."
     )

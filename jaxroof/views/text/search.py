@@ -22,6 +22,7 @@ from jaxroof.views.text.plan import placed_words, plan_fields, plan_words
 from jaxroof.views.text.scaling_limits import limits_sentences
 from jaxroof.views.text.tables import amount, tick
 
+OF, LEAST = "step_time", 0.005  # parts of it with smaller shares are not worth words
 TOO_LARGE, NO_LEGAL_PLAN = 1, 2  # values of the flag `reason`
 
 
@@ -51,38 +52,59 @@ def counts_sentence(
     return f"{kept}.{rules}"
 
 
-def best_sentence(best: xr.Dataset, limit: float) -> str:
-    """Return the speed of the best plan and what binds it."""
-    shares = {
-        name: float(best[name]) / float(best.step_time) for name in parts_of(best, "step_time")
-    }
-    first, second = sorted(shares, key=lambda name: -shares[name])[:2]
+def domain_sentence(gpus: int, domain: int) -> str:
+    """Return that accelerators do not fill whole NVLink domains, and what would be right.
+
+    >>> domain_sentence(500, 8)[:70]
+    '500 is no multiple of the NVLink domain of 8: try 496 or 504, or use 5'
+    """
+    if gpus <= domain or gpus % domain == 0:
+        return ""
+    share = max(part for part in range(1, domain) if gpus % part == 0)
+    near = gpus - gpus % domain
     return (
-        f"Best: {plan_words(best)}, {seconds(float(best.step_time))} a step, "
-        f"{float(best.throughput):.5g} samples/s. Bound by {words_of(best, first)} "
-        f"({percent(shares[first])} of the time), "
-        f"then {words_of(best, second)} ({percent(shares[second])}); "
-        f"{words_of(best, need_of(best))} {percent(float(best[need_of(best)]) / limit)} full."
+        f"{gpus:,} is no multiple of the NVLink domain of {domain}: try {near:,} or "
+        f"{near + domain:,}, or use {share} of each domain (--set system.fast_domain={share})."
     )
+
+
+def best_sentence(best: xr.Dataset, fits: int, limit: float) -> str:
+    """Return the best of some plans that fit, its speed and its memory."""
+    of = f" of the {fits:,} plans that fit" if fits > 1 else ", the only plan that fits"
+    need = float(best[need_of(best)])
+    return (
+        f"Best{of}: {plan_words(best)}, {seconds(float(best.step_time))} a step, "
+        f"{float(best.throughput):.5g} samples/s, {size(need, unit_of(best, need_of(best)))} of "
+        f"{size(limit, unit_of(best, need_of(best)))} ({percent(need / limit)})."
+    )
+
+
+def parts_sentence(best: xr.Dataset) -> str:
+    """Return where the time of a step goes."""
+    shares = {name: float(best[name]) / float(best.step_time) for name in parts_of(best, OF)}
+    order = sorted(shares, key=lambda name: -shares[name])
+    said = [f"{words_of(best, n)} {percent(shares[n])}" for n in order if shares[n] >= LEAST]
+    return f"Where the step's time goes: {listing(said)}."
 
 
 def close_sentence(data: xr.Dataset, order: np.ndarray, objective: str, within: float) -> str:
     """Return how many plans are close to the best, and which of them needs the least memory."""
-    value = data[objective].values[order]
+    value, unit = data[objective].values[order], unit_of(data, need_of(data))
     close = order[np.abs(value - value[0]) <= within * np.abs(value[0])]
+    share = f"{100 * within:.3g} %"
     if len(close) == 1:
-        return f"No other plan that fits comes within {100 * within:.3g} % of it."
+        return f"No other plan that fits is within {share}."
     need = data[need_of(data)].values[close]
     lean = data.isel(plan=int(close[np.argmin(need)]))
+    many = len(close) - 1
+    first = "One other plan is" if many == 1 else f"{many:,} other plans are"
+    if float(lean[objective]) == value[0]:
+        return f"{first} within {share}; none of them needs less memory."
     gap = _behind(float(lean[objective]), float(value[0]))
-    leanest = (
-        "the best is also the leanest of them"
-        if float(lean[objective]) == value[0]
-        else f"the leanest is {placed_words(lean)} with "
-        f"{size(float(need.min()), unit_of(data, need_of(data)))}, {gap} behind"
-    )
-    more = "1 more comes" if len(close) == 2 else f"{len(close) - 1:,} more come"
-    return f"{more} within {100 * within:.3g} % of it; {leanest}."
+    worse = f"is {gap} slower" if unit_of(data, objective) == "s" else f"is {gap} behind"
+    lead = f"{first} within {share}: " if many == 1 else f"{first} within {share}; the leanest, "
+    said = f"{placed_words(lean)}{',' * (many > 1)}"
+    return f"{lead}{said} uses {size(float(need.min()), unit)} and {worse}."
 
 
 def nothing_fits(data: xr.Dataset, limit: float) -> str:
@@ -115,34 +137,40 @@ def mine_sentences(
         need, unit = float(row[need_of(data)]), unit_of(data, need_of(data))
         return (
             f"{said}, but it does not fit: it needs {size(need, unit)}, "
-            f"{size(need - limit, unit)} more than there is."
+            f"{size(need - limit, unit)} more than the {size(limit, unit)} there are."
         )
     best = data.isel(plan=int(order[0]))
     place = int(np.flatnonzero(order == mine)[0]) + 1
     if place == 1:
         return f"{said}: it is the best of the {len(order):,} plans that fit."
     gap = _behind(float(row[objective]), float(best[objective]))
-    differences = {n: float(row[n]) - float(best[n]) for n in parts_of(data, "step_time")}
-    worst = sorted(differences, key=lambda n: -differences[n])[:2]
-    more = [
-        f"{seconds(differences[n])} more in {words_of(data, n)}"
-        for n in worst
-        if differences[n] > 0
-    ]
-    other = [
-        f"{name} {int(row.data_vars[name])} instead of {int(best.data_vars[name])}"
-        for name in plan_fields(data)
+    worse = "slower" if objective == OF else f"behind the best in {objective.replace('_', ' ')}"
+    return (
+        f"{said}: place {place:,} of the {len(order):,} plans that fit, {gap} {worse}. "
+        f"It has {listing(_other_fields(row, best))}, and spends {listing(_more(row, best))}."
+    )
+
+
+def _other_fields(row: xr.Dataset, best: xr.Dataset) -> list[str]:
+    return [
+        f"{words_of(row, name)} {int(row.data_vars[name])} instead of {int(best.data_vars[name])}"
+        for name in plan_fields(row)
         if int(row.data_vars[name]) != int(best.data_vars[name])
     ]
-    return (
-        f"{said}: place {place:,} of the {len(order):,} plans that fit, {gap} behind "
-        f"the best in {objective}. It has {listing(other)}, and spends {listing(more)}."
-    )
+
+
+def _more(row: xr.Dataset, best: xr.Dataset) -> list[str]:
+    """Return the two parts of the time in which a plan spends most more than the best."""
+    differences = {n: float(row[n]) - float(best[n]) for n in parts_of(row, OF)}
+    worst = sorted(differences, key=lambda n: -differences[n])[:2]
+    return [
+        f"{seconds(differences[n])} more in {words_of(row, n)}" for n in worst if differences[n] > 0
+    ]
 
 
 def _behind(value: float, best: float) -> str:
     """Return the difference from the best in percent, or the value itself if the best is 0."""
-    return f"{100 * abs(value / best - 1.0):.3g} %" if best else f"{abs(value):.3g}"
+    return f"{100 * abs(value / best - 1.0):.2g} %" if best else f"{abs(value):.3g}"
 
 
 def _plans(count: int) -> str:

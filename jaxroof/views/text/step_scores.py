@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jaxroof.units import percent, seconds
+from jaxroof.validation.measured_rows import Table
 from jaxroof.validation.steps.prediction import StepAnswer
 from jaxroof.validation.steps.scores import (
     Answers,
@@ -40,6 +41,16 @@ LEGEND = (
     "Errors are predicted over measured, less 1; median, mean and p90 are of absolute errors, bias "
     "is the median of signed ones; covered: the 80 % interval holds the measured time."
 )
+
+
+def unknown_columns(table: Table) -> Iterator[str]:
+    """Yield the columns of a file that nothing reads, and where those that are read are listed."""
+    if table.unknown:
+        names = ", ".join(table.unknown)
+        yield (
+            f"Columns that the schema does not have: {names}; those that it has are in "
+            "docs/validation_memory.md (measured_step_time_s: seconds of a step)."
+        )
 
 
 def scores_table(found: Sequence[StepScore], total: Sequence[StepScore] = ()) -> PlainTable:

@@ -11,15 +11,17 @@ from rich.table import Table
 
 from jaxroof.analyses.result_metadata import head_of, headlines, need_of, parts_of, unit_of
 from jaxroof.units import percent, seconds, size
+from jaxroof.views.text.interval import LOW, short_interval
 from jaxroof.views.text.layout import PlainTable, evenly
 from jaxroof.views.text.plan import (
+    placed_heads,
     placement_head,
     placement_title,
     placement_words,
+    placements_differ,
     plan_fields,
     plan_words,
     split_cells,
-    split_heads,
 )
 
 
@@ -31,17 +33,18 @@ def plain_table(title: str | None = None) -> PlainTable:
 def plans_table(data: xr.Dataset, order: Iterable[int], limit: float) -> Table:
     """Return plans in the given order: split, speed, memory, and the parts of the time."""
     table, fields = plain_table(), plan_fields(data)
-    *degrees, placement = split_heads(data, fields)
+    *degrees, placement = placed_heads(data, fields)
     table.add_numbers("#", *degrees)
-    table.add_numbers(placement, optional=4)
+    rows = [data.isel(plan=position) for position in order]
+    if placement:
+        table.add_numbers(placement, optional=0 if placements_differ(rows, fields) else 4)
     table.add_numbers("step\ntime")
     table.add_numbers("samples\n/s", optional=3)
     table.add_numbers("MFU\n%", optional=2)
     table.add_numbers(f"memory of\n{size(limit, 'B')}", optional=1)
     parts = parts_of(data, "step_time")
     table.add_numbers(*(f"{head_of(data, part)}\n%" for part in parts), optional=5)
-    for place, position in enumerate(order, 1):
-        row = data.isel(plan=position)
+    for place, row in enumerate(rows, 1):
         cells = split_cells(row, fields)
         table.add_row(str(place), *cells, *_result_cells(row, limit), *_shares(row))
     return table
@@ -87,11 +90,11 @@ def amount(value: float, unit: str) -> str:
 def sizes_table(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> Table:
     """Return one row per cluster size: its best plan and the scaling efficiency."""
     some = next((row["best"] for row in rows if row["best"] is not None), xr.Dataset())
-    table, split = plain_table(), split_heads(some, fields)
+    table, (*split, placement) = plain_table(), placed_heads(some, fields)
     table.add_numbers("gpus")
     table.add_numbers("plans", "fit", optional=6)
-    table.add_numbers(*split[:-1])
-    table.add_numbers(split[-1], optional=5)
+    table.add_numbers(*split)
+    table.add_numbers(*filter(None, [placement]), optional=5)
     table.add_numbers("step\ntime")
     for number, header in ((4, "samples\n/s"), (3, "MFU\n%"), (2, "memory"), (1, "scaling\n%")):
         table.add_numbers(header, optional=number)
@@ -99,7 +102,9 @@ def sizes_table(rows: Sequence[dict[str, Any]], fields: Sequence[str]) -> Table:
     for row in rows:
         counts = [f"{row['gpus']:,}", f"{row['legal']:,}", f"{row['feasible']:,}"]
         if row["best"] is None or first is None:
-            table.add_row(*counts, *["-"] * len(split), "nothing fits", *["-"] * 4)
+            table.add_row(
+                *counts, *["-"] * (len(split) + bool(placement)), "nothing fits", *["-"] * 4
+            )
             continue
         best, limit = row["best"], row["limit"]
         each = float(best.throughput) / row["gpus"]
@@ -118,7 +123,7 @@ def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
         return None
     value = best[name]
     title = f"{value.attrs.get('long_name', name)} [{value.attrs.get('units', '1')}]"
-    brackets = "feasible" in best and "plans_legal" not in best
+    brackets = "plans_legal" not in best and "feasible" in best and not bool(best.feasible.all())
     table = plain_table(title + ("; in brackets: not feasible" if brackets else ""))
     if len(dims) == 1:
         table.add_column(str(dims[0]), justify=_side(best, dims[0]), no_wrap=True)
@@ -155,9 +160,10 @@ def _one_axis(
 def _plan_columns(best: xr.Dataset, shown: str) -> dict[str, Callable[[xr.Dataset], str]]:
     """Return the columns for each best plan beside the result that is shown: head, cell."""
     fields, need = plan_fields(best), need_of(best)
-    columns: dict[str, Callable[[xr.Dataset], str]] = {
-        name: functools.partial(_number, name) for name in headlines(best) if name != shown
-    }
+    columns: dict[str, Callable[[xr.Dataset], str]] = {}
+    if LOW in best:
+        columns["80 % of\nruns [s]"] = short_interval
+    columns |= {name: functools.partial(_number, name) for name in headlines(best) if name != shown}
     columns["plan"] = plan_words
     if placement_head(best, fields):
         head = f"{placement_title(best)} {placement_head(best, fields)}"

@@ -9,6 +9,7 @@ from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table
 
 LEAST = 0.005  # shares below are not worth words
+DIGIT = 0.0005  # half of the last digit of a share that is printed
 PLURAL = {  # of a kind of operation, as the subject of a sentence
     "matrix product": "matrix products",
     "kernel": "attention and other kernels",
@@ -24,16 +25,22 @@ def training_layer_table(data: xr.Dataset) -> PlainTable:
     table.add_column("operation", no_wrap=True)
     table.add_numbers("forward\nus", "backward\nus")
     table.add_numbers("GFLOP", optional=1)
-    table.add_numbers("% of the\nlayer", "% of the\n16-bit peak")
+    table.add_numbers("% of\nlayer", "% of\npeak")
     whole = data[["time_forward", "time_backward", "flops_forward", "flops_backward"]]
-    for place, name in enumerate(data.operation.values.astype(str)):
-        row = data.isel(operation=place)
+    for row in _shown(data):
+        name = str(row.operation.values)
         peak = float(row.peak_share)
         cells = (_percent(float(row.share)), "-" if np.isnan(peak) else _percent(peak))
         table.add_row(name, *_amounts(row), *cells)
     table.add_section()
     table.add_row("total", *_amounts(whole.sum("operation")), "100.0", "")
     return table
+
+
+def _shown(data: xr.Dataset) -> list[xr.Dataset]:
+    """Return the operations whose share is not 0 in the digits that are printed."""
+    rows = (data.isel(operation=place) for place in range(data.sizes["operation"]))
+    return [row for row in rows if float(row.share) >= DIGIT]
 
 
 def _amounts(row: xr.Dataset) -> tuple[str, str, str]:
@@ -60,17 +67,17 @@ def training_layer_sentence(data: xr.Dataset) -> str:
     largest = data.isel(operation=int(np.argmax(data.share.values)))
     name, share = str(largest.operation.values), percent(float(largest.share))
     return (
-        f"{forward} forward, {backward} backward. Of both: {listing(parts)}; "
+        f"One layer takes {forward} forward and {backward} backward. Of both: {listing(parts)}; "
         f"the largest operation is {name}, {share}."
     )
 
 
 def notes_sentence(data: xr.Dataset) -> str:
     """Return what the rows mean that a reader cannot know."""
-    names = set(data.operation.values.astype(str))
-    said = ["Messages are what nothing hides of them"]
-    if "launch limit" in names:
+    rows = _shown(data)
+    said = ["Peak: of 16-bit products. Messages are what nothing hides of them"]
+    if any(str(row.operation.values) == "launch limit" for row in rows):
         said.append("the launch limit is what waiting for the host adds")
-    if "computed again" in set(data.kind.values.astype(str)):
+    if any(str(row.kind.values) == "computed again" for row in rows):
         said.append("recomputation repeats the forward pass, or parts of it, and its messages")
     return "; ".join(said) + "."

@@ -7,59 +7,22 @@ from rich.table import Table
 from jaxroof.analyses.result_metadata import need_of, unit_of
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
-from jaxroof.views.text.plan import placed_words, plan_fields, split_cells, split_heads
+from jaxroof.views.text.interval import spread_words
+from jaxroof.views.text.plan import (
+    placed_heads,
+    placed_words,
+    placements_differ,
+    plan_fields,
+    split_cells,
+)
 from jaxroof.views.text.tables import amount, plain_table
+from jaxroof.views.text.uncertain_inputs import digits, first_to_last
 
 COSTS = ("cost %,\naverage", "worst\n5 %")  # of committing to a plan
-BAR = 16  # characters of a bar for a share of 1
 WORTH = 1e-4  # smallest share of the time that is worth a measurement
 ROUNDING = 1e-9  # of a result
 SHOWN = (0.05, 0.5, 0.95)  # quantiles that even a narrow table shows
 LITTLE = 0.01  # share of the variance below which an input does not matter
-
-
-def inputs_table(data: xr.Dataset) -> Table:
-    """Return one row per uncertain input, sorted by its share of the variance.
-
-    A single point has a bar for each input; several cluster sizes have a column each.
-    """
-    table, sizes = plain_table(), "gpus" in data.sizes
-    table.add_column("uncertain\ninput", no_wrap=True)
-    table.add_column("drawn from")
-    parts = data.sobol_total if sizes else xr.concat([data.sobol_first, data.sobol_total], "gpus")
-    heads = (
-        [f"% on\n{int(n):,}" for n in data.gpus.values] if sizes else ["by itself\n%", "in all\n%"]
-    )
-    table.add_numbers("today", optional=1)
-    table.add_numbers(*heads)
-    if not sizes:
-        table.add_column("share of\nthe variance", no_wrap=True, optional=2)
-    names = short_names([str(path) for path in data.parameter.values])
-    for i in first_to_last(data):
-        row, shares = data.isel(parameter=i), parts.isel(parameter=i).values
-        full = min(max(float(shares[-1]), 0.0), 1.0) if np.isfinite(shares[-1]) else 0.0
-        bar = [] if sizes else ["█" * round(BAR * full)]
-        today = size(float(row.parameter_today), str(row.units.values))
-        cells = [names[i], str(row.drawn_from.values), today]
-        table.add_row(*cells, *(_digits(float(share)) for share in shares), *bar)
-    return table
-
-
-def short_names(paths: list[str]) -> list[str]:
-    """Return the last part of each path, or the whole path if two last parts are the same.
-
-    >>> short_names(["system.nics", "system.fast_latency"]), short_names(["a.x", "b.x", "a.y"])
-    (['nics', 'fast_latency'], ['a.x', 'b.x', 'y'])
-    """
-    ends = [path.rpartition(".")[2] for path in paths]
-    return [end if ends.count(end) == 1 else path for path, end in zip(paths, ends, strict=True)]
-
-
-def first_to_last(data: xr.Dataset) -> list[int]:
-    """Return the inputs sorted by their share of the variance over all points of a grid."""
-    total = data.sobol_total
-    mean = total.mean([d for d in total.dims if d != "parameter"]).values
-    return [int(i) for i in np.argsort(-mean, kind="stable")]
 
 
 def bands_table(data: xr.Dataset) -> Table:
@@ -91,10 +54,12 @@ def _share_kept(data: xr.Dataset) -> float:
 def plans_table(data: xr.Dataset, most: int) -> Table:
     """Return the plans that are best in some draw, and the cost of committing to each."""
     table, fields = plain_table(), plan_fields(data)
-    told, need, (*degrees, placement) = _told(data), need_of(data), split_heads(data, fields)
+    told, need, (*degrees, placement) = _told(data), need_of(data), placed_heads(data, fields)
+    placed = placements_differ((data.isel(candidate=i) for i in told), fields)
     sometimes = bool((data.fits.values[told] < 1).any())
     table.add_numbers("#", *degrees)
-    table.add_numbers(placement, optional=4)
+    if placement:
+        table.add_numbers(placement, optional=0 if placed else 4)
     table.add_numbers("best in %\nof draws")
     table.add_numbers(*(["fits\nin %"] if sometimes else []), optional=2)
     table.add_numbers(*COSTS)
@@ -107,9 +72,9 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
         if i >= most and int(row.candidate) not in marks:
             continue
         cells = [str(int(row.candidate)), *split_cells(row, fields)]
-        cells += [_digits(float(row.probability))]
-        cells += [_digits(float(row.fits))] if sometimes else []
-        cells += [_digits(float(row.regret_mean)), _digits(float(row.regret_worst))]
+        cells += [digits(float(row.probability))]
+        cells += [digits(float(row.fits))] if sometimes else []
+        cells += [digits(float(row.regret_mean)), digits(float(row.regret_worst))]
         cells += [amount(float(row[need]), unit_of(data, need))] if need else []
         table.add_row(*cells, ",\n".join(marks.get(int(row.candidate), [])))
     return table
@@ -118,9 +83,9 @@ def plans_table(data: xr.Dataset, most: int) -> Table:
 def sizes_table(data: xr.Dataset) -> Table:
     """Return one row per cluster size: its quantiles, the plan to commit to, and its cost."""
     table, fields, aim = plain_table(), plan_fields(data), str(data.attrs["objective"])
-    *degrees, placement = split_heads(data, fields)
+    *degrees, placement = placed_heads(data, fields)
     heads = {"gpus": 0, "5 %": 4, "median": 0, "95 %": 4, "today": 4, **dict.fromkeys(degrees, 0)}
-    heads |= {placement: 3, "best\nin %": 2, **dict.fromkeys(COSTS, 1)}
+    heads |= {**({placement: 3} if placement else {}), "best\nin %": 2, **dict.fromkeys(COSTS, 1)}
     for head, optional in heads.items():
         table.add_numbers(head, optional=optional)
     for point in _sizes(data):
@@ -134,7 +99,7 @@ def sizes_table(data: xr.Dataset) -> Table:
         cells += [_amount(data, today) if np.isfinite(today) else "-"]
         plan = committed_plan(point)
         shares = ("probability", "regret_mean", "regret_worst")
-        told = [_digits(float(plan[name])) for name in shares]
+        told = [digits(float(plan[name])) for name in shares]
         table.add_row(counted, *cells, *split_cells(plan, fields), *told)
     return table
 
@@ -154,6 +119,17 @@ def sentences(data: xr.Dataset) -> list[str]:
     if float(data.feasible_share) == 0:
         return said
     return [_band(data), *said, *_commitment(data), *_first_measured(data)]
+
+
+def spread_sentence(best: xr.Dataset) -> str:
+    """Return how far measured runs spread beside what is drawn, empty if that is not known."""
+    spread = spread_words(best)
+    if not spread:
+        return ""
+    return (
+        f"Beside what is drawn, measured runs spread by {spread} (80 % of them) around a step "
+        "time: plans that differ by less cannot be told apart, however often one is the best."
+    )
 
 
 def sizes_sentences(data: xr.Dataset) -> list[str]:
@@ -284,17 +260,5 @@ def _amount(data: xr.Dataset, value: float) -> str:
     return seconds(value) if unit == "s" else size(value, unit)
 
 
-def _digits(share: float) -> str:
-    """Return a share in percent, without the sign.
-
-    >>> _digits(0.68262), _digits(0.00041), _digits(0.0), _digits(-1e-9), _digits(float("nan"))
-    ('68.3', '0.041', '0', '0', '-')
-    """
-    if not np.isfinite(share):
-        return "-"
-    digits = 3 if share >= 0.01 else 2
-    return "0" if abs(share) < 5e-6 else f"{100 * share:.{digits}g}"
-
-
 def _percent(share: float) -> str:
-    return f"{_digits(share)} %"
+    return f"{digits(share)} %"

@@ -296,6 +296,6 @@ def test_the_schedule_command_places_its_plan_as_evaluate_does(jaxroof, tmp_path
 
 def test_the_layers_command_places_its_plan_best_unless_it_says_how(jaxroof):
     line = "layers --estimator published --model gpt3 --system h200-nvs8 --plan dp=8,tp=8,pp=8"
-    assert "8 of the 8 tensor ranks share a fast domain" in jaxroof(line).words
+    assert "8 of the 8 tensor ranks share an NVLink domain" in jaxroof(line).words
     assert "2 of the 8 tensor ranks share" in jaxroof(f"{line},fast_tp=2,fast_dp=4").words
     assert "1 of the 8 tensor ranks share" in jaxroof(f"{line},fast_dp=8").words

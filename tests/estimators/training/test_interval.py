@@ -10,9 +10,12 @@ from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import (
     LEVELS,
     REGIMES,
+    OwnRuns,
     half_width,
     half_width_within_source,
     interval,
+    interval_of_runs,
+    of_own_runs,
     regime,
 )
 
@@ -58,3 +61,24 @@ def test_jax_gives_the_same():
 def test_a_level_that_was_not_measured_is_refused():
     with pytest.raises(InputError, match="99: no such level of an interval"):
         half_width(0.0, 99)
+
+
+def test_own_runs_go_before_the_regime_for_plans_of_their_kind():
+    routed, bits, measured = (
+        np.array([0.0, 1.0]).reshape(s) for s in ((2, 1, 1), (1, 2, 1), (1, 1, 2))
+    )
+    own = OwnRuns(0.2, 0.0, 0.05)
+    for calibrated in (0.0, 1.0):
+        found, place = interval_of_runs(3.0, routed, bits, calibrated, measured, own)
+        half = np.log(found.high / 3.0)
+        np.testing.assert_allclose(np.log(3.0 / found.low), half, rtol=1e-12)
+        usual = np.array([half_width(float(one)) for one in place.ravel()]).reshape(place.shape)
+        np.testing.assert_allclose(half[..., 0], usual[..., 0], rtol=1e-12)
+        np.testing.assert_array_equal(place[0, :, 0], 3.0)
+        assert half[0, 0, 1] == pytest.approx(0.2)
+        np.testing.assert_allclose(half[1, :, 1], 0.05, rtol=1e-12)
+        assert place[0, 0, 1] == 0.0
+        assert place[0, 1, 1] == (1.0 if calibrated else 3.0)
+        own_runs = np.broadcast_to(of_own_runs(found.low, found.high, place), place.shape)
+        assert own_runs.tolist() == (np.abs(half - usual) > 1e-9).tolist()
+        assert own_runs[..., 0].sum() == 0

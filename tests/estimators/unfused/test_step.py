@@ -360,8 +360,8 @@ def test_the_picture_shows_what_binds_each_operator(jaxroof: Any, tmp_path: Path
             for t in axes.texts
         )
     words = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "messages, fast links" in words
-    assert "messages, slow links" not in words
+    assert "messages, NVLink" in words
+    assert "messages, network" not in words
     with pytest.raises(jr.InputError, match="unfused_bars: needs: block: no such variable"):
         jr.plot.unfused_bars(data.drop_vars("block"))
 

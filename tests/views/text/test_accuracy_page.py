@@ -24,6 +24,14 @@ def test_the_page_is_what_the_command_writes(found):
         assert f"| {name} | {one.title}: {one.where} | {one.fitted} | " in text
 
 
+def test_the_readme_has_the_medians_of_the_page(found):
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\n  ", " ")
+    *regimes, everything = regime_scores(found)
+    assert f"Against {everything.rows:,} measured steps" in text
+    for score in regimes[:3]:
+        assert f"{score.median:.1f} % ({score.regime})" in text
+
+
 def test_tables_fit_80_columns(found):
     written = io.StringIO()
     screen = Console(width=80, file=written)

@@ -214,8 +214,8 @@ def test_a_terminal_of_80_columns_shows_the_plan():
     text = re.sub(r"\x1b\[[0-9;]*m", "", said.decode())
     found = text.replace("\r\n", "\n").splitlines()
     assert fits(found, 80)
-    assert "#  dp  tp   pp   batch" in text
-    assert "1  16   4   32       1         4x1x1  39.98 s" in text
+    assert "#  dp  tp   pp  mb" in text
+    assert "1  16   4   32   1         4x1x1  39.98 s" in text
     assert "Not shown at this width: compute %, hbm %" in text
 
 

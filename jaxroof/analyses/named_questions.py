@@ -1,0 +1,81 @@
+"""Questions about an estimator that may be given by name, with its inputs by settings.
+
+``jr.search("training", model="llama3-70b", system="h100-nvs8", gpus=256, global_batch=1024)`` asks
+what ``jr.search(jr.training, inputs)`` asks of a record of inputs.
+"""
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from jaxroof.analyses.evaluate import plan_paths, resolve_settings
+from jaxroof.engine.grid.given_axes import expanded
+from jaxroof.errors import refusal
+from jaxroof.estimator import Estimator
+from jaxroof.estimators import estimator as named
+
+Result = TypeVar("Result")
+HOMES = {  # the questions of the engine, imported when they are asked
+    "search": "jaxroof.engine.search.search",
+    "pareto": "jaxroof.engine.search.pareto",
+    "survey": "jaxroof.engine.search.all_plans",
+    "plans": "jaxroof.engine.search.all_plans",
+    "tabulate": "jaxroof.engine.grid.tabulate",
+    "elasticities": "jaxroof.engine.sensitivity.elasticities",
+    "response": "jaxroof.engine.sensitivity.response",
+    "capacity_steps": "jaxroof.engine.sensitivity.response",
+    "uncertain": "jaxroof.engine.uncertainty.uncertain",
+    "design": "jaxroof.engine.codesign.design",
+}
+BY_RECORD = ("training", "published")  # estimators that a record of inputs may stand for
+
+
+def by_name(question: Callable[..., Result]) -> Callable[..., Result]:
+    """Return a question of an estimator and inputs that also takes a name and settings.
+
+    Without inputs, they are built from ``settings`` and keywords, as in ``evaluate``.
+    """
+    options = {*inspect.signature(question).parameters} - {"settings", "more"}
+
+    @functools.wraps(question)
+    def asked(estimator: Any, *records: Any, **more: Any) -> Result:
+        found = named(estimator) if isinstance(estimator, str) else estimator
+        if records or "inputs" in more or not isinstance(found, Estimator):
+            return question(found, *records, **more)
+        given = {name: value for name, value in more.items() if name in options}
+        rest = {name: value for name, value in more.items() if name not in (*options, "settings")}
+        chosen = plan_paths(found, {**(more.get("settings") or {}), **rest})
+        every, axes = expanded(found, chosen, given.get("axes"))
+        inputs, _ = resolve_settings(found, every, axes)
+        first = {key: chosen[key] for key in found.names if key in chosen}  # then fields of them
+        return question(found, inputs, **given, settings={**first, **chosen})
+
+    return asked
+
+
+def estimator_for(inputs: Any) -> Estimator:
+    """Return the estimator of a training step that a record of inputs, or its settings, are of.
+
+    Raises: InputError for a record of another estimator.
+
+    >>> estimator_for({"model": "llama3-8b"}).name
+    'training'
+    """
+    if isinstance(inputs, Mapping):
+        return named(BY_RECORD[0])
+    for one in map(named, BY_RECORD):
+        if isinstance(inputs, one.inputs):
+            return one
+    kinds = " or ".join(named(name).inputs.__name__ for name in BY_RECORD)
+    said = f"a {type(inputs).__name__}; expected {kinds}, or estimator=... beside it"
+    raise refusal("inputs", said)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = by_name(getattr(importlib.import_module(HOMES[name]), name))
+    globals()[name] = found
+    return found

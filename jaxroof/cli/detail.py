@@ -1,0 +1,38 @@
+"""How much of an answer a command prints: --quiet, as usual, --verbose, or --json alone."""
+
+import enum
+from typing import Any
+
+import click
+
+KEY = "jaxroof.detail"  # in what a command line remembers
+
+
+class Detail(enum.IntEnum):
+    """How much is printed, from least to most."""
+
+    JSON = 0  # one JSON object for programs
+    QUIET = 1  # the table, or the one answer
+    USUAL = 2  # what a person needs in a minute
+    VERBOSE = 3  # proofs, counts, what was assumed
+
+
+def remember(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    """Remember an option of this kind for the rest of the command.
+
+    Raises: UsageError if another one was given.
+    """
+    if not given:
+        return
+    chosen = Detail[str(parameter.name).upper()]
+    before = context.meta.setdefault(KEY, chosen)
+    if before is not chosen:
+        names = " and ".join(f"--{each.name.lower()}" for each in sorted((before, chosen)))
+        raise click.UsageError(f"{names} exclude each other; expected one of them", context)
+
+
+def detail() -> Detail:
+    """Return how much the command that runs is to print."""
+    context = click.get_current_context(silent=True)
+    found: Any = Detail.USUAL if context is None else context.meta.get(KEY, Detail.USUAL)
+    return Detail(found)

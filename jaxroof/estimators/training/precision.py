@@ -1,0 +1,202 @@
+"""Number formats of today's training by name, as the numbers that they stand for.
+
+Source: docs/models/parameters_flops_memory.md, sections 4.4 and 4.5.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxroof import catalog
+from jaxroof.catalog.lookup import chip_name
+from jaxroof.catalog.system import System
+from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
+from jaxroof.estimator import Estimator
+from jaxroof.shorthand import Named
+
+BF16 = "bf16"
+MEMORY = {  # bytes of a weight with its copies (None: by chip), and of a saved input of a product
+    BF16: (2.0, 2.0),
+    "fp8": (None, 1.0),
+    "mxfp8": (2.0625, 1.03125),  # both directions, a scale a block of 32
+    "nvfp4": (3.125, 0.5625),  # bf16 primary weights with cached copies
+}
+NATIVE = {  # chips that have products at a number format
+    "fp8": ("hopper", "blackwell", "blackwell-ultra"),
+    "mxfp8": ("blackwell", "blackwell-ultra"),
+    "nvfp4": ("blackwell", "blackwell-ultra"),
+}
+FP8_WEIGHT = {
+    "hopper": 2.0,
+    "blackwell": 1.0,
+    "blackwell-ultra": 1.0,
+}  # Hopper has a transposed copy
+TIME = {"fp8": {"fp8": 1.0}, "mxfp8": {"fp8": 1.0, "micro_scaled": 1.0}, "nvfp4": {"fp4": 1.0}}
+FLAGS = ("fp8", "micro_scaled", "fp4")  # of the software, 0 where products have 16 bits
+MACHINE = "machine"  # the axis of systems whose settings differ too
+PRECISION = "precision"
+BY_RATE = ("blackwell", "hopper")  # chips with 4-bit and with 8-bit rates
+BEFORE = "ampere"  # a chip with neither
+Tables = dict[str, dict[str, Any]]  # the axes: name -> path -> values
+
+
+def with_precision(
+    settings: Mapping[str, Any], system: Any, estimator: Estimator
+) -> dict[str, Any]:
+    """Return settings with the precision replaced by what it stands for, unless that is given.
+
+    What it asks of the software counts for estimators that have one.
+    Raises: InputError for an unknown format, or one that the chip of the system lacks.
+
+    >>> from jaxroof.estimators import estimator
+    >>> found = with_precision({"precision": "mxfp8"}, "b200-nvs8", estimator("training"))
+    >>> found["states.weight_bytes"]
+    2.0625
+    """
+    rest = {name: value for name, value in settings.items() if name != PRECISION}
+    if settings.get(PRECISION) is None:
+        return rest
+    timed = "software" in estimator.inputs.__dataclass_fields__
+    stands_for = _fields(settings[PRECISION], system, timed)
+    short = {path.rpartition(".")[2] for path in stands_for} & {*rest}
+    found = {k: v for k, v in stands_for.items() if k.rpartition(".")[2] not in short}
+    return {**found, **rest}
+
+
+def expand_precision(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]:
+    """Return the function that replaces the precision in settings and axes of a question.
+
+    ``timed`` says whether the inputs have a software. What a format stands for may differ between
+    systems, so that what differs moves with them.
+    """
+
+    def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[Any, Tables]:
+        asked, moves = settings.get(PRECISION), PRECISION in _places(tables)
+        rest = {name: value for name, value in settings.items() if name != PRECISION}
+        if asked is None and not moves:
+            return settings, tables
+        if asked is not None and moves:
+            raise refusal(PRECISION, "given beside the axes too; expected it once")
+        place = _place(tables)
+        if not place:
+            return {**_fields(asked, machine, timed), **rest}, tables
+        points = _points(tables[place], asked, machine)
+        each = [{**_fields(one, on, timed), **rest} for one, on in points]
+        shared, differ = settings_by_system(each)
+        if not moves and not differ:
+            return shared, tables
+        named = Named(tuple(str(one) for one, _ in points), differ)
+        others = {key: table for key, table in tables.items() if key != place}
+        name = MACHINE if place == "system" else place
+        return shared, {**others, name: {**tables[place], PRECISION: named}}
+
+    return expand
+
+
+def settings_by_system(
+    each: Sequence[Mapping[str, Any]],
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Return the settings that all systems share, and by path those that differ, one a system.
+
+    >>> settings_by_system([{"a": 1, "b": 2}, {"a": 1, "b": 3}])
+    ({'a': 1}, {'b': [2, 3]})
+    """
+    found = {path: [some.get(path) for some in each] for some in each for path in some}
+    differ = {path: values for path, values in found.items() if len({*map(str, values)}) > 1}
+    return {k: v for k, v in each[0].items() if k not in differ}, differ
+
+
+def _places(tables: Tables) -> dict[str, str]:
+    """Return the axis of each path."""
+    return {path: key for key, table in tables.items() for path in table}
+
+
+def _place(tables: Tables) -> str:
+    """Return the axis along which what a precision stands for moves, empty if there is none.
+
+    Raises: InputError for a precision and systems on different axes.
+    """
+    places = _places(tables)
+    found = [places[name] for name in (PRECISION, "system") if name in places]
+    if len({*found}) > 1:
+        both = "machine = { system = [...], precision = [...] }"
+        raise refusal(PRECISION, f"what it stands for depends on system; expected one axis, {both}")
+    return found[0] if found else ""
+
+
+def _points(moved: Mapping[str, Any], asked: Any, machine: Any) -> list[tuple[Any, Any]]:
+    """Return the format and the system at every point of an axis.
+
+    Raises: InputError for columns of different length.
+    """
+    formats, systems = _listed(moved.get(PRECISION)), _listed(moved.get("system"))
+    formats = formats or [asked] * len(systems)
+    systems = systems or [machine] * len(formats)
+    if len(formats) != len(systems):
+        said = f"{len(formats)} formats and {len(systems)} systems on one axis"
+        raise refusal(PRECISION, f"{said}; expected as many of both")
+    return list(zip(formats, systems, strict=True))
+
+
+def _listed(values: Any) -> list[Any]:
+    """Return the points of an axis of names, or of records by name.
+
+    Raises: InputError for what is no list.
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable | None):
+        raise refusal(PRECISION, f"expected a list of names, given {shown(values)}")
+    return [*(values.values() if isinstance(values, Mapping) else values or ())]
+
+
+def _fields(name: Any, system: Any, timed: bool) -> dict[str, float]:
+    """Return what a format stands for on a system, by path.
+
+    Raises: InputError for an unknown format, or one that the chip of the system lacks.
+    """
+    if name not in MEMORY:
+        raise unknown(PRECISION, name, "number format", MEMORY)
+    chip = _generation(system)
+    _check_native(str(name), system, chip)
+    weight, saved = MEMORY[name]
+    if weight is None:
+        weight = _fp8_weight(system, chip)
+    flags = {f"software.{flag}": TIME.get(name, {}).get(flag, 0.0) for flag in FLAGS}
+    memory = {"states.weight_bytes": weight, "activations.linear_input_bytes": saved}
+    return {**memory, **(flags if timed else {})}
+
+
+def _generation(system: Any) -> str | None:
+    """Return the generation of a system's chip, by its name or its few-bit rates, if it is known.
+
+    >>> _generation("gb200-nvl72"), _generation("mi300x") is None
+    ('blackwell', True)
+    """
+    if isinstance(system, System):
+        if system.chip is None:
+            return None
+        few = system.chip.fp4_flops, system.chip.fp8_flops
+        return next((n for n, rate in zip(BY_RATE, few, strict=True) if rate is not None), BEFORE)
+    try:
+        return chip_name(catalog.base_of("systems", system) or system)
+    except (InputError, TypeError):
+        return None
+
+
+def _check_native(name: str, system: Any, chip: str | None) -> None:
+    """Check that a chip, where it is known, has a number format.
+
+    Raises: InputError for one that it lacks.
+    """
+    if chip is None or chip in NATIVE.get(name, (chip,)):
+        return
+    able = "expected bf16, fp8 or a system of Blackwell" if chip == "hopper" else "expected bf16"
+    whose = "the system" if isinstance(system, System) else system
+    raise NoAnswer(f"{PRECISION}: {name}: {whose} has no products at it; {able}")
+
+
+def _fp8_weight(system: Any, chip: str | None) -> float:
+    """Return the bytes of an FP8 weight on a chip, with the copy that it may need."""
+    if chip in FP8_WEIGHT:
+        return FP8_WEIGHT[chip]
+    whose = "this system" if isinstance(system, System) else system
+    known = "expected a system of Hopper or Blackwell, or precision=bf16 with weight_bytes"
+    raise NoAnswer(f"{PRECISION}: fp8: not known for {whose}; {known}")
