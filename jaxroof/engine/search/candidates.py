@@ -10,13 +10,11 @@ import numpy as np
 
 from jaxroof.engine.grid.chunks import padded_size
 from jaxroof.engine.grid.dependencies import dependencies
-from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.plan_grid import by_split, last_fields
+from jaxroof.engine.search.plan_needs import needs_of
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Candidates, Estimator, reads
-from jaxroof.records import Absent, get_at, leaves, replace_at, with_named_absences
+from jaxroof.records import Absent, leaves, replace_at
 from jaxroof.structure import Structure, structure
 
 LOOKUP = 1 << 20  # entries of a table that is looked up instead of sorting
@@ -127,7 +125,7 @@ def sort_by_need(
 
     ``asked`` are the inputs of each problem; all their leaves are numbers.
     """
-    needs = _needs(estimator, recipe, asked, plans)
+    needs = needs_of(estimator, recipe, asked, plans)
     return [_sort(estimator, p, need) for p, need in zip(plans, needs, strict=True)]
 
 
@@ -151,47 +149,6 @@ def _rises(columns: Sequence[np.ndarray]) -> bool:
             return False
         equal &= after == before
     return not equal.any()
-
-
-def _needs(
-    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Mapping[str, Any]]
-) -> list[np.ndarray]:
-    """Return the need of each plan, evaluated for all problems as one list of points."""
-    counts = [len(next(iter(p.values()))) for p in plans]
-    if not estimator.need or sum(counts) == 0:
-        return [np.zeros(count) for count in counts]
-    grids = [last_fields(some) if len(next(iter(some.values()))) else {} for some in plans]
-    alone = estimator.alone.get(estimator.need)
-    if (
-        all(grids)
-        and alone is not None
-        and not reads(alone)  # the need depends on no part
-        and executor_of(estimator, recipe, asked[0], sum(counts)) == NUMPY
-    ):
-        return [
-            by_split(functools.partial(_need, estimator, recipe, inputs), some, last)
-            for inputs, some, last in zip(asked, plans, grids, strict=True)
-        ]
-    inputs = asked[0]
-    for path, _, _ in list(leaves(inputs)):
-        values = np.array([float(get_at(a, path)) for a in asked])
-        if np.any(values != values[0]):
-            inputs = replace_at(inputs, path, np.repeat(values, counts))
-    columns = {f: np.concatenate([p[f] for p in plans]).astype(np.float64) for f in plans[0]}
-    assert estimator.plan is not None
-    inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
-    need = evaluate_points(estimator, recipe, inputs, estimator.need)[estimator.need]
-    return np.split(need, np.cumsum(counts)[:-1])
-
-
-def _need(
-    estimator: Estimator, recipe: Any, inputs: Any, fields: Mapping[str, np.ndarray]
-) -> np.ndarray:
-    """Return the need of columns of plans, which broadcast."""
-    assert estimator.plan is not None
-    asked = with_named_absences(dataclasses.replace(inputs, plan=estimator.plan(**fields)))
-    with np.errstate(all="ignore"):
-        return np.asarray(estimator.result(estimator.need, asked, recipe, {}))
 
 
 def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -10,14 +10,16 @@ from jaxroof.dual import slope_of
 from jaxroof.engine.grid.dataset import attributes, dataset, field_metadata, provenance
 from jaxroof.engine.grid.dependencies import axes_that_move, dependencies
 from jaxroof.engine.grid.executor import NUMPY
-from jaxroof.engine.search.candidates import read_paths, subset
+from jaxroof.engine.search.candidates import PreparedPlans, read_paths, subset
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.engine.search.problem import SearchProblem, check_search
+from jaxroof.engine.sensitivity.best_at_factors import best_at_factors
 from jaxroof.engine.sensitivity.elasticities import known_parameters
-from jaxroof.engine.sensitivity.lane_contenders import lane_contenders
+from jaxroof.engine.sensitivity.envelope import Intervals
 from jaxroof.engine.sensitivity.moved_inputs import with_slopes
 from jaxroof.engine.sensitivity.parameter_lanes import (
+    ParameterLanes,
     cost_of,
     parameter_lanes,
     plans_that_fit,
@@ -100,23 +102,32 @@ def response(
     plans = ready.plans[0].plans
     if not len(ready.plans[0]):
         return _dataset(question, paths, factors[1:-1], plans, None, NOTHING)
+    lanes, best, won, known = _best_plans(question, ready, paths, factors)
+    found = switches(lanes, best, won)
+    data = _dataset(question, paths, factors[1:-1], lanes.plans, best, found)
+    return data.assign_attrs(switches=known)
+
+
+def _best_plans(
+    question: SearchProblem, ready: PreparedPlans, paths: Sequence[str], factors: np.ndarray
+) -> tuple[ParameterLanes, BestPlans, Intervals, str]:
+    """Return the lanes of the parameters, the best plans there, and how their switches are known.
+
+    Where costs are not convex and the estimator bounds them, the lanes have the best plans alone.
+    """
+    estimator = question.estimator
     bounded = estimator.lower_bound is not None and question.objective == estimator.objective
     executor = NUMPY if bounded else None
     try:
         few = subset(ready, [some_plans(len(ready.plans[0]))])
         check_convex(parameter_lanes(question, few, paths, factors, executor))
         lanes = parameter_lanes(question, ready, paths, factors, executor)
-        best, won = sweep_lanes(lanes)
-        known = EXACT
+        return lanes, *sweep_lanes(lanes), EXACT
     except NotConvex:
         if bounded:
-            ready = subset(ready, [lane_contenders(question, ready, paths, factors)])
+            ready = subset(ready, [best_at_factors(question, ready, paths, factors)])
         lanes = parameter_lanes(question, ready, paths, factors, executor)
-        best, won = sampled_lanes(lanes)
-        known = SAMPLED
-    found = switches(lanes, best, won)
-    data = _dataset(question, paths, factors[1:-1], lanes.plans, best, found)
-    return data.assign_attrs(switches=known)
+        return lanes, *sampled_lanes(lanes), SAMPLED
 
 
 def _paths(question: SearchProblem, asked: Sequence[str] | None) -> tuple[str, ...]:

@@ -1,14 +1,14 @@
-"""The plans that may be best at some factor of some parameter, by a lower bound of the objective.
+"""The plans that are best at some factor of some parameter, found by a lower bound.
 
 The objective of a plan is monotone along each parameter of a machine. Between two factors no plan
 is therefore below the lesser of its bounds at both, and the best plan is not above the larger of
 what known plans reach at both. A plan whose bound is above that is best nowhere in between. Long
-intervals are halved, with the plans that are left; in short ones every factor is bounded. That a
-faster part slows no plan is a law of the estimators that have a bound; it is not checked here.
+intervals of many plans are halved; in others every factor is bounded, and what is left evaluated.
+That a faster part slows no plan is a law of the estimators that have a bound; it is not checked.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +21,12 @@ from jaxroof.engine.search.direct import grid_objectives
 from jaxroof.engine.search.groups import ProblemGroup
 from jaxroof.engine.search.plans_left import SLACK, bound_rows
 from jaxroof.engine.search.problem import SearchProblem
+from jaxroof.estimator import TIE
 from jaxroof.records import get_at
 from jaxroof.structure import structure
 
-SHORT = 5  # cells of an interval whose factors are bounded at once
+SHORT = 5  # cells of an interval that is not halved, however many plans are left
+FEW = 1 << 19  # plans times cells that are bounded sooner than halved
 KNOWN = 64  # rows of the least bounds, whose plans are evaluated
 
 
@@ -48,10 +50,10 @@ class Parameter(NamedTuple):
     factors: np.ndarray
 
 
-def lane_contenders(
+def best_at_factors(
     question: SearchProblem, ready: PreparedPlans, paths: Sequence[str], factors: np.ndarray
 ) -> np.ndarray:
-    """Return the positions of the plans that may be best at some factor of some parameter.
+    """Return the positions of the plans that are best at some factor of some parameter.
 
     Arguments: a problem whose estimator bounds its objective, the plans that fit its machine, and
     an odd number of factors, the one in the middle that of today.
@@ -64,7 +66,7 @@ def lane_contenders(
 
 
 def _along(one: Parameter, today: Bounds) -> np.ndarray:
-    """Return the positions of the plans that may be best at some factor of one parameter."""
+    """Return the positions of the plans that are best at some factor of one parameter."""
     every, last = np.arange(len(one.ready.plans[0])), len(one.factors) - 1
     low, high = _bounds(one, every, [0]), _bounds(one, every, [last])
     below = _between(one, every, (0, last // 2), low, today)
@@ -74,7 +76,7 @@ def _along(one: Parameter, today: Bounds) -> np.ndarray:
 def _between(
     one: Parameter, positions: np.ndarray, ends: tuple[int, int], low: Bounds, high: Bounds
 ) -> np.ndarray:
-    """Return which of some plans may be best at a factor of an interval, from bounds at its ends.
+    """Return which of some plans are best at a factor of an interval, from bounds at its ends.
 
     Returns: positions.
     """
@@ -82,23 +84,35 @@ def _between(
     most = np.maximum(low.reached, high.reached)
     left = np.all(np.minimum(low.plan, high.plan) <= most, axis=1)
     positions, low, high = positions[left], low.of(left), high.of(left)
-    if last - first <= SHORT:
-        here = _bounds(one, positions, range(first, last + 1))
-        return positions[np.any(here.plan <= here.reached, axis=1)]
+    if last - first <= SHORT or len(positions) * (last - first) <= FEW:
+        return positions[_best(one, positions, range(first, last + 1))]
     middle = (first + last) // 2
     here = _bounds(one, positions, [middle])
     below = _between(one, positions, (first, middle), low, here)
     return np.concatenate([below, _between(one, positions, (middle, last), here, high)])
 
 
+def _best(one: Parameter, positions: np.ndarray, factors: Sequence[int]) -> np.ndarray:
+    """Return which of some plans are best at some factors: the least, and the first that ties."""
+    objectives, some = _objectives(one, positions, factors)
+    here = _bounded(one.question, some, objectives)
+    left = np.flatnonzero(np.any(here.plan <= here.reached, axis=1))
+    value = objectives(left)
+    least = value.min(axis=0)
+    first = np.argmax(value <= least + TIE * np.abs(least), axis=0)
+    return left[np.unique([first, value.argmin(axis=0)])]
+
+
 def _bounds(one: Parameter, positions: np.ndarray, factors: Sequence[int]) -> Bounds:
     """Return the bounds of some plans at some factors."""
-    question, value = one.question, float(get_at(one.question.inputs, one.path))
-    ready = one.ready  # whose distinct rows are known
-    some = ready if len(positions) == len(ready.plans[0]) else subset(ready, [positions])
-    group = ProblemGroup((), slice(0, 1), question.inputs, {}, some)
-    lanes = Axis("lane", {one.path: value * one.factors[list(factors)]})
-    objectives = functools.partial(grid_objectives(question, group, [lanes]), 0)
+    objectives, some = _objectives(one, positions, factors)
+    return _bounded(one.question, some, objectives)
+
+
+def _bounded(
+    question: SearchProblem, some: PreparedPlans, objectives: Callable[..., np.ndarray]
+) -> Bounds:
+    """Return the bounds of all of the plans whose objectives a function returns."""
     reads = bound_reads(question.estimator, question.recipe, structure(question.inputs))
     (rows,) = bound_rows(some, reads.fields)
     bounds = objectives(rows.first, bound=True)
@@ -107,3 +121,18 @@ def _bounds(one: Parameter, positions: np.ndarray, factors: Sequence[int]) -> Bo
     known[least] = True
     reached = objectives(np.flatnonzero(known[rows.number])).min(axis=0)
     return Bounds(bounds[rows.number], reached + SLACK * np.abs(reached))
+
+
+def _objectives(
+    one: Parameter, positions: np.ndarray, factors: Sequence[int]
+) -> tuple[Callable[..., np.ndarray], PreparedPlans]:
+    """Return the objectives, or bounds, of some plans at some factors, and these plans.
+
+    The function maps places among them to values [plan, factor].
+    """
+    ready, value = one.ready, float(get_at(one.question.inputs, one.path))
+    # of all plans the distinct rows are known
+    some = ready if len(positions) == len(ready.plans[0]) else subset(ready, [positions])
+    group = ProblemGroup((), slice(0, 1), one.question.inputs, {}, some)
+    lanes = Axis("lane", {one.path: value * one.factors[list(factors)]})
+    return functools.partial(grid_objectives(one.question, group, [lanes]), 0), some
