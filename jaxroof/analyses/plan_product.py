@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.engine.search.candidates import distinct_rows
 from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.estimators.enumeration import rows_where
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.memory_step import device_memory

@@ -11,13 +11,13 @@ import numpy as np
 from jaxroof.engine.grid.chunks import padded_size
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.plan_needs import needs_of
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Candidates, Estimator, reads
 from jaxroof.records import Absent, leaves, replace_at
 from jaxroof.structure import Structure, structure
 
-LOOKUP = 1 << 20  # entries of a table that is looked up instead of sorting
 PLANS, ROWS = 256, 16  # least padded number of plans, and of distinct rows of a part
 
 
@@ -149,35 +149,6 @@ def _rises(columns: Sequence[np.ndarray]) -> bool:
             return False
         equal &= after == before
     return not equal.any()
-
-
-def distinct_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (first index of each distinct row, index of the distinct row of each row).
-
-    >>> first, number = distinct_rows([np.array([4, 2, 4]), np.array([1, 1, 1])])
-    >>> first.tolist(), number.tolist()
-    ([1, 0], [1, 0, 1])
-    """
-    count, number = 1, np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        different, index = _renumbered(column)
-        # renumber after each column, so that the products of counts stay small
-        count, number = _renumbered(number * different + index)
-    first = np.zeros(count if len(number) else 0, np.int64)
-    first[number[::-1]] = np.arange(len(number))[::-1]  # the first row is written last
-    return first, number.astype(np.int32)
-
-
-def _renumbered(values: np.ndarray) -> tuple[int, np.ndarray]:
-    """Return how many different whole numbers there are, and the rank of each."""
-    most = int(values.max(initial=0))
-    if most > 4 * len(values) + LOOKUP:  # too sparse for a table of all numbers
-        different, index = np.unique(values, return_inverse=True)
-        return len(different), index
-    there = np.zeros(most + 1, np.int64)
-    there[values] = 1
-    rank = np.cumsum(there) - 1
-    return int(rank[-1]) + 1, rank[values]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

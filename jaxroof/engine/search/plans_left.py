@@ -23,7 +23,8 @@ from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.grid.threads import by_threads
 from jaxroof.engine.search import direct
-from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans, distinct_rows
+from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans
+from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.groups import ProblemGroup
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.estimator import TIE

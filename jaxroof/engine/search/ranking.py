@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from jaxroof.engine.search.candidates import distinct_rows
+from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.estimator import TIE, Estimator
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxroof.engine.grid.axes import Axis, spread
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search.candidates import distinct_rows
+from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.driver import SearchResult
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.records import leaves, replace_at
