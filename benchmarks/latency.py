@@ -21,7 +21,21 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 IMPORTS = ("numpy", "jax", "xarray", "jax, xarray")
-MORE = ("jaxroof --help", "jaxroof list systems")
+MORE = (
+    "jaxroof --help",
+    "jaxroof list",
+    "jaxroof list systems",
+    "jaxroof list estimators",
+    "jaxroof show training",
+    "jaxroof show deepseek-v3",
+    "jaxroof explain --model llama3.1-405b --system h100-nvs8 --gpus 2048 --batch 2048",
+    "jaxroof explain --model deepseek-v3 --system h800-nvs8 --gpus 2048 --batch 15360 "
+    "--set precision=fp8",
+    "jaxroof pareto --model deepseek-v3 --system h800-nvs8 --gpus 2048 --batch 15360 "
+    "--set precision=fp8",
+    "jaxroof compare --model deepseek-v3 --system h800-nvs8,gb200-nvl72 --gpus 2048 "
+    "--batch 15360 --set precision=fp8",
+)
 
 
 FIRST_SEARCH = """

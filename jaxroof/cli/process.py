@@ -36,8 +36,8 @@ def act(command: str, options: Mapping[str, Any]) -> NoReturn:
 def _settle_arrays() -> None:
     """Let xarray find out now, without dask, which arrays there are.
 
-    It would import dask, if that is installed, for the first of our variables, none of which is
-    one of dask's. Whoever needs dask later imports it as usual.
+    It would import the arrays of dask, if that is installed, for the first of our variables, none
+    of which is one of them. Whoever needs dask later imports it as usual.
     """
     if "xarray" not in sys.modules or "dask" in sys.modules:
         return

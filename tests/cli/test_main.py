@@ -481,6 +481,12 @@ def test_estimators_and_sizes_are_shown_without_datasets():
     assert not imported_by(LEAN, {"jax", "xarray", "pandas", "h5py", "scipy"})
 
 
+def test_results_import_no_arrays_of_dask():
+    """Xarray would import them for the first variable, where dask is installed."""
+    line = "layers --model llama3-8b --system h100-nvs8 --plan tp=8"
+    assert not imported_by([line], {"dask.array"})
+
+
 # ---- Search -------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from jaxroof.cli.actions.outputs import check_output, report_written, write_or_d
 from jaxroof.cli.actions.search_options import searched, system_of
 from jaxroof.cli.counts import parse_count, parse_counts
 from jaxroof.cli.detail import Detail
+from jaxroof.cli.progress import progress_bar
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
@@ -77,7 +78,8 @@ def compare_command(
     chosen = {k: v for k, v in shared.items() if k not in axes}
     if len(models) == 1:
         chosen = {"model": next(iter(models.values())), **chosen}
-    data = search(of, start, axes=axes, where=rules, settings=chosen)
+    with progress_bar() as progress:
+        data = search(of, start, axes=axes, where=rules, settings=chosen, progress=progress)
     if MACHINE in data.dims:
         data = data.swap_dims({MACHINE: "system"})
     data["memory_limit"] = _limits(of, held.values())

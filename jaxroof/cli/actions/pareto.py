@@ -12,6 +12,7 @@ from jaxroof.cli.actions.outputs import check_output, is_picture, report_written
 from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.cli.counts import parse_counts
 from jaxroof.cli.detail import Detail
+from jaxroof.cli.progress import working
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.published.step import published
@@ -31,9 +32,10 @@ def pareto_command(*, days: str | None, gain: str, **options: Any) -> int:
     if asked.asked_of is published:
         parse_split(asked.split)
     axes = {"gpus": sizes}
-    data = pareto(
-        asked.asked_of, asked.inputs, axes=axes, where=asked.rules, settings=asked.settings
-    )
+    with working("finding the fastest plan at every amount of memory"):
+        data = pareto(
+            asked.asked_of, asked.inputs, axes=axes, where=asked.rules, settings=asked.settings
+        )
     data.attrs["title"] = f"{asked.question}: what more memory buys"
     there = data.sizes["step_number"] > 0
     if not there and is_picture(output):

@@ -9,32 +9,23 @@ import xarray as xr
 from jaxroof.dual import slope_of
 from jaxroof.engine.grid.dataset import attributes, dataset, field_metadata, provenance
 from jaxroof.engine.grid.dependencies import axes_that_move, dependencies
-from jaxroof.engine.grid.executor import NUMPY
-from jaxroof.engine.search.candidates import PreparedPlans, read_paths, subset
+from jaxroof.engine.search.candidates import read_paths
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.engine.search.problem import SearchProblem, check_search
-from jaxroof.engine.sensitivity.best_at_factors import best_at_factors
+from jaxroof.engine.sensitivity.best_plans import best_plans
 from jaxroof.engine.sensitivity.elasticities import known_parameters
-from jaxroof.engine.sensitivity.envelope import Intervals
 from jaxroof.engine.sensitivity.moved_inputs import with_slopes
 from jaxroof.engine.sensitivity.parameter_lanes import (
-    ParameterLanes,
     cost_of,
-    parameter_lanes,
     plans_that_fit,
     share_saved,
 )
-from jaxroof.engine.sensitivity.sampled_switches import sampled_lanes
 from jaxroof.engine.sensitivity.switches import (
     NOTHING,
     BestPlans,
-    NotConvex,
     Switches,
-    check_convex,
     most_factor,
-    some_plans,
-    sweep_lanes,
     switches,
 )
 from jaxroof.errors import InputError, refusal, shown
@@ -42,7 +33,6 @@ from jaxroof.estimator import Estimator
 from jaxroof.records import field_at, get_at, leaves, replace_at
 from jaxroof.structure import structure
 
-EXACT, SAMPLED = "exact", "sampled"
 HALF = 16  # factors on either side of the current value
 MEANINGS = {
     "parameter": ("1", "Dotted path of what is moved"),
@@ -102,32 +92,10 @@ def response(
     plans = ready.plans[0].plans
     if not len(ready.plans[0]):
         return _dataset(question, paths, factors[1:-1], plans, None, NOTHING)
-    lanes, best, won, known = _best_plans(question, ready, paths, factors)
+    lanes, best, won, known = best_plans(question, ready, paths, factors)
     found = switches(lanes, best, won)
     data = _dataset(question, paths, factors[1:-1], lanes.plans, best, found)
     return data.assign_attrs(switches=known)
-
-
-def _best_plans(
-    question: SearchProblem, ready: PreparedPlans, paths: Sequence[str], factors: np.ndarray
-) -> tuple[ParameterLanes, BestPlans, Intervals, str]:
-    """Return the lanes of the parameters, the best plans there, and how their switches are known.
-
-    Where costs are not convex and the estimator bounds them, the lanes have the best plans alone.
-    """
-    estimator = question.estimator
-    bounded = estimator.lower_bound is not None and question.objective == estimator.objective
-    executor = NUMPY if bounded else None
-    try:
-        few = subset(ready, [some_plans(len(ready.plans[0]))])
-        check_convex(parameter_lanes(question, few, paths, factors, executor))
-        lanes = parameter_lanes(question, ready, paths, factors, executor)
-        return lanes, *sweep_lanes(lanes), EXACT
-    except NotConvex:
-        if bounded:
-            ready = subset(ready, [best_at_factors(question, ready, paths, factors)])
-        lanes = parameter_lanes(question, ready, paths, factors, executor)
-        return lanes, *sampled_lanes(lanes), SAMPLED
 
 
 def _paths(question: SearchProblem, asked: Sequence[str] | None) -> tuple[str, ...]:

@@ -1,0 +1,65 @@
+"""Responses and staircases that pass over plans by a bound are those of every plan."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import jaxroof as jr
+from jaxroof.catalog import lookup
+from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.search import candidates, plan_needs, stairs_left
+from jaxroof.engine.search import pareto as fronts
+from jaxroof.engine.sensitivity import best_at_factors
+
+UNBOUNDED = dataclasses.replace(jr.training, lower_bound=None)
+ASKED = {"gpus": 32.0, "global_batch": 64.0}
+WHERE = "cp=1,sp=1,zero>=2"
+
+
+def machine():
+    model, _ = lookup.architecture_with_choices("llama3-8b")
+    return jr.TrainingInputs(model=model, system=lookup.training_system("h100-nvs8"), **ASKED)
+
+
+def assert_same(some, others):
+    assert dict(some.sizes) == dict(others.sizes)
+    for name, column in some.variables.items():
+        if column.dtype.kind == "f":
+            np.testing.assert_allclose(column, others[name], rtol=1e-12)
+        else:
+            np.testing.assert_array_equal(column, others[name])
+
+
+@pytest.mark.parametrize("few", [best_at_factors.FEW, 0])
+def test_a_response_with_a_bound_is_that_of_every_plan(few, monkeypatch):
+    monkeypatch.setattr(best_at_factors, "FEW", few)  # with 0 every interval is halved
+    paths = ["system.matrix_flops", "system.fast_bandwidth"]
+    options = {"where": WHERE, "parameters": paths, "span": 8.0}
+    found = jr.response(jr.training, machine(), **options)
+    assert found.attrs["switches"] == "sampled"
+    assert found.sizes["switch"] > 0
+    assert_same(found, jr.response(UNBOUNDED, machine(), **options))
+
+
+def test_a_staircase_with_a_bound_is_that_of_every_plan(monkeypatch):
+    monkeypatch.setattr(fronts, "LEAST_PLANS", 1)
+    monkeypatch.setattr(stairs_left, "FEW", 16)
+    found = jr.pareto(jr.training, machine(), where=WHERE)
+    assert found.sizes["step_number"] > 5
+    assert_same(found, jr.pareto(UNBOUNDED, machine(), where=WHERE))
+
+
+def test_a_product_of_plans_needs_what_its_plans_need():
+    inputs, recipe = machine(), jr.training.recipe
+    plans = candidates.list_plans(jr.training, inputs, recipe).plans
+    assert [*plan_needs.last_fields(plans)] == ["zero_stage", "recompute", "offload_optimizer"]
+    (need,) = plan_needs.needs_of(jr.training, recipe, [inputs], [plans])
+    columns = {field: column.astype(float) for field, column in plans.items()}
+    each = dataclasses.replace(inputs, plan=jr.training.plan(**columns))
+    report = evaluate_points(jr.training, recipe, each, "memory")
+    np.testing.assert_array_equal(need, report["memory"])
+    some = {field: column[1:-1] for field, column in plans.items()}
+    assert not plan_needs.last_fields(some)  # no product
+    (rest,) = plan_needs.needs_of(jr.training, recipe, [inputs], [some])
+    np.testing.assert_array_equal(rest, need[1:-1])
