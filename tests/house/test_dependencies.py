@@ -13,9 +13,13 @@ MOST = 3_000_000  # bytes of the wheel; what is not compressed is more
 BY_NAME = {"h5netcdf"}  # the engine that xarray imports
 
 
+MODULES = {"pillow": "PIL"}  # of packages that are called otherwise
+
+
 def names(requirements: list[str]) -> set[str]:
     """Return the modules of required packages: a hyphen is an underscore there."""
-    return {re.match(r"[\w-]+", one)[0].replace("-", "_") for one in requirements}
+    found = {re.match(r"[\w-]+", one)[0].replace("-", "_") for one in requirements}
+    return {MODULES.get(name, name) for name in found}
 
 
 def imported() -> set[str]:

@@ -477,7 +477,7 @@ def test_one_size_is_told_and_written(asked):
     figure = plots.draw(found)
     spread, plans, inputs = figure.axes
     assert spread.get_xlabel() == "step time [s]"
-    assert len(plans.patches) == min(6, found.sizes["candidate"])
+    assert len(plans.patches) == min(4, found.sizes["candidate"])
     assert {label.get_text() for label in inputs.get_yticklabels()} == {
         "matrix efficiency",
         "slow bandwidth",
