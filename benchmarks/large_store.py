@@ -22,24 +22,10 @@ import tempfile
 import time
 from typing import Any
 
+from one_plan import sweep_of
+
 WHOLE = 10**10
 LIMIT = 2e9  # bytes of memory
-SWEEP = """\
-title = "GPT-3 1T on B200: one plan on {points:,} machines"
-estimator = "published"
-model = "gpt3-1t"
-system = "b200-nvs8"
-[plan]
-global_batch = 4096
-data = 32
-tensor = 8
-pipeline = 64
-microbatch = 1
-[axes]
-"system.matrix_flops" = {{ from = "1 PFLOP/s", to = "5 PFLOP/s", count = {first} }}
-"system.hbm_bandwidth" = {{ from = "2 TB/s", to = "16 TB/s", count = {side} }}
-"system.slow_bandwidth" = {{ from = "25 GB/s", to = "400 GB/s", count = {side} }}
-"""
 SIDE = 1000  # values of the two axes that every chunk has
 
 
@@ -99,7 +85,7 @@ def main() -> None:
 
         def layout_of(points: float, chunk: int | None = None) -> Any:
             first = math.ceil(points / SIDE**2)
-            text = SWEEP.format(points=first * SIDE**2, first=first, side=SIDE)
+            text = sweep_of(matrix_flops=first, hbm_bandwidth=SIDE, slow_bandwidth=SIDE)
             sweep.write_text(text, encoding="utf-8")
             return chunk_layout(job_of_file(str(sweep), False), chunk)
 

@@ -26,25 +26,11 @@ import time
 from typing import Any
 
 import numpy as np
+from one_plan import sweep_of
 
 WORKERS, DEVICES = (1, 2), (1, 2, 8)
 SIZES, SIDE, AGREE = [512, 1024, 2048, 4096, 8192, 16384], 128, 1e-12
 CHUNKS = 32
-SWEEP = """\
-title = "GPT-3 1T on B200: one plan on many machines"
-estimator = "published"
-model = "gpt3-1t"
-system = "b200-nvs8"
-[plan]
-global_batch = 4096
-data = 32
-tensor = 8
-pipeline = 64
-microbatch = 1
-[axes]
-"system.hbm_bandwidth" = {{ from = "2 TB/s", to = "16 TB/s", count = {chunks} }}
-"system.slow_bandwidth" = {{ from = "25 GB/s", to = "400 GB/s", count = {points} }}
-"""
 
 
 def cores() -> int:
@@ -58,7 +44,8 @@ def worker_rate(count: int, points: int) -> dict[str, float]:
     seen: list[tuple[float, int]] = []
     with tempfile.TemporaryDirectory() as home:
         sweep = pathlib.Path(home, "sweep.toml")
-        sweep.write_text(SWEEP.format(chunks=CHUNKS, points=points // CHUNKS), encoding="utf-8")
+        text = sweep_of(hbm_bandwidth=CHUNKS, slow_bandwidth=points // CHUNKS)
+        sweep.write_text(text, encoding="utf-8")
         jr.run(
             sweep,
             lambda done, total: seen.append((time.perf_counter(), done)),

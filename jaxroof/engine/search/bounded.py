@@ -4,9 +4,8 @@ Most plans are passed over (``plans_left.py``); what is left on any machine is e
 """
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -36,14 +35,7 @@ def is_worthwhile(question: SearchProblem, groups: Sequence[ProblemGroup]) -> bo
     return dependencies(estimator, question.recipe, structure(question.inputs)).on_numpy
 
 
-def machine_chunks(
-    question: SearchProblem, kind: AxisRoles
-) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
-    """Return a function that finds the best plans of a group among those not passed over."""
-    return functools.partial(_chunks, question, kind)
-
-
-def _chunks(
+def chunks_of_group(
     question: SearchProblem, kind: AxisRoles, group: ProblemGroup
 ) -> Iterator[MachineChunk]:
     """Pass over plans on each chunk of limits and machines, then search what is left exactly."""
@@ -76,7 +68,7 @@ def _exact_chunks(
         question.estimator, question.recipe, question.inputs, total, question.executor
     )
     if executor == NUMPY:
-        return direct.machine_chunks(question, kind)(group)
+        return direct.chunks_of_group(question, kind, group)
     from jaxroof.engine.search import folded
 
     rows, sizes = distinct_part_rows(question.estimator, group.ready)

@@ -24,16 +24,10 @@ CELLS = 1 << 17  # objectives held at a time, so that they stay in the cache
 FAR = 1e300  # larger than any objective
 
 
-def machine_chunks(
-    question: SearchProblem, kind: AxisRoles
-) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
-    """Return a function that compares the plans of a group of problems on all machines."""
-    return functools.partial(_chunks, question, kind)
-
-
-def _chunks(
+def chunks_of_group(
     question: SearchProblem, kind: AxisRoles, group: ProblemGroup
 ) -> Iterator[MachineChunk]:
+    """Compare the plans of a group of problems on each chunk of limits and machines."""
     limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
     axes, first = [*limits, *machine], len(limits)
     most = max(max(map(len, group.ready.plans)), 1)

@@ -1,6 +1,7 @@
 """The best plans at every point of a grid: groups of problems, folded over chunks of machines."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -75,12 +76,12 @@ def _way(
 ) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
     """Return a function that finds the best plans of a group, by the way that is fastest."""
     if bounded.is_worthwhile(question, groups):
-        return bounded.machine_chunks(question, kind)
+        return functools.partial(bounded.chunks_of_group, question, kind)
     executor = executor_of(
         question.estimator, question.recipe, question.inputs, total, question.executor
     )
     if executor == NUMPY:
-        return direct.machine_chunks(question, kind)
+        return functools.partial(direct.chunks_of_group, question, kind)
     from jaxroof.engine.search import folded, pruned
 
     way = pruned if pruned.is_worthwhile(question, kind, total) else folded

@@ -21,13 +21,12 @@ from jaxroof.views.text.plan import split_fields
 
 try:
     from matplotlib.figure import Figure
-    from PIL import Image
 
-    from jaxroof.views.plots import style
     from jaxroof.views.plots.all_plans import throughput_by_split
     from jaxroof.views.plots.collectives import collectives_against_measured
     from jaxroof.views.plots.compare import comparison
     from jaxroof.views.plots.design import design
+    from jaxroof.views.plots.dots import png_of
     from jaxroof.views.plots.elasticities import binds
     from jaxroof.views.plots.every_plan import every_plan
     from jaxroof.views.plots.isolated_scaling import isolated_scaling
@@ -192,11 +191,10 @@ def save(figure: Figure, path: Path) -> None:
     drawable(path)
     ending = pathlib.Path(path).suffix
     with replace_file(path) as temporary:
-        figure.savefig(temporary, format=ending.removeprefix("."), **ENDINGS[ending])
-        if ending == ".png":  # a picture of few colours takes a third of the bytes with a palette
-            with Image.open(temporary) as drawn:
-                few = drawn.convert("RGB").quantize(256)
-            few.save(temporary, format="PNG", optimize=True, dpi=(style.DOTS, style.DOTS))
+        if ending == ".png":
+            pathlib.Path(temporary).write_bytes(png_of(figure, **ENDINGS[ending]))
+        else:
+            figure.savefig(temporary, format=ending.removeprefix("."), **ENDINGS[ending])
 
 
 def drawable(path: Path) -> None:

@@ -5,6 +5,8 @@ import io
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from jaxroof.views.plots.dots import png_of
+
 MOST = 1_500_000  # bytes of vector graphics; a picture of more is drawn in dots
 DOTS = 200  # an inch
 
@@ -16,6 +18,4 @@ def embedded(figure: Figure) -> tuple[str, bytes]:
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     if stream.tell() <= MOST:
         return "image/svg+xml", stream.getvalue()
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=DOTS)
-    return "image/png", stream.getvalue()
+    return "image/png", png_of(figure, dpi=DOTS)

@@ -1,7 +1,6 @@
 """What all pictures share: colours, axes in powers of two, units on labels, what does not fit."""
 
 import functools
-import io
 import itertools
 import re
 import textwrap
@@ -19,6 +18,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from jaxroof.analyses.result_metadata import label_of, parts_of
+from jaxroof.views.plots.dots import png_of
 
 Given = ParamSpec("Given")
 
@@ -110,9 +110,7 @@ class Picture(Figure):
             super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
-        content = io.BytesIO()
-        self.savefig(content, format="png")
-        return content.getvalue()
+        return png_of(self)
 
 
 def figure(title: str, finding: str = "", height: float = HIGH) -> Figure:

@@ -40,12 +40,7 @@ def plans_table(data: xr.Dataset) -> PlainTable:
     capacity, fields = float(data.capacity), shown_fields(data)
     table = plain_table()
     table.add_numbers("#", *(head_of(data, field) for field in fields))
-    table.add_numbers("step\n[s]")
-    table.add_numbers("80 % of\nruns", optional=2)
-    table.add_numbers("tokens/s\na GPU", optional=5)
-    table.add_numbers("MFU\n%", optional=3)
-    table.add_numbers("HBM\n[GB]", optional=4)
-    table.add_numbers(f"% of\n{capacity / GB:.4g}", optional=1)
+    _add_measures(table, capacity)
     for place in range(data.sizes["plan"]):
         row = data.isel(plan=place)
         table.add_row(
@@ -183,18 +178,23 @@ def own_sentence(data: xr.Dataset) -> str:
     return f"{said}. It spends {slower_by(data.isel(plan=0), after)}."
 
 
+def _add_measures(table: PlainTable, capacity: float) -> None:
+    """Add the columns of what a plan gives and takes; those that matter least leave first."""
+    table.add_numbers("step\n[s]")
+    table.add_numbers("80 % of\nruns", optional=2)
+    table.add_numbers("tokens/s\na GPU", optional=5)
+    table.add_numbers("MFU\n%", optional=3)
+    table.add_numbers("HBM\n[GB]", optional=4)
+    table.add_numbers(f"% of\n{capacity / GB:.4g}", optional=1)
+
+
 def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
     """Return one row a number of accelerators: the fastest plan of each."""
     best = [row.isel(plan=0) for row in rows]
     fields = fields_of_sizes(rows)
     table = plain_table("the fastest plan that fits, by number of accelerators")
     table.add_numbers("gpus", *(head_of(best[0], field) for field in fields))
-    table.add_numbers("step\n[s]")
-    table.add_numbers("80 % of\nruns", optional=2)
-    table.add_numbers("tokens/s\na GPU", optional=5)
-    table.add_numbers("MFU\n%", optional=3)
-    table.add_numbers("HBM\n[GB]", optional=4)
-    table.add_numbers(f"% of\n{float(rows[0].capacity) / GB:.4g}", optional=1)
+    _add_measures(table, float(rows[0].capacity))
     for row, one in zip(rows, best, strict=True):
         table.add_row(
             f"{int(row.gpus):,}",

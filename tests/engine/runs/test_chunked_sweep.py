@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import files_of_at_most
 from places import ROOT
+from ring import RING, SWEEP
 
 import jaxroof as jr
 from jaxroof.engine.runs import chunked_sweep as sweep
@@ -36,31 +37,18 @@ from jaxroof.io import zarr_store
 KILLS = 24
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of a process")
 
-MINE = """
+MINE = f"""
 import jaxroof as jr
 from jaxroof.formulas.arithmetic import where
 
-@jr.record
-class Ring:
-    message: float = jr.quantity("B", "Bytes to sum.")
-    ranks: float = jr.quantity("1", "Accelerators on the ring.", whole=True)
-
+{RING}
 def all_reduce(inputs, recipe):
     hops = 2.0 * (inputs.ranks - 1.0)
     nothing = where(inputs.message > 5e6, float("nan"), hops)  # chunks of the fill value alone
     time = hops * 5e-6 + hops / inputs.ranks * inputs.message / 4e11
-    return {"time": time, "hops": hops, "large": inputs.message > 1e7, "nothing": nothing}
+    return {{"time": time, "hops": hops, "large": inputs.message > 1e7, "nothing": nothing}}
 
 estimator = jr.Estimator(step=all_reduce, inputs=Ring, name="ring")
-"""
-SWEEP = """
-title = "A ring"
-estimator = "mine:estimator"
-[inputs]
-message = "1 GB"
-[axes]
-message = { from = "1 MB", to = "10 MB", count = 12 }
-ranks = { from = 2, to = 20, count = 10 }
 """
 CHUNK, CHUNKS = 8, 24  # 12 x 10 points in parts of 1 x 6, and 1 x 4 at the end
 FINE, MANY = 3, 60  # in parts of 1 x 2

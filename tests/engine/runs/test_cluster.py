@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from places import ROOT
+from ring import RING, SWEEP
 
 import jaxroof as jr
 from jaxroof.engine.runs import chunked_sweep
@@ -23,32 +24,19 @@ from jaxroof.io import chunk_manifest as ledger
 from jaxroof.io import zarr_store
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of a process")
-MINE = """
+MINE = f"""
 import time
 
 import jaxroof as jr
 from jaxroof.formulas.arithmetic import larger
 
-@jr.record
-class Ring:
-    message: float = jr.quantity("B", "Bytes to sum.")
-    ranks: float = jr.quantity("1", "Accelerators on the ring.", whole=True)
-
+{RING}
 def all_reduce(inputs, recipe):
     time.sleep(PAUSE)
     hops = 2.0 * (inputs.ranks - 1.0)
-    return {"time": larger(hops * 5e-6, inputs.message / 4e11), "hops": hops}
+    return {{"time": larger(hops * 5e-6, inputs.message / 4e11), "hops": hops}}
 
 estimator = jr.Estimator(step=all_reduce, inputs=Ring, name="ring")
-"""
-SWEEP = """
-title = "A ring"
-estimator = "mine:estimator"
-[inputs]
-message = "1 GB"
-[axes]
-message = { from = "1 MB", to = "10 MB", count = 12 }
-ranks = { from = 2, to = 20, count = 10 }
 """
 CHUNK, CHUNKS = 5, 24  # 12 x 10 points in parts of 1 x 5
 PAUSE = "0.04"  # seconds of an evaluation: a chunk is on every worker at any time
