@@ -9,9 +9,9 @@ import numpy as np
 
 from jaxroof.analyses.resources import resources
 from jaxroof.dual import slope_of, value_of
+from jaxroof.engine.grid.axes import column_length
 from jaxroof.engine.grid.chunks import pad_points
 from jaxroof.engine.grid.dataset import roles
-from jaxroof.engine.grid.evaluate import column_length
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.sensitivity.moved_inputs import scale_parameters, with_slopes
 from jaxroof.estimator import Estimator

@@ -239,6 +239,11 @@ def _check_distinct(key: str, labels: tuple[str, ...]) -> None:
             raise refusal(key, f"{label} is there twice; expected each once")
 
 
+def column_length(inputs: Any) -> int:
+    """Return the number of points of inputs whose leaves are numbers or columns of one length."""
+    return max((len(value) for _, _, value in leaves(inputs) if np.ndim(value)), default=1)
+
+
 def spread(inputs: Any, axes: Sequence[Axis], extra: int = 0) -> Any:
     """Return the inputs with each axis on its own dimension; other leaves stay scalars.
 

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxroof.engine.grid.axes import column_length
 from jaxroof.engine.grid.chunks import pad_points
 from jaxroof.engine.grid.compile_cache import keep_programs
-from jaxroof.engine.grid.evaluate import column_length
 from jaxroof.estimator import Estimator, ProgramSizes, first_best
 from jaxroof.records import leaves, replace_at
 from jaxroof.structure import results

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxroof.engine.grid.axes import column_length
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.threads import by_threads
 from jaxroof.estimator import Estimator, reads
@@ -28,11 +29,6 @@ def ravel_grid(wide: Any, shape: tuple[int, ...]) -> Any:
     return map_numbers(
         lambda leaf: np.broadcast_to(leaf, shape).ravel() if np.ndim(leaf) else leaf, wide
     )
-
-
-def column_length(inputs: Any) -> int:
-    """Return the number of points of inputs whose leaves are numbers or columns of one length."""
-    return max((len(value) for _, _, value in leaves(inputs) if np.ndim(value)), default=1)
 
 
 def evaluate_points(

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.dual import slope_of, value_of
-from jaxroof.engine.grid.evaluate import column_length, iter_pieces
+from jaxroof.engine.grid.axes import column_length
+from jaxroof.engine.grid.evaluate import iter_pieces
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.sensitivity.moved_inputs import scale_parameters, with_slopes
 from jaxroof.estimator import Estimator
