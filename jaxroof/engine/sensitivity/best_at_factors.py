@@ -4,7 +4,8 @@ The objective of a plan is monotone along each parameter of a machine. Between t
 is therefore below the lesser of its bounds at both, and the best plan is not above the larger of
 what known plans reach at both. A plan whose bound is above that is best nowhere in between. Long
 intervals of many plans are halved; in others every factor is bounded, and what is left evaluated.
-That a faster part slows no plan is a law of the estimators that have a bound; it is not checked.
+That a step goes one way along each parameter is a law of the estimators that have a bound, held by
+their tests.
 """
 
 import functools

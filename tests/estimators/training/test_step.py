@@ -8,7 +8,10 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.analyses.plan_product import with_plans
+from jaxroof.analyses.resources import resources
+from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.sensitivity.elasticities import default_parameters
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.estimators.training.memory_step import stage_memory
@@ -173,3 +176,25 @@ def test_a_system_without_a_chip_has_no_step_time() -> None:
         training.evaluate(inputs)
     with pytest.raises(InputError, match=r"^mi300x: no measured run of its chip"):
         jr.evaluate("training", model="llama3-8b", system="mi300x", gpus=8, global_batch=8)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_step_goes_one_way_along_every_parameter(model: str) -> None:
+    """What `explain` passes over plans by: between two values no step is below both their ends."""
+    inputs, recipe = drawn(model)
+    known = resources(roles(training, inputs, recipe)["resources"])
+    paths = [path for path in default_parameters(training, inputs) if path in known.of]
+    assert {"system.matrix_flops", "system.slow_bandwidth"} <= {*paths}
+    for path in paths:
+        value = get_at(inputs, path)
+        times = np.stack(
+            [
+                evaluate_points(training, recipe, replace_at(inputs, path, some), "step_time")[
+                    "step_time"
+                ]
+                for some in value * np.geomspace(1 / 8, 8, 13)
+            ]
+        )
+        steps, slack = np.diff(times, axis=0), 1e-12 * times[1:]
+        one_way = np.all(steps <= slack, axis=0) | np.all(steps >= -slack, axis=0)
+        assert np.all(one_way), path
