@@ -1,4 +1,4 @@
-"""How long does a person wait for each command of the README, from the shell?
+"""How long does a person wait for each command of the README and the docs, from the shell?
 
 Whole processes, wall time, medians: with an empty cache of compiled programs (cold) and with the
 one that the command itself has filled (warm), beside the imports of numpy, jax, xarray and both in
@@ -20,7 +20,10 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/commands.md")
+ELSEWHERE = ("--workers", "jaxroof app")  # commands that start other processes, or go on for ever
 IMPORTS = ("numpy", "jax", "xarray", "jax, xarray")
+STUDY = "--estimator published --model gpt3-1t --system b200-nvs8 --gpus 8192 --batch 4096"
 MORE = (
     "jaxroof --help",
     "jaxroof list",
@@ -35,6 +38,11 @@ MORE = (
     "--set precision=fp8",
     "jaxroof compare --model deepseek-v3 --system h800-nvs8,gb200-nvl72 --gpus 2048 "
     "--batch 15360 --set precision=fp8",
+    "jaxroof schedule --model llama3-70b --system h100-nvs8 --batch 256 --plan dp=4,tp=8,pp=4",
+    "jaxroof design sweeps/design/gpt3_1t.toml",
+    f"jaxroof search {STUDY} --uncertain sweeps/uncertain/efficiencies.toml",
+    *(f"jaxroof {command} {STUDY}" for command in ("search", "pareto", "explain")),
+    f"jaxroof compare {STUDY.replace('b200-nvs8', 'a100-nvs4,h200-nvs4,b200-nvs8')}",
 )
 
 
@@ -57,12 +65,14 @@ def first_search() -> float:
     return float(done.stdout)
 
 
-def readme_commands() -> list[str]:
-    """Return the commands of the README's blocks, without comments, each once."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.S)).splitlines()
+def shown_commands() -> list[str]:
+    """Return what is timed: the commands of the pages, without comments, each once, and more."""
+    texts = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
+    blocks = [block for text in texts for block in re.findall(r"```sh\n(.*?)```", text, re.S)]
+    lines = "\n".join(blocks).splitlines()
     found = [line.partition("  #")[0].strip() for line in lines if line.startswith("jaxroof ")]
-    return list(dict.fromkeys([*MORE, *found]))
+    alone = [line for line in found if not any(word in line for word in ELSEWHERE)]
+    return list(dict.fromkeys([*MORE, *alone]))
 
 
 def seconds(arguments: list[str], folder: pathlib.Path, cache: pathlib.Path) -> float:
@@ -98,7 +108,7 @@ def main() -> None:
     asked = parser.parse_args()
     commands = [
         line
-        for line in readme_commands()
+        for line in shown_commands()
         if not asked.words or set(asked.words) & set(shlex.split(line))
     ]
     with tempfile.TemporaryDirectory() as home:
