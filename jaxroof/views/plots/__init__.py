@@ -29,6 +29,7 @@ try:
     from jaxroof.views.plots.dots import png_of
     from jaxroof.views.plots.elasticities import binds
     from jaxroof.views.plots.every_plan import every_plan
+    from jaxroof.views.plots.fastest_plans import fastest_plans
     from jaxroof.views.plots.isolated_scaling import isolated_scaling
     from jaxroof.views.plots.layers import layer_bars
     from jaxroof.views.plots.machine_map import machine_map, mapped
@@ -67,6 +68,7 @@ __all__ = [
     "draw",
     "drawable",
     "every_plan",
+    "fastest_plans",
     "frontier",
     "isolated_scaling",
     "layer_bars",
@@ -116,6 +118,7 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "design": design,
     "bands": bands,
     "every_plan": every_plan,
+    "fastest_plans": fastest_plans,
     "memory_by_stage": memory_by_stage,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
@@ -171,6 +174,8 @@ def _kind(data: xr.Dataset) -> str:
     planned = bool(split_fields(kept)) or bool(parts_of(kept, objective_of(kept)))
     if planned and dims <= set(named_dimensions(kept)):
         return "comparison"
+    if planned and dims == {"plan"}:
+        return "fastest_plans"
     if planned and (dims == {"gpus"} or (len(dims) == 1 and numbers)):
         return "plans_and_time"
     over_two = len(numbers) == 2 or (len(numbers) == 1 and "gpus" in dims)

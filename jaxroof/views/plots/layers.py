@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from jaxroof.units import percent, seconds
+from jaxroof.views.plots import colours, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
 
 KINDS = {  # what an operation waits for: words, colour
     "compute": ("arithmetic and launch", style.BLUE),
@@ -19,10 +19,10 @@ KINDS = {  # what an operation waits for: words, colour
 }
 SORTS = {  # what an operation is, where its parts are not told apart: words, colour
     "matrix product": ("matrix products", style.BLUE),
-    "kernel": ("attention and other kernels", style.SKY),
+    "kernel": ("attention and other kernels", colours.STEEL),
     "message": ("messages that nothing hides", style.VERMILION),
-    "computed again": ("computed again", style.ORANGE),
-    "wait": ("waiting for the host", style.GREY),
+    "computed again": ("computed again", colours.INDIGO),
+    "wait": ("waiting for the host", colours.WINE),
 }
 WORDS = {"qkv": "queries, keys, values"}  # of operations that are called by a symbol
 WAYS = ("forward", "backward")
@@ -86,7 +86,7 @@ def _parts(data: xr.Dataset, way: str, scale: float) -> Parts:
     parts = {words: (data[f"{k}_{way}"].values / scale, c) for k, (words, c) in KINDS.items()}
     again = whole - sum(values for values, _ in parts.values())
     if (again > 1e-9 * whole.max()).any():
-        parts["computed again"] = (again, style.ORANGE)
+        parts["computed again"] = (again, colours.INDIGO)
     return parts
 
 

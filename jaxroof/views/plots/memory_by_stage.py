@@ -11,15 +11,11 @@ from matplotlib.figure import Figure
 from jaxroof.units import size
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.plots.colours import MEMORY, ink
 from jaxroof.views.text.fit import capacity_words, groups, title
 
 PICTURE = "memory_by_stage"
-COLOURS = (  # of the groups of terms, as they are stacked
-    *(style.BLUE, style.SKY, style.GREEN, style.ORANGE, style.VERMILION, style.PURPLE),
-    style.GREY,
-)
 WORDS = {"outside": "fragmentation, context,\ncommunicators"}
-PALE = (style.SKY, style.ORANGE)  # grounds on which numbers are black
 LABELLED = 0.11  # share of the height from which a part of a bar has its number
 STAGES = 24  # most stages whose parts have numbers
 
@@ -59,17 +55,16 @@ def _bars(axes: Axes, data: xr.Dataset) -> None:
     stages = data.stage.values
     top = 1.14 * max(float(data.device.max()), float(data.capacity)) / scale
     start = np.zeros(len(stages))
-    for (name, values), colour in zip(groups(data).items(), COLOURS, strict=True):
-        heights = values / scale
+    for name, values in groups(data).items():
+        colour, heights = MEMORY[name], values / scale
         if not heights.any():
             continue
         label = WORDS.get(name, name)
-        ink = style.BLACK if colour in PALE else "white"
         axes.bar(stages, heights, bottom=start, color=colour, width=_width(stages), label=label)
         for stage, low, height in zip(stages, start, heights, strict=True):
             if height > LABELLED * top / 2 and len(stages) <= STAGES:
                 place, words = (float(stage), float(low + height / 2)), f"{height:.3g}"
-                axes.annotate(words, place, ha="center", va="center", color=ink)
+                axes.annotate(words, place, ha="center", va="center", color=ink(colour))
         start = start + heights
     full = int(data.fullest_stage)
     axes.annotate(

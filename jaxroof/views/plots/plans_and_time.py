@@ -25,6 +25,7 @@ from jaxroof.errors import refusal
 from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.plots.colours import DEGREES, colours_of, ink
 from jaxroof.views.text.tables import amount
 
 Degrees = dict[str, tuple[str, str, np.ndarray]]  # by field: words, colour, a value a point
@@ -32,7 +33,6 @@ LEAST_SHARE = 5.0  # per cent: smaller shares are not written
 CRAMPED = 5.0  # per cent of height that a share needs
 CLEAR = 8.0  # per cent between a share and the mark of the step time
 TOP = 104.0  # per cent
-DARK = (style.BLUE, style.VERMILION, style.GREEN)  # white reads on these
 MOST = 40  # points of one picture
 NOTHING = "nothing fits"
 LETTERS = 70  # of the names below all points
@@ -109,7 +109,8 @@ def _degrees(data: xr.Dataset, picture: str, dim: str) -> Degrees:
     batch, replicas = (_along(data, name, dim) for name in ("global_batch", "data"))
     fits = next(iter(values.values())) > 0
     found: Degrees = {}
-    for name, colour in zip(known, itertools.cycle(style.DEGREES), strict=False):
+    hues = colours_of(known, DEGREES)
+    for name, colour in hues.items():
         value, words = values.get(name), label_of(data, name)
         if value is None or name in unused(data):
             continue
@@ -184,13 +185,13 @@ def _shares(axes: Axes, data: xr.Dataset, dim: str, aim: str) -> None:
             inside = _inside(start[i], share[i], marks[i])
             if inside is None:
                 beside[i] = max(start[i] + share[i] / 2, beside[i] + CRAMPED)
-            ink = "white" if inside is not None and colour in DARK else "black"
+            shade = "black" if inside is None else ink(colour)
             twin.text(
                 float(i) + (0.31 if inside is None else 0.0),
                 float(beside[i]) if inside is None else inside,
                 f"{share[i]:.1f}",
                 transform=axes.transData,
-                color=ink,
+                color=shade,
                 ha="left" if inside is None else "center",
                 va="center",
             )

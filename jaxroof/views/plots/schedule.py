@@ -15,11 +15,11 @@ from jaxroof.views.plots import style
 from jaxroof.views.text.schedule import best_of, gap, rows
 
 PARTS = {  # of a step, in the order they are stacked: words, colour
-    "busy_time": ("work and sends that wait", style.BLUE),
-    "bubble_time": ("idle", style.ORANGE),
-    "data_time": ("data-parallel links", style.GREEN),
+    "busy_time": ("computing, and sends that nothing hides", style.BLUE),
+    "bubble_time": ("idle", style.PALE),
+    "data_time": ("data-parallel messages", style.GREEN),
 }
-UPDATE = {"update_time": ("update", style.PURPLE)}  # of an estimator that has it
+UPDATE = {"update_time": ("update", style.BROWN)}  # of an estimator that has it
 PICTURE = "schedules"
 HIGH = 0.66  # of a row
 PALE = 0.45  # of what does not fit

@@ -1,7 +1,6 @@
 """What all pictures share: colours, axes in powers of two, units on labels, what does not fit."""
 
 import functools
-import itertools
 import re
 import textwrap
 from collections.abc import Callable, Sequence
@@ -18,37 +17,25 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from jaxroof.analyses.result_metadata import label_of, parts_of
+from jaxroof.views.plots import colours
 from jaxroof.views.plots.dots import png_of
 
 Given = ParamSpec("Given")
 
-BLUE: str = "#0072B2"
-VERMILION: str = "#D55E00"
-GREEN: str = "#009E73"
-PURPLE: str = "#CC79A7"
-ORANGE: str = "#E69F00"
-SKY: str = "#56B4E9"
-BLACK: str = "#000000"
-GREY: str = "#7F7F7F"
-BROWN: str = "#8C5A2B"
-PALE: str = "#C8C8C8"
-# Okabe and Ito 2008: told apart by colour-blind readers
+BLUE: str = colours.BLUE
+VERMILION: str = colours.VERMILION
+GREEN: str = colours.GREEN
+PURPLE: str = colours.PURPLE
+ORANGE: str = colours.ORANGE
+SKY: str = colours.SKY
+BLACK: str = colours.BLACK
+GREY: str = colours.GREY
+BROWN: str = colours.BROWN
+PALE: str = colours.PALE
 COLOURS = (VERMILION, GREEN, BLUE, PURPLE, ORANGE, SKY, BLACK, GREY)
 DASHES: tuple[Any, ...] = (":", "--", "-", "-.", (0, (1, 4)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
-PARTS = (
-    BLUE,
-    SKY,
-    VERMILION,
-    GREEN,
-    PURPLE,
-    ORANGE,
-    GREY,
-    BROWN,
-    BLACK,
-    PALE,
-)  # of a time, as they are stacked
-DEGREES = (GREEN, VERMILION, PURPLE, BLUE, GREY, ORANGE, SKY)  # fields of a plan, in their order
+PARTS = (BLUE, SKY, VERMILION, GREEN, PURPLE, ORANGE, GREY, BROWN, BLACK, PALE)  # of no meaning
 UNFIT: dict[str, Any] = {
     "facecolor": "#F2F2F2",
     "edgecolor": "#B0B0B0",
@@ -86,8 +73,9 @@ TYPE: Any = {
 def parts(data: xr.Dataset, whole: str) -> dict[str, tuple[str, str]]:
     """Return the parts of a result, or where it has none the result itself: words, colour."""
     names = parts_of(data, whole) or [whole]
-    coloured = zip(names, itertools.cycle(PARTS), strict=False)
-    return {name: (label_of(data, name), colour) for name, colour in coloured}
+    words = {name: label_of(data, name) for name in names}
+    own = colours.colours_of(words.values())
+    return {name: (said, own[said]) for name, said in words.items()}
 
 
 def drawn(picture: Callable[Given, Figure]) -> Callable[Given, Figure]:

@@ -12,18 +12,11 @@ from jaxroof.analyses.resources import CAPACITY, Resources, resources_of
 from jaxroof.analyses.result_metadata import label_of, machine_of, objective_of
 from jaxroof.errors import refusal
 from jaxroof.views.parameter_words import words_of
+from jaxroof.views.plots import colours, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
 
 PICTURE = "tornado"
-COLOURS = {  # of the resources of a system, as those of the parts of a step
-    "compute": style.BLUE,
-    "hbm": style.SKY,
-    "fast_links": style.VERMILION,
-    "slow_links": style.GREEN,
-    "latency": style.ORANGE,
-    "capacity": style.PURPLE,
-}
+COLOURS = colours.RESOURCES  # as those of the parts of a step
 LINKS = {"fast links": "NVLink", "slow links": "network"}
 OTHER = style.GREY  # of what is of none of them
 MOST = 8  # bars
@@ -70,9 +63,9 @@ def tornado(data: xr.Dataset) -> Figure:
     title = choose.title(data, "What each parameter does")
     made = style.figure(title, finding, 2.4 + 0.3 * len(shown))
     axes = made.subplots()
-    colours = colours_of(known)
+    own = colours_of(known)
     for place, bar in enumerate(shown):
-        _draw(axes, place, bar, shown[-1].longest, colours.get(known.of.get(bar.path, ""), OTHER))
+        _draw(axes, place, bar, shown[-1].longest, own.get(known.of.get(bar.path, ""), OTHER))
     _finish(axes, data, shown)
     _legend(made, shown, words, known)
     return made
@@ -112,9 +105,7 @@ def resource_words(name: str) -> str:
 
 def colours_of(known: Resources) -> dict[str, str]:
     """Return the colour of every resource: its own, or the next that none has."""
-    names = [*known.limits, CAPACITY]
-    free = (c for c in style.COLOURS if c not in {COLOURS.get(name) for name in names})
-    return {name: COLOURS.get(name) or next(free, OTHER) for name in names}
+    return colours.colours_of([*known.limits, CAPACITY], COLOURS)
 
 
 def _moved(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
@@ -199,11 +190,11 @@ def _finish(axes: Axes, data: xr.Dataset, shown: list[Bar]) -> None:
 
 def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resources) -> None:
     there = {known.of.get(bar.path) for bar in shown}
-    every, colours = {**known.limits, CAPACITY: "HBM capacity"}, colours_of(known)
+    every, own = {**known.limits, CAPACITY: "HBM capacity"}, colours_of(known)
     if not any(path.endswith("hbm_capacity") for path in known.of):
         every[CAPACITY] = CAPACITY
     handles = [
-        Patch(color=colours[name], label=resource_words(said))
+        Patch(color=own[name], label=resource_words(said))
         for name, said in every.items()
         if name in there
     ]

@@ -22,8 +22,8 @@ from jaxroof.io.trace_events import (
     side_by_side,
 )
 from jaxroof.units import percent, seconds, show
+from jaxroof.views.plots import colours, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
 from jaxroof.views.trace_blocks import (
     WORDS,
     Block,
@@ -34,18 +34,7 @@ from jaxroof.views.trace_blocks import (
 )
 
 PICTURE = "timeline"
-LOOKS = {  # of each kind of event
-    "forward": style.BLUE,
-    "backward": style.ORANGE,
-    "weight": style.GREEN,
-    "send": style.PURPLE,
-    "all-reduce": "#262626",
-    "all-gather": "#595959",
-    "optimizer": style.VERMILION,
-    "other": style.GREY,
-    "idle": "#E4E4E4",
-}
-DARK = (style.BLUE, style.GREEN)  # visits that white reads on
+LOOKS = colours.EVENTS
 PALER = 0.5  # share of white in the colours of a device's later stages
 HIGH = 0.84  # of a row
 ACROSS = 0.82 * style.DOTS  # pixels of the time axis, of an inch of the picture
@@ -251,8 +240,10 @@ def _numbers(axes: Axes, numbers: Sequence[tuple[Shape, str]], pixels: float) ->
     for shape, words in shown[:MOST_NUMBERS]:
         if not low <= (shape.left + shape.right) / 2 <= high:
             continue
-        middle, ink = (shape.left + shape.right) / 2, "white" if shape.colour in DARK else "black"
-        axes.text(middle, shape.row, words, color=ink, **centred).set_in_layout(False)
+        middle = (shape.left + shape.right) / 2
+        axes.text(
+            middle, shape.row, words, color=colours.ink(shape.colour), **centred
+        ).set_in_layout(False)
     return bool(shown)
 
 

@@ -487,7 +487,7 @@ def test_data_that_no_picture_shows():
         plots.draw(xr.Dataset({"x": (("a", "b", "c"), np.ones((2, 2, 2)))}))
     plans = jr.survey(jr.published, inputs(), gpus=1024)
     with pytest.raises(InputError, match="plans_and_time: shows 40 points at most"):
-        plots.draw(plans)
+        plots.plans_and_time(plans)
 
 
 @pytest.mark.parametrize(
