@@ -45,6 +45,7 @@ try:
     from jaxroof.views.plots.schedule import schedules
     from jaxroof.views.plots.select import best_plans, dimension_words, named_dimensions, pick
     from jaxroof.views.plots.speedup import speedup
+    from jaxroof.views.plots.stages import stages
     from jaxroof.views.plots.tornado import tornado
     from jaxroof.views.plots.trace import timeline
     from jaxroof.views.plots.uncertain import bands
@@ -84,6 +85,7 @@ __all__ = [
     "schedules",
     "simulated_real",
     "speedup",
+    "stages",
     "staircase",
     "throughput_by_split",
     "timeline",
@@ -120,6 +122,7 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "every_plan": every_plan,
     "fastest_plans": fastest_plans,
     "memory_by_stage": memory_by_stage,
+    "stages": stages,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
     ".png": {},
@@ -157,6 +160,8 @@ def _kind(data: xr.Dataset) -> str:
             return kind
     if "fullest_stage" in data:
         return "memory_by_stage"
+    if "stage" in data.sizes and "busy_share" in data:
+        return "stages"
     if "elasticity" in data or {"parameter", "factor"} <= set(data.sizes):
         return "tornado" if set(data.sizes) <= {"parameter", "factor", "switch"} else "binds"
     if "measured" in data and "op" in data.coords:

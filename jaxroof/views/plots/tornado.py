@@ -63,9 +63,9 @@ def tornado(data: xr.Dataset) -> Figure:
     title = choose.title(data, "What each parameter does")
     made = style.figure(title, finding, 2.4 + 0.3 * len(shown))
     axes = made.subplots()
-    own = colours_of(known)
+    looks = colours_of(known)
     for place, bar in enumerate(shown):
-        _draw(axes, place, bar, shown[-1].longest, own.get(known.of.get(bar.path, ""), OTHER))
+        _draw(axes, place, bar, shown[-1].longest, looks.get(known.of.get(bar.path, ""), OTHER))
     _finish(axes, data, shown)
     _legend(made, shown, words, known)
     return made
