@@ -22,7 +22,7 @@ HEADS = {"recompute": "recomputation", "zero_stage": "ZeRO stage"} | {
 MOST = 48  # bars of one panel
 PANELS = 6
 GAP = 1.0  # bars between two groups
-CLEAR = 0.3  # of the capacity: bars that are higher have their number above its line
+NUMBER = 0.09  # of the height of a panel: the room of a number
 PICTURE = "memory_by_stage"
 
 
@@ -49,11 +49,11 @@ def memory_panels(data: xr.Dataset) -> Figure:
     cells = made.subplots(len(parts), 1, squeeze=False, sharex=True, sharey=True).ravel()
     capacity = float(data.capacity.max())
     scale, unit = style.human(np.append(data.device.values.ravel(), capacity), "B")
+    top = 1.12 * max(float(data.device.max()), capacity) / scale
     for axes, (name, part) in zip(cells, parts, strict=True):
-        _panel(axes, part, within, scale)
+        _panel(axes, part, within, scale, top)
         axes.set_title(name)
         axes.set_ylabel(style.with_unit("one accelerator", unit))
-    top = 1.12 * max(float(data.device.max()), capacity) / scale
     cells[0].set_ylim(0.0, top)
     said = ", ".join(HEADS.get(dim, dim.replace("_", " ")) for dim in within)
     cells[-1].set_xlabel(f"{said}; a bar for each stage, the first on the left")
@@ -97,7 +97,7 @@ def _finding(data: xr.Dataset, parts: Sequence[tuple[str, xr.Dataset]]) -> str:
     return f"{said}: {', '.join(each)}"
 
 
-def _panel(axes: Axes, part: xr.Dataset, within: Sequence[str], scale: float) -> None:
+def _panel(axes: Axes, part: xr.Dataset, within: Sequence[str], scale: float, top: float) -> None:
     """Draw the groups of bars of one panel, the fullest of each with its number."""
     stages, wide = part.sizes["stage"], part.sizes["stage"] + GAP
     points = [("", part)]
@@ -118,7 +118,7 @@ def _panel(axes: Axes, part: xr.Dataset, within: Sequence[str], scale: float) ->
                 axes.bar(at, values / scale, 0.9, bottom=start, color=MEMORY[name], label=label)
             start = start + values / scale
         high = float(start.max())
-        crossed = limit * (1.0 - CLEAR) < high <= limit  # the number would lie on the line
+        crossed = limit - NUMBER * top < high <= limit  # the number would lie on the line
         fits = bool(one.fits)
         axes.annotate(
             f"{high:.3g}",
