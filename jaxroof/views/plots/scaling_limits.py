@@ -19,7 +19,7 @@ from jaxroof.views.text.scaling_limits import MARKS, flop
 MARKERS = {"threshold_80": "o", "threshold_50": "s"}
 HIGHEST, LOWEST = 0.72, 0.26  # utilisation at which the names of the lines stand
 HALF = 0.5  # utilisation below which a line has fallen
-AWAY = 0.12  # share of the runs between the last line that falls and the names
+AWAY = 0.06  # share of the runs between the last line that falls and the names
 EXPONENT = re.compile(r"(\w+) exponent ([\d.]+)")
 ACROSS = 2  # panels in a row
 ROOM = 44  # letters above a panel
@@ -54,9 +54,12 @@ def frontier(data: xr.Dataset) -> Figure:
     for spare in cells[len(parts) :]:
         spare.remove()
     made.draw_without_rendering()
-    for number, (axes, (_, part)) in enumerate(zip(cells, parts, strict=False)):
-        if lines and (len(parts) == 1 or number == 0):
-            _labels(axes, part, lines)
+    if lines:  # in the panel with the most room
+        walls = [
+            float(part.wall) if "wall" in part and not part.wall.ndim else 0.0 for _, part in parts
+        ]
+        place = int(np.argmax(walls))
+        _labels(cells[place], parts[place][1], lines)
     entries = _marks(kept)
     if entries:
         made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=2)
@@ -152,6 +155,11 @@ def _labels(axes: Axes, part: xr.Dataset, lines: str) -> None:
         axes.text(left + 0.02, below, names[i], **where)
 
 
+def _room(part: xr.Dataset) -> float:
+    """Return how far runs go in a panel before the latency wall."""
+    return float(part.wall) if "wall" in part and not part.wall.ndim else 0.0
+
+
 def _falls(share: np.ndarray) -> bool:
     """Return whether a line falls below half in sight; where there is no number it ends."""
     held = share[share > 0.0]
@@ -194,12 +202,12 @@ def _grows(name: str) -> str:
     """Return what grows how with the FLOP of a run, in words.
 
     >>> _grows("batch exponent 0.167, depth exponent 0")
-    'batch grows as FLOP^(1/6), depth stays'
+    'batch ∝ FLOP^1/6, depth constant'
     """
 
     def told(found: re.Match[str]) -> str:
         power = Fraction(found[2]).limit_denominator(12)
-        return f"{found[1]} grows as FLOP^({power})" if power else f"{found[1]} stays"
+        return f"{found[1]} ∝ FLOP^{power}" if power else f"{found[1]} constant"
 
     return EXPONENT.sub(told, name)
 
