@@ -25,6 +25,7 @@ SORTS = {  # what an operation is, where its parts are not told apart: words, co
     "wait": ("waiting for the host", colours.WINE),
 }
 WORDS = {"qkv": "queries, keys, values"}  # of operations that are called by a symbol
+SEEN = 3e-3  # of the longest bar: what is narrower is not in the legend
 WAYS = ("forward", "backward")
 
 
@@ -53,8 +54,11 @@ def layer_bars(data: xr.Dataset) -> Figure:
     left.set_yticks(range(len(names)), names)
     left.invert_yaxis()
     left.set_xlim(0, 1.32 * longest / scale)
-    handles, words = right.get_legend_handles_labels()
-    made.legend(handles, words, loc="outside lower center", ncols=3)
+    entries = {}
+    for axes in (left, right):
+        handles, words = axes.get_legend_handles_labels()
+        entries |= dict(zip(words, handles, strict=True))
+    made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=3)
     return made
 
 
@@ -96,7 +100,9 @@ def _bars(axes: Axes, data: xr.Dataset, way: str, scale: float) -> None:
     whole = data[f"time_{way}"].values / scale
     parts = _parts(data, way, scale)
     for words, (values, colour) in parts.items():
-        axes.barh(places, values, left=start, color=colour, label=words, height=0.7)
+        seen = values.max(initial=0.0) > SEEN * whole.max()
+        label = words if seen else "_"
+        axes.barh(places, values, left=start, color=colour, label=label, height=0.7)
         start = start + values
     for place, value in zip(places, whole, strict=True):
         axes.annotate(

@@ -41,6 +41,7 @@ ACROSS = 0.82 * style.DOTS  # pixels of the time axis, of an inch of the picture
 DIGIT = 0.64  # width of a digit over its size
 THIN = 2.0  # pixels: collectives of a visit that are narrower are drawn together at its end
 EDGED = 5.0  # pixels: blocks that are wider are set apart by a line
+ALIKE = 5e-4  # relative difference of steps that take as long
 MOST_NUMBERS = 4000
 MOST_ROWS = 64
 
@@ -125,9 +126,10 @@ def _finding(traces: Mapping[str, xr.Dataset]) -> str:
     best = order[0]
     if len(order) == 1:
         return f"A step takes {_words(traces[best])}"
+    longer = {n: span(traces[n]) / span(traces[best]) - 1.0 for n in order[1:]}
     more = [
-        f"{n} takes {percent(span(traces[n]) / span(traces[best]) - 1.0, 1)} longer"
-        for n in order[1:]
+        f"{n} takes {percent(share, 1)} longer" if share >= ALIKE else f"{n} takes as long"
+        for n, share in longer.items()
     ]
     return f"Shortest: {best}, {_words(traces[best])}; {', '.join(more)}"
 
@@ -166,7 +168,7 @@ def _panel(axes: Axes, held: Sequence[Row], end: float, scale: float, pixels: fl
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     told = {
-        "numbers: microbatches": written,
+        "numbers: microbatches, where they fit": written,
         "paler: a device's later stages": any(len(row.stages) > 1 for row in held),
         "collectives of a visit: together at its end": gathered,
     }
