@@ -19,9 +19,6 @@ os.environ.setdefault(
     + " --xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false"
     * version("jaxlib").startswith("0.10."),
 )
-# a compiled program remembers whence each of its operations comes, ten calls deep: nobody reads it
-# here, and it takes a sixth of the time
-os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 
 import hypothesis
 import jax
