@@ -107,7 +107,7 @@ def _print_one(data: xr.Dataset, near: tuple[int, float] | None) -> None:
     say(Detail.USUAL, views.table_sentence(data, shown_fields(data)))
     say(Detail.USUAL, views.parts_sentence(data))
     say(Detail.VERBOSE, views.layer_sentence(data), views.software_sentence(data))
-    say(Detail.USUAL, views.own_sentence(data))
+    say(Detail.USUAL, views.own_sentence(data), views.uneven_sentence(data))
     if near is not None:
         more = f"one of {near[0]:,} trains {near[1]:.3g} times as many tokens a second"
         say(Detail.USUAL, f"This batch divides badly: {more}.")

@@ -80,6 +80,7 @@ def _fastest(data: xr.Dataset) -> Iterator[Piece]:
     yield plan.plan_sentence(data.isel(plan=0))
     yield fastest_plans.parts_sentence(data)
     yield fastest_plans.own_sentence(data)
+    yield fastest_plans.uneven_sentence(data)
     yield fastest_plans.plans_table(data)
     yield fastest_plans.table_sentence(data, least_memory.shown_fields(data))
     yield fastest_plans.layer_sentence(data)
