@@ -13,7 +13,6 @@ from jaxroof.cli.actions.console import OPTION_OF, say
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import searched, system_of
 from jaxroof.cli.counts import parse_count, parse_counts
-from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import progress_bar
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.search.problem import constraints_of
@@ -26,6 +25,7 @@ from jaxroof.estimators.training.step import training
 from jaxroof.settings import apply_settings
 from jaxroof.shorthand import by_path
 from jaxroof.views.text import compare as compared
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.plan import glossary
 from jaxroof.views.text.tokens import tokens_sentence

@@ -3,7 +3,6 @@
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.dry_run import print_dry_run
-from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import working
 from jaxroof.config.design_file import design_would_take, run_design
 from jaxroof.views.text.design import (
@@ -13,6 +12,7 @@ from jaxroof.views.text.design import (
     proof_sentences,
     warning_sentences,
 )
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.tokens import tokens_sentence
 

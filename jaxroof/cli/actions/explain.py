@@ -10,7 +10,7 @@ from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
 from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.cli.counts import parse_count
-from jaxroof.cli.detail import Detail, detail
+from jaxroof.cli.detail import detail
 from jaxroof.cli.progress import working
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.sensitivity.response import response
@@ -23,6 +23,7 @@ from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.io.atomic import replace_file
 from jaxroof.units import parse, seconds
 from jaxroof.views.text import explain as views
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.explain_json import explain_json
 from jaxroof.views.text.explain_sentences import best_sentence, explain_sentences
 from jaxroof.views.text.plan import plan_sentence

@@ -9,11 +9,11 @@ from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import console, say
 from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
 from jaxroof.cli.counts import parse_count
-from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
 from jaxroof.views.text import fit as views
 from jaxroof.views.text import fit_changes as changes
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.fit_json import fit_json
 
 KINDS = (*PICTURES, ".csv", ".json", ".nc")

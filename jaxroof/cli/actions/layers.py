@@ -12,7 +12,6 @@ from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_settings
 from jaxroof.cli.actions.console import console, say
 from jaxroof.cli.actions.published_layers import published_command
 from jaxroof.cli.actions.training_layers import training_command
-from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
@@ -21,6 +20,7 @@ from jaxroof.estimators.unfused.report import Report
 from jaxroof.estimators.unfused.step import unfused
 from jaxroof.records import checked
 from jaxroof.settings import apply_settings
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.unfused import block_tables, sums_table
 
 DEGREES = {"tp": "tensor", "sp": "sequence"}  # command-line names of the degrees of a block

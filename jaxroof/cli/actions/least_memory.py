@@ -10,13 +10,13 @@ from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written
 from jaxroof.cli.counts import parse_count
-from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.io.formats import write
 from jaxroof.shorthand import by_path
 from jaxroof.views.text import least_memory as views
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.least_memory_json import least_memory_json
 from jaxroof.views.text.plan import glossary, plan_sentence
 

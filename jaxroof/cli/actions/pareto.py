@@ -11,13 +11,13 @@ from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import check_output, is_picture, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.cli.counts import parse_counts
-from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import working
 from jaxroof.engine.search.pareto import pareto
 from jaxroof.errors import refusal, shown
 from jaxroof.estimators.published.step import published
 from jaxroof.units import parse
 from jaxroof.views.text import pareto as stairs_views
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.tokens import tokens_sentence
 

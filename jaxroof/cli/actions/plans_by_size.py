@@ -10,9 +10,9 @@ from jaxroof.analyses.fastest_plans import NoPlanFits
 from jaxroof.analyses.no_legal_plan import NoLegalPlan
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import write_data
-from jaxroof.cli.detail import Detail
 from jaxroof.errors import listing
 from jaxroof.io.formats import CSV
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.least_memory import fields_of_sizes
 from jaxroof.views.text.plan import glossary

@@ -7,12 +7,12 @@ from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import SHORT, parse_settings, whole_plan
 from jaxroof.cli.actions.console import OPTION_OF, say
-from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.step import published
 from jaxroof.settings import apply_settings
 from jaxroof.shorthand import by_path
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.layers import layer_table
 
 

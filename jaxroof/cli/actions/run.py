@@ -10,7 +10,7 @@ from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.cli.actions.cluster import cluster_of
 from jaxroof.cli.actions.console import console, say
 from jaxroof.cli.actions.dry_run import print_dry_run
-from jaxroof.cli.detail import Detail, detail
+from jaxroof.cli.detail import detail
 from jaxroof.cli.progress import progress_bar
 from jaxroof.config.run_sweep import run as run_file
 from jaxroof.config.run_sweep import would_take
@@ -28,6 +28,7 @@ from jaxroof.views.text import (
 from jaxroof.views.text import (
     search as words,
 )
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.interval import interval_sentence
 from jaxroof.views.text.layers import tables_of_layer
 from jaxroof.views.text.plan import glossary

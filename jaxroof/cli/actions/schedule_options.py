@@ -4,11 +4,11 @@ import xarray as xr
 
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.counts import parse_count
-from jaxroof.cli.detail import Detail
 from jaxroof.errors import refusal, unknown
 from jaxroof.schedules import CHUNKED
 from jaxroof.schedules.stage_visits import Sends
 from jaxroof.views.text import schedule as views
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.interval import interval_sentence
 
 

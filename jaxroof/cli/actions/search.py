@@ -10,7 +10,6 @@ from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, own_plan, parse_share, why_not_allowed
 from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.search_options import SearchOptions, searched
-from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.problem import SearchProblem, check_search
 from jaxroof.engine.search.ranking import first_of_each, rank_plans
@@ -20,6 +19,7 @@ from jaxroof.estimators.published.step import memory_limit, published
 from jaxroof.io.formats import check_writable
 from jaxroof.views.text import search as words
 from jaxroof.views.text import tables
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.plan import glossary, plan_sentence
 from jaxroof.views.text.plan import plan_fields as fields_of
 

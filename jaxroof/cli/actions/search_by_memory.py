@@ -10,8 +10,8 @@ from jaxroof.cli.actions.least_memory import check_kind, print_plans, settings_o
 from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.actions.plans_by_size import print_sizes, search_sizes, write_plans
 from jaxroof.cli.counts import parse_count, parse_counts
-from jaxroof.cli.detail import Detail
 from jaxroof.views.text import least_memory as views
+from jaxroof.views.text.detail import Detail
 
 
 def search_by_memory_command(

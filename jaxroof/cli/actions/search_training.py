@@ -14,9 +14,9 @@ from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.actions.plans_by_size import print_sizes, search_sizes, write_plans
 from jaxroof.cli.actions.search_by_memory import search_by_memory_command
 from jaxroof.cli.counts import parse_count, parse_counts
-from jaxroof.cli.detail import Detail
 from jaxroof.errors import NoAnswer, unknown
 from jaxroof.views.text import fastest_plans as views
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.least_memory import shown_fields, title
 from jaxroof.views.text.plan import plan_sentence
 

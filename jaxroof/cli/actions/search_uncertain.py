@@ -10,7 +10,6 @@ from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import SearchOptions
-from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import working
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.config.uncertainty_file import read_uncertain
@@ -21,6 +20,7 @@ from jaxroof.engine.uncertainty.uncertain import uncertain
 from jaxroof.errors import InputError
 from jaxroof.io.formats import CSV
 from jaxroof.views.text import uncertain as views
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.plan import glossary
 from jaxroof.views.text.uncertain_inputs import inputs_table
 

@@ -7,8 +7,8 @@ from jaxroof.analyses.training_question import training_step
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, say
 from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
-from jaxroof.cli.detail import Detail
 from jaxroof.views.text import training_layers as views
+from jaxroof.views.text.detail import Detail
 
 OPTIONS = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
 
