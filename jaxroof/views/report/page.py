@@ -8,12 +8,13 @@ import pathlib
 from collections.abc import Sequence
 
 import xarray as xr
+from rich.table import Table
 
 from jaxroof import __version__
 from jaxroof.errors import InputError, printable
 from jaxroof.io.formats import frame
 from jaxroof.units import unbroken
-from jaxroof.views.report.answers import Piece, answer, title_of
+from jaxroof.views.report.answers import answer, title_of
 from jaxroof.views.report.markup import Markup, element, joined, rows_of, table_of
 from jaxroof.views.report.provenance import (
     Result,
@@ -22,6 +23,7 @@ from jaxroof.views.report.provenance import (
     made_rows,
     result_rows,
 )
+from jaxroof.views.text.said import Said
 
 HERE = pathlib.Path(__file__).parent
 STYLE = (HERE / "page.css").read_text(encoding="utf-8")
@@ -34,10 +36,14 @@ LACKING = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, 
 
 def page(results: Sequence[Result]) -> str:
     """Return the whole page."""
-    titles = [title_of(one.data) or one.name for one in results]
+    answers = [_answer(one.data) for one in results]
+    titles = [
+        title_of(one.data, said) or one.name
+        for one, (said, _) in zip(results, answers, strict=True)
+    ]
     sections = [
-        _section(one, title, f"result-{place}", alone=len(results) == 1)
-        for place, (one, title) in enumerate(zip(results, titles, strict=True), 1)
+        _section(one, title, found, f"result-{place}", alone=len(results) == 1)
+        for place, (one, title, found) in enumerate(zip(results, titles, answers, strict=True), 1)
     ]
     name = titles[0] if len(results) == 1 else f"{len(results)} results of jaxroof"
     contents = [_contents(results, titles)] if len(results) > 1 else []
@@ -76,11 +82,14 @@ def _contents(results: Sequence[Result], titles: Sequence[str]) -> Markup:
     return element("nav", element("ol", *items), aria_label="Contents")
 
 
-def _section(result: Result, title: str, name: str, alone: bool) -> Markup:
+def _section(
+    result: Result, title: str, found: tuple[list[Said], str], name: str, alone: bool
+) -> Markup:
     """Return one result: its answer, its picture, its tables, what it rests on, what made it."""
-    pieces, note = _pieces(result.data)
-    first = next((i for i, one in enumerate(pieces) if not isinstance(one, str)), len(pieces))
-    said = " ".join(one for one in pieces[:first] if isinstance(one, str))
+    answer_of, note = found
+    pieces = [one for one in answer_of if not (one.is_title and one.piece == title)]
+    first = next((i for i, one in enumerate(pieces) if not isinstance(one.piece, str)), len(pieces))
+    said = " ".join(str(one.piece) for one in pieces[:first])
     parts = [
         *([] if alone else [element("h2", title, id=name)]),
         *map(_piece, pieces[:first]),
@@ -96,11 +105,11 @@ def _section(result: Result, title: str, name: str, alone: bool) -> Markup:
     return element("section", joined(parts), aria_label=title)
 
 
-def _pieces(data: xr.Dataset) -> tuple[list[Piece], str]:
+def _answer(data: xr.Dataset) -> tuple[list[Said], str]:
     """Return what the command of a result prints, and a note where that cannot be told."""
-    found: list[Piece] = []
+    found: list[Said] = []
     try:
-        found.extend(one for one in answer(data) if one)
+        found.extend(one for one in answer(data) if one.piece)
     except LACKING as error:
         return found, f"The rest of its answer cannot be printed ({_reason(error)})."
     return found, ""
@@ -111,8 +120,11 @@ def _reason(error: BaseException) -> str:
     return " ".join(said.split()).partition(";")[0].rstrip(".")
 
 
-def _piece(piece: Piece) -> Markup:
-    return element("p", unbroken(piece)) if isinstance(piece, str) else table_of(piece)
+def _piece(said: Said) -> Markup:
+    piece = said.piece
+    if isinstance(piece, Table):
+        return table_of(piece)
+    return element("h3" if said.is_title else "p", unbroken(str(piece)))
 
 
 def _picture(data: xr.Dataset, title: str, said: str) -> Markup:

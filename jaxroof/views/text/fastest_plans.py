@@ -178,6 +178,12 @@ def own_sentence(data: xr.Dataset) -> str:
     return f"{said}. It spends {slower_by(data.isel(plan=0), after)}."
 
 
+def near_sentence(batch: int, times: float) -> str:
+    """Return a near batch that trains many times as many tokens a second."""
+    more = f"one of {batch:,} trains {times:.3g} times as many tokens a second"
+    return f"This batch divides badly: {more}."
+
+
 def _add_measures(table: PlainTable, capacity: float) -> None:
     """Add the columns of what a plan gives and takes; those that matter least leave first."""
     table.add_numbers("step\n[s]")

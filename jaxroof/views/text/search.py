@@ -68,9 +68,10 @@ def domain_sentence(gpus: int, domain: int) -> str:
     )
 
 
-def best_sentence(best: xr.Dataset, fits: int, limit: float) -> str:
-    """Return the best of some plans that fit, its speed and its memory."""
-    of = f" of the {fits:,} plans that fit" if fits > 1 else ", the only plan that fits"
+def best_sentence(best: xr.Dataset, fits: int | None, limit: float) -> str:
+    """Return the best of the plans that fit, its speed and memory; ``fits`` is None if unknown."""
+    of = f" of the {fits:,} plans that fit" if fits != 1 else ", the only plan that fits"
+    of = of if fits is not None else " of the plans that fit"
     need = float(best[need_of(best)])
     return (
         f"Best{of}: {plan_words(best)}, {seconds(float(best.step_time))} a step, "

@@ -230,6 +230,6 @@ def test_every_kind_of_answer_has_sentences_or_tables():
 
 
 def test_sentences_come_first(fitted):
-    found = list(answer(fitted))
+    found = [one.piece for one in answer(fitted)]
     assert isinstance(found[0], str)
     assert any(isinstance(one, PlainTable) for one in found)
