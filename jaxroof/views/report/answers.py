@@ -76,6 +76,11 @@ def _sweep(data: xr.Dataset) -> Iterator[Said]:
     return sweep.answer(data, WIDE, MOST)
 
 
+def _traces(data: xr.Dataset) -> Iterator[Said]:
+    parts = labelled_parts(data).items()
+    return trace.answer(one.assign_attrs(title=name) if name else one for name, one in parts)
+
+
 KINDS: list[Kind] = [  # the first that holds
     (_of_sizes("fastest plans"), lambda data: fastest_plans.answer_of_sizes(by_size(data))),
     (_asked("fastest plans"), fastest_plans.answer),
@@ -86,7 +91,7 @@ KINDS: list[Kind] = [  # the first that holds
     (_asked("fit_stages"), _sweep),
     (_asked("roofline"), lambda data: roofline.answer(data, MOST)),
     (_asked("design"), design.answer),
-    (_along("event"), lambda data: trace.answer(labelled_parts(data).values())),
+    (_along("event"), _traces),
     (_along("operation"), lambda data: layers.answer(data, WIDE)),
     (_along("stage"), _sweep),
     (_every_plan, _sweep),

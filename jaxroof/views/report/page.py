@@ -6,6 +6,7 @@ import importlib
 import math
 import pathlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import xarray as xr
 from rich.table import Table
@@ -34,19 +35,22 @@ CELLS = 100_000  # of a table of all values that a page still holds
 LACKING = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
+class Answered(NamedTuple):
+    """A result, and what its command says of it."""
+
+    result: Result
+    title: str
+    said: list[Said]
+    note: str  # why the rest cannot be said
+
+
 def page(results: Sequence[Result]) -> str:
     """Return the whole page."""
-    answers = [_answer(one.data) for one in results]
-    titles = [
-        title_of(one.data, said) or one.name
-        for one, (said, _) in zip(results, answers, strict=True)
-    ]
-    sections = [
-        _section(one, title, found, f"result-{place}", alone=len(results) == 1)
-        for place, (one, title, found) in enumerate(zip(results, titles, answers, strict=True), 1)
-    ]
-    name = titles[0] if len(results) == 1 else f"{len(results)} results of jaxroof"
-    contents = [_contents(results, titles)] if len(results) > 1 else []
+    answered = [_answered(one) for one in results]
+    alone = len(results) == 1
+    sections = [_section(one, f"result-{n}", alone) for n, one in enumerate(answered, 1)]
+    name = answered[0].title if alone else f"{len(results)} results of jaxroof"
+    contents = [] if alone else [_contents(answered)]
     top = element("header", element("h1", name), *contents)
     said = f"Written by jaxroof {__version__}. Everything that the page shows is inside it."
     body = element("body", top, element("main", joined(sections)), element("footer", said))
@@ -74,20 +78,30 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _contents(results: Sequence[Result], titles: Sequence[str]) -> Markup:
+def _answered(result: Result) -> Answered:
+    """Return a result with what its command prints, and a note where that cannot be told."""
+    found: list[Said] = []
+    note = ""
+    try:
+        found.extend(one for one in answer(result.data) if one.piece)
+    except LACKING as error:
+        note = f"The rest of its answer cannot be printed ({_reason(error)})."
+    title = title_of(result.data, found) or result.name
+    said = [one for one in found if not (one.is_title and one.piece == title)]
+    return Answered(result, title, said, note)
+
+
+def _contents(answered: Sequence[Answered]) -> Markup:
     items = [
-        element("li", element("a", title, href=f"#result-{place}"), f" {one.name}")
-        for place, (one, title) in enumerate(zip(results, titles, strict=True), 1)
+        element("li", element("a", one.title, href=f"#result-{n}"), f" {one.result.name}")
+        for n, one in enumerate(answered, 1)
     ]
     return element("nav", element("ol", *items), aria_label="Contents")
 
 
-def _section(
-    result: Result, title: str, found: tuple[list[Said], str], name: str, alone: bool
-) -> Markup:
+def _section(answered: Answered, name: str, alone: bool) -> Markup:
     """Return one result: its answer, its picture, its tables, what it rests on, what made it."""
-    answer_of, note = found
-    pieces = [one for one in answer_of if not (one.is_title and one.piece == title)]
+    result, title, pieces, note = answered
     first = next((i for i, one in enumerate(pieces) if not isinstance(one.piece, str)), len(pieces))
     said = " ".join(str(one.piece) for one in pieces[:first])
     parts = [
@@ -103,16 +117,6 @@ def _section(
         rows_of(("", ""), made_rows(result)),
     ]
     return element("section", joined(parts), aria_label=title)
-
-
-def _answer(data: xr.Dataset) -> tuple[list[Said], str]:
-    """Return what the command of a result prints, and a note where that cannot be told."""
-    found: list[Said] = []
-    try:
-        found.extend(one for one in answer(data) if one.piece)
-    except LACKING as error:
-        return found, f"The rest of its answer cannot be printed ({_reason(error)})."
-    return found, ""
 
 
 def _reason(error: BaseException) -> str:

@@ -30,7 +30,7 @@ def answer(
     each = {n: data.isel(step_number=np.flatnonzero(data["gpus"].values == n)) for n in sizes}
     capacities = training_capacities(today)
     yield from title(_title(data))
-    if len(sizes) == 1:
+    if len(sizes) < 2:
         yield from _stairs(data, each, gain, most_days, capacities)
     else:
         if most_days is not None:
