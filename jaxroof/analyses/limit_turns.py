@@ -1,14 +1,16 @@
 """Where another limit comes to dominate a step as one parameter of the machine varies."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.explain_task import Task
 from jaxroof.analyses.time_limits import POINTS, limits_of
-from jaxroof.records import get_at, replace_at
+from jaxroof.engine.grid.axes import replace_all
+from jaxroof.records import get_at
 
 PASSES = 3  # refinement passes; each splits the cell of the previous one into this many
 TURNS: dict[str, tuple[type[Any], str]] = {  # changes of the dominant limit as one parameter varies
@@ -17,6 +19,15 @@ TURNS: dict[str, tuple[type[Any], str]] = {  # changes of the dominant limit as 
     "turn_value": (float, "Where another limit comes to bind"),
     "turn_limit": (np.str_, "What binds there"),
 }
+
+
+class _Way(NamedTuple):
+    """A parameter that is moved to one of its ends, and the cell in which the limit changes."""
+
+    path: str
+    cell: tuple[float, float]
+    limit: int  # what binds at the end of the cell
+    factors: np.ndarray  # where to look
 
 
 def limit_turns(
@@ -28,23 +39,24 @@ def limit_turns(
     however short; then refined in the cell where the change lies.
     """
     span, first, signs = float(moved.factor.max()), int(today.argmax()), task.resources.signs
-    rows = []
-    for path in (str(path) for path in moved.parameter.values if there and str(path) in signs):
-        for end in (span, 1.0 / span):
-            cell, then = (1.0, end), first
-            factors = _factors(moved, path, end)
-            for _ in range(PASSES):
-                tops = _tops(task, inputs, moved, path, factors)
-                other = np.flatnonzero(tops != first)
-                if not len(other):
-                    break
-                at = int(other[0])
-                cell, then = (factors[max(at - 1, 0)], factors[at]), int(tops[at])
-                factors = np.geomspace(*cell, POINTS)
-            if then != first:
-                rows.append(
-                    (path, cell[1], cell[1] * float(get_at(inputs, path)), task.names[then])
-                )
+    ways = [
+        _Way(path, (1.0, end), first, _factors(moved, path, end))
+        for path in (str(path) for path in moved.parameter.values if there and str(path) in signs)
+        for end in (span, 1.0 / span)
+    ]
+    for _ in range(PASSES):
+        seen = zip(ways, _tops(task, inputs, moved, ways), strict=True)
+        ways = [_finer(way, tops, first) for way, tops in seen]
+        ways = [way for way in ways if way.limit != first]
+    rows = [
+        (
+            way.path,
+            way.cell[1],
+            way.cell[1] * float(get_at(inputs, way.path)),
+            task.names[way.limit],
+        )
+        for way in ways
+    ]
     rows.sort(key=lambda row: abs(np.log(row[1])))
     columns = list(zip(*rows, strict=True)) or [()] * len(TURNS)
     return xr.Dataset(
@@ -55,6 +67,15 @@ def limit_turns(
     )
 
 
+def _finer(way: _Way, tops: np.ndarray, first: int) -> _Way:
+    """Return a parameter with the first cell behind which another limit dominates."""
+    if np.all(tops == first):
+        return way
+    at = int(np.argmax(tops != first))
+    cell = way.factors[max(at - 1, 0)], way.factors[at]
+    return _Way(way.path, cell, int(tops[at]), np.geomspace(*cell, POINTS))
+
+
 def _factors(moved: xr.Dataset, path: str, end: float) -> np.ndarray:
     """Return factors of a parameter from 1 to an end, with the plans on both sides of a switch."""
     at = moved.switch_factor.values[moved.switch_parameter.values == path]
@@ -63,17 +84,23 @@ def _factors(moved: xr.Dataset, path: str, end: float) -> np.ndarray:
     return found[np.argsort(np.abs(np.log(found)), kind="stable")]
 
 
-def _tops(task: Task, inputs: Any, moved: xr.Dataset, path: str, factors: np.ndarray) -> np.ndarray:
-    """Return the dominant limit at factors of a parameter, with the plan chosen anew at each."""
-    found = []
-    for start in range(0, len(factors), POINTS):
-        some = factors[start : start + POINTS]
-        asked = replace_at(inputs, path, get_at(inputs, path) * some)
-        plans = plans_at(inputs, moved, path, some)
-        asked = dataclasses.replace(asked, plan=type(inputs.plan)(**plans))
-        *_, seconds = limits_of(asked, task.recipe, task.estimator)
-        found.append(seconds.sum(axis=1).argmax(axis=1))
-    return np.concatenate(found)
+def _tops(task: Task, inputs: Any, moved: xr.Dataset, ways: Sequence[_Way]) -> list[np.ndarray]:
+    """Return the dominant limit at the factors of each parameter, the plan chosen anew at each."""
+    if not ways:
+        return []
+    ends = np.cumsum([len(way.factors) for way in ways])
+    columns = {
+        path: np.concatenate(
+            [w.factors if w.path == path else np.ones(len(w.factors)) for w in ways]
+        )
+        for path in dict.fromkeys(way.path for way in ways)
+    }
+    each = [plans_at(inputs, moved, way.path, way.factors) for way in ways]
+    plans = {field: np.concatenate([some[field] for some in each]) for field in each[0]}
+    values = {path: get_at(inputs, path) * factor for path, factor in columns.items()}
+    asked = dataclasses.replace(replace_all(inputs, values), plan=type(inputs.plan)(**plans))
+    *_, seconds = limits_of(asked, task.recipe, task.estimator)
+    return np.split(seconds.sum(axis=1).argmax(axis=1), ends[:-1])
 
 
 def plans_at(

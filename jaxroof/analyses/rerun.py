@@ -12,13 +12,13 @@ from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fastest_plans import fastest_of
 from jaxroof.analyses.least_memory import least_memory_of
 from jaxroof.analyses.plan_question import Question
-from jaxroof.engine.grid.dataset import versions
+from jaxroof.analyses.rerun_differences import Rerun, compare
 from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search
 from jaxroof.engine.sensitivity.elasticities import elasticities
-from jaxroof.errors import brief, refusal
+from jaxroof.errors import InputError, brief, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
 from jaxroof.estimators.published.step import published
@@ -39,33 +39,6 @@ class Asked:
     options: Mapping[str, Any]  # of the search for plans of a training step
 
 
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """How far one result that was computed again is from the stored one."""
-
-    name: str
-    largest: float  # of |now - then| / |then|; infinite where only one of them is a number
-    points: int  # that differ
-    where: Mapping[str, Any]  # labels of the point that differs most
-
-
-@dataclasses.dataclass(frozen=True)
-class Rerun:
-    """The results of a stored Dataset that were computed again."""
-
-    again: xr.Dataset
-    compared: int  # results
-    points: int  # values of all of them
-    differences: tuple[Difference, ...]  # the largest first
-    not_again: tuple[str, ...]  # results that are only stored
-    versions: Mapping[str, tuple[str, str]]  # of packages that changed: then, now
-
-    @property
-    def identical(self) -> bool:
-        """Return whether every stored result is the same to the last bit."""
-        return not self.differences and not self.not_again
-
-
 def rerun(data: xr.Dataset) -> Rerun:
     """Return the answer to the question that a Dataset's attributes hold, beside what is stored.
 
@@ -83,6 +56,14 @@ def rerun(data: xr.Dataset) -> Rerun:
         said = f"{brief(asked)} cannot be answered again from a file"
         raise refusal("question", f"{said}; expected a file of {', '.join(ANSWERS)}")
     return compare(data, ANSWERS[asked](data, _asked(data)))
+
+
+def is_answered(data: xr.Dataset) -> bool:
+    """Return whether the question of a Dataset is answered again from its record."""
+    try:
+        return _question(data) in ANSWERS
+    except InputError:
+        return False
 
 
 def _question(data: xr.Dataset) -> str:
@@ -245,56 +226,3 @@ ANSWERS: dict[str, Callable[[xr.Dataset, Asked], xr.Dataset]] = {
     "least memory": _least,
     "legal plans": _legal_plans,
 }
-
-
-def compare(then: xr.Dataset, now: xr.Dataset) -> Rerun:
-    """Return how the results of two Datasets differ, result by result."""
-    both = [str(name) for name in then.data_vars if name in now.data_vars]
-    differences = [one for name in both if (one := _difference(then[name], now[name])) is not None]
-    return Rerun(
-        again=now,
-        compared=len(both),
-        points=sum(then[name].size for name in both),
-        differences=tuple(sorted(differences, key=lambda one: -one.largest)),
-        not_again=tuple(str(name) for name in then.data_vars if name not in now.data_vars),
-        versions=_changed(str(then.attrs.get("versions", "{}"))),
-    )
-
-
-def _difference(then: xr.DataArray, now: xr.DataArray) -> Difference | None:
-    """Return how far a result is from the stored one; None where they are the same."""
-    name = str(then.name)
-    if {*then.dims} != {*now.dims} or then.sizes != now.sizes:
-        return Difference(name, np.inf, then.size, {})
-    old, new = then.values, now.transpose(*then.dims).values
-    same = old == new
-    if old.dtype.kind == new.dtype.kind == "f":
-        same |= np.isnan(old) & np.isnan(new)
-    if same.all():
-        return None
-    apart = np.where(same, 0.0, _relative(old, new))
-    worst = np.unravel_index(int(np.argmax(apart)), apart.shape) if apart.ndim else ()
-    where = {
-        str(dim): then.coords[dim].values[at].item()
-        for dim, at in zip(then.dims, worst, strict=True)
-        if dim in then.coords
-    }
-    return Difference(name, float(np.max(apart)), int(np.sum(~same)), where)
-
-
-def _relative(old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Return |new - old| / |old|, infinite where one is no number or the results are words."""
-    if old.dtype.kind not in "iuf" or new.dtype.kind not in "iuf":
-        return np.full(old.shape, np.inf)
-    with np.errstate(all="ignore"):
-        apart = np.abs(new.astype(float) - old) / np.abs(old)
-    return np.where(np.isfinite(apart), apart, np.inf)
-
-
-def _changed(written: str) -> dict[str, tuple[str, str]]:
-    """Return the versions of packages that are not those of now."""
-    try:
-        then, now = dict(json.loads(written)), versions()
-    except (ValueError, TypeError, RecursionError):
-        return {}
-    return {name: (str(v), now[name]) for name, v in then.items() if now.get(name, v) != v}

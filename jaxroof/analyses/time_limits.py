@@ -12,6 +12,7 @@ from jaxroof.dual import slope_of, value_of
 from jaxroof.engine.grid.axes import column_length
 from jaxroof.engine.grid.chunks import pad_points
 from jaxroof.engine.grid.dataset import roles
+from jaxroof.engine.grid.evaluate import iter_pieces
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.sensitivity.moved_inputs import scale_parameters, with_slopes
 from jaxroof.estimator import Estimator
@@ -24,7 +25,8 @@ from jaxroof.structure import results
 CONTRIBUTIONS: dict[Estimator, Callable[[Any, Any], "OrderedDict[str, Any]"]] = {
     published: contributions
 }
-POINTS = 64  # values of a parameter per pass
+POINTS = 64  # values of a parameter per pass, and points of one call of a program
+LANES = 1 << 14  # points, times one and each parameter, that NumPy evaluates at once
 
 
 def adding(estimator: Estimator, inputs: Any, recipe: Any) -> "OrderedDict[str, Any]":
@@ -47,31 +49,42 @@ def limits_of(
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Return the contributions to a step under the plan of the inputs, with seconds per resource.
 
-    Leaves of the inputs are numbers or columns of one length, of at most ``POINTS``.
+    Leaves of the inputs are numbers or columns of one length.
     Returns: names, seconds [points, names] and [points, names, limits]. The sum of the latter over
     limits equals the former; the sum over names equals the step time.
     """
     known = resources(roles(estimator, inputs, recipe)["resources"])
     paths = tuple(path for path, _, _ in leaves(inputs) if path in known.signs)
     by = [[known.signs[p] * (known.of[p] == limit) for limit in known.limits] for p in paths]
-    count, ways = column_length(inputs), np.eye(len(paths))
-    if executor_of(estimator, recipe, inputs, count * (1 + len(paths))) == NUMPY:
-        with np.errstate(all="ignore"):
-            every = adding(estimator, with_slopes(inputs, paths, ways), recipe)
-        own = [np.broadcast_to(value_of(time), (count,)) for time in every.values()]
-        along = [np.broadcast_to(slope_of(time), (len(paths), count)).T for time in every.values()]
-    else:
-        every, slopes = _compiled(estimator, recipe, paths, inputs)
-        own = [np.asarray(time)[:count, 0] for time in every.values()]
-        along = [np.asarray(slope)[:count] for slope in slopes.values()]
-    return list(every), np.stack(own, axis=1), np.stack(along, axis=1) @ np.array(by)
+    count, each = column_length(inputs), 1 + len(paths)
+    by_numpy = executor_of(estimator, recipe, inputs, count * each) == NUMPY
+    way, most = (_by_numpy, max(1, LANES // each)) if by_numpy else (_compiled, POINTS)
+    pieces = [
+        way(estimator, recipe, paths, piece, size)
+        for size, piece in iter_pieces(inputs, count, most)
+    ]
+    own, along = (np.concatenate([piece[which] for piece in pieces]) for which in (1, 2))
+    return pieces[0][0], own, along @ np.array(by)
 
 
-def _compiled(estimator: Estimator, recipe: Any, paths: tuple[str, ...], inputs: Any) -> Any:
-    """Return every contribution, and its slopes with ln(parameter), [points, parameters].
+# contributions by name, their seconds [points, names], and slopes [points, names, parameters]
+Slopes = tuple[list[str], np.ndarray, np.ndarray]
 
-    Each parameter varies in its own entries of the columns: one pass for all of them.
-    """
+
+def _by_numpy(
+    estimator: Estimator, recipe: Any, paths: tuple[str, ...], inputs: Any, count: int
+) -> Slopes:
+    with np.errstate(all="ignore"):
+        every = adding(estimator, with_slopes(inputs, paths, np.eye(len(paths))), recipe)
+    own = [np.broadcast_to(value_of(time), (count,)) for time in every.values()]
+    along = [np.broadcast_to(slope_of(time), (len(paths), count)).T for time in every.values()]
+    return list(every), np.stack(own, axis=1), np.stack(along, axis=1)
+
+
+def _compiled(
+    estimator: Estimator, recipe: Any, paths: tuple[str, ...], inputs: Any, count: int
+) -> Slopes:
+    """Each parameter varies in its own entries of the columns: one pass for all of them."""
     import jax
     import jax.numpy as jnp
 
@@ -88,4 +101,7 @@ def _compiled(estimator: Estimator, recipe: Any, paths: tuple[str, ...], inputs:
 
         return jax.jvp(seconds, (jnp.zeros_like(each),), (each,))
 
-    return jax.tree.map(lambda values: values.reshape(POINTS, len(paths)), slopes(inputs))
+    shaped = jax.tree.map(lambda values: values.reshape(POINTS, len(paths)), slopes(inputs))
+    every, slope = ([np.asarray(some)[:count] for some in values.values()] for values in shaped)
+    own = np.stack([seconds[:, 0] for seconds in every], axis=1)
+    return list(shaped[0]), own, np.stack(slope, axis=1)

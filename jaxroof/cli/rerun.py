@@ -21,7 +21,8 @@ differs, 2 where the file holds no question that can be answered again.
 def command(**options: Any) -> None:
     """Answer the question of a stored result again, and compare.
 
-    FILE is a .nc, .json or .zarr file of a search, a table, elasticities, or the plans of a
-    training step.
+    FILE is a .nc, .json or .zarr file that a command wrote. Searches, tables, elasticities and the
+    plans of a training step are asked again from the numbers in the file; other answers by the
+    command line that the file names, which reads the files that it names.
     """
     process.act(__name__, options)

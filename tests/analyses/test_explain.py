@@ -192,8 +192,9 @@ def test_a_limit_that_binds_for_a_thousandth_before_a_switch_is_found(monkeypatc
     ).assign_coords(factor=[1 / 16, 1.0, 16.0], parameter=[path])
 
     def tops(*asked):
-        (*_, factors) = asked
-        return np.where((factors > short[0]) & (factors < short[1]), 1, 0)
+        (*_, ways) = asked
+        inside = [(way.factors > short[0]) & (way.factors < short[1]) for way in ways]
+        return [np.where(some, 1, 0) for some in inside]
 
     monkeypatch.setattr(limit_turns, "_tops", tops)
     task = Task(jr.published, inputs(), jr.Recipe(), KNOWN)

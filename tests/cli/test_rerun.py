@@ -6,6 +6,7 @@ import h5py
 import pytest
 
 import jaxroof as jr
+from jaxroof.cli.actions import rerun
 
 
 @pytest.fixture
@@ -20,6 +21,27 @@ def test_an_identical_result_says_so(path, jaxroof):
     assert said.code == 0, said.err
     assert "Identical: " in said.words
     assert "Versions" not in said.words
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "compare --model llama3-8b --gpus 8 --batch 64 --system h100-nvs8,h200-141-sxm",
+        "pareto --model llama3-8b --system h100-nvs8 --gpus 8 --batch 64 --where off=0",
+        "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 8",
+        "layers --model llama3-8b --system h100-nvs8 --plan dp=8",
+    ],
+)
+def test_what_a_command_wrote_is_asked_again_by_its_line(line, jaxroof):
+    assert jaxroof(f"{line} -o b.nc").code in (0, 1)
+    said = jaxroof("rerun b.nc")
+    assert said.code == 0, said.err
+    assert "Identical: " in said.words
+
+
+def test_a_line_that_runs_the_code_of_others_is_not_run():
+    for line in ("jaxroof run a.toml --trust", "rm a.toml", "jaxroof app", "jaxroof 'run", ""):
+        assert not rerun._can_run(line), line
 
 
 def test_a_difference_and_the_version_that_changed_are_named(path, jaxroof):

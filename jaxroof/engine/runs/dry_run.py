@@ -68,7 +68,8 @@ def dry_run(asked: SweepJob, output: Path | None, chunk: int | None) -> DryRun:
     except TooLarge as error:
         refused = str(error)
     lengths = {axis.name: len(axis) for axis in asked.axes}
-    found = estimated(lengths, functools.partial(_sampled, asked))
+    bounded = asked.searched and asked.estimator.lower_bound is not None
+    found = estimated(lengths, functools.partial(_sampled, asked), bounded)
     combined = found.sample.data.attrs.get("combinations")
     plans = None if combined is None else int(combined) / found.sample.points
     return dataclasses.replace(
@@ -76,26 +77,27 @@ def dry_run(asked: SweepJob, output: Path | None, chunk: int | None) -> DryRun:
     )
 
 
-def estimated(lengths: Mapping[str, int], sampled: Sampled) -> DryRun:
+def estimated(lengths: Mapping[str, int], sampled: Sampled, bounded: bool = False) -> DryRun:
     """Return what a question over axes would take, its memory and its time by a sample."""
     points = math.prod(lengths.values())
-    sample = timed(sampled, points)
+    sample = timed(sampled, points, bounded)
     each = sample.data.nbytes / sample.points
     seconds = sample.before + points * sample.seconds / sample.points
     return DryRun(lengths, points, COPIES * points * each, seconds, sample)
 
 
-def timed(sampled: Sampled, points: int) -> Sample:
+def timed(sampled: Sampled, points: int, bounded: bool = False) -> Sample:
     """Return a sample that is large enough to be timed.
 
     A long one is evaluated twice: what the first time takes beyond the second is of compiling,
-    and taken once. If the whole would be compiled, so is the sample.
+    and taken once. If the whole would be compiled, so is the sample; a search that passes over
+    most plans by a bound (``bounded``) chooses by what is left, in the whole and in the sample.
     """
     count, executor, before = FIRST, None, 0.0
     while True:
         first, used, data = _timed(sampled, count, executor)
         evaluations = int(data.attrs.get("combinations", used)) / used * points
-        if executor is None and evaluations > SMALL:
+        if executor is None and not bounded and evaluations > SMALL:
             executor = JAX
             continue
         second = _timed(sampled, count, executor)[0] if executor or first > LONG else first

@@ -18,7 +18,7 @@ from jaxroof.engine.sensitivity.switches import BestPlans
 from jaxroof.estimator import TIE
 from jaxroof.records import get_at
 
-HALVINGS = 40  # of a logarithmic cell, so that its switch is known to rounding
+CUTS, PARTS = 10, 16  # a logarithmic cell is cut so often into so many: its switch to rounding
 
 
 def sampled_lanes(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
@@ -87,15 +87,16 @@ def _intervals(lanes: ParameterLanes, best: np.ndarray) -> Intervals:
     cut = np.exp(low)
     other = np.flatnonzero(first != last)
     if len(other):
-        a, b = low[other], high[other]
+        a, width = low[other], high[other] - low[other]
         plans = np.concatenate([first[other], last[other]])
-        for _ in range(HALVINGS):
-            middle = 0.5 * (a + b)
-            cost = _at(lanes, plans, np.tile(row[other], 2), np.tile(np.exp(middle), 2))
-            before, behind = np.split(cost, 2)
-            ahead = behind < before
-            a, b = np.where(ahead, a, middle), np.where(ahead, middle, b)
-        cut[other] = np.exp(0.5 * (a + b))
+        plans, moved = (np.tile(some, PARTS - 1) for some in (plans, np.tile(row[other], 2)))
+        part = np.arange(1, PARTS)[:, None] / PARTS
+        for _ in range(CUTS):
+            factor = np.tile(np.exp(a + width * part), 2).ravel()
+            before, behind = np.split(_at(lanes, plans, moved, factor).reshape(len(part), -1), 2, 1)
+            ahead = np.vstack([behind < before, np.ones(len(a), bool)])
+            a, width = a + width * (ahead.argmax(axis=0) / PARTS), width / PARTS
+        cut[other] = np.exp(a + 0.5 * width)
     start = factors[cell]
     both = Intervals(
         np.tile(row, 2),

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from jaxroof.analyses.rerun import Difference, Rerun
+from jaxroof.analyses.rerun_differences import Difference, Rerun
 from jaxroof.errors import brief, listing
 
 MOST = 12  # results that are listed
@@ -17,8 +17,11 @@ def rerun_sentences(found: Rerun, touched: bool) -> Iterator[str]:
     held = f"{found.compared} results, {found.points:,} values"
     if found.identical:
         yield f"Identical: {held}, computed again from the question of the file."
+    elif found.differences:
+        which = f"{len(found.differences)} of {found.compared} results"
+        yield f"{which} ({found.points:,} values in all) differ from what is stored."
     else:
-        yield f"{len(found.differences)} of {held} differ from what is stored."
+        yield f"Those that are computed again are the same: {held}."
     for one in found.differences[:MOST]:
         yield _difference_sentence(one)
     if len(found.differences) > MOST:

@@ -111,6 +111,51 @@ def test_processes_of_a_local_cluster_write_the_same_table(table, tmp_path):
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "many.csv").read_bytes()
 
 
+KILLED = """
+import pathlib, sys
+import psutil
+from jaxroof.analyses.rows import elsewhere
+from jaxroof.analyses.rows.evaluate import evaluate_file
+from jaxroof.engine.runs.cluster import Cluster
+from jaxroof.estimators.published.step import published
+
+
+def answers(file, going):
+    asked = Cluster(workers=2), "published", pathlib.Path(), {"system.nics": 2}, file, going
+    for number, block in enumerate(elsewhere.rows_elsewhere(*asked)):
+        if number == 3:
+            children = psutil.Process().children(recursive=True)
+            workers = [some for some in children if "spawn_main" in " ".join(some.cmdline())]
+            print(len(workers))
+            workers[0].kill()
+        yield block
+
+
+if __name__ == "__main__":
+    elsewhere.ROWS = 16
+    evaluate_file(published, "rows.csv", "many.csv", {"system.nics": 2}, elsewhere=answers)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="signals of a process")
+def test_a_worker_that_is_killed_costs_no_row(table, tmp_path):
+    pytest.importorskip("distributed")
+    (tmp_path / "killed.py").write_text(KILLED)
+    done = subprocess.run(
+        [sys.executable, "killed.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+    evaluate_file(published, table, tmp_path / "one.csv", SHARED)
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "many.csv").read_bytes()
+
+
 WRONG_OPTIONS = [  # options, what is said
     ("--workers 0", "workers: expected a whole number of at least 1, given 0"),
     ("--workers 2 --scheduler a:1", "workers and scheduler: expected one of them"),
