@@ -17,6 +17,7 @@ NAMES = {
     for name in units(MemoryPlan)
 }
 UNEVEN = "layer_division=uneven"  # the setting by which stages may have any numbers of layers
+EVEN = "layer_split=even"  # what replaces a split of layers that does not fit
 FIRST = "batch_divisible"  # without it the number of microbatches means nothing
 MOST = 4  # alternatives that an error names
 LAYERS, VIRTUAL, TOKENS = 4096.0, 1024.0, 2.0**30  # most layers, virtual stages and tokens
@@ -39,30 +40,42 @@ def refuse_too_large(inputs: MemoryInputs) -> None:
             raise refusal(name, f"expected at most {most:,.0f}, given {float(value):,.0f}")
 
 
-def refuse_illegal(
-    inputs: MemoryInputs, recipe: MemoryRecipe, uneven: str = "layer_split=even"
-) -> None:
+def refuse_illegal(inputs: MemoryInputs, recipe: MemoryRecipe) -> None:
     """Check a plan against the rules of section 7 of docs/models/parameters_flops_memory.md.
 
-    Arguments: ``uneven`` is the setting by which chunks may differ.
     Raises: InputError for the first rule that it breaks, with values that keep the rule.
     """
-    plan = {name: float(getattr(inputs.plan, name)) for name in NAMES}
-    for rule in sorted(rules(recipe), key=lambda rule: rule.name != FIRST):
-        if not bool(rule.allows(inputs, plan)):
-            fields = [name for name in reads(rule.holds) if plan[name] != 1.0]
-            said = ", ".join(f"{NAMES[f]}={plan[f]:.0f}" for f in fields or reads(rule.holds))
-            fact = FACTS[rule.name](inputs)
-            if rule.name == "layers_divisible" and recipe.layer_split:
-                fact += f", the split {sum(recipe.layer_split)} on {len(recipe.layer_split)} stages"
-            right = _alternatives(rule, inputs, plan, uneven)
-            expected = f"; expected {right}" if right else ""
-            raise refusal("plan", f"{said}: not legal ({rule.words}); {fact}{expected}")
+    rule = broken_rule(inputs, recipe)
+    if rule is not None:
+        right = _alternatives(rule, inputs, recipe)
+        expected = f"; expected {right}" if right else ""
+        raise refusal("plan", f"{broken_words(rule, inputs, recipe)}{expected}")
 
 
-def _alternatives(rule: Rule, inputs: MemoryInputs, plan: dict[str, float], uneven: str) -> str:
+def broken_rule(inputs: MemoryInputs, recipe: MemoryRecipe) -> Rule | None:
+    """Return the first rule that a plan breaks."""
+    every, plan = sorted(rules(recipe), key=lambda rule: rule.name != FIRST), _fields(inputs)
+    return next((rule for rule in every if not bool(rule.allows(inputs, plan))), None)
+
+
+def broken_words(rule: Rule, inputs: MemoryInputs, recipe: MemoryRecipe) -> str:
+    """Return what of a plan breaks a rule, the rule, and the number that decides."""
+    plan = _fields(inputs)
+    fields = [name for name in reads(rule.holds) if plan[name] != 1.0]
+    said = ", ".join(f"{NAMES[f]}={plan[f]:.0f}" for f in fields or reads(rule.holds))
+    fact = FACTS[rule.name](inputs)
+    if rule.name == "layers_divisible" and recipe.layer_split:
+        fact += f", the split {sum(recipe.layer_split)} on {len(recipe.layer_split)} stages"
+    return f"{said}: not legal ({rule.words}); {fact}"
+
+
+def _fields(inputs: MemoryInputs) -> dict[str, float]:
+    return {name: float(getattr(inputs.plan, name)) for name in NAMES}
+
+
+def _alternatives(rule: Rule, inputs: MemoryInputs, recipe: MemoryRecipe) -> str:
     """Return values of single fields that keep the rule, the nearest ones below and above."""
-    found = []
+    found, plan = [], _fields(inputs)
     for name in reads(rule.holds):
         if name == "microbatches":
             continue
@@ -71,8 +84,9 @@ def _alternatives(rule: Rule, inputs: MemoryInputs, plan: dict[str, float], unev
         allowed = np.broadcast_to(rule.allows(inputs, {**plan, name: values}), values.shape)
         below, above = values[allowed & (values < held)], values[allowed & (values > held)]
         found += [f"{NAMES[name]}={value:.0f}" for value in (*below[-1:], *above[:1])]
-    more = [uneven] if rule.name == "layers_divisible" else []
-    return " or ".join([*found[:MOST], *more])
+    if rule.name == "layers_divisible":
+        return " or ".join([*found[:MOST], EVEN if recipe.layer_split else UNEVEN])
+    return " or ".join(found[:MOST])
 
 
 def _of(sentence: str, field: str) -> Callable[[MemoryInputs], str]:

@@ -22,7 +22,7 @@ from jaxroof.estimators.training.memory_inputs import (
     States,
 )
 from jaxroof.estimators.training.memory_model import counts, memory_model
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Recompute
+from jaxroof.estimators.training.memory_recipe import LayerDivision, MemoryRecipe, Module, Recompute
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.formulas.memory_layout import chunk_layers
 from jaxroof.records import Number, checked, units, with_named_absences
@@ -109,7 +109,8 @@ def unchecked_question(
     lists: dict[str, Any] = {
         name: by_path.pop(name) for name in ("modules", "layer_split") if name in by_path
     }
-    inputs, recipe = apply_settings(inputs, MemoryRecipe(), by_path)
+    usual = MemoryRecipe(layer_division=LayerDivision.WITH_ENDS)  # as the search has it
+    inputs, recipe = apply_settings(inputs, usual, by_path)
     inputs = _with_microbatches(checked(_with_gpus(inputs, by_path)))
     refuse_too_large(inputs)
     recipe = _with_lists(inputs, recipe, lists, "recompute" in by_path)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.analyses.fit_legality import UNEVEN, refuse_illegal
+from jaxroof.analyses.fit_legality import broken_rule, broken_words
 from jaxroof.analyses.plan_product import Listed
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.plan_text import parse_plan
@@ -38,22 +38,37 @@ def own_fields(own: str) -> tuple[Constraint, ...]:
 
 
 def _why_not(inputs: Any, recipe: Any, gpus: int, own: str, plans: Listed) -> InputError:
-    """Return why no legal plan has the fields of the user's: a rule, or a constraint.
+    """Return why no legal plan has the fields of the user's, and which are the nearest that have.
 
-    Fields that are not given have their usual values.
+    Why is a rule, with usual values for the fields that are not given, or a constraint.
     """
+    near = _near(plans, own_fields(own))
     plan = {one.field: float(one.value) for one in own_fields(own)}
     split = math.prod(plan.get(name, 1.0) for name in DEGREES if name != "data")
     everywhere = {"data": 1.0, **plan}  # rules of the other fields first, on as many as they need
     ranks = plan.get("data", gpus // split)
     for size, fields in ((split * everywhere["data"], everywhere), (gpus, {"data": ranks, **plan})):
         asked = dataclasses.replace(inputs, gpus=np.float64(size), plan=TrainingPlan(**fields))
-        try:
-            refuse_illegal(memory_inputs(asked, recipe), memory_recipe(recipe), UNEVEN)
-        except InputError as error:
-            return refusal("mine", str(error).removeprefix("plan: "))
+        rule_of = memory_inputs(asked, recipe), memory_recipe(recipe)
+        rule = broken_rule(*rule_of)
+        if rule is not None:
+            return refusal("mine", f"{broken_words(rule, *rule_of)}{near}")
         if gpus % split:
             text = f"its degrees make {split:g}, which does not divide {gpus:,} accelerators"
-            return refusal("mine", f"{own}: {text}")
+            return refusal("mine", f"{own}: {text}{near}")
     left = " that --where leaves" if plans.refused.get("where") else ""
-    return refusal("mine", f"{own}: none of the {plans.size:,} legal plans{left} has these fields")
+    text = f"none of the {plans.size:,} legal plans{left} has these fields"
+    return refusal("mine", f"{own}: {text}{near}")
+
+
+def _near(plans: Listed, own: tuple[Constraint, ...]) -> str:
+    """Return the values of single fields, nearest to the user's, that a legal plan has with it."""
+    found = []
+    for one in own:
+        others = plans.having(other for other in own if other is not one)
+        values = np.unique(plans.at(others)[one.field])
+        below, above = values[values < one.value], values[values > one.value]
+        short = TrainingPlan.__dataclass_fields__[one.field].metadata["symbol"] or one.field
+        found += [f"{short}={value:.0f}" for value in (*below[-1:], *above[:1])]
+    alone = "" if len(own) == 1 else " with the rest of it"
+    return f"; expected {' or '.join(found)}{alone}" if found else ""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.analyses.evaluate import resolve_settings
-from jaxroof.analyses.fit_legality import UNEVEN, refuse_illegal
+from jaxroof.analyses.fit_legality import refuse_illegal
 from jaxroof.analyses.training_settings import with_chip
 from jaxroof.engine.grid.effective import check_effective
 from jaxroof.errors import refusal
@@ -61,7 +61,7 @@ def training_step(
     check_effective(training, begun, choices, by_path(training.shorthand, given))
     with naming_all(training, begun, choices):
         asked = memory_inputs(with_named_absences(begun), choices)
-        refuse_illegal(asked, memory_recipe(choices), UNEVEN)
+        refuse_illegal(asked, memory_recipe(choices))
     return TrainingStep(begun, choices)
 
 

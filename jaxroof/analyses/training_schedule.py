@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof import schedules as pipelines
-from jaxroof.analyses.fit_legality import UNEVEN, refuse_illegal
+from jaxroof.analyses.fit_legality import refuse_illegal
 from jaxroof.analyses.schedule_results import (
     SCHEDULES,
     Question,
@@ -137,7 +137,7 @@ def simulated(asked: TrainingProblem, name: str) -> Simulated:
     chunks = asked.chunks if name in pipelines.CHUNKED else 1
     inputs, recipe = on_schedule(asked.inputs, asked.recipe, name, chunks)
     try:
-        refuse_illegal(memory_inputs(inputs, recipe), memory_recipe(recipe), UNEVEN)
+        refuse_illegal(memory_inputs(inputs, recipe), memory_recipe(recipe))
     except InputError as error:
         raise refusal(name, str(error)) from None
     assert inputs.plan is not None

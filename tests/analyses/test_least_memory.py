@@ -115,7 +115,7 @@ def test_a_plan_of_ones_own_has_a_place() -> None:
 WRONG = [
     (
         {"own": "tp=3"},
-        r"^mine: tp=3: not legal .tensor degrees .* has 32 heads; expected tp=2 or tp=4",
+        r"^mine: tp=3: not legal .tensor degrees .* has 32 heads; expected tp=2",
     ),
     ({"own": "tp<=2"}, r"^mine: tp<: no such plan field. Did you mean 'tp'"),
     ({"own": "tp=2,pp=2,cp=3"}, r"^mine: tp=2, cp=3: not legal"),

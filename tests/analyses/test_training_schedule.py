@@ -60,10 +60,10 @@ BAD = [  # arguments, what is said
     ({"chunks": 2, "plan.interleave": 4}, "chunks: given 2 beside the plan's interleave=4;"),
     ({"sends": "blocked"}, "sends: blocked: no such kind of sends. Did you mean 'blocking'?"),
     ({"plan.pipeline": 1}, "plan: pipeline: a schedule is of a pipeline; expected 2 stages"),
-    ({"plan.pipeline": 3}, "plan: pp=3: not legal (pipelines whose chunks divide neither"),
+    ({"plan.pipeline": 3}, "plan: pp=3: not legal (pipelines whose chunks are unequal"),
     (
         {"schedules": "interleaved", "chunks": 3},
-        "interleaved: plan: pp=4, vp=3: not legal (pipelines whose chunks divide neither",
+        "interleaved: plan: pp=4, vp=3: not legal (pipelines whose chunks are unequal",
     ),
     (
         {"schedules": ["dualpipe"], "global_batch": 8},

@@ -123,7 +123,7 @@ BAD = [
     (SMALL.replace("dp=8", "pp=320000"), "plan: pp x interleave: expected at most 1,024, given 32"),
     (SMALL.replace("dp=8", "tp=80"), "plan: tp=80: not legal (tensor degrees that do not divide"),
     (SMALL.replace("dp=8", "dp=80"), "plan: dp=80: not legal (data degrees and microbatches that"),
-    (SMALL.replace("dp=8", "pp=320"), "plan: pp=320: not legal (more chunks than layers); the mo"),
+    (SMALL.replace("dp=8", "pp=320"), "plan: pp=320: not legal (more chunks than layers, emb"),
     (f"{SMALL} --sequence 81920000000", "--sequence: expected whole numbers from 1 to 1e9, given"),
     (SMALL.replace("dp=8", "tp=x"), "plan.tensor: not a finite number, given 'x'; expected"),
     (SMALL.replace("128", "1.5"), "--batch: expected whole numbers from 1 to 1e9, given '1.5'"),

@@ -13,7 +13,7 @@ from jaxroof.validation.steps.calibration import calibrate
 from jaxroof.validation.steps.chip_file import chip_lines
 from jaxroof.validation.steps.next_measurement import most_instructive
 from jaxroof.views.text import calibration as views
-from jaxroof.views.text.step_scores import unknown_columns
+from jaxroof.views.text.step_scores import assumed_lines, unknown_columns
 
 KIND = ".toml"
 
@@ -49,7 +49,8 @@ def calibrate_command(*, file: str, system: str, as_json: bool, output: str | No
         page.print()
         page.print(views.rows_table(found))
         print_text(page, *views.outlier_lines(found), *views.sentences(found))
-        print_text(page, *unknown_columns(table), *views.measurement_lines(further))
+        print_text(page, *assumed_lines(table), *unknown_columns(table))
+        print_text(page, *views.measurement_lines(further))
     report_written(output)
 
 

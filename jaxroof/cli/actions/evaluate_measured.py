@@ -61,7 +61,7 @@ def evaluate_measured(
     _print_steps(page, steps, output)
     if output is None and len(table.rows) > SHOWN:
         print_text(page, f"The first {SHOWN} are shown; -o OUT.csv writes all.")
-    print_text(page, *step_views.unknown_columns(table))
+    print_text(page, *step_views.assumed_lines(table), *step_views.unknown_columns(table))
     report_written(output)
     if all(one.prediction is None for one in memory) and all(one.step is None for one in steps):
         said = f"memory: {memory[0].reason}; step time: {steps[0].reason}"

@@ -189,13 +189,13 @@ _LAYERS = Rule(
 _WITH_ENDS = Rule(
     "layers_divisible",
     layers_divisible_with_ends,
-    "pipelines whose chunks divide neither the layers nor, with both ends, two more",
+    "pipelines whose chunks are unequal, also with embedding and loss as a layer each",
 )
 _CHUNKS = Rule("stages_enough", stages_enough, "more chunks than layers")
 _CHUNKS_WITH_ENDS = Rule(
     "stages_enough",
     stages_enough_with_ends,
-    "more chunks than layers with embedding and loss as one each",
+    "more chunks than layers, embedding and loss",
 )
 _HEADS = Rule(
     "context_heads",

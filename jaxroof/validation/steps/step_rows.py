@@ -4,6 +4,7 @@ Source: docs/models/training_step_today.md, section 9.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -159,8 +160,23 @@ def chip_of(row: Row, machines: Collection[str] = SYSTEMS) -> str:
     raise refusal("system", f"{stated}: not calibrated; expected one of {known}")
 
 
+ASSUMED = {  # columns of a model's shape: what a blank cell is taken for
+    "heads": "hidden / 128",
+    "kv_heads": "as many as heads",
+    "ffn": "4 x hidden",
+    "vocab": "50,257",
+    "seq": "2,048",
+}
+
+
+def assumed(rows: Iterable[Row]) -> dict[str, int]:
+    """Return the columns of a model's shape that some rows leave blank, with how many."""
+    blank = Counter(name for row in rows for name in ASSUMED if not row.cells.get(name))
+    return {name: blank[name] for name in ASSUMED if blank[name]}
+
+
 def model_of(row: Row) -> dict[str, float]:
-    """Return the shape of a row's model.
+    """Return the shape of a row's model; a blank cell has the value of ASSUMED.
 
     Raises: InputError if layers or width are lacking.
     """

@@ -16,6 +16,7 @@ from jaxroof.validation.steps.scores import (
     scores,
     worst,
 )
+from jaxroof.validation.steps.step_rows import ASSUMED, assumed
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table
 
@@ -51,6 +52,17 @@ def unknown_columns(table: Table) -> Iterator[str]:
             f"Columns that the schema does not have: {names}; those that it has are in "
             "docs/validation_memory.md (measured_step_time_s: seconds of a step)."
         )
+
+
+def assumed_lines(table: Table) -> Iterator[str]:
+    """Yield which columns of a model's shape are blank, and what was taken for them."""
+    blank, rows = assumed(table.rows), len(table.rows)
+    if blank:
+        each = [
+            f"{name} ({ASSUMED[name]}{'' if n == rows else f'; {n:,} rows'})"
+            for name, n in blank.items()
+        ]
+        yield f"Blank, and taken as GPT has them: {', '.join(each)}. Other models need the columns."
 
 
 def scores_table(found: Sequence[StepScore], total: Sequence[StepScore] = ()) -> PlainTable:
