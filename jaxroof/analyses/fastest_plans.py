@@ -175,6 +175,7 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
         regime=REGIMES[place].words + ", own runs" * bool(own_runs),
         outside=json.dumps(_outside(asked, data.isel(plan=0))),
+        deepest_pipeline=int(found.split["pipeline"].max()),
         software_year=float(asked.inputs.software.year),
     )
 

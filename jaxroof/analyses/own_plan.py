@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.analyses.fit_legality import broken_rule, broken_words
+from jaxroof.analyses.fit_legality import UNEVEN, broken_rule, broken_words
 from jaxroof.analyses.plan_product import Listed
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import InputError, refusal
+from jaxroof.estimator import reads
 from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.memory_step import memory_inputs, stage_memory
 from jaxroof.estimators.training.plans import DEGREES
@@ -45,17 +46,21 @@ def _why_not(inputs: Any, recipe: Any, gpus: int, own: str, plans: Listed) -> In
     near = _near(plans, own_fields(own))
     plan = {one.field: float(one.value) for one in own_fields(own)}
     split = math.prod(plan.get(name, 1.0) for name in DEGREES if name != "data")
-    everywhere = {"data": 1.0, **plan}  # rules of the other fields first, on as many as they need
-    ranks = plan.get("data", gpus // split)
-    for size, fields in ((split * everywhere["data"], everywhere), (gpus, {"data": ranks, **plan})):
-        asked = dataclasses.replace(inputs, gpus=np.float64(size), plan=TrainingPlan(**fields))
-        rule_of = memory_inputs(asked, recipe), memory_recipe(recipe)
-        rule = broken_rule(*rule_of)
-        if rule is not None:
-            return refusal("mine", f"{broken_words(rule, *rule_of)}{near}")
-        if gpus % split:
-            text = f"its degrees make {split:g}, which does not divide {gpus:,} accelerators"
-            return refusal("mine", f"{own}: {text}{near}")
+    whole = gpus % split == 0
+    # where the degrees do not divide the accelerators: on as many as they need
+    ranks = plan.get("data", gpus // split if whole else 1.0)
+    size = gpus if whole else split * ranks
+    asked = dataclasses.replace(
+        inputs, gpus=np.float64(size), plan=TrainingPlan(**{**plan, "data": ranks})
+    )
+    known = memory_inputs(asked, recipe), memory_recipe(recipe)
+    rule = broken_rule(*known)
+    if rule is not None and (whole or "data" not in reads(rule.holds)):
+        more = f" or {UNEVEN}" if near and rule.name == "layers_divisible" else ""
+        return refusal("mine", f"{broken_words(rule, *known)}{near}{more}")
+    if not whole:
+        text = f"its degrees make {split:g}, which does not divide {gpus:,} accelerators"
+        return refusal("mine", f"{own}: {text}{near}")
     left = " that --where leaves" if plans.refused.get("where") else ""
     text = f"none of the {plans.size:,} legal plans{left} has these fields"
     return refusal("mine", f"{own}: {text}{near}")

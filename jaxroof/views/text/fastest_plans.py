@@ -178,6 +178,19 @@ def own_sentence(data: xr.Dataset) -> str:
     return f"{said}. It spends {slower_by(data.isel(plan=0), after)}."
 
 
+def uneven_sentence(data: xr.Dataset) -> str:
+    """Return that every pipeline was left out as its stages would not be even; empty otherwise."""
+    refused, recipe = (json.loads(data.attrs[name]) for name in ("refused", "recipe"))
+    left_out = refused.get("layers_divisible") and recipe.get("layer_division") != "uneven"
+    if data.attrs.get("deepest_pipeline") != 1 or not left_out:
+        return ""
+    layers = int(json.loads(data.attrs["inputs"])["model.layers"])
+    return (
+        f"No pipeline was weighed: none of equal stages divides {layers} layers here. "
+        f"--set layer_division=uneven weighs unequal ones, and may be faster."
+    )
+
+
 def near_sentence(batch: int, times: float) -> str:
     """Return a near batch that trains many times as many tokens a second."""
     more = f"one of {batch:,} trains {times:.3g} times as many tokens a second"

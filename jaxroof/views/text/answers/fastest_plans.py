@@ -22,7 +22,7 @@ def answer(data: xr.Dataset, near: tuple[int, float] | None = None) -> Iterator[
     yield from usual(views.table_sentence(data, least_memory.shown_fields(data)))
     yield from usual(views.parts_sentence(data))
     yield from verbose(views.layer_sentence(data), views.software_sentence(data))
-    yield from usual(views.own_sentence(data))
+    yield from usual(views.own_sentence(data), views.uneven_sentence(data))
     if near is not None:
         yield from usual(views.near_sentence(*near))
 
