@@ -1,12 +1,15 @@
 """The console for results, and the option that sets each field."""
 
 import os
+from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
 
-from jaxroof.cli.detail import Detail, detail
+from jaxroof.cli.detail import detail
 from jaxroof.errors import printable
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.layout import wrapped
+from jaxroof.views.text.said import Said
 
 
 def console() -> Console:
@@ -37,6 +40,12 @@ def say(at: Detail, *shown: RenderableType, style: str | None = None) -> None:
             print_text(page, each, style=style)
         else:
             page.print(each)
+
+
+def say_all(answer: Iterable[Said]) -> None:
+    """Print the pieces of an answer that are asked for."""
+    for at, piece, is_title in answer:
+        say(at, piece, style="bold" if is_title else None)
 
 
 OPTION_OF = {  # fields that have an option

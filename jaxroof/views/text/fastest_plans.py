@@ -191,6 +191,12 @@ def uneven_sentence(data: xr.Dataset) -> str:
     )
 
 
+def near_sentence(batch: int, times: float) -> str:
+    """Return a near batch that trains many times as many tokens a second."""
+    more = f"one of {batch:,} trains {times:.3g} times as many tokens a second"
+    return f"This batch divides badly: {more}."
+
+
 def _add_measures(table: PlainTable, capacity: float) -> None:
     """Add the columns of what a plan gives and takes; those that matter least leave first."""
     table.add_numbers("step\n[s]")
