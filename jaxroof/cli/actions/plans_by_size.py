@@ -14,24 +14,23 @@ from jaxroof.io.formats import CSV
 
 def search_sizes(
     sizes: Sequence[int], ask: Callable[[int], xr.Dataset]
-) -> tuple[list[xr.Dataset], list[int]]:
-    """Return the plans of each number of accelerators, and the numbers that have none.
+) -> tuple[list[xr.Dataset], dict[int, str]]:
+    """Return the plans of each number of accelerators, and why others have none.
 
     Raises: NoLegalPlan if no number has a legal plan.
     """
     found: list[xr.Dataset] = []
-    none: list[int] = []
+    none: dict[int, str] = {}
     legal = False
     for size in sizes:
         try:
             found.append(ask(size))
-        except NoPlanFits:
-            legal = True
-            none.append(size)
-        except NoLegalPlan:
+        except NoPlanFits as error:
+            legal, none[size] = True, str(error)
+        except NoLegalPlan as error:
             if size == sizes[-1] and not found and not legal:
                 raise
-            none.append(size)
+            none[size] = str(error)
     return found, none
 
 

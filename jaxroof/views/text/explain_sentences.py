@@ -175,15 +175,13 @@ def _nearest(found: Explanation, known: Resources) -> str:
     unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
     value = show(float(f"{float(row.switch_value):.4g}"), unit)
     way = "grows" if factor > 1.0 else "falls"
-    then = (
-        f"At {until} times today's it makes the {run} {percent(gain)} shorter than this one would."
-    )
+    then = f"The most that saves is {percent(gain)} of the {run}, at {until} times today's."
     if gain < LITTLE:
         then = f"It is as fast as this one, up to {until} times today's."
     return (
         f"This plan is the best until the {words_of(path)} {way} to {value} "
         f"({_near(factor)}); there {plan_with_placement(row, found.response)} takes over. {then} "
-        f"No other rate or latency changes the plan with a smaller move.{_sampled(found)}"
+        f"Every other rate or latency has to move further to change the plan.{_sampled(found)}"
         f"{_spread(found)}"
     )
 

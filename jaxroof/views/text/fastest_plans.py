@@ -166,7 +166,8 @@ def own_sentence(data: xr.Dataset) -> str:
     if over > 0.0:
         return (
             f"{said}, but it does not fit: it needs {size(float(data.own_device), 'B')}, "
-            f"{size(over, 'B')} more than the {size(float(data.capacity), 'B')} there are."
+            f"{size(over, 'B')} more than the {size(float(data.capacity), 'B')} there are. "
+            "`jaxroof fit --plan` with it says what would make it fit."
         )
     best, place = float(data.step_time.values[0]), int(data.own_place)
     if time <= best:

@@ -1,12 +1,12 @@
 """What is said of the plans of today's training that need the least memory."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import xarray as xr
 
 from jaxroof.views.text import least_memory as views
-from jaxroof.views.text.answers.plans_by_size import own_plans, table_of_sizes
+from jaxroof.views.text.answers.plans_by_size import NOTHING, own_plans, table_of_sizes
 from jaxroof.views.text.plan import glossary, plan_sentence
 from jaxroof.views.text.said import Said, quiet, title, usual, verbose
 
@@ -23,7 +23,9 @@ def answer(data: xr.Dataset) -> Iterator[Said]:
     yield from usual(views.own_sentence(data))
 
 
-def answer_of_sizes(found: Sequence[xr.Dataset], none: Sequence[int] = ()) -> Iterator[Said]:
-    """Yield the leanest plan on each number of accelerators; ``none`` are those without one."""
-    yield from table_of_sizes(views.sizes_table(found), found, none, "No plan is legal on")
+def answer_of_sizes(
+    found: Sequence[xr.Dataset], none: Mapping[int, str] = NOTHING
+) -> Iterator[Said]:
+    """Yield the leanest plan on each number of accelerators; ``none`` says why others have none."""
+    yield from table_of_sizes(views.sizes_table(found), found, none)
     yield from own_plans(found, views.own_sentence)

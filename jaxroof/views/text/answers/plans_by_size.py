@@ -1,7 +1,8 @@
 """What is said of plans of today's training on several numbers of accelerators."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import xarray as xr
@@ -13,18 +14,23 @@ from jaxroof.views.text.least_memory import fields_of_sizes
 from jaxroof.views.text.plan import glossary
 from jaxroof.views.text.said import Said, quiet, title, usual
 
+NOTHING: Mapping[int, str] = MappingProxyType({})
+MOST = 3  # sizes without a plan of which it is said why
+
 
 def table_of_sizes(
-    table: PlainTable, found: Sequence[xr.Dataset], none: Sequence[int], said: str
+    table: PlainTable, found: Sequence[xr.Dataset], none: Mapping[int, str]
 ) -> Iterator[Said]:
-    """Yield a table by size, its short names, and the sizes without a plan after what is said."""
+    """Yield a table by size, its short names, and why other sizes have no plan."""
     about = found[0].attrs
     yield from title(f"{about['model']} on {about['system']}")
     yield from quiet(table)
     yield from usual(glossary(found[0], fields_of_sizes(found)))
-    if none:
-        counts = listing([f"{size:,}" for size in none])
-        yield from usual(f"{said} {counts} accelerators.")
+    for size in [*none][:MOST]:
+        yield from usual(f"On {size:,}: {none[size].removeprefix('plan: ')}.")
+    if len(none) > MOST:
+        others = listing([f"{size:,}" for size in [*none][MOST:]])
+        yield from usual(f"None on {others} accelerators either.")
 
 
 def own_plans(found: Sequence[xr.Dataset], sentence: Callable[[xr.Dataset], str]) -> Iterator[Said]:
