@@ -20,6 +20,8 @@ ASKED = {  # commands whose files a page shows
     " --gpus 64 --batch 256 -o a.nc",
     "stairs": "pareto --estimator published --model gpt3 --system b200-nvs8 --gpus 64"
     " --batch 256 -o a.nc",
+    "explain": "explain --model llama3-8b --system h100-nvs8 --gpus 8 --batch 8"
+    " --where cp=1,off=0 -o a.nc",
     "layers": "layers --model llama3-8b --system h100-nvs8 --plan dp=8 -o a.nc",
     "unfused": "layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4 -o a.nc",
     "schedule": "schedule --model llama3-8b --system h100-nvs8 --batch 64 --plan dp=2,pp=4 -o a.nc",
@@ -30,7 +32,7 @@ ASKED = {  # commands whose files a page shows
 }
 
 
-LEVELS = ("fit", "search", "compare", "pareto", "layers", "schedule")  # commands with --verbose
+LEVELS = ("fit", "search", "compare", "explain", "pareto", "layers", "schedule")  # commands with --verbose
 UNKNOWN = (  # sentences of which a file lacks what they say: counts of plans, options
     "On ",  # several numbers of accelerators
     "Not shown at this width:",

@@ -6,6 +6,7 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.analyses.explain import Explanation, explain
+from jaxroof.analyses.explain_file import explanation_dataset
 from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
 from jaxroof.cli.actions.search_options import QuestionOptions
@@ -21,6 +22,7 @@ from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.legality import rules as rules_of_training
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.io.atomic import replace_file
+from jaxroof.io.formats import write
 from jaxroof.units import parse, seconds
 from jaxroof.views.text.answers.explain import answer, no_plan
 from jaxroof.views.text.detail import Detail
@@ -35,7 +37,7 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     """Print, write or draw what limits the best plan; return the exit status."""
     asked = QuestionOptions(**options)
     output = asked.output
-    check_output(output, (".json", *PICTURES))
+    check_output(output, (".json", ".nc", *PICTURES))
     count = parse_count("--gpus", asked.gpus)
     reach = parse(span, "1", "--span")
     if not 1.0 < reach <= 1e6:
@@ -50,6 +52,8 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     if output is not None and is_picture(output):
         moved = response(estimator, inputs, where=rules, span=CHANGE, settings=chosen)
         _draw(output, moved, found, title)
+    elif output is not None and output.endswith(".nc"):
+        write(explanation_dataset(found, title), output)
     elif output is not None:
         with replace_file(output) as temporary:
             pathlib.Path(temporary).write_text(explain_json(found), encoding="utf-8")

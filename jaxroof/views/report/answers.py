@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 import xarray as xr
 
+from jaxroof.analyses.explain_file import QUESTION, explanation_of
 from jaxroof.io.trace_events import labelled_parts
 from jaxroof.views.text.answers import (
     compare,
     design,
+    explain,
     fastest_plans,
     fit,
     layers,
@@ -21,6 +23,7 @@ from jaxroof.views.text.answers import (
     uncertain,
 )
 from jaxroof.views.text.answers.plans_by_size import by_size
+from jaxroof.views.text.explain import with_capacity
 from jaxroof.views.text.said import Said
 
 WIDE = 10_000  # columns: a page shows them all
@@ -56,6 +59,15 @@ def _along(*dims: str) -> Found:
     return lambda data, _: {*dims} <= {*map(str, data.sizes)}
 
 
+def drawn_of(data: xr.Dataset) -> xr.Dataset:
+    """Return what a picture of a Dataset shows: of an explanation, the step as parameters vary."""
+    if data.attrs.get("question") != QUESTION:
+        return data
+    found = explanation_of(data)
+    title = f"{data.attrs.get('title', '')}: the step as each parameter varies, every plan weighed"
+    return with_capacity(found.response, found.steps).assign_attrs(title=title)
+
+
 def _of_sizes(name: str) -> Found:
     return lambda data, question: question == name and data["gpus"].ndim > 0
 
@@ -89,6 +101,7 @@ KINDS: list[Kind] = [  # the first that holds
     (_asked("legal plans"), legal_plans.answer_of_file),
     (_asked("fit"), fit.answer),
     (_asked("fit_stages"), _sweep),
+    (_asked(QUESTION), lambda data: explain.answer(explanation_of(data), "", True)),
     (_asked("roofline"), lambda data: roofline.answer(data, MOST)),
     (_asked("design"), design.answer),
     (_along("event"), _traces),

@@ -15,7 +15,7 @@ from jaxroof import __version__
 from jaxroof.errors import InputError, printable
 from jaxroof.io.formats import frame
 from jaxroof.units import unbroken
-from jaxroof.views.report.answers import answer, title_of
+from jaxroof.views.report.answers import answer, drawn_of, title_of
 from jaxroof.views.report.markup import Markup, element, joined, rows_of, table_of
 from jaxroof.views.report.provenance import (
     Result,
@@ -136,7 +136,7 @@ def _picture(data: xr.Dataset, title: str, said: str) -> Markup:
     try:
         plots = importlib.import_module("jaxroof.views.plots")
         shape = importlib.import_module("jaxroof.views.plots.embedded")
-        kind, content = shape.embedded(plots.draw(_titled(data)))
+        kind, content = shape.embedded(plots.draw(_titled(drawn_of(data))))
     except LACKING as error:
         return element("p", f"No picture: {_reason(error)}.", class_="note")
     source = f"data:{kind};base64,{base64.b64encode(content).decode()}"
