@@ -232,7 +232,6 @@ def test_every_kind_of_answer_has_sentences_or_tables():
     assert all(isinstance(said, types.FunctionType) for _, said in KINDS)
 
 
-NO_DATASET = {"explain"}  # answers that no file holds
 SHARED = {"plans_by_size"}  # what several answers say
 
 
@@ -240,7 +239,7 @@ def test_a_page_has_every_answer_that_a_command_prints():
     every = {module.name for module in pkgutil.iter_modules(answers.__path__)}
     imported = [one.__name__ for one in vars(table).values() if isinstance(one, types.ModuleType)]
     shown = {name.rpartition(".")[2] for name in imported if name.startswith(answers.__name__)}
-    assert shown == every - NO_DATASET - SHARED
+    assert shown == every - SHARED
 
 
 def test_sentences_come_first(fitted):
