@@ -16,6 +16,7 @@ from jaxroof.analyses.resources import resources
 from jaxroof.analyses.time_limits import limits_of
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.dependencies import dependencies
+from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.given_axes import expanded, resolved
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_search
@@ -29,7 +30,7 @@ from jaxroof.records import field_at, get_at, leaves
 from jaxroof.structure import structure
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Explanation:
     """Which resources limit the best plan, by how much, and where that changes.
 
@@ -52,6 +53,15 @@ class Explanation:
     def feasible(self) -> bool:
         """Return whether any plan fits."""
         return bool(self.best.feasible)
+
+    def __repr__(self) -> str:
+        """Return the share of the step that each resource takes, and the parts to look into."""
+        parts = ", ".join(field.name for field in dataclasses.fields(self))
+        if not self.feasible:
+            return f"Explanation(no plan fits; see {parts})"
+        shares = {name: s / sum(self.limits.values()) for name, s in self.limits.items()}
+        told = ", ".join(f"{name} {share:.3g}" for name, share in shares.items() if share > 5e-4)
+        return f"Explanation(limits by share: {told}; see {parts})"
 
     @property
     def limits(self) -> dict[str, float]:
@@ -96,7 +106,8 @@ def explain(
     task = _task(estimator, inputs, choices, rules)
     with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side
         told = workers.submit(_steps, task, rules)
-        workers.submit(_ahead, task)
+        if executor_of(estimator, choices, task.any_plan, 1) != NUMPY:
+            workers.submit(_ahead, task)
         moved = response(
             estimator, task.inputs, choices, span=span, where=rules, parameters=_moved(task)
         )
