@@ -1,6 +1,7 @@
 """The operations of one layer: where their time goes."""
 
 import json
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -54,7 +55,7 @@ def layer_bars(data: xr.Dataset) -> Figure:
     left.set_yticks(range(len(names)), names)
     left.invert_yaxis()
     left.set_xlim(0, 1.32 * longest / scale)
-    entries = {}
+    entries: dict[str, Any] = {}
     for axes in (left, right):
         handles, words = axes.get_legend_handles_labels()
         entries |= dict(zip(words, handles, strict=True))

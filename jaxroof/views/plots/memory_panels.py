@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -57,7 +58,7 @@ def memory_panels(data: xr.Dataset) -> Figure:
     cells[0].set_ylim(0.0, top)
     said = ", ".join(HEADS.get(dim, dim.replace("_", " ")) for dim in within)
     cells[-1].set_xlabel(f"{said}; a bar for each stage, the first on the left")
-    entries = {}
+    entries: dict[str, Any] = {}
     for axes in cells:
         handles, labels = axes.get_legend_handles_labels()
         entries |= dict(zip(labels, handles, strict=True))

@@ -147,7 +147,7 @@ def _labels(axes: Axes, part: xr.Dataset, lines: str) -> None:
         look: dict[str, Any] = {"ha": "left", "va": "center", "color": colour, "zorder": 6}
         axes.text(left + 0.02, high, names[i], transform=axes.transAxes, **look)
         line = {"color": colour, "linewidth": 0.9, "transform": axes.transAxes, "zorder": 2}
-        axes.plot([at, left + 0.01], [high, high], **line)  # type: ignore[arg-type]
+        axes.plot([at, left + 0.01], [high, high], **line)
     for place, i in enumerate(i for i in drops if i not in fallen):
         colour = style.line_style(names, names[i], families=False)["color"]
         below = (float(own[i][own[i] > 0.0].min(initial=1.0)) - 0.1 * (place + 0.6)) / top

@@ -65,7 +65,7 @@ def _times(axes: Axes, data: xr.Dataset) -> None:
         for place, share, wide in zip(places, shares.values, widths, strict=True):
             if share > LEAST:
                 middle = start[place] + wide / 2
-                axes.text(middle, place, percent(share), color=ink(colour), ha="center",
+                axes.text(middle, float(place), percent(share), color=ink(colour), ha="center",
                           va="center")  # fmt: skip
         start = start + widths
     axes.set_xlabel(style.with_unit("one step", unit))
