@@ -102,8 +102,7 @@ def _saved(axes: Axes, data: xr.Dataset) -> None:
         axes.barh(places, saved, HALF, color=colour)
         for place, amount_saved in zip(places, saved, strict=True):
             if not amount_saved > 0.0:
-                axes.annotate("nothing", (0.0, place), (3, 0), textcoords="offset points",
-                              va="center", color=colour)  # fmt: skip
+                style.note(axes, 0.0, float(place), "nothing", ha="left", color=colour)
         axes.xaxis.set_major_locator(MaxNLocator(3))
     if bool(data.budget_active) and data.attrs["times_cost"] == "false":
         worth = 1e3 * float(data.budget_value)
