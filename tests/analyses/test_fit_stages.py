@@ -103,8 +103,7 @@ def test_a_sweep_file_answers_with_stages(path: Any, tmp_path: Any, jaxroof: Any
     assert f"asks for the memory of every stage of training at {data.legal.size} p" in shown.words
     one = {dim: 0 for dim in data.sizes if dim != "stage"}
     assert plots.draw(data.isel(one)).axes
-    with pytest.raises(jr.InputError, match="choose one point"):
-        plots.draw(data)
+    assert plots.draw(data).axes
 
 
 BAD = [

@@ -12,7 +12,7 @@ from jaxroof.units import size
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.colours import MEMORY, ink
-from jaxroof.views.plots.memory_panels import WORDS, memory_panels
+from jaxroof.views.plots.memory_panels import NUMBER, WORDS, memory_panels
 from jaxroof.views.text.fit import capacity_words, groups, title
 
 PICTURE = "memory_by_stage"
@@ -70,9 +70,11 @@ def _bars(axes: Axes, data: xr.Dataset) -> None:
                 axes.annotate(words, place, ha="center", va="center", color=ink(colour))
         start = start + heights
     full = int(data.fullest_stage)
+    high, limit = float(start[full]), float(data.capacity) / scale
+    crossed = limit - NUMBER * top < high <= limit  # the number would lie on the line
     axes.annotate(
         size(float(data.device[full]), "B"),
-        (full, float(start[full])),
+        (full, limit if crossed else high),
         xytext=(0, 3),
         textcoords="offset points",
         ha="center",

@@ -162,13 +162,14 @@ def _panel(axes: Axes, held: Sequence[Row], end: float, scale: float, pixels: fl
         beside = axes.get_yaxis_transform()
         axes.text(1.008, place, idle, transform=beside, va="center")
     _rectangles(axes, shapes)
-    written = _numbers(axes, numbers, pixels)
+    written, left_out = _numbers(axes, numbers, pixels)
     axes.set_ylim(len(held) - 0.5, -0.5)
     axes.set_yticks(range(len(held)), [row.label for row in held])
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     told = {
-        "numbers: microbatches, where they fit": written,
+        "numbers: microbatches": written,
+        "some do not fit": written and left_out,
         "paler: a device's later stages": any(len(row.stages) > 1 for row in held),
         "collectives of a visit: together at its end": gathered,
     }
@@ -228,8 +229,8 @@ def _rectangles(axes: Axes, shapes: Sequence[Shape]) -> None:
     axes.add_collection(drawn, autolim=False)
 
 
-def _numbers(axes: Axes, numbers: Sequence[tuple[Shape, str]], pixels: float) -> bool:
-    """Write microbatches into the blocks that hold them, as large as most of them allow."""
+def _numbers(axes: Axes, numbers: Sequence[tuple[Shape, str]], pixels: float) -> tuple[bool, bool]:
+    """Write microbatches into the blocks that hold them; return if any, if not all."""
     room = [pixels * (shape.right - shape.left) / len(words) for shape, words in numbers]
 
     def wide(size: float) -> float:
@@ -246,7 +247,7 @@ def _numbers(axes: Axes, numbers: Sequence[tuple[Shape, str]], pixels: float) ->
         axes.text(
             middle, shape.row, words, color=colours.ink(shape.colour), **centred
         ).set_in_layout(False)
-    return bool(shown)
+    return bool(shown), len(shown) < len(numbers)
 
 
 def _legend(made: Figure, traces: Iterable[xr.Dataset]) -> None:

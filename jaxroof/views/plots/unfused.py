@@ -1,7 +1,5 @@
 """The unfused blocks of one layer: how long every operator takes alone, and what binds it."""
 
-import textwrap
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -147,7 +145,7 @@ def _shares(data: xr.Dataset, way: str) -> str:
         "messages": float(links.sum()),
     }
     said = ", ".join(f"{name} {100 * time / total:.1f} %" for name, time in times.items() if time)
-    return f"{way}: {choose.amount(total, 's')}\n{textwrap.fill(said, 26)}"
+    return f"{way}: {choose.amount(total, 's')}\n{style.wrapped(said, 26)}"
 
 
 def _legend(made: Figure, data: xr.Dataset) -> None:
