@@ -1,5 +1,7 @@
 """The tab of what binds: a tornado, a bar for every number of the machine."""
 
+from collections.abc import Iterator
+
 import panel as pn
 from bokeh.models import ColumnDataSource, FactorRange, HoverTool, Span
 
@@ -59,8 +61,8 @@ def binds_view() -> View:
         ]
         below.object = table(HEADS, rows, "The same as a table", left=2)
 
-    def later(shown: Shown) -> list[binds.Bar]:
-        return binds.binding(shown.found)
+    def later(shown: Shown) -> Iterator[list[binds.Bar]]:
+        yield binds.binding(shown.found)
 
     return View(body, later=later, show_later=show, early=False)
 

@@ -1,6 +1,6 @@
 """The tab of the map: the best plan over two fields, real machines marked; a click takes one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from bokeh.models import (
 from bokeh.palettes import Viridis256
 
 from jaxroof.app.answers import machine_map as answer
+from jaxroof.app.changes import numbers_of
 from jaxroof.app.fields import shown as shown_value
 from jaxroof.app.fields import words_of
 from jaxroof.app.form import map_groups
@@ -27,6 +28,8 @@ from jaxroof.app.panes.view import Shown, View
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import style
 
+MARK = ("x", "y", "text", "every")  # of a machine: its place, its label, all its names
+TIPS = [("step", "@seconds"), ("plan", "@plan"), ("MFU", "@mfu"), ("HBM", "@memory")]
 CELLS = ("left", "right", "bottom", "top", "time", "seconds", "plan", "mfu", "memory", "x", "y")
 HIGH = 0.1  # share of the height of a map that a mark with its name takes
 CHARACTER = 0.008  # share of the width of a map that a character of a name takes
@@ -47,8 +50,9 @@ class MapFigure:
         self.cells = ColumnDataSource({name: [] for name in CELLS}, name="cells")
         self.borders = ColumnDataSource({"xs": [], "ys": []})
         self.names = ColumnDataSource({"x": [], "y": [], "text": []})
-        self.machines = ColumnDataSource({"x": [], "y": [], "text": []})
-        self.here = ColumnDataSource({"x": [], "y": [], "text": []})
+        self.machines = ColumnDataSource({name: [] for name in MARK})
+        self.here = ColumnDataSource({name: [] for name in MARK})
+        self.hover = HoverTool(tooltips=TIPS)
         self.colours = LogColorMapper(palette=Viridis256[::-1], low=1.0, high=2.0, nan_color=UNFIT)
         self.picture = self._made()
 
@@ -65,17 +69,17 @@ class MapFigure:
         made.text("x", "y", "text", source=self.names, text_font_size="12px", padding=2,
                   text_align="center", text_baseline="middle", text_color=INK,
                   background_fill_color="white", background_fill_alpha=0.65)  # fmt: skip
+        marks = []
         for source, marker, wide, colour in (
             (self.machines, "circle", 10, "white"), (self.here, "star", 22, style.VERMILION),
         ):  # fmt: skip
-            made.scatter("x", "y", source=source, marker=marker, size=wide, color=colour,
-                         line_color="black")  # fmt: skip
+            marks.append(made.scatter("x", "y", source=source, marker=marker, size=wide,
+                                      color=colour, line_color="black"))  # fmt: skip
             made.text("x", "y", "text", source=source, text_font_size="12px", y_offset=-9,
                       text_align="center", text_font_style="bold", text_color="white", padding=2,
                       background_fill_color="#10243e", background_fill_alpha=0.85)  # fmt: skip
-        tips = [("step", "@seconds"), ("plan", "@plan"), ("MFU", "@mfu"), ("HBM", "@memory")]
-        tips += [("across", "@x"), ("up", "@y")]
-        made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
+        self.hover.renderers = [drawn]
+        made.add_tools(self.hover, HoverTool(renderers=marks, tooltips="@every"))
         made.add_layout(ColorBar(color_mapper=self.colours, title="step [s]", width=12), "right")
         for axis in (*made.xaxis, *made.yaxis):
             axis.formatter = CustomJSTickFormatter(code=NUMBER)
@@ -112,12 +116,15 @@ class MapFigure:
         self.borders.data = _borders(found.plan, edges)
         self.names.data = _names(found, x, y)
         self.machines.data = {
-            "x": [a / self.scales[0] for _, a, _ in found.machines],
-            "y": [b / self.scales[1] for *_, b in found.machines],
+            "x": [a / self.scales[0] for _, a, *_ in found.machines],
+            "y": [b / self.scales[1] for _, _, b, _ in found.machines],
             "text": [name for name, *_ in found.machines],
+            "every": [names for *_, names in found.machines],
         }
         here = [at / scale for at, scale in zip(found.here, self.scales, strict=True)]
-        self.here.data = {"x": [here[0]], "y": [here[1]], "text": [name]}
+        self.here.data = {"x": [here[0]], "y": [here[1]], "text": [name], "every": [name]}
+        named = [(words_of(found.across), "@x"), (words_of(found.up), "@y")]
+        self.hover.tooltips = [*named, *TIPS]
 
 
 def _nearest(values: np.ndarray, at: float) -> float:
@@ -177,7 +184,7 @@ def _names(found: answer.Map, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Return the names of the large regions, each near its middle and away from the machines."""
     told: dict[str, list[Any]] = {"x": [], "y": [], "text": []}
     shape = np.array(found.plan.shape)
-    marks = [found.here, *(place[1:] for place in found.machines)]
+    marks = [found.here, *(place[1:3] for place in found.machines)]
     taken = np.array([_cell(found, place) for place in marks]) / shape
     for number in np.unique(found.plan):
         inside = np.argwhere(found.plan == number)
@@ -210,9 +217,10 @@ def map_view(told: Callable[[str, Any], None], clicked: Callable[..., None]) -> 
         form.groups = map_groups(shown.state)
         form.values = {"across": shown.state.across, "up": shown.state.up}
 
-    def later(shown: Shown) -> answer.Map:
+    def later(shown: Shown) -> Iterator[answer.Map | str]:
         state = shown.state
-        return answer.machine_map(shown.found, shown.data, state.across, state.up)
+        usual = {path: number.value for path, number in numbers_of(state).items()}
+        return answer.machine_maps(shown.found, shown.data, state.across, state.up, usual)
 
     def show_later(shown: Shown, found: answer.Map) -> None:
         said.object = paragraph(answer.map_sentence(found)) + paragraph(NOTE, "note")

@@ -1,7 +1,7 @@
 """The tab of pipeline schedules: times side by side, and a timeline of every visit."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import panel as pn
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
@@ -14,16 +14,16 @@ from jaxroof.app.panes.text import alert, legend, paragraph, table, text
 from jaxroof.app.panes.view import Shown, View
 from jaxroof.errors import InputError
 from jaxroof.units import percent, seconds, size
-from jaxroof.views.plots import style
+from jaxroof.views.plots.trace import LOOKS
 
-COLOURS = {
-    "forward": ("forward", style.SKY),
-    "backward": ("backward", style.BLUE),
-    "weight": ("weight gradient", style.GREEN),
-    "send": ("send", style.ORANGE),
-    "all-reduce": ("data-parallel messages", style.VERMILION),
+WORDS = {  # of the kinds of visits that need more than their name
+    "weight": "weight gradient",
+    "all-reduce": "all-reduce of gradients",
+    "all-gather": "all-gather of weights",
+    "optimizer": "update of parameters",
 }
-OTHER = ("other", style.GREY)
+COLOURS = {kind: (WORDS.get(kind, kind), colour) for kind, colour in LOOKS.items()}
+OTHER = COLOURS["other"]
 HEADS = (
     ("schedule", "Who runs which microbatch when"),
     ("step", "Seconds of one optimizer step"),
@@ -32,7 +32,13 @@ HEADS = (
     ("fits", "Whether that is there"),
 )
 COLUMNS = ("left", "right", "bottom", "top", "colour", "kind", "words")
-Answer = tuple[list[schedule.Row], schedule.Timeline | str]
+Answer = tuple[schedule.Schedules, schedule.Timeline | str]
+
+
+class NotDrawn(NamedTuple):
+    """Why a plan has no schedules to show."""
+
+    why: str
 
 
 def schedule_view(told: Callable[[str, Any], None]) -> View:
@@ -54,25 +60,27 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
     def show(shown: Shown, _: Any) -> None:
         form.values = {"schedule": shown.state.schedule}
 
-    def later(shown: Shown) -> Answer | str:
+    def later(shown: Shown) -> Iterator[Answer | NotDrawn]:
         try:
             rows = schedule.schedules(shown.found, shown.data)
         except InputError as error:
-            return str(error)
-        try:
-            return rows, schedule.timeline(shown.found, shown.data, shown.state.schedule)
-        except InputError as error:
-            return rows, str(error)
-
-    def show_later(shown: Shown, found: Answer | str) -> None:
-        drawn.visible = not isinstance(found, str)
-        if isinstance(found, str):
-            said.object, below.object = alert(found), ""
+            yield NotDrawn(str(error))
             return
-        rows, visits = found
+        try:
+            yield rows, schedule.timeline(shown.found, shown.data, shown.state.schedule)
+        except InputError as error:
+            yield rows, str(error)
+
+    def show_later(shown: Shown, found: Answer | NotDrawn) -> None:
+        drawn.visible = not isinstance(found, NotDrawn)
+        if isinstance(found, NotDrawn):
+            said.object, below.object = alert(found.why), ""
+            return
+        (rows, note), visits = found
         cells = [_cells(row) for row in rows]
         caption = "The best plan under every schedule"
-        said.object = paragraph(schedule.schedule_sentence(rows)) + table(HEADS, cells, caption, 1)
+        words = paragraph(schedule.schedule_sentence(rows)) + paragraph(note)
+        said.object = words + table(HEADS, cells, caption, 1)
         if isinstance(visits, str):
             below.object, drawn.visible = alert(visits), False
             return
@@ -94,10 +102,11 @@ def _cells(row: schedule.Row) -> tuple[str, ...]:
 
 
 def _note(found: schedule.Timeline) -> str:
+    said = f"A step of {seconds(found.step)} under {found.name}"
     if found.shown < found.step:
         part = percent(found.shown / found.step)
-        return f"The first {part} of a step of {seconds(found.step)}; drag to see a part of it."
-    return f"A step of {seconds(found.step)}; drag to see a part of it."
+        said = f"The first {part} of a step of {seconds(found.step)} under {found.name}"
+    return f"{said}; drag to see a part of it. Numbers are those of microbatches."
 
 
 def _legend(found: schedule.Timeline) -> list[tuple[str, str]]:
