@@ -125,8 +125,12 @@ def _moved(state: State, path: str, value: Mapping[str, Any]) -> State:
         found = quantity(number, str(value["text"]))
     else:
         found = _stop(number.stops, path, value)
-    check_reach(number, found)
-    return with_change(state, path, None if found == number.value else found)
+    return _with_number(state, number, found)
+
+
+def _with_number(state: State, number: Number, value: float) -> State:
+    check_reach(number, value)
+    return with_change(state, number.path, None if value == number.value else value)
 
 
 def _stop(stops: tuple[float, ...], name: str, value: Mapping[str, Any]) -> float:
@@ -218,7 +222,7 @@ def at_place(state: State, across: tuple[str, float], up: tuple[str, float]) -> 
         if name is not None:
             state = with_field(state, name, max(1, round(value)))
         elif path in numbers_of(state):
-            state = _moved(state, path, {"text": repr(float(value))})
+            state = _with_number(state, numbers_of(state)[path], float(value))
         else:
             raise InputError(f"map: {shown(path)}: no such number")
     return checked(state)

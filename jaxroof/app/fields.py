@@ -9,25 +9,9 @@ from jaxroof.app.question import Asked, numbers
 from jaxroof.app.state import MOST_BATCH, MOST_GPUS, ungrouped
 from jaxroof.errors import refusal
 from jaxroof.units import parse, show
+from jaxroof.views.parameter_words import WORDS as SHARED
 
-WORDS = {
-    "gpus": "GPUs",
-    "global_batch": "batch",
-    "system.matrix_flops": "matrix rate",
-    "system.vector_flops": "vector rate",
-    "system.hbm_bandwidth": "HBM bandwidth",
-    "system.hbm_capacity": "HBM capacity",
-    "system.hbm_usable": "usable share of HBM",
-    "system.fast_domain": "NVLink domain",
-    "system.fast_bandwidth": "NVLink bandwidth",
-    "system.fast_latency": "NVLink latency",
-    "system.fast_efficiency": "NVLink efficiency",
-    "system.slow_bandwidth": "network bandwidth",
-    "system.slow_latency": "network latency",
-    "system.slow_efficiency": "network efficiency",
-    "system.nics": "network interfaces",
-    "model.sequence": "sequence",
-}
+WORDS = {"gpus": "GPUs", "global_batch": "batch", "model.sequence": "sequence"}
 MAIN = (  # numbers that always have a slider, where the system has them
     "system.matrix_flops",
     "system.hbm_bandwidth",
@@ -63,8 +47,8 @@ def words_of(path: str) -> str:
     >>> words_of("system.fast_bandwidth"), words_of("software.year")
     ('NVLink bandwidth', 'software year')
     """
-    plain = path.removeprefix("system.").replace(".", " ").replace("_", " ")
-    return WORDS.get(path, plain)
+    leaf = path.removeprefix("system.")
+    return WORDS.get(path) or SHARED.get(leaf) or leaf.replace(".", " ").replace("_", " ")
 
 
 def sliders(own: Asked) -> dict[str, Number]:

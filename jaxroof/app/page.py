@@ -67,6 +67,7 @@ class Page:
         """Make the page of a state; ``error`` says what of a link could not be read."""
         self.state, self.more, self.last = state, "", ""
         self.before = ""  # the last answer, in short
+        self.of_link = error  # stands until the first change
         self.document = pn.state.curdoc
         self.lasts = True
         self._settling: asyncio.TimerHandle | None = None
@@ -121,7 +122,7 @@ class Page:
             self._become(dataclasses.replace(self.state, tab=event.new), "tab")
 
     def _become(self, state: State, name: str = "") -> None:
-        self.state, self.last = state, name
+        self.state, self.last, self.of_link = state, name, ""
         self._complain("", "")
         self.ask()
         loop = asyncio.get_running_loop()
@@ -223,7 +224,8 @@ class Page:
         with pn.io.hold():
             if not answer.late:
                 self.before = plans.in_short(answer.shown.data)
-                self._complain(answer.shown.wrong, "mine" if answer.shown.wrong else "")
+                wrong = answer.shown.wrong
+                self._complain(wrong or self.of_link, "mine" if wrong else "")
             if self.head.object != answer.head:
                 self.head.object = answer.head
             view = self.views[answer.shown.state.tab]

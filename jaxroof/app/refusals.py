@@ -1,13 +1,13 @@
 """Which control of the form an error is about."""
 
-from jaxroof.app.fields import WORDS
+from jaxroof.app.fields import MAPPED, words_of
 from jaxroof.app.state import State
 
 CONTROLS = {  # with what an error begins -> the control that it is about
     "where": "where",
     "my plan": "mine",
     "mine": "mine",
-    **{words: path for path, words in WORDS.items() if "." in path},
+    **{words_of(path): path for path in MAPPED if "." in path},
 }
 
 

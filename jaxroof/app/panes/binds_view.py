@@ -19,7 +19,17 @@ NAMES = {  # resources in everyday words, and their colours
     "slow links": ("network", COLOURS["slow_links"]),
     "latency": ("latency", COLOURS["latency"]),
 }
+OF_FIELDS = {  # of numbers that no resource names
+    "system.fast_": "fast links",
+    "system.slow_": "slow links",
+    "system.nics": "slow links",
+    "system.hbm_": "HBM bandwidth",
+}
 OTHER = ("other", style.GREY)
+NOTE = (
+    "Full colour: 10 % more of it; pale: 10 % less. Shorter to the left. The plan is kept here; "
+    "jaxroof explain chooses it anew for every number, so its percentages differ a little."
+)
 HEADS = (
     ("number", "A number of the machine"),
     ("of", "What it is a number of"),
@@ -50,11 +60,8 @@ def binds_view() -> View:
         made.height = 70 + BAR * max(len(bars), 1)
         source.data = _columns(bars)
         entries = dict.fromkeys(_name(bar) for bar in bars)
-        note = (
-            "Full colour: 10 % more of it; pale: 10 % less. Shorter to the left. The plan is kept."
-        )
         said.object = (
-            paragraph(binds.binding_sentence(bars)) + legend(entries) + paragraph(note, "note")
+            paragraph(binds.binding_sentence(bars)) + legend(entries) + paragraph(NOTE, "note")
         )
         rows = [
             (b.words, _name(b)[0], f"{100 * b.less:+.2f} %", f"{100 * b.more:+.2f} %") for b in bars
@@ -68,7 +75,8 @@ def binds_view() -> View:
 
 
 def _name(bar: binds.Bar) -> tuple[str, str]:
-    return NAMES.get(bar.resource, OTHER)
+    known = next((of for begins, of in OF_FIELDS.items() if bar.path.startswith(begins)), "")
+    return NAMES.get(bar.resource) or NAMES.get(known, OTHER)
 
 
 def _columns(bars: list[binds.Bar]) -> dict[str, list[object]]:

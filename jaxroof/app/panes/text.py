@@ -7,6 +7,8 @@ import panel as pn
 
 from jaxroof.app.panes.components import static
 
+NARROW = 3  # columns that a phone shows
+
 
 def text(content: str = "", **more: object) -> pn.pane.HTML:
     """Return a pane of HTML in the style of the page."""
@@ -49,8 +51,9 @@ def table(
         for row in rows
     )
     kind = "" if best else ' class="plain"'
+    wide = " wide" if len(heads) > NARROW else ""
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f'<div class="scroll{wide}" tabindex="0" role="region" aria-label="{escape(caption)}">'
         f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead>"
         f"<tbody{kind}>{body}</tbody></table></div>"
     )
