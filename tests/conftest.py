@@ -7,6 +7,7 @@ import pathlib
 import shlex
 import sys
 import tempfile
+import time
 from importlib.metadata import version
 
 # most of the time is compilation: in a hurry here, unoptimised, each program in one piece and by
@@ -64,10 +65,20 @@ def few_shapes():
     candidates.PLANS, candidates.ROWS = 1024, 512
 
 
+forgot = time.process_time()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def forget():
-    """Let go of what a module compiled and listed, of which the next one needs little."""
+    """Let go of what a module compiled and listed, of which the next one needs little.
+
+    Modules that took five seconds of this process together are let go of at once.
+    """
+    global forgot
     yield
+    if time.process_time() - forgot < 5.0:
+        return
+    forgot = time.process_time()
     jax.clear_caches()
     for module in [m for name, m in sys.modules.items() if name.startswith("jaxroof.")]:
         for value in vars(module).values():

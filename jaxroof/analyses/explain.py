@@ -16,6 +16,7 @@ from jaxroof.analyses.resources import resources
 from jaxroof.analyses.time_limits import limits_of
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.dependencies import dependencies
+from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.grid.given_axes import expanded, resolved
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import check_search
@@ -96,7 +97,8 @@ def explain(
     task = _task(estimator, inputs, choices, rules)
     with ThreadPoolExecutor(3) as workers:  # programs are compiled side by side
         told = workers.submit(_steps, task, rules)
-        workers.submit(_ahead, task)
+        if executor_of(estimator, choices, task.any_plan, 1) != NUMPY:
+            workers.submit(_ahead, task)
         moved = response(
             estimator, task.inputs, choices, span=span, where=rules, parameters=_moved(task)
         )

@@ -1,6 +1,5 @@
 """Pipeline schedules side by side: time and memory of a training step under each."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.schedule_results import (
     SCHEDULES,
     Question,
+    arrays,
     check_chunks,
     check_pipeline,
     check_schedules,
@@ -19,6 +19,7 @@ from jaxroof.analyses.schedule_results import (
     counts,
     every_schedule,
     labelled,
+    microbatches_of,
 )
 from jaxroof.engine.grid.dataset import field_metadata, provenance
 from jaxroof.engine.grid.placement import place_best
@@ -61,9 +62,7 @@ class ScheduleProblem(NamedTuple):
     @property
     def microbatches(self) -> int:
         """Return the number of microbatches of a step on one data-parallel rank."""
-        plan = self.inputs.plan
-        assert plan is not None
-        return int(self.inputs.global_batch) // int(plan.data * plan.microbatch)
+        return microbatches_of(self.inputs)
 
 
 def schedule(
@@ -94,14 +93,14 @@ def schedule(
     """
     chosen = {**(settings or {}), **more}
     asked = schedule_problem(inputs, recipe, chosen, chunks, first, last, sends)
-    names = check_schedules([schedules] if isinstance(schedules, str) else schedules)
+    names = check_schedules(schedules)
 
     def row(name: str) -> Mapping[str, Any]:
         pipeline = built(asked, name)
         with naming_all(published, *asked[:2]):
             report, _ = scheduled_step(*asked[:2], pipeline, asked.sends, asked.extra)
         layers = int(asked.inputs.model.layers * routes_of(pipeline)) // pipeline.stages
-        return {**_fields(report), **counts(pipeline, layers)}
+        return {**arrays(report), **counts(pipeline, layers)}
 
     return labelled(every_schedule(names, row), _question(asked))
 
@@ -187,10 +186,6 @@ def built(asked: ScheduleProblem, name: str) -> Schedule:
 
 
 # ---- The results --------------------------------------------------------------------------------
-
-
-def _fields(report: ScheduledStep) -> dict[str, np.ndarray]:
-    return {f.name: np.asarray(getattr(report, f.name)) for f in dataclasses.fields(report)}
 
 
 def _question(asked: ScheduleProblem) -> Question:

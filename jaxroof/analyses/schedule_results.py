@@ -1,5 +1,6 @@
 """Pipeline schedules side by side, whichever estimator they are of: names, rows, the Dataset."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -49,19 +50,25 @@ class Question(NamedTuple):
     meanings: Mapping[str, Mapping[str, Any]]
 
 
-def check_schedules(names: Sequence[str], where: str = "schedules") -> list[str]:
-    """Return the names of schedules after checking them.
+def check_schedules(names: Sequence[str] | str, where: str = "schedules") -> list[str]:
+    """Return the names of schedules, or the one name, after checking them.
 
     Raises: InputError for a name that is unknown (with the nearest) or repeated.
     """
-    for name in names:
+    listed = [names] if isinstance(names, str) else list(names)
+    for name in listed:
         if name not in pipelines.NAMES:
             raise unknown(where, name, "schedule", pipelines.NAMES)
-        if list(names).count(name) > 1:
+        if listed.count(name) > 1:
             raise refusal(where, f"{name}: given twice; expected each once")
-    if not names:
+    if not listed:
         raise refusal(where, f"expected at least one of {', '.join(pipelines.NAMES)}")
-    return list(names)
+    return listed
+
+
+def microbatches_of(inputs: Any) -> int:
+    """Return the microbatches of a step on one data-parallel rank, under the plan of the inputs."""
+    return int(inputs.global_batch) // int(inputs.plan.data * inputs.plan.microbatch)
 
 
 def check_sends(sends: Sends | str) -> Sends:
@@ -113,6 +120,11 @@ def every_schedule(names: Sequence[str], row: Callable[[str], Row]) -> Rows:
         told = "; ".join(dict.fromkeys(reasons.values()))
         raise InputError(told if len(names) == 1 else f"no schedule allows the plan: {told}")
     return Rows(names, found, reasons)
+
+
+def arrays(report: Any) -> dict[str, np.ndarray]:
+    """Return the results of a record by their names."""
+    return {f.name: np.asarray(getattr(report, f.name)) for f in dataclasses.fields(report)}
 
 
 def counts(pipeline: Schedule, stage_layers: int) -> dict[str, np.ndarray]:

@@ -1,6 +1,5 @@
 """Pipeline schedules of a training step of today, side by side: time and memory under each."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from jaxroof.analyses.fit_legality import refuse_illegal
 from jaxroof.analyses.schedule_results import (
     SCHEDULES,
     Question,
+    arrays,
     check_chunks,
     check_pipeline,
     check_schedules,
@@ -19,6 +19,7 @@ from jaxroof.analyses.schedule_results import (
     counts,
     every_schedule,
     labelled,
+    microbatches_of,
 )
 from jaxroof.analyses.training_question import training_step
 from jaxroof.engine.grid.dataset import field_metadata, provenance
@@ -91,13 +92,12 @@ def training_schedule(
     ('dualpipe', True)
     """
     asked = training_problem(inputs, recipe, {**(settings or {}), **more}, chunks, sends)
-    names = check_schedules([schedules] if isinstance(schedules, str) else schedules)
+    names = check_schedules(schedules)
 
     def row(name: str) -> Mapping[str, Any]:
         pipeline, step, layers = simulated(asked, name)
-        times = {f.name: getattr(step.report, f.name) for f in dataclasses.fields(step.report)}
-        numbers = {**times, **step.bounds, **step.memory}
-        return {k: np.asarray(value) for k, value in numbers.items()} | counts(pipeline, layers)
+        numbers = {k: np.asarray(v) for k, v in {**step.bounds, **step.memory}.items()}
+        return {**arrays(step.report), **numbers, **counts(pipeline, layers)}
 
     return labelled(every_schedule(names, row), _question(asked))
 
@@ -141,7 +141,7 @@ def simulated(asked: TrainingProblem, name: str) -> Simulated:
     except InputError as error:
         raise refusal(name, str(error)) from None
     assert inputs.plan is not None
-    pipeline = pipelines.build(name, int(inputs.plan.pipeline), _microbatches(inputs), chunks)
+    pipeline = pipelines.build(name, int(inputs.plan.pipeline), microbatches_of(inputs), chunks)
     sends = asked.sends or own_sends(inputs, pipeline)
     with naming_all(training, inputs, recipe):
         step = scheduled_step(with_named_absences(inputs), recipe, pipeline, sends)
@@ -159,12 +159,6 @@ def own_sends(inputs: TrainingInputs, pipeline: Schedule) -> Sends:
     return Sends.OVERLAPPED if hidden else Sends.BLOCKING
 
 
-def _microbatches(inputs: TrainingInputs) -> int:
-    plan = inputs.plan
-    assert plan is not None
-    return int(inputs.global_batch) // int(plan.data * plan.microbatch)
-
-
 def _question(asked: TrainingProblem) -> Question:
     """Return what all schedules share."""
     inputs, recipe, chunks, sends = asked
@@ -172,7 +166,7 @@ def _question(asked: TrainingProblem) -> Question:
     said = "as the software" if sends is None else sends.value
     return Question(
         devices=int(inputs.plan.pipeline),
-        microbatches=_microbatches(inputs),
+        microbatches=microbatches_of(inputs),
         limit=float(memory_limit(with_named_absences(inputs))),
         closed_form=float(training.evaluate(inputs, recipe).step_time),
         inputs=inputs,

@@ -1,5 +1,6 @@
 """One layer without fusion, operator by operator."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import xarray as xr
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.engine.grid.dataset import Columns, dataset, field_metadata, provenance
 from jaxroof.estimators.unfused.inputs import Inputs
+from jaxroof.estimators.unfused.recipe import Recipe
 from jaxroof.estimators.unfused.report import Operator
 from jaxroof.estimators.unfused.step import BLOCK_NAMES, blocks, unfused
 from jaxroof.missing import naming_all
@@ -92,6 +94,13 @@ def unfused_layers(
     block = [name for name in BLOCK_NAMES for _ in found[name]]
     texts = {"operation": [one.name for one in rows], "block": block, **_texts(rows)}
     return data.assign_coords({name: ("operation", values) for name, values in texts.items()})
+
+
+def unfused_question(data: xr.Dataset) -> tuple[Inputs, Recipe]:
+    """Return the inputs and the recipe of a layer from its attributes."""
+    numbers, choices = (json.loads(data.attrs[name]) for name in ("inputs", "recipe"))
+    inputs, recipe = resolve_settings(unfused, {**numbers, **choices})
+    return checked(inputs), recipe
 
 
 def _missing(rows: list[Operator]) -> dict[str, np.ndarray]:

@@ -258,8 +258,11 @@ def _by_name(kind: str, name: str, where: str) -> dict[str, Any]:
         return copy.deepcopy(published[name])
     # The bare name of a system with variants, or an unknown variant: the error lists the variants.
     stem = name.casefold().partition("-nvs")[0]
-    variants = [known for known in published if known.startswith(f"{stem}-nvs")]
-    if variants and name.casefold() not in variants:
+    variants = [known for known in published if known.startswith(f"{stem}-")]
+    if (
+        any(known.startswith(f"{stem}-nvs") for known in variants)
+        and name.casefold() not in variants
+    ):
         expected = f"expected one of {', '.join(variants)}"
         raise refusal(where, f"{name}: no such {SINGULAR[kind]}; {expected}.")
     other, problem = TAKEN_FOR.get(kind, (kind, ""))

@@ -1,20 +1,12 @@
 """How much of an answer a command prints: --quiet, as usual, --verbose, or --json alone."""
 
-import enum
 from typing import Any
 
 import click
 
+from jaxroof.views.text.detail import Detail
+
 KEY = "jaxroof.detail"  # in what a command line remembers
-
-
-class Detail(enum.IntEnum):
-    """How much is printed, from least to most."""
-
-    JSON = 0  # one JSON object for programs
-    QUIET = 1  # the table, or the one answer
-    USUAL = 2  # what a person needs in a minute
-    VERBOSE = 3  # proofs, counts, what was assumed
 
 
 def remember(context: click.Context, parameter: click.Parameter, given: bool) -> None:

@@ -34,7 +34,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 @click.option(
     "-o", "--output", metavar="FILE",
-    help="A .json as --json; a tornado in a .png, .svg or .pdf.",
+    help="A .nc, also for a report; a .json as --json; a .png, .svg, .pdf.",
 )  # fmt: skip
 @shared("quiet", "verbose", "format", "split")
 def command(**options: Any) -> None:

@@ -7,6 +7,8 @@ WORDS = {
     "hbm_usable": "usable share of HBM",
     "matrix_flops": "compute rate",
     "vector_flops": "vector rate",
+    "fp8_flops": "FP8 rate",
+    "fp4_flops": "FP4 rate",
     "fast_bandwidth": "NVLink bandwidth",
     "fast_latency": "NVLink latency",
     "fast_efficiency": "NVLink efficiency",

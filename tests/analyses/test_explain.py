@@ -327,7 +327,7 @@ REFUSED = [
     ("--split 2d", "no such Split"),
     ("--model gpt4", "Did you mean"),
     ("--set system.hbm_bandwith=1", "Did you mean 'hbm_bandwidth'?"),
-    ("-o said.nc", "expected a name that ends in .json, .png"),
+    ("-o said.csv", "expected a name that ends in .json, .nc, .png"),
 ]
 
 

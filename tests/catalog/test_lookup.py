@@ -308,8 +308,16 @@ def test_describe_is_as_written() -> None:
 
 
 NAMES = [  # kind, name, text
-    ("systems", "b200-nvs9x", "expected one of b200-nvs4, b200-nvs8, b200-nvs64."),
-    ("systems", "h200", "expected one of h200-nvs4, h200-nvs8, h200-nvs64."),
+    (
+        "systems",
+        "b200-nvs9x",
+        "expected one of b200-nvs4, b200-nvs8, b200-nvs64, b200-next, b200-180-sxm, b200-book.",
+    ),
+    (
+        "systems",
+        "h200",
+        "expected one of h200-nvs4, h200-nvs8, h200-nvs64, h200-141-sxm, h200-book.",
+    ),
     ("systems", "B200-NVS8", "Did you mean 'b200-nvs8'?"),
     ("systems", "b20-nvs8", "Did you mean 'b200-nvs8'?"),
     ("systems", "b200_next", "Did you mean 'b200-next'?"),
@@ -384,7 +392,7 @@ RATES = "expected a table of rates by number format, such as { bf16 = '312 TFLOP
 NATIVE = "expected a positive rate, or no entry where the format is not native"
 BASE = "the name of an entry of the catalogue"
 REMEDY = "expected a value, or a published entry to change, such as base = 'gpt3'."
-B200 = "expected one of b200-nvs4, b200-nvs8, b200-nvs64."
+B200 = "expected one of b200-nvs4, b200-nvs8, b200-nvs64, b200-next, b200-180-sxm, b200-book."
 WRONG = [  # kind, text of the file, what is said after "mine.toml: "
     ("models", SHAPE + "hedden = 1", "hedden: no such field of Model. Did you mean 'hidden'?"),
     (

@@ -210,7 +210,7 @@ def test_pareto_says_where_it_flattens(jaxroof):
     flat = next(m for m, t in zip(stairs.memory.values, time, strict=True) if t < 1.01 * time[-1])
     said = jaxroof(f"pareto {SMALL}").words
     assert (
-        f"Beyond {tables.size(float(flat), 'B')}, more memory makes the step less than 1 % faster."
+        f"Beyond {tables.size(float(flat), 'B')}, no amount of memory makes the step 1 % faster."
         in said
     )
     own = stairs.isel(step_number=np.flatnonzero(stairs.fits.values)[-1])

@@ -41,7 +41,7 @@ def test_a_search_ranks_by_memory_and_counts_what_was_refused(jaxroof: Any) -> N
 def test_several_sizes_are_rows_of_a_table_and_of_a_file(jaxroof: Any, tmp_path: Any) -> None:
     said = jaxroof(f"{SEARCH} --gpus 2,4,7 --top 2 -o plans.csv")
     assert said.code == 0, said.err
-    assert "No plan is legal on 7 accelerators." in said.words
+    assert "On 7: none is legal on 7 accelerators" in said.words
     with open("plans.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["gpus"] for row in rows] == ["2", "2", "4", "4"]

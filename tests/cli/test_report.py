@@ -1,10 +1,11 @@
 """The report command: a page for every file that a command writes, and in a real browser."""
 
+import html
 import shutil
 
 import pytest
 
-ASKED = {  # commands whose files a page shows, and a sentence of it
+ASKED = {  # commands whose files a page shows
     "fit": "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 128 -o a.nc",
     "fewest": "fit --model llama3-8b --system h100-nvs8 --batch 128 --gpus 8 -o a.json",
     "search": "search --model llama3-8b --system h100-nvs8 --gpus 8 --batch 128 -o a.nc",
@@ -13,10 +14,14 @@ ASKED = {  # commands whose files a page shows, and a sentence of it
     " --objective device -o a.nc",
     "legal plans": "search --estimator published --model gpt3 --system b200-nvs8 --gpus 64"
     " --batch 256 -o a.nc",
+    "study's layers": "layers --estimator published --model gpt3 --system b200-nvs8"
+    " --plan dp=8,tp=8,pp=2 -o a.nc",
     "compare": "compare --estimator published --model gpt3 --system b200-nvs8,h200-nvs8"
     " --gpus 64 --batch 256 -o a.nc",
     "stairs": "pareto --estimator published --model gpt3 --system b200-nvs8 --gpus 64"
     " --batch 256 -o a.nc",
+    "explain": "explain --model llama3-8b --system h100-nvs8 --gpus 8 --batch 8"
+    " --where cp=1,off=0 -o a.nc",
     "layers": "layers --model llama3-8b --system h100-nvs8 --plan dp=8 -o a.nc",
     "unfused": "layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4 -o a.nc",
     "schedule": "schedule --model llama3-8b --system h100-nvs8 --batch 64 --plan dp=2,pp=4 -o a.nc",
@@ -27,9 +32,33 @@ ASKED = {  # commands whose files a page shows, and a sentence of it
 }
 
 
+LEVELS = ("fit", "search", "compare", "explain", "pareto", "layers", "schedule")  # commands with --verbose
+UNKNOWN = (  # sentences of which a file lacks what they say: counts of plans, options
+    "On ",  # several numbers of accelerators
+    "Not shown at this width:",
+    "A bar is one accelerator",  # a page has the picture
+)
+OF_ALL_PLANS = (
+    "Best of the",
+    "One other plan is",
+    "No other plan",
+    "other plans are",
+    "legal plans",
+)
+
+
+def sentences(out: str, line: str) -> list[str]:
+    """Return the sentences that a command printed, less those that its file cannot tell."""
+    said = [one.strip() for one in out.splitlines() if one.endswith(".")]
+    left_out = (*UNKNOWN, *(OF_ALL_PLANS if line == ASKED["legal plans"] else ()))
+    return [one for one in said if not any(words in one for words in left_out)]
+
+
 @pytest.mark.parametrize("line", ASKED.values(), ids=ASKED)
 def test_a_page_of_every_command(jaxroof, tmp_path, line):
-    assert jaxroof(line).code in (0, 1)
+    whole = f"{line} --verbose" if line.startswith(LEVELS) else line
+    printed = jaxroof(whole)
+    assert printed.code in (0, 1)
     name = line.rpartition(" ")[2]
     said = jaxroof(f"report {name} -o page.html")
     assert said.code == 0, said.err
@@ -37,10 +66,14 @@ def test_a_page_of_every_command(jaxroof, tmp_path, line):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "cannot be printed" not in page
     assert "No picture" not in page
-    assert "<p>" in page
+    shown = " ".join(html.unescape(page).replace("\N{NO-BREAK SPACE}", " ").split())
+    found = sentences(printed.out, line)
+    assert found
+    for sentence in found:
+        assert sentence in shown
     if line.startswith("trace"):  # a file for other programs, which has no attribute of ours
         return
-    assert f"jaxroof {line}" in page
+    assert f"jaxroof {whole}" in page
 
 
 def test_the_name_of_the_page_is_that_of_the_first_file(jaxroof, tmp_path):

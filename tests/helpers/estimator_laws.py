@@ -26,6 +26,7 @@ SLOW = (  # recipes whose programs are long, each beside a like one that is held
     ("limits", "thresholds"),
     ("thresholds",),
     ("pipeline", "distir-b"),
+    ("pipeline", "distir-a-cold"),
     ("pipeline", "distir-a-real"),
     ("pipeline", "physical"),
     ("training",),  # beside stage_memory; its own laws are in estimators/training/test_step.py

@@ -398,6 +398,18 @@ def test_an_unknown_name_is_an_attribute_error():
         jr.serach  # noqa: B018
 
 
+def test_names_are_the_same_after_every_module_is_imported():
+    for name in MODULES:
+        if not name.endswith("__main__"):
+            importlib.import_module(name)
+    for name in jr.__all__:
+        assert not inspect.ismodule(getattr(jr, name)), name
+        assert jr.__getattr__(name) is getattr(jr, name), name
+    assert isinstance(jr.published, jr.Estimator)
+    assert callable(jr.system)
+    assert callable(jr.run)
+
+
 ORDERS = [  # what is imported before the names are used
     "import jaxroof as jr",
     "import pkgutil, importlib, jaxroof as jr\n"
@@ -411,11 +423,12 @@ ORDERS = [  # what is imported before the names are used
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(ORDERS[0], id="nothing", marks=pytest.mark.slow),
+        pytest.param(ORDERS[0], id="nothing"),
         pytest.param(ORDERS[1], id="every module"),
-        pytest.param(ORDERS[2], id="every name", marks=pytest.mark.slow),
+        pytest.param(ORDERS[2], id="every name"),
     ],
 )
+@pytest.mark.slow  # daily in this process, that has imported every module: above
 def test_names_are_the_same_whatever_is_imported_first(first):
     code = f"""{first}
 for name in jr.__all__:

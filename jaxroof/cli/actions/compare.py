@@ -9,11 +9,10 @@ import xarray as xr
 
 from jaxroof.analyses.training_settings import with_chip
 from jaxroof.cli.actions.arguments import _listed, _records, parse_settings, parse_split
-from jaxroof.cli.actions.console import OPTION_OF, say
+from jaxroof.cli.actions.console import OPTION_OF, say, say_all
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import searched, system_of
 from jaxroof.cli.counts import parse_count, parse_counts
-from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import progress_bar
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.engine.search.problem import constraints_of
@@ -25,10 +24,9 @@ from jaxroof.estimators.training.precision import MACHINE, settings_by_system, w
 from jaxroof.estimators.training.step import training
 from jaxroof.settings import apply_settings
 from jaxroof.shorthand import by_path
-from jaxroof.views.text import compare as compared
-from jaxroof.views.text.interval import interval_sentence
-from jaxroof.views.text.plan import glossary
-from jaxroof.views.text.tokens import tokens_sentence
+from jaxroof.views.text.answers.compare import answer
+from jaxroof.views.text.compare import without_sentences
+from jaxroof.views.text.detail import Detail
 
 
 def compare_command(
@@ -54,7 +52,7 @@ def compare_command(
     models = _records("--model", model_names, of.names["model"])
     systems, settings, without = _systems(of, system_names, number_format, chip, chosen)
     if not systems:
-        say(Detail.USUAL, *compared.without_sentences(without))
+        say(Detail.USUAL, *without_sentences(without))
         return 1
     start = of.inputs(
         model=next(iter(models.values()))[0],
@@ -85,8 +83,8 @@ def compare_command(
     data["memory_limit"] = _limits(of, held.values())
     data.attrs["title"] = _title([*models], sizes)
     write_or_draw(output, data, lambda plots: plots.comparison(_beside(data)))
-    _print_each(data, models, sizes, sequences)
-    say(Detail.USUAL, *compared.without_sentences(without))
+    tokens = {name: float(record.training_tokens) for name, (record, _) in models.items()}
+    say_all(answer(data, tokens, without))
     report_written(output)
     return 0 if bool(data.feasible.any()) else 1
 
@@ -101,26 +99,6 @@ def _limits(of: Estimator, held: Iterable[Any]) -> xr.Variable:
     assert of.limit is not None
     about = {"units": "B", "long_name": "Memory that a step may fill"}
     return xr.Variable("system", np.array([float(of.limit(inputs)) for inputs in held]), about)
-
-
-def _print_each(data: xr.Dataset, models: dict[str, Any], sizes: list[int], sequences: int) -> None:
-    for name, (model, _) in models.items():
-        for size in sizes:
-            some = data.sel(model=name) if len(models) > 1 else data
-            some = some.sel(gpus=size) if len(sizes) > 1 else some
-            _print_compared(some, f"{name} on {size:,} accelerators, batch {sequences:,}")
-        tokens = float(model.training_tokens)
-        say(Detail.USUAL, tokens_sentence(data, tokens) if data.estimator == "training" else "")
-    say(Detail.USUAL, glossary(data, None, *compared.meanings(data)))
-    say(Detail.VERBOSE, interval_sentence(data))
-
-
-def _print_compared(data: xr.Dataset, title: str) -> None:
-    say(Detail.USUAL, title, style="bold")
-    say(Detail.USUAL, *compared.compare_sentences(data))
-    say(Detail.QUIET, compared.rate_table(data))
-    if bool(data.feasible.any()):
-        say(Detail.USUAL, compared.parts_table(data), *compared.plan_sentences(data))
 
 
 def _systems(

@@ -1,12 +1,19 @@
 """The console for results, and the option that sets each field."""
 
 import os
+from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from jaxroof.cli.detail import Detail, detail
+from jaxroof.cli.detail import detail
 from jaxroof.errors import printable
+from jaxroof.views.text.detail import Detail
 from jaxroof.views.text.layout import wrapped
+from jaxroof.views.text.said import Said
+
+PARAGRAPH = 3  # lines from which a sentence stands alone
 
 
 def console() -> Console:
@@ -37,6 +44,20 @@ def say(at: Detail, *shown: RenderableType, style: str | None = None) -> None:
             print_text(page, each, style=style)
         else:
             page.print(each)
+
+
+def say_all(answer: Iterable[Said]) -> None:
+    """Print the pieces of an answer that are asked for, long sentences and tables apart."""
+    before = 0  # lines of the sentence before; none after a table
+    for at, piece, is_title in answer:
+        if detail() < at or not piece:
+            continue
+        lines = len(wrapped(console(), piece, console().width)) if isinstance(piece, str) else 0
+        titled = isinstance(piece, Table) and piece.title is not None
+        if before and (titled or max(before, lines) >= PARAGRAPH):
+            say(at, Text())
+        say(at, piece, style="bold" if is_title else None)
+        before = 0 if is_title else lines
 
 
 OPTION_OF = {  # fields that have an option

@@ -1,20 +1,12 @@
 """The design command: solve a design file, print, write and draw the result."""
 
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.console import say
+from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.dry_run import print_dry_run
-from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import working
 from jaxroof.config.design_file import design_would_take, run_design
-from jaxroof.views.text.design import (
-    design_json,
-    design_sentences,
-    design_table,
-    proof_sentences,
-    warning_sentences,
-)
-from jaxroof.views.text.interval import interval_sentence
-from jaxroof.views.text.tokens import tokens_sentence
+from jaxroof.views.text.answers.design import answer
+from jaxroof.views.text.design import design_json
 
 
 def design_command(*, file: str, output: str | None, as_json: bool, dry_run: bool) -> int:
@@ -28,12 +20,6 @@ def design_command(*, file: str, output: str | None, as_json: bool, dry_run: boo
     if as_json:
         print(design_json(data))
     else:
-        first, *rest = design_sentences(data)
-        say(Detail.USUAL, data.attrs["title"], style="bold")
-        say(Detail.QUIET, first)
-        say(Detail.USUAL, *rest, design_table(data), interval_sentence(data))
-        say(Detail.VERBOSE, *proof_sentences(data))
-        say(Detail.USUAL, *warning_sentences(data))
-        say(Detail.USUAL, tokens_sentence(data) if data.estimator == "training" else "")
+        say_all(answer(data))
     outputs.report_written(output)
     return 0

@@ -78,8 +78,8 @@ def _print_memory(page: Console, found: list[Answer], output: str | None) -> Non
     print_text(page, *memory_views.fill_sentences(memory_scores.fills(by_source)))
     answered = [one for one in found if one.prediction is not None]
     fits = Counter(one.fits for one in answered)
-    said = f"Memory: {len(answered)} of {len(found)} rows answered: "
-    said += f"{fits[True]} fit, {fits[False]} do not"
+    said = f"Memory: {len(answered)} of {len(found)} rows answered"
+    said += f": {fits[True]} fit, {fits[False]} do not" if answered else ""
     said += f", of {fits[None]} the capacity is not known." if fits[None] else "."
     print_text(page, said, *memory_views.reason_lines(memory_scores.reasons(by_source)))
 

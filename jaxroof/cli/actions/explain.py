@@ -6,11 +6,12 @@ from typing import Any
 import xarray as xr
 
 from jaxroof.analyses.explain import Explanation, explain
-from jaxroof.cli.actions.console import say
+from jaxroof.analyses.explain_file import explanation_dataset
+from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.outputs import PICTURES, check_output, is_picture, report_written
 from jaxroof.cli.actions.search_options import QuestionOptions
 from jaxroof.cli.counts import parse_count
-from jaxroof.cli.detail import Detail, detail
+from jaxroof.cli.detail import detail
 from jaxroof.cli.progress import working
 from jaxroof.engine.search.all_plans import survey
 from jaxroof.engine.sensitivity.response import response
@@ -21,11 +22,12 @@ from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.legality import rules as rules_of_training
 from jaxroof.estimators.training.training_recipe import memory_recipe
 from jaxroof.io.atomic import replace_file
+from jaxroof.io.formats import write
 from jaxroof.units import parse, seconds
-from jaxroof.views.text import explain as views
+from jaxroof.views.text.answers.explain import answer, no_plan
+from jaxroof.views.text.detail import Detail
+from jaxroof.views.text.explain import with_capacity
 from jaxroof.views.text.explain_json import explain_json
-from jaxroof.views.text.explain_sentences import best_sentence, explain_sentences
-from jaxroof.views.text.plan import plan_sentence
 from jaxroof.views.text.search import counts_sentence
 
 CHANGE = 1.1  # factor applied to a parameter in both directions, in the tornado plot
@@ -35,7 +37,7 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     """Print, write or draw what limits the best plan; return the exit status."""
     asked = QuestionOptions(**options)
     output = asked.output
-    check_output(output, (".json", *PICTURES))
+    check_output(output, (".json", ".nc", *PICTURES))
     count = parse_count("--gpus", asked.gpus)
     reach = parse(span, "1", "--span")
     if not 1.0 < reach <= 1e6:
@@ -50,19 +52,20 @@ def explain_command(*, span: str, as_json: bool, **options: Any) -> int:
     if output is not None and is_picture(output):
         moved = response(estimator, inputs, where=rules, span=CHANGE, settings=chosen)
         _draw(output, moved, found, title)
+    elif output is not None and output.endswith(".nc"):
+        write(explanation_dataset(found, title), output)
     elif output is not None:
         with replace_file(output) as temporary:
             pathlib.Path(temporary).write_text(explain_json(found), encoding="utf-8")
     if as_json:
         print(explain_json(found))
     elif found.steps.sizes["step"]:
-        _print(found, title)
+        say_all(answer(found, title, detail() is Detail.VERBOSE))
     else:
         refusals = _rules(asked)
         none = survey(estimator, inputs, where=rules, settings=chosen)
         limit, said = float(found.best.memory_limit), [str(rule) for rule in rules]
-        say(Detail.USUAL, title, style="bold")
-        say(Detail.QUIET, counts_sentence(none, limit, refusals, said))
+        say_all(no_plan(title, counts_sentence(none, limit, refusals, said)))
     report_written(output)
     return 0 if found.feasible else 1
 
@@ -71,31 +74,13 @@ def _draw(output: str, moved: xr.Dataset, found: Explanation, title: str) -> Non
     """Draw the effect of a small increase and decrease of each parameter."""
     from jaxroof.views import plots
 
-    data = views.with_capacity(moved, found.steps)
+    data = with_capacity(moved, found.steps)
     step = seconds(float(found.best.step_time))
     data.attrs["title"] = (
         f"{title}: a step of {step} with each parameter x {CHANGE} and / {CHANGE}, "
     )
     data.attrs["title"] += "the best plan chosen anew"
     plots.save(plots.draw(data), output)
-
-
-def _print(found: Explanation, title: str) -> None:
-    first, *rest = explain_sentences(found)
-    say(Detail.USUAL, title, style="bold")
-    if found.feasible:
-        say(Detail.USUAL, best_sentence(found), plan_sentence(found.best))
-    say(Detail.QUIET, first)
-    say(Detail.USUAL, *rest)
-    if found.feasible:
-        every = detail() is Detail.VERBOSE
-        say(Detail.USUAL, views.bars_table(found.elasticities, every))
-        say(Detail.VERBOSE, *views.rest_sentences(found.elasticities))
-        say(Detail.USUAL, views.binding_table(found.operations))
-        if found.response.sizes["switch"]:
-            say(Detail.VERBOSE, views.switches_table(found.response, found.elasticities))
-    if found.steps.sizes["step"]:
-        say(Detail.VERBOSE if found.feasible else Detail.USUAL, views.steps_table(found.steps))
 
 
 def _rules(asked: QuestionOptions) -> dict[str, str]:

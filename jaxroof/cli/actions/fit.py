@@ -1,19 +1,14 @@
 """The fit command: does a training step fit, and what fills every stage."""
 
-import xarray as xr
-from rich.text import Text
-
 from jaxroof.analyses.fit import fit
 from jaxroof.analyses.fit_changes import MOST
 from jaxroof.cli.actions.arguments import parse_pairs
-from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.console import console, say_all
 from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
 from jaxroof.cli.counts import parse_count
-from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
-from jaxroof.views.text import fit as views
-from jaxroof.views.text import fit_changes as changes
+from jaxroof.views.text.answers.fit import answer
 from jaxroof.views.text.fit_json import fit_json
 
 KINDS = (*PICTURES, ".csv", ".json", ".nc")
@@ -58,20 +53,6 @@ def fit_command(
     if as_json:
         print(fit_json(data))
     else:
-        _print(data)
+        say_all(answer(data, min(console().width, 100)))
     report_written(output)
     return 0 if bool(data.fits) else 1
-
-
-def _print(data: xr.Dataset) -> None:
-    say(Detail.USUAL, views.title(data), style="bold")
-    say(Detail.QUIET, views.answer_sentence(data))
-    say(Detail.USUAL, changes.change_sentence(data), *views.open_sentences(data))
-    say(Detail.USUAL, views.stages_table(data))
-    bars = views.bars(data, min(console().width, 100))
-    say(Detail.USUAL, *(Text(line, overflow="ignore", no_wrap=True) for line in bars))
-    say(Detail.VERBOSE, views.legend_sentence())
-    if changes.changes_of(data):
-        say(Detail.USUAL, changes.changes_table(data))
-        say(Detail.VERBOSE, changes.cost_sentence())
-    say(Detail.VERBOSE, *views.assumption_sentences(data))

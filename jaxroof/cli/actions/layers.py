@@ -9,23 +9,21 @@ from jaxroof.analyses.unfused_layers import unfused_layers
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import PLAN_FIELDS, SHORT, parse_settings
-from jaxroof.cli.actions.console import console, say
+from jaxroof.cli.actions.console import console, say_all
 from jaxroof.cli.actions.published_layers import published_command
 from jaxroof.cli.actions.training_layers import training_command
-from jaxroof.cli.detail import Detail
 from jaxroof.engine.search.plan_text import parse_plan, plan_items
 from jaxroof.errors import refusal, shown, unknown
 from jaxroof.estimators.unfused.inputs import Inputs, Plan
 from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe, Variant
-from jaxroof.estimators.unfused.report import Report
 from jaxroof.estimators.unfused.step import unfused
 from jaxroof.records import checked
 from jaxroof.settings import apply_settings
-from jaxroof.views.text.unfused import block_tables, sums_table
+from jaxroof.views.text.answers import layers
+from jaxroof.views.text.unfused import SHORT as SHORT_DEGREES
+from jaxroof.views.text.unfused import WORDS
 
-DEGREES = {"tp": "tensor", "sp": "sequence"}  # command-line names of the degrees of a block
-SAID = {degree: short for short, degree in DEGREES.items()}
-WORDS = {"heads": "heads", "feedforward": "feedforward columns", "sequence": "tokens"}
+DEGREES = {short: degree for degree, short in SHORT_DEGREES.items()}
 
 
 def layers_command(estimator: str, **options: Any) -> None:
@@ -68,10 +66,7 @@ def unfused_command(
     _check_degrees(inputs, recipe)
     data = unfused_layers(inputs, recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    say(Detail.QUIET, *block_tables(data, console().width))
-    report = unfused.evaluate(inputs, recipe)
-    say(Detail.USUAL, sums_table(report, int(inputs.model.layers)))
-    say(Detail.USUAL, _shares(report), _dropped(inputs, recipe))
+    say_all(layers.answer(data, console().width))
     outputs.report_written(output)
 
 
@@ -89,43 +84,15 @@ def _plan(text: str) -> Plan:
     return Plan(**{field: np.float64(degree) for field, degree in given.items()})
 
 
-def _shares(report: Report) -> str:
-    """Return the communication fraction of each block, and the time of all layers."""
-    shares = [
-        f"{float(share):.15g} in {name}"
-        for name, share in (
-            ("mlp", report.mlp_links_share),
-            ("attention", report.attention_links_share),
-        )
-    ]
-    return (
-        f"Communication fraction, forward: {', '.join(shares)}. "
-        f"All layers: {float(report.step_time) * 1e3:.6f} ms forward and backward."
-    )
-
-
 def _check_degrees(inputs: Inputs, recipe: Recipe) -> None:
     """Check that no degree exceeds the size it divides, which would leave nothing of the block."""
     for name, fields in DIVIDED[recipe.variant].items():
-        degree, short = float(getattr(inputs.plan, name)), SAID[name]
+        degree, short = float(getattr(inputs.plan, name)), SHORT_DEGREES[name]
         for field in fields:
             held = float(getattr(inputs.model, field))
             if degree > held:
                 what = f"expected at most the {held:.0f} {WORDS[field]} that it divides"
                 raise refusal("--plan", f"{short}: {what}, given {degree:.0f}")
-
-
-def _dropped(inputs: Inputs, recipe: Recipe) -> str:
-    """Return the sizes that a degree does not divide; the blocks silently drop the remainder."""
-    model, plan = inputs.model, inputs.plan
-    said = [
-        f"{SAID[name]}={int(degree)} does not divide {int(getattr(model, field))} {WORDS[field]}"
-        for name, fields in DIVIDED[recipe.variant].items()
-        for degree in [getattr(plan, name)]
-        for field in fields
-        if float(getattr(model, field)) % float(degree)
-    ]
-    return f"{'; '.join(said)}: what is left over is in no table." if said else ""
 
 
 LAYERS: dict[str, Callable[..., None]] = {

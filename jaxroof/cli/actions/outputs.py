@@ -8,9 +8,10 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.cli.detail import Detail, detail
+from jaxroof.cli.detail import detail
 from jaxroof.errors import InputError, shown
 from jaxroof.io.formats import WRITERS, check_writable, json_text, write
+from jaxroof.views.text.detail import Detail
 
 PICTURES = (".png", ".svg", ".pdf")
 

@@ -8,36 +8,29 @@ import xarray as xr
 
 from jaxroof.analyses.fastest_plans import NoPlanFits
 from jaxroof.analyses.no_legal_plan import NoLegalPlan
-from jaxroof.cli.actions.console import say
 from jaxroof.cli.actions.outputs import write_data
-from jaxroof.cli.detail import Detail
-from jaxroof.errors import listing
 from jaxroof.io.formats import CSV
-from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.least_memory import fields_of_sizes
-from jaxroof.views.text.plan import glossary
 
 
 def search_sizes(
     sizes: Sequence[int], ask: Callable[[int], xr.Dataset]
-) -> tuple[list[xr.Dataset], list[int]]:
-    """Return the plans of each number of accelerators, and the numbers that have none.
+) -> tuple[list[xr.Dataset], dict[int, str]]:
+    """Return the plans of each number of accelerators, and why others have none.
 
     Raises: NoLegalPlan if no number has a legal plan.
     """
     found: list[xr.Dataset] = []
-    none: list[int] = []
+    none: dict[int, str] = {}
     legal = False
     for size in sizes:
         try:
             found.append(ask(size))
-        except NoPlanFits:
-            legal = True
-            none.append(size)
-        except NoLegalPlan:
+        except NoPlanFits as error:
+            legal, none[size] = True, str(error)
+        except NoLegalPlan as error:
             if size == sizes[-1] and not found and not legal:
                 raise
-            none.append(size)
+            none[size] = str(error)
     return found, none
 
 
@@ -57,18 +50,3 @@ def _with_size(data: xr.Dataset) -> xr.Dataset:
     columns = [name for name in data.data_vars if data[name].dims == ("plan",)]
     sizes = np.full(data.sizes["plan"], int(data.gpus))
     return data[columns].assign(gpus=xr.Variable("plan", sizes, data.gpus.attrs))
-
-
-def print_sizes(
-    table: PlainTable,
-    found: Sequence[xr.Dataset],
-    none: Sequence[int],
-    said: str,
-) -> None:
-    """Print a table by size, its short names, and the sizes without a plan after what is said."""
-    about = found[0].attrs
-    say(Detail.USUAL, f"{about['model']} on {about['system']}", style="bold")
-    say(Detail.QUIET, table)
-    say(Detail.USUAL, glossary(found[0], fields_of_sizes(found)))
-    if none:
-        say(Detail.USUAL, f"{said} {listing([f'{size:,}' for size in none])} accelerators.")

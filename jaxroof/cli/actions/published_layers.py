@@ -6,14 +6,13 @@ from jaxroof.analyses.layers import layers as layers_of
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import SHORT, parse_settings, whole_plan
-from jaxroof.cli.actions.console import OPTION_OF, say
-from jaxroof.cli.detail import Detail
+from jaxroof.cli.actions.console import OPTION_OF, console, say_all
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.estimators.published.inputs import Inputs, Plan
 from jaxroof.estimators.published.step import published
 from jaxroof.settings import apply_settings
 from jaxroof.shorthand import by_path
-from jaxroof.views.text.layers import layer_table
+from jaxroof.views.text.answers import layers
 
 
 def published_command(
@@ -37,19 +36,7 @@ def published_command(
     plan = whole_plan(plan_text, inputs, recipe)
     data = layers_of(dataclasses.replace(inputs, plan=plan), recipe)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    say(Detail.QUIET, layer_table(data))
-    parts = (f"{part}_backward" for part in ("compute", "memory", "tensor"))
-    again = float((data.time_backward - sum(data[part] for part in parts)).sum())
-    say(
-        Detail.USUAL,
-        f"{float(data.time_forward.sum()) * 1e3:.4g} ms forward, "
-        f"{float(data.time_backward.sum()) * 1e3:.4g} ms backward; "
-        f"{float(data.weights.sum()) / 1e6:.4g} MB of weights, "
-        f"{float(data.kept.sum()) / 1e6:.4g} MB kept a microbatch; {_shared(plan)}.",
-    )
-    if again > 1e-12 * float(data.time_backward.sum()):
-        extra = f"{again * 1e6:.4g} us of forward work done again"
-        say(Detail.USUAL, f"The backward total holds {extra}, which the parts beside it leave out.")
+    say_all(layers.answer(data, console().width))
     outputs.report_written(output)
 
 
@@ -57,12 +44,3 @@ def _batch(inputs: Inputs, plan: dict[str, int]) -> float:
     """Return a batch size that a plan divides; the costs of a layer do not depend on it."""
     least = float(plan.get("data", 1) * plan.get("microbatch", 1))
     return float(inputs.global_batch) if inputs.global_batch % least == 0 else least
-
-
-def _shared(plan: Plan) -> str:
-    """Return how many ranks of a layer share a fast domain, and the number of panels."""
-    said = f"{plan.fast_tensor:.0f} of the {plan.tensor:.0f} tensor ranks"
-    if plan.context > 1:
-        said += f" and {plan.fast_context:.0f} of the {plan.context:.0f} context ranks"
-    panels = f"; {plan.panels:.0f} panels" if plan.panels > 1 else ""
-    return f"{said} share an NVLink domain{panels}"

@@ -10,8 +10,8 @@ from jaxroof.analyses.schedule_results import check_schedules
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import parse_settings, whole_plan
-from jaxroof.cli.actions.console import OPTION_OF
-from jaxroof.cli.actions.schedule_options import chunks_of, print_schedules, sends_of, traced
+from jaxroof.cli.actions.console import OPTION_OF, say_all
+from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, traced
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
 from jaxroof.estimators.published.inputs import Inputs, Plan
@@ -20,7 +20,8 @@ from jaxroof.estimators.published.step import published
 from jaxroof.schedules.stage_visits import Sends
 from jaxroof.settings import apply_settings
 from jaxroof.shorthand import by_path
-from jaxroof.views.text import schedule as views
+from jaxroof.views.text.answers.schedule import answer
+from jaxroof.views.text.schedule import best_of
 
 ENDS = ("first", "last")
 
@@ -65,11 +66,11 @@ def published_command(
     data = schedule(inputs, recipe, schedules=listed, **asked)
     data.attrs["title"] = _title(model_name, system_name, plan, asked, data)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    print_schedules(data, "1F1B")
+    say_all(answer(data))
     outputs.report_written(output)
     if trace is not None:
         _trace(trace, inputs, recipe, {"schedule": traced(data), **asked})
-    return 0 if views.best_of(data) is not None else 1
+    return 0 if best_of(data) is not None else 1
 
 
 def _title(

@@ -22,7 +22,10 @@ from jaxroof.limits import check_memory
 from jaxroof.views.text.rerun import rerun_sentences
 
 # commands whose line in a file is run again where its question is not answered from its record
-AGAIN = ("search", "compare", "pareto", "design", "fit", "layers", "schedule", "roofline", "run")
+AGAIN = (
+    *("search", "compare", "explain", "pareto", "design", "fit", "layers", "schedule"),
+    *("roofline", "run"),
+)
 
 
 def rerun_command(*, file: str) -> int:

@@ -9,10 +9,9 @@ from jaxroof.analyses import roofline_reading as roofs
 from jaxroof.analyses.roofline import roofline
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import parse_settings
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.console import say_all
 from jaxroof.errors import InputError, refusal
-from jaxroof.estimators.operators.dtypes import DTYPES
-from jaxroof.views.text import roofline as views
+from jaxroof.views.text.answers.roofline import answer
 
 
 def roofline_command(
@@ -43,7 +42,7 @@ def roofline_command(
         )
     outputs.write_or_draw(output, data, lambda plots: plots.roofline(data))
     drawn = output if output or sweep is None else _drawn(op, data)
-    _print(data, sweep is not None, drawn)
+    say_all(answer(data, is_kept=drawn is not None))
     outputs.report_written(drawn)
 
 
@@ -58,22 +57,3 @@ def _drawn(op: str, data: xr.Dataset) -> str | None:
     except InputError:  # no such picture exists; the table has all the results
         return None
     return name
-
-
-def _print(data: xr.Dataset, is_sweep: bool, output: str | None) -> None:
-    page, roof = console(), roofs.is_roofline(data)
-    names = [name for name, _ in roofs.cases(data) if name]
-    on = f", {len(names)} cases" if names else ""
-    if len(names) == 1:
-        on = f" {'in' if names[0].partition(',')[0] in DTYPES else 'on'} {names[0]}"
-    print_text(page, f"{data.attrs['title']}{on}", style="bold")
-    if not roof:
-        print_text(page, data.attrs["about"])
-        page.print(views.plain_sweep_table(data) if is_sweep else views.result_table(data))
-        return
-    print_text(page, *(views.sweep_sentences(data) if is_sweep else views.shape_sentences(data)))
-    page.print(views.sweep_table(data) if is_sweep else views.result_table(data))
-    if is_sweep and output is None:
-        print_text(
-            page, "Draw it with -o roofline.png (.svg, .pdf); -o FILE.nc, .csv or .json keeps it."
-        )

@@ -1,27 +1,11 @@
-"""What the schedule commands of all estimators share: options as typed, and what is printed."""
+"""The options of the schedule commands of all estimators, parsed when they are read."""
 
 import xarray as xr
 
-from jaxroof.cli.actions.console import say
 from jaxroof.cli.counts import parse_count
-from jaxroof.cli.detail import Detail
 from jaxroof.errors import refusal, unknown
 from jaxroof.schedules import CHUNKED
 from jaxroof.schedules.stage_visits import Sends
-from jaxroof.views.text import schedule as views
-from jaxroof.views.text.interval import interval_sentence
-
-
-def print_schedules(data: xr.Dataset, closed_form: str) -> None:
-    """Print the title, the sentences and the table of some schedules.
-
-    ``closed_form`` is the schedule whose step time has a formula.
-    """
-    say(Detail.USUAL, data.attrs["title"], style="bold")
-    say(Detail.USUAL, *views.schedule_sentences(data))
-    say(Detail.QUIET, views.schedules_table(data))
-    say(Detail.USUAL, views.GLOSSARY, views.closed_form_sentence(data, closed_form))
-    say(Detail.VERBOSE, interval_sentence(data))
 
 
 def chunks_of(text: str | None, names: list[str]) -> int | None:

@@ -4,13 +4,10 @@ import pathlib
 from functools import partial
 from typing import Any
 
-import xarray as xr
-
-from jaxroof.cli.actions.console import say
+from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.dry_run import print_dry_run
 from jaxroof.cli.actions.outputs import check_output, report_written, write_or_draw
 from jaxroof.cli.actions.search_options import SearchOptions
-from jaxroof.cli.detail import Detail
 from jaxroof.cli.progress import working
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.config.uncertainty_file import read_uncertain
@@ -21,8 +18,7 @@ from jaxroof.engine.uncertainty.uncertain import uncertain
 from jaxroof.errors import InputError
 from jaxroof.io.formats import CSV
 from jaxroof.views.text import uncertain as views
-from jaxroof.views.text.plan import glossary
-from jaxroof.views.text.uncertain_inputs import inputs_table
+from jaxroof.views.text.answers.uncertain import answer
 
 
 def uncertain_command(file: str, asked: SearchOptions, dry_run: bool = False) -> int:
@@ -58,19 +54,6 @@ def uncertain_command(file: str, asked: SearchOptions, dry_run: bool = False) ->
     plain = output is not None and pathlib.Path(output).suffix == CSV
     write_or_draw(output, views.columns(data) if plain else data, lambda plots: plots.draw(data))
     today = search(asked.asked_of, inputs, where=asked.rules, settings=first)
-    _print(data, today, top)
+    say_all(answer(data, today, top))
     report_written(output)
     return 0 if bool((data.feasible_share > 0).any()) else 1
-
-
-def _print(data: xr.Dataset, today: xr.Dataset, top: int) -> None:
-    say(Detail.USUAL, data.attrs["title"], style="bold")
-    if "gpus" in data.sizes:
-        say(Detail.USUAL, *views.sizes_sentences(data), views.spread_sentence(today))
-        say(Detail.QUIET, views.sizes_table(data))
-    else:
-        say(Detail.QUIET, *views.sentences(data))
-        say(Detail.USUAL, views.spread_sentence(today))
-        if float(data.feasible_share) > 0:
-            say(Detail.USUAL, views.bands_table(data), views.plans_table(data, top))
-    say(Detail.USUAL, glossary(data), inputs_table(data))

@@ -6,7 +6,7 @@ from typing import Any
 from jaxroof.analyses.trace import trace
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import parse_settings
-from jaxroof.cli.actions.console import console, print_text
+from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.counts import parse_count
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import refusal, unknown
@@ -14,7 +14,7 @@ from jaxroof.estimators.mlp_pipeline.inputs import Plan
 from jaxroof.estimators.mlp_pipeline.recipe import Order
 from jaxroof.io.trace_events import side_by_side
 from jaxroof.units import parse
-from jaxroof.views.trace_blocks import block_words, workers
+from jaxroof.views.text.answers.trace import answer
 
 FIELDS = [field.name for field in dataclasses.fields(Plan)]
 SHORT = {"dp": "data", "tp": "tensor", "pp": "pipeline", "m": "microbatches"}
@@ -62,13 +62,7 @@ def trace_command(
     found = [trace("pipeline", {**asked, **order}) for order in orders]
     data = found[0] if len(found) == 1 else side_by_side(found)
     outputs.write_or_draw(output, data, lambda plots: plots.timeline(data, *window))
-    page = console()
-    for one in found:
-        devices = len(workers(one))
-        print_text(page, one.attrs["title"], style="bold")
-        print_text(
-            page, f"{one.sizes['event']:,} events on {devices:,} devices; {block_words(one)}."
-        )
+    say_all(answer(found))
     outputs.report_written(output)
 
 

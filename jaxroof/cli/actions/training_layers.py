@@ -5,10 +5,9 @@ from typing import Any
 from jaxroof.analyses.training_layers import training_layers
 from jaxroof.analyses.training_question import training_step
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.console import OPTION_OF, say
+from jaxroof.cli.actions.console import OPTION_OF, console, say_all
 from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
-from jaxroof.cli.detail import Detail
-from jaxroof.views.text import training_layers as views
+from jaxroof.views.text.answers import layers
 
 OPTIONS = {name: option for name, option in OPTION_OF.items() if name != "global_batch"}
 
@@ -41,10 +40,7 @@ def training_command(
     title = f"{model_name} on {system_name}, {plan_words(asked.plan)}"
     data.attrs["title"] = f"{title}: one layer, one microbatch, one accelerator"
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    say(Detail.USUAL, data.attrs["title"], style="bold")
-    say(Detail.USUAL, views.training_layer_sentence(data))
-    say(Detail.QUIET, views.training_layer_table(data))
-    say(Detail.USUAL, views.notes_sentence(data))
+    say_all(layers.answer(data, console().width))
     outputs.report_written(output)
 
 

@@ -9,12 +9,13 @@ from jaxroof.analyses.schedule_results import check_schedules
 from jaxroof.analyses.training_question import TrainingStep, training_step
 from jaxroof.analyses.training_schedule import training_schedule
 from jaxroof.cli.actions import outputs
-from jaxroof.cli.actions.console import OPTION_OF
-from jaxroof.cli.actions.schedule_options import chunks_of, print_schedules, sends_of, traced
+from jaxroof.cli.actions.console import OPTION_OF, say_all
+from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, traced
 from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
-from jaxroof.views.text import schedule as views
+from jaxroof.views.text.answers.schedule import answer
+from jaxroof.views.text.schedule import best_of
 
 
 def training_command(
@@ -55,11 +56,11 @@ def training_command(
     data = training_schedule(*asked, schedules=listed, **how)
     data.attrs["title"] = _title(model_name, system_name, asked, data)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
-    print_schedules(data, "1F1B" if asked.plan.interleave == 1 else "interleaved 1F1B")
+    say_all(answer(data))
     outputs.report_written(output)
     if trace is not None:
         _trace(trace, asked, {"schedule": traced(data), **how})
-    return 0 if views.best_of(data) is not None else 1
+    return 0 if best_of(data) is not None else 1
 
 
 def _title(model_name: str, system_name: str, asked: TrainingStep, data: xr.Dataset) -> str:

@@ -16,7 +16,7 @@ COPIES = 2  # of the results while they are put together
 PROBLEM = 2500  # bytes of one list of plans besides its plans: the numbers it was listed for
 LISTED = 64  # problems whose lists of plans are not worth a sample
 SAMPLE = 8  # problems whose plans are listed to learn how long the lists are
-REMEDY = "expected fewer points, or a .zarr file (-o FILE.zarr), which is written in chunks"
+REMEDY = "expected fewer points, or a .zarr file as output, which is written in chunks"
 
 
 def table_size(lengths: Sequence[int], moved: Mapping[str, Iterable[int]]) -> int:

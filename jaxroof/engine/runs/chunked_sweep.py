@@ -21,7 +21,7 @@ from jaxroof.engine.runs.job import (
     different_sweep,
     fingerprint,
 )
-from jaxroof.engine.runs.job_size import check_chunks
+from jaxroof.engine.runs.job_size import check_chunks, searched_points
 from jaxroof.engine.search import all_plans as every_plan
 from jaxroof.engine.search.problem import axis_roles, check_searches
 from jaxroof.engine.search.search import best_of_each, search, search_dataset
@@ -33,7 +33,7 @@ from jaxroof.io.locks import Path
 from jaxroof.io.stored_format import separated
 from jaxroof.limits import out_of_memory
 
-SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a piece: about one second of work
+SEARCHED, TABULATED = 1 << 16, 1 << 18  # points of a piece, at most: about a second of work
 FEW = 1 << 10  # chunks beyond which they become larger: each is a file per result
 Sums = Mapping[str, Any]  # attributes that add up over the chunks
 # (path, layout, numbers of chunks) -> the number of each chunk, once it is written and recorded
@@ -250,7 +250,7 @@ def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:
     Axes over choices of the recipe are never cut. The results may depend on different axes under
     different choices, so each piece needs every choice.
     """
-    usual = SEARCHED if asked.searched else TABULATED
+    usual = max(1, min(SEARCHED, searched_points(asked))) if asked.searched else TABULATED
     most = chunk or max(usual, asked.points // FEW)
     sizes, piece = _cut(asked, min(usual, most))
     return Layout(sizes, gathered(sizes, piece, most), piece)

@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.grid.size import (
     COPIES,
@@ -20,7 +21,8 @@ from jaxroof.engine.grid.size import (
 )
 from jaxroof.engine.grid.tabulate import axes_of_results
 from jaxroof.engine.runs.job import SweepJob
-from jaxroof.engine.search.problem import searchable_report
+from jaxroof.engine.search.candidates import list_plans
+from jaxroof.engine.search.problem import constraints_of, searchable_report
 from jaxroof.io.layout import Layout
 from jaxroof.limits import check_disk, check_memory, counted
 
@@ -28,6 +30,11 @@ COMPRESSED = 0.1  # of a store's numbers that it takes on disk: 1/40 to 1/4 were
 ROW = 1000  # bytes of a configuration while the rows of a file of every plan are compared
 LINE = 2000  # bytes of a finished chunk in the record of a store
 WHOLE = "expected fewer points"
+
+
+# plans x points that are searched in some seconds: every plan weighed, or most passed over by a
+# bound, whose evaluation takes longer
+WEIGHED, BOUNDED = 1 << 30, 1 << 27
 
 
 class FileSize(NamedTuple):
@@ -121,6 +128,20 @@ def check_rows(asked: SweepJob, path: Any) -> None:
     what = f"{os.fspath(path)}: {counted(asked.points, 'configuration')}"
     check_memory(what, ROW * asked.points, WHOLE)
     check_disk(what, FILES[".csv"].disk * results_size(asked)[1], _folder(path), WHOLE)
+
+
+def searched_points(asked: SweepJob) -> int:
+    """Return how many points of a search are some seconds of work, by the plans of its ends."""
+    estimator, where = asked.estimator, asked.options.get("where", ())
+    ends = (replace_all(asked.inputs, _values(asked, place)) for place in (0, -1))
+    rules = constraints_of(estimator, where)
+    lists = [list_plans(estimator, some, asked.recipe, rules).plans for some in ends]
+    most = max(len(next(iter(plans.values()))) for plans in lists)
+    return (WEIGHED if estimator.lower_bound is None else BOUNDED) // max(1, most)
+
+
+def _values(asked: SweepJob, place: int) -> dict[str, Any]:
+    return {path: column[place] for axis in asked.axes for path, column in axis.columns.items()}
 
 
 def _folder(path: Any) -> pathlib.Path:

@@ -6,14 +6,16 @@ import importlib
 import math
 import pathlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import xarray as xr
+from rich.table import Table
 
 from jaxroof import __version__
 from jaxroof.errors import InputError, printable
 from jaxroof.io.formats import frame
 from jaxroof.units import unbroken
-from jaxroof.views.report.answers import Piece, answer, title_of
+from jaxroof.views.report.answers import answer, drawn_of, title_of
 from jaxroof.views.report.markup import Markup, element, joined, rows_of, table_of
 from jaxroof.views.report.provenance import (
     Result,
@@ -22,6 +24,7 @@ from jaxroof.views.report.provenance import (
     made_rows,
     result_rows,
 )
+from jaxroof.views.text.said import Said
 
 HERE = pathlib.Path(__file__).parent
 STYLE = (HERE / "page.css").read_text(encoding="utf-8")
@@ -32,15 +35,22 @@ CELLS = 100_000  # of a table of all values that a page still holds
 LACKING = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
+class Answered(NamedTuple):
+    """A result, and what its command says of it."""
+
+    result: Result
+    title: str
+    said: list[Said]
+    note: str  # why the rest cannot be said
+
+
 def page(results: Sequence[Result]) -> str:
     """Return the whole page."""
-    titles = [title_of(one.data) or one.name for one in results]
-    sections = [
-        _section(one, title, f"result-{place}", alone=len(results) == 1)
-        for place, (one, title) in enumerate(zip(results, titles, strict=True), 1)
-    ]
-    name = titles[0] if len(results) == 1 else f"{len(results)} results of jaxroof"
-    contents = [_contents(results, titles)] if len(results) > 1 else []
+    answered = [_answered(one) for one in results]
+    alone = len(results) == 1
+    sections = [_section(one, f"result-{n}", alone) for n, one in enumerate(answered, 1)]
+    name = answered[0].title if alone else f"{len(results)} results of jaxroof"
+    contents = [] if alone else [_contents(answered)]
     top = element("header", element("h1", name), *contents)
     said = f"Written by jaxroof {__version__}. Everything that the page shows is inside it."
     body = element("body", top, element("main", joined(sections)), element("footer", said))
@@ -68,19 +78,32 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _contents(results: Sequence[Result], titles: Sequence[str]) -> Markup:
+def _answered(result: Result) -> Answered:
+    """Return a result with what its command prints, and a note where that cannot be told."""
+    found: list[Said] = []
+    note = ""
+    try:
+        found.extend(one for one in answer(result.data) if one.piece)
+    except LACKING as error:
+        note = f"The rest of its answer cannot be printed ({_reason(error)})."
+    title = title_of(result.data, found) or result.name
+    said = [one for one in found if not (one.is_title and one.piece == title)]
+    return Answered(result, title, said, note)
+
+
+def _contents(answered: Sequence[Answered]) -> Markup:
     items = [
-        element("li", element("a", title, href=f"#result-{place}"), f" {one.name}")
-        for place, (one, title) in enumerate(zip(results, titles, strict=True), 1)
+        element("li", element("a", one.title, href=f"#result-{n}"), f" {one.result.name}")
+        for n, one in enumerate(answered, 1)
     ]
     return element("nav", element("ol", *items), aria_label="Contents")
 
 
-def _section(result: Result, title: str, name: str, alone: bool) -> Markup:
+def _section(answered: Answered, name: str, alone: bool) -> Markup:
     """Return one result: its answer, its picture, its tables, what it rests on, what made it."""
-    pieces, note = _pieces(result.data)
-    first = next((i for i, one in enumerate(pieces) if not isinstance(one, str)), len(pieces))
-    said = " ".join(one for one in pieces[:first] if isinstance(one, str))
+    result, title, pieces, note = answered
+    first = next((i for i, one in enumerate(pieces) if not isinstance(one.piece, str)), len(pieces))
+    said = " ".join(str(one.piece) for one in pieces[:first])
     parts = [
         *([] if alone else [element("h2", title, id=name)]),
         *map(_piece, pieces[:first]),
@@ -96,23 +119,16 @@ def _section(result: Result, title: str, name: str, alone: bool) -> Markup:
     return element("section", joined(parts), aria_label=title)
 
 
-def _pieces(data: xr.Dataset) -> tuple[list[Piece], str]:
-    """Return what the command of a result prints, and a note where that cannot be told."""
-    found: list[Piece] = []
-    try:
-        found.extend(one for one in answer(data) if one)
-    except LACKING as error:
-        return found, f"The rest of its answer cannot be printed ({_reason(error)})."
-    return found, ""
-
-
 def _reason(error: BaseException) -> str:
     said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
     return " ".join(said.split()).partition(";")[0].rstrip(".")
 
 
-def _piece(piece: Piece) -> Markup:
-    return element("p", unbroken(piece)) if isinstance(piece, str) else table_of(piece)
+def _piece(said: Said) -> Markup:
+    piece = said.piece
+    if isinstance(piece, Table):
+        return table_of(piece)
+    return element("h3" if said.is_title else "p", unbroken(str(piece)))
 
 
 def _picture(data: xr.Dataset, title: str, said: str) -> Markup:
@@ -120,7 +136,7 @@ def _picture(data: xr.Dataset, title: str, said: str) -> Markup:
     try:
         plots = importlib.import_module("jaxroof.views.plots")
         shape = importlib.import_module("jaxroof.views.plots.embedded")
-        kind, content = shape.embedded(plots.draw(_titled(data)))
+        kind, content = shape.embedded(plots.draw(_titled(drawn_of(data))))
     except LACKING as error:
         return element("p", f"No picture: {_reason(error)}.", class_="note")
     source = f"data:{kind};base64,{base64.b64encode(content).decode()}"

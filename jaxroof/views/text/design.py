@@ -110,8 +110,16 @@ def warning_sentences(data: xr.Dataset) -> list[str]:
     """Return that the best found may not be the best there is, where that is so."""
     if bool(data.convex):
         return []
-    what = "the result is not convex in the reciprocals of the fields: some cut was violated"
-    return [f"Warning: {what}; the best found may not be the best there is."]
+    return ["A better machine may exist: step times are not convex here, so none is proved best."]
+
+
+def label_sentence(data: xr.Dataset) -> str:
+    """Return that memory is priced by its label, where a step may fill more than that."""
+    priced = json.loads(str(data.attrs.get("prices", "{}"))).get("system.hbm_capacity", {})
+    per = priced.get("per")
+    if not isinstance(per, float) or "system.hbm_capacity" not in data.field.values:
+        return ""
+    return "HBM is priced by its label; its capacity here is what the device reports."
 
 
 def _bought(data: xr.Dataset) -> str:

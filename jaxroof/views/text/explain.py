@@ -20,7 +20,7 @@ from jaxroof.views.parameter_words import words_of as words_of_parameter
 from jaxroof.views.text.plan import placed_words
 from jaxroof.views.text.tables import amount, plain_table
 
-BAR = 32  # characters of the longest bar
+BAR = 20  # characters of the longest bar
 TELLING = 5e-4  # smaller elasticities are listed, not drawn
 ROWS = 0.005  # smallest share of the step for which an operation has its own row
 SWITCH = "switch_"
@@ -58,9 +58,9 @@ def bars_table(data: xr.Dataset, every: bool = True) -> Table:
     """
     table = plain_table(f"What 1 % more of a machine's parameter does to the {run_of(data)}")
     table.add_column("parameter", no_wrap=True)
-    table.add_numbers("today", optional=2)
+    table.add_numbers("today", optional=1)
     table.add_numbers(_time_head(data), f"share of\nthe {run_of(data)}")
-    table.add_column("█ by itself   ░ multiplies a rate" if every else "", no_wrap=True, optional=1)
+    table.add_column("█ by itself   ░ multiplies a rate" if every else "", no_wrap=True, optional=2)
     signs = resources_of(data).signs
     shown = [(path, row) for path, row in parameter_rows(data) if every or path in signs]
     most = max((_largest(row) for _, row in shown), default=1.0)

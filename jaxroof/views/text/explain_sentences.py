@@ -30,7 +30,8 @@ def explain_sentences(found: Explanation) -> list[str]:
         return [_nothing(found)]
     known, capacity = resources_of(found.operations), found.steps.attrs.get("parameter")
     said = [_binds(found, known), _turns(found, known)]
-    return [*said, *([_capacity(found)] if capacity else []), _nearest(found, known)]
+    said += [_capacity(found)] if capacity else []
+    return [*said, _nearest(found, known), *filter(None, [_sampled(found) + _spread(found)])]
 
 
 def best_sentence(found: Explanation) -> str:
@@ -175,16 +176,13 @@ def _nearest(found: Explanation, known: Resources) -> str:
     unit = str(found.elasticities.parameter_units.sel(parameter=path).values)
     value = show(float(f"{float(row.switch_value):.4g}"), unit)
     way = "grows" if factor > 1.0 else "falls"
-    then = (
-        f"At {until} times today's it makes the {run} {percent(gain)} shorter than this one would."
-    )
+    then = f"The most that saves is {percent(gain)} of the {run}, at {until} times today's."
     if gain < LITTLE:
         then = f"It is as fast as this one, up to {until} times today's."
     return (
         f"This plan is the best until the {words_of(path)} {way} to {value} "
         f"({_near(factor)}); there {plan_with_placement(row, found.response)} takes over. {then} "
-        f"No other rate or latency changes the plan with a smaller move.{_sampled(found)}"
-        f"{_spread(found)}"
+        f"Every other rate or latency has to move further to change the plan."
     )
 
 
@@ -200,7 +198,7 @@ def _spread(found: Explanation) -> str:
     if not spread:
         return ""
     return (
-        f" Measured runs spread by {spread} (80 % of them) around such a step time: plans that "
+        f"Measured runs spread by {spread} (80 % of them) around such a step time: plans that "
         "differ by less may change places."
     )
 
@@ -211,8 +209,8 @@ def _sampled(found: Explanation) -> str:
         return ""
     values = found.response.sizes["factor"]
     return (
-        f" The time is not convex in all of them: the best plan is known at {values} values of "
-        "each, and one that is best only between two of them is not seen."
+        f"The time is not convex in all of them: the best plan is known at {values} values of "
+        "each, and one that is best only between two of them is not seen. "
     )
 
 

@@ -166,7 +166,8 @@ def own_sentence(data: xr.Dataset) -> str:
     if over > 0.0:
         return (
             f"{said}, but it does not fit: it needs {size(float(data.own_device), 'B')}, "
-            f"{size(over, 'B')} more than the {size(float(data.capacity), 'B')} there are."
+            f"{size(over, 'B')} more than the {size(float(data.capacity), 'B')} there are. "
+            "`jaxroof fit --plan` with it says what would make it fit."
         )
     best, place = float(data.step_time.values[0]), int(data.own_place)
     if time <= best:
@@ -189,6 +190,12 @@ def uneven_sentence(data: xr.Dataset) -> str:
         f"No pipeline was weighed: none of equal stages divides {layers} layers here. "
         f"--set layer_division=uneven weighs unequal ones, and may be faster."
     )
+
+
+def near_sentence(batch: int, times: float) -> str:
+    """Return a near batch that trains many times as many tokens a second."""
+    more = f"one of {batch:,} trains {times:.3g} times as many tokens a second"
+    return f"This batch divides badly: {more}."
 
 
 def _add_measures(table: PlainTable, capacity: float) -> None:

@@ -162,14 +162,15 @@ def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
     table = plain_table("the plan that needs least, by number of accelerators")
     best, fields = [row.isel(plan=0) for row in rows], fields_of_sizes(rows)
     table.add_numbers("gpus")
-    table.add_numbers("plans", "fit", optional=1)
+    counted = "plans_legal" in rows[0]  # a file of several sizes has no counts
+    table.add_numbers(*(("plans", "fit") if counted else ()), optional=1)
     table.add_numbers(*(head_of(best[0], field) for field in fields))
     table.add_numbers("HBM\n[GB]", f"% of\n{float(rows[0].capacity) / GB:.4g}")
     for row, one in zip(rows, best, strict=True):
+        counts = (row.plans_legal, row.plans_feasible) if counted else ()
         table.add_row(
             f"{int(row.gpus):,}",
-            f"{int(row.plans_legal):,}",
-            f"{int(row.plans_feasible):,}",
+            *(f"{int(count):,}" for count in counts),
             *(str(int(one[field])) for field in fields),
             _number(float(one.device)),
             f"{100 * float(one.device) / float(row.capacity):.0f}",

@@ -129,17 +129,19 @@ def stairs_sentences(stairs: xr.Dataset, gain: float) -> list[str]:
     flat = stairs.isel(step_number=flat_from(stairs, gain))
     if float(flat.memory) < float(last.memory):
         enough = size(float(flat.memory), "B")
-        said.append(f"Beyond {enough}, more memory makes the step less than {least} faster.")
+        said.append(f"Beyond {enough}, no amount of memory makes the step {least} faster.")
     return said
 
 
 def shown_sentence(stairs: xr.Dataset, shown: int, gain: float) -> str:
     """Return how many stairs there are, and at whose rates their times are."""
     count, legal = stairs.sizes["step_number"], int(stairs.plans_legal.values[0])
-    some = "all are" if shown == count else f"the {shown} that gain {100 * gain:.3g} % or more are"
+    some = "all are shown"
+    if shown < count:
+        some = f"shown are the leanest, the best that fits, and those that gain {100 * gain:.3g} %"
     stair = "plan of" if count == 1 else "plans of"
     return (
-        f"{count:,} {stair} {legal:,} are faster than all that need less memory; {some} shown. "
+        f"{count:,} {stair} {legal:,} are faster than all that need less memory; {some}. "
         "Every time is at the rates of this machine, whatever else holds the memory."
     )
 

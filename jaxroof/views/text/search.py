@@ -68,9 +68,10 @@ def domain_sentence(gpus: int, domain: int) -> str:
     )
 
 
-def best_sentence(best: xr.Dataset, fits: int, limit: float) -> str:
-    """Return the best of some plans that fit, its speed and its memory."""
-    of = f" of the {fits:,} plans that fit" if fits > 1 else ", the only plan that fits"
+def best_sentence(best: xr.Dataset, fits: int | None, limit: float) -> str:
+    """Return the best of the plans that fit, its speed and memory; ``fits`` is None if unknown."""
+    count = "" if fits is None else f"{fits:,} "
+    of = ", the only plan that fits" if fits == 1 else f" of the {count}plans that fit"
     need = float(best[need_of(best)])
     return (
         f"Best{of}: {plan_words(best)}, {seconds(float(best.step_time))} a step, "

@@ -124,20 +124,32 @@ def grid_table(data: xr.Dataset, most: int = 10) -> Table | None:
     value = best[name]
     title = f"{value.attrs.get('long_name', name)} [{value.attrs.get('units', '1')}]"
     brackets = "plans_legal" not in best and "feasible" in best and not bool(best.feasible.all())
-    table = plain_table(title + ("; in brackets: not feasible" if brackets else ""))
+    limits = [4 * most] if len(dims) == 1 else [2 * most, most]
+    places = [thinned(best.sizes[dim], limit) for dim, limit in zip(dims, limits, strict=True)]
+    title += "; in brackets: not feasible" if brackets else ""
+    table = plain_table(title + _thinned_words(best, places))
     if len(dims) == 1:
         table.add_column(str(dims[0]), justify=_side(best, dims[0]), no_wrap=True)
-        _one_axis(table, best, dims[0], value, thinned(best.sizes[dims[0]], 4 * most))
+        _one_axis(table, best, dims[0], value, places[0])
         return table
-    down, across = dims
-    columns = thinned(best.sizes[across], most)
+    (down, across), (rows, columns) = dims, places
     table.add_column(f"{down} \\ {across}", justify=_side(best, down), no_wrap=True)
     for j, optional in zip(columns, evenly(len(columns)), strict=True):
         table.add_numbers(tick(best, across, j), optional=optional)
-    for i in thinned(best.sizes[down], 2 * most):
+    for i in rows:
         cells = [_cell(best, value, {down: i, across: j}) for j in columns]
         table.add_row(tick(best, down, i), *cells)
     return table
+
+
+def _thinned_words(best: xr.Dataset, places: Sequence[Sequence[int]]) -> str:
+    """Return how many values of each axis a table shows; empty where it shows all."""
+    few = [
+        f"{len(some)} of {size:,} values of {dim}"
+        for some, (dim, size) in zip(places, best.sizes.items(), strict=True)
+        if len(some) < size
+    ]
+    return f"; {' and '.join(few)}" if few else ""
 
 
 def _one_axis(

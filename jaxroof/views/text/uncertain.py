@@ -22,6 +22,7 @@ COSTS = ("cost %,\naverage", "worst\n5 %")  # of committing to a plan
 WORTH = 1e-4  # smallest share of the time that is worth a measurement
 ROUNDING = 1e-9  # of a result
 SHOWN = (0.05, 0.5, 0.95)  # quantiles that even a narrow table shows
+ROUGH = 0.02  # beyond 0 and 1, from which shares of few draws are called rough
 LITTLE = 0.01  # share of the variance below which an input does not matter
 
 
@@ -209,6 +210,7 @@ def _first_measured(data: xr.Dataset) -> list[str]:
     if total[order[0]] <= 0:
         return ["Nothing that is uncertain moves it."]
     first = order[0]
+    rough = max(float(np.max(total)) - 1.0, -float(np.min(alone)))
     total, alone = np.clip([total, alone], 0.0, 1.0)  # few draws may give less or more
     part = f"it has a part in {_percent(total[first])} of the variance"
     said = f"Measure {names[first]} first: {part}, {_percent(alone[first])} by itself"
@@ -217,6 +219,8 @@ def _first_measured(data: xr.Dataset) -> list[str]:
     found = [f"{said}{f'; then {listing(then)}' if then else ''}."]
     if small:
         found.append(f"Below 1 % each: {listing(small)}.")
+    if rough > ROUGH:
+        found.append(f"These shares are rough, to some {_percent(rough)}: ask more samples.")
     return [*found, *_first_chosen_by(data)]
 
 

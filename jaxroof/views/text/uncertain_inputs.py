@@ -55,12 +55,13 @@ def first_to_last(data: xr.Dataset) -> list[int]:
 
 
 def digits(share: float) -> str:
-    """Return a share in percent, without the sign.
+    """Return a share in percent, without the sign; an estimate beyond an end is that end.
 
-    >>> digits(0.68262), digits(0.00041), digits(0.0), digits(-1e-9), digits(float("nan"))
-    ('68.3', '0.041', '0', '0', '-')
+    >>> digits(0.68262), digits(0.00041), digits(-1e-9), digits(1.09), digits(float("nan"))
+    ('68.3', '0.041', '0', '100', '-')
     """
     if not np.isfinite(share):
         return "-"
+    share = min(max(share, 0.0), 1.0)
     digits = 3 if share >= 0.01 else 2
     return "0" if abs(share) < 5e-6 else f"{100 * share:.{digits}g}"

@@ -9,6 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from jaxroof.analyses.unfused_layers import GIGA, MILLI, SHEET, TERA
+from jaxroof.estimators.unfused.inputs import Inputs
+from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe
 from jaxroof.estimators.unfused.report import Report
 from jaxroof.estimators.unfused.step import BLOCK_NAMES
 from jaxroof.views.text.tables import plain_table
@@ -24,6 +26,8 @@ SUMS = {  # line of the published summary: our name, the SI size of its unit, an
     "t_comm_fwd": ("links_forward", MILLI, "ms"),
     "t_comm_bwd": ("links_backward", MILLI, "ms"),
 }
+SHORT = {"tensor": "tp", "sequence": "sp"}  # names of the degrees of a block, as they are typed
+WORDS = {"heads": "heads", "feedforward": "feedforward columns", "sequence": "tokens"}
 STARTS = {  # first column of each piece of a table: the title of the piece
     "flops_fwd": "forward [TFLOP, GB]",
     "flops_bwd": "backward, and messages [TFLOP, GB]",
@@ -105,3 +109,31 @@ def sums_table(report: Report, layers: int) -> Table:
         values = (float(getattr(report, f"{block}_{name}")) / size for block in BLOCK_NAMES)
         table.add_row(Text(f"{line} [{unit}]"), *(f"{value:.6f}" for value in values))
     return table
+
+
+def shares_sentence(report: Report) -> str:
+    """Return the communication fraction of each block, and the time of all layers."""
+    shares = [
+        f"{float(share):.15g} in {name}"
+        for name, share in (
+            ("mlp", report.mlp_links_share),
+            ("attention", report.attention_links_share),
+        )
+    ]
+    return (
+        f"Communication fraction, forward: {', '.join(shares)}. "
+        f"All layers: {float(report.step_time) * 1e3:.6f} ms forward and backward."
+    )
+
+
+def dropped_sentence(inputs: Inputs, recipe: Recipe) -> str:
+    """Return the sizes that a degree does not divide; the blocks silently drop the remainder."""
+    model, plan = inputs.model, inputs.plan
+    said = [
+        f"{SHORT[name]}={int(degree)} does not divide {int(getattr(model, field))} {WORDS[field]}"
+        for name, fields in DIVIDED[recipe.variant].items()
+        for degree in [getattr(plan, name)]
+        for field in fields
+        if float(getattr(model, field)) % float(degree)
+    ]
+    return f"{'; '.join(said)}: what is left over is in no table." if said else ""

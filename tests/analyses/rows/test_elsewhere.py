@@ -93,6 +93,16 @@ def test_a_worker_reads_a_question_once(table):
     assert elsewhere._problem.cache_info().misses == 1
 
 
+def test_the_command_asks_its_workers(table, tmp_path, jaxroof):
+    ended = jaxroof("evaluate published rows.csv -o many.csv --set system.nics=2 --workers 2")
+    assert ended.code == 0, ended.err
+    evaluate_file(published, table, tmp_path / "one.csv", SHARED)
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "many.csv").read_bytes()
+
+
+# daily the command asks a client in this process, as above; that workers of a command start, die
+# and end is held in engine/runs/test_cluster.py
+@pytest.mark.slow
 def test_processes_of_a_local_cluster_write_the_same_table(table, tmp_path):
     pytest.importorskip("distributed")
     command = "evaluate published rows.csv -o many.csv --set system.nics=2 --workers 2"

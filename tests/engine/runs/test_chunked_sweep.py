@@ -34,7 +34,7 @@ from jaxroof.errors import InputError
 from jaxroof.io import chunk_manifest as ledger
 from jaxroof.io import zarr_store
 
-KILLS = 24
+KILLS = 15
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and limits of a process")
 
 MINE = f"""

@@ -4,6 +4,7 @@ import base64
 import html
 import io
 import json
+import pkgutil
 import re
 import types
 from html.parser import HTMLParser
@@ -20,8 +21,10 @@ from jaxroof.io.history import of_command
 from jaxroof.io.stored_format import RESULTS, checksums
 from jaxroof.limits import MEMORY
 from jaxroof.views.report import MOST
+from jaxroof.views.report import answers as table
 from jaxroof.views.report.answers import KINDS, answer
 from jaxroof.views.report.markup import LONGEST
+from jaxroof.views.text import answers
 from jaxroof.views.text import fit as fit_views
 from jaxroof.views.text.layout import PlainTable
 
@@ -229,7 +232,17 @@ def test_every_kind_of_answer_has_sentences_or_tables():
     assert all(isinstance(said, types.FunctionType) for _, said in KINDS)
 
 
+SHARED = {"plans_by_size"}  # what several answers say
+
+
+def test_a_page_has_every_answer_that_a_command_prints():
+    every = {module.name for module in pkgutil.iter_modules(answers.__path__)}
+    imported = [one.__name__ for one in vars(table).values() if isinstance(one, types.ModuleType)]
+    shown = {name.rpartition(".")[2] for name in imported if name.startswith(answers.__name__)}
+    assert shown == every - SHARED
+
+
 def test_sentences_come_first(fitted):
-    found = list(answer(fitted))
+    found = [one.piece for one in answer(fitted)]
     assert isinstance(found[0], str)
     assert any(isinstance(one, PlainTable) for one in found)

@@ -1,0 +1,51 @@
+"""What is said of systems and splits side by side."""
+
+import json
+from collections.abc import Iterator, Mapping
+
+import xarray as xr
+
+from jaxroof.views.text import compare as views
+from jaxroof.views.text.interval import interval_sentence
+from jaxroof.views.text.plan import glossary
+from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+from jaxroof.views.text.tokens import tokens_sentence
+
+
+def answer(
+    data: xr.Dataset,
+    models: Mapping[str, float | None],
+    without: Mapping[str, str] | None = None,
+) -> Iterator[Said]:
+    """Yield the best plan of each system and split, for each model and number of accelerators.
+
+    ``models`` are the tokens that each is trained on, ``without`` why systems have no step time.
+    """
+    numbers = json.loads(data.attrs["inputs"])
+    sizes = data["gpus"].values.tolist() if "gpus" in data.sizes else [numbers["gpus"]]
+    for name, tokens in models.items():
+        for size in sizes:
+            some = data.sel(model=name) if "model" in data.sizes else data
+            some = some.sel(gpus=size) if "gpus" in data.sizes else some
+            on, batch = f"{name} on {int(size):,} accelerators", int(numbers["global_batch"])
+            yield from title(f"{on}, batch {batch:,}")
+            yield from _compared(some)
+        of_days = data.attrs["estimator"] == "training"
+        yield from usual(tokens_sentence(data, tokens) if of_days else "")
+    yield from usual(glossary(data, None, *views.meanings(data)))
+    yield from verbose(interval_sentence(data))
+    yield from usual(*views.without_sentences(without or {}))
+
+
+def _compared(data: xr.Dataset) -> Iterator[Said]:
+    yield from usual(*views.compare_sentences(data))
+    yield from quiet(views.rate_table(data))
+    if bool(data["feasible"].any()):
+        yield from usual(views.parts_table(data), *views.plan_sentences(data))
+
+
+def models_of(data: xr.Dataset) -> dict[str, float | None]:
+    """Return the models that a file compares; its inputs have the tokens, if anything has."""
+    if "model" in data.sizes:
+        return dict.fromkeys(data["model"].values.tolist())
+    return {str(data.attrs["title"]).partition(" on ")[0]: None}

@@ -1,0 +1,37 @@
+"""What is said of the limits of the best plan."""
+
+from collections.abc import Iterator
+
+from jaxroof.analyses.explain import Explanation
+from jaxroof.views.text import explain as views
+from jaxroof.views.text.explain_sentences import best_sentence, explain_sentences
+from jaxroof.views.text.plan import plan_sentence
+from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+
+
+def answer(found: Explanation, about: str, every: bool = False) -> Iterator[Said]:
+    """Yield what limits the best plan, by how much, and where that changes.
+
+    ``about`` is the title; ``every`` parameter has a bar, or those alone that are a resource.
+    """
+    first, *rest = explain_sentences(found)
+    yield from title(about)
+    if not found.feasible:
+        yield from quiet(first)
+        yield from usual(*rest, views.steps_table(found.steps))
+        return
+    yield from usual(best_sentence(found), plan_sentence(found.best))
+    yield from quiet(first)
+    yield from usual(*rest, views.bars_table(found.elasticities, every))
+    yield from verbose(*views.rest_sentences(found.elasticities))
+    yield from usual(views.binding_table(found.operations))
+    if found.response.sizes["switch"]:
+        yield from verbose(views.switches_table(found.response, found.elasticities))
+    if found.steps.sizes["step"]:
+        yield from verbose(views.steps_table(found.steps))
+
+
+def no_plan(about: str, counts: str) -> Iterator[Said]:
+    """Yield why no plan is legal: ``counts`` are of those that the rules refuse."""
+    yield from title(about)
+    yield from quiet(counts)

@@ -1,0 +1,29 @@
+"""What is said of whether a training step fits."""
+
+from collections.abc import Iterator
+
+import xarray as xr
+from rich.text import Text
+
+from jaxroof.views.text import fit as views
+from jaxroof.views.text import fit_changes as changes
+from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+
+
+def answer(data: xr.Dataset, bar_width: int | None = None) -> Iterator[Said]:
+    """Yield whether it fits, the memory of every stage, and changes that would make it fit.
+
+    ``bar_width`` is the width of a bar in characters, None where a picture shows it.
+    """
+    yield from title(views.title(data))
+    yield from quiet(views.answer_sentence(data))
+    yield from usual(changes.change_sentence(data), *views.open_sentences(data))
+    yield from usual(views.stages_table(data))
+    if bar_width is not None:
+        bars = views.bars(data, bar_width)
+        yield from usual(*(Text(line, overflow="ignore", no_wrap=True) for line in bars))
+        yield from verbose(views.legend_sentence())
+    if changes.changes_of(data):
+        yield from usual(changes.changes_table(data))
+        yield from verbose(changes.cost_sentence())
+    yield from verbose(*views.assumption_sentences(data))

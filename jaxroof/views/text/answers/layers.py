@@ -1,0 +1,34 @@
+"""What is said of the operations of one layer, of whichever estimator."""
+
+from collections.abc import Iterator
+
+import xarray as xr
+
+from jaxroof.analyses.unfused_layers import unfused_question
+from jaxroof.estimators.unfused.step import unfused
+from jaxroof.views.text import training_layers
+from jaxroof.views.text import unfused as blocks
+from jaxroof.views.text.layers import layer_table, repeated_sentence, totals_sentence
+from jaxroof.views.text.said import Said, quiet, title, usual
+
+
+def answer(data: xr.Dataset, width: int) -> Iterator[Said]:
+    """Yield the operations of a layer; tables of blocks are cut to pieces of a width."""
+    if "block" in data.coords:
+        yield from _blocks(data, width)
+    elif "kind" in data.coords:
+        yield from title(str(data.attrs.get("title", "")))
+        yield from usual(training_layers.training_layer_sentence(data))
+        yield from quiet(training_layers.training_layer_table(data))
+        yield from usual(training_layers.notes_sentence(data))
+    else:
+        yield from quiet(layer_table(data))
+        yield from usual(totals_sentence(data), repeated_sentence(data))
+
+
+def _blocks(data: xr.Dataset, width: int) -> Iterator[Said]:
+    inputs, recipe = unfused_question(data)
+    report = unfused.evaluate(inputs, recipe)
+    yield from quiet(*blocks.block_tables(data, width))
+    yield from usual(blocks.sums_table(report, int(inputs.model.layers)))
+    yield from usual(blocks.shares_sentence(report), blocks.dropped_sentence(inputs, recipe))

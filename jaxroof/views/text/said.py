@@ -1,0 +1,43 @@
+"""What an answer says: sentences and tables in their order, each from some detail on."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from jaxroof.views.text.detail import Detail
+
+Piece = str | Table | Text  # a sentence, a table, a line drawn in characters
+
+
+class Said(NamedTuple):
+    """One piece of an answer, and the least detail at which it is shown; "" says nothing."""
+
+    at: Detail
+    piece: Piece
+    is_title: bool = False
+
+
+def title(text: str) -> Iterator[Said]:
+    """Yield the title of what follows."""
+    yield Said(Detail.USUAL, text, is_title=True)
+
+
+def quiet(*pieces: Piece) -> Iterator[Said]:
+    """Yield the table, or the one answer, which is always shown."""
+    return (Said(Detail.QUIET, piece) for piece in pieces)
+
+
+def usual(*pieces: Piece) -> Iterator[Said]:
+    """Yield what a person needs in a minute.
+
+    >>> [said.piece for said in usual("Fastest: dp 8.", "Plan: dp 8")]
+    ['Fastest: dp 8.', 'Plan: dp 8']
+    """
+    return (Said(Detail.USUAL, piece) for piece in pieces)
+
+
+def verbose(*pieces: Piece) -> Iterator[Said]:
+    """Yield proofs, counts and what was assumed."""
+    return (Said(Detail.VERBOSE, piece) for piece in pieces)
