@@ -103,17 +103,28 @@ def _model_fields(state: State, numbers: Mapping[str, Number]) -> list[Field]:
 
 def _system_fields(state: State, numbers: Mapping[str, Number]) -> list[Field]:
     return [
-        select("system", "System", systems(state.estimator)),
+        select("system", "System", systems(state.estimator), _title(state.system)),
         _size_slider("gpus", "GPUs", "Accelerators to split over."),
         *(_slider(numbers[path]) for path in MAIN if path in numbers),
         {"kind": "button", "name": "reset", "label": "Back to the catalogue's numbers"},
     ]
 
 
+def _title(system: str) -> str:
+    """Return what a system is, and whose numbers it has."""
+    entry = catalog.describe("systems", system)
+    return f"{entry['title']}. Numbers: {entry['source']}."
+
+
 def _plan_fields() -> list[Field]:
     return [
         _text("where", "Rules", "tp<=8,zero<=1", "Only plans that keep these are compared."),
-        _text("mine", "My plan", "tp=8,pp=4", "The tab Compare shows it beside the best."),
+        _text(
+            "mine",
+            "My plan",
+            "tp=8,pp=4",
+            "Fields of it, or all; the tab Compare shows it beside the best.",
+        ),
     ]
 
 

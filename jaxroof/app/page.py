@@ -22,7 +22,7 @@ from jaxroof.app.panes.memory_view import memory_view
 from jaxroof.app.panes.schedule_view import schedule_view
 from jaxroof.app.panes.share_view import share_view
 from jaxroof.app.panes.text import alert, cards, paragraph, text, waiting
-from jaxroof.app.panes.view import Shown, View
+from jaxroof.app.panes.view import USUAL, Shown, View, picture_width
 from jaxroof.app.question import asked
 from jaxroof.app.refusals import control_of
 from jaxroof.app.state import TABS, State, from_link, to_link
@@ -39,6 +39,7 @@ TITLES = {
     "share": "Share",
 }
 PALE, PLAIN = {"opacity": "0.45"}, {"opacity": "1"}  # of an earlier question; of this one
+WIDTH = "width"  # the message of a browser: how wide its window is
 LINK = "link"  # the message of a browser that goes back: the question to ask again
 MORE = "more"  # the control that chooses a number to move; no part of the state
 SETTLED = 0.2  # seconds without a change after which the form and the address follow
@@ -67,6 +68,7 @@ class Page:
         """Make the page of a state; ``error`` says what of a link could not be read."""
         self.state, self.more, self.last = state, "", ""
         self.before = ""  # the last answer, in short
+        self.wide = picture_width(USUAL)
         self.of_link = error  # stands until the first change
         self.document = pn.state.curdoc
         self.lasts = True
@@ -98,6 +100,8 @@ class Page:
             if name == MORE:
                 self.more = str(value)
                 self._controls()
+            elif name == WIDTH:
+                self._measured(value)
             elif name == LINK:
                 self._return(from_link(str(value)))
             else:
@@ -111,6 +115,14 @@ class Page:
             self._become(at_place(self.state, across, up))
         except InputError as error:
             self._refuse(str(error), "")
+
+    def _measured(self, value: Any) -> None:
+        """Take how wide the window is, and draw anew what has room for more or for less."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            wide = picture_width(value)
+            if wide != self.wide:
+                self.wide = wide
+                self.ask()
 
     def _return(self, state: State) -> None:
         """Take the state of an earlier question."""
@@ -137,7 +149,9 @@ class Page:
     def ask(self) -> None:
         """Answer the state."""
         self._open(self.state.tab)
-        self.live.ask(self.state)
+        self.live.ask(
+            dataclasses.replace(self.state)
+        )  # asked anew, also if the same
 
     # ---- What is wrong ---------------------------------------------------------------------------
 
@@ -201,7 +215,7 @@ class Page:
         """Return the quick answer to a state; nothing of the page is touched."""
         check_numbers(state)
         found = with_mine(state)
-        shown = Shown(state, asked(state), *found)
+        shown = Shown(state, asked(state), *found, wide=self.wide)
         told = plans.headline(shown.data)
         head = (
             f'<div class="headline"><h2>{escape(told.what)}</h2>{paragraph(told.how_sure)}'

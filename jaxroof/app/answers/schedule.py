@@ -24,7 +24,7 @@ VISITS = 60_000  # that are computed at all
 class Visit(NamedTuple):
     """One block of a timeline."""
 
-    device: int
+    device: int  # counted from 0, as stages are
     kind: str
     microbatch: int
     stage: int
@@ -119,7 +119,7 @@ def timeline(found: Asked, data: xr.Dataset, name: str) -> Timeline:
     order = np.argsort(start, kind="stable")[:BLOCKS]
     columns = [events[n].values[order] for n in ("device", "kind", "microbatch", "stage")]
     columns += [start[order], last[order]]
-    visits = [Visit(int(d), str(k), int(m), int(s), float(a), float(b))
+    visits = [Visit(int(d) - 1, str(k), int(m), int(s), float(a), float(b))
               for d, k, m, s, a, b in zip(*columns, strict=True)]  # fmt: skip
     end = float(last.max())
     shown = end if len(start) <= BLOCKS else float(start[order[-1]])

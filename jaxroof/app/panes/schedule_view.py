@@ -9,12 +9,12 @@ from bokeh.models import ColumnDataSource, HoverTool, Range1d
 from jaxroof.app.answers import schedule
 from jaxroof.app.form import schedule_groups
 from jaxroof.app.panes.components import Form
-from jaxroof.app.panes.figures import framed, plot
+from jaxroof.app.panes.figures import INK, framed, plot
 from jaxroof.app.panes.text import alert, legend, paragraph, table, text
 from jaxroof.app.panes.view import Shown, View
 from jaxroof.errors import InputError
 from jaxroof.units import percent, seconds, size
-from jaxroof.views.plots.trace import LOOKS
+from jaxroof.views.plots.trace import DARK, LOOKS
 
 WORDS = {  # of the kinds of visits that need more than their name
     "weight": "weight gradient",
@@ -31,6 +31,8 @@ HEADS = (
     ("HBM", "Memory of the fullest device"),
     ("fits", "Whether that is there"),
 )
+NUMBERS = ("x", "y", "text", "ink")
+AXIS, DIGIT, EDGES = 90, 7, 4  # pixels of the axis, of a digit, and around a number
 COLUMNS = ("left", "right", "bottom", "top", "colour", "kind", "words")
 Answer = tuple[schedule.Schedules, schedule.Timeline | str]
 
@@ -44,11 +46,14 @@ class NotDrawn(NamedTuple):
 def schedule_view(told: Callable[[str, Any], None]) -> View:
     """Return the tab of pipeline schedules; ``told`` is the listener of its form."""
     source = ColumnDataSource({name: [] for name in COLUMNS})
+    numbers = ColumnDataSource({name: [] for name in NUMBERS})
     made = plot(300, x_axis_label="time [s]", y_axis_label="device of the pipeline",
                 x_range=Range1d(0, 1), y_range=Range1d(1, 0),
                 tools="xpan,xbox_zoom,reset", toolbar_location="above")  # fmt: skip
     drawn = made.quad(left="left", right="right", bottom="bottom", top="top", source=source,
                       fill_color="colour", line_color="white", line_width=0.3)  # fmt: skip
+    made.text("x", "y", "text", source=numbers, text_font_size="11px", text_align="center",
+              text_baseline="middle", text_color="ink")  # fmt: skip
     tips = [("@kind", "@words"), ("from", "@left{0.000} s"), ("to", "@right{0.000} s")]
     made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
     made.yaxis.ticker.min_interval = 1
@@ -85,10 +90,10 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
             below.object, drawn.visible = alert(visits), False
             return
         below.object = legend(_legend(visits)) + paragraph(_note(visits), "note")
-        source.data = _columns(visits)
+        source.data, numbers.data = _columns(visits), _numbers(visits, shown.wide)
         made.x_range.start, made.x_range.end = 0.0, visits.shown
         made.x_range.reset_start, made.x_range.reset_end = 0.0, visits.shown
-        made.y_range.start, made.y_range.end = visits.devices + 0.5, 0.5
+        made.y_range.start, made.y_range.end = visits.devices - 0.5, -0.5
         made.height = 110 + min(36, max(14, 420 // visits.devices)) * visits.devices
 
     return View(body, lambda _: None, show, later, show_later, early=False)
@@ -107,6 +112,22 @@ def _note(found: schedule.Timeline) -> str:
         part = percent(found.shown / found.step)
         said = f"The first {part} of a step of {seconds(found.step)} under {found.name}"
     return f"{said}; drag to see a part of it. Numbers are those of microbatches."
+
+
+def _numbers(found: schedule.Timeline, wide: float) -> dict[str, list[Any]]:
+    """Return the numbers of microbatches, where they fit at first sight."""
+    pixels = (wide - AXIS) / found.shown
+    fits = [
+        v
+        for v in found.visits
+        if v.stage >= 0 and pixels * (v.end - v.start) > DIGIT * len(str(v.microbatch)) + EDGES
+    ]
+    return {
+        "x": [0.5 * (v.start + v.end) for v in fits],
+        "y": [v.device for v in fits],
+        "text": [str(v.microbatch) for v in fits],
+        "ink": ["white" if COLOURS.get(v.kind, OTHER)[1] in DARK else INK for v in fits],
+    }
 
 
 def _legend(found: schedule.Timeline) -> list[tuple[str, str]]:

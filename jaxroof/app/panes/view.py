@@ -9,11 +9,25 @@ from jaxroof.app.answers.mine import Mine
 from jaxroof.app.question import Asked
 from jaxroof.app.state import State
 
+USUAL, NARROW, WIDEST = 1440, 900, 1560  # pixels of a window; where the form folds; of the page
+FORM, GAPS = 400, 30  # pixels of the form beside the answer, and around the answer
+
+
+def picture_width(window: int) -> float:
+    """Return how wide a picture is, in pixels, in a window so wide.
+
+    >>> picture_width(1440), picture_width(400)
+    (1040.0, 370.0)
+    """
+    inside = min(max(window, 200), WIDEST)
+    return float(inside - (FORM if inside > NARROW else GAPS))
+
 
 class Shown(NamedTuple):
     """What a tab answers: the state, its checked question, its best plans, and one's own.
 
-    ``wrong`` says what is wrong with the plan of one's own.
+    ``wrong`` says what is wrong with the plan of one's own. ``wide`` is the width of a picture in
+    pixels.
     """
 
     state: State
@@ -21,6 +35,7 @@ class Shown(NamedTuple):
     data: xr.Dataset
     mine: Mine | None = None
     wrong: str = ""
+    wide: float = 0.0
 
 
 class View(NamedTuple):

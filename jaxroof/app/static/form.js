@@ -192,7 +192,10 @@ export function render({model, el}) {
   model.on("values", refresh);
   model.on("errors", marks);
   build();
-  if (!model.always) remember(model, send);
+  if (!model.always) {
+    remember(model, send);
+    measure(send);
+  }
 }
 
 // Every question that settles is a step of the browser's history; going back asks it again.
@@ -212,4 +215,17 @@ function remember(model, send) {
     returning = event.state.link;
     send("link", returning);
   });
+}
+
+// How wide the page is decides which names a picture has room for.
+function measure(send) {
+  let told = 1440, timer;
+  const tell = () => {
+    if (window.innerWidth !== told) send("width", told = window.innerWidth);
+  };
+  window.addEventListener("resize", () => {
+    clearTimeout(timer);
+    timer = setTimeout(tell, 300);
+  });
+  tell();
 }
