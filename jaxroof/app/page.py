@@ -149,9 +149,7 @@ class Page:
     def ask(self) -> None:
         """Answer the state."""
         self._open(self.state.tab)
-        self.live.ask(
-            dataclasses.replace(self.state)
-        )  # asked anew, also if the same
+        self.live.ask(dataclasses.replace(self.state))  # asked anew, also if the same
 
     # ---- What is wrong ---------------------------------------------------------------------------
 

@@ -28,7 +28,8 @@ from jaxroof.app.panes.view import Shown, View
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import style
 
-MARK = ("x", "y", "text", "every", "align")  # of a machine: place, label, all names, side
+# of a machine: its place, where its label stands if it does, the label, all names, its side
+MARK = ("x", "y", "label_x", "text", "every", "align")
 TIPS = [("step", "@seconds"), ("plan", "@plan"), ("MFU", "@mfu"), ("HBM", "@memory")]
 CELLS = ("left", "right", "bottom", "top", "time", "seconds", "plan", "mfu", "memory", "x", "y")
 LINE = 0.05  # share of the height of a map that a line of a name takes
@@ -55,6 +56,7 @@ class MapFigure:
         self.here = ColumnDataSource({name: [] for name in MARK})
         self.hover = HoverTool(tooltips=TIPS)
         self.colours = LogColorMapper(palette=Viridis256[::-1], low=1.0, high=2.0, nan_color=UNFIT)
+        self.ticker = FixedTicker(ticks=[1.0])
         self.picture = self._made()
 
     def _made(self) -> Any:
@@ -76,15 +78,15 @@ class MapFigure:
         ):  # fmt: skip
             marks.append(made.scatter("x", "y", source=source, marker=marker, size=wide,
                                       color=colour, line_color="black"))  # fmt: skip
-            made.text("x", "y", "text", source=source, text_font_size="12px", y_offset=-9,
+            made.text("label_x", "y", "text", source=source, text_font_size="12px", y_offset=-9,
                       text_align="align", text_font_style="bold", text_color="white", padding=2,
                       background_fill_color="#10243e", background_fill_alpha=0.85)  # fmt: skip
         self.hover.renderers = [drawn]
         made.add_tools(self.hover, HoverTool(renderers=marks, tooltips="@every"))
-        self.bar = ColorBar(color_mapper=self.colours, title="step [s]", width=12,
+        bar = ColorBar(color_mapper=self.colours, title="step [s]", width=12, ticker=self.ticker,
                             title_text_font_size="13px", title_text_color=INK,
                             title_text_font_style="normal")  # fmt: skip
-        made.add_layout(self.bar, "right")
+        made.add_layout(bar, "right")
         for axis in (*made.xaxis, *made.yaxis):
             axis.formatter = CustomJSTickFormatter(code=NUMBER)
         made.on_event("tap", self._tapped)
@@ -116,7 +118,7 @@ class MapFigure:
         if len(times):
             low, high = float(times.min()), float(times.max())
             self.colours.low, self.colours.high = low, max(high, 1.001 * low)
-            self.bar.ticker = FixedTicker(ticks=round_numbers(low, high) or [low])
+            self.ticker.ticks = round_numbers(low, high) or [low]
         self.cells.data = _cells(found, edges)
         self.borders.data = _borders(found.plan, edges)
         letter = CHARACTER / (wide - AXIS)
@@ -202,7 +204,8 @@ def _marks(
         free = all(abs(up - v) > LINE or abs(middle - m) > half + h for m, v, h in taken)
         if free:
             taken.append((middle, up, half))
-        row = (x / scales[0], y / scales[1], name if free else "", every, align)
+        at = x / scales[0]
+        row = (at, y / scales[1], at if free else np.nan, name, every, align)
         for key, value in zip(MARK, row, strict=True):
             told[key].append(value)
     return told
