@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxroof import catalog
-from jaxroof.app.fields import Number, sizes, sliders
+from jaxroof.app.answers.plans import best_plans
+from jaxroof.app.fields import Number, check_reach, quantity, sizes, sliders
 from jaxroof.app.question import asked, unchanged
 from jaxroof.app.state import (
     CHOICE,
@@ -15,6 +16,7 @@ from jaxroof.app.state import (
     START,
     TRAINING,
     State,
+    Upload,
     checked,
     whole_number,
     with_change,
@@ -23,11 +25,11 @@ from jaxroof.app.state import (
 from jaxroof.app.uploads import model_of, upload
 from jaxroof.catalog.needs import answers
 from jaxroof.errors import InputError, refusal, shown
-from jaxroof.units import parse
 
-FIRST = {  # of an estimator: a model, a system and another to compare
-    TRAINING: (START.model, START.system, START.other),
-    PUBLISHED: ("gpt3-1t", "b200-nvs8", "h200-nvs8"),
+FIRST: dict[str, tuple[str, str, str, int, int]] = {
+    # of an estimator: a model, a system and another to compare, and sizes on which it fits
+    TRAINING: (START.model, START.system, START.other, START.gpus, START.batch),
+    PUBLISHED: ("gpt3-1t", "b200-nvs8", "h200-nvs8", 2048, 4096),
 }
 SEQUENCE = 4096.0  # tokens, of a model's file that does not say
 PATHS = {"gpus": "gpus", "batch": "global_batch"}  # of the state -> of the inputs
@@ -44,8 +46,30 @@ def numbers_of(state: State) -> Mapping[str, Number]:
 
 @functools.lru_cache(maxsize=64)
 def _numbers(state: State) -> Mapping[str, Number]:
-    sequence = state.own_model is not None  # a file may not say
-    return sliders(asked(with_change(state, "model.sequence", SEQUENCE) if sequence else state))
+    silent = assumed(state)
+    return sliders(asked(with_change(state, "model.sequence", SEQUENCE) if silent else state))
+
+
+@functools.lru_cache(maxsize=64)
+def _silent(own: Upload, estimator: str) -> bool:
+    return model_of(own, estimator)[0].sequence is None
+
+
+def assumed(state: State) -> bool:
+    """Return whether the tokens of a sequence are assumed: the model's file does not say them."""
+    return state.own_model is not None and _silent(state.own_model, state.estimator)
+
+
+def check_numbers(state: State) -> None:
+    """Check how far the changed numbers of a state are from the catalogue's.
+
+    Raises: InputError for one that is too far.
+    """
+    if state.changes:
+        known = numbers_of(state)
+        for path, value in state.changes:
+            if path in known:
+                check_reach(known[path], value)
 
 
 def systems(estimator: str) -> list[str]:
@@ -98,10 +122,15 @@ def _moved(state: State, path: str, value: Mapping[str, Any]) -> State:
         raise refusal("page", f"{shown(path)}: no such number")
     number = known[path]
     if "text" in value:
-        found = parse(str(value["text"]).replace(",", ""), number.unit, number.words)
+        found = quantity(number, str(value["text"]))
     else:
         found = _stop(number.stops, path, value)
-    return with_change(state, path, None if found == number.value else found)
+    return _with_number(state, number, found)
+
+
+def _with_number(state: State, number: Number, value: float) -> State:
+    check_reach(number, value)
+    return with_change(state, number.path, None if value == number.value else value)
 
 
 def _stop(stops: tuple[float, ...], name: str, value: Mapping[str, Any]) -> float:
@@ -115,9 +144,9 @@ def _estimator(state: State, _: str, value: Any) -> State:
     """Return a state for another estimator: what the new one does not know starts anew."""
     if value not in FIRST or value == state.estimator:
         return state
-    model, system, other = FIRST[value]
+    model, system, other, *sizes = FIRST[value]
     able = systems(value)
-    return dataclasses.replace(
+    found = dataclasses.replace(
         START,
         estimator=value,
         model=state.model if state.model in catalog.names(KINDS[value]) else model,
@@ -127,6 +156,11 @@ def _estimator(state: State, _: str, value: Any) -> State:
         batch=state.batch,
         tab=state.tab,
     )
+    try:
+        best_plans(found, 1)
+    except InputError:  # the model does not fit on so few
+        return dataclasses.replace(found, gpus=sizes[0], batch=sizes[1])
+    return found
 
 
 def _model(state: State, _: str, value: Any) -> State:
@@ -151,10 +185,9 @@ def _own_model(state: State, _: str, value: Any) -> State:
     if not isinstance(value.get("text"), str):
         raise refusal(value["file"][:80], "too large; expected a model's file of some kilobytes")
     own = upload(value["file"], value["text"])
-    record, _choices = model_of(own, state.estimator)
     kept = tuple(one for one in state.changes if not one[0].startswith("model."))
     found = dataclasses.replace(state, own_model=own, changes=kept)
-    if record.sequence is None:
+    if assumed(found):
         found = with_change(found, "model.sequence", SEQUENCE)
     return found
 
@@ -189,7 +222,7 @@ def at_place(state: State, across: tuple[str, float], up: tuple[str, float]) -> 
         if name is not None:
             state = with_field(state, name, max(1, round(value)))
         elif path in numbers_of(state):
-            state = _moved(state, path, {"text": repr(float(value))})
+            state = _with_number(state, numbers_of(state)[path], float(value))
         else:
             raise InputError(f"map: {shown(path)}: no such number")
     return checked(state)

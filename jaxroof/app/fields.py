@@ -6,27 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.app.question import Asked, numbers
-from jaxroof.app.state import MOST_BATCH, MOST_GPUS
-from jaxroof.units import show
+from jaxroof.app.state import MOST_BATCH, MOST_GPUS, ungrouped
+from jaxroof.errors import refusal
+from jaxroof.units import parse, show
+from jaxroof.views.parameter_words import WORDS as SHARED
 
-WORDS = {
-    "gpus": "GPUs",
-    "global_batch": "batch",
-    "system.matrix_flops": "matrix rate",
-    "system.vector_flops": "vector rate",
-    "system.hbm_bandwidth": "HBM bandwidth",
-    "system.hbm_capacity": "HBM capacity",
-    "system.hbm_usable": "usable share of HBM",
-    "system.fast_domain": "NVLink domain",
-    "system.fast_bandwidth": "NVLink bandwidth",
-    "system.fast_latency": "NVLink latency",
-    "system.fast_efficiency": "NVLink efficiency",
-    "system.slow_bandwidth": "network bandwidth",
-    "system.slow_latency": "network latency",
-    "system.slow_efficiency": "network efficiency",
-    "system.nics": "network interfaces",
-    "model.sequence": "sequence",
-}
+WORDS = {"gpus": "GPUs", "global_batch": "batch", "model.sequence": "sequence"}
 MAIN = (  # numbers that always have a slider, where the system has them
     "system.matrix_flops",
     "system.hbm_bandwidth",
@@ -39,6 +24,8 @@ MAPPED = ("gpus", "global_batch", *MAIN, "system.nics", "model.sequence")
 MOVED = ("system.", "software.", "shared.", "model.sequence")  # numbers that a slider may move
 SIZES = {"gpus": MOST_GPUS, "global_batch": MOST_BATCH}
 SPAN = 16.0  # a slider goes from 1 / SPAN to SPAN times the system's own value
+REACH = 1e6  # times the system's own value, beyond which no value is taken
+UNITS = ("B", "B/s", "FLOP/s", "s", "FLOP", "W")  # that a number must be typed with
 STOPS = 97  # of a slider; the middle one is the system's own value
 DOMAINS = (1, 2, 4, 8, 16, 32, 36, 64, 72, 128, 144, 256, 576)
 
@@ -60,8 +47,8 @@ def words_of(path: str) -> str:
     >>> words_of("system.fast_bandwidth"), words_of("software.year")
     ('NVLink bandwidth', 'software year')
     """
-    plain = path.removeprefix("system.").replace(".", " ").replace("_", " ")
-    return WORDS.get(path, plain)
+    leaf = path.removeprefix("system.")
+    return WORDS.get(path) or SHARED.get(leaf) or leaf.replace(".", " ").replace("_", " ")
 
 
 def sliders(own: Asked) -> dict[str, Number]:
@@ -78,6 +65,40 @@ def sliders(own: Asked) -> dict[str, Number]:
         for path, (value, about) in numbers(own).items()
         if path.startswith(MOVED)
     }
+
+
+def quantity(number: Number, text: str) -> float:
+    """Return the value that is typed for a number, which has its unit; what is shown is exact.
+
+    Raises: InputError for what is no such quantity, or has no unit where it needs one.
+    """
+    plain = ungrouped(text.strip())
+    if plain == ungrouped(shown(number.value, number.unit)):
+        return number.value
+    found = parse(plain, number.unit, number.words)
+    if number.unit in UNITS and _bare(plain):
+        example = f"such as {shown(number.value, number.unit)}"
+        raise refusal(number.words, f"expected a number with its unit, {example}, given {plain}")
+    return found
+
+
+def _bare(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def check_reach(number: Number, value: float) -> None:
+    """Check that a value is not absurdly far from the catalogue's.
+
+    Raises: InputError that says the limits.
+    """
+    least, most = number.value / REACH, number.value * REACH
+    if number.value > 0.0 and value > 0.0 and not least <= value <= most:
+        span = f"expected {show(least, number.unit)} to {show(most, number.unit)}"
+        raise refusal(number.words, f"{span}, given {show(value, number.unit)}")
 
 
 def stops(path: str, value: float, about: Mapping[str, Any]) -> tuple[float, ...]:
@@ -113,7 +134,7 @@ def shown(value: float, unit: str) -> str:
     >>> shown(4.8e12, "B/s"), shown(2048.0, "1"), shown(0.7, "1")
     ('4.8 TB/s', '2,048', '0.7')
     """
-    if float(value).is_integer() and unit not in ("B", "B/s", "FLOP/s", "s", "FLOP", "W"):
+    if float(value).is_integer() and unit not in UNITS:
         return f"{value:,.0f}"
     return show(float(f"{value:.4g}"), unit)
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from jaxroof import catalog
 from jaxroof.app.answers.machine_map import fields_for_map
-from jaxroof.app.changes import PATHS, numbers_of, systems
+from jaxroof.app.changes import PATHS, assumed, numbers_of, systems
 from jaxroof.app.fields import MAIN, Number, shown, sizes, words_of
 from jaxroof.app.question import asked
 from jaxroof.app.state import (
     CHOICE,
     KINDS,
+    OWN,
     PRECISIONS,
     PUBLISHED,
     SCHEDULES,
@@ -102,17 +103,28 @@ def _model_fields(state: State, numbers: Mapping[str, Number]) -> list[Field]:
 
 def _system_fields(state: State, numbers: Mapping[str, Number]) -> list[Field]:
     return [
-        select("system", "System", systems(state.estimator)),
+        select("system", "System", systems(state.estimator), _title(state.system)),
         _size_slider("gpus", "GPUs", "Accelerators to split over."),
         *(_slider(numbers[path]) for path in MAIN if path in numbers),
         {"kind": "button", "name": "reset", "label": "Back to the catalogue's numbers"},
     ]
 
 
+def _title(system: str) -> str:
+    """Return what a system is, and whose numbers it has."""
+    entry = catalog.describe("systems", system)
+    return f"{entry['title']}. Numbers: {entry['source']}."
+
+
 def _plan_fields() -> list[Field]:
     return [
         _text("where", "Rules", "tp<=8,zero<=1", "Only plans that keep these are compared."),
-        _text("mine", "My plan", "tp=8,pp=4", "The tab Compare shows it beside the best."),
+        _text(
+            "mine",
+            "My plan",
+            "tp=8,pp=4",
+            "Fields of it, or all; the tab Compare shows it beside the best.",
+        ),
     ]
 
 
@@ -148,18 +160,21 @@ def question_values(state: State, more: str) -> dict[str, Any]:
     found |= {"model": own, "more": more}
     changes, choices = dict(state.changes), dict(state.choices)
     for name, path in PATHS.items():
-        found[name] = _value(getattr(state, name), "1", sizes(path), False)
+        found[name] = _value(getattr(state, name), "1", sizes(path))
     for path, number in numbers_of(state).items():
         value = changes.get(path, number.value)
-        found[path] = _value(value, number.unit, number.stops, path in changes)
+        mark = "changed" if path in changes else ""
+        if path == "model.sequence" and assumed(state) and value == number.value:
+            mark = "assumed"
+        found[path] = _value(value, number.unit, number.stops, mark)
     for name in (field.name for field in dataclasses.fields(RECIPES[state.estimator])):
         found[f"{CHOICE}{name}"] = choices.get(name, "")
     return found
 
 
-def _value(value: float, unit: str, stops: Sequence[float], changed: bool) -> dict[str, Any]:
+def _value(value: float, unit: str, stops: Sequence[float], mark: str = "") -> dict[str, Any]:
     place = min(range(len(stops)), key=lambda i: abs(stops[i] - value))
-    return {"index": place, "text": shown(value, unit), "changed": changed}
+    return {"index": place, "text": shown(value, unit), "mark": mark}
 
 
 # ---- Controls inside a tab ----------------------------------------------------------------------
@@ -174,7 +189,8 @@ def map_groups(state: State) -> list[Group]:
 
 def schedule_groups() -> list[Group]:
     """Return the controls of the timeline."""
-    return [_group("schedule", "Timeline", [select("schedule", "Schedule", SCHEDULES)])]
+    options: list[str | tuple[str, str]] = [(OWN, "the plan's own"), *SCHEDULES]
+    return [_group("schedule", "Timeline", [select("schedule", "Schedule", options)])]
 
 
 def compare_groups(state: State) -> list[Group]:

@@ -3,7 +3,7 @@
 import asyncio
 import concurrent.futures
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxroof.errors import InputError
@@ -11,6 +11,7 @@ from jaxroof.limits import out_of_memory
 
 QUICK = concurrent.futures.ThreadPoolExecutor(2, thread_name_prefix="quick")
 SLOW = concurrent.futures.ThreadPoolExecutor(2, thread_name_prefix="slow")
+END = object()  # stands behind the last answer
 PATIENCE = 0.3  # seconds from which on the page says that it works
 OURS = "The page met an error of its own ({kind}); the terminal has the details."
 log = logging.getLogger("jaxroof.app")
@@ -22,10 +23,14 @@ class Lane:
     def __init__(
         self,
         pool: concurrent.futures.Executor,
-        work: Callable[[Any], Any],
+        work: Callable[[Any], Iterator[Any]],
         given: Callable[[Any, Any, str], None],
     ) -> None:
-        """Keep who works, and who gets a question, its answer and the line of an error."""
+        """Keep who works, and who gets a question, its answers and the line of an error.
+
+        ``work`` yields answers, and is left between them when nobody wants the next. The last that
+        is given is ``END``.
+        """
         self.pool, self.work, self.given = pool, work, given
         self.wanted: Any = None
         self.task: asyncio.Task[None] | None = None
@@ -45,24 +50,26 @@ class Lane:
         loop, done = asyncio.get_running_loop(), None
         while self.wanted is not None and done is not self.wanted:
             done = self.wanted
-            found, error = await loop.run_in_executor(self.pool, attempted, self.work, done)
-            if done is self.wanted:
-                self.given(done, found, error)
+            answers, found, error = self.work(done), None, ""
+            while done is self.wanted and found is not END and not error:
+                found, error = await loop.run_in_executor(self.pool, attempted, answers)
+                if done is self.wanted:
+                    self.given(done, found, error)
 
 
 class Live:
     """The answers of one session: a quick one to every question, and a late one to the last.
 
     ``quick`` and ``late`` compute them, each as soon as the one before of its kind is done: a late
-    one never keeps a quick one waiting. ``late`` gets the quick answer. ``show`` gets either,
-    ``failed`` the line of an error and whether it is of a late one, ``busy`` whether work goes on.
-    ``later`` runs a function where the page may be changed.
+    one never keeps a quick one waiting. ``late`` gets the quick answer and yields one or several.
+    ``show`` gets either, ``failed`` the line of an error and whether it is of a late one, ``busy``
+    whether work goes on. ``later`` runs a function where the page may be changed.
     """
 
     def __init__(
         self,
         quick: Callable[[Any], Any],
-        late: Callable[[Any], Any],
+        late: Callable[[Any], Iterator[Any]],
         show: Callable[[Any], None],
         failed: Callable[[str, bool], None],
         busy: Callable[[bool], None],
@@ -72,7 +79,7 @@ class Live:
         self.show, self.failed, self.busy, self.later = show, failed, busy, later
         self.question: Any = None
         self.timer: asyncio.TimerHandle | None = None
-        self.first = Lane(QUICK, quick, self._quick_given)
+        self.first = Lane(QUICK, lambda question: _once(quick, question), self._quick_given)
         self.second = Lane(SLOW, late, self._late_given)
 
     def ask(self, question: Any) -> None:
@@ -85,6 +92,8 @@ class Live:
             self.timer = loop.call_later(PATIENCE, lambda: self._tell(self.busy, True))
 
     def _quick_given(self, question: Any, found: Any, error: str) -> None:
+        if found is END:
+            return
         self._given(question, found, error, late=False)
         if error:
             self._rest()
@@ -92,9 +101,10 @@ class Live:
             self.second.ask(found)
 
     def _late_given(self, quick: Any, found: Any, error: str) -> None:
-        if found is not None or error:
+        if found is not END:
             self._given(self.question, found, error, late=True)
-        self._rest()
+        if found is END or error:
+            self._rest()
 
     def _given(self, question: Any, found: Any, error: str, late: bool) -> None:
         def tell() -> None:
@@ -114,10 +124,15 @@ class Live:
         self.later(lambda: how(what))
 
 
-def attempted(work: Callable[[Any], Any], question: Any) -> tuple[Any, str]:
-    """Return an answer, or None and the line of an error; one of ours is logged."""
+def _once(work: Callable[[Any], Any], question: Any) -> Iterator[Any]:
+    """Yield the one answer to a question."""
+    yield work(question)
+
+
+def attempted(answers: Iterator[Any]) -> tuple[Any, str]:
+    """Return the next answer or ``END``, or None and the line of an error; ours are logged."""
     try:
-        return work(question), ""
+        return next(answers, END), ""
     except InputError as error:
         return None, str(error)
     except Exception as error:

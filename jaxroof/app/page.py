@@ -2,13 +2,15 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
 import panel as pn
 
 from jaxroof.app.answers import plans
-from jaxroof.app.changes import applied, at_place
+from jaxroof.app.answers.mine import with_mine
+from jaxroof.app.changes import applied, at_place, check_numbers
 from jaxroof.app.form import question_groups, question_values
 from jaxroof.app.live import Live
 from jaxroof.app.panes.binds_view import binds_view
@@ -20,9 +22,10 @@ from jaxroof.app.panes.memory_view import memory_view
 from jaxroof.app.panes.schedule_view import schedule_view
 from jaxroof.app.panes.share_view import share_view
 from jaxroof.app.panes.text import alert, cards, paragraph, text, waiting
-from jaxroof.app.panes.view import Shown, View
+from jaxroof.app.panes.view import USUAL, Shown, View, picture_width
 from jaxroof.app.question import asked
-from jaxroof.app.state import TABS, State, to_link
+from jaxroof.app.refusals import control_of
+from jaxroof.app.state import TABS, State, from_link, to_link
 from jaxroof.errors import InputError, printable
 
 TITLES = {
@@ -35,7 +38,9 @@ TITLES = {
     "compare": "Compare",
     "share": "Share",
 }
-PALE = {"opacity": "0.45"}  # of what is not of the question any more
+PALE, PLAIN = {"opacity": "0.45"}, {"opacity": "1"}  # of an earlier question; of this one
+WIDTH = "width"  # the message of a browser: how wide its window is
+LINK = "link"  # the message of a browser that goes back: the question to ask again
 MORE = "more"  # the control that chooses a number to move; no part of the state
 SETTLED = 0.2  # seconds without a change after which the form and the address follow
 LAYOUT = (
@@ -61,7 +66,10 @@ class Page:
 
     def __init__(self, state: State, error: str = "") -> None:
         """Make the page of a state; ``error`` says what of a link could not be read."""
-        self.state, self.more = state, ""
+        self.state, self.more, self.last = state, "", ""
+        self.before = ""  # the last answer, in short
+        self.wide = picture_width(USUAL)
+        self.of_link = error  # stands until the first change
         self.document = pn.state.curdoc
         self.lasts = True
         self._settling: asyncio.TimerHandle | None = None
@@ -79,7 +87,7 @@ class Page:
         self.filled: set[str] = set()  # tabs that have shown an answer
         self.live = Live(self.quick, self.late, self.show, self.failed, self.busy, self.later)
         self.answer = pn.Column(
-            self.alert, self.head, self.tabs, self.status, self.bodies,
+            self.alert, self.status, self.head, self.tabs, self.bodies,
             sizing_mode="stretch_width", margin=0,
         )  # fmt: skip
         self._controls()
@@ -91,28 +99,43 @@ class Page:
         try:
             if name == MORE:
                 self.more = str(value)
+                self._controls()
+            elif name == WIDTH:
+                self._measured(value)
+            elif name == LINK:
+                self._return(from_link(str(value)))
             else:
                 self._become(applied(self.state, name, value), name)
-                return
         except InputError as error:
-            self.alert.object = alert(printable(str(error)))
-        self._controls()
+            self._refuse(str(error), name)
 
     def clicked(self, across: tuple[str, float], up: tuple[str, float]) -> None:
         """Take the machine at a place of the map."""
         try:
             self._become(at_place(self.state, across, up))
         except InputError as error:
-            self.alert.object = alert(printable(str(error)))
+            self._refuse(str(error), "")
+
+    def _measured(self, value: Any) -> None:
+        """Take how wide the window is, and draw anew what has room for more or for less."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            wide = picture_width(value)
+            if wide != self.wide:
+                self.wide = wide
+                self.ask()
+
+    def _return(self, state: State) -> None:
+        """Take the state of an earlier question."""
+        self._become(state)
+        self.tabs.chosen = state.tab
 
     def _turned(self, event: Any) -> None:
         if event.new in TABS and event.new != self.state.tab:
             self._become(dataclasses.replace(self.state, tab=event.new), "tab")
 
     def _become(self, state: State, name: str = "") -> None:
-        self.state = state
-        if self.alert.object:
-            self.alert.object = ""
+        self.state, self.last, self.of_link = state, name, ""
+        self._complain("", "")
         self.ask()
         loop = asyncio.get_running_loop()
         if self._settling is not None:
@@ -126,7 +149,26 @@ class Page:
     def ask(self) -> None:
         """Answer the state."""
         self._open(self.state.tab)
-        self.live.ask(self.state)
+        self.live.ask(dataclasses.replace(self.state))  # asked anew, also if the same
+
+    # ---- What is wrong ---------------------------------------------------------------------------
+
+    def _complain(self, words: str, control: str) -> None:
+        """Say what is wrong, above the answer and at the control; no words: nothing is."""
+        said, errors = alert(printable(words)), {control: printable(words)} if control else {}
+        if self.alert.object != said:
+            self.alert.object = said
+        if self.form.errors != errors:
+            self.form.errors = errors
+
+    def _refuse(self, words: str, control: str) -> None:
+        """Say that a question has no answer; the headline does not stand for another one."""
+        self._complain(words, control_of(words, control, self.state))
+        note = f"The question before it: {self.before}." if self.before else ""
+        self.head.object = (
+            '<div class="headline"><h2>No answer to this question</h2>'
+            f"{paragraph(note, 'note')}</div>"
+        )
 
     # ---- The form --------------------------------------------------------------------------------
 
@@ -169,25 +211,33 @@ class Page:
 
     def quick(self, state: State) -> Answer:
         """Return the quick answer to a state; nothing of the page is touched."""
-        shown = Shown(state, asked(state), plans.best_plans(state))
+        check_numbers(state)
+        found = with_mine(state)
+        shown = Shown(state, asked(state), *found, wide=self.wide)
         told = plans.headline(shown.data)
         head = (
-            f'<div class="headline"><h2>{escape(told.what)}</h2>'
-            f"{paragraph(told.by_how_much)}{paragraph(told.why)}"
+            f'<div class="headline"><h2>{escape(told.what)}</h2>{paragraph(told.how_sure)}'
+            f"{paragraph(told.plan, 'plan')}{paragraph(told.why)}"
             f"{cards(plans.figures_of_merit(shown.data))}</div>"
         )
         return Answer(shown, head, self.views[state.tab].compute(shown), late=False)
 
-    def late(self, quick: Answer) -> Answer | None:
-        """Return what a tab has more to answer and takes longer, None where it has no more."""
+    def late(self, quick: Answer) -> Iterator[Answer | str]:
+        """Yield what a tab has more to answer and takes longer; words say how far it is."""
         view = self.views[quick.shown.state.tab]
-        if view.later is None:
-            return None
-        return quick._replace(tab=view.later(quick.shown), late=True)
+        for found in view.later(quick.shown) if view.later is not None else ():
+            yield found if isinstance(found, str) else quick._replace(tab=found, late=True)
 
-    def show(self, answer: Answer) -> None:
-        """Show an answer."""
+    def show(self, answer: Answer | str) -> None:
+        """Show an answer, or words on how far it is."""
+        if isinstance(answer, str):
+            self.status.object = waiting(answer)
+            return
         with pn.io.hold():
+            if not answer.late:
+                self.before = plans.in_short(answer.shown.data)
+                wrong = answer.shown.wrong
+                self._complain(wrong or self.of_link, "mine" if wrong else "")
             if self.head.object != answer.head:
                 self.head.object = answer.head
             view = self.views[answer.shown.state.tab]
@@ -195,22 +245,26 @@ class Page:
             if answer.late or view.early:
                 view.body.visible = answer.shown.state.tab == self.state.tab
                 self.filled.add(answer.shown.state.tab)
-            self.bodies.styles, self.head.styles = {}, {}
+            self.bodies.styles = PLAIN
 
     def failed(self, words: str, late: bool) -> None:
-        """Show why there is no answer; what was shown before turns pale."""
-        self.alert.object = alert(printable(words))
-        self.bodies.styles = PALE
+        """Show why there is no answer, and what a tab can say without one."""
+        view = self.views[self.state.tab]
         if late:  # the controls inside a tab may be what mends it
-            self.views[self.state.tab].body.visible = True
-        else:
-            self.head.styles = PALE
+            self._complain(words, "")
+            self.bodies.styles, view.body.visible = PALE, True
+            return
+        self._refuse(words, self.last)
+        view.body.visible = view.unanswered is not None
+        if view.unanswered is not None:
+            self.bodies.styles = PLAIN
+            view.unanswered(self.state)
 
     def busy(self, on: bool) -> None:
         """Show whether work goes on."""
-        words = waiting("Working ..." if on else "")
-        if self.status.object != words:
-            self.status.object = words
+        words, waits = waiting("Working ..."), self.status.object != waiting("")
+        if on != waits:
+            self.status.object = words if on else waiting("")
 
     def later(self, do: Any) -> None:
         """Run a function where the page may be changed, while the session lasts."""

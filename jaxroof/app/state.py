@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import json
+import re
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,12 +19,14 @@ KINDS = {TRAINING: "architectures", PUBLISHED: "models"}  # of the catalogue's m
 SPLITS = ("1d", "summa", "context")
 PRECISIONS = ("bf16", "fp8", "mxfp8", "nvfp4")
 TABS = ("plans", "time", "memory", "binds", "map", "schedule", "compare", "share")
+OWN = ""  # the schedule that the best plan has
 SCHEDULES = ("1f1b", "interleaved", "zb-h1", "dualpipe")
 CHOICE = "choice."  # before the name of a structural choice in a link
 MOST_LINK = 16_384  # characters of a link's question
 MOST_TEXT = 65_536  # characters of a file that is dropped in
 MOST_FIELDS = 64  # fields that a state may change
 MOST_GPUS, MOST_BATCH = 131_072, 1_048_576
+GROUPED = re.compile(r"^[1-9][0-9]{0,2}(,[0-9]{3})+(?![0-9,])")
 MOST_WORDS = 200  # characters of a constraint, or of a plan of one's own
 
 
@@ -56,7 +59,7 @@ class State:
     other: str = "b200-180-sxm"
     across: str = "system.hbm_bandwidth"
     up: str = "system.matrix_flops"
-    schedule: str = "1f1b"
+    schedule: str = OWN
     tab: str = TABS[0]
     changes: tuple[tuple[str, float], ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
@@ -73,7 +76,7 @@ CHOSEN = {  # fields that have one of a few values
     "estimator": ESTIMATORS,
     "precision": PRECISIONS,
     "split": SPLITS,
-    "schedule": SCHEDULES,
+    "schedule": (OWN, *SCHEDULES),
     "tab": TABS,
 }
 TYPED = ("where", "mine")
@@ -120,11 +123,24 @@ def whole_number(field: str, text: str) -> int:
     >>> whole_number("gpus", "2048")
     2048
     """
-    value = parse(text.replace(",", ""), "1", field)
+    expected = f"expected a whole number from 1 to {WHOLE[field]:,}"
+    wrong = refusal(field, f"{expected}, given {shown(text.strip())}")
+    try:
+        value = parse(ungrouped(text.strip()), "1", field)
+    except InputError:
+        raise wrong from None
     if value != int(value) or not 1 <= value <= WHOLE[field]:
-        expected = f"expected a whole number from 1 to {WHOLE[field]:,}"
-        raise refusal(field, f"{expected}, given {shown(text.strip())}")
+        raise wrong
     return int(value)
+
+
+def ungrouped(text: str) -> str:
+    """Return a number without the commas between its thousands; other commas stay.
+
+    >>> ungrouped("2,048"), ungrouped("1,0,2")
+    ('2048', '1,0,2')
+    """
+    return GROUPED.sub(lambda found: found[0].replace(",", ""), text)
 
 
 def with_change(state: State, path: str, value: float | None) -> State:

@@ -1,19 +1,26 @@
 """The answers of the page are those of the commands, the sweep files and the library."""
 
 import dataclasses
+import pathlib
+import re
 import shlex
 
 import numpy as np
 import pytest
 
 import jaxroof as jr
+from jaxroof.analyses.result_metadata import head_of
 from jaxroof.app.answers import binds, compare, machine_map, memory, plans, schedule, share
 from jaxroof.app.answers import step_time as times
+from jaxroof.app.answers.mine import with_mine
+from jaxroof.app.changes import applied, at_place, numbers_of
 from jaxroof.app.opened import opened
 from jaxroof.app.question import asked
 from jaxroof.app.state import START, State, with_change, with_choice
 from jaxroof.errors import InputError
+from jaxroof.units import seconds
 
+CONFIGS = pathlib.Path(__file__).parents[1] / "catalog" / "huggingface"
 SMALL = dataclasses.replace(START, model="llama3-8b", gpus=16, batch=64)
 PIPED = dataclasses.replace(SMALL, where="pp=4,mb=1")
 STUDY = dataclasses.replace(
@@ -98,7 +105,8 @@ def test_the_words_say_the_numbers(state):
     data = plans.best_plans(state)
     said, shown = plans.headline(data), plans.table(data)
     assert f"{float(data.step_time[0]):.4g} s" in said.what
-    assert f"{int(data.plans_feasible):,}" in said.by_how_much
+    assert f"{int(data.plans_feasible):,} plans that fit" in said.what
+    assert all(f"{head_of(data, f)} {int(data[f][0])}" in said.plan for f in plans.fields_of(data))
     assert len(shown.rows) == data.sizes["plan"]
     assert {len(row) for row in shown.rows} == {len(shown.heads)}
     assert shown.rows[0][0] == "1"
@@ -137,6 +145,35 @@ def test_a_bar_of_the_tornado_is_what_a_move_does():
     assert moved == pytest.approx(1.001**first.elasticity - 1.0, rel=0.02)
 
 
+def test_a_map_of_many_plans_comes_in_pieces_the_coarse_one_first(monkeypatch):
+    data, fields = plans.best_plans(SMALL), ("system.hbm_bandwidth", "gpus")
+    whole = machine_map.machine_map(asked(SMALL), data, *fields)
+    monkeypatch.setattr(machine_map, "MANY", 0)
+    monkeypatch.setattr(machine_map, "FINE", (4, 3))
+    monkeypatch.setattr(machine_map, "COARSE", (2, 2))
+    found = list(machine_map.machine_maps(asked(SMALL), data, *fields))
+    maps = [one for one in found if isinstance(one, machine_map.Map)]
+    words = [one for one in found if isinstance(one, str)]
+    assert [one.plan.size for one in maps] == sorted(one.plan.size for one in maps)
+    assert len(words) >= 4
+    assert "points of the map" in words[0]
+    for one in maps:
+        at = np.ix_(np.searchsorted(whole.y, one.y), np.searchsorted(whole.x, one.x))
+        assert np.array_equal(whole.step_time[at], one.step_time, equal_nan=True)
+        assert one.here == whole.here
+
+
+def test_a_machine_of_the_map_that_is_taken_moves_no_axis():
+    fields = ("system.hbm_bandwidth", "gpus")
+    usual = {path: number.value for path, number in numbers_of(SMALL).items()}
+    before = machine_map.machine_map(asked(SMALL), plans.best_plans(SMALL), *fields, usual)
+    for across, up in ((3, -2), (-3, 2)):
+        place = float(before.x[across]), float(before.y[up])
+        taken = at_place(SMALL, *zip(fields, place, strict=True))
+        axes = [machine_map.axis(asked(taken), path, 25, usual.get(path)) for path in fields[:1]]
+        assert axes[0].tolist() == before.x.tolist()
+
+
 FIELDS = (("system.hbm_bandwidth", "system.matrix_flops"), ("gpus", "system.fast_domain"))
 
 
@@ -165,13 +202,15 @@ def test_a_map_of_no_field_or_of_one_is_refused():
 
 def test_schedules_are_those_of_the_library_and_the_timeline_ends_with_the_step():
     found, data = asked(PIPED), plans.best_plans(PIPED)
-    rows = {row.name: row for row in schedule.schedules(found, data)}
+    each, note = schedule.schedules(found, data)
+    rows = {row.name: row for row in each}
+    assert seconds(float(data.step_time[0])) in note
     assert set(rows) == set(schedule.SCHEDULES)
     drawn = schedule.timeline(found, data, "1f1b")
     assert drawn.devices == 4
     assert max(visit.end for visit in drawn.visits) == pytest.approx(drawn.step)
     assert drawn.step <= rows["1f1b"].step_time
-    assert rows["1f1b"].name in schedule.SCHEDULES
+    assert schedule.timeline(found, data, "").name == schedule.own_schedule(data)
 
 
 def test_a_timeline_of_too_many_visits_is_refused_before_it_is_made(monkeypatch):
@@ -198,16 +237,53 @@ def test_two_machines_are_two_searches():
 def test_my_plan_is_the_fastest_with_its_fields_and_placed_among_all():
     state = dataclasses.replace(SMALL, mine="tp=8,pp=1")
     data = plans.best_plans(state)
-    mine = compare.mine_beside(state, data)
+    found = with_mine(state)
+    mine = found.mine
+    assert found.data.step_time.values.tolist() == data.step_time.values.tolist()
     only = plans.best_plans(dataclasses.replace(SMALL, where="tp=8,pp=1"), 1)
     assert mine.own.step_time == float(only.step_time[0])
     assert mine.best.step_time == float(data.step_time[0])
-    assert "place" in mine.sentence
+    assert "place" in mine.sentences[0]
+    typed, (_, chosen) = {"tp": 8, "pp": 1}, mine.sentences
+    assert not any(f"{name} {value}" in chosen for name, value in typed.items())
+    assert f"dp {int(only.data[0])}" in chosen
     assert ("tensor (tp)", str(int(data.tensor[0])), "8") in mine.different
-    assert compare.mine_beside(SMALL, data) is None
-    for wrong in ("tp<=8", "tp=3", "secret=1"):
-        with pytest.raises(InputError):
-            compare.mine_beside(dataclasses.replace(SMALL, mine=wrong), data)
+    assert with_mine(SMALL).mine is None
+
+
+@pytest.mark.parametrize("state", [SMALL, STUDY], ids=["small", "study"])
+@pytest.mark.parametrize("typed", ["tp<=8", "tp=banana", "tp=3", "secret=1"])
+def test_a_wrong_plan_of_mine_is_named_and_harms_no_answer(state, typed):
+    found = with_mine(dataclasses.replace(state, mine=typed))
+    assert found.wrong.startswith("my plan: ")
+    assert found.mine is None
+    best = float(plans.best_plans(state, 1).step_time[0])
+    assert float(found.data.step_time[0]) == best
+
+
+def test_a_rule_that_no_plan_keeps_is_said_with_values_that_plans_have():
+    with pytest.raises(InputError) as refused:
+        plans.best_plans(dataclasses.replace(SMALL, where="tp=3"))
+    words = str(refused.value)
+    assert words.startswith("where: no legal plan on 16 accelerators has tp=3")
+    values = [int(value) for value in re.findall(r"tp=(\d+)", words)][1:]
+    assert values
+    assert 3 not in values
+    for value in values[:2]:
+        rules = dataclasses.replace(SMALL, where=f"tp={value}")
+        assert plans.best_plans(rules, 1).tensor[0] == value
+    both = dataclasses.replace(SMALL, where="tp=8,pp=4")
+    with pytest.raises(InputError, match="keeps tp=8 and pp=4 together"):
+        plans.best_plans(both)
+
+
+def test_days_say_of_how_many_tokens_and_whether_anybody_said_so():
+    known = plans.tokens_words(plans.best_plans(SMALL, 1))
+    assert known == "for the 15 trillion tokens of its training"
+    config = next(CONFIGS.glob("*qwen3*.json"))
+    text = config.read_text(encoding="utf-8")
+    own = applied(SMALL, "own_model", {"file": config.name, "text": text})
+    assert plans.tokens_words(plans.best_plans(own, 1)) == "for 1 trillion tokens, assumed"
 
 
 def test_a_file_that_is_no_search_is_refused_with_its_name(tmp_path):

@@ -31,6 +31,20 @@ MIDDLE = """
   return cells && cells.data.left ? cells.data.left.length : 0;
 }
 """
+# the opacity of everything around the answers
+OPAQUE = """
+() => {
+  const found = [];
+  const look = (root) => root.querySelectorAll("*").forEach((one) => {
+    if (one.shadowRoot) {
+      found.push(getComputedStyle(one).opacity);
+      look(one.shadowRoot);
+    }
+  });
+  look(document.querySelector("main"));
+  return found;
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +125,11 @@ def link(page) -> str:
     return "?" + page.url.partition("?")[2]
 
 
+def paleness(page) -> set[str]:
+    """Return how opaque what is shown of the answer is."""
+    return set(page.evaluate(OPAQUE))
+
+
 def move(page, name: str, stop: int) -> None:
     """Move a slider to one of its stops, as a hand does."""
     slider = page.locator(f'[id="in-{name}"]')
@@ -148,6 +167,16 @@ def test_a_typed_value_and_its_unit_count_and_a_wrong_one_is_one_line(open_page)
     alert = page.locator("[role=alert]")
     alert.wait_for()
     assert re.fullmatch(r"HBM bandwidth: .*expected B/s.*", alert.inner_text())
+    assert best(page) == "No answer to this question"
+    assert exact.get_attribute("aria-invalid") == "true"
+    said = page.locator(f'[id="{exact.get_attribute("aria-errormessage")}"]')
+    assert said.inner_text() == alert.inner_text()
+    assert said.is_visible()
+    exact.fill("2 TB/s")
+    exact.press("Enter")
+    alert.wait_for(state="detached")
+    assert exact.get_attribute("aria-invalid") is None
+    wait_until(page, lambda: "system.hbm_bandwidth=2000000000000.0" in page.url)
     assert best(page) == said_of(link(page))
 
 
@@ -159,10 +188,48 @@ def test_a_question_without_an_answer_is_one_line_and_a_good_one_mends_it(open_p
     alert = page.locator("[role=alert]")
     alert.wait_for()
     assert "none is legal on 7 accelerators" in alert.inner_text()
+    assert gpus.get_attribute("aria-invalid") == "true"
+    assert page.get_by_text("The best plans that fit").is_hidden()
+    page.locator("#tab-share").click()
+    page.get_by_text("--gpus 7 ").first.wait_for()
+    page.locator("#tab-plans").click()
     gpus.fill("32")
     gpus.press("Enter")
     alert.wait_for(state="detached")
     wait_until(page, lambda: best(page) == said_of(SMALL.replace("gpus=16", "gpus=32")))
+    page.get_by_text("The best plans that fit").wait_for()
+    assert paleness(page) == {"1"}
+
+
+def test_a_wrong_plan_of_mine_is_said_at_its_field_whatever_tab_is_open(open_page):
+    page = open_page()
+    mine = page.locator("#in-mine")
+    mine.fill("tp=banana")
+    mine.press("Enter")
+    page.locator("[role=alert]").wait_for()
+    wait_until(page, lambda: mine.get_attribute("aria-invalid") == "true")
+    assert page.locator("#in-mine-error").inner_text().startswith("my plan: tp: ")
+    assert best(page) == said_of(SMALL)  # what was asked beside it has its answer
+
+
+def test_going_back_asks_the_question_before_and_forward_the_next(open_page):
+    page = open_page()
+    first, links = best(page), [link(page)]
+    for gpus in ("32", "64"):
+        page.locator("#in-gpus-exact").fill(gpus)
+        page.locator("#in-gpus-exact").press("Enter")
+        page.locator("#tab-plans").focus()
+        wait_until(page, lambda gpus=gpus: f"gpus={gpus}" in page.url)
+        links.append(link(page))
+    for gpus, asked in (("32", links[1]), ("16", links[0])):
+        page.go_back()
+        wait_until(page, lambda gpus=gpus: page.locator("#in-gpus-exact").input_value() == gpus)
+        wait_until(page, lambda asked=asked: best(page) == said_of(asked))
+        assert link(page) == asked
+    assert best(page) == first
+    page.go_forward()
+    wait_until(page, lambda: best(page) == said_of(links[1]))
+    assert link(page) == links[1]
 
 
 def test_a_click_on_the_map_sets_the_machine(open_page):
@@ -247,6 +314,7 @@ def test_a_map_that_cannot_be_drawn_can_be_mended_on_its_tab(open_page):
     page.locator("#in-across").select_option("system.fast_bandwidth")
     page.get_by_text("Over this map").wait_for()
     alert.wait_for(state="detached")
+    assert paleness(page) == {"1"}
 
 
 def test_tabs_are_reached_by_keys_and_hide_one_another(open_page):

@@ -6,7 +6,8 @@ import pathlib
 
 import pytest
 
-from jaxroof.app.changes import FIRST, applied, at_place, numbers_of, systems
+from jaxroof.app.answers.plans import best_plans
+from jaxroof.app.changes import FIRST, applied, at_place, check_numbers, numbers_of, systems
 from jaxroof.app.form import question_groups, question_values
 from jaxroof.app.question import asked
 from jaxroof.app.state import ESTIMATORS, PUBLISHED, START, TRAINING, State, from_link, to_link
@@ -56,9 +57,11 @@ def test_a_slider_back_at_the_catalogue_s_number_is_no_change():
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_what_an_estimator_begins_with_can_be_asked(estimator):
-    _, system, other = FIRST[estimator]
+    _, system, other, _, _ = FIRST[estimator]
     assert {system, other} <= set(systems(estimator))
-    assert asked(applied(START, "estimator", estimator)).gpus == START.gpus
+    state = applied(START, "estimator", estimator)
+    assert best_plans(state, 1).sizes["plan"] == 1
+    assert asked(state).gpus == state.gpus
 
 
 WRONG = [
@@ -71,7 +74,11 @@ WRONG = [
     ("system.hbm_bandwidth", "4 TB/s"),
     ("system.hbm_bandwidth", {"text": "4 GB"}),
     ("system.chip", {"text": "mine.toml"}),
+    ("system.hbm_bandwidth", {"text": "5"}),
+    ("system.hbm_bandwidth", {"text": "1e40 B/s"}),
+    ("system.hbm_bandwidth", {"text": "1e-30 B/s"}),
     ("gpus", {"text": "many"}),
+    ("gpus", {"text": "1,0,2"}),
     ("gpus", {"index": 1.5}),
     ("model", "/etc/passwd"),
     ("system", "mine.toml"),
@@ -129,5 +136,34 @@ def test_a_click_on_the_map_sets_both_numbers():
 
 def test_another_estimator_keeps_what_it_knows():
     state = applied(dataclasses.replace(START, gpus=64), "estimator", PUBLISHED)
-    assert (state.gpus, state.model) == (64, FIRST[PUBLISHED][0])
+    model, _, _, gpus, _ = FIRST[PUBLISHED]
+    assert (state.gpus, state.model) == (gpus, model)  # it does not fit on 64
+    assert best_plans(state, 1).sizes["plan"]
+    small = applied(dataclasses.replace(state, model="gpt3", gpus=64), "estimator", TRAINING)
+    assert small.gpus == 64
     assert applied(state, "estimator", TRAINING).model == START.model
+
+
+@pytest.mark.parametrize("path", ["system.hbm_bandwidth", "system.hbm_capacity"])
+def test_what_is_shown_can_be_typed_back(path):
+    for estimator in ESTIMATORS:
+        state = applied(START, "estimator", estimator)
+        text = question_values(state, "")[path]["text"]
+        assert applied(state, path, {"text": text}) == state
+
+
+def test_a_refusal_says_the_limits_and_the_unit():
+    for text, said in (("5", "with its unit, such as"), ("1e40 B/s", "to 3.35 EB/s")):
+        with pytest.raises(InputError, match=said):
+            applied(START, "system.hbm_bandwidth", {"text": text})
+    linked = dataclasses.replace(START, changes=(("system.hbm_bandwidth", 1e-30),))
+    with pytest.raises(InputError, match="HBM bandwidth: expected"):
+        check_numbers(linked)
+
+
+def test_a_sequence_that_the_file_does_not_say_is_marked_as_assumed():
+    path = next(one for one in CONFIGS if "qwen3" in one.name)
+    state = applied(START, "own_model", {"file": path.name, "text": path.read_text("utf-8")})
+    assert question_values(state, "")["model.sequence"]["mark"] == "assumed"
+    state = applied(state, "model.sequence", {"text": "1024"})
+    assert question_values(state, "")["model.sequence"]["mark"] == "changed"

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_a_file_that_is_no_question_ends_the_command_in_a_line(jaxroof, tmp_path
     assert said.err.startswith("jaxroof: x.toml: model: missing")
 
 
-def answered(quick, questions, late=lambda _: None):
+def answered(quick, questions, late=lambda _: iter(())):
     """Return what is shown of questions that follow one another at once, and the errors."""
     shown, failed = [], []
 
@@ -143,7 +144,7 @@ def test_only_the_latest_question_is_answered():
         asked.append(question)
         return question
 
-    shown, _ = answered(quick, range(50), lambda answer: -answer)
+    shown, _ = answered(quick, range(50), lambda answer: iter([-answer]))
     assert shown == [49, -49]
     assert len(asked) < 5
 
@@ -154,7 +155,7 @@ def test_a_late_answer_keeps_no_quick_one_waiting_and_is_not_shown_when_it_is_st
     def late(answer):
         if answer == "first":
             held.wait(10)
-        return f"late {answer}"
+        yield f"late {answer}"
 
     async def ask():
         loop = asyncio.get_running_loop()
@@ -176,13 +177,41 @@ def test_a_late_answer_keeps_no_quick_one_waiting_and_is_not_shown_when_it_is_st
 
 
 def test_an_error_of_ours_is_a_line_without_its_trace(caplog):
-    def late(question):
-        if question == "bad input":
-            raise InputError("gpus: expected more")
+    def ours(_):
         raise KeyError("secret")
 
+    def late(_):
+        raise InputError("gpus: expected more")
+        yield
+
     assert answered(str, ["bad input"], late) == (["bad input"], ["gpus: expected more"])
-    _, failed = answered(late, ["ours"])
+    _, failed = answered(ours, ["ours"])
     assert failed == [live.OURS.format(kind="KeyError")]
     assert "secret" not in failed[0]
     assert "secret" in caplog.text
+
+
+def test_what_is_not_asked_any_more_is_left_between_its_pieces():
+    begun, shown, made = threading.Event(), [], []
+
+    def late(answer):
+        for piece in range(1000 if answer == "first" else 1):
+            made.append(f"{answer} {piece}")
+            yield made[-1]
+            begun.set()
+            time.sleep(0.001)
+
+    async def ask():
+        loop = asyncio.get_running_loop()
+        one = live.Live(str, late, shown.append, print, lambda _: None, loop.call_soon)
+        one.ask("first")
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        one.ask("second")
+        while "second 0" not in shown:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(ask(), 20))
+    assert len(made) < 1000
+    assert shown[:2] == ["first", "first 0"]
+    assert shown[-1] == "second 0"

@@ -25,7 +25,7 @@ drawn = st.builds(
     split=st.sampled_from(states.SPLITS),
     where=words,
     mine=words,
-    schedule=st.sampled_from(states.SCHEDULES),
+    schedule=st.sampled_from((states.OWN, *states.SCHEDULES)),
     tab=st.sampled_from(states.TABS),
     changes=st.dictionaries(
         st.sampled_from(["system.nics", "system.hbm_bandwidth", "software.year"]),

@@ -48,8 +48,8 @@ def binding(found: Asked) -> list[Bar]:
 def binding_sentence(bars: list[Bar]) -> str:
     """Return which number binds most, and the next.
 
-    >>> binding_sentence([Bar("a", "matrix rate", "compute", 0.08, -0.07, -0.75)])
-    'Most binding: matrix rate. 10 % more of it makes the step 7.0 % shorter.'
+    >>> binding_sentence([Bar("a", "compute rate", "compute", 0.08, -0.07, -0.75)])
+    'Most binding: compute rate. 10 % more of it makes the step 7.0 % shorter.'
     """
     if not bars:
         return "No number of the machine changes the time of this plan."

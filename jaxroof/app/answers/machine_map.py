@@ -1,7 +1,8 @@
 """A map over two fields of the question: the best plan at each point, and real machines on it."""
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +19,17 @@ from jaxroof.errors import InputError, unknown
 from jaxroof.records import get_at
 
 POINTS = (25, 19)  # across and up
-FEW_POINTS = (13, 9)  # where plans are many
-MANY = 100_000  # plans of a point from which on there are few points
+MANY = 100_000  # plans of a point from which on a map comes in pieces, a coarse one first
+COARSE, FINE = (5, 3), (9, 7)  # points of these maps
+PIECE = 3  # points of a piece
 NUMPY = "numpy"
-NEAR = 0.3  # of the logarithm: systems nearer than that to another are not marked
-SIZES_SHOWN = 4  # powers of two on either side of today's number of accelerators or sequences
+NOTHING: Mapping[str, float] = {}
+NEAR = 0.05  # of the logarithm: systems nearer than that are at one place
+SIZES_SHOWN = 4  # powers of two on either side of the middle of an axis of sizes
+EQUAL = 1e-9  # of the logarithm: values nearer than that are one
+SAME = "minimal"  # what has no dimension is the same in all pieces of a map
+
+Paths = tuple[str, str]  # of the fields across and up
 
 
 class Map(NamedTuple):
@@ -39,7 +46,7 @@ class Map(NamedTuple):
     plans: tuple[str, ...]
     units: tuple[str, str]
     here: tuple[float, float]  # the machine of the state
-    machines: tuple[tuple[str, float, float], ...]  # real ones within the map
+    machines: tuple[tuple[str, float, float, str], ...]  # real ones within the map, and all names
 
 
 def fields_for_map(found: Asked) -> dict[str, str]:
@@ -48,11 +55,24 @@ def fields_for_map(found: Asked) -> dict[str, str]:
     return {path: words_of(path) for path in MAPPED if path in known}
 
 
-def machine_map(found: Asked, data: xr.Dataset, across: str, up: str) -> Map:
+def machine_map(
+    found: Asked, data: xr.Dataset, across: str, up: str, usual: Mapping[str, float] = NOTHING
+) -> Map:
     """Return the best plan at every point around the question, over two of its numbers.
 
-    ``data`` are the best plans of the question; its system is not marked twice.
     Raises: InputError for a number that a map cannot move.
+    """
+    return [one for one in machine_maps(found, data, across, up, usual) if isinstance(one, Map)][-1]
+
+
+def machine_maps(
+    found: Asked, data: xr.Dataset, across: str, up: str, usual: Mapping[str, float] = NOTHING
+) -> Iterator[Map | str]:
+    """Yield maps as in ``machine_map``, each finer than the one before, and words between them.
+
+    ``data`` are the best plans of the question, ``usual`` the values around which axes lie. Where
+    each point has many plans, pieces of a map are computed one by one, so that nobody need wait for
+    the rest of what is not asked any more.
     """
     known = fields_for_map(found)
     for field, path in (("across", across), ("up", up)):
@@ -60,30 +80,78 @@ def machine_map(found: Asked, data: xr.Dataset, across: str, up: str) -> Map:
             raise unknown(field, path, "field of a map", known)
     if across == up:
         raise InputError(f"up: {words_of(up)} on both axes; expected another field")
-    points = FEW_POINTS if int(data.plans_legal) > MANY else POINTS
-    x, y = (axis(found, p, n) for p, n in zip((across, up), points, strict=True))
-    axes = {across: x.tolist(), up: y.tolist()}
+    axes = [axis(found, p, n, usual.get(p)) for p, n in zip((across, up), POINTS, strict=True)]
     name = str(data.attrs["system"])
-    data = search(
-        found.estimator, found.inputs, found.recipe, axes=axes, where=found.where, executor=NUMPY
+    if int(data.plans_legal) <= MANY:
+        yield _map(found, name, (across, up), axes, _searched(found, (across, up), axes))
+        return
+    here = [numbers(found)[path][0] for path in (across, up)]
+    for points in (COARSE, FINE):
+        some = [_thinned(v, n, at) for v, n, at in zip(axes, points, here, strict=True)]
+        rows = yield from _in_pieces(found, (across, up), some)
+        yield _map(found, name, (across, up), some, rows)
+
+
+def _searched(found: Asked, paths: Paths, axes: Sequence[np.ndarray]) -> xr.Dataset:
+    given = {path: values.tolist() for path, values in zip(paths, axes, strict=True)}
+    return search(
+        found.estimator, found.inputs, found.recipe, axes=given, where=found.where, executor=NUMPY
     )
-    order = tuple(next(d for d in data.dims if _is(data, d, path)) for path in (up, across))
+
+
+def _in_pieces(
+    found: Asked, paths: Paths, axes: Sequence[np.ndarray]
+) -> Generator[str, None, xr.Dataset]:
+    """Yield how far the search of a grid is, a few points at a time; return all of it."""
+    across, up = axes
+    whole, begun, done = len(across) * len(up), time.monotonic(), 0
+    rows = []
+    for value in up:
+        parts = []
+        for start in range(0, len(across), PIECE):
+            some = across[start : start + PIECE]
+            parts.append(_searched(found, paths, (some, np.array([value]))))
+            done += len(some)
+            left = (time.monotonic() - begun) / done * (whole - done)
+            yield f"Working: {done} of {whole} points of the map, about {left:.0f} s more"
+        rows.append(_joined(parts, paths[0]))
+    return _joined(rows, paths[1])
+
+
+def _joined(parts: list[xr.Dataset], path: str) -> xr.Dataset:
+    dim = next(d for d in parts[0].dims if _is(parts[0], d, path))
+    return xr.concat(
+        parts, dim, data_vars=SAME, coords=SAME, compat="override", combine_attrs="override"
+    )
+
+
+def _thinned(values: np.ndarray, points: int, here: float) -> np.ndarray:
+    """Return at most some values of an axis, evenly apart, today's among them."""
+    step = -(-len(values) // points)
+    return values[int(np.argmin(np.abs(values - here))) % step :: step]
+
+
+def _map(
+    found: Asked, name: str, paths: Paths, axes: Sequence[np.ndarray], data: xr.Dataset
+) -> Map:
+    """Return the map of the search over two axes; ``name`` is the system's of the question."""
+    order = tuple(next(d for d in data.dims if _is(data, d, path)) for path in paths[::-1])
     plan, words = _plans(data.transpose(*order, ...))
     told = numbers(found)
-    here = told[across][0], told[up][0]
+    across, up = (told[path] for path in paths)
     return Map(
-        across,
-        up,
-        x,
-        y,
+        paths[0],
+        paths[1],
+        axes[0],
+        axes[1],
         _whole(data, "step_time", order),
         _whole(data, "mfu", order),
         _whole(data, "memory", order),
         plan,
         words,
-        (str(told[across][1]["unit"]), str(told[up][1]["unit"])),
-        here,
-        tuple(_machines(found.estimator.name, name, (across, up), (x, y), here)),
+        (str(across[1]["unit"]), str(up[1]["unit"])),
+        (across[0], up[0]),
+        tuple(_machines(found.estimator.name, name, paths, axes, (across[0], up[0]))),
     )
 
 
@@ -96,19 +164,28 @@ def _is(data: xr.Dataset, dim: Any, path: str) -> bool:
     return str(data[dim].attrs.get("path", dim)) == path or str(dim) == path.rpartition(".")[2]
 
 
-def axis(found: Asked, path: str, points: int) -> np.ndarray:
-    """Return the values of one axis, today's among them: in equal ratios, or whole numbers."""
+def axis(found: Asked, path: str, points: int, usual: float | None = None) -> np.ndarray:
+    """Return the values of one axis, today's among them: in equal ratios, or whole numbers.
+
+    The middle is ``usual``, the catalogue's value, while today's is within the axis.
+    """
     value, about = numbers(found)[path]
     if path in SIZES:
-        low, high = value / 2.0**SIZES_SHOWN, value * 2.0**SIZES_SHOWN
-        powers = value * 2.0 ** np.arange(-SIZES_SHOWN, SIZES_SHOWN + 1.0)
-        whole = [v for v in powers if v == round(v) and low <= v <= min(high, SIZES[path])]
-        return np.array(whole)
+        middle = SIZES_SHOWN * round(np.log2(value) / SIZES_SHOWN)
+        powers = 2.0 ** np.arange(max(0, middle - SIZES_SHOWN), middle + SIZES_SHOWN + 1.0)
+        return np.unique([*(v for v in powers if v <= SIZES[path]), value])
+    usual = usual or value
     if path == "system.fast_domain":
-        return np.array(sorted({*(float(d) for d in DOMAINS if d <= 8 * value), value}))
+        return np.unique([*(float(d) for d in DOMAINS if d <= 8 * max(usual, value)), value])
     span = SPAN / 2.0
-    values = value * np.geomspace(1.0 / span, span, points)
-    return np.unique(np.maximum(np.round(values), 1.0)) if about["whole"] else values
+    middle = usual if usual / span <= value <= usual * span else value
+    values = middle * np.geomspace(1.0 / span, span, points)
+    if about["whole"]:
+        values = np.maximum(np.round(values), 1.0)
+    nearest = np.argmin(np.abs(np.log(values / value)))
+    if abs(np.log(values[nearest] / value)) < EQUAL:
+        values[nearest] = value
+    return np.unique([*values, value])
 
 
 def _plans(data: xr.Dataset) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -130,29 +207,44 @@ def _split(data: xr.Dataset) -> list[str]:
 
 
 def _machines(
-    estimator: str,
-    name: str,
-    paths: tuple[str, str],
-    axes: tuple[np.ndarray, np.ndarray],
-    here: tuple[float, float],
-) -> Iterator[tuple[str, float, float]]:
-    """Yield the real systems that lie within the map, apart from ``here`` and from one another."""
+    estimator: str, name: str, paths: Paths, axes: Sequence[np.ndarray], here: tuple[float, float]
+) -> Iterator[tuple[str, float, float, str]]:
+    """Yield the real systems that lie within the map, those at one place together.
+
+    The system of the question is not among them where it stands ``here``, unchanged.
+    """
     if not all(path.startswith("system.") for path in paths):
         return
-    places = {here}
+    places: dict[tuple[float, float], list[str]] = {}
     for other in catalog.names("systems"):
-        if estimator not in answers(other) or other == name:
+        if estimator not in answers(other):
             continue
         record = device(other)
         place = [get_at(record, path.removeprefix("system.")) for path in paths]
         if None in place:
             continue
         x, y = (float(v) for v in place)
-        inside = all(a.min() <= v <= a.max() for v, a in zip((x, y), axes, strict=True))
-        apart = all(max(abs(np.log(x / a)), abs(np.log(y / b))) > NEAR for a, b in places)
-        if inside and apart:
-            places.add((x, y))
-            yield other, x, y
+        if all(a.min() <= v <= a.max() for v, a in zip((x, y), axes, strict=True)):
+            at = next((one for one in places if _apart(one, (x, y)) < NEAR), (x, y))
+            places.setdefault(at, []).append(other)
+    for (x, y), names in places.items():
+        if name not in names or _apart((x, y), here) >= NEAR:
+            yield family(names), x, y, ", ".join(names)
+
+
+def _apart(one: tuple[float, float], other: tuple[float, float]) -> float:
+    return float(max(abs(np.log(a / b)) for a, b in zip(one, other, strict=True)))
+
+
+def family(names: Sequence[str]) -> str:
+    """Return what systems at one place are called: a name, or the chips of several.
+
+    >>> family(["a100-nvs4"]), family(["h100-nvs8", "h800-nvs8", "h100-sxm"])
+    ('a100-nvs4', 'h100, h800')
+    """
+    if len(names) == 1:
+        return names[0]
+    return ", ".join(dict.fromkeys(name.partition("-")[0] for name in names))
 
 
 def map_sentence(found: Map) -> str:

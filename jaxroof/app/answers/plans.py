@@ -8,32 +8,41 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import fastest_of
-from jaxroof.analyses.result_metadata import about, head_of, parts_of, words_of
+from jaxroof.analyses.no_legal_plan import NoLegalPlan
+from jaxroof.analyses.result_metadata import about, head_of
+from jaxroof.app.answers.rules import unmet
 from jaxroof.app.question import Asked, asked
 from jaxroof.app.state import TRAINING, State
 from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError, listing
 from jaxroof.units import percent, seconds, size
+from jaxroof.views.text import fastest_plans as training_words
+from jaxroof.views.text import search as study_words
 from jaxroof.views.text.plan import (
+    glossary,
     is_usual,
+    placement_fields,
     placement_head,
     placement_words,
     plan_fields,
+    plan_sentence,
     split_fields,
     used_fields,
 )
+from jaxroof.views.text.tokens import PATHS as TOKENS
 
 TOP = 8  # plans of the table
 GB, TRILLION = 1e9, 1e12
+ASSUMED = TRILLION  # tokens of a training, where a model does not say how many it was trained on
 ALWAYS = ("data", "tensor", "pipeline")  # degrees that are shown whatever they are
-LEAST = 0.05  # share of a step from which a part is worth words
 
 
 class Headline(NamedTuple):
-    """What is best, by how much, and why: a sentence each."""
+    """What is best, how sure that is, the whole plan, and where its time goes."""
 
     what: str
-    by_how_much: str
+    how_sure: str
+    plan: str
     why: str
 
 
@@ -59,7 +68,10 @@ def best_plans(state: State, top: int = TOP, own: str = "") -> xr.Dataset:
 
 
 def _training_plans(found: Asked, top: int, own: str) -> xr.Dataset:
-    return fastest_of(found.of_training, found.gpus, top, own or None)
+    try:
+        return fastest_of(found.of_training, found.gpus, top, own or None)
+    except NoLegalPlan as error:
+        raise InputError(unmet(found) or str(error)) from None
 
 
 def _other_plans(found: Asked, top: int, _: str) -> xr.Dataset:
@@ -76,6 +88,9 @@ def _other_plans(found: Asked, top: int, _: str) -> xr.Dataset:
 def _nothing(data: xr.Dataset, found: Asked) -> str:
     """Return that no plan is legal, or how much more the leanest needs than there is."""
     legal = int(data.plans_legal)
+    if not legal and found.where:
+        rules = listing([str(rule) for rule in found.where])
+        return f"where: no legal plan on {found.gpus:,} accelerators has {rules}"
     if not legal:
         return f"plan: none is legal on {found.gpus:,} accelerators; expected another number"
     least, there = size(float(data.memory_least), "B"), size(found.capacity, "B")
@@ -122,41 +137,33 @@ def columns(data: xr.Dataset, *fields: str) -> dict[str, list[float]]:
 
 
 def headline(data: xr.Dataset) -> Headline:
-    """Return what is best, by how much, and why."""
-    return Headline(_what(data), _by_how_much(data), _why(data))
+    """Return the answer in the sentences of ``jaxroof search``."""
+    best = data.isel(plan=0)
+    if "plans_alike" in data:
+        said = training_words.answer_sentence(data)
+        why = [training_words.parts_sentence(data), training_words.uneven_sentence(data)]
+    else:
+        said = study_words.best_sentence(best, int(data.plans_feasible), float(data.capacity))
+        why = [study_words.parts_sentence(best)]
+    what, _, rest = said.partition(". ")
+    plan = plan_sentence(best)
+    return Headline(f"{what.removesuffix('.')}.", rest, plan, " ".join(filter(None, why)))
 
 
-def _what(data: xr.Dataset) -> str:
-    interval = ""
-    if "step_time_low" in data.variables:
-        low, high = _of_best(data, "step_time_low"), _of_best(data, "step_time_high")
-        interval = f" (80 % of such runs take {seconds(low)} to {seconds(high)})"
-    return f"Best: {names(data)[0]}, {seconds(_of_best(data, 'step_time'))} a step{interval}."
+def in_short(data: xr.Dataset) -> str:
+    """Return the best plan and its step time in a few words."""
+    return f"{names(data)[0]}, {seconds(_of_best(data, 'step_time'))} a step"
 
 
 def _of_best(data: xr.Dataset, name: str) -> float:
     return float(data.variables[name].values[0])
 
 
-def _by_how_much(data: xr.Dataset) -> str:
-    legal, fits = int(data.plans_legal), int(data.plans_feasible)
-    said = f"Of {legal:,} legal plans {fits:,} fit."
-    alike = int(data.plans_alike) if "plans_alike" in data else 1
-    if data.sizes["plan"] > 1:
-        times = data.step_time.values
-        said += f" The next plan is {percent(float(times[1] / times[0]) - 1.0, 1)} slower"
-        said += f"; the model cannot tell the first {alike:,} apart." if alike > 1 else "."
-    return said
-
-
-def _why(data: xr.Dataset) -> str:
-    step = _of_best(data, "step_time")
-    parts = parts_of(data, "step_time")
-    shares = sorted(((_of_best(data, name) / step, name) for name in parts), reverse=True)
-    told = [f"{words_of(data, name)} {percent(share)}" for share, name in shares if share > LEAST]
-    full = percent(_of_best(data, "memory") / float(data.capacity))
-    where = f"Time goes to {listing(told)}. " if told else ""
-    return f"{where}Memory is {full} full."
+def glossary_of(data: xr.Dataset) -> str:
+    """Return what the short names of the table mean, as the commands say it."""
+    if "plans_alike" in data:
+        return training_words.table_sentence(data, fields_of(data))
+    return glossary(data, [*fields_of(data), *placement_fields(data)])
 
 
 # ---- The table ----------------------------------------------------------------------------------
@@ -212,17 +219,33 @@ def _results(row: Mapping[str, float], slower: float, there: float) -> list[str]
 def figures_of_merit(data: xr.Dataset) -> list[tuple[str, str, str]]:
     """Return what the best plan reaches, a name, a value and a remark each."""
     need, there = _of_best(data, "memory"), float(data.capacity)
-    days, rate = _of_best(data, "training_days"), _of_best(data, "tokens_per_second")
+    rate, days = _of_best(data, "tokens_per_second"), _of_best(data, "training_days")
     interval = "no interval: the study has none"
     if BOUNDS[0] in data.variables:
         interval = " to ".join(seconds(_of_best(data, name)) for name in BOUNDS)
-    tokens = json.loads(data.attrs["inputs"]).get("training_tokens")
-    whole = f"for {tokens / TRILLION:.3g} trillion tokens" if tokens else "of the whole training"
+    whole = tokens_words(data)
     hours = float(f"{24.0 * days * float(data.gpus):.3g}")
     return [
         ("Step time", seconds(_of_best(data, "step_time")), interval),
         ("MFU", percent(_of_best(data, "mfu"), 1), f"{rate:,.0f} tokens/s a GPU"),
         ("Memory", size(need, "B"), f"{percent(need / there)} of {size(there, 'B')}"),
-        ("Training", f"{float(f'{days:.3g}'):,g} days", whole),
+        ("Training", days_words(days), whole),
         ("GPU-hours", f"{hours:,.0f}", whole),
     ]
+
+
+def days_words(days: float) -> str:
+    """Return days as people write them.
+
+    >>> days_words(1139.7), days_words(13.987)
+    ('1,140 days', '14 days')
+    """
+    return f"{float(f'{days:.3g}'):,g} days"
+
+
+def tokens_words(data: xr.Dataset) -> str:
+    """Return the tokens that a number of days is of, and whether anybody said so."""
+    known = json.loads(data.attrs["inputs"])
+    tokens = next((known[path] for path in TOKENS if path in known), ASSUMED)
+    amount = f"{tokens / TRILLION:.4g} trillion tokens"
+    return f"for {amount}, assumed" if tokens == ASSUMED else f"for the {amount} of its training"

@@ -15,6 +15,7 @@ from jaxroof.app.state import SCHEDULES
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.step import training
 from jaxroof.units import percent, seconds
+from jaxroof.views.text.schedule import closed_form_sentence
 
 BLOCKS = 6000  # that a timeline shows
 VISITS = 60_000  # that are computed at all
@@ -23,7 +24,7 @@ VISITS = 60_000  # that are computed at all
 class Visit(NamedTuple):
     """One block of a timeline."""
 
-    device: int
+    device: int  # counted from 0, as stages are
     kind: str
     microbatch: int
     stage: int
@@ -34,10 +35,18 @@ class Visit(NamedTuple):
 class Timeline(NamedTuple):
     """The visits of one step, as many as are shown, and the seconds of the whole step."""
 
+    name: str  # of the schedule
     visits: list[Visit]
     devices: int
     step: float
     shown: float  # [s] until which visits are shown
+
+
+class Schedules(NamedTuple):
+    """The best plan under every schedule, and how that differs from the time of a search."""
+
+    rows: list["Row"]
+    note: str
 
 
 class Row(NamedTuple):
@@ -69,7 +78,7 @@ def _planned(found: Asked, data: xr.Dataset) -> Any:
     return with_plan(found, row)
 
 
-def schedules(found: Asked, data: xr.Dataset) -> list[Row]:
+def schedules(found: Asked, data: xr.Dataset) -> Schedules:
     """Return the best plan under every pipeline schedule.
 
     Raises: InputError where the plan has no pipeline, or no schedule allows it.
@@ -90,16 +99,19 @@ def schedules(found: Asked, data: xr.Dataset) -> list[Row]:
                 str(row.reason.values),
             )
         )
-    return rows
+    return Schedules(rows, closed_form_sentence(result, own_schedule(data)))
 
 
 def timeline(found: Asked, data: xr.Dataset, name: str) -> Timeline:
     """Return every visit of the best plan under a schedule, as many as are shown.
 
+    No name stands for the schedule that the plan has.
+
     Raises: InputError where the plan has no pipeline, or the schedule does not allow it.
     """
     inputs = _planned(found, data)
     every = {f.name: getattr(inputs, f.name) for f in dataclasses.fields(inputs)}
+    name = name or own_schedule(data)
     given = {key: value for key, value in every.items() if value is not None}
     of = "training" if found.estimator is training else "published"
     events = trace(of, {**given, **vars(found.recipe), "schedule": name})
@@ -107,11 +119,11 @@ def timeline(found: Asked, data: xr.Dataset, name: str) -> Timeline:
     order = np.argsort(start, kind="stable")[:BLOCKS]
     columns = [events[n].values[order] for n in ("device", "kind", "microbatch", "stage")]
     columns += [start[order], last[order]]
-    visits = [Visit(int(d), str(k), int(m), int(s), float(a), float(b))
+    visits = [Visit(int(d) - 1, str(k), int(m), int(s), float(a), float(b))
               for d, k, m, s, a, b in zip(*columns, strict=True)]  # fmt: skip
     end = float(last.max())
     shown = end if len(start) <= BLOCKS else float(start[order[-1]])
-    return Timeline(visits, int(events.device.values.max()), end, shown)
+    return Timeline(name, visits, int(events.device.values.max()), end, shown)
 
 
 def schedule_sentence(rows: list[Row]) -> str:

@@ -1,10 +1,11 @@
 """The question of a state as a command, as a sweep file and as Python."""
 
+import dataclasses
 import json
 import shlex
 from typing import Any
 
-from jaxroof.app.question import asked, numbers
+from jaxroof.app.question import asked, numbers, unchanged
 from jaxroof.app.state import PUBLISHED, START, State
 from jaxroof.units import parse, show
 
@@ -18,7 +19,8 @@ def model_file(state: State) -> str:
 
 def settings(state: State) -> dict[str, str]:
     """Return what the question changes, by path, with units; numbers are those of the state."""
-    units = {path: str(about["unit"]) for path, (_, about) in numbers(asked(state)).items()}
+    known = numbers(asked(dataclasses.replace(unchanged(state), where="", choices=())))
+    units = {path: str(about["unit"]) for path, (_, about) in known.items()}
     found = {path: _exact(value, units.get(path, "1")) for path, value in state.changes}
     found |= dict(state.choices)
     if state.precision != START.precision and state.estimator != PUBLISHED:
@@ -79,45 +81,20 @@ def python(state: State) -> str:
     >>> print(python(START).splitlines()[0])
     import jaxroof as jr
     """
-    given = settings(state)
-    lines = ["import jaxroof as jr", ""]
+    given = {"model": model_file(state), "system": state.system, "gpus": state.gpus}
+    more: dict[str, Any] = {**given, "global_batch": state.batch}
     if state.estimator == PUBLISHED:
-        formats = f", {state.precision!r}" if state.precision != START.precision else ""
-        system = f"jr.system({state.system!r}{formats})"
-        lines += [
-            f"inputs = jr.Inputs(model=jr.model({model_file(state)!r}), system={system})",
-            "data = jr.search(",
-            "    jr.published,",
-            "    inputs,",
-            f"    where={state.where!r},",
-            f"    top={TOP},",
-            f"    settings={_settings(given, state)},",
-            ")",
-        ]
-    else:
-        lines += [
-            "data = jr.fastest_plans(",
-            f"    model={model_file(state)!r},",
-            f"    system={state.system!r},",
-            f"    gpus={state.gpus},",
-            f"    global_batch={state.batch},",
-            f"    where={state.where!r},",
-            f"    top={TOP},",
-            f"    settings={given!r},",
-            ")",
-        ]
-    return "\n".join([*lines, "print(data.step_time.values)", ""])
-
-
-def _settings(given: dict[str, str], state: State) -> str:
-    whole: dict[str, Any] = {
-        "model": model_file(state),
-        "gpus": state.gpus,
-        "global_batch": state.batch,
-        "split": state.split,
-        **given,
-    }
-    return repr(whole)
+        more["split"] = state.split
+        if state.precision != START.precision:
+            more["precision"] = state.precision
+    if state.where:
+        more["where"] = state.where
+    more["top"] = TOP
+    if changes := settings(state):
+        more["settings"] = changes
+    lines = [f"    {name}={value!r}," for name, value in more.items()]
+    asks = ["import jaxroof as jr", "", "data = jr.search(", f"    {state.estimator!r},", *lines]
+    return "\n".join([*asks, ")", "print(data.step_time.values)", ""])
 
 
 def _text(words: str) -> str:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import label_of, parts_of
+from jaxroof.analyses.result_metadata import parts_of, words_of
 from jaxroof.app.answers.plans import columns, names
 from jaxroof.units import percent
 from jaxroof.views.text.fastest_plans import LAYER_WORDS
@@ -26,7 +26,7 @@ class Part(NamedTuple):
 def step_parts(data: xr.Dataset) -> list[Part]:
     """Return the parts of the step of every plan, in the order in which they are stacked [s]."""
     parts = parts_of(data, WHOLE) or [WHOLE]
-    cells, labels = columns(data, WHOLE, *parts), [label_of(data, name) for name in parts]
+    cells, labels = columns(data, WHOLE, *parts), [words_of(data, name) for name in parts]
     found = []
     for place, bar in enumerate(bars(data)):
         start, whole = 0.0, cells[WHOLE][place]

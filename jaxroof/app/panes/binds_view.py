@@ -1,5 +1,7 @@
 """The tab of what binds: a tornado, a bar for every number of the machine."""
 
+from collections.abc import Iterator
+
 import panel as pn
 from bokeh.models import ColumnDataSource, FactorRange, HoverTool, Span
 
@@ -17,7 +19,17 @@ NAMES = {  # resources in everyday words, and their colours
     "slow links": ("network", COLOURS["slow_links"]),
     "latency": ("latency", COLOURS["latency"]),
 }
+OF_FIELDS = {  # of numbers that no resource names
+    "system.fast_": "fast links",
+    "system.slow_": "slow links",
+    "system.nics": "slow links",
+    "system.hbm_": "HBM bandwidth",
+}
 OTHER = ("other", style.GREY)
+NOTE = (
+    "Full colour: 10 % more of it; pale: 10 % less. Shorter to the left. The plan is kept here; "
+    "jaxroof explain chooses it anew for every number, so its percentages differ a little."
+)
 HEADS = (
     ("number", "A number of the machine"),
     ("of", "What it is a number of"),
@@ -48,25 +60,23 @@ def binds_view() -> View:
         made.height = 70 + BAR * max(len(bars), 1)
         source.data = _columns(bars)
         entries = dict.fromkeys(_name(bar) for bar in bars)
-        note = (
-            "Full colour: 10 % more of it; pale: 10 % less. Shorter to the left. The plan is kept."
-        )
         said.object = (
-            paragraph(binds.binding_sentence(bars)) + legend(entries) + paragraph(note, "note")
+            paragraph(binds.binding_sentence(bars)) + legend(entries) + paragraph(NOTE, "note")
         )
         rows = [
             (b.words, _name(b)[0], f"{100 * b.less:+.2f} %", f"{100 * b.more:+.2f} %") for b in bars
         ]
         below.object = table(HEADS, rows, "The same as a table", left=2)
 
-    def later(shown: Shown) -> list[binds.Bar]:
-        return binds.binding(shown.found)
+    def later(shown: Shown) -> Iterator[list[binds.Bar]]:
+        yield binds.binding(shown.found)
 
     return View(body, later=later, show_later=show, early=False)
 
 
 def _name(bar: binds.Bar) -> tuple[str, str]:
-    return NAMES.get(bar.resource, OTHER)
+    known = next((of for begins, of in OF_FIELDS.items() if bar.path.startswith(begins)), "")
+    return NAMES.get(bar.resource) or NAMES.get(known, OTHER)
 
 
 def _columns(bars: list[binds.Bar]) -> dict[str, list[object]]:

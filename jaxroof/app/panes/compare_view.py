@@ -1,14 +1,15 @@
 """The tab that compares: a plan of one's own beside the best, and two machines side by side."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import panel as pn
 
 from jaxroof.app.answers import compare
+from jaxroof.app.answers.mine import Side
 from jaxroof.app.form import compare_groups
 from jaxroof.app.panes.components import Form
-from jaxroof.app.panes.figures import Bars, framed
+from jaxroof.app.panes.figures import Bars, framed, part_colours
 from jaxroof.app.panes.text import alert, legend, paragraph, table, text
 from jaxroof.app.panes.view import Shown, View
 from jaxroof.errors import InputError
@@ -32,22 +33,21 @@ def compare_view(told: Callable[[str, Any], None]) -> View:
         form.groups = compare_groups(shown.state)
         form.values = {"other": shown.state.other}
 
-    def show_later(_: Shown, found: tuple[Any, Any]) -> None:
-        own, two = found
-        of_mine.visible = isinstance(own, compare.Mine)
+    def show_later(shown: Shown, two: Any) -> None:
+        of_mine.visible = shown.mine is not None
         of_machines.visible = not isinstance(two, str)
-        about_mine.object = "<h3>My plan beside the best</h3>" + _of_mine(own, mine)
-        about_machines.object = "<h3>Two machines side by side</h3>" + _of_machines(two, machines)
+        about_mine.object = "<h3>My plan beside the best</h3>" + _of_mine(shown, mine)
+        about_machines.object = "<h3>Two machines side by side</h3>" + _of_machines(
+            two, machines, part_colours(shown.data, "step_time")
+        )
 
     return View(body, lambda _: None, show, _later, show_later, early=False)
 
 
-def _later(shown: Shown) -> tuple[Any, Any]:
-    own = _or_error(lambda: compare.mine_beside(shown.state, shown.data))
-    two = _or_error(
+def _later(shown: Shown) -> Iterator[Any]:
+    yield _or_error(
         lambda: (compare.two_machines(shown.state, shown.data), compare.machine_rows(shown.state))
     )
-    return own, two
 
 
 def _or_error(answer: Callable[[], Any]) -> Any:
@@ -58,21 +58,23 @@ def _or_error(answer: Callable[[], Any]) -> Any:
         return str(error)
 
 
-def _of_mine(own: Any, bars: Bars) -> str:
-    if own is None:
+def _of_mine(shown: Shown, bars: Bars) -> str:
+    if shown.wrong:
+        return alert(shown.wrong)
+    if shown.mine is None:
         return paragraph(NO_PLAN)
-    if isinstance(own, str):
-        return alert(own)
-    entries = bars.show(_parts((own.best, own.own)))
+    own = shown.mine
+    entries = bars.show(_parts((own.best, own.own)), part_colours(shown.data, "step_time"))
     different = table(FIELDS, own.different, "Where the two plans differ", left=1)
-    return paragraph(own.sentence) + (different if own.different else "") + legend(entries)
+    said = "".join(map(paragraph, own.sentences))
+    return said + (different if own.different else "") + legend(entries)
 
 
-def _of_machines(two: Any, bars: Bars) -> str:
+def _of_machines(two: Any, bars: Bars, colours: Mapping[str, str]) -> str:
     if isinstance(two, str):
         return alert(two)
     (here, there), rows = two
-    entries = bars.show(_parts((here, there)))
+    entries = bars.show(_parts((here, there)), colours)
     heads = [("", "What is compared"), (here.name, "This machine"), (there.name, "The other")]
     told = [("best plan", here.plan, there.plan)]
     told += [(h, a, b) for h, a, b in zip(compare.HEADS, here.numbers, there.numbers, strict=True)]
@@ -81,7 +83,7 @@ def _of_machines(two: Any, bars: Bars) -> str:
     return said + table(heads, told, "Both machines, each with its best plan", 1) + legend(entries)
 
 
-def _parts(sides: tuple[compare.Side, compare.Side]) -> list[tuple[str, str, float, float, float]]:
+def _parts(sides: Iterable[Side | compare.Machine]) -> list[tuple[str, str, float, float, float]]:
     """Return the parts of both sides as they are stacked."""
     found = []
     for side in sides:

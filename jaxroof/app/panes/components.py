@@ -20,6 +20,7 @@ class Form(JSComponent):
 
     groups = param.List(doc="The controls, in groups.")
     values = param.Dict(default={}, doc="What every control shows.")
+    errors = param.Dict(default={}, doc="What is wrong with what a control has.")
     always = param.Boolean(default=False, doc="Whether groups are open on narrow pages too.")
     link = param.String(default="", doc="The question of the page's address.")
     _esm = static("form.js")

@@ -1,10 +1,11 @@
 """Figures of the page: one style, one palette, and buttons that save them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import panel as pn
+import xarray as xr
 from bokeh.models import (
     ColumnDataSource,
     CustomJSTickFormatter,
@@ -16,9 +17,9 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
+from jaxroof.analyses.result_metadata import words_of
 from jaxroof.views.plots import style
 
-PARTS = style.PARTS  # colours of parts, as they are stacked
 INK, LIGHT = "#1b1f24", "#DDDDDD"
 ROOM = 1.03  # of an axis over what is drawn
 BAR = 34  # pixels of a horizontal bar with its gap
@@ -121,10 +122,10 @@ class Bars:
     def show(
         self,
         parts: Sequence[tuple[str, str, float, float, float]],
+        colours: Mapping[str, str],
         bounds: Iterable[tuple[str, float, float]] = (),
     ) -> list[tuple[str, str]]:
         """Draw parts (bar, part, start, end, share), and intervals; return the legend."""
-        colours = colours_of([part for _, part, *_ in parts])
         factors = list(dict.fromkeys(bar for bar, *_ in parts))[::-1]
         if list(self.picture.y_range.factors) != factors:
             self.picture.y_range.factors = factors
@@ -134,10 +135,13 @@ class Bars:
         self.picture.x_range.end = ROOM * max([end for *_, end, _ in parts] + [e[2] for e in ends])
         names = ("bar", "low", "high")
         self.bounds.data = {n: [end[i] for end in ends] for i, n in enumerate(names)}
-        return list(colours.items())
+        drawn = {part for _, part, *_ in parts}
+        return [entry for entry in colours.items() if entry[0] in drawn]
 
 
-def _columns(parts: Sequence[tuple[str, str, float, float, float]], colours: dict[str, str]) -> Any:
+def _columns(
+    parts: Sequence[tuple[str, str, float, float, float]], colours: Mapping[str, str]
+) -> Any:
     return {
         "bar": [bar for bar, *_ in parts],
         "part": [part for _, part, *_ in parts],
@@ -149,12 +153,6 @@ def _columns(parts: Sequence[tuple[str, str, float, float, float]], colours: dic
     }
 
 
-def colours_of(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for every name, in the order in which they first come.
-
-    >>> colours_of(["compute", "HBM", "compute"])["HBM"] == PARTS[1]
-    True
-    """
-    found = dict.fromkeys(names)
-    more = (*PARTS, style.BLACK, *style.COLOURS)
-    return {name: more[place % len(more)] for place, name in enumerate(found)}
+def part_colours(data: xr.Dataset, whole: str) -> dict[str, str]:
+    """Return the colour of every part of a result, as all pictures have it."""
+    return {words_of(data, name): colour for name, (_, colour) in style.parts(data, whole).items()}

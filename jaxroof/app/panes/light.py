@@ -5,7 +5,7 @@ from typing import NamedTuple
 import panel as pn
 
 from jaxroof.app.answers import plans, step_time
-from jaxroof.app.panes.figures import Bars, framed
+from jaxroof.app.panes.figures import Bars, framed, part_colours
 from jaxroof.app.panes.text import legend, paragraph, table, text
 from jaxroof.app.panes.view import Shown, View
 from jaxroof.units import percent
@@ -15,24 +15,24 @@ def plans_view() -> View:
     """Return the tab of the best plans: the table of a search."""
     pane = text()
 
-    def show(_: Shown, found: plans.Table) -> None:
-        pane.object = table(found.heads, found.rows, CAPTION, best=True) + paragraph(NOTE, "note")
+    def compute(shown: Shown) -> tuple[plans.Table, str]:
+        return plans.table(shown.data), plans.glossary_of(shown.data)
 
-    return View(pane, lambda shown: plans.table(shown.data), show)
+    def show(_: Shown, found: tuple[plans.Table, str]) -> None:
+        (heads, rows), words = found
+        pane.object = table(heads, rows, CAPTION, best=True) + paragraph(words, "note")
+
+    return View(pane, compute, show)
 
 
 CAPTION = "The best plans that fit, the fastest first"
-NOTE = (
-    "dp, tp, cp, pp: data, tensor, context and pipeline degrees; vp: chunks of layers on a rank; "
-    "ep: expert degree; mb: sequences of a microbatch; zero: ZeRO stage; rc: recomputation (1 "
-    "selective, 2 full); off: optimizer states in host memory."
-)
 
 
 class Times(NamedTuple):
     """The parts of the step of every plan, their intervals, and the parts of a layer."""
 
     parts: list[step_time.Part]
+    colours: dict[str, str]
     bounds: list[tuple[str, float, float]]
     layer: list[tuple[str, float]]
 
@@ -44,11 +44,13 @@ def time_view() -> View:
 
     def compute(shown: Shown) -> Times:
         layer = step_time.layer_parts(shown.data)
-        return Times(step_time.step_parts(shown.data), step_time.bounds(shown.data), layer)
+        colours = part_colours(shown.data, step_time.WHOLE)
+        bounds = step_time.bounds(shown.data)
+        return Times(step_time.step_parts(shown.data), colours, bounds, layer)
 
     def show(_: Shown, found: Times) -> None:
-        parts, bounds, layer = found
-        entries = legend(bars.show(parts, bounds))
+        parts, colours, bounds, layer = found
+        entries = legend(bars.show(parts, colours, bounds))
         words = step_time.largest_words(parts) + (INTERVAL if bounds else "")
         said.object = paragraph(words) + entries
         best = [part for part in parts if part.bar == parts[0].bar]

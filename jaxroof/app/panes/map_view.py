@@ -1,6 +1,6 @@
 """The tab of the map: the best plan over two fields, real machines marked; a click takes one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from bokeh.models import (
 from bokeh.palettes import Viridis256
 
 from jaxroof.app.answers import machine_map as answer
+from jaxroof.app.changes import numbers_of
 from jaxroof.app.fields import shown as shown_value
 from jaxroof.app.fields import words_of
 from jaxroof.app.form import map_groups
@@ -27,9 +28,13 @@ from jaxroof.app.panes.view import Shown, View
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import style
 
+# of a machine: its place, where its label stands if it does, the label, all names, its side
+MARK = ("x", "y", "label_x", "text", "every", "align")
+TIPS = [("step", "@seconds"), ("plan", "@plan"), ("MFU", "@mfu"), ("HBM", "@memory")]
 CELLS = ("left", "right", "bottom", "top", "time", "seconds", "plan", "mfu", "memory", "x", "y")
+LINE = 0.05  # share of the height of a map that a line of a name takes
 HIGH = 0.1  # share of the height of a map that a mark with its name takes
-CHARACTER = 0.008  # share of the width of a map that a character of a name takes
+CHARACTER, AXIS = 7.4, 130.0  # pixels of a character of a name; of the axis and the colour bar
 UNFIT = "#E4E4E4"  # where nothing fits
 LABELLED = 0.04  # share of the map from which on a region is named
 FEW = 9  # values of an axis that are all written
@@ -47,13 +52,15 @@ class MapFigure:
         self.cells = ColumnDataSource({name: [] for name in CELLS}, name="cells")
         self.borders = ColumnDataSource({"xs": [], "ys": []})
         self.names = ColumnDataSource({"x": [], "y": [], "text": []})
-        self.machines = ColumnDataSource({"x": [], "y": [], "text": []})
-        self.here = ColumnDataSource({"x": [], "y": [], "text": []})
+        self.machines = ColumnDataSource({name: [] for name in MARK})
+        self.here = ColumnDataSource({name: [] for name in MARK})
+        self.hover = HoverTool(tooltips=TIPS)
         self.colours = LogColorMapper(palette=Viridis256[::-1], low=1.0, high=2.0, nan_color=UNFIT)
+        self.ticker = FixedTicker(ticks=[1.0])
         self.picture = self._made()
 
     def _made(self) -> Any:
-        made = plot(520, x_axis_type="log", y_axis_type="log", x_range=Range1d(1, 2),
+        made = plot(470, x_axis_type="log", y_axis_type="log", x_range=Range1d(1, 2),
                     y_range=Range1d(1, 2), tools="tap")  # fmt: skip
         made.grid.grid_line_color = None
         drawn = made.quad(
@@ -65,18 +72,21 @@ class MapFigure:
         made.text("x", "y", "text", source=self.names, text_font_size="12px", padding=2,
                   text_align="center", text_baseline="middle", text_color=INK,
                   background_fill_color="white", background_fill_alpha=0.65)  # fmt: skip
+        marks = []
         for source, marker, wide, colour in (
             (self.machines, "circle", 10, "white"), (self.here, "star", 22, style.VERMILION),
         ):  # fmt: skip
-            made.scatter("x", "y", source=source, marker=marker, size=wide, color=colour,
-                         line_color="black")  # fmt: skip
-            made.text("x", "y", "text", source=source, text_font_size="12px", y_offset=-9,
-                      text_align="center", text_font_style="bold", text_color="white", padding=2,
+            marks.append(made.scatter("x", "y", source=source, marker=marker, size=wide,
+                                      color=colour, line_color="black"))  # fmt: skip
+            made.text("label_x", "y", "text", source=source, text_font_size="12px", y_offset=-9,
+                      text_align="align", text_font_style="bold", text_color="white", padding=2,
                       background_fill_color="#10243e", background_fill_alpha=0.85)  # fmt: skip
-        tips = [("step", "@seconds"), ("plan", "@plan"), ("MFU", "@mfu"), ("HBM", "@memory")]
-        tips += [("across", "@x"), ("up", "@y")]
-        made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
-        made.add_layout(ColorBar(color_mapper=self.colours, title="step [s]", width=12), "right")
+        self.hover.renderers = [drawn]
+        made.add_tools(self.hover, HoverTool(renderers=marks, tooltips="@every"))
+        bar = ColorBar(color_mapper=self.colours, title="step [s]", width=12, ticker=self.ticker,
+                            title_text_font_size="13px", title_text_color=INK,
+                            title_text_font_style="normal")  # fmt: skip
+        made.add_layout(bar, "right")
         for axis in (*made.xaxis, *made.yaxis):
             axis.formatter = CustomJSTickFormatter(code=NUMBER)
         made.on_event("tap", self._tapped)
@@ -89,8 +99,8 @@ class MapFigure:
         y = _nearest(self.found.y, event.y * self.scales[1])
         self.clicked((self.found.across, x), (self.found.up, y))
 
-    def show(self, found: answer.Map, name: str) -> None:
-        """Draw a map; ``name`` is what the machine of the question is called."""
+    def show(self, found: answer.Map, name: str, wide: float) -> None:
+        """Draw a map ``wide`` pixels wide; ``name`` is that of the question's machine."""
         self.found = found
         axes = [_readable(v, u) for v, u in zip((found.x, found.y), found.units, strict=True)]
         self.scales = axes[0][0], axes[1][0]
@@ -108,16 +118,17 @@ class MapFigure:
         if len(times):
             low, high = float(times.min()), float(times.max())
             self.colours.low, self.colours.high = low, max(high, 1.001 * low)
+            self.ticker.ticks = round_numbers(low, high) or [low]
         self.cells.data = _cells(found, edges)
         self.borders.data = _borders(found.plan, edges)
-        self.names.data = _names(found, x, y)
-        self.machines.data = {
-            "x": [a / self.scales[0] for _, a, _ in found.machines],
-            "y": [b / self.scales[1] for *_, b in found.machines],
-            "text": [name for name, *_ in found.machines],
-        }
-        here = [at / scale for at, scale in zip(found.here, self.scales, strict=True)]
-        self.here.data = {"x": [here[0]], "y": [here[1]], "text": [name]}
+        letter = CHARACTER / (wide - AXIS)
+        self.names.data = _names(found, x, y, letter)
+        marks = [(name, *found.here, name), *found.machines]
+        placed = _marks(found, marks, self.scales, letter)
+        self.here.data = {key: column[:1] for key, column in placed.items()}
+        self.machines.data = {key: column[1:] for key, column in placed.items()}
+        named = [(words_of(found.across), "@x"), (words_of(found.up), "@y")]
+        self.hover.tooltips = [*named, *TIPS]
 
 
 def _nearest(values: np.ndarray, at: float) -> float:
@@ -173,22 +184,60 @@ def _borders(plan: np.ndarray, edges: tuple[np.ndarray, np.ndarray]) -> dict[str
     return {"xs": xs, "ys": ys}
 
 
-def _names(found: answer.Map, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """Return the names of the large regions, each near its middle and away from the machines."""
+def _marks(
+    found: answer.Map,
+    marks: Sequence[tuple[str, float, float, str]],
+    scales: tuple[float, float],
+    letter: float,
+) -> dict[str, list[Any]]:
+    """Return where machines are marked; a name that would lie on an earlier one is left out.
+
+    ``letter`` is the share of the width that a letter takes.
+    """
+    told: dict[str, list[Any]] = {name: [] for name in MARK}
+    taken: list[tuple[float, float, float]] = []
+    for name, x, y, every in marks:
+        across, up = _share(found.x, x), _share(found.y, y)
+        half = 0.5 * letter * (len(name) + 1)
+        align = "left" if across < half else "right" if across > 1.0 - half else "center"
+        middle = across + {"left": half, "right": -half, "center": 0.0}[align]
+        free = all(abs(up - v) > LINE or abs(middle - m) > half + h for m, v, h in taken)
+        if free:
+            taken.append((middle, up, half))
+        at = x / scales[0]
+        row = (at, y / scales[1], at if free else np.nan, name, every, align)
+        for key, value in zip(MARK, row, strict=True):
+            told[key].append(value)
+    return told
+
+
+def _share(values: np.ndarray, at: float) -> float:
+    """Return where a value lies on a logarithmic axis, from 0 to 1."""
+    low, high = _edges(values)[[0, -1]]
+    return float(np.log(at / low) / np.log(high / low))
+
+
+def _names(found: answer.Map, x: np.ndarray, y: np.ndarray, letter: float) -> dict[str, Any]:
+    """Return the names of the large regions, each near its middle, away from machines and edges."""
     told: dict[str, list[Any]] = {"x": [], "y": [], "text": []}
     shape = np.array(found.plan.shape)
-    marks = [found.here, *(place[1:] for place in found.machines)]
+    marks = [found.here, *(place[1:3] for place in found.machines)]
     taken = np.array([_cell(found, place) for place in marks]) / shape
     for number in np.unique(found.plan):
         inside = np.argwhere(found.plan == number)
         words = found.plans[number] if number >= 0 else "nothing fits"
-        wide = len(np.unique(inside[:, 1])) / shape[1]
-        if len(inside) < LABELLED * found.plan.size or CHARACTER * len(words) > wide:
+        long = letter * len(words)
+        if (
+            len(inside) < LABELLED * found.plan.size
+            or long > len(np.unique(inside[:, 1])) / shape[1]
+        ):
             continue
         far = np.abs((inside - np.median(inside, axis=0)) / shape).sum(axis=1)
         apart = np.abs(inside[:, None] / shape - taken)
-        hidden = ((apart[..., 0] < HIGH) & (apart[..., 1] < CHARACTER * len(words))).any(axis=1)
-        i, j = inside[np.argmin(far + hidden)]
+        hidden = ((apart[..., 0] < HIGH) & (apart[..., 1] < long)).any(axis=1)
+        middle = (inside[:, 1] + 0.5) / shape[1]
+        cut = (middle < 0.5 * long) | (middle > 1.0 - 0.5 * long)
+        i, j = inside[np.argmin(far + hidden + 2 * cut)]
         for name, value in (("x", float(x[j])), ("y", float(y[i])), ("text", words)):
             told[name].append(value)
     return told
@@ -210,13 +259,14 @@ def map_view(told: Callable[[str, Any], None], clicked: Callable[..., None]) -> 
         form.groups = map_groups(shown.state)
         form.values = {"across": shown.state.across, "up": shown.state.up}
 
-    def later(shown: Shown) -> answer.Map:
+    def later(shown: Shown) -> Iterator[answer.Map | str]:
         state = shown.state
-        return answer.machine_map(shown.found, shown.data, state.across, state.up)
+        usual = {path: number.value for path, number in numbers_of(state).items()}
+        return answer.machine_maps(shown.found, shown.data, state.across, state.up, usual)
 
     def show_later(shown: Shown, found: answer.Map) -> None:
         said.object = paragraph(answer.map_sentence(found)) + paragraph(NOTE, "note")
         changed = any(path.startswith("system.") for path, _ in shown.state.changes)
-        drawn.show(found, shown.state.system + ", changed" * changed)
+        drawn.show(found, shown.state.system + ", changed" * changed, shown.wide)
 
     return View(body, lambda _: None, show, later, show_later, early=False)

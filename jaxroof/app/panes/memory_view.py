@@ -1,6 +1,6 @@
 """The tab of memory: every stage against the capacity, and what more capacity would buy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -8,11 +8,12 @@ import panel as pn
 from bokeh.models import ColumnDataSource, HoverTool, Label, Range1d, Span
 
 from jaxroof.app.answers import memory
-from jaxroof.app.panes.figures import INK, colours_of, framed, plain_axes, plot
+from jaxroof.app.panes.figures import INK, framed, plain_axes, plot
 from jaxroof.app.panes.text import legend, paragraph, table, text
 from jaxroof.app.panes.view import Shown, View
 from jaxroof.units import seconds, size
 from jaxroof.views.plots import style
+from jaxroof.views.plots.memory_by_stage import COLOURS
 
 GB = 1e9
 SPAN = 8.0  # the stairs are shown from 1 / SPAN to SPAN times today's capacity
@@ -56,7 +57,10 @@ def memory_view() -> View:
     def compute(shown: Shown) -> memory.StageMemory:
         return memory.by_stage(shown.found, shown.data)
 
-    return View(body, compute, show, lambda shown: memory.stairs(shown.found), show_later)
+    def later(shown: Shown) -> Iterator[list[memory.Stair]]:
+        yield memory.stairs(shown.found)
+
+    return View(body, compute, show, later, show_later)
 
 
 def near(steps: list[memory.Stair], reach: int = 4) -> list[memory.Stair]:
@@ -84,7 +88,7 @@ def _stages() -> tuple[Any, Callable[[memory.StageMemory], list[tuple[str, str]]
     made.xaxis.ticker.min_interval = 1
 
     def show(found: memory.StageMemory) -> list[tuple[str, str]]:
-        colours = colours_of(found.groups)
+        colours = dict(zip(found.groups, COLOURS, strict=False))
         columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
         start = np.zeros(len(found.total))
         for name, values in found.groups.items():

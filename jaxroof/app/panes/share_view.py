@@ -12,6 +12,7 @@ from jaxroof.app.answers import share
 from jaxroof.app.panes.figures import BUTTON
 from jaxroof.app.panes.text import code, paragraph, text
 from jaxroof.app.panes.view import Shown, View
+from jaxroof.app.state import State
 from jaxroof.io.formats import write
 
 COPY = """
@@ -34,6 +35,7 @@ TEXTS: tuple[tuple[str, str, Callable[..., str]], ...] = (
     ("As Python", "Python", share.python),
 )
 FILES = (".nc", ".csv")
+MINE = "My plan is in the command; a sweep file and this Python have no place for it."
 OWN = "The model's file is not in these texts: keep it beside them under its name."
 
 
@@ -48,19 +50,23 @@ def share_view() -> View:
     files = [_download(kind, latest) for kind in FILES]
     said = text("<h3>The data</h3><p>The table of plans with all their results.</p>")
     note = text()
-    body = pn.Column(note, *parts, said, pn.Row(*files, margin=0), sizing_mode="stretch_width")
+    download = pn.Column(said, pn.Row(*files, margin=0), sizing_mode="stretch_width", margin=0)
+    body = pn.Column(note, *parts, download, sizing_mode="stretch_width")
 
-    def compute(shown: Shown) -> list[str]:
-        return [made(shown.state) for _, made in shows]
-
-    def show(shown: Shown, texts: list[str]) -> None:
-        latest["data"] = shown.data
+    def show_question(state: State) -> None:
         words = "The address of this page holds the whole question: copy it to share it."
-        note.object = paragraph(words) + paragraph(OWN if shown.state.own_model else "", "note")
-        for (one, _), content in zip(shows, texts, strict=True):
-            one(content)
+        notes = [OWN] * bool(state.own_model) + [MINE] * bool(state.mine)
+        note.object = paragraph(words) + "".join(paragraph(one, "note") for one in notes)
+        for one, made in shows:
+            one(made(state))
+        download.visible = False  # until there is an answer
 
-    return View(body, compute, show)
+    def show(shown: Shown, _: Any) -> None:
+        latest["data"] = shown.data
+        show_question(shown.state)
+        download.visible = True
+
+    return View(body, show=show, unanswered=show_question)
 
 
 def _copied(title: str, name: str) -> tuple[Any, Callable[[str], None]]:

@@ -7,6 +7,9 @@ import panel as pn
 
 from jaxroof.app.panes.components import static
 
+NARROW = 6  # columns that a phone shows
+SWIPE = '<p class="swipe note">Swipe the table to the left to see all of its columns.</p>'
+
 
 def text(content: str = "", **more: object) -> pn.pane.HTML:
     """Return a pane of HTML in the style of the page."""
@@ -49,8 +52,9 @@ def table(
         for row in rows
     )
     kind = "" if best else ' class="plain"'
+    hint = SWIPE if len(heads) > NARROW else ""
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f'{hint}<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
         f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead>"
         f"<tbody{kind}>{body}</tbody></table></div>"
     )

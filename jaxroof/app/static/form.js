@@ -24,11 +24,35 @@ function labelled(field, control) {
   return row;
 }
 
+function marker(row, ...controls) { // says at a field what is wrong with it
+  const said = element("p", {class: "error", id: controls[0].id + "-error", hidden: ""});
+  row.append(said);
+  return (words) => {
+    said.textContent = words;
+    said.hidden = !words;
+    row.classList.toggle("wrong", Boolean(words));
+    for (const control of controls) {
+      if (words) {
+        control.setAttribute("aria-invalid", "true");
+        control.setAttribute("aria-errormessage", said.id);
+      } else {
+        control.removeAttribute("aria-invalid");
+        control.removeAttribute("aria-errormessage");
+      }
+    }
+  };
+}
+
+function plain(field, control) { // a control with its label, its help and its error
+  const row = labelled(field, control);
+  return {row, mark: marker(row, control), show: (value) => { control.value = value; }};
+}
+
 function select(field, send) {
   const control = element("select", {id: "in-" + field.name});
   for (const [value, text] of field.options) control.append(element("option", {value}, text));
   control.addEventListener("change", () => send(field.name, control.value));
-  return {row: labelled(field, control), show: (value) => { control.value = value; }};
+  return plain(field, control);
 }
 
 function text(field, send) {
@@ -37,7 +61,7 @@ function text(field, send) {
     spellcheck: "false", maxlength: 200,
   });
   control.addEventListener("change", () => send(field.name, control.value));
-  return {row: labelled(field, control), show: (value) => { control.value = value; }};
+  return plain(field, control);
 }
 
 function range(field, send) {
@@ -77,12 +101,13 @@ function range(field, send) {
   const row = element("div", {class: "field range"}, head, slider);
   return {
     row,
+    mark: marker(row, exact, slider),
     show: (value) => {
       if (dragging || again) return;
       slider.value = value.index;
       slider.setAttribute("aria-valuetext", value.text);
       exact.value = value.text;
-      row.classList.toggle("changed", Boolean(value.changed));
+      row.dataset.mark = value.mark;
     },
   };
 }
@@ -106,13 +131,13 @@ function file(field, send) {
     row.classList.remove("over");
     take(event.dataTransfer.files[0]);
   });
-  return {row, show: () => {}};
+  return {row, mark: marker(row, control), show: () => {}};
 }
 
 function button(field, send) {
   const control = element("button", {type: "button", id: "in-" + field.name}, field.label);
   control.addEventListener("click", () => send(field.name, true));
-  return {row: element("div", {class: "field button"}, control), show: () => {}};
+  return {row: element("div", {class: "field button"}, control), mark: () => {}, show: () => {}};
 }
 
 const KINDS = {select, text, range, file, button};
@@ -130,8 +155,17 @@ export function render({model, el}) {
     const inside = el.getRootNode().activeElement;
     for (const [name, control] of Object.entries(shown)) {
       const held = inside && inside.type === "text" && inside.id.startsWith("in-" + name);
-      if (!held && model.values[name] !== undefined) control.show(model.values[name]);
+      const wrong = model.errors[name] !== undefined; // what was typed stays, to be mended
+      if (!held && !wrong && model.values[name] !== undefined) control.show(model.values[name]);
     }
+  }
+
+  function marks() {
+    for (const [name, control] of Object.entries(shown)) {
+      control.mark(model.errors[name] || "");
+      if (model.errors[name]) control.row.closest("details").open = true;
+    }
+    refresh();
   }
 
   function build() {
@@ -150,14 +184,48 @@ export function render({model, el}) {
       const title = element("summary", {}, element("h2", {}, group.title));
       form.append(element("details", {open: kept ? "" : null, "data-name": group.name}, title, body));
     }
-    refresh();
+    marks();
     if (focused) form.querySelector("#" + CSS.escape(focused))?.focus();
   }
 
   model.on("groups", build);
   model.on("values", refresh);
-  model.on("link", () => {
-    window.history.replaceState(null, "", window.location.pathname + model.link);
-  });
+  model.on("errors", marks);
   build();
+  if (!model.always) {
+    remember(model, send);
+    measure(send);
+  }
+}
+
+// Every question that settles is a step of the browser's history; going back asks it again.
+function remember(model, send) {
+  let returning = null; // the question that the browser went back to, until Python has it
+  window.history.replaceState({link: model.link}, "", window.location.href);
+  model.on("link", () => {
+    if (returning !== null) {
+      if (model.link === returning) returning = null;
+      return;
+    }
+    if ((window.history.state || {}).link === model.link) return;
+    window.history.pushState({link: model.link}, "", window.location.pathname + model.link);
+  });
+  window.addEventListener("popstate", (event) => {
+    if (!event.state || event.state.link === undefined) return;
+    returning = event.state.link;
+    send("link", returning);
+  });
+}
+
+// How wide the page is decides which names a picture has room for.
+function measure(send) {
+  let told = 1440, timer;
+  const tell = () => {
+    if (window.innerWidth !== told) send("width", told = window.innerWidth);
+  };
+  window.addEventListener("resize", () => {
+    clearTimeout(timer);
+    timer = setTimeout(tell, 300);
+  });
+  tell();
 }
