@@ -73,9 +73,10 @@ def round_ticks(least: float, most: float) -> list[float]:
     """Return some round numbers between two values, in equal ratios where these lie far apart.
 
     >>> round_ticks(7.35, 10.4), round_ticks(5.35, 36.0)
-    ([7.5, 8.0, 8.5, 9.0, 9.5, 10.0], [7.0, 10.0, 15.0, 20.0, 30.0])
+    ([8.0, 9.0, 10.0], [7.0, 10.0, 15.0, 20.0, 30.0])
     """
-    found = [float(tick) for tick in MaxNLocator(6).tick_values(least, most)]
+    ticks = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(least, most)
+    found = [float(f"{tick:.9g}") for tick in ticks]
     if most > 2.0 * least > 0.0:
         decades = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
         for steps in ((1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):

@@ -36,6 +36,7 @@ from jaxroof.views.trace_blocks import (
 PICTURE = "timeline"
 LOOKS = colours.EVENTS
 PALER = 0.5  # share of white in the colours of a device's later stages
+ROW, LOW, TALL = 0.45, 0.36, 12  # inches of a row, of a row of many, rows that are not many
 HIGH = 0.84  # of a row
 ACROSS = 0.82 * style.DOTS  # pixels of the time axis, of an inch of the picture
 DIGIT = 0.64  # width of a digit over its size
@@ -84,7 +85,8 @@ def timeline(
     longest = max(map(span, traces.values()))
     left, right = _window(start, end, longest)
     scale, unit = style.human(np.array([right]), "s")
-    heights = [0.55 + 0.45 * len(some) for some in drawn.values()]
+    row = ROW if sum(map(len, drawn.values())) <= TALL else LOW
+    heights = [0.55 + row * len(some) for some in drawn.values()]
     made = style.figure(_title(whole, traces), _finding(traces), 1.9 + sum(heights))
     cells = made.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights).ravel()
     notes: dict[str, None] = {}
