@@ -91,7 +91,9 @@ def _finding(data: xr.Dataset, parts: Sequence[tuple[str, xr.Dataset]]) -> str:
     """Return how many of the points fit, and in which panel."""
     held = data.fits.values.astype(bool)
     limit = size(float(data.capacity.max()), "B")
-    said = f"{int(held.sum())} of {held.size} fit in {limit}"
+    chosen = [f"{HEADS.get(str(n), n)} {c.values}" for n, c in data.coords.items() if not c.ndim]
+    beside = f", {', '.join(chosen)}" if chosen else ""
+    said = f"{int(held.sum())} of {held.size} fit in {limit}{beside}"
     if len(parts) == 1:
         return said
     each = [f"{int(p.fits.sum())} of {p.fits.size} with {name}" for name, p in parts]

@@ -62,5 +62,7 @@ def test_further_dimensions_make_groups_and_panels() -> None:
         assert bold == (~part.fits.values.astype(bool)).ravel().tolist()
     held = int(data.fits.sum())
     assert any(t.get_text().startswith(f"{held} of {data.fits.size} fit in") for t in made.texts)
-    assert len(plots.draw(plots.pick(data, {"recompute": "none"}, "--at")).axes) == 1
+    one = plots.draw(plots.pick(data, {"recompute": "none"}, "--at"))
+    assert len(one.axes) == 1
+    assert any(t.get_text().endswith(", recomputation none") for t in one.texts)
     plt.close("all")
