@@ -30,7 +30,7 @@ from jaxroof.records import field_at, get_at, leaves
 from jaxroof.structure import structure
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Explanation:
     """Which resources limit the best plan, by how much, and where that changes.
 
@@ -53,6 +53,15 @@ class Explanation:
     def feasible(self) -> bool:
         """Return whether any plan fits."""
         return bool(self.best.feasible)
+
+    def __repr__(self) -> str:
+        """Return the share of the step that each resource takes, and the parts to look into."""
+        parts = ", ".join(field.name for field in dataclasses.fields(self))
+        if not self.feasible:
+            return f"Explanation(no plan fits; see {parts})"
+        shares = {name: s / sum(self.limits.values()) for name, s in self.limits.items()}
+        told = ", ".join(f"{name} {share:.3g}" for name, share in shares.items() if share > 5e-4)
+        return f"Explanation(limits by share: {told}; see {parts})"
 
     @property
     def limits(self) -> dict[str, float]:

@@ -8,9 +8,11 @@ from rich.progress import (
     BarColumn,
     Progress,
     ProgressColumn,
+    SpinnerColumn,
     Task,
     TaskProgressColumn,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
@@ -49,9 +51,11 @@ MANY = 5000  # rows of a file that take longer than a second
 
 @contextlib.contextmanager
 def working(what: str, always: bool = False) -> Iterator[None]:
-    """Say in a terminal what the block does, until it is done; elsewhere in a line, if asked."""
+    """Say in a terminal what the block does, and since when; elsewhere in a line, if asked."""
     page = Console(stderr=True)
     if always and not page.is_terminal:
         page.print(f"{what} ...", highlight=False, soft_wrap=True)
-    with page.status(what) if page.is_terminal else contextlib.nullcontext():
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar:
+        bar.add_task(what, total=None)
         yield

@@ -18,13 +18,33 @@ WORDS = {
     "slow_efficiency": "network efficiency",
     "nics": "number of network interfaces",
 }
+CHIP = {  # what training gets of a chip
+    "fp8_flops": "compute rate in 8 bits",
+    "fp4_flops": "compute rate in 4 bits",
+    "multiprocessors": "multiprocessors",
+    "matmul": "matrix efficiency",
+    "matmul_fp8": "matrix efficiency in 8 bits",
+    "depth": "start of a tile",
+    "depth_fp8": "start of a tile in 8 bits",
+    "young": "rate missing at launch",
+    "young_fp8": "8-bit rate missing at launch",
+    "young_attention": "attention missing at launch",
+    "attention": "attention efficiency",
+    "attention_old": "old attention kernels",
+    "hbm": "HBM efficiency",
+    "fast": "NVLink efficiency",
+    "slow": "network efficiency",
+    "step": "time once a step",
+    "spread": "spread between chips",
+}
 
 
 def words_of(name: str) -> str:
-    """Return a field in words, by its last name.
+    """Return a field in words, by its last name; the constants of a chip by their own.
 
-    >>> words_of("system.fast_bandwidth"), words_of("launch_latency")
-    ('NVLink bandwidth', 'launch latency')
+    >>> words_of("system.fast_bandwidth"), words_of("launch_latency"), words_of("system.chip.hbm")
+    ('NVLink bandwidth', 'launch latency', 'HBM efficiency')
     """
-    leaf = name.rpartition(".")[2]
-    return WORDS.get(leaf, leaf.replace("_", " "))
+    head, _, leaf = name.rpartition(".")
+    own = CHIP if head.rpartition(".")[2] == "chip" else {}
+    return own.get(leaf) or WORDS.get(leaf, leaf.replace("_", " "))

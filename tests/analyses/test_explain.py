@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -401,3 +402,11 @@ def test_a_map_shows_which_resource_binds_and_where_the_plan_changes():
 def test_resources_have_colours_of_their_own():
     assert set(KNOWN.limits) < set(COLOURS)
     assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def test_an_explanation_prints_as_one_line_of_shares():
+    said = repr(found())
+    shares = [float(share) for share in re.findall(r" (\d\.\d+)", said)]
+    assert said.startswith("Explanation(limits by share: ")
+    assert sum(shares) == pytest.approx(1.0, abs=0.01)
+    assert "\n" not in said

@@ -32,7 +32,15 @@ ASKED = {  # commands whose files a page shows
 }
 
 
-LEVELS = ("fit", "search", "compare", "explain", "pareto", "layers", "schedule")  # commands with --verbose
+LEVELS = (
+    "fit",
+    "search",
+    "compare",
+    "explain",
+    "pareto",
+    "layers",
+    "schedule",
+)  # commands with --verbose
 UNKNOWN = (  # sentences of which a file lacks what they say: counts of plans, options
     "On ",  # several numbers of accelerators
     "Not shown at this width:",

@@ -13,7 +13,7 @@ from jaxroof.app.panes.text import legend, paragraph, table, text
 from jaxroof.app.panes.view import Shown, View
 from jaxroof.units import seconds, size
 from jaxroof.views.plots import style
-from jaxroof.views.plots.memory_by_stage import COLOURS
+from jaxroof.views.plots.colours import colours_of
 
 GB = 1e9
 SPAN = 8.0  # the stairs are shown from 1 / SPAN to SPAN times today's capacity
@@ -88,7 +88,7 @@ def _stages() -> tuple[Any, Callable[[memory.StageMemory], list[tuple[str, str]]
     made.xaxis.ticker.min_interval = 1
 
     def show(found: memory.StageMemory) -> list[tuple[str, str]]:
-        colours = dict(zip(found.groups, COLOURS, strict=False))
+        colours = colours_of(found.groups)
         columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
         start = np.zeros(len(found.total))
         for name, values in found.groups.items():

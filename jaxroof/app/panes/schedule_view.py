@@ -9,12 +9,13 @@ from bokeh.models import ColumnDataSource, CustomJS, HoverTool, Range1d
 from jaxroof.app.answers import schedule
 from jaxroof.app.form import schedule_groups
 from jaxroof.app.panes.components import Form
-from jaxroof.app.panes.figures import INK, framed, plot
+from jaxroof.app.panes.figures import framed, plot
 from jaxroof.app.panes.text import alert, legend, paragraph, table, text
 from jaxroof.app.panes.view import Shown, View
 from jaxroof.errors import InputError
 from jaxroof.units import percent, seconds, size
-from jaxroof.views.plots.trace import DARK, LOOKS
+from jaxroof.views.plots.colours import ink
+from jaxroof.views.plots.trace import LOOKS
 
 WORDS = {  # of the kinds of visits that need more than their name
     "weight": "weight gradient",
@@ -134,7 +135,7 @@ def _numbers(found: schedule.Timeline) -> dict[str, list[Any]]:
         "x": [0.5 * (v.start + v.end) for v in each],
         "y": [v.device for v in each],
         "text": [str(v.microbatch) for v in each],
-        "ink": ["white" if COLOURS.get(v.kind, OTHER)[1] in DARK else INK for v in each],
+        "ink": [ink(COLOURS.get(v.kind, OTHER)[1]) for v in each],
     }
 
 

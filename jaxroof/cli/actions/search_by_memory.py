@@ -7,6 +7,7 @@ from jaxroof.cli.actions.console import say_all
 from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.actions.plans_by_size import search_sizes, write_plans
 from jaxroof.cli.actions.training_search_options import TrainingSearchOptions, check_kind
+from jaxroof.cli.progress import working
 from jaxroof.views.text.answers.least_memory import answer, answer_of_sizes
 
 
@@ -22,7 +23,8 @@ def search_by_memory(asked: TrainingSearchOptions) -> int:
     def leanest(size: int) -> xr.Dataset:
         return least_memory(gpus=size, **question)
 
-    found, none = search_sizes(sizes, leanest)
+    with working("weighing the memory of every legal plan"):
+        found, none = search_sizes(sizes, leanest)
     write_plans(found, asked.output)
     say_all(answer(found[0]) if len(sizes) == 1 else answer_of_sizes(found, none))
     report_written(asked.output)

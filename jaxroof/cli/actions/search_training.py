@@ -12,6 +12,7 @@ from jaxroof.cli.actions.outputs import report_written
 from jaxroof.cli.actions.plans_by_size import search_sizes, write_plans
 from jaxroof.cli.actions.search_by_memory import search_by_memory
 from jaxroof.cli.actions.training_search_options import TrainingSearchOptions, check_kind
+from jaxroof.cli.progress import working
 from jaxroof.errors import NoAnswer, unknown
 from jaxroof.views.text.answers.fastest_plans import answer, answer_of_sizes
 from jaxroof.views.text.detail import Detail
@@ -58,7 +59,8 @@ def _search_by_time(asked: TrainingSearchOptions) -> bool:
     def beside(other: int) -> xr.Dataset:
         return fastest_plans(gpus=sizes[0], global_batch=other, **question)
 
-    found, none = search_sizes(sizes, fastest)
+    with working("weighing every legal plan"):
+        found, none = search_sizes(sizes, fastest)
     if not found:
         return False
     write_plans(found, asked.output)

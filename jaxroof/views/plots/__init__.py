@@ -29,6 +29,7 @@ try:
     from jaxroof.views.plots.dots import png_of
     from jaxroof.views.plots.elasticities import binds
     from jaxroof.views.plots.every_plan import every_plan
+    from jaxroof.views.plots.fastest_plans import fastest_plans
     from jaxroof.views.plots.isolated_scaling import isolated_scaling
     from jaxroof.views.plots.layers import layer_bars
     from jaxroof.views.plots.machine_map import machine_map, mapped
@@ -44,6 +45,7 @@ try:
     from jaxroof.views.plots.schedule import schedules
     from jaxroof.views.plots.select import best_plans, dimension_words, named_dimensions, pick
     from jaxroof.views.plots.speedup import speedup
+    from jaxroof.views.plots.stages import stages
     from jaxroof.views.plots.tornado import tornado
     from jaxroof.views.plots.trace import timeline
     from jaxroof.views.plots.uncertain import bands
@@ -67,6 +69,7 @@ __all__ = [
     "draw",
     "drawable",
     "every_plan",
+    "fastest_plans",
     "frontier",
     "isolated_scaling",
     "layer_bars",
@@ -82,6 +85,7 @@ __all__ = [
     "schedules",
     "simulated_real",
     "speedup",
+    "stages",
     "staircase",
     "throughput_by_split",
     "timeline",
@@ -116,7 +120,9 @@ KINDS: dict[str, Callable[[xr.Dataset], Figure]] = {
     "design": design,
     "bands": bands,
     "every_plan": every_plan,
+    "fastest_plans": fastest_plans,
     "memory_by_stage": memory_by_stage,
+    "stages": stages,
 }
 ENDINGS: dict[str, dict[str, Any]] = {  # of a picture's file, with what makes it repeatable
     ".png": {},
@@ -154,6 +160,8 @@ def _kind(data: xr.Dataset) -> str:
             return kind
     if "fullest_stage" in data:
         return "memory_by_stage"
+    if "stage" in data.sizes and "busy_share" in data:
+        return "stages"
     if "elasticity" in data or {"parameter", "factor"} <= set(data.sizes):
         return "tornado" if set(data.sizes) <= {"parameter", "factor", "switch"} else "binds"
     if "measured" in data and "op" in data.coords:
@@ -171,6 +179,8 @@ def _kind(data: xr.Dataset) -> str:
     planned = bool(split_fields(kept)) or bool(parts_of(kept, objective_of(kept)))
     if planned and dims <= set(named_dimensions(kept)):
         return "comparison"
+    if planned and dims == {"plan"}:
+        return "fastest_plans"
     if planned and (dims == {"gpus"} or (len(dims) == 1 and numbers)):
         return "plans_and_time"
     over_two = len(numbers) == 2 or (len(numbers) == 1 and "gpus" in dims)

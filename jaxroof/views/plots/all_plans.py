@@ -83,10 +83,14 @@ def _splits(axes: Axes, part: xr.Dataset, replicas: Sequence[int], pieces: Seque
     )
     for copies in replicas:
         colour = style.COLOURS[replicas.index(copies) % len(style.COLOURS)]
+        mine = held & (degree == copies) & (stages > 1)
+        reach = {n: float(rates[mine & (many == n)].max(initial=0.0)) for n in pieces}
         for count in pieces:
-            line = np.flatnonzero(held & (degree == copies) & (many == count) & (stages > 1))
+            line = np.flatnonzero(mine & (many == count))
             line = line[np.argsort(rank[line])]
             look = _look(pieces, count)
+            if reach[count] < max(reach.values()):  # a line for the fastest count alone
+                look |= {"linestyle": "none", "alpha": 0.5}
             axes.plot(rank[line], rates[line], color=colour, linewidth=1.2, **look)
     flat = order[stages[order] == 1]
     flat = flat[np.unique(rank[flat], return_index=True)[1]]  # the best of each degree

@@ -13,6 +13,7 @@ from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.text.tables import amount
 
+SEEN = 3e-3  # of the longest bar: what is narrower is not in the legend
 MANY = 12  # bars, from which on their numbers stand upright
 
 
@@ -20,7 +21,8 @@ MANY = 12  # bars, from which on their numbers stand upright
 def comparison(data: xr.Dataset) -> Figure:
     """Return the step times of named systems, splits and models as bars of their time parts.
 
-    Above each bar stands its ratio to the fastest of its model; where nothing fits, the reason.
+    Above each bar stands its time, and how many times as long it takes as the fastest of its
+    model; where nothing fits, the reason.
     Raises: InputError where the data vary over anything else, or lack time parts.
     """
     picture = "comparison"
@@ -75,7 +77,9 @@ def _compare(axes: Axes, part: xr.Dataset) -> None:
     start = np.zeros(len(rows))
     for name, (words, colour) in style.parts(part, aim).items():
         values = np.array([float(row[name]) for _, _, _, row in rows])
-        axes.bar(centres, values, 0.8, bottom=start, color=colour, label=words)
+        seen = np.nanmax(values, initial=0.0) > SEEN * top
+        label = words if seen else "_"
+        axes.bar(centres, values, 0.8, bottom=start, color=colour, label=label)
         start = start + np.where(np.isfinite(values), values, 0.0)
     small: dict[str, Any] = {
         "ha": "center",
@@ -83,12 +87,14 @@ def _compare(axes: Axes, part: xr.Dataset) -> None:
     }
     for x, time, (_, _, _, row) in zip(centres, times, rows, strict=True):
         if np.isfinite(time):
-            axes.text(x, time + 0.01 * top, f"{time / fastest:.2f}×", va="bottom", **small)
+            words = amount(time, unit_of(part, aim))
+            words += f"\n{time / fastest:.2f}× as long" if time > fastest else ""
+            axes.text(x, time + 0.01 * top, words, va="bottom", **small)
             continue
         style.band(axes, x - 0.4, x + 0.4)
         style.note(axes, x, 0.5 * top, choose.refusal_words(row), rotation=90)
     axes.set(
-        ylim=(0, (1.1 if len(rows) <= MANY else 1.18) * top),
+        ylim=(0, (1.18 if len(rows) <= MANY else 1.45) * top),
         ylabel=style.with_unit(label_of(part, aim), unit_of(part, aim)),
         xlim=(-0.7, centres[-1] + 0.7),
     )

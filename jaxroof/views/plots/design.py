@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from jaxroof.errors import listing
 from jaxroof.units import percent, show
@@ -78,14 +78,15 @@ def _values(axes: Axes, data: xr.Dataset) -> None:
         places, [words_of(leaf(str(path))).replace(" ", "\n", 1) for path in data.field.values]
     )
     axes.invert_yaxis()
-    axes.set_xlabel("best / base")
+    axes.set_xlabel("times the base machine's")
     style.grid(axes, "x")
 
 
 def _money(axes: Axes, data: xr.Dataset) -> None:
-    for number, (name, colour) in enumerate((("base", BASE), ("best", BEST))):
+    for number, (name, colour) in enumerate((("base machine", BASE), ("best machine", BEST))):
         places = np.arange(data.sizes["field"]) + (number - 0.5) * HALF
         axes.barh(places, data.spent.values[number], HALF, color=colour, label=name)
+    axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.set_title(f"of {dollars(float(data.cost[1]))}".replace("$", r"\$"))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e3:g}"))
     axes.set_xlabel(r"cost [1,000 \$]")
@@ -97,10 +98,15 @@ def _saved(axes: Axes, data: xr.Dataset) -> None:
     unit = result_of(data)[1]
     for number, colour in enumerate((BASE, BEST)):
         places = np.arange(data.sizes["field"]) + (number - 0.5) * HALF
-        axes.barh(places, 1e3 * data.saved_per_dollar.values[number], HALF, color=colour)
+        saved = 1e3 * data.saved_per_dollar.values[number]
+        axes.barh(places, saved, HALF, color=colour)
+        for place, amount_saved in zip(places, saved, strict=True):
+            if not amount_saved > 0.0:
+                style.note(axes, 0.0, float(place), "nothing", ha="left", color=colour)
+        axes.xaxis.set_major_locator(MaxNLocator(3))
     if bool(data.budget_active) and data.attrs["times_cost"] == "false":
         worth = 1e3 * float(data.budget_value)
         axes.axvline(worth, color=style.VERMILION, linewidth=1.4, linestyle="--")
-        axes.set_title("dashed: budget")
+        axes.set_title("dashed: all of it")
     axes.set_xlabel(f"{'days' if unit == 'day' else unit} saved by\n" + r"\$1,000 more")
     style.grid(axes, "x")

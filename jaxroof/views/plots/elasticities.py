@@ -16,7 +16,9 @@ from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.machine_map import axes_of, frame, mark_systems
 from jaxroof.views.plots.map_axes import borders
+from jaxroof.views.plots.map_grounds import LETTERS
 from jaxroof.views.plots.map_regions import plan_borders
+from jaxroof.views.plots.systems import Mark, marks, notes
 from jaxroof.views.plots.tornado import colours_of, resource_words
 from jaxroof.views.text.elasticities import of_time
 
@@ -48,17 +50,24 @@ def binds(data: xr.Dataset) -> Figure:
     finding = _finding(binding, known.limits)
     made = style.figure(choose.title(data, "Which resource binds"), finding, 1.2 + 4.2 * rows)
     cells = made.subplots(rows, columns, squeeze=False).ravel()
+    told: list[list[Mark]] = []
     for axes, (name, part) in zip(cells, parts, strict=False):
         axes.set_title(name)
         _map(axes, part, (x, y), [colours[name] for name in known.limits])
+        told.append(marks(part, x, y))
     for spare in cells[len(parts) :]:
         spare.remove()
     there = [name for i, name in enumerate(known.limits) if (binding == i).any()]
     handles = [
         Patch(color=colours[name], label=resource_words(known.limits[name])) for name in there
     ]
-    title = "takes most of the step (white lines: another plan wins)"
-    made.legend(handles=handles, loc="outside lower center", ncols=len(known.limits), title=title)
+    stars = notes([mark for own in told for mark in own])
+    lines = ["what takes most of the step; white lines: another plan is best beyond", *stars]
+    title = "\n".join(style.wrapped(line, LETTERS) for line in lines)
+    made.legend(handles=handles, loc="outside lower center", ncols=len(there), title=title)
+    made.draw_without_rendering()  # names are placed where they are free when all has its size
+    for axes, (_, part), own in zip(cells, parts, told, strict=False):
+        plan_borders(axes, part, (x, y), mark_systems(axes, part, (x, y), own))
     return made
 
 
@@ -70,13 +79,13 @@ def _finding(binding: xr.DataArray, limits: Mapping[str, str]) -> str:
     if not fits:
         return "Nothing fits anywhere"
     first, *others = [w for w in ordered if found[w]]
-    share = {w: percent(found[w] / fits) for w in found}
+    share = {w: percent(found[w] / fits, 1) for w in found}
     more = "".join(f", {resource_words(w)} on {share[w]}" for w in others)
-    return f"Most of the step is {resource_words(first)} on {share[first]} of the machines{more}"
+    return f"Most of the step is {resource_words(first)} on {share[first]} of the map{more}"
 
 
 def _map(axes: Axes, part: xr.Dataset, dims: tuple[str, str], shown: list[str]) -> None:
-    """Colour one map, and draw where the best plan changes."""
+    """Colour one map."""
     held = part.binding.transpose(dims[1], dims[0]).values
     frame(axes, part, held < 0, dims)
     x, y = borders(part, dims[0]), borders(part, dims[1])
@@ -90,5 +99,3 @@ def _map(axes: Axes, part: xr.Dataset, dims: tuple[str, str], shown: list[str]) 
         zorder=1,
     )
     axes.set(xlim=x[[0, -1]], ylim=y[[0, -1]])
-    marks = mark_systems(axes, part, *dims)
-    plan_borders(axes, part, dims, marks)

@@ -1,6 +1,7 @@
 """The operations of one layer: where their time goes."""
 
 import json
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -9,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from jaxroof.units import percent, seconds
+from jaxroof.views.plots import colours, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
 
 KINDS = {  # what an operation waits for: words, colour
     "compute": ("arithmetic and launch", style.BLUE),
@@ -19,12 +20,13 @@ KINDS = {  # what an operation waits for: words, colour
 }
 SORTS = {  # what an operation is, where its parts are not told apart: words, colour
     "matrix product": ("matrix products", style.BLUE),
-    "kernel": ("attention and other kernels", style.SKY),
+    "kernel": ("attention and other kernels", colours.STEEL),
     "message": ("messages that nothing hides", style.VERMILION),
-    "computed again": ("computed again", style.ORANGE),
-    "wait": ("waiting for the host", style.GREY),
+    "computed again": ("computed again", colours.INDIGO),
+    "wait": ("waiting for the host", colours.WINE),
 }
 WORDS = {"qkv": "queries, keys, values"}  # of operations that are called by a symbol
+SEEN = 3e-3  # of the longest bar: what is narrower is not in the legend
 WAYS = ("forward", "backward")
 
 
@@ -53,8 +55,11 @@ def layer_bars(data: xr.Dataset) -> Figure:
     left.set_yticks(range(len(names)), names)
     left.invert_yaxis()
     left.set_xlim(0, 1.32 * longest / scale)
-    handles, words = right.get_legend_handles_labels()
-    made.legend(handles, words, loc="outside lower center", ncols=3)
+    entries: dict[str, Any] = {}
+    for axes in (left, right):
+        handles, words = axes.get_legend_handles_labels()
+        entries |= dict(zip(words, handles, strict=True))
+    made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=3)
     return made
 
 
@@ -86,7 +91,7 @@ def _parts(data: xr.Dataset, way: str, scale: float) -> Parts:
     parts = {words: (data[f"{k}_{way}"].values / scale, c) for k, (words, c) in KINDS.items()}
     again = whole - sum(values for values, _ in parts.values())
     if (again > 1e-9 * whole.max()).any():
-        parts["computed again"] = (again, style.ORANGE)
+        parts["computed again"] = (again, colours.INDIGO)
     return parts
 
 
@@ -96,7 +101,9 @@ def _bars(axes: Axes, data: xr.Dataset, way: str, scale: float) -> None:
     whole = data[f"time_{way}"].values / scale
     parts = _parts(data, way, scale)
     for words, (values, colour) in parts.items():
-        axes.barh(places, values, left=start, color=colour, label=words, height=0.7)
+        seen = values.max(initial=0.0) > SEEN * whole.max()
+        label = words if seen else "_"
+        axes.barh(places, values, left=start, color=colour, label=label, height=0.7)
         start = start + values
     for place, value in zip(places, whole, strict=True):
         axes.annotate(

@@ -27,9 +27,10 @@ from jaxroof.views.plots.map_axes import (
     primary,
     rank,
     readable,
+    round_ticks,
 )
 from jaxroof.views.plots.map_finding import map_finding
-from jaxroof.views.plots.map_grounds import grounds_legend, name_grounds
+from jaxroof.views.plots.map_grounds import map_legend, name_grounds
 from jaxroof.views.plots.map_regions import around, plan_borders, white_words
 
 LEVELS = 20  # of the filled contour
@@ -73,14 +74,13 @@ def machine_map(
     title = choose.title(data, "What a machine's fields buy")
     made = style.figure(title, finding, style.HIGH if rows == 1 else 1.0 + 3.6 * rows)
     cells = made.subplots(rows, columns, squeeze=False).ravel()
-    drawn = None
+    drawn, told, split = None, [], []
     for axes, (name, part) in zip(cells, parts, strict=False):
         axes.set_title(name)
         filled = _map(axes, part, part[value], (x, y), (least, most))
         drawn = filled or drawn
-        marks = mark_systems(axes, part, x, y)
-        if filled is not None and plans:
-            plan_borders(axes, part, (x, y), marks)
+        told.append(systems.marks(part, x, y))
+        split.append(filled is not None and plans)
     for spare in cells[len(parts) :]:
         spare.remove()
     if drawn is not None:
@@ -89,8 +89,15 @@ def machine_map(
         if most / least < NARROW:
             words += f"\nall within {percent(most / least - 1.0, 1)}"
         bar = made.colorbar(drawn, ax=list(cells[: len(parts)]), label=words, fraction=0.05)
-        bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:.3g}")
-    grounds_legend(made, kept, value)
+        bar.set_ticks(round_ticks(least, most))
+        bar.ax.minorticks_off()
+        bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:,.4g}")
+    map_legend(made, kept, value, [mark for marks in told for mark in marks])
+    made.draw_without_rendering()  # names are placed where they are free when all has its size
+    for axes, (_, part), marks, named in zip(cells, parts, told, split, strict=False):
+        boxes = mark_systems(axes, part, (x, y), marks)
+        if named:
+            plan_borders(axes, part, (x, y), boxes)
     return made
 
 
@@ -182,7 +189,7 @@ def _tied_axes(axes: Axes, part: xr.Dataset, dims: tuple[str, str]) -> None:
             continue
         if side == "y":
             words = " and ".join(words_of(name) for name in others)
-            axes.set_ylabel(f"{axes.get_ylabel()}\n{words} with it")
+            axes.set_ylabel(f"{axes.get_ylabel()}\n({words} moves with it)")
             continue
         place, _ = readable(part, dim)
         unit = str(part[others[0]].attrs.get("units", "1"))
@@ -203,15 +210,13 @@ def _apart(places: np.ndarray, least: float) -> list[int]:
     return chosen
 
 
-def mark_systems(axes: Axes, part: xr.Dataset, x: str, y: str) -> list[Box]:
-    """Mark the real systems on the map, a star where all of one was computed; return the boxes."""
+def mark_systems(
+    axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Sequence[systems.Mark]
+) -> list[Box]:
+    """Mark systems on the map, a star where all of one was computed; return the boxes they take."""
     across, up = (
-        float((readable(part, dim)[0] / part[primary(part, dim)].values)[-1]) for dim in (x, y)
+        float((readable(part, dim)[0] / part[primary(part, dim)].values)[-1]) for dim in dims
     )
-    marks = systems.marks(part, x, y)
-    base = systems.base_place(part, (x, y))
-    if base is not None and not any(mark.whole for mark in marks):
-        marks.append(systems.Mark((base[0], base[1]), systems.base_name(part), True))
     drawn = [((mark.place[0] * across, mark.place[1] * up), mark) for mark in marks]
     taken = [around(axes, *point, shares(axes, DOT, DOT)) for point, _ in drawn]
     for point, mark in drawn:

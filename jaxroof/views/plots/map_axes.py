@@ -1,8 +1,11 @@
 """The axes of a map: which field each shows, in units that a person reads."""
 
+import math
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
@@ -64,6 +67,22 @@ def readable(data: xr.Dataset, dim: str) -> tuple[np.ndarray, str]:
 def rank(name: str) -> int:
     """Return how late a field is chosen to stand for those that move with it."""
     return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
+def round_ticks(least: float, most: float) -> list[float]:
+    """Return some round numbers between two values, in equal ratios where these lie far apart.
+
+    >>> round_ticks(7.35, 10.4), round_ticks(5.35, 36.0)
+    ([7.5, 8.0, 8.5, 9.0, 9.5, 10.0], [7.0, 10.0, 15.0, 20.0, 30.0])
+    """
+    found = [float(tick) for tick in MaxNLocator(6).tick_values(least, most)]
+    if most > 2.0 * least > 0.0:
+        decades = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+        for steps in ((1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
+            found = [float(f"{step}e{power}") for power in decades for step in steps]
+            if sum(least <= tick <= most for tick in found) >= FEW:
+                break
+    return [tick for tick in found if least <= tick <= most]
 
 
 def fraction(axes: Axes, side: str, values: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import rises, unit_of
+from jaxroof.errors import listing
 from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import systems
@@ -24,14 +25,16 @@ def map_finding(data: xr.Dataset, value: str, dims: tuple[str, str, str]) -> str
     best = float(held.max() if more else held.min())
     near = np.argwhere(np.isfinite(held.values) & (abs(held.values / best - 1.0) < ALIKE))
     first = dict(zip(held.dims, near[near.sum(axis=1).argmin()].tolist(), strict=True))
-    said = ", ".join(
+    words = [
         choose.coordinate_words(data, [primary(data, dim)], first[dim])
         if dim in dims[:2]
         else choose.label(data, dim, first[dim])
         for dim in dims
         if dim
-    )
-    found = f"Best: {amount(best, unit)} from {said} on"
+    ]
+    beyond = held.isel({dim: slice(first[dim], None) for dim in dims[:2]})
+    more_too = beyond.size > 1 and bool((abs(beyond / best - 1.0) < ALIKE).all())
+    found = f"Best: {amount(best, unit)} with {listing(words)}{', or more' if more_too else ''}"
     base = systems.base_place(data, dims[:2])
     if base is None:
         return found
@@ -42,5 +45,5 @@ def map_finding(data: xr.Dataset, value: str, dims: tuple[str, str, str]) -> str
     name = systems.base_name(data)
     if gap < ALIKE:
         return f"{found}; the {name} is as good"
-    way = "less" if more else "more"
-    return f"{found}; the {name} has {amount(float(there), unit)}, {percent(gap, 1)} {way}"
+    way, does = ("less", "reaches") if more else ("more", "takes")
+    return f"{found}; the {name} {does} {amount(float(there), unit)}, {percent(gap, 1)} {way}"

@@ -1,9 +1,13 @@
 """The grounds of a map: where nothing fits, where no plan is allowed, and why."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from jaxroof.analyses.result_metadata import need_of, unit_of
@@ -11,7 +15,9 @@ from jaxroof.errors import listing
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.map_axes import borders, fraction
+from jaxroof.views.plots.systems import Mark, notes
 
+LETTERS = 78  # of a line of the legend
 NO_PLAN = 2  # the reason that no plan is legal
 
 
@@ -26,14 +32,22 @@ def name_grounds(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[st
         _name_ground(axes, part, unfit & ~barred, dims, words)
 
 
-def grounds_legend(made: Figure, data: xr.Dataset, value: str) -> None:
-    """Say what the two kinds of hatching are, where they are there."""
+def map_legend(made: Figure, data: xr.Dataset, value: str, marks: Sequence[Mark]) -> None:
+    """Say what the two kinds of hatching and the stars beside names are, where they are there."""
     empty = ~np.isfinite(choose.feasible_values(data, data[value]))
     barred = refused(data) & empty
     there = ((empty & ~barred, style.UNFIT, "nothing fits"), (barred, style.BARRED, "not allowed"))
-    handles = [Patch(label=words, **look) for where, look, words in there if bool(where.any())]
+    grounds = [Patch(label=words, **look) for where, look, words in there if bool(where.any())]
+    handles = [*grounds, *mark_handles(marks)]
     if handles:
-        made.legend(handles=handles, loc="outside lower center", ncols=2)
+        columns = 1 if len(handles) > len(grounds) else 2
+        made.legend(handles=handles, loc="outside lower center", ncols=columns)
+
+
+def mark_handles(marks: Sequence[Mark]) -> list[Line2D]:
+    """Return the entries of a legend that say what of real systems is where they are marked."""
+    look: dict[str, Any] = {"marker": "o", "color": "white", "mec": "black", "linestyle": "none"}
+    return [Line2D([], [], label=style.wrapped(words, LETTERS), **look) for words in notes(marks)]
 
 
 def refused(data: xr.Dataset) -> xr.DataArray:

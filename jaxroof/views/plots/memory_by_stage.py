@@ -11,16 +11,12 @@ from matplotlib.figure import Figure
 from jaxroof.units import size
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.plots.colours import MEMORY, ink
+from jaxroof.views.plots.memory_panels import WORDS, memory_panels
 from jaxroof.views.text.fit import capacity_words, groups, title
 
 PICTURE = "memory_by_stage"
-COLOURS = (  # of the groups of terms, as they are stacked
-    *(style.BLUE, style.SKY, style.GREEN, style.ORANGE, style.VERMILION, style.PURPLE),
-    style.GREY,
-)
-WORDS = {"outside": "fragmentation, context,\ncommunicators"}
-PALE = (style.SKY, style.ORANGE)  # grounds on which numbers are black
-LABELLED = 0.11  # share of the height from which a part of a bar has its number
+LABELLED = 0.095  # share of the height from which a part of a bar has its number
 STAGES = 24  # most stages whose parts have numbers
 
 
@@ -28,10 +24,13 @@ STAGES = 24  # most stages whose parts have numbers
 def memory_by_stage(data: xr.Dataset) -> Figure:
     """Return the groups of terms of every stage as a stacked bar, with the capacity as a line.
 
+    Further dimensions make groups of bars, and panels where these would be too many.
+
     Raises: InputError for data that ``fit`` did not make.
     """
     choose.check_has(data, PICTURE, ("device", "capacity", "static", "transient"), ("stage",))
-    choose.check_dimensions(data, PICTURE, ("stage",))
+    if len(data.sizes) > 1:
+        return memory_panels(data)
     asked = json.loads(data.attrs.get("inputs", "{}"))
     head = choose.title(data, title(data) if asked else "Memory by stage")
     made = style.figure(head, _finding(data), style.HIGH)
@@ -57,19 +56,18 @@ def _finding(data: xr.Dataset) -> str:
 def _bars(axes: Axes, data: xr.Dataset) -> None:
     scale, unit = style.human(np.append(data.device.values, float(data.capacity)), "B")
     stages = data.stage.values
-    top = 1.14 * max(float(data.device.max()), float(data.capacity)) / scale
+    top = 1.2 * max(float(data.device.max()), float(data.capacity)) / scale
     start = np.zeros(len(stages))
-    for (name, values), colour in zip(groups(data).items(), COLOURS, strict=True):
-        heights = values / scale
+    for name, values in groups(data).items():
+        colour, heights = MEMORY[name], values / scale
         if not heights.any():
             continue
         label = WORDS.get(name, name)
-        ink = style.BLACK if colour in PALE else "white"
         axes.bar(stages, heights, bottom=start, color=colour, width=_width(stages), label=label)
         for stage, low, height in zip(stages, start, heights, strict=True):
             if height > LABELLED * top / 2 and len(stages) <= STAGES:
                 place, words = (float(stage), float(low + height / 2)), f"{height:.3g}"
-                axes.annotate(words, place, ha="center", va="center", color=ink)
+                axes.annotate(words, place, ha="center", va="center", color=ink(colour))
         start = start + heights
     full = int(data.fullest_stage)
     axes.annotate(

@@ -256,13 +256,13 @@ def _capacities(
             mine = place == own
             words = f"{place:.4g} {unit} ({'; '.join(said)})"
             above = _low(axes, stairs, place)
-            axes.axvline(place, color=style.GREY, linestyle="-" if mine else "--", linewidth=1)
             along = float(fraction(axes, "x", np.array([place]))[0])
             aside, tall = shares(axes, 10.0, 6.0 * len(words))
             low = 0.985 - tall if above else 0.015
             box = (along - aside, low, along + aside, low + tall)
             if any(touch(box, other) for other in taken):
-                continue
+                continue  # a line without a name says nothing
+            axes.axvline(place, color=style.GREY, linestyle="-" if mine else "--", linewidth=1)
             style.note(
                 axes,
                 place,

@@ -68,7 +68,8 @@ def sheet(
     across = min(ACROSS, count)
     down = -(-count // across)
     high = height if down == 1 else 1.2 + 3.6 * down
-    made = style.figure(choose.title(data, ""), finding, high)
+    said = finding[:1].upper() + finding[1:]
+    made = style.figure(choose.title(data, ""), said, high)
     cells = made.subplots(down, across, squeeze=False).ravel().tolist()
     for spare in cells[count:]:
         spare.remove()

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from jaxroof.analyses.result_metadata import (
     head_of,
@@ -25,17 +25,17 @@ from jaxroof.errors import refusal
 from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.plots.colours import DEGREES, colours_of, ink
 from jaxroof.views.text.tables import amount
 
 Degrees = dict[str, tuple[str, str, np.ndarray]]  # by field: words, colour, a value a point
-LEAST_SHARE = 5.0  # per cent: smaller shares are not written
-CRAMPED = 5.0  # per cent of height that a share needs
-CLEAR = 8.0  # per cent between a share and the mark of the step time
+SEEN = 0.2  # per cent: what is nowhere more is not in the legend
+FEW = 10  # points, up to which their times stand side by side
+CRAMPED = 5.0  # per cent of height that a share needs to be written
 TOP = 104.0  # per cent
-DARK = (style.BLUE, style.VERMILION, style.GREEN)  # white reads on these
 MOST = 40  # points of one picture
 NOTHING = "nothing fits"
-LETTERS = 70  # of the names below all points
+LETTERS = 74  # of the names below all points
 KEPT = 2  # cluster sizes drawn below the first that fits
 
 
@@ -109,7 +109,8 @@ def _degrees(data: xr.Dataset, picture: str, dim: str) -> Degrees:
     batch, replicas = (_along(data, name, dim) for name in ("global_batch", "data"))
     fits = next(iter(values.values())) > 0
     found: Degrees = {}
-    for name, colour in zip(known, itertools.cycle(style.DEGREES), strict=False):
+    hues = colours_of(known, DEGREES)
+    for name, colour in hues.items():
         value, words = values.get(name), label_of(data, name)
         if value is None or name in unused(data):
             continue
@@ -164,38 +165,27 @@ def _needs(axes: Axes, data: xr.Dataset, places: np.ndarray) -> Axes:
 
 
 def _shares(axes: Axes, data: xr.Dataset, dim: str, aim: str) -> None:
-    places = np.arange(data.sizes[dim])
-    step, words_of_aim = data[aim].values, label_of(data, aim)
-    axes.set(ylim=(0, TOP), ylabel=f"share of the {words_of_aim}")
+    places, step = np.arange(data.sizes[dim]), data[aim].values
+    axes.set(ylim=(0, TOP), ylabel=f"share of the {label_of(data, aim)}")
     axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-    twin = axes.twinx()
-    twin.plot(places, step, "-D", color="white", markersize=7, linewidth=4)
-    twin.plot(places, step, "-D", color="black", markersize=4, linewidth=1.4, label=words_of_aim)
-    held = step[np.isfinite(step)] if np.isfinite(step).any() else np.ones(1)
-    _log2_scale(twin, float(held.min()), float(held.max()))
-    twin.set_ylabel(style.with_unit(words_of_aim, unit_of(data, aim).strip("1")))
-    low, high = np.log2(twin.get_ylim())
-    marks = TOP * (np.log2(step) - low) / (high - low)
-    start, beside = np.zeros(len(places)), np.full(len(places), -np.inf)
+    start = np.zeros(len(places))
     for name, (words, colour) in style.parts(data, aim).items():
         share = 100.0 * np.broadcast_to(data[name].values, step.shape) / step
-        axes.bar(places, share, 0.6, bottom=start, color=colour, label=words)
-        for i in np.flatnonzero(share > LEAST_SHARE):
-            inside = _inside(start[i], share[i], marks[i])
-            if inside is None:
-                beside[i] = max(start[i] + share[i] / 2, beside[i] + CRAMPED)
-            ink = "white" if inside is not None and colour in DARK else "black"
-            twin.text(
-                float(i) + (0.31 if inside is None else 0.0),
-                float(beside[i]) if inside is None else inside,
-                f"{share[i]:.1f}",
-                transform=axes.transData,
-                color=ink,
-                ha="left" if inside is None else "center",
-                va="center",
-            )
+        seen = np.nanmax(share, initial=0.0) > SEEN
+        axes.bar(places, share, 0.72, bottom=start, color=colour, label=words if seen else "_")
+        for i in np.flatnonzero(share > CRAMPED):
+            middle = (float(i), float(start[i] + share[i] / 2))
+            axes.annotate(f"{share[i]:.0f} %" if len(places) <= FEW else f"{share[i]:.0f}", middle,
+                          color=ink(colour), ha="center", va="center")  # fmt: skip
         start = start + share
-    _legend(axes, twin)
+    turned = 90 if len(places) > FEW else 0
+    axes.set_ylim(0, TOP + (14.0 if turned else 5.0))
+    axes.set_yticks(range(0, 101, 20))
+    for i in np.flatnonzero(np.isfinite(step)):
+        words = amount(float(f"{step[i]:.3g}"), unit_of(data, aim))
+        axes.annotate(words, (float(i), 101.0), ha="center", va="bottom", rotation=turned,
+                      weight="bold")  # fmt: skip
+    _legend(axes, axes)
 
 
 def _legend(axes: Axes, twin: Axes) -> None:
@@ -206,27 +196,6 @@ def _legend(axes: Axes, twin: Axes) -> None:
     axes.legend(
         [*handles, *more], [*words, *said], loc="lower center", bbox_to_anchor=above, ncols=4
     )
-
-
-def _inside(start: float, share: float, mark: float) -> float | None:
-    """Return where in a bar its share is written, clear of the mark on it; None: beside it."""
-    if share < CRAMPED:
-        return None
-    middle = start + share / 2
-    if abs(middle - mark) >= CLEAR:
-        return middle
-    moved = mark + CLEAR if middle >= mark else mark - CLEAR
-    return moved if start + CRAMPED / 2 <= moved <= start + share - CRAMPED / 2 else None
-
-
-def _log2_scale(axes: Axes, least: float, most: float) -> None:
-    low, high = np.floor(np.log2(least)), np.ceil(np.log2(most))
-    axes.set_yscale("log", base=2)
-    axes.set_ylim(2.0**low / 1.2, 2.0**high * 1.2)
-    ticks = 2.0 ** np.arange(low, high + 1)
-    axes.yaxis.set_major_locator(FixedLocator(ticks.tolist()))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(style.count))
 
 
 def _trimmed(data: xr.Dataset, dim: str, aim: str) -> tuple[xr.Dataset, str]:

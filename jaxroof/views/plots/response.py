@@ -86,7 +86,7 @@ def _finding(data: xr.Dataset, name: str, shown: list[int]) -> str:
         elif saved > LEAST:
             said.append(f"{words} {percent(saved)}")
     most = float(data.factor.max())
-    return f"{most:.3g} times as much saves: {', '.join(said)}" if said else ""
+    return f"{most:.3g} times as much of one saves: {', '.join(said)}" if said else ""
 
 
 def _panel(axes: Axes, row: xr.Dataset, name: str) -> None:
@@ -133,6 +133,7 @@ def _name(
             ha="right" if more else "left",
             va="top" if more == falls else "bottom",
             arrowprops={"arrowstyle": "-", "color": style.GREY, "linewidth": 0.6, "shrinkB": 3},
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0},
             zorder=5,
         )
 

@@ -78,7 +78,7 @@ def roofline(data: xr.Dataset) -> Figure:
         _grounds(axes, roofs[0])
     if lanes:
         _lanes(last, roofs)
-    axes.set_ylabel("rate within reach")
+    axes.set_ylabel("highest rate")
     last.set_xlabel(
         f"arithmetic per byte {'on the links' if links else 'of memory traffic'} [FLOP/B]"
     )
@@ -116,7 +116,7 @@ def _limits(axes: Axes, roofs: Sequence[Roof]) -> None:
     right = max(*(roof.intensity.max() for roof in roofs), max(ridges) * 8) * ROOM
     low = min(*(roof.apart.min() for roof in roofs), *(roof.height(left) for roof in roofs))
     axes.set(xscale="log", yscale="log", xlim=(left, right))
-    axes.set_ylim(low / ROOM, max(roof.peak for roof in roofs) * (4.5 if len(roofs) == 1 else 2))
+    axes.set_ylim(low / ROOM, max(roof.peak for roof in roofs) * (4.5 if len(roofs) == 1 else 3))
     axes.xaxis.set_major_formatter(FuncFormatter(style.count))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: show(value, "FLOP/s")))
     style.grid(axes)
@@ -141,7 +141,7 @@ def _rates(axes: Axes, group: Sequence[Roof], place: int, alone: bool) -> None:
     if alone:
         return  # the ground has its rate
     words = f"{machines(group)}: {_peak(one)}"
-    _beside(axes, words, axes.get_xlim()[1], one.peak, (-4.0, 8.0), ha="right", color=look)
+    _beside(axes, words, axes.get_xlim()[1], one.peak, (-4.0, 10.0), ha="right", color=look)
 
 
 def _peak(one: Roof) -> str:

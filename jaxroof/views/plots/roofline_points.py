@@ -1,6 +1,7 @@
 """What a roofline picture draws: roofs, points under them, and the sizes that are named."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -225,4 +226,6 @@ def rates(roof: Roof) -> str:
 
 def critical_label(roof: Roof) -> str:
     """Return the critical size in words."""
-    return f"{letter(roof.part, str(sweep_dimension(roof.part)))} = {number(roof.critical)}"
+    size = roof.critical
+    whole = float(math.ceil(size - SAME)) if size > 1.0 else size  # there is no half of a size
+    return f"{letter(roof.part, str(sweep_dimension(roof.part)))} = {number(whole)}"

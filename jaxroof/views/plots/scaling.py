@@ -1,7 +1,7 @@
 """Pictures over cluster sizes: days of training, and throughput per accelerator."""
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -15,10 +15,12 @@ from jaxroof.errors import unknown
 from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.plots.line_ends import End, end_labels, family_ends, rank_entries
 from jaxroof.views.text.tables import amount
 
 Line = tuple[str, np.ndarray, np.ndarray]  # its name, cluster sizes, values (NaN: nothing fits)
 ACROSS = 2  # panels in a row
+NAMED = 2.6  # times the most accelerators: the room of the names at the ends of lines
 ROOM = 4.0  # how far below the first size that fits the axis begins
 
 
@@ -36,6 +38,7 @@ def training_days(
     picture = "training_days"
     parts = _parts(data, picture, ("training_days",))
     grey: list[tuple[str, Sequence[float]]] = []
+    ends: dict[Axes, list[End]] = {}
 
     def draw(axes: Axes, part: xr.Dataset) -> list[Line]:
         lines = _lines(part, part.training_days)
@@ -43,7 +46,7 @@ def training_days(
         found = _first_of(lines, reference, picture) if asked or _alike(part) else None
         factors = references or ((4.0, 12.0) if len(lines) > 1 else (1.0,))
         if found is not None:
-            _perfect(axes, lines, found, factors)
+            ends[axes] = _perfect(axes, lines, found, factors)
             grey.append((found[0], factors))
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(style.count))
@@ -63,6 +66,7 @@ def training_days(
         draw,
         "days of training [day]",
         named,
+        ends,
     )
     for axes in made.axes:
         low, high = axes.get_ylim()
@@ -158,23 +162,19 @@ def _perfect(
     lines: Sequence[Line],
     found: tuple[str, float, float],
     factors: Sequence[float],
-) -> None:
-    """Draw perfect scaling from the first size of one line on, at its days over each factor."""
+) -> list[End]:
+    """Draw perfect scaling from the first size of one line on, at its days over each factor.
+
+    Returns: where each of the lines ends, and its factor.
+    """
     _, size, days = found
-    sizes = lines[0][1]
+    sizes, told = lines[0][1], []
     ends = np.array([size, sizes.max()])
     for factor in factors:
         values = days / factor * size / ends
         axes.plot(ends, values, color=style.GREY, linewidth=1.1, dashes=(6, 3), zorder=1)
-        axes.annotate(
-            f"{factor:g}×",
-            (float(ends[1]), float(values[1])),
-            xytext=(3, 0),
-            textcoords="offset points",
-            ha="left",
-            va="center",
-            color="#555555",
-        )
+        told.append((float(ends[1]), float(values[1]), f"{factor:g}×", "#555555"))
+    return told
 
 
 def _fewest(parts: Sequence[tuple[str, xr.Dataset]]) -> str:
@@ -220,6 +220,7 @@ def _figure(
     draw: Callable[[Axes, xr.Dataset], list[Line]],
     words: str,
     named: Callable[[], dict[str, Line2D]] | None = None,
+    grey: Mapping[Axes, list[End]] | None = None,
 ) -> Figure:
     across = min(len(parts), ACROSS)
     down = -(-len(parts) // across)
@@ -238,12 +239,18 @@ def _figure(
         if i % across == 0:
             axes.set_ylabel(words)
     entries = style.ordered(entries, _names(parts))
+    families = style.families_of(list(entries)) if _alike(parts[0][1]) else None
+    if families:
+        entries = rank_entries(families[1], list(entries))
     if entries or named is not None:
         entries["first size that fits"] = Line2D(
             [], [], color="black", marker="o", markersize=9, fillstyle="none", linestyle="none"
         )
         entries |= named() if named is not None else {}
         made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=3)
+    for axes in cells[: len(parts)]:
+        own = family_ends(axes, families[0]) if families else []
+        end_labels(axes, [*own, *(grey or {}).get(axes, [])])
     return made
 
 
@@ -277,7 +284,10 @@ def _panel(
     for name, size, value in firsts:
         colour = style.line_style(names, name, families=families)["color"]
         axes.plot(size, value, "o", markersize=10, fillstyle="none", color=colour, zorder=4)
-    style.sizes_axis(axes, shown, labels)
+    families_told = families and style.families_of(names)
+    style.sizes_axis(
+        axes, shown, labels, right=NAMED ** (0.5 + 7 / labels) if families_told else 1.25
+    )
     if shown[0] < start:
         edge = float((start * sizes[sizes < start].max()) ** 0.5)
         style.band(axes, axes.get_xlim()[0], edge, f"nothing fits below {style.count(start)}")

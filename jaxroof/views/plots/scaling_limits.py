@@ -1,6 +1,9 @@
 """Utilisation against the FLOP of a training run: where scaling ends, machine by machine."""
 
+import re
 import textwrap
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -14,10 +17,12 @@ from jaxroof.views.plots import style
 from jaxroof.views.text.scaling_limits import MARKS, flop
 
 MARKERS = {"threshold_80": "o", "threshold_50": "s"}
-HIGHEST, LOWEST = 0.72, 0.08  # utilisation at which the names of the lines stand
-FREE = 0.5  # share of the runs in which names may stand beside a line
+HIGHEST, LOWEST = 0.72, 0.26  # utilisation at which the names of the lines stand
+HALF = 0.5  # utilisation below which a line has fallen
+AWAY = 0.06  # share of the runs between the last line that falls and the names
+EXPONENT = re.compile(r"(\w+) exponent ([\d.]+)")
 ACROSS = 2  # panels in a row
-ROOM = 38  # letters above a panel
+ROOM = 44  # letters above a panel
 
 
 @style.drawn
@@ -49,9 +54,12 @@ def frontier(data: xr.Dataset) -> Figure:
     for spare in cells[len(parts) :]:
         spare.remove()
     made.draw_without_rendering()
-    for number, (axes, (_, part)) in enumerate(zip(cells, parts, strict=False)):
-        if lines and (len(parts) == 1 or number == 0):
-            _labels(axes, part, lines)
+    if lines:  # in the panel with the most room
+        walls = [
+            float(part.wall) if "wall" in part and not part.wall.ndim else 0.0 for _, part in parts
+        ]
+        place = int(np.argmax(walls))
+        _labels(cells[place], parts[place][1], lines)
     entries = _marks(kept)
     if entries:
         made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=2)
@@ -96,42 +104,66 @@ def _panel(axes: Axes, part: xr.Dataset, lines: str) -> None:
 
 
 def _finding(data: xr.Dataset, lines: str) -> str:
-    """Return which machine keeps 80 % of its rate for the largest runs, and which the smallest."""
+    """Return which machine keeps 80 % of its rate for the largest runs, and which the smallest.
+
+    Nothing is claimed of runs that are larger than those of the data.
+    """
     mark = next((name for name in MARKS if name in data), "")
     if not mark or not (data[mark].values > 0.0).any():
         return ""
     share, reach = MARKS[mark], data[mark].where(data[mark] > 0.0)
+    last = float(data.training_flops.max())
     most, least = float(reach.max()), float(reach.min())
-    if not lines:
-        return f"{share} of the rate up to {flop(most)} FLOP"
-    found = []
-    for value in (most, least):
+
+    def name(value: float) -> str:
+        if not lines:
+            return "it"
         at = np.argwhere(reach.values == value)[0]
-        found.append(choose.label(data, lines, int(at[reach.dims.index(lines)])))
-    return (
-        f"{share} of the rate: {found[0]} up to {flop(most)} FLOP, "
-        f"{found[1]} only up to {flop(least)}"
-    )
+        return choose.label(data, lines, int(at[reach.dims.index(lines)]))
+
+    far = f"beyond {flop(last)} FLOP" if most > last else f"up to {flop(most)} FLOP"
+    said = f"{name(most)} keeps {share} of its rate {far}"
+    only = f", {name(least)} only up to {flop(least)}" if lines and least < last else ""
+    return said[0].upper() + said[1:] + only if not lines else said + only
 
 
 def _labels(axes: Axes, part: xr.Dataset, lines: str) -> None:
-    """Write the names of the lines one below the other where it is free, each tied to its line."""
+    """Write the names of the lines: of those that stay up below them, of others beside them.
+
+    The latter stand one below the other where it is free, each tied to its line.
+    """
     runs, share = np.log(part.training_flops.values), part.relative_utilisation
     names = _names(part, lines)
-    order = sorted(range(len(names)), key=lambda i: _drop(runs, share.isel({lines: i}).values, 0.5))
-    levels = np.linspace(HIGHEST, LOWEST, len(names)) if len(names) > 1 else [HIGHEST]
-    drops = [_drop(runs, share.isel({lines: i}).values, 0.5) for i in order]
-    near = [d for d in drops if d < runs[0] + FREE * (runs[-1] - runs[0])]
-    left = (max(near, default=runs[0]) - runs[0]) / (runs[-1] - runs[0]) + 0.05
-    for level, i in zip(levels, order[::-1], strict=True):
+    own = [share.isel({lines: i}).values for i in range(len(names))]
+    drops = {i: _drop(runs, values, HALF) for i, values in enumerate(own)}
+    wide, top = runs[-1] - runs[0], axes.get_ylim()[1]
+    fallen = [i for i in drops if _falls(own[i])]
+    left = max((drops[i] - runs[0]) / wide for i in fallen) + AWAY if fallen else 0.0
+    levels = np.linspace(HIGHEST, LOWEST, len(fallen)) if len(fallen) > 1 else [HIGHEST]
+    for level, i in zip(levels, sorted(fallen, key=lambda i: -drops[i]), strict=False):
         colour = style.line_style(names, names[i], families=False)["color"]
-        at = _drop(runs, share.isel({lines: i}).values, float(level))
-        style.note(axes, left + 0.03, level / axes.get_ylim()[1], names[i], ha="left", color=colour,
-                   transform=axes.transAxes)  # fmt: skip
-        across = (at - runs[0]) / (runs[-1] - runs[0])
-        ends = [across, left + 0.02] if across < left else [across, across]
-        height = [level / axes.get_ylim()[1]] * 2
-        axes.plot(ends, height, color=colour, linewidth=0.8, transform=axes.transAxes, zorder=2)
+        at = (_drop(runs, own[i], float(level)) - runs[0]) / wide
+        high = float(level) / top
+        look: dict[str, Any] = {"ha": "left", "va": "center", "color": colour, "zorder": 6}
+        axes.text(left + 0.02, high, names[i], transform=axes.transAxes, **look)
+        line = {"color": colour, "linewidth": 0.9, "transform": axes.transAxes, "zorder": 2}
+        axes.plot([at, left + 0.01], [high, high], **line)
+    for place, i in enumerate(i for i in drops if i not in fallen):
+        colour = style.line_style(names, names[i], families=False)["color"]
+        below = (float(own[i][own[i] > 0.0].min(initial=1.0)) - 0.1 * (place + 0.6)) / top
+        where = {"ha": "left", "va": "center", "color": colour, "transform": axes.transAxes}
+        axes.text(left + 0.02, below, names[i], **where)
+
+
+def _room(part: xr.Dataset) -> float:
+    """Return how far runs go in a panel before the latency wall."""
+    return float(part.wall) if "wall" in part and not part.wall.ndim else 0.0
+
+
+def _falls(share: np.ndarray) -> bool:
+    """Return whether a line falls below half in sight; where there is no number it ends."""
+    held = share[share > 0.0]
+    return bool(len(held) and held.min() < HALF)
 
 
 def _drop(runs: np.ndarray, share: np.ndarray, level: float) -> float:
@@ -160,10 +192,24 @@ def _wall(axes: Axes, one: xr.Dataset, colour: str, *, hatched: bool = False) ->
 
 def _heading(name: str, part: xr.Dataset, lines: str) -> str:
     """Return what a panel is, with its latency wall where all lines share it."""
-    said = textwrap.fill(name, ROOM)
+    said = textwrap.fill(_grows(name), ROOM)
     if "wall" not in part or lines in part["wall"].dims or not bool(part.wall_exists):
         return said
     return f"{said}\nlatency wall at {flop(float(part.wall))} FLOP".lstrip()
+
+
+def _grows(name: str) -> str:
+    """Return what grows how with the FLOP of a run, in words.
+
+    >>> _grows("batch exponent 0.167, depth exponent 0")
+    'batch ∝ FLOP^1/6, depth constant'
+    """
+
+    def told(found: re.Match[str]) -> str:
+        power = Fraction(found[2]).limit_denominator(12)
+        return f"{found[1]} ∝ FLOP^{power}" if power else f"{found[1]} constant"
+
+    return EXPONENT.sub(told, name)
 
 
 def _marks(data: xr.Dataset) -> dict[str, Line2D]:

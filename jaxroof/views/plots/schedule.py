@@ -15,11 +15,11 @@ from jaxroof.views.plots import style
 from jaxroof.views.text.schedule import best_of, gap, rows
 
 PARTS = {  # of a step, in the order they are stacked: words, colour
-    "busy_time": ("work and sends that wait", style.BLUE),
-    "bubble_time": ("idle", style.ORANGE),
-    "data_time": ("data-parallel links", style.GREEN),
+    "busy_time": ("computing, and sends that nothing hides", style.BLUE),
+    "bubble_time": ("idle", style.PALE),
+    "data_time": ("data-parallel messages", style.GREEN),
 }
-UPDATE = {"update_time": ("update", style.PURPLE)}  # of an estimator that has it
+UPDATE = {"update_time": ("update", style.BROWN)}  # of an estimator that has it
 PICTURE = "schedules"
 HIGH = 0.66  # of a row
 PALE = 0.45  # of what does not fit
@@ -42,7 +42,9 @@ def schedules(data: xr.Dataset) -> Figure:
     _memory(right, data)
     parts = PARTS | (UPDATE if "update_time" in data else {})
     handles = [Patch(color=colour, label=words) for words, colour in parts.values()]
-    handles.append(Patch(color=style.GREY, label="fullest device (line: leanest)"))
+    handles.append(Patch(color=style.GREY, label="fullest device; white line: the leanest"))
+    if not all(bool(row.memory_fits) for _, row in rows(data)):
+        handles.append(Patch(color=style.GREY, alpha=PALE, label="pale: does not fit"))
     made.legend(handles=handles, loc="outside lower center", ncols=2)
     return made
 
@@ -66,9 +68,16 @@ def _paler(found: list[tuple[str, xr.Dataset]]) -> list[float]:
     return [1.0 if bool(row.memory_fits) else PALE for _, row in found]
 
 
+def _ordered(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
+    """Return the schedules from the bottom up: the best that fits stands on top."""
+    found = rows(data)[::-1]
+    found.sort(key=lambda row: bool(row[1].memory_fits))
+    return found
+
+
 def _times(axes: Axes, data: xr.Dataset) -> None:
     """Draw what each step is spent on, with the step time beside it."""
-    found = rows(data)[::-1]
+    found = _ordered(data)
     names = [name for name, _ in found]
     scale, unit = style.human(data.step_time.values, "s")
     start = np.zeros(len(found))
@@ -88,7 +97,7 @@ def _times(axes: Axes, data: xr.Dataset) -> None:
 
 def _memory(axes: Axes, data: xr.Dataset) -> None:
     """Draw what the fullest and the leanest device need under each schedule, and the capacity."""
-    found, limit = rows(data)[::-1], float(data.memory_limit)
+    found, limit = _ordered(data), float(data.memory_limit)
     scale, unit = style.human(np.append(data.memory.values.ravel(), limit), "B")
     for place, ((_, row), alpha) in enumerate(zip(found, _paler(found), strict=True)):
         most, least = (float(end) / scale for end in (row.memory.max(), row.memory.min()))

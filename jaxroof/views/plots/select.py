@@ -57,8 +57,19 @@ def check_dimensions(data: xr.Dataset, picture: str, dims: Sequence[str]) -> Non
     """
     for dim in data.sizes:
         if dim not in dims:
-            choice = f"choose one point, as with data.isel({dim}=0)"
-            raise refusal(picture, f"cannot show the dimension {str(dim)!r}; {choice}.")
+            raise refusal(
+                picture, f"cannot show the dimension {str(dim)!r}; {_choice(data, str(dim))}"
+            )
+
+
+def _choice(data: xr.Dataset, dim: str) -> str:
+    """Return how to choose one point of a dimension, at the command line and in Python."""
+    if dim not in data.coords:
+        return f"choose one point: --at {dim}=0, in Python data.isel({dim}=0)."
+    first = data[dim].values[0]
+    number = data[dim].dtype.kind in "if"
+    shown, exact = (f"{first:g}", repr(first.item())) if number else (first, repr(str(first)))
+    return f"choose one point: --at {dim}={shown}, in Python data.sel({dim}={exact})."
 
 
 def dimension_words(data: xr.Dataset) -> str:

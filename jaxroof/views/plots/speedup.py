@@ -8,8 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from jaxroof.errors import refusal, unknown
+from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
+from jaxroof.views.plots.line_ends import end_labels
 
 MOST = 5  # lines of a panel
 USUAL = "1d"  # the base, where the data have it
@@ -47,9 +49,11 @@ def speedup(data: xr.Dataset, over: str = "split", base: str | None = None) -> F
         [str(d) for d in ratio.dims if d not in ("gpus", over, lines)],
     )
     title = choose.title(data, f"Speed-up over {base}")
+    shown = _shown(ratio, lines)
+    if lines and len(shown) < ratio.sizes[lines]:
+        title += f" ({len(shown)} of {ratio.sizes[lines]} systems)"
     made = style.figure(title, _finding(ratio, over, base), 1.4 + 3.6 * len(rows))
     cells = made.subplots(len(rows), len(others), squeeze=False, sharey="row")
-    shown = _shown(ratio, lines)
     for row, (words, part) in zip(cells, rows, strict=True):
         for axes, name in zip(row, (names[i] for i in others), strict=True):
             _panel(axes, part.ratio.sel({over: name}), lines, shown)
@@ -75,10 +79,9 @@ def _finding(ratio: xr.DataArray, over: str, base: str) -> str:
     other, axis = ratio[over].values.astype(str), ratio.dims.index(over)
     best, worst = (other[np.unravel_index(i, ratio.shape)[axis]] for i in (most, least))
     high, low = float(values.flat[most]), float(values.flat[least])
-    return (
-        f"At most, {best} is {high:.3g} times as fast as {base} ({where(most)}); "
-        f"at least, {worst} {low:.3g} times ({where(least)})"
-    )
+    gain = f"At most, {best} is {percent(high - 1.0)} faster than {base} ({where(most)})"
+    slower = "slower" if low < 1.0 else "faster"
+    return f"{gain}; at least, {worst} is {percent(abs(low - 1.0), 1)} {slower} ({where(least)})"
 
 
 def _shown(ratio: xr.DataArray, lines: str) -> list[str]:
@@ -104,7 +107,7 @@ def _panel(axes: Axes, ratio: xr.DataArray, lines: str, shown: Sequence[str]) ->
             axes.plot(ratio.gpus.values, values, label=name or None, **look)
             ends.append((float(ratio.gpus[held[-1]]), float(values[held[-1]]), name, look["color"]))
     if lines:
-        style.end_labels(axes, ends)
+        end_labels(axes, ends)
 
 
 def _frame(row: Sequence[Axes], base: str) -> None:

@@ -42,6 +42,8 @@ def predicted_measured(found: Answers) -> Figure:
             _times(left, some, place, said)
             _errors(right, some, place)
     _finish(left, right, rows)
+    handles, said_of = left.get_legend_handles_labels()
+    made.legend(handles, said_of, loc="outside lower center", ncols=2)
     return made
 
 
@@ -78,7 +80,6 @@ def _finish(left: Axes, right: Axes, rows: list[StepAnswer]) -> None:
     left.set(xlabel="measured step time [s]", ylabel="predicted step time [s]")
     for axis in (left.xaxis, left.yaxis):
         axis.set_major_formatter(FuncFormatter(style.count))
-    left.legend(loc="upper left")
     right.set(xlim=(0.0, 60.0), ylim=(0.0, 100.0))
     right.set(xlabel="absolute error at most [%]", ylabel="runs [%]")
     for axes in (left, right):

@@ -1,7 +1,6 @@
 """What all pictures share: colours, axes in powers of two, units on labels, what does not fit."""
 
 import functools
-import itertools
 import re
 import textwrap
 from collections.abc import Callable, Sequence
@@ -18,37 +17,25 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from jaxroof.analyses.result_metadata import label_of, parts_of
+from jaxroof.views.plots import colours
 from jaxroof.views.plots.dots import png_of
 
 Given = ParamSpec("Given")
 
-BLUE: str = "#0072B2"
-VERMILION: str = "#D55E00"
-GREEN: str = "#009E73"
-PURPLE: str = "#CC79A7"
-ORANGE: str = "#E69F00"
-SKY: str = "#56B4E9"
-BLACK: str = "#000000"
-GREY: str = "#7F7F7F"
-BROWN: str = "#8C5A2B"
-PALE: str = "#C8C8C8"
-# Okabe and Ito 2008: told apart by colour-blind readers
+BLUE: str = colours.BLUE
+VERMILION: str = colours.VERMILION
+GREEN: str = colours.GREEN
+PURPLE: str = colours.PURPLE
+ORANGE: str = colours.ORANGE
+SKY: str = colours.SKY
+BLACK: str = colours.BLACK
+GREY: str = colours.GREY
+BROWN: str = colours.BROWN
+PALE: str = colours.PALE
 COLOURS = (VERMILION, GREEN, BLUE, PURPLE, ORANGE, SKY, BLACK, GREY)
 DASHES: tuple[Any, ...] = (":", "--", "-", "-.", (0, (1, 4)), (0, (8, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
-PARTS = (
-    BLUE,
-    SKY,
-    VERMILION,
-    GREEN,
-    PURPLE,
-    ORANGE,
-    GREY,
-    BROWN,
-    BLACK,
-    PALE,
-)  # of a time, as they are stacked
-DEGREES = (GREEN, VERMILION, PURPLE, BLUE, GREY, ORANGE, SKY)  # fields of a plan, in their order
+PARTS = (BLUE, SKY, VERMILION, GREEN, PURPLE, ORANGE, GREY, BROWN, BLACK, PALE)  # of no meaning
 UNFIT: dict[str, Any] = {
     "facecolor": "#F2F2F2",
     "edgecolor": "#B0B0B0",
@@ -86,8 +73,9 @@ TYPE: Any = {
 def parts(data: xr.Dataset, whole: str) -> dict[str, tuple[str, str]]:
     """Return the parts of a result, or where it has none the result itself: words, colour."""
     names = parts_of(data, whole) or [whole]
-    coloured = zip(names, itertools.cycle(PARTS), strict=False)
-    return {name: (label_of(data, name), colour) for name, colour in coloured}
+    words = {name: label_of(data, name) for name in names}
+    own = colours.colours_of(words.values())
+    return {name: (said, own[said]) for name, said in words.items()}
 
 
 def drawn(picture: Callable[Given, Figure]) -> Callable[Given, Figure]:
@@ -155,12 +143,10 @@ def line_style(names: Sequence[str], name: str, *, families: bool = True) -> dic
     >>> line_style(["gpt3", "gpt3-1t"], "gpt3-1t", families=False)["linestyle"]
     '-'
     """
-    heads = list(dict.fromkeys(n.rpartition("-")[0] or n for n in names))
-    tails = list(dict.fromkeys(n.rpartition("-")[2] for n in names))
     colour, dash = names.index(name), -1
-    if families and len(heads) < len(names):
-        colour = heads.index(name.rpartition("-")[0] or name)
-        dash = tails.index(name.rpartition("-")[2])
+    if families and (told := families_of(names)):
+        heads, tails = told
+        colour, dash = heads.index(_head(name)), tails.index(name.rpartition("-")[2])
     mark = dash if dash >= 0 else colour
     return {
         "color": COLOURS[colour % len(COLOURS)],
@@ -169,6 +155,21 @@ def line_style(names: Sequence[str], name: str, *, families: bool = True) -> dic
         "markersize": 5,
         "linewidth": 1.6,
     }
+
+
+def families_of(names: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """Return the families of names and the ranks in them, None where names make no families.
+
+    >>> families_of(["a100-nvs4", "a100-nvs8", "b200-nvs4"])
+    (['a100', 'b200'], ['nvs4', 'nvs8'])
+    """
+    heads = list(dict.fromkeys(map(_head, names)))
+    tails = list(dict.fromkeys(name.rpartition("-")[2] for name in names))
+    return (heads, tails) if len(heads) < len(names) else None
+
+
+def _head(name: str) -> str:
+    return name.rpartition("-")[0] or name
 
 
 def count(value: float, _: object = None) -> str:
@@ -191,11 +192,11 @@ def powers_of_two(axis: Axis, least: float, most: float, labels: int = 14) -> No
     axis.set_major_formatter(FuncFormatter(count))
 
 
-def sizes_axis(axes: Axes, sizes: np.ndarray, labels: int = 14) -> None:
+def sizes_axis(axes: Axes, sizes: np.ndarray, labels: int = 14, right: float = 1.25) -> None:
     """Set the x axis to cluster sizes in powers of two, with a little room on both sides."""
     least, most = float(np.min(sizes)), float(np.max(sizes))
     powers_of_two(axes.xaxis, least, most, labels)
-    axes.set_xlim(least / 1.25, most * 1.25)
+    axes.set_xlim(least / 1.25, most * right)
     axes.set_xlabel("accelerators")
 
 
@@ -258,23 +259,6 @@ def note(axes: Axes, x: float, y: float, words: str, **more: Any) -> None:
     box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
     style: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6, **more}
     axes.text(x, y, words, bbox=box, **style).set_in_layout(False)
-
-
-def end_labels(axes: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Write the names of lines at their right ends (x, y, words, colour), none over another."""
-    whole = axes.get_figure(root=True)
-    assert whole is not None, "axes stand in a figure"
-    whole.draw_without_rendering()
-    step = LINE * TEXT * DOTS / 72  # pixels of a line of words
-    placed = [(*axes.transData.transform((x, y)), words, colour) for x, y, words, colour in ends]
-    below = -np.inf
-    for right, high, words, colour in sorted(placed, key=lambda end: end[1]):
-        level = max(high, below + step)
-        below = level
-        away = (8.0, (level - high) * 72 / DOTS)
-        look: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": colour}
-        start = axes.transData.inverted().transform((right, high))
-        axes.annotate(words, tuple(start), xytext=away, annotation_clip=False, **look)
 
 
 def nothing(axes: Axes, words: str) -> None:

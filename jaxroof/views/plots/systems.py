@@ -15,10 +15,8 @@ from jaxroof.errors import InputError, listing
 from jaxroof.records import leaves
 from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
 from jaxroof.views.plots.map_axes import primary, rank
 
-LETTERS = 30  # of a line beside a mark
 ALIKE = 1e-6  # relative difference between numbers that are the same
 FREE = ("fast_domain",)  # the same accelerator is built into domains of several sizes
 PAIRS = {  # fields that have one name between them
@@ -31,8 +29,9 @@ class Mark(NamedTuple):
     """A real system's place on a map of two fields."""
 
     place: tuple[float, float]  # in SI, as the axes of the data
-    words: str
+    words: str  # with a star where a note says what of the system is there
     whole: bool  # what was computed there is this system, not some of its fields alone
+    note: str = ""
 
 
 def machine_of(data: xr.Dataset) -> dict[str, float]:
@@ -100,15 +99,15 @@ def base_name(data: xr.Dataset) -> str:
 
 
 def marks(data: xr.Dataset, x: str, y: str) -> list[Mark]:
-    """Return the real systems on a map over two dimensions, named after what was computed there.
+    """Return the systems on a map, the run's own among them, named after what was computed.
 
     A place is called by the name of a system where every number of the machine agrees with it, on
-    the axes and beside them. Elsewhere its name says which of the system's fields the place has,
-    and which system the rest of the machine is, where it is one.
+    the axes and beside them. Elsewhere its name has a star, and a note says which of the system's
+    fields the place has, and which system the rest of the machine is, where it is one.
     """
     machine = machine_of(data)
     rest = real_system(machine)
-    found = []
+    found: list[Mark] = []
     for name, known in choose.REAL.items():
         record = system(known)
         there = _place(data, record, (x, y))
@@ -118,14 +117,30 @@ def marks(data: xr.Dataset, x: str, y: str) -> list[Mark]:
         same = _agreeing(record, numbers)
         every = {**machine, **numbers}
         whole = bool(machine) and _agreeing(record, every) == set(every)
-        shown = zip((x, y), place, strict=True)
-        units = [(data[primary(data, dim)].attrs.get("units", "1"), at) for dim, at in shown]
-        amounts = ", ".join(choose.amount(at, str(unit)) for unit, at in units)
-        part = f"{name}'s {listing(_together(same))} ({amounts})"
-        part = style.wrapped(part, LETTERS)
-        words = part if not rest else f"{part}\nall else of the {rest}"
-        found.append(Mark(place, name if whole else words, whole))
+        if whole:
+            found.append(Mark(place, name, True))
+            continue
+        beside = f"; all else of the {rest}" if rest else ""
+        note = f"only {listing(_together(same))}{beside}"
+        found.append(Mark(place, f"{name}*", False, note))
+    base = base_place(data, (x, y))
+    if base is not None and not any(mark.whole for mark in found):
+        found.append(Mark((base[0], base[1]), base_name(data), True))
     return found
+
+
+def notes(marks: Sequence[Mark]) -> list[str]:
+    """Return what stars beside the names of systems mean, a sentence for all of which it is true.
+
+    >>> hbm = "only HBM"
+    >>> notes([Mark((1, 1), "A100*", False, hbm), Mark((2, 2), "H200*", False, hbm)])
+    ['A100*, H200*: only HBM']
+    """
+    told: dict[str, list[str]] = {}
+    for mark in marks:
+        if mark.note and mark.words not in told.setdefault(mark.note, []):
+            told[mark.note].append(mark.words)
+    return [f"{', '.join(names)}: {note}" for note, names in told.items()]
 
 
 def _place(

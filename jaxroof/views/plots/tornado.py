@@ -11,18 +11,26 @@ from matplotlib.patches import Patch
 from jaxroof.analyses.resources import CAPACITY, Resources, resources_of
 from jaxroof.analyses.result_metadata import label_of, machine_of, objective_of
 from jaxroof.errors import refusal
+from jaxroof.units import percent
 from jaxroof.views.parameter_words import words_of
+from jaxroof.views.plots import colours, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
 
 PICTURE = "tornado"
-COLOURS = {  # of the resources of a system, as those of the parts of a step
-    "compute": style.BLUE,
-    "hbm": style.SKY,
-    "fast_links": style.VERMILION,
-    "slow_links": style.GREEN,
-    "latency": style.ORANGE,
-    "capacity": style.PURPLE,
+COLOURS = colours.RESOURCES  # as those of the parts of a step
+OF_CHIP = {  # the resource that a constant of a chip is a share of
+    "chip.fp8_flops": "compute",
+    "chip.fp4_flops": "compute",
+    "chip.multiprocessors": "compute",
+    "chip.matmul": "compute",
+    "chip.matmul_fp8": "compute",
+    "chip.depth": "compute",
+    "chip.attention": "compute",
+    "chip.attention_old": "compute",
+    "chip.hbm": "hbm",
+    "chip.fast": "fast_links",
+    "chip.slow": "slow_links",
+    "chip.step": "latency",
 }
 LINKS = {"fast links": "NVLink", "slow links": "network"}
 OTHER = style.GREY  # of what is of none of them
@@ -30,6 +38,7 @@ MOST = 8  # bars
 LEAST = 1e-4  # change below which there is no bar
 ALIKE = 0.02  # of the longest bar: changes that differ by less look the same
 BESIDE = 0.2  # of the longest bar: the room that a number takes
+WORDED = 2.0  # times as much: below it is called per cent more
 PALE = 0.45  # of bars for less of a parameter
 
 
@@ -60,19 +69,19 @@ def tornado(data: xr.Dataset) -> Figure:
     moved = "factor" in data.sizes
     choose.check_dimensions(data, PICTURE, ("parameter", "switch", *(("factor",) if moved else ())))
     bars, words = _moved(data) if moved else _slopes(data)
-    known = resources_of(data)
+    known = _resources(data)
     own = [bar for bar in bars if not _repeats(bar, bars, known)]
     shown = sorted((bar for bar in own if bar.longest > LEAST), key=lambda bar: bar.longest)
     if not shown:
         raise refusal(PICTURE, "the data have no parameter that changes anything")
     shown = shown[-MOST:]
-    finding = _finding(shown, words, machine_of(data))
+    finding = _finding(data, shown, words)
     title = choose.title(data, "What each parameter does")
     made = style.figure(title, finding, 2.4 + 0.3 * len(shown))
     axes = made.subplots()
-    colours = colours_of(known)
+    looks = colours_of(known)
     for place, bar in enumerate(shown):
-        _draw(axes, place, bar, shown[-1].longest, colours.get(known.of.get(bar.path, ""), OTHER))
+        _draw(axes, place, bar, shown[-1].longest, looks.get(known.of.get(bar.path, ""), OTHER))
     _finish(axes, data, shown)
     _legend(made, shown, words, known)
     return made
@@ -90,11 +99,33 @@ def _alike(one: float, other: float) -> bool:
     return bool(np.isnan([one, other]).any() or np.isclose(one, other, rtol=0.05))
 
 
-def _finding(shown: list[Bar], words: tuple[str, str], machine: str) -> str:
+def _resources(data: xr.Dataset) -> Resources:
+    """Return the resources of the estimator, and those of the constants of a chip."""
+    known, machine = resources_of(data), machine_of(data)
+    chip = {f"{machine}.{name}": of for name, of in OF_CHIP.items() if of in known.limits}
+    return known._replace(of={**chip, **known.of})
+
+
+def _finding(data: xr.Dataset, shown: list[Bar], words: tuple[str, str]) -> str:
     """Return the two parameters that more of changes most."""
+    what, (less, more) = _of(data), _ways(data)
     ranked = sorted((b for b in shown if np.isfinite(b.more)), key=lambda bar: -abs(bar.more))
-    said = [f"{_words(bar, machine)} {_signed(100 * bar.more)}" for bar in ranked[:2]]
-    return f"With {words[1]}: {' and '.join(said)}"
+    said = [
+        f"{percent(abs(bar.more), 1)} {less if bar.more < 0 else more} with {words[1]} "
+        f"{_words(bar, machine_of(data))}"
+        for bar in ranked[:2]
+    ]
+    return f"The {what} is {', and '.join(said)}"
+
+
+def _of(data: xr.Dataset) -> str:
+    """Return what changes."""
+    return label_of(data, str(data.attrs.get("of") or objective_of(data)))
+
+
+def _ways(data: xr.Dataset) -> tuple[str, str]:
+    """Return what less and more of it are called."""
+    return ("shorter", "longer") if "time" in _of(data) else ("less", "more")
 
 
 def _words(bar: Bar, machine: str) -> str:
@@ -112,9 +143,7 @@ def resource_words(name: str) -> str:
 
 def colours_of(known: Resources) -> dict[str, str]:
     """Return the colour of every resource: its own, or the next that none has."""
-    names = [*known.limits, CAPACITY]
-    free = (c for c in style.COLOURS if c not in {COLOURS.get(name) for name in names})
-    return {name: COLOURS.get(name) or next(free, OTHER) for name in names}
+    return colours.colours_of([*known.limits, CAPACITY], COLOURS)
 
 
 def _moved(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
@@ -133,7 +162,8 @@ def _moved(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
     ]
     bars = [Bar(str(p), *changes) for p, changes in zip(data.parameter.values, ends, strict=True)]
     most, least = float(data.factor.max()), float(data.factor.min())
-    return bars, (f"divided by {1 / least:.3g}", f"{most:.3g} times as much")
+    more = f"{percent(most - 1.0)} more" if most < WORDED else f"{most:.3g} times as much"
+    return bars, (f"divided by {1 / least:.3g}", more)
 
 
 def _slopes(data: xr.Dataset) -> tuple[list[Bar], tuple[str, str]]:
@@ -191,27 +221,27 @@ def _finish(axes: Axes, data: xr.Dataset, shown: list[Bar]) -> None:
     axes.set_yticks(range(len(shown)), names)
     axes.axvline(0.0, color=style.BLACK, linewidth=0.9, zorder=4)
     axes.margins(x=0.16)
-    of = label_of(data, str(data.attrs.get("of") or objective_of(data)))
-    ways = "shorter to the left, longer to the right" if "time" in of else "less to the left"
-    axes.set_xlabel(f"change of the {of} [%]: {ways}")
+    less, more = _ways(data)
+    ways = f"{less} to the left, {more} to the right"
+    axes.set_xlabel(f"change of the {_of(data)} [%]: {ways}")
     style.grid(axes, "x")
 
 
 def _legend(made: Figure, shown: list[Bar], words: tuple[str, str], known: Resources) -> None:
     there = {known.of.get(bar.path) for bar in shown}
-    every, colours = {**known.limits, CAPACITY: "HBM capacity"}, colours_of(known)
+    every, own = {**known.limits, CAPACITY: "HBM capacity"}, colours_of(known)
     if not any(path.endswith("hbm_capacity") for path in known.of):
         every[CAPACITY] = CAPACITY
     handles = [
-        Patch(color=colours[name], label=resource_words(said))
+        Patch(color=own[name], label=resource_words(said))
         for name, said in every.items()
         if name in there
     ]
     if not there <= set(every):
-        handles.append(Patch(color=OTHER, label="other"))
+        handles.append(Patch(color=OTHER, label="of none of these"))
     handles += [
-        Patch(facecolor=style.GREY, label=words[1]),
-        Patch(facecolor=style.GREY, alpha=PALE, label=words[0]),
+        Patch(facecolor=style.GREY, label=f"full colour: {words[1]}"),
+        Patch(facecolor=style.GREY, alpha=PALE, label=f"pale: {words[0]}"),
     ]
     if any(_differs(bar, shown[-1].longest) for bar in shown):
         dashed: dict[str, Any] = {"facecolor": "none", "edgecolor": style.BLACK, "linestyle": "--"}

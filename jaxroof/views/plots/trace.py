@@ -22,8 +22,8 @@ from jaxroof.io.trace_events import (
     side_by_side,
 )
 from jaxroof.units import percent, seconds, show
+from jaxroof.views.plots import colours, style
 from jaxroof.views.plots import select as choose
-from jaxroof.views.plots import style
 from jaxroof.views.trace_blocks import (
     WORDS,
     Block,
@@ -34,24 +34,14 @@ from jaxroof.views.trace_blocks import (
 )
 
 PICTURE = "timeline"
-LOOKS = {  # of each kind of event
-    "forward": style.BLUE,
-    "backward": style.ORANGE,
-    "weight": style.GREEN,
-    "send": style.PURPLE,
-    "all-reduce": "#262626",
-    "all-gather": "#595959",
-    "optimizer": style.VERMILION,
-    "other": style.GREY,
-    "idle": "#E4E4E4",
-}
-DARK = (style.BLUE, style.GREEN)  # visits that white reads on
+LOOKS = colours.EVENTS
 PALER = 0.5  # share of white in the colours of a device's later stages
 HIGH = 0.84  # of a row
 ACROSS = 0.82 * style.DOTS  # pixels of the time axis, of an inch of the picture
 DIGIT = 0.64  # width of a digit over its size
 THIN = 2.0  # pixels: collectives of a visit that are narrower are drawn together at its end
 EDGED = 5.0  # pixels: blocks that are wider are set apart by a line
+ALIKE = 5e-4  # relative difference of steps that take as long
 MOST_NUMBERS = 4000
 MOST_ROWS = 64
 
@@ -136,9 +126,10 @@ def _finding(traces: Mapping[str, xr.Dataset]) -> str:
     best = order[0]
     if len(order) == 1:
         return f"A step takes {_words(traces[best])}"
+    longer = {n: span(traces[n]) / span(traces[best]) - 1.0 for n in order[1:]}
     more = [
-        f"{n} takes {percent(span(traces[n]) / span(traces[best]) - 1.0, 1)} longer"
-        for n in order[1:]
+        f"{n} takes {percent(share, 1)} longer" if share >= ALIKE else f"{n} takes as long"
+        for n, share in longer.items()
     ]
     return f"Shortest: {best}, {_words(traces[best])}; {', '.join(more)}"
 
@@ -177,7 +168,7 @@ def _panel(axes: Axes, held: Sequence[Row], end: float, scale: float, pixels: fl
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
     told = {
-        "numbers: microbatches": written,
+        "numbers: microbatches, where they fit": written,
         "paler: a device's later stages": any(len(row.stages) > 1 for row in held),
         "collectives of a visit: together at its end": gathered,
     }
@@ -251,8 +242,10 @@ def _numbers(axes: Axes, numbers: Sequence[tuple[Shape, str]], pixels: float) ->
     for shape, words in shown[:MOST_NUMBERS]:
         if not low <= (shape.left + shape.right) / 2 <= high:
             continue
-        middle, ink = (shape.left + shape.right) / 2, "white" if shape.colour in DARK else "black"
-        axes.text(middle, shape.row, words, color=ink, **centred).set_in_layout(False)
+        middle = (shape.left + shape.right) / 2
+        axes.text(
+            middle, shape.row, words, color=colours.ink(shape.colour), **centred
+        ).set_in_layout(False)
     return bool(shown)
 
 

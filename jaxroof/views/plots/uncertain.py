@@ -69,7 +69,7 @@ def _finding(data: xr.Dataset, dims: list[str]) -> str:
     total = point.sobol_total.values
     if not np.isfinite(total).any():
         return said
-    return f"{said}; it hangs most on: {_named(data)[int(np.nanargmax(total))]}"
+    return f"{said}; most of it because of {_named(data)[int(np.nanargmax(total))]}"
 
 
 def _scaled(data: xr.Dataset) -> tuple[str, float, str]:
@@ -93,7 +93,7 @@ def _distribution(axes: Axes, data: xr.Dataset) -> None:
     bins = np.linspace(both.min() - room, both.max() + room, BINS + 1).tolist()
     words = "draws" if kept is None else "best plan of each draw"
     axes.hist(drawn, bins, weights=np.full(len(drawn), one), color=style.SKY, label=words)
-    if kept is not None and len(kept):
+    if kept is not None and len(kept) and not np.array_equal(kept, drawn):
         each = np.full(len(kept), one)
         axes.hist(kept, bins, weights=each, label="plan that is best today, kept", **look)
     ends = data[aim].values / scale
@@ -107,7 +107,7 @@ def _distribution(axes: Axes, data: xr.Dataset) -> None:
         axes.axvline(today, label="today's inputs", **look)
     axes.set(xlabel=label, ylabel="draws [%]")
     style.grid(axes)
-    axes.legend()
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
 
 
 def _place(data: xr.Dataset, dim: str) -> tuple[np.ndarray, np.ndarray, str]:
@@ -177,7 +177,7 @@ def _plans(axes: Axes, data: xr.Dataset) -> None:
         plan = data.isel(candidate=i)
         mean = 100 * float(plan.regret_mean)
         fits = float(plan.fits)
-        words = f"{chance[at]:.3g} %, costs {_digits(mean)} %"
+        words = f"{chance[at]:.3g} %" + (f", {_digits(mean)} % longer" if mean >= 0.05 else "")
         words += f"\nfits in {100 * fits:.3g} %" if fits < 1 else ""
         inside = chance[at] > 60
         colour = "white" if inside and colours[at] == style.GREEN else style.BLACK
@@ -185,12 +185,19 @@ def _plans(axes: Axes, data: xr.Dataset) -> None:
         side = "right" if inside else "left"
         axes.text(where, at, words, ha=side, va="center", color=colour)
     names = [data.isel(candidate=i) for i in held]
-    spelled = [f"{plan_words(p)}\n{placement_words(p)}".replace("microbatch", "mb") for p in names]
+    spelled = [
+        "\n".join(filter(None, (plan_words(p), _placed(p)))).replace("microbatch", "mb")
+        for p in names
+    ]
     axes.set_yticks(place, spelled)
     axes.invert_yaxis()
     axes.set_title("the plan to commit to: green", loc="left")
     axes.set(xlim=(0, 105), xlabel="draws in which it is the best [%]")
     style.grid(axes, "x")
+
+
+def _placed(plan: xr.Dataset) -> str:
+    return f"placed {placement_words(plan)}" if placement_words(plan) else ""
 
 
 def _digits(per_cent: float) -> str:
@@ -238,8 +245,8 @@ def _indices(axes: Axes, data: xr.Dataset) -> None:
         return
     chosen, place = first_to_last(data)[:MOST], np.arange(min(MOST, data.sizes["parameter"]))
     for name, colour, words, shift in (
-        ("total", style.SKY, "in all", -0.19),
-        ("first", style.BLUE, "by itself", 0.19),
+        ("total", style.SKY, "with all others", -0.19),
+        ("first", style.BLUE, "alone", 0.19),
     ):
         share = 100 * data[f"sobol_{name}"].values[chosen]
         error = 100 * data[f"sobol_{name}_error"].values[chosen]

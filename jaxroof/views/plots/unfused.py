@@ -1,5 +1,7 @@
 """The unfused blocks of one layer: how long every operator takes alone, and what binds it."""
 
+import textwrap
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -17,14 +19,29 @@ FIELDS = tuple(f"{kind}_{way}" for way in WAYS for kind in ("compute", "memory",
 COORDS = ("block", "topology")
 BLOCKS = {"mlp": "MLP block", "attention": "self-attention block"}
 MATRIX = ("arithmetic binds", style.BLUE)
-MEMORY = ("HBM traffic binds", style.ORANGE)
+MEMORY = ("HBM traffic binds", style.SKY)
 LINKS = {  # by the links that messages take: words, colour
-    "nvlink": ("messages, NVLink", style.PURPLE),
-    "ib": ("messages, network", style.VERMILION),
+    "nvlink": ("messages, NVLink", style.VERMILION),
+    "ib": ("messages, network", style.GREEN),
 }
 HIDDEN = "where the other of the two ends"
+WORDS = {  # of operators
+    "fc1": "MLP up",
+    "act": "activation",
+    "dpr1": "dropout in MLP",
+    "fc2": "MLP down",
+    "dpr2": "dropout after MLP",
+    "layer_norm_1": "first layer norm",
+    "qkv_proj": "queries, keys, values",
+    "logits": "scores",
+    "dropout_softmax": "dropout of scores",
+    "attend": "weighted values",
+    "v_proj": "attention output",
+    "dropout": "dropout of attention",
+    "layer_norm_2": "second layer norm",
+}
 GAP = 1.4  # bars between two blocks, where the name of the next one stands
-MOST_COLUMNS = 4  # of the legend
+MOST_COLUMNS = 2  # of the legend
 LEAST = 0.005  # share of the longest bar from which a hidden time is marked
 
 
@@ -54,8 +71,8 @@ def unfused_bars(data: xr.Dataset) -> Figure:
             _heading(axes, part, way, float(places[start]) - 1.0, data)
         axes.set_title(_shares(data, way))
         axes.set_xlabel(f"time of one layer [{unit}]")
-    left.set_xlim(0, 1.42 * longest / scale)
-    left.set_yticks(places, names)
+    left.set_xlim(0, 1.8 * longest / scale)
+    left.set_yticks(places, [WORDS.get(str(name), str(name)) for name in names])
     left.set_ylim(places[-1] + 0.7, places[0] - 1.7)
     _legend(made, data)
     return made
@@ -71,7 +88,7 @@ def _finding(data: xr.Dataset) -> str:
     longest = str(data.operation.values[int(np.argmax(each))])
     return (
         f"HBM traffic binds {percent(bound / total)} of {choose.amount(total, 's')}; "
-        f"the longest: {longest}, {percent(each.max() / total)}"
+        f"the longest: {WORDS.get(longest, longest)}, {percent(each.max() / total)}"
     )
 
 
@@ -130,7 +147,7 @@ def _shares(data: xr.Dataset, way: str) -> str:
         "messages": float(links.sum()),
     }
     said = ", ".join(f"{name} {100 * time / total:.1f} %" for name, time in times.items() if time)
-    return f"{way}: {choose.amount(total, 's')}\n{said}"
+    return f"{way}: {choose.amount(total, 's')}\n{textwrap.fill(said, 26)}"
 
 
 def _legend(made: Figure, data: xr.Dataset) -> None:
@@ -145,6 +162,6 @@ def _legend(made: Figure, data: xr.Dataset) -> None:
         [], [], color="white", marker="|", markersize=11, markeredgewidth=2, linestyle="none"
     )
     said = [*entries, HIDDEN]
-    columns = 3 if len(said) > MOST_COLUMNS else len(said)
+    columns = 2 if len(said) > MOST_COLUMNS else len(said)
     box = made.legend([*handles, tick], said, loc="outside lower center", ncols=columns)
     box.get_frame().set_facecolor("#E4E4E4")

@@ -72,7 +72,9 @@ def _table(
 ) -> Markup:
     def row(tag: str, cells: Sequence[str]) -> Markup:
         both = zip(cells, sides, strict=True)
-        return element("tr", *(element(tag, cell, class_=side) for cell, side in both))
+        # a head without words heads nothing
+        each = (element(tag if cell else "td", cell, class_=side) for cell, side in both)
+        return element("tr", *each)
 
     head = [element("thead", row("th", heads))] if any(heads) else []
     body = element("tbody", joined(row("td", cells) for cells in rows))

@@ -41,6 +41,3 @@ for (const picture of document.querySelectorAll(".picture")) {
     view.addEventListener("pointerup", () => view.removeEventListener("pointermove", move), { once: true });
   });
 }
-addEventListener("beforeprint", () => {
-  for (const each of document.querySelectorAll("details")) each.open = true;
-});

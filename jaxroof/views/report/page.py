@@ -116,7 +116,7 @@ def _section(answered: Answered, name: str, alone: bool) -> Markup:
         element("h3", "How it was made"),
         rows_of(("", ""), made_rows(result)),
     ]
-    return element("section", joined(parts), aria_label=title)
+    return element("section", joined(parts), aria_label=f"{title} ({result.name})")
 
 
 def _reason(error: BaseException) -> str:
@@ -144,7 +144,7 @@ def _picture(data: xr.Dataset, title: str, said: str) -> Markup:
     image = Markup(f'{element("img", alt=f"{title}. {said}")[:-1]} src="{source}">')
     buttons = [
         element("button", sign, type="button", data_zoom=step, aria_label=words)
-        for sign, step, words in (("-", "out", "smaller"), ("+", "in", "larger"))
+        for sign, step, words in (("smaller", "out", "smaller"), ("larger", "in", "larger"))
     ]
     reset = element("button", "whole", type="button", data_zoom="whole", aria_label="whole picture")
     view = element("div", image, class_="view", tabindex="0", aria_label="picture")

@@ -261,6 +261,7 @@ def test_memory_is_that_of_a_walk_from_buffer_to_buffer():
     np.testing.assert_array_equal(found, [peak(case) for case in cases])
 
 
+@pytest.mark.slow  # times of the same table daily: test_the_first_profile_as_published
 def test_the_sequential_reference():
     data = jr.evaluate("pipeline", STUDY, profile="distir-a", **degrees(1, 1, 1, 1))
     np.testing.assert_allclose(data.step_time, 2.1543609643827195, rtol=TIME)
@@ -307,7 +308,10 @@ FLAT = ("matrix_flops", "vector_flops", "hbm_bandwidth", "network_bandwidth")
 
 @pytest.mark.parametrize(
     ("profile", "rates", "latencies"),
-    [(Profile.PHYSICAL, RATES, LATENCIES), (Profile.B, FLAT, ("launch_latency",))],
+    [
+        pytest.param(Profile.PHYSICAL, RATES, LATENCIES, marks=pytest.mark.slow),
+        (Profile.B, FLAT, ("launch_latency",)),
+    ],
 )
 def test_elasticities_pass_through_the_loop(profile, rates, latencies):
     """Slopes are those of differences off the ridges; rates less latencies sum to -1."""
@@ -444,6 +448,7 @@ def test_what_a_microbatch_takes_it_gives_back():
     assert (most >= left)[there].all()
 
 
+@pytest.mark.slow  # memory of the stages daily: test_the_last_profile_to_the_byte
 def test_stages_are_those_of_the_step():
     settings = {"model": "mlp-small", "system": "distir-b", **degrees(2, 1, 4, 8)}
     each = jr.stages(settings, profile="distir-b")

@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import pytest
+import xarray as xr
 
 import jaxroof as jr
 from jaxroof.views import plots
@@ -33,3 +34,33 @@ def test_bars_are_as_high_as_the_device(stages: int) -> None:
 def test_other_data_are_refused() -> None:
     with pytest.raises(jr.InputError, match="memory_by_stage: needs the dimension 'stage'"):
         plots.memory_by_stage(jr.evaluate("model_size", model="llama3-8b"))
+
+
+def swept(**axes: list[object]) -> xr.Dataset:
+    """Return the memory of stages over some axes."""
+    plan = {"pp": 4, "dp": 2}
+    return jr.fit_stages(
+        model="llama3-70b", system="h100-nvs8", plan=plan, global_batch=128, axes=axes
+    )
+
+
+def test_further_dimensions_make_groups_and_panels() -> None:
+    data = swept(recompute=["none", "full"], sequence=[4096, 8192, 16384], tensor=[2, 4, 8])
+    made = plots.draw(data)
+    assert [axes.get_title() for axes in made.axes] == ["recomputation none", "recomputation full"]
+    for axes, name in zip(made.axes, data.recompute.values, strict=True):
+        part = data.sel(recompute=name)
+        tops: dict[float, float] = {}
+        for bar in axes.patches:
+            middle = round(bar.get_center()[0], 3)
+            tops[middle] = max(tops.get(middle, 0.0), bar.get_y() + bar.get_height())
+        drawn = [tops[middle] for middle in sorted(tops)]
+        assert drawn == pytest.approx((part.device.values / 1e9).ravel().tolist())
+        numbers = [t.get_text() for t in axes.texts]
+        assert numbers == [f"{x:.3g}" for x in (part.device.max("stage") / 1e9).values.ravel()]
+        bold = [t.get_weight() == "bold" for t in axes.texts]
+        assert bold == (~part.fits.values.astype(bool)).ravel().tolist()
+    held = int(data.fits.sum())
+    assert any(t.get_text().startswith(f"{held} of {data.fits.size} fit in") for t in made.texts)
+    assert len(plots.draw(plots.pick(data, {"recompute": "none"}, "--at")).axes) == 1
+    plt.close("all")

@@ -14,14 +14,15 @@ def found():
 
 
 def test_every_run_is_a_point(found):
-    left, right = predicted_measured(found).axes
+    made = predicted_measured(found)
+    left, right = made.axes
     drawn = [line for line in left.lines if len(line.get_xdata()) > 2]
     measured = np.sort(np.concatenate([line.get_xdata() for line in drawn]))
     np.testing.assert_allclose(
         measured, sorted(one.step.measured for one in found["simumax_b200"]), rtol=1e-12
     )
     assert all(line.get_ydata()[-1] == 100.0 for line in right.lines)
-    assert len(left.get_legend().get_texts()) == 2, "dense, experts"
+    assert len(made.legends[0].get_texts()) == 2, "dense, experts"
 
 
 def test_nothing_measured_is_refused():
