@@ -51,23 +51,7 @@ class NotDrawn(NamedTuple):
 
 def schedule_view(told: Callable[[str, Any], None]) -> View:
     """Return the tab of pipeline schedules; ``told`` is the listener of its form."""
-    source = ColumnDataSource({name: [] for name in COLUMNS})
-    numbers = ColumnDataSource({name: [] for name in NUMBERS})
-    made = plot(300, x_axis_label="time [s]", y_axis_label="device of the pipeline",
-                x_range=Range1d(0, 1), y_range=Range1d(1, 0),
-                tools="xbox_zoom,xpan,reset", active_drag="xbox_zoom",
-                toolbar_location="above")  # fmt: skip
-    drawn = made.quad(left="left", right="right", bottom="bottom", top="top", source=source,
-                      fill_color="colour", line_color="white", line_width=0.3)  # fmt: skip
-    written = made.text("x", "y", "text", source=numbers, text_font_size="11px",
-                        text_align="center", text_baseline="middle", text_color="ink")  # fmt: skip
-    near = CustomJS(args={"numbers": numbers, "written": written, "blocks": drawn.glyph}, code=NEAR)
-    made.x_range.js_on_change("start", near)
-    made.x_range.js_on_change("end", near)
-    tips = [("", "@kind @words"), ("from", "@left{0.000} s"), ("to", "@right{0.000} s")]
-    made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
-    made.yaxis.ticker.min_interval = 1
-    made.ygrid.grid_line_color = None
+    made, draw = _timeline()
     form, said, below = Form(told, always=True, groups=schedule_groups()), text(), text()
     form.sizing_mode, frame = "stretch_width", framed(made, "timeline")
     body = pn.Column(said, form, below, frame, sizing_mode="stretch_width")
@@ -101,8 +85,34 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
             below.object, frame.visible = alert(visits), False
             return
         below.object = legend(_legend(visits)) + paragraph(_note(visits), "note")
+        draw(visits, shown.wide)
+
+    return View(body, lambda _: None, show, later, show_later, early=False)
+
+
+def _timeline() -> tuple[Any, Callable[[schedule.Timeline, float], None]]:
+    """Return the figure of a timeline, and the function that draws one, so wide in pixels."""
+    source = ColumnDataSource({name: [] for name in COLUMNS})
+    numbers = ColumnDataSource({name: [] for name in NUMBERS})
+    made = plot(300, x_axis_label="time [s]", y_axis_label="device of the pipeline",
+                x_range=Range1d(0, 1), y_range=Range1d(1, 0),
+                tools="xbox_zoom,xpan,reset", active_drag="xbox_zoom",
+                toolbar_location="above")  # fmt: skip
+    drawn = made.quad(left="left", right="right", bottom="bottom", top="top", source=source,
+                      fill_color="colour", line_color="white", line_width=0.3)  # fmt: skip
+    written = made.text("x", "y", "text", source=numbers, text_font_size="11px",
+                        text_align="center", text_baseline="middle", text_color="ink")  # fmt: skip
+    near = CustomJS(args={"numbers": numbers, "written": written, "blocks": drawn.glyph}, code=NEAR)
+    made.x_range.js_on_change("start", near)
+    made.x_range.js_on_change("end", near)
+    tips = [("", "@kind @words"), ("from", "@left{0.000} s"), ("to", "@right{0.000} s")]
+    made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
+    made.yaxis.ticker.min_interval = 1
+    made.ygrid.grid_line_color = None
+
+    def draw(visits: schedule.Timeline, wide: float) -> None:
         source.data, numbers.data = _columns(visits), _numbers(visits)
-        numbers.tags = [_near(visits, shown.wide)]
+        numbers.tags = [_near(visits, wide)]
         drawn.glyph.line_alpha = float(visits.shown <= numbers.tags[0])
         written.visible = visits.shown <= numbers.tags[0]
         made.x_range.start, made.x_range.end = 0.0, visits.shown
@@ -110,7 +120,7 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
         made.y_range.start, made.y_range.end = visits.devices - 0.5, -0.5
         made.height = 110 + min(36, max(14, 420 // visits.devices)) * visits.devices
 
-    return View(body, lambda _: None, show, later, show_later, early=False)
+    return made, draw
 
 
 def _cells(row: schedule.Row) -> tuple[str, ...]:
