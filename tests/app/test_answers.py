@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.result_metadata import head_of
+from jaxroof.analyses.result_metadata import head_of, words_of
 from jaxroof.app.answers import binds, compare, machine_map, memory, plans, schedule, share
 from jaxroof.app.answers import step_time as times
 from jaxroof.app.answers.mine import with_mine
 from jaxroof.app.changes import applied, at_place, numbers_of
 from jaxroof.app.opened import opened
+from jaxroof.app.panes.figures import Bars, part_colours
 from jaxroof.app.question import asked
 from jaxroof.app.state import START, State, with_change, with_choice
 from jaxroof.errors import InputError
 from jaxroof.units import seconds
+from jaxroof.views.plots import style
 
 CONFIGS = pathlib.Path(__file__).parents[1] / "catalog" / "huggingface"
 SMALL = dataclasses.replace(START, model="llama3-8b", gpus=16, batch=64)
@@ -88,6 +90,19 @@ def test_the_parts_of_a_bar_sum_to_the_step(state):
     for place, bar in enumerate(times.bars(data)):
         ends = [part.end for part in parts if part.bar == bar]
         assert max(ends) == pytest.approx(float(data.step_time[place]), rel=1e-3)
+
+
+@each
+def test_a_part_has_the_colour_of_all_pictures_whatever_is_drawn_beside_it(state):
+    data = plans.best_plans(state)
+    known = style.parts(data, times.WHOLE)
+    bars = Bars("")
+    parts = times.step_parts(data)
+    drawn = dict(bars.show(parts[1:], part_colours(data, times.WHOLE)))
+    assert drawn == {
+        words_of(data, n): c for n, (_, c) in known.items() if words_of(data, n) in drawn
+    }
+    assert len(drawn) >= 3
 
 
 @each

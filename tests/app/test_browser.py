@@ -169,7 +169,7 @@ def test_a_typed_value_and_its_unit_count_and_a_wrong_one_is_one_line(open_page)
     assert re.fullmatch(r"HBM bandwidth: .*expected B/s.*", alert.inner_text())
     assert best(page) == "No answer to this question"
     assert exact.get_attribute("aria-invalid") == "true"
-    said = page.locator(f'[id="{exact.get_attribute("aria-errormessage")}"]')
+    said = page.locator(f'[id="{exact.get_attribute("aria-describedby")}"]')
     assert said.inner_text() == alert.inner_text()
     assert said.is_visible()
     exact.fill("2 TB/s")
@@ -324,6 +324,19 @@ def test_tabs_are_reached_by_keys_and_hide_one_another(open_page):
     page.get_by_text("Of the best plan's step").first.wait_for()
     assert page.locator("#tab-time").get_attribute("aria-selected") == "true"
     assert page.get_by_text("The best plans that fit").is_hidden()
+
+
+@pytest.mark.slow
+def test_axe_finds_nothing_in_a_page_that_refuses(open_page):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page()
+    for name, text in (("gpus-exact", "7"), ("mine", "tp=banana"), ("where", "tp<<8")):
+        page.locator(f"#in-{name}").fill(text)
+        page.locator(f"#in-{name}").press("Enter")
+        page.locator(".wrong").first.wait_for()
+        page.wait_for_timeout(300)
+        found = axe.run(page).response["violations"]
+        assert [(name, one["id"]) for one in found] == []
 
 
 MOST = pytest.mark.slow  # each tab takes axe seconds

@@ -108,7 +108,7 @@ class Bars:
         drawn = self.picture.hbar(
             y="bar", left="left", right="right", color="colour", height=0.66, source=self.source
         )
-        tips = [("", "@bar"), ("@part", "@seconds s, @share")]
+        tips = [("", "@bar"), ("", "@part: @seconds s, @share")]
         self.picture.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
         line = Segment(x0="low", x1="high", y0="bar", y1="bar", line_color=INK, line_width=2)
         self.picture.add_glyph(self.bounds, line)

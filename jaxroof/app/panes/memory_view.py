@@ -77,7 +77,7 @@ def _stages() -> tuple[Any, Callable[[memory.StageMemory], list[tuple[str, str]]
     drawn = made.vbar(
         x="stage", bottom="bottom", top="top", color="colour", width=0.8, source=source
     )
-    tips = [("stage", "@stage"), ("@group", "@words")]
+    tips = [("stage", "@stage"), ("", "@group: @words")]
     made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
     limit = Span(location=0, dimension="width", line_color=INK, line_dash="dashed", line_width=2)
     words = Label(x=5, y=0, x_units="screen", text="", text_font_size="12px", text_color=INK,

@@ -33,7 +33,7 @@ HEADS = (
     ("fits", "Whether that is there"),
 )
 NEAR = """
-const near = cb_obj.end - cb_obj.start <= this.tags[0];
+const near = cb_obj.end - cb_obj.start <= numbers.tags[0];
 written.visible = near;
 blocks.line_alpha = near ? 1 : 0;
 """
@@ -51,22 +51,7 @@ class NotDrawn(NamedTuple):
 
 def schedule_view(told: Callable[[str, Any], None]) -> View:
     """Return the tab of pipeline schedules; ``told`` is the listener of its form."""
-    source = ColumnDataSource({name: [] for name in COLUMNS})
-    numbers = ColumnDataSource({name: [] for name in NUMBERS})
-    made = plot(300, x_axis_label="time [s]", y_axis_label="device of the pipeline",
-                x_range=Range1d(0, 1), y_range=Range1d(1, 0),
-                tools="xbox_zoom,xpan,xwheel_zoom,reset", toolbar_location="above")  # fmt: skip
-    drawn = made.quad(left="left", right="right", bottom="bottom", top="top", source=source,
-                      fill_color="colour", line_color="white", line_width=0.3)  # fmt: skip
-    written = made.text("x", "y", "text", source=numbers, text_font_size="11px",
-                        text_align="center", text_baseline="middle", text_color="ink")  # fmt: skip
-    near = CustomJS(args={"written": written, "blocks": drawn.glyph}, code=NEAR)
-    made.x_range.js_on_change("start", near)
-    made.x_range.js_on_change("end", near)
-    tips = [("@kind", "@words"), ("from", "@left{0.000} s"), ("to", "@right{0.000} s")]
-    made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
-    made.yaxis.ticker.min_interval = 1
-    made.ygrid.grid_line_color = None
+    made, draw = _timeline()
     form, said, below = Form(told, always=True, groups=schedule_groups()), text(), text()
     form.sizing_mode, frame = "stretch_width", framed(made, "timeline")
     body = pn.Column(said, form, below, frame, sizing_mode="stretch_width")
@@ -94,26 +79,53 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
         cells = [_cells(row) for row in rows]
         caption = "The best plan under every schedule"
         words = paragraph(schedule.schedule_sentence(rows)) + paragraph(note)
-        said.object = words + table(HEADS, cells, caption, 1)
+        why = [paragraph(f"Refused: {row.reason}.", "note") for row in rows if row.reason]
+        said.object = words + table(HEADS, cells, caption, 1) + "".join(why)
         if isinstance(visits, str):
             below.object, frame.visible = alert(visits), False
             return
         below.object = legend(_legend(visits)) + paragraph(_note(visits), "note")
+        draw(visits, shown.wide)
+
+    return View(body, lambda _: None, show, later, show_later, early=False)
+
+
+def _timeline() -> tuple[Any, Callable[[schedule.Timeline, float], None]]:
+    """Return the figure of a timeline, and the function that draws one, so wide in pixels."""
+    source = ColumnDataSource({name: [] for name in COLUMNS})
+    numbers = ColumnDataSource({name: [] for name in NUMBERS})
+    made = plot(300, x_axis_label="time [s]", y_axis_label="device of the pipeline",
+                x_range=Range1d(0, 1), y_range=Range1d(1, 0),
+                tools="xbox_zoom,xpan,reset", active_drag="xbox_zoom",
+                toolbar_location="above")  # fmt: skip
+    drawn = made.quad(left="left", right="right", bottom="bottom", top="top", source=source,
+                      fill_color="colour", line_color="white", line_width=0.3)  # fmt: skip
+    written = made.text("x", "y", "text", source=numbers, text_font_size="11px",
+                        text_align="center", text_baseline="middle", text_color="ink")  # fmt: skip
+    near = CustomJS(args={"numbers": numbers, "written": written, "blocks": drawn.glyph}, code=NEAR)
+    made.x_range.js_on_change("start", near)
+    made.x_range.js_on_change("end", near)
+    tips = [("", "@kind @words"), ("from", "@left{0.000} s"), ("to", "@right{0.000} s")]
+    made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
+    made.yaxis.ticker.min_interval = 1
+    made.ygrid.grid_line_color = None
+
+    def draw(visits: schedule.Timeline, wide: float) -> None:
         source.data, numbers.data = _columns(visits), _numbers(visits)
-        near.update(tags=[_near(visits, shown.wide)])
-        drawn.glyph.line_alpha = float(visits.shown <= near.tags[0])
-        written.visible = visits.shown <= near.tags[0]
+        numbers.tags = [_near(visits, wide)]
+        drawn.glyph.line_alpha = float(visits.shown <= numbers.tags[0])
+        written.visible = visits.shown <= numbers.tags[0]
         made.x_range.start, made.x_range.end = 0.0, visits.shown
         made.x_range.reset_start, made.x_range.reset_end = 0.0, visits.shown
         made.y_range.start, made.y_range.end = visits.devices - 0.5, -0.5
         made.height = 110 + min(36, max(14, 420 // visits.devices)) * visits.devices
 
-    return View(body, lambda _: None, show, later, show_later, early=False)
+    return made, draw
 
 
 def _cells(row: schedule.Row) -> tuple[str, ...]:
     if row.reason:
-        return row.name, row.reason, "-", "-", "-"
+        return row.name, "refused", "-", "-", "-"
     fits = "yes" if row.fits else "no"
     return row.name, seconds(row.step_time), percent(row.bubble, 1), size(row.memory, "B"), fits
 
@@ -158,6 +170,6 @@ def _columns(found: schedule.Timeline) -> dict[str, list[Any]]:
         "colour": [COLOURS.get(v.kind, OTHER)[1] for v in visits],
         "kind": [COLOURS.get(v.kind, (v.kind, ""))[0] for v in visits],
         "words": [
-            f"stage {v.stage}, microbatch {v.microbatch}" if v.stage >= 0 else "" for v in visits
+            f"of stage {v.stage}, microbatch {v.microbatch}" if v.stage >= 0 else "" for v in visits
         ],
     }

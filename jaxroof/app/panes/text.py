@@ -8,6 +8,7 @@ import panel as pn
 from jaxroof.app.panes.components import static
 
 NARROW = 6  # columns that a phone shows
+FEW = 3  # columns whose texts take several lines on a phone
 SWIPE = '<p class="swipe note">Swipe the table to the left to see all of its columns.</p>'
 
 
@@ -52,9 +53,10 @@ def table(
         for row in rows
     )
     kind = "" if best else ' class="plain"'
+    few = " few" if len(heads) <= FEW else ""
     hint = SWIPE if len(heads) > NARROW else ""
     return (
-        f'{hint}<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f'{hint}<div class="scroll{few}" tabindex="0" role="region" aria-label="{escape(caption)}">'
         f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead>"
         f"<tbody{kind}>{body}</tbody></table></div>"
     )

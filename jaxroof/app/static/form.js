@@ -25,21 +25,20 @@ function labelled(field, control) {
 }
 
 function marker(row, ...controls) { // says at a field what is wrong with it
-  const said = element("p", {class: "error", id: controls[0].id + "-error", hidden: ""});
+  const said = element("p", {class: "mistake", id: controls[0].id + "-error", hidden: ""});
+  const helped = controls.map((control) => control.getAttribute("aria-describedby") || "");
   row.append(said);
   return (words) => {
     said.textContent = words;
     said.hidden = !words;
     row.classList.toggle("wrong", Boolean(words));
-    for (const control of controls) {
-      if (words) {
-        control.setAttribute("aria-invalid", "true");
-        control.setAttribute("aria-errormessage", said.id);
-      } else {
-        control.removeAttribute("aria-invalid");
-        control.removeAttribute("aria-errormessage");
-      }
-    }
+    controls.forEach((control, place) => {
+      const by = words ? `${helped[place]} ${said.id}`.trim() : helped[place];
+      if (by) control.setAttribute("aria-describedby", by);
+      else control.removeAttribute("aria-describedby");
+      if (words) control.setAttribute("aria-invalid", "true");
+      else control.removeAttribute("aria-invalid");
+    });
   };
 }
 
