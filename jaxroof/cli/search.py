@@ -29,7 +29,7 @@ Examples:
 @shared("model", "system", "estimator", "set")
 @click.option(
     "-o", "--output", metavar="FILE",
-    help="A .csv .json or .nc; with --uncertain a .png .svg or .pdf too.",
+    help="A .csv .json or .nc; of today's plans and --uncertain a .png .svg .pdf too.",
 )  # fmt: skip
 @shared("gpus", "batch", "sequence")
 @click.option("--top", default=5, show_default=True, help="Plans to print.")

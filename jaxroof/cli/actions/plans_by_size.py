@@ -8,7 +8,7 @@ import xarray as xr
 
 from jaxroof.analyses.fastest_plans import NoPlanFits
 from jaxroof.analyses.no_legal_plan import NoLegalPlan
-from jaxroof.cli.actions.outputs import write_data
+from jaxroof.cli.actions.outputs import write_or_draw
 from jaxroof.io.formats import CSV
 
 
@@ -42,7 +42,7 @@ def write_plans(found: Sequence[xr.Dataset], output: str | None) -> None:
     whole = len(found) == 1 and (output is None or pathlib.Path(output).suffix != CSV)
     each = found[:1] if whole else [_with_size(one) for one in found]
     data = xr.concat(each, "plan", combine_attrs="override") if len(each) > 1 else each[0]
-    write_data(output, data)
+    write_or_draw(output, data, lambda plots: plots.draw(data))
 
 
 def _with_size(data: xr.Dataset) -> xr.Dataset:

@@ -8,10 +8,10 @@ from jaxroof.analyses.fastest_plans import fastest_plans
 from jaxroof.analyses.near_batches import better_batch
 from jaxroof.catalog.lookup import chip_of, system
 from jaxroof.cli.actions.console import say, say_all
-from jaxroof.cli.actions.outputs import report_written
+from jaxroof.cli.actions.outputs import check_output, report_written
 from jaxroof.cli.actions.plans_by_size import search_sizes, write_plans
 from jaxroof.cli.actions.search_by_memory import search_by_memory
-from jaxroof.cli.actions.training_search_options import TrainingSearchOptions, check_kind
+from jaxroof.cli.actions.training_search_options import TrainingSearchOptions
 from jaxroof.cli.progress import working
 from jaxroof.errors import NoAnswer, unknown
 from jaxroof.views.text.answers.fastest_plans import answer, answer_of_sizes
@@ -49,7 +49,7 @@ def search_training_command(*, objective: str | None, **options: Any) -> int:
 
 def _search_by_time(asked: TrainingSearchOptions) -> bool:
     """Print and write the fastest plans of each size; return whether there are any."""
-    check_kind(asked.output)
+    check_output(asked.output)
     question, sequences, sizes = asked.question, asked.sequences, asked.sizes
 
     def fastest(size: int) -> xr.Dataset:
