@@ -595,7 +595,7 @@ def test_what_a_machine_holds_is_the_smallest_of_the_catalogue():
     ]
 
 
-@pytest.mark.parametrize("first", ["h100-nvs8", "b200-nvs8"])
+@pytest.mark.parametrize("first", ["h100-nvs8", pytest.param("b200-nvs8", marks=pytest.mark.slow)])
 def test_a_number_format_is_that_of_each_chip(first, jaxroof, tmp_path):
     """Hopper keeps a transposed copy of an FP8 weight, Blackwell does not."""
     other = {"h100-nvs8": "b200-nvs8", "b200-nvs8": "h100-nvs8"}[first]

@@ -27,9 +27,15 @@ def test_an_identical_result_says_so(path, jaxroof):
     "line",
     [
         "compare --model llama3-8b --gpus 8 --batch 64 --system h100-nvs8,h200-141-sxm",
-        "pareto --model llama3-8b --system h100-nvs8 --gpus 8 --batch 64 --where off=0",
-        "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 8",
         "layers --model llama3-8b --system h100-nvs8 --plan dp=8",
+        pytest.param(
+            "pareto --model llama3-8b --system h100-nvs8 --gpus 8 --batch 64 --where off=0",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 8",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_a_command_wrote_is_asked_again_by_its_line(line, jaxroof):

@@ -84,7 +84,7 @@ def test_every_sweep_says_what_it_asks():
 
 
 # those of the published studies are held to golden rows by test_study.py and test_pipeline.py
-STUDY = re.compile(r"p\d|mlp_(dhp_physical|isolated|memory|styles|stages)")
+STUDY = re.compile(r"p\d|mlp_(dhp_physical|isolated|memory|styles|stages)|training_limits_latency")
 RUN = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if STUDY.match(path.stem) else [])
     for path in SWEEPS

@@ -14,7 +14,13 @@ PLANS = 4000
 RATES = ("matrix_flops", "hbm_bandwidth", "fast_bandwidth", "slow_bandwidth")
 
 
-@pytest.mark.parametrize("division", list(LayerDivision))
+DIVISIONS = [  # the legal plans of the others are among those of uneven stages
+    pytest.param(one, marks=[pytest.mark.slow] * (one is not LayerDivision.UNEVEN))
+    for one in LayerDivision
+]
+
+
+@pytest.mark.parametrize("division", DIVISIONS)
 @pytest.mark.parametrize(
     ("model", "gpus", "system"),
     [
