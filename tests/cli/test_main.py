@@ -121,6 +121,7 @@ def surveyed():
 # ---- Each command, from a clean process ---------------------------------------------------------
 
 
+@pytest.mark.slow  # a sweep from a clean process runs daily
 def test_the_study_from_a_clean_process(tmp_path):
     said = clean(HEADLINE, tmp_path)
     assert (said.code, said.err) == (0, "")

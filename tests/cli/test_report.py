@@ -62,7 +62,16 @@ def sentences(out: str, line: str) -> list[str]:
     return [one for one in said if not any(words in one for words in left_out)]
 
 
-@pytest.mark.parametrize("line", ASKED.values(), ids=ASKED)
+LIKE = ("fewest", "legal plans", "unfused")  # others that run daily, but for the estimator
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, id=name, marks=[pytest.mark.slow] * (name in LIKE))
+        for name, line in ASKED.items()
+    ],
+)
 def test_a_page_of_every_command(jaxroof, tmp_path, line):
     whole = f"{line} --verbose" if line.startswith(LEVELS) else line
     printed = jaxroof(whole)
