@@ -56,6 +56,7 @@ WIDTHS = (2, 4, 8)  # vectors of machines in the registers of the C loop: the fa
 GROWTH_EVALUATIONS = 3e10  # cases of the table of growth that are larger are left out
 SWEEP = """\
 title = "GPT-3 1T on B200: what HBM bandwidth and capacity buy at every size"
+estimator = "published"
 model = "gpt3-1t"
 system = "b200-nvs8"
 plan = { global_batch = 4096, split = "1d" }
