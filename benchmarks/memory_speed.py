@@ -63,7 +63,7 @@ def main() -> None:
     inputs = checked(
         jr.TrainingInputs(
             model=jr.architecture("llama3.1-405b"),
-            system=jr.system("h100-nvs8"),
+            system=jr.training_system("h100-nvs8"),
             gpus=float(GPUS),
             global_batch=2048.0,
         )
@@ -82,7 +82,7 @@ def main() -> None:
     some = np.linspace(0, len(need) - 1, min(SAMPLE, len(need))).astype(int)
     sample = with_plans(inputs, found.at(some))
     report, values = timed(lambda: evaluate_points(jr.training, recipe, sample, executor="numpy"))
-    error = float(np.max(np.abs(values["device"] / need[some] - 1.0)))
+    error = float(np.max(np.abs(values["memory"] / need[some] - 1.0)))
     if error > AGREE:
         raise SystemExit(f"the report says otherwise: {error:.3g}")
     said = {
@@ -99,7 +99,7 @@ def main() -> None:
         every = with_plans(inputs, found.at(np.arange(found.size)))
 
         def compiled() -> Any:
-            return evaluate_points(jr.training, recipe, every, "device", executor="jax")
+            return evaluate_points(jr.training, recipe, every, "memory", executor="jax")
 
         said["compiled_seconds_cold"], _ = timed(compiled)
         said["compiled_seconds_warm"], _ = timed(compiled)

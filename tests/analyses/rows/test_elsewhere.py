@@ -100,21 +100,26 @@ def test_the_command_asks_its_workers(table, tmp_path, jaxroof):
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "many.csv").read_bytes()
 
 
-# daily the command asks a client in this process, as above; that workers of a command start, die
-# and end is held in engine/runs/test_cluster.py
-@pytest.mark.slow
-def test_processes_of_a_local_cluster_write_the_same_table(table, tmp_path):
-    pytest.importorskip("distributed")
-    command = "evaluate published rows.csv -o many.csv --set system.nics=2 --workers 2"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "jaxroof", *command.split()],
-        cwd=tmp_path,
+def process(arguments: str, folder: pathlib.Path) -> subprocess.CompletedProcess:
+    """Run Python with some arguments in a folder."""
+    return subprocess.run(
+        [sys.executable, *arguments.split()],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
+
+
+# daily the command asks a client in this process, as above; that workers of a command start, die
+# and end is held in engine/runs/test_cluster.py
+@pytest.mark.slow
+def test_processes_of_a_local_cluster_write_the_same_table(table, tmp_path):
+    pytest.importorskip("distributed")
+    command = "evaluate published rows.csv -o many.csv --set system.nics=2 --workers 2"
+    done = process(f"-W error -m jaxroof {command}", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "2 workers; dashboard" in done.stderr
     evaluate_file(published, table, tmp_path / "one.csv", SHARED)
@@ -152,15 +157,7 @@ if __name__ == "__main__":
 def test_a_worker_that_is_killed_costs_no_row(table, tmp_path):
     pytest.importorskip("distributed")
     (tmp_path / "killed.py").write_text(KILLED)
-    done = subprocess.run(
-        [sys.executable, "killed.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = process("killed.py", tmp_path)
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
     evaluate_file(published, table, tmp_path / "one.csv", SHARED)
     assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "many.csv").read_bytes()
