@@ -149,7 +149,9 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
     """Return the first plans with all results, and what holds for all of them."""
     found, _, fitting, times = ranking
     shown = _distinct(found, fitting[_fastest_first(ranking, top)])[:top]
-    data = reports(asked.inputs, asked.recipe, size, found, shown, training)
+    known = _measured_place(asked, size, ranking)
+    every = reports(asked.inputs, asked.recipe, size, found, np.append(shown, known), training)
+    data = every.isel(plan=slice(len(shown)))
     place = int(data.regime[0])
     near = times <= times.min() * np.exp(half_width_within_source(place))
     alike = len(_distinct(found, fitting[near]))
@@ -162,7 +164,8 @@ def _told(asked: Question, size: int, ranking: Ranking, top: int, own: str | Non
     }
     if own is not None:
         whole |= _own(asked, ranking, size, own)
-    whole |= _measured(asked, size, ranking, data)
+    if len(known):
+        whole |= _measured(found.at(known), every.isel(plan=[-1]))
     made = {
         name: xr.Variable((), value, {"units": unit, "long_name": text})
         for name, (value, unit, text) in whole.items()
@@ -273,10 +276,8 @@ def _interval(of: str, report: xr.Dataset) -> dict[str, tuple[Any, str, str]]:
     }
 
 
-def _measured(
-    asked: Question, size: int, ranking: Ranking, data: xr.Dataset
-) -> dict[str, tuple[Any, str, str]]:
-    """Return the fastest plan of a measured kind, where the best is of none.
+def _measured_place(asked: Question, size: int, ranking: Ranking) -> np.ndarray:
+    """Return the position of the fastest plan of a measured kind; none where the best is of one.
 
     Without offload and inside the envelope of measured runs; its interval is narrower.
     """
@@ -285,14 +286,15 @@ def _measured(
     inputs = asked.inputs
     extent = inside(size, plans["tensor"], inputs.model.sequence, inputs.system.fast_domain)
     known = np.asarray(extent * (plans["offload_optimizer"] == 0)) > 0.0
-    best = int(np.argmin(times))
-    if known[best] or not known.any():
-        return {}
-    least = np.flatnonzero(known)[[np.argmin(times[known])]]
-    fields = {name: int(column[0]) for name, column in found.at(fitting[least]).items()}
-    report = reports(asked.inputs, asked.recipe, size, found, fitting[least], training)
-    return {
-        "measured": (float(times[least][0]), "s", "Step time of the fastest measured kind of plan"),
-        **_interval("measured", report),
-        "measured_plan": (json.dumps(fields), "1", "Its fields"),
-    }
+    if known[np.argmin(times)] or not known.any():
+        return fitting[:0]
+    return fitting[np.flatnonzero(known)[[np.argmin(times[known])]]]
+
+
+def _measured(plan: Mapping[str, Any], report: xr.Dataset) -> dict[str, tuple[Any, str, str]]:
+    """Return the fastest plan of a measured kind, with its interval."""
+    fields, time = {name: int(n[0]) for name, n in plan.items()}, float(report.step_time[0])
+    about = "Step time of the fastest measured kind of plan"
+    told: dict[str, tuple[Any, str, str]] = {"measured": (time, "s", about)}
+    told["measured_plan"] = json.dumps(fields), "1", "Its fields"
+    return {**told, **_interval("measured", report)}
