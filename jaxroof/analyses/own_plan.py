@@ -23,9 +23,10 @@ def place_of(inputs: Any, recipe: Any, plans: Listed, gpus: int, own: str) -> np
 
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
-    some = plans.having(own_fields(own))
+    fields = own_fields(own)
+    some = plans.having(fields)
     if not len(some):
-        raise _why_not(inputs, recipe, gpus, own, plans)
+        raise _why_not(inputs, recipe, gpus, own, fields, plans)
     return some
 
 
@@ -38,13 +39,15 @@ def own_fields(own: str) -> tuple[Constraint, ...]:
     return tuple(Constraint(field, "=", value) for field, value in found.items())
 
 
-def _why_not(inputs: Any, recipe: Any, gpus: int, own: str, plans: Listed) -> InputError:
+def _why_not(
+    inputs: Any, recipe: Any, gpus: int, own: str, fields: tuple[Constraint, ...], plans: Listed
+) -> InputError:
     """Return why no legal plan has the fields of the user's, and which are the nearest that have.
 
     Why is a rule, with usual values for the fields that are not given, or a constraint.
     """
-    near = _near(plans, own_fields(own))
-    plan = {one.field: float(one.value) for one in own_fields(own)}
+    near = _near(plans, fields)
+    plan = {one.field: float(one.value) for one in fields}
     split = math.prod(plan.get(name, 1.0) for name in DEGREES if name != "data")
     whole = gpus % split == 0
     # where the degrees do not divide the accelerators: on as many as they need

@@ -48,11 +48,12 @@ def say(at: Detail, *shown: RenderableType, style: str | None = None) -> None:
 
 def say_all(answer: Iterable[Said]) -> None:
     """Print the pieces of an answer that are asked for, long sentences and tables apart."""
+    page, level = console(), detail()
     before = 0  # lines of the sentence before; none after a table
     for at, piece, is_title in answer:
-        if detail() < at or not piece:
+        if level < at or not piece:
             continue
-        lines = len(wrapped(console(), piece, console().width)) if isinstance(piece, str) else 0
+        lines = len(wrapped(page, piece, page.width)) if isinstance(piece, str) else 0
         titled = isinstance(piece, Table) and piece.title is not None
         if before and (titled or max(before, lines) >= PARAGRAPH):
             say(at, Text())

@@ -64,7 +64,7 @@ def _can_run(line: str) -> bool:
         first, *words = shlex.split(line)
     except ValueError:
         return False
-    return first == "jaxroof" and words[:1] != [] and words[0] in AGAIN and "--trust" not in words
+    return first == "jaxroof" and bool(words) and words[0] in AGAIN and "--trust" not in words
 
 
 def _by_command(line: str) -> xr.Dataset:

@@ -7,7 +7,7 @@ from jaxroof.analyses.training_settings import with_chip
 from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF
-from jaxroof.cli.counts import parse_count, parse_counts
+from jaxroof.cli.actions.question_options import PlansQuestion
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import unknown
@@ -43,22 +43,12 @@ def system_of(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuestionOptions:
-    """One model on one system, split over some accelerators: the options as they were typed.
-
-    Its properties raise an InputError for a text that cannot be read.
-    """
+class QuestionOptions(PlansQuestion):
+    """A question about plans of a training step, that one of two estimators answers."""
 
     estimator: str
-    model_name: str
-    system_name: str
     number_format: str | None
-    gpus: str
-    batch: str
     split: str
-    where: str
-    sets: tuple[str, ...]
-    output: str | None
 
     @property
     def asked_of(self) -> Estimator:
@@ -74,16 +64,6 @@ class QuestionOptions:
             return Inputs(model=model(self.model_name), system=machine)
         record, _ = training.names["model"](self.model_name)
         return TrainingInputs(model=record, system=machine, global_batch=float(self.sequences))
-
-    @property
-    def sequences(self) -> int:
-        """Return the sequences of one step."""
-        return parse_count("--batch", self.batch)
-
-    @property
-    def sizes(self) -> list[int]:
-        """Return the numbers of accelerators."""
-        return parse_counts("--gpus", self.gpus)
 
     @property
     def settings(self) -> dict[str, Any]:

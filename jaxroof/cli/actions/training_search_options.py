@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.outputs import check_output, is_picture
-from jaxroof.cli.counts import parse_count, parse_counts
+from jaxroof.cli.actions.question_options import PlansQuestion
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.shorthand import by_path
@@ -21,31 +21,11 @@ OPTIONS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingSearchOptions:
-    """A search for plans on some numbers of accelerators: the options as they were typed.
+class TrainingSearchOptions(PlansQuestion):
+    """A search for plans of today's training."""
 
-    Its properties raise an InputError for a text that cannot be read.
-    """
-
-    model_name: str
-    system_name: str
-    gpus: str
-    batch: str
-    where: str
     top: int
     mine: str | None
-    sets: Sequence[str]
-    output: str | None
-
-    @property
-    def sizes(self) -> list[int]:
-        """Return the numbers of accelerators."""
-        return parse_counts("--gpus", self.gpus)
-
-    @property
-    def sequences(self) -> int:
-        """Return the sequences of one step."""
-        return parse_count("--batch", self.batch)
 
     @property
     def question(self) -> dict[str, Any]:
