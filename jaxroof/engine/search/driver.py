@@ -11,7 +11,12 @@ import numpy as np
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search import bounded, direct
-from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, problem_groups
+from jaxroof.engine.search.groups import (
+    MachineChunk,
+    ProblemGroup,
+    fits_by_limit,
+    problem_groups,
+)
 from jaxroof.engine.search.per_plan import search_per_plan
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem, axis_roles
 from jaxroof.engine.search.size import check_search_size
@@ -21,7 +26,8 @@ from jaxroof.engine.search.size import check_search_size
 class SearchResult:
     """The winners of a search over the whole grid."""
 
-    plans: dict[str, np.ndarray]  # int32 [*axes, rank], -1 where fewer plans fit
+    winner: np.ndarray  # int32 [*axes, rank]: place among ``listed``, -1 where fewer plans fit
+    listed: dict[str, np.ndarray]  # the fields of all legal plans of all problems, int32 [plan]
     objective: np.ndarray  # [*axes, rank]
     legal: np.ndarray  # number of legal plans, [*axes]
     feasible: np.ndarray  # number of plans that fit the limit, [*axes]
@@ -30,13 +36,25 @@ class SearchResult:
     combinations: int  # pairs of a plan and a point that were compared
     evaluated: int  # of these, those that no bound passed over
 
+    @functools.cached_property
+    def plans(self) -> dict[str, np.ndarray]:
+        """Return the fields of the winners, int32 [*axes, rank], -1 where fewer plans fit."""
+        # the last place, which -1 names too, holds -1
+        ended = {field: np.append(column, np.int32(-1)) for field, column in self.listed.items()}
+        return {field: column.take(self.winner) for field, column in ended.items()}
+
+    @property
+    def held(self) -> np.ndarray:
+        """Return where there is a plan, [*axes, rank]."""
+        return self.winner >= 0
+
 
 def best_plans(question: SearchProblem, progress: Progress | None = None) -> SearchResult:
     """Return the best plans at every point of the grid of a search."""
     check_search_size(question)
     axes = question.axes
     if question.estimator.sizing is not None:
-        found = _nothing_yet(question, [len(axis) for axis in axes], [])
+        found = _nothing_yet(question, [len(axis) for axis in axes], [], [])
         _clear(found)
         total = search_per_plan(question, found, progress)
         return dataclasses.replace(found, combinations=total, evaluated=total)
@@ -45,21 +63,23 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
         [len(axes[d]) for d in some]
         for some in (kind.outer, kind.structural, kind.limits + kind.machine)
     )
-    found = _nothing_yet(question, [*outer, math.prod(inner)], lanes)
     groups = list(problem_groups(question, kind))
+    along = [axes[d] for d in kind.limits + kind.machine]
+    fits = [fits_by_limit(question.estimator, group, along) for group in groups]
+    found = _nothing_yet(question, [*outer, math.prod(inner)], lanes, fits[0].shape[1:])
+    for group in groups:
+        _count(group, fits.pop(0), found)
     first = {id(group.ready): place for place, group in reversed(list(enumerate(groups)))}
     # groups with the same plans run in sequence
     groups.sort(key=lambda group: first[id(group.ready)])
     machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
     total = sum(len(s) for g in groups for s in g.ready.plans) * machines
     chunks = _way(question, kind, groups, total)
+    starts = _listed(groups, found)
     done = evaluated = 0
     for group in groups:
-        for reason in group.ready.refused:
-            for name, count in reason.items():
-                found.refused[name] = found.refused.get(name, 0) + count
         for chunk in chunks(group):
-            _fill(group, chunk, found)
+            _fill(group, chunk, starts[id(group.ready)], found)
             evaluated += chunk.compared
             done += sum(map(len, group.ready.plans)) * math.prod(
                 s.stop - s.start for s in chunk.place
@@ -89,16 +109,20 @@ def _way(
 
 
 def _nothing_yet(
-    question: SearchProblem, problems: Sequence[int], lanes: Sequence[int]
+    question: SearchProblem, problems: Sequence[int], lanes: Sequence[int], fits: Sequence[int]
 ) -> SearchResult:
-    """Return arrays for the winners, without values; what no machine moves has size 1 there."""
-    shape, each = (*problems, *lanes), (*problems, *(1 for _ in lanes))
-    ranked = (*shape, question.top)
+    """Return arrays for the winners, without values; what no machine moves has size 1 there.
+
+    ``lanes`` are the sizes of the dimensions of limits and machines, and ``fits`` those of them
+    along which it changes what fits, 1 elsewhere.
+    """
+    each, ranked = (*problems, *(1 for _ in lanes)), (*problems, *lanes, question.top)
     return SearchResult(
-        plans={f: np.empty(ranked, np.int32) for f in question.estimator.plan_fields},
+        winner=np.empty(ranked, np.int32),
+        listed={field: np.empty(0, np.int32) for field in question.estimator.plan_fields},
         objective=np.empty(ranked),
         legal=np.empty(each, np.int64),
-        feasible=np.empty(shape, np.int64),
+        feasible=np.empty((*problems, *fits), np.int64),
         least_need=np.empty(each),
         refused={},
         combinations=0,
@@ -108,33 +132,48 @@ def _nothing_yet(
 
 def _clear(found: SearchResult) -> None:
     """Write that there is no plan anywhere."""
-    for column in found.plans.values():
-        column[...] = -1
+    found.winner[...] = -1
     found.objective[...] = found.least_need[...] = np.nan
     found.legal[...] = found.feasible[...] = 0
 
 
-def _fill(group: ProblemGroup, chunk: MachineChunk, found: SearchResult) -> None:
-    """Write the chunk of a group's problems into arrays [*outer, problem, *limits, *machine]."""
-    ready = group.ready
-    at: tuple[Any, ...] = (*group.outer, group.some, *chunk.place)
-    each = (-1, *(1,) * len(chunk.place))  # problems along the first dimension
-    position, objective = (np.moveaxis(a, 1, -1) for a in (chunk.position, chunk.objective))
-    held = position >= 0
-    everywhere = bool(held.all())
-    place = position + ready.starts[:-1].reshape(*each, 1)
-    if not everywhere:
-        place = np.where(held, place, 0)
-        objective = np.where(held, objective, np.nan)
-    for field, column in ready.every.items():
-        chosen = column.take(place) if len(column) else np.int32(-1)
-        found.plans[field][at] = chosen if everywhere else np.where(held, chosen, np.int32(-1))
-    found.objective[at] = objective
-    found.feasible[at] = chunk.fits
-    own: tuple[Any, ...] = (*group.outer, group.some)
+def _listed(groups: Sequence[ProblemGroup], found: SearchResult) -> dict[int, int]:
+    """List the plans of all groups, each list once; return where each list begins, by identity."""
+    lists = {id(group.ready): group.ready for group in groups}
+    for field in found.listed:
+        columns = [ready.every[field] for ready in lists.values()]
+        found.listed[field] = columns[0] if len(columns) == 1 else np.concatenate(columns)
+    starts = np.cumsum([0, *(ready.starts[-1] for ready in lists.values())])
+    return dict(zip(lists, starts[:-1].tolist(), strict=True))
+
+
+def _count(group: ProblemGroup, fits: np.ndarray, found: SearchResult) -> None:
+    """Write how many plans of a group are legal, refused and fit, and what the leanest needs."""
+    ready, own = group.ready, (*group.outer, group.some)
+    each = (-1, *(1,) * (fits.ndim - 1))  # problems along the first dimension
+    found.feasible[own] = fits
     found.legal[own] = np.diff(ready.starts).reshape(each)
     least = [some.need[0] if len(some) else np.nan for some in ready.plans]
     found.least_need[own] = np.reshape(least, each)
+    for reason in ready.refused:
+        for name, count in reason.items():
+            found.refused[name] = found.refused.get(name, 0) + count
+
+
+def _fill(group: ProblemGroup, chunk: MachineChunk, start: int, found: SearchResult) -> None:
+    """Write the chunk of a group's problems into arrays [*outer, problem, *limits, *machine].
+
+    ``start`` is where the plans of the group begin among all.
+    """
+    at: tuple[Any, ...] = (*group.outer, group.some, *chunk.place)
+    position, objective = (np.moveaxis(a, 1, -1) for a in (chunk.position, chunk.objective))
+    starts = start + group.ready.starts[:-1]
+    winner, best = found.winner[at], found.objective[at]
+    np.add(position, starts.reshape(-1, *(1,) * (winner.ndim - 1)), out=winner, casting="unsafe")
+    best[...] = objective
+    if position.min(initial=0) < 0:
+        winner[position < 0] = -1
+        best[position < 0] = np.nan
 
 
 def _in_order(
@@ -154,7 +193,7 @@ def _in_order(
     top = found.objective.shape[-1]
     return dataclasses.replace(
         found,
-        plans={field: turned(column, top) for field, column in found.plans.items()},
+        winner=turned(found.winner, top),
         objective=turned(found.objective, top),
         legal=turned(found.legal),
         feasible=turned(found.feasible),

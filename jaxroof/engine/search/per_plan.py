@@ -33,7 +33,8 @@ def search_per_plan(question: SearchProblem, found: Any, progress: Any = None) -
         column = np.repeat([float(values[path]) for _, values in places], counts)
         asked = replace_at(asked, path, column)
     assert estimator.plan is not None
-    columns = {f: np.concatenate([p[f] for p in plans]).astype(float) for f in plans[0]}
+    found.listed.update({f: np.concatenate([p[f] for p in plans]) for f in plans[0]})
+    columns = {f: column.astype(float) for f, column in found.listed.items()}
     asked = dataclasses.replace(asked, plan=estimator.plan(**columns))
     results = evaluate_points(estimator, question.recipe, asked)
     value = question.sign * results[question.objective]
@@ -50,8 +51,7 @@ def search_per_plan(question: SearchProblem, found: Any, progress: Any = None) -
         fits = need[some] <= limit[some]
         order = ranking_order(value[some], need[some], fits)[: question.top]
         ranks = (*index, slice(0, len(order)))
-        for field, column in columns.items():
-            found.plans[field][ranks] = column[some][order]
+        found.winner[ranks] = some.start + order
         found.objective[ranks] = question.sign * value[some][order]
         found.legal[index], found.feasible[index] = count, int(fits.sum())
         found.least_need[index] = need[some].min()

@@ -141,7 +141,7 @@ def _columns(
     columns: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
         field: (ranked, values.astype(np.int64)) for field, values in found.plans.items()
     }
-    held = next(iter(found.plans.values())) >= 0
+    held = found.held
     verdicts = {}
     for name, values in winning_results(question, found).items():
         if values.dtype == bool:
@@ -165,17 +165,15 @@ def _columns(
 
 def winning_results(question: SearchProblem, found: SearchResult) -> dict[str, np.ndarray]:
     """Re-evaluate the winning plans and return all their results, [*axes, rank]."""
-    shape = next(iter(found.plans.values())).shape
     inputs = winning_inputs(question, found)
     found_at = evaluate_points(
         question.estimator, question.recipe, inputs, executor=question.executor
     )
-    return {name: values.reshape(shape) for name, values in found_at.items()}
+    return {name: values.reshape(found.winner.shape) for name, values in found_at.items()}
 
 
 def winning_inputs(question: SearchProblem, found: SearchResult) -> Any:
     """Return the inputs with the winning plan of every point and rank, as columns."""
-    shape = next(iter(found.plans.values())).shape
-    wide = ravel_grid(spread(question.inputs, question.axes, extra=1), shape)
+    wide = ravel_grid(spread(question.inputs, question.axes, extra=1), found.winner.shape)
     plans = {f: np.where(v < 0, 1.0, v).reshape(-1) for f, v in found.plans.items()}
     return dataclasses.replace(wide, plan=question.estimator.plan(**plans))  # type: ignore[misc]

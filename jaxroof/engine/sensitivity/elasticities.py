@@ -79,10 +79,9 @@ def elasticities(
     columns = []
     for question, found in pairs:
         dims = tuple(axis.name for axis in question.axes)
-        held = next(iter(found.plans.values())) >= 0
         points = winning_inputs(question, found)
         columns.append(
-            _columns(estimator, question.recipe, points, paths, name, held[..., 0], dims)
+            _columns(estimator, question.recipe, points, paths, name, found.held[..., 0], dims)
         )
     return _joined(data, stack_choices(every, columns), paths, asked[0].inputs, name)
 
