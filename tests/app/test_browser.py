@@ -188,7 +188,7 @@ def test_a_question_without_an_answer_is_one_line_and_a_good_one_mends_it(open_p
     alert = page.locator("[role=alert]")
     alert.wait_for()
     assert "none is legal on 7 accelerators" in alert.inner_text()
-    assert gpus.get_attribute("aria-invalid") == "true"
+    wait_until(page, lambda: gpus.get_attribute("aria-invalid") == "true")
     page.get_by_text("The best plans that fit").wait_for(state="hidden")
     page.locator("#tab-share").click()
     page.get_by_text("--gpus 7 ").first.wait_for()

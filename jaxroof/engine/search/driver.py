@@ -149,7 +149,8 @@ def _listed(groups: Sequence[ProblemGroup], found: SearchResult) -> dict[int, in
 
 def _count(group: ProblemGroup, fits: np.ndarray, found: SearchResult) -> None:
     """Write how many plans of a group are legal, refused and fit, and what the leanest needs."""
-    ready, own = group.ready, (*group.outer, group.some)
+    ready = group.ready
+    own: tuple[Any, ...] = (*group.outer, group.some)
     each = (-1, *(1,) * (fits.ndim - 1))  # problems along the first dimension
     found.feasible[own] = fits
     found.legal[own] = np.diff(ready.starts).reshape(each)

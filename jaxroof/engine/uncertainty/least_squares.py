@@ -43,9 +43,9 @@ def fit(model: Model, noise: np.ndarray, prior: Prior) -> Fit:
     >>> round(float(found.values[0]), 3), found.noise < 1.0
     (1.0, True)
     """
-    scale = 1.0
+    scale, values = 1.0, np.zeros(len(prior.deviation))
     for _ in range(ROUNDS):
-        values = solved(model, scale * noise, prior)
+        values = solved(model, scale * noise, prior, values)
         residuals, slopes = model(values)
         squares = np.sum(_rho((residuals / noise) ** 2)[0])
         scale = float(np.sqrt((PRIOR_ROWS + squares) / (PRIOR_ROWS + len(noise))))
@@ -71,11 +71,12 @@ def _rho(squares: np.ndarray) -> np.ndarray:
     return np.array([2.0 * (root - 1.0), 1.0 / root, -0.5 / root**3])
 
 
-def solved(model: Model, noise: np.ndarray, prior: Prior) -> np.ndarray:
-    """Return the parameters that minimise the sum of squares at a given noise, from the centre.
+def solved(model: Model, noise: np.ndarray, prior: Prior, start: np.ndarray) -> np.ndarray:
+    """Return the parameters that minimise the sum of squares at a given noise, from a start.
 
     >>> prior = Prior(np.array([1.0]), np.array([-9.0]), np.array([9.0]))
-    >>> round(float(solved(lambda x: (x - 1.0, np.ones((1, 1))), np.ones(1), prior)[0]), 2)
+    >>> model = lambda x: (x - 1.0, np.ones((1, 1)))
+    >>> round(float(solved(model, np.ones(1), prior, np.zeros(1))[0]), 2)
     0.47
     """
     rows = len(noise)
@@ -99,7 +100,7 @@ def solved(model: Model, noise: np.ndarray, prior: Prior) -> np.ndarray:
 
     found = least_squares(
         lambda values: both(values)[0],
-        np.zeros(len(prior.deviation)),
+        start,
         jac=lambda values: both(values)[1],
         bounds=(prior.low, prior.high),
         loss=loss,

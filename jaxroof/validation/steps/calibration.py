@@ -257,6 +257,7 @@ def left_out_errors(asked: Problem, found: Fit) -> np.ndarray:
     for group in range(min(rows, FOLDS) if rows > 1 else 0):
         out = groups == group
         rest = rows_of(asked, np.flatnonzero(~out))
-        values = solved(functools.partial(residuals, rest), found.noise * rest.noise, rest.prior)
+        noise = found.noise * rest.noise
+        values = solved(functools.partial(residuals, rest), noise, rest.prior, found.values)
         errors[out] = residuals(rows_of(asked, np.flatnonzero(out)), values)[0]
     return errors

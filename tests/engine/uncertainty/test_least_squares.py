@@ -33,7 +33,7 @@ def test_one_outlier_moves_little():
     outlier = measured.copy()
     outlier[0] += 5.0
     noise = np.full(60, 0.01)
-    plain, moved = (solved(linear(rows), noise, WIDE) for rows in (measured, outlier))
+    plain, moved = (solved(linear(rows), noise, WIDE, np.zeros(2)) for rows in (measured, outlier))
     assert np.max(np.abs(moved - plain)) < 0.01
     squares, *_ = np.linalg.lstsq(SLOPES, outlier, rcond=None)
     assert np.max(np.abs(squares - plain)) > 5.0 * np.max(np.abs(moved - plain))
@@ -41,7 +41,7 @@ def test_one_outlier_moves_little():
 
 def test_bounds_hold():
     prior = WIDE._replace(high=np.array([0.1, 20.0]))
-    values = solved(linear(SLOPES @ TRUE), np.full(60, 0.1), prior)
+    values = solved(linear(SLOPES @ TRUE), np.full(60, 0.1), prior, np.zeros(2))
     assert values[0] == pytest.approx(0.1, abs=1e-6)
 
 
