@@ -7,6 +7,7 @@ import pathlib
 import shlex
 import sys
 import tempfile
+import time
 from importlib.metadata import version
 
 # most of the time is compilation: in a hurry here, unoptimised, each program in one piece and by
@@ -27,7 +28,7 @@ from command_line import Said
 CACHE = pathlib.Path(tempfile.gettempdir()) / "jaxroof-test-cache"
 
 # a trace makes millions of objects: to look for circles among them took a tenth of the time
-gc.set_threshold(100_000, 20, 50)
+gc.set_threshold(50_000, 20, 20)
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -64,29 +65,26 @@ def few_shapes():
     candidates.PLANS, candidates.ROWS = 1024, 512
 
 
-room = 1.6e9  # bytes that a worker may hold when a module ends: two of them run in 8 GB
-
-
-def held():
-    """Return the bytes of memory of this process, where the system says."""
-    status = pathlib.Path("/proc/self/statm")
-    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
+forgot = time.process_time()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def forget():
-    """Let go of what modules compiled and listed, once it is much: a later one may need it."""
-    global room
+    """Let go of what a module compiled and listed, of which the next one needs little.
+
+    Modules that took five seconds of this process together are let go of at once.
+    """
+    global forgot
     yield
-    if held() < room:
+    if time.process_time() - forgot < 5.0:
         return
+    forgot = time.process_time()
     jax.clear_caches()
     for module in [m for name, m in sys.modules.items() if name.startswith("jaxroof.")]:
         for value in vars(module).values():
             if isinstance(value, functools._lru_cache_wrapper):
                 value.cache_clear()
     gc.collect()
-    room = max(room, held() + 3e8)  # not all is given back to the system
 
 
 @pytest.fixture

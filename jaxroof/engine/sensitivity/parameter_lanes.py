@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxroof.engine.grid.axes import replace_all
+from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search.candidates import (
     InputsKey,
@@ -131,6 +132,25 @@ def plan_costs(
             text = "not finite, or none, for a plan that fits; expected a number above 0 for each"
             raise refusal(lanes.question.objective, text)
         yield some, values if rising else -1.0 / values
+
+
+def costs_at(
+    lanes: ParameterLanes, plan: np.ndarray, row: np.ndarray, factor: np.ndarray
+) -> np.ndarray:
+    """Return the costs of plans, each with one parameter multiplied by a factor."""
+    question, estimator = lanes.question, lanes.question.estimator
+    assert estimator.plan is not None
+    columns = {
+        lanes.paths[number]: get_at(question.inputs, lanes.paths[number])
+        * np.where(row == number, factor, 1.0)
+        for number in np.unique(row)
+    }
+    fields = {f: column[plan].astype(float) for f, column in lanes.plans.items()}
+    asked = dataclasses.replace(question.inputs, plan=estimator.plan(**fields))
+    asked = replace_all(asked, columns)
+    name = question.objective
+    found = evaluate_points(estimator, question.recipe, asked, name)[name]
+    return np.asarray(cost_of(question, found))
 
 
 def _batches(row: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

@@ -4,19 +4,14 @@ Every lane's best plan is exact. A switch between two neighbouring factors is wh
 their two best plans cross; a plan that is best only between two factors is not seen.
 """
 
-import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from jaxroof.engine.grid.axes import replace_all
-from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.sensitivity.envelope import Intervals, changes
-from jaxroof.engine.sensitivity.parameter_lanes import LOOK, ParameterLanes, cost_of
+from jaxroof.engine.sensitivity.parameter_lanes import LOOK, ParameterLanes, costs_at
 from jaxroof.engine.sensitivity.switches import BestPlans
 from jaxroof.estimator import TIE
-from jaxroof.records import get_at
 
 CUTS, PARTS = 10, 16  # a logarithmic cell is cut so often into so many: its switch to rounding
 
@@ -41,26 +36,6 @@ def _costs(lanes: ParameterLanes, plans: np.ndarray) -> np.ndarray:
 def _batches(plans: np.ndarray) -> Iterator[np.ndarray]:
     for start in range(0, len(plans), LOOK):
         yield plans[start : start + LOOK]
-
-
-def _at(
-    lanes: ParameterLanes, plans: np.ndarray, row: np.ndarray, factor: np.ndarray
-) -> np.ndarray:
-    """Return the costs of plans, each with one parameter multiplied by a factor."""
-    question, estimator = lanes.question, lanes.question.estimator
-    assert estimator.plan is not None
-    moved = np.unique(row)
-    columns = {
-        lanes.paths[number]: get_at(question.inputs, lanes.paths[number])
-        * np.where(row == number, factor, 1.0)
-        for number in moved
-    }
-    fields = {f: column[plans].astype(float) for f, column in lanes.plans.items()}
-    asked: Any = dataclasses.replace(question.inputs, plan=estimator.plan(**fields))
-    asked = replace_all(asked, columns)
-    name = question.objective
-    found = evaluate_points(estimator, question.recipe, asked, name)[name]
-    return np.asarray(cost_of(question, found))
 
 
 def _best_of_lanes(lanes: ParameterLanes, plans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -93,7 +68,8 @@ def _intervals(lanes: ParameterLanes, best: np.ndarray) -> Intervals:
         part = np.arange(1, PARTS)[:, None] / PARTS
         for _ in range(CUTS):
             factor = np.tile(np.exp(a + width * part), 2).ravel()
-            before, behind = np.split(_at(lanes, plans, moved, factor).reshape(len(part), -1), 2, 1)
+            cost = costs_at(lanes, plans, moved, factor)
+            before, behind = np.split(cost.reshape(len(part), -1), 2, 1)
             ahead = np.vstack([behind < before, np.ones(len(a), bool)])
             a, width = a + width * (ahead.argmax(axis=0) / PARTS), width / PARTS
         cut[other] = np.exp(a + 0.5 * width)

@@ -27,6 +27,7 @@ from jaxroof.engine.sensitivity.parameter_lanes import (
     ParameterLanes,
     block_minima,
     costs_and_slopes,
+    costs_at,
     plan_costs,
     share_saved,
 )
@@ -199,7 +200,7 @@ def switches(lanes: ParameterLanes, best: BestPlans, won: Intervals) -> Switches
     row, factor, until, plan = won.row[at][order], factor[order], until[order], plan[order]
     today = np.full(len(row), best.today)
     plans, factors = np.concatenate([plan, plan, today]), np.concatenate([factor, until, until])
-    there, later, kept = np.split(costs_and_slopes(lanes, plans, np.tile(row, 3), factors)[0], 3)
+    there, later, kept = np.split(costs_at(lanes, plans, np.tile(row, 3), factors), 3)
     return Switches(row, factor, plan, until, cost=there, gain=share_saved(later, kept))
 
 
