@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from jaxroof import __version__
-from jaxroof.cli.process import prepare_streams, silence
+from jaxroof.cli.process import interrupt_once, interrupted, prepare_streams, silence
 from jaxroof.errors import InputError, NotGiven, nearest, printable
 from jaxroof.limits import out_of_memory
 
@@ -101,17 +101,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         _end(str(InputError(error.format_message())), 2)  # long words are cut
     except (KeyboardInterrupt, click.Abort) as error:
-        what = str(error.__cause__ or error) or "nothing half-written was left behind"
-        _end(f"interrupted: {what}", 130)
-    except (MemoryError, RuntimeError) as error:
+        _stopped(str(error.__cause__ or error))
+    except OSError as error:
+        silence(sys.stdout)
+        _end(f"cannot write the output: {error.strerror or error}", 2)
+    except Exception as error:
+        if interrupted():  # a library made another error of it
+            _stopped()
         found = out_of_memory(error, "expected a smaller question, or more memory")
         if found is error:
             raise
         _end(str(found), 2)
-    except OSError as error:
-        silence(sys.stdout)
-        _end(f"cannot write the output: {error.strerror or error}", 2)
     sys.exit(0)
+
+
+def _stopped(what: str = "") -> NoReturn:
+    interrupt_once()
+    _end(f"interrupted: {what or 'nothing half-written was left behind'}", 130)
 
 
 def _option_for(error: InputError) -> str:

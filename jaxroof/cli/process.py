@@ -8,6 +8,8 @@ import os
 import signal
 import sys
 import threading
+import time
+import types
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -15,6 +17,7 @@ import click
 
 from jaxroof.io.history import of_command
 
+SOON, LONGEST_IMPORT = 0.02, 10.0  # seconds
 
 def start() -> None:
     """Let JAX have one device per core, once it is imported."""
@@ -58,8 +61,12 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    if hasattr(signal, "SIGPIPE") and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if threading.current_thread() is threading.main_thread():
+        if hasattr(signal, "SIGPIPE"):
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        now = signal.getsignal(signal.SIGINT)
+        if now is signal.default_int_handler or isinstance(now, Interrupts):
+            signal.signal(signal.SIGINT, Interrupts())
     before = sys.unraisablehook
     if before.__module__ == __name__:  # called before in this process
         return
@@ -69,11 +76,59 @@ def prepare_streams() -> None:
         if what.exc_type is None or not issubclass(what.exc_type, KeyboardInterrupt):
             before(what)
             return
-        timer = threading.Timer(0.02, _thread.interrupt_main)
-        timer.daemon = True
-        timer.start()
+        _interrupt_later()
 
     sys.unraisablehook = again
+
+
+class Interrupts:
+    """What Ctrl-C does: it ends what runs, but not in the middle of an import.
+
+    Compiled modules call Python while they are set up, and abort the process if that is refused.
+    """
+
+    def __init__(self) -> None:
+        self.seen, self.over, self.waited = False, False, 0
+
+    def __call__(self, number: int, frame: types.FrameType | None) -> None:
+        """Raise KeyboardInterrupt, soon after an import if one goes on; no import is long."""
+        self.seen = True
+        if self.waited * SOON < LONGEST_IMPORT and _importing(frame):
+            self.waited += 1
+            _interrupt_later()
+            return
+        signal.default_int_handler(number, frame)
+
+
+def interrupted() -> bool:
+    """Return whether Ctrl-C was seen, whatever a library made of it."""
+    now = signal.getsignal(signal.SIGINT)
+    return isinstance(now, Interrupts) and now.seen
+
+
+def interrupt_once() -> None:
+    """Let no interrupt follow that was only put off: the process ends for this one."""
+    now = signal.getsignal(signal.SIGINT)
+    if isinstance(now, Interrupts):
+        now.over = True
+
+
+def _importing(frame: types.FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
+
+
+def _interrupt_later() -> None:
+    """Interrupt the main thread soon; a plain thread, as the locks of others may be held."""
+    now = signal.getsignal(signal.SIGINT)
+
+    def wait() -> None:
+        time.sleep(SOON)
+        if not (isinstance(now, Interrupts) and now.over):
+            _thread.interrupt_main()
+
+    _thread.start_new_thread(wait, ())
 
 
 def outlive_connections() -> None:

@@ -1107,6 +1107,40 @@ def test_ctrl_c_during_a_collection_of_garbage_is_not_lost(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["long.toml", "started.py"]
 
 
+WITHIN = """
+import pathlib, signal
+from jaxroof import published
+
+signal.raise_signal(signal.SIGINT)
+pathlib.Path("whole").touch()
+"""
+OTHER = """
+import signal, jaxroof.engine.search.driver as driver
+from jaxroof import published
+
+def best_plans(*_):
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise RuntimeError("std::exception") from None
+
+driver.best_plans = best_plans
+import jaxroof.engine.search.search as search
+search.best_plans = best_plans
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
+@pytest.mark.parametrize(("module", "left"), [(WITHIN, ["whole"]), (OTHER, [])])
+def test_ctrl_c_breaks_no_import_and_is_no_error_of_a_library(module, left, tmp_path):
+    """A compiled module that is interrupted while it is set up aborts the whole process."""
+    with long_run(tmp_path, module) as running:
+        out, err = running.communicate(timeout=20)
+    assert (running.returncode, out) == (INTERRUPT, "")
+    assert err.strip() == INTERRUPTED_LINE
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["long.toml", "started.py", *left]
+
+
 # ---- What is on the other side of the pipe ------------------------------------------------------
 
 
