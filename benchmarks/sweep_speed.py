@@ -427,6 +427,7 @@ def run_sweep(folder: str, name: str) -> None:
         **os.environ,
         "JAXROOF_CACHE": str(Path(folder, "cache")),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "PYTHONDONTWRITEBYTECODE": "",  # modules are compiled once, as those of users are
     }
     command = [sys.executable, "-m", "jaxroof", "run", str(sweep), "-o", str(target)]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)

@@ -19,6 +19,7 @@ from jaxroof.io.history import of_command
 
 SOON, LONGEST_IMPORT = 0.02, 10.0  # seconds
 
+
 def start() -> None:
     """Let JAX have one device per core, once it is imported."""
     from jaxroof.lazy_jax import with_jax

@@ -13,8 +13,6 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
-import google_crc32c
-import numcodecs
 import numpy as np
 import xarray as xr
 
@@ -34,6 +32,7 @@ from jaxroof.io.stored_array import (
     StoredArray,
     arrays_of_format_3,
 )
+from jaxroof.io.zarr_codecs import compressed, crc32c, words
 
 NUMBER = 3
 ROOT = "zarr.json"  # metadata of the whole store, and, in the folder of an array, of the array
@@ -141,7 +140,7 @@ class _File:
 
     def _whole(self, values: np.ndarray) -> bytes:
         if self.array.dtype is None:
-            return bytes(numcodecs.VLenUTF8().encode(values.astype(object)))
+            return words(values.ravel().tolist())
         if values.shape != self.array.piece:
             whole = np.full(self.array.piece, self.fill, values.dtype)
             whole[tuple(map(slice, values.shape))] = values
@@ -156,12 +155,12 @@ class _File:
 
 
 def _compressed(values: bytes) -> bytes:
-    frame = bytes(numcodecs.Zstd(level=LEVEL).encode(values))
+    frame = compressed(values, LEVEL)
     return frame + _sum(frame)
 
 
 def _sum(text: bytes) -> bytes:
-    return google_crc32c.value(text).to_bytes(SUM, "little")
+    return crc32c(text).to_bytes(SUM, "little")
 
 
 def write_pieces(

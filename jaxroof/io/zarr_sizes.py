@@ -7,13 +7,12 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO
 
-import google_crc32c
-import numcodecs
 import numpy as np
 
 from jaxroof.errors import refusal
 from jaxroof.io.locks import Path
 from jaxroof.io.stored_array import EMPTY, SUM, WIDEST, StoredArray
+from jaxroof.io.zarr_codecs import crc32c, decompressed
 from jaxroof.limits import check_memory
 
 MAGIC = b"\x28\xb5\x2f\xfd"  # the first bytes of a Zstandard frame
@@ -101,7 +100,7 @@ def _index(stream: BinaryIO, size: int, array: StoredArray) -> np.ndarray | None
         return None
     stream.seek(size - array.index_size)
     text = stream.read()
-    if google_crc32c.value(text[:-SUM]) != int.from_bytes(text[-SUM:], "little"):
+    if crc32c(text[:-SUM]) != int.from_bytes(text[-SUM:], "little"):
         return None
     return np.frombuffer(text[:-SUM], "<u8").reshape(*array.counts, 2)
 
@@ -118,7 +117,7 @@ def _wrong_piece(stream: BinaryIO, start: int, length: int, array: StoredArray) 
         return said
     check_memory(stream.name, size, REMEDY)
     try:
-        first = bytes(numcodecs.Zstd().decode(text))[:LENGTH]
+        first = decompressed(text)[:LENGTH]
     except RuntimeError:
         return "cannot be decompressed"
     return "" if int.from_bytes(first, "little") == count else said

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxroof.engine.grid.threads import by_threads
+
 ROWS = 1 << 12  # splits evaluated at a time, so that what is written stays in the cache
 
 
@@ -51,9 +53,12 @@ def by_split(
     wide = dict(zip(last, np.ix_(*values), strict=True))
     splits = {f: column[::inner].astype(np.float64) for f, column in plans.items() if f not in last}
     count = len(next(iter(splits.values())))
-    found = np.empty((count, *shape))
-    for start in range(0, count, ROWS):
-        some = slice(start, start + ROWS)
-        tall = {f: column[some].reshape(-1, *(1,) * rank) for f, column in splits.items()}
-        found[some] = function({**tall, **wide})
+    found, starts = np.empty((count, *shape)), range(0, count, ROWS)
+
+    def piece(start: int) -> Any:
+        some = {f: column[start : start + ROWS] for f, column in splits.items()}
+        return function({f: c.reshape(-1, *(1,) * rank) for f, c in some.items()} | wide)
+
+    for start, values in zip(starts, by_threads(piece, starts, len(starts)), strict=True):
+        found[start : start + ROWS] = values
     return found.ravel()
