@@ -28,7 +28,7 @@ from command_line import Said
 CACHE = pathlib.Path(tempfile.gettempdir()) / "jaxroof-test-cache"
 
 # a trace makes millions of objects: to look for circles among them took a tenth of the time
-gc.set_threshold(50_000, 20, 20)
+gc.set_threshold(100_000, 20, 1000)
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
