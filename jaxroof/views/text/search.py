@@ -213,12 +213,18 @@ def _range(best: xr.Dataset, aim: str, value: xr.DataArray) -> str:
     between = interval_words(best.isel(at)) if aim == "step_time" else ""
     told = f"{per_run(best, aim, first)}{between}{plan}"
     told += f" at {where}" if where else ""
-    if unit_of(best, aim) == "s":
-        return (
-            f"Fastest: {told}; the slowest feasible point takes {last / first:.3g} times as long."
-        )
-    far = f"{abs(last) / first:.3g} times as much" if first else f"{abs(last):.3g}"
-    return f"{'Most' if more else 'Least'}: {told}; the worst feasible point has {far}."
+    if values.size == 1:
+        return f"{told[0].upper()}{told[1:]}."
+    time = unit_of(best, aim) == "s"
+    name = "Fastest" if time else "Most" if more else "Least"
+    if np.isfinite(values).sum() == 1:
+        return f"{name}: {told}; no other point is feasible."
+    if time:
+        far = f"the slowest feasible point takes {last / first:.3g} times as long"
+    else:
+        times = f"{abs(last) / first:.3g} times as much" if first else f"{abs(last):.3g}"
+        far = f"the worst feasible point has {times}"
+    return f"{name}: {told}; {far}."
 
 
 def per_run(data: xr.Dataset, name: str, value: float) -> str:
