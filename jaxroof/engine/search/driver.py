@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ from jaxroof.engine.search.size import check_search_size
 class SearchResult:
     """The winners of a search over the whole grid."""
 
-    winner: np.ndarray  # int32 [*axes, rank]: place among ``listed``, -1 where fewer plans fit
-    listed: dict[str, np.ndarray]  # the fields of all legal plans of all problems, int32 [plan]
+    winner: np.ndarray  # int32 [*axes, rank]: place in ``lists``, -1 where fewer plans fit
+    lists: list[Mapping[str, np.ndarray]]  # fields of the legal plans, one list after another
     objective: np.ndarray  # [*axes, rank]
     legal: np.ndarray  # number of legal plans, [*axes]
     feasible: np.ndarray  # number of plans that fit the limit, [*axes]
@@ -39,9 +39,12 @@ class SearchResult:
     @functools.cached_property
     def plans(self) -> dict[str, np.ndarray]:
         """Return the fields of the winners, int32 [*axes, rank], -1 where fewer plans fit."""
-        # the last place, which -1 names too, holds -1
-        ended = {field: np.append(column, np.int32(-1)) for field, column in self.listed.items()}
-        return {field: column.take(self.winner) for field, column in ended.items()}
+        nothing = np.array([-1], np.int32)  # at the last place, which is -1 too
+        found = {}
+        for field in self.lists[0]:
+            column = np.concatenate([*(some[field] for some in self.lists), nothing])
+            found[field] = column.take(self.winner)
+        return found
 
     @property
     def held(self) -> np.ndarray:
@@ -119,7 +122,7 @@ def _nothing_yet(
     each, ranked = (*problems, *(1 for _ in lanes)), (*problems, *lanes, question.top)
     return SearchResult(
         winner=np.empty(ranked, np.int32),
-        listed={field: np.empty(0, np.int32) for field in question.estimator.plan_fields},
+        lists=[{field: np.empty(0, np.int32) for field in question.estimator.plan_fields}],
         objective=np.empty(ranked),
         legal=np.empty(each, np.int64),
         feasible=np.empty((*problems, *fits), np.int64),
@@ -140,9 +143,7 @@ def _clear(found: SearchResult) -> None:
 def _listed(groups: Sequence[ProblemGroup], found: SearchResult) -> dict[int, int]:
     """List the plans of all groups, each list once; return where each list begins, by identity."""
     lists = {id(group.ready): group.ready for group in groups}
-    for field in found.listed:
-        columns = [ready.every[field] for ready in lists.values()]
-        found.listed[field] = columns[0] if len(columns) == 1 else np.concatenate(columns)
+    found.lists[:] = [ready.every for ready in lists.values()]
     starts = np.cumsum([0, *(ready.starts[-1] for ready in lists.values())])
     return dict(zip(lists, starts[:-1].tolist(), strict=True))
 

@@ -33,8 +33,8 @@ def search_per_plan(question: SearchProblem, found: Any, progress: Any = None) -
         column = np.repeat([float(values[path]) for _, values in places], counts)
         asked = replace_at(asked, path, column)
     assert estimator.plan is not None
-    found.listed.update({f: np.concatenate([p[f] for p in plans]) for f in plans[0]})
-    columns = {f: column.astype(float) for f, column in found.listed.items()}
+    found.lists[:] = [{f: np.concatenate([p[f] for p in plans]) for f in plans[0]}]
+    columns = {f: column.astype(float) for f, column in found.lists[0].items()}
     asked = dataclasses.replace(asked, plan=estimator.plan(**columns))
     results = evaluate_points(estimator, question.recipe, asked)
     value = question.sign * results[question.objective]
