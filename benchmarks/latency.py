@@ -87,6 +87,8 @@ def seconds(arguments: list[str], folder: pathlib.Path, cache: pathlib.Path) -> 
         arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     spent = time.perf_counter() - start
+    if "pip install 'jaxroof[" in done.stderr:
+        raise ModuleNotFoundError(done.stderr.strip())
     if done.returncode not in (0, 1):
         sys.exit(f"{shlex.join(arguments)}: {done.stderr.strip()}")
     return spent
@@ -138,7 +140,11 @@ def main() -> None:
         )
         found = {}
         for line in commands:
-            cold, warm, floor = map(statistics.median, waits(line, folder, asked.rounds))
+            try:
+                cold, warm, floor = map(statistics.median, waits(line, folder, asked.rounds))
+            except ModuleNotFoundError as error:
+                print(f"left out: {line}: {error}")
+                continue
             print(f"{cold:8.2f} s {warm:8.2f} s  {cold / floor:5.2f} {warm / floor:5.2f}  {line}")
             ratios = {"cold_ratio": cold / floor, "warm_ratio": warm / floor}
             found[line] = {"cold": cold, "warm": warm, **ratios}
