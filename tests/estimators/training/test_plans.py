@@ -70,7 +70,7 @@ def by_mask(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> set[tu
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize(("model", "gpus", "batch"), [(DENSE, 12, 12), (ROUTED, 8, 8)])
+@pytest.mark.parametrize(("model", "gpus", "batch"), [(DENSE, 6, 12), (ROUTED, 8, 8)])
 def test_the_list_is_what_the_rules_leave(
     model: dict[str, float], gpus: int, batch: int, recipe: str
 ) -> None:

@@ -166,12 +166,12 @@ def test_rows_that_cannot_be_used_are_named(tmp_path):
 def test_a_system_of_the_user_is_that_of_the_rows(tmp_path):
     path = tmp_path / "cluster.toml"
     path.write_text('base = "h100-nvs8"\nhbm_bandwidth = "2.4 TB/s"\n', encoding="utf-8")
-    rows = packaged("torchtitan").rows[:8]
+    rows = packaged("torchtitan").rows[:3]
     slower, usual = calibrate(rows, str(path)), calibrate(rows, SYSTEM)
     assert np.all(slower.before > usual.before), "less bandwidth, longer predicted"
-    other = calibrate([*rows, packaged("bigscience_a100").rows[0]], str(path))
-    assert len(other.rows) == len(rows)
-    assert "which is another chip" in other.left_out[0][1]
+    steps, left_out, _ = usable([*rows, packaged("bigscience_a100").rows[0]], str(path))
+    assert len(steps) == len(rows)
+    assert "which is another chip" in left_out[0][1]
 
 
 def test_a_system_of_another_chip_takes_no_row():
@@ -287,14 +287,14 @@ def test_rows_of_one_configuration_count_once(tmp_path):
     rows = made(tmp_path, dense()[:3], 1.2)
     copies = [
         Row(100 * copy + one.line, {**one.cells, "row_id": f"{one.cells['row_id']}-{copy}"})
-        for copy in range(3)
+        for copy in range(2)
         for one in rows
     ]
     once, often = calibrate(rows, SYSTEM), calibrate(copies, SYSTEM)
-    assert (len(often.rows), len(often.plans)) == (9, 3)
+    assert (len(often.rows), len(often.plans)) == (6, 3)
     assert often.factor == once.factor
     assert often.own == once.own
-    np.testing.assert_array_equal(often.apart, np.tile(once.apart, 3))
+    np.testing.assert_array_equal(often.apart, np.tile(once.apart, 2))
 
 
 def test_of_too_many_plans_some_are_taken(tmp_path, monkeypatch):
