@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from jaxroof import __version__
-from jaxroof.cli.process import interrupt_once, interrupted, prepare_streams, silence
+from jaxroof.cli.process import interrupt_once, interrupted, leave, prepare_streams, silence
 from jaxroof.errors import InputError, NotGiven, nearest, printable
 from jaxroof.limits import out_of_memory
 
@@ -101,13 +101,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         _end(str(InputError(error.format_message())), 2)  # long words are cut
     except (KeyboardInterrupt, click.Abort) as error:
-        _stopped(str(error.__cause__ or error))
+        _stopped(str(error.__cause__ or error), alone=arguments is None)
     except OSError as error:
         silence(sys.stdout)
         _end(f"cannot write the output: {error.strerror or error}", 2)
     except Exception as error:
         if interrupted():  # a library made another error of it
-            _stopped()
+            _stopped(alone=arguments is None)
         found = out_of_memory(error, "expected a smaller question, or more memory")
         if found is error:
             raise
@@ -115,9 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
-def _stopped(what: str = "") -> NoReturn:
+def _stopped(what: str = "", *, alone: bool) -> NoReturn:
+    """Say that the command was interrupted; ``alone`` in its process, it waits for no thread."""
     interrupt_once()
-    _end(f"interrupted: {what or 'nothing half-written was left behind'}", 130)
+    _say(f"interrupted: {what or 'nothing half-written was left behind'}")
+    if alone:
+        leave(130)
+    sys.exit(130)
 
 
 def _option_for(error: InputError) -> str:
@@ -127,5 +131,9 @@ def _option_for(error: InputError) -> str:
 
 
 def _end(message: str, code: int) -> NoReturn:
-    click.echo(f"jaxroof: {printable(' '.join(message.split()))}", err=True)
+    _say(message)
     sys.exit(code)
+
+
+def _say(message: str) -> None:
+    click.echo(f"jaxroof: {printable(' '.join(message.split()))}", err=True)

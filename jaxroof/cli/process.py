@@ -3,6 +3,7 @@
 import _thread
 import contextlib
 import importlib
+import importlib.machinery
 import io
 import os
 import signal
@@ -17,7 +18,8 @@ import click
 
 from jaxroof.io.history import of_command
 
-SOON, LONGEST_IMPORT = 0.02, 10.0  # seconds
+SHOW_CURSOR = "\x1b[?25h"
+SOON, LONGEST_SETUP = 0.02, 10.0  # seconds
 
 
 def start() -> None:
@@ -66,7 +68,8 @@ def prepare_streams() -> None:
         if hasattr(signal, "SIGPIPE"):
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         now = signal.getsignal(signal.SIGINT)
-        if now is signal.default_int_handler or isinstance(now, Interrupts):
+        usual = now in (signal.default_int_handler, signal.SIG_DFL)
+        if usual or isinstance(now, Interrupts):  # not where a shell said to ignore it
             signal.signal(signal.SIGINT, Interrupts())
     before = sys.unraisablehook
     if before.__module__ == __name__:  # called before in this process
@@ -83,18 +86,18 @@ def prepare_streams() -> None:
 
 
 class Interrupts:
-    """What Ctrl-C does: it ends what runs, but not in the middle of an import.
+    """What Ctrl-C does: it ends what runs, but not while a compiled module is set up.
 
-    Compiled modules call Python while they are set up, and abort the process if that is refused.
+    Such a module calls Python, and aborts the process if that is refused.
     """
 
     def __init__(self) -> None:
         self.seen, self.over, self.waited = False, False, 0
 
     def __call__(self, number: int, frame: types.FrameType | None) -> None:
-        """Raise KeyboardInterrupt, soon after an import if one goes on; no import is long."""
+        """Raise KeyboardInterrupt, or soon where a compiled module is set up: none takes long."""
         self.seen = True
-        if self.waited * SOON < LONGEST_IMPORT and _importing(frame):
+        if self.waited * SOON < LONGEST_SETUP and _sets_up(frame):
             self.waited += 1
             _interrupt_later()
             return
@@ -108,16 +111,31 @@ def interrupted() -> bool:
 
 
 def interrupt_once() -> None:
-    """Let no interrupt follow that was only put off: the process ends for this one."""
+    """Let no interrupt follow that was only put off; show the cursor that a spinner hides."""
     now = signal.getsignal(signal.SIGINT)
     if isinstance(now, Interrupts):
         now.over = True
+    if sys.stderr.isatty():
+        sys.stderr.write(SHOW_CURSOR)
 
 
-def _importing(frame: types.FrameType | None) -> bool:
-    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+def leave(code: int) -> NoReturn:
+    """End the process at once, whatever its threads still do."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _sets_up(frame: types.FrameType | None) -> bool:
+    """Return whether a compiled module is being imported in a frame or in those that called it."""
+    while frame is not None:
+        if frame.f_code.co_name in ("create_module", "exec_module") and isinstance(
+            frame.f_locals.get("self"), importlib.machinery.ExtensionFileLoader
+        ):
+            return True
         frame = frame.f_back
-    return frame is not None
+    return False
 
 
 def _interrupt_later() -> None:

@@ -1108,11 +1108,15 @@ def test_ctrl_c_during_a_collection_of_garbage_is_not_lost(tmp_path):
 
 
 WITHIN = """
-import pathlib, signal
+import importlib.machinery, pathlib, signal
 from jaxroof import published
 
-signal.raise_signal(signal.SIGINT)
-pathlib.Path("whole").touch()
+class Loader(importlib.machinery.ExtensionFileLoader):
+    def exec_module(self, module):
+        signal.raise_signal(signal.SIGINT)
+        pathlib.Path("whole").touch()
+
+Loader("compiled", "compiled.so").exec_module(None)
 """
 OTHER = """
 import signal, jaxroof.engine.search.driver as driver
@@ -1132,7 +1136,7 @@ search.best_plans = best_plans
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of a terminal")
 @pytest.mark.parametrize(("module", "left"), [(WITHIN, ["whole"]), (OTHER, [])])
-def test_ctrl_c_breaks_no_import_and_is_no_error_of_a_library(module, left, tmp_path):
+def test_ctrl_c_breaks_no_compiled_module_and_is_no_error_of_a_library(module, left, tmp_path):
     """A compiled module that is interrupted while it is set up aborts the whole process."""
     with long_run(tmp_path, module) as running:
         out, err = running.communicate(timeout=20)
