@@ -11,7 +11,7 @@ from jaxroof.catalog.lookup import model, system
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.arguments import parse_settings, whole_plan
 from jaxroof.cli.actions.console import OPTION_OF, say_all
-from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, traced
+from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, simulating, traced
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
 from jaxroof.estimators.published.inputs import Inputs, Plan
@@ -63,7 +63,8 @@ def published_command(
     if plan.pipeline < 2:
         raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
     inputs = dataclasses.replace(inputs, plan=plan)
-    data = schedule(inputs, recipe, schedules=listed, **asked)
+    with simulating(microbatches=float(inputs.global_batch / plan.data / plan.microbatch)):
+        data = schedule(inputs, recipe, schedules=listed, **asked)
     data.attrs["title"] = _title(model_name, system_name, plan, asked, data)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     say_all(answer(data))

@@ -1,11 +1,16 @@
 """The options of the schedule commands of all estimators, parsed when they are read."""
 
+from contextlib import AbstractContextManager
+
 import xarray as xr
 
 from jaxroof.cli.counts import parse_count
+from jaxroof.cli.progress import working
 from jaxroof.errors import refusal, unknown
 from jaxroof.schedules import CHUNKED
 from jaxroof.schedules.stage_visits import Sends
+
+MANY = 4096  # microbatches whose schedules take seconds
 
 
 def chunks_of(text: str | None, names: list[str]) -> int | None:
@@ -30,6 +35,12 @@ def sends_of(text: str) -> Sends:
     if text not in members:
         raise unknown("--sends", text, "kind of sends", members)
     return members[text]
+
+
+def simulating(microbatches: float) -> AbstractContextManager[None]:
+    """Say what takes a moment: every microbatch is followed, which may be minutes where many."""
+    what = f"following {microbatches:,.0f} microbatches through the stages of each schedule"
+    return working(what, always=microbatches > MANY)
 
 
 def traced(data: xr.Dataset) -> str:

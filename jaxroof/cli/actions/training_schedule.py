@@ -10,7 +10,7 @@ from jaxroof.analyses.training_question import TrainingStep, training_step
 from jaxroof.analyses.training_schedule import training_schedule
 from jaxroof.cli.actions import outputs
 from jaxroof.cli.actions.console import OPTION_OF, say_all
-from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, traced
+from jaxroof.cli.actions.schedule_options import chunks_of, sends_of, simulating, traced
 from jaxroof.cli.actions.training_plan import changed_settings, plan_settings, plan_words
 from jaxroof.cli.counts import parse_count
 from jaxroof.errors import refusal
@@ -53,7 +53,9 @@ def training_command(
     )
     if asked.plan.pipeline < 2:
         raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
-    data = training_schedule(*asked, schedules=listed, **how)
+    plan, step_batch = asked.plan, asked.inputs.global_batch
+    with simulating(microbatches=float(step_batch / plan.data / plan.microbatch)):
+        data = training_schedule(*asked, schedules=listed, **how)
     data.attrs["title"] = _title(model_name, system_name, asked, data)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))
     say_all(answer(data))
