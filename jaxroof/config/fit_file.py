@@ -7,7 +7,6 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.analyses.fit_stages import fit_stages
 from jaxroof.config.toml_reader import axes, beside, known, table, text
 from jaxroof.engine.grid.spacing import length_of, thinned_values
 from jaxroof.engine.runs.dry_run import thinned_lengths
@@ -46,6 +45,8 @@ def stages_of_file(
 
     Raises: InputError for an unknown key (with the nearest), or what ``fit`` refuses.
     """
+    from jaxroof.analyses.fit_stages import fit_stages  # of no other file
+
     known("", written, KEYS)
     plan, settings = dict(table(written, "plan")), dict(table(written, "set"))
     varied = axes(table(written, "axes"), folder=folder) if varied is None else varied
