@@ -59,11 +59,14 @@ print(time.perf_counter() - start)
 """
 
 
+# modules are compiled once, as those of users are
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
+
+
 def first_search() -> float:
     """Return the seconds of the first search of a process, from Python, after its imports."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", FIRST_SEARCH], env=environment, capture_output=True, check=True
+        [sys.executable, "-c", FIRST_SEARCH], env=ENVIRONMENT, capture_output=True, check=True
     )
     return float(done.stdout)
 
@@ -79,9 +82,8 @@ def shown_commands() -> list[str]:
 
 
 def seconds(arguments: list[str], folder: pathlib.Path, cache: pathlib.Path) -> float:
-    """Return the wall time of a process, whose modules are compiled once, as those of users are."""
-    own = {"JAXROOF_CACHE": str(cache), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
-    environment = {**os.environ, **own}
+    """Return the wall time of a process."""
+    environment = {**ENVIRONMENT, "JAXROOF_CACHE": str(cache)}
     start = time.perf_counter()
     done = subprocess.run(
         arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -133,11 +135,9 @@ def main() -> None:
         }
         for names, spent in imports.items():
             print(f"{spent:8.2f} s          import {names}")
-        floor = imports[FLOOR]
         first = statistics.median(first_search() for _ in range(asked.rounds))
-        print(
-            f"{first:8.2f} s           {first / floor:5.2f}        the first jr.search of a process"
-        )
+        ratio = first / imports[FLOOR]
+        print(f"{first:8.2f} s           {ratio:5.2f}        the first jr.search of a process")
         found = {}
         for line in commands:
             try:
@@ -148,7 +148,7 @@ def main() -> None:
             print(f"{cold:8.2f} s {warm:8.2f} s  {cold / floor:5.2f} {warm / floor:5.2f}  {line}")
             ratios = {"cold_ratio": cold / floor, "warm_ratio": warm / floor}
             found[line] = {"cold": cold, "warm": warm, **ratios}
-    first_ratio = {"seconds": first, "ratio": first / floor}
+    first_ratio = {"seconds": first, "ratio": ratio}
     result = {"imports": imports, "first_search": first_ratio, "commands": found}
     dask = importlib.util.find_spec("dask") is not None
     print(json.dumps({**result, "rounds": asked.rounds, "dask": dask}))
