@@ -1,5 +1,7 @@
 """The codecs of Zarr files; their packages are imported where a file is written or read."""
 
+import numpy as np
+
 
 def crc32c(text: bytes) -> int:
     """Return the checksum CRC-32C.
@@ -40,6 +42,5 @@ def words(values: list[str]) -> bytes:
     b'\\x01\\x00\\x00\\x00\\x02\\x00\\x00\\x00ab'
     """
     import numcodecs
-    import numpy as np
 
     return bytes(numcodecs.VLenUTF8().encode(np.array(values, object)))

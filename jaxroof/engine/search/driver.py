@@ -72,13 +72,11 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     found = _nothing_yet(question, [*outer, math.prod(inner)], lanes, fits[0].shape[1:])
     for group in groups:
         _count(group, fits.pop(0), found)
-    first = {id(group.ready): place for place, group in reversed(list(enumerate(groups)))}
-    # groups with the same plans run in sequence
-    groups.sort(key=lambda group: first[id(group.ready)])
+    lists, starts = _lists(groups)
+    groups.sort(key=lambda group: starts[id(group.ready)])  # those of the same plans in sequence
     machines = math.prod(len(axes[d]) for d in kind.machine + kind.limits)
     total = sum(len(s) for g in groups for s in g.ready.plans) * machines
     chunks = _way(question, kind, groups, total)
-    starts = _listed(groups, found)
     done = evaluated = 0
     for group in groups:
         for chunk in chunks(group):
@@ -91,7 +89,7 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
                 progress(done, total)
     order = kind.outer + kind.structural + kind.limits + kind.machine
     found = _in_order(found, [*outer, *inner], lanes, order)
-    return dataclasses.replace(found, combinations=total, evaluated=evaluated)
+    return dataclasses.replace(found, lists=lists, combinations=total, evaluated=evaluated)
 
 
 def _way(
@@ -140,12 +138,14 @@ def _clear(found: SearchResult) -> None:
     found.legal[...] = found.feasible[...] = 0
 
 
-def _listed(groups: Sequence[ProblemGroup], found: SearchResult) -> dict[int, int]:
-    """List the plans of all groups, each list once; return where each list begins, by identity."""
+def _lists(
+    groups: Sequence[ProblemGroup],
+) -> tuple[list[Mapping[str, np.ndarray]], dict[int, int]]:
+    """Return the plans of all groups, each list once, and where each begins, by its identity."""
     lists = {id(group.ready): group.ready for group in groups}
-    found.lists[:] = [ready.every for ready in lists.values()]
     starts = np.cumsum([0, *(ready.starts[-1] for ready in lists.values())])
-    return dict(zip(lists, starts[:-1].tolist(), strict=True))
+    begins = dict(zip(lists, starts[:-1].tolist(), strict=True))
+    return [ready.every for ready in lists.values()], begins
 
 
 def _count(group: ProblemGroup, fits: np.ndarray, found: SearchResult) -> None:
