@@ -337,7 +337,6 @@ def test_tabs_are_reached_by_keys_and_hide_one_another(open_page):
 
 
 @pytest.mark.slow
-@SLOW
 def test_axe_finds_nothing_in_a_page_that_refuses(open_page):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page()
