@@ -55,7 +55,7 @@ def chunks_of_group(
             question, axes=tuple(cut.get(d, axis) for d, axis in enumerate(question.axes))
         )
         for chunk in _exact_chunks(some, kind, fewer):
-            yield _of_all(chunk, left, place, fits)
+            yield _of_all(chunk, left, place)
 
 
 def _exact_chunks(
@@ -80,9 +80,7 @@ def _exact_chunks(
     return folded.machine_chunks(question, kind, [group], sizes)(group)
 
 
-def _of_all(
-    chunk: MachineChunk, left: Sequence[np.ndarray], place: Place, fits: np.ndarray
-) -> MachineChunk:
+def _of_all(chunk: MachineChunk, left: Sequence[np.ndarray], place: Place) -> MachineChunk:
     """Return winners among what is left as winners among all plans."""
     position = np.stack(
         [
@@ -94,6 +92,5 @@ def _of_all(
         slice(outer.start + inner.start, outer.start + inner.stop)
         for outer, inner in zip(place, chunk.place, strict=True)
     )
-    inside = (slice(None), *chunk.place)
     lanes = math.prod(some.stop - some.start for some in chunk.place)
-    return MachineChunk(whole, position, chunk.objective, fits[inside], sum(map(len, left)) * lanes)
+    return MachineChunk(whole, position, chunk.objective, sum(map(len, left)) * lanes)

@@ -58,7 +58,7 @@ def _chunk(
         split = plans.split[:count] if question.top > 1 and not question.placements else None
         position[q], objective[q] = _best(question.top, values, fits[q], split)
     compared = sum(map(len, group.ready.plans)) * math.prod(fits.shape[1:])
-    return MachineChunk(place, position, question.sign * objective, fits, compared)
+    return MachineChunk(place, position, question.sign * objective, compared)
 
 
 def _tables(

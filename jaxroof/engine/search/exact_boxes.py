@@ -73,13 +73,10 @@ def exact_chunk(
     size = [r.stop - r.start for r in region]
     inside: tuple[Any, ...] = (..., *(slice(0, n) for n in size))
     best = objective if question.sign > 0 else -objective
-    fits = _taken(task.fits, [np.arange(r.start, r.stop) for r in region])
-    fits = np.broadcast_to(fits, (*fits.shape[:2], *size))
     return MachineChunk(
         (*(slice(0, n) for n in levels), *region),
         position[inside].reshape(*position.shape[:2], *levels, *size),
         best[inside].reshape(*position.shape[:2], *levels, *size),
-        fits.reshape(len(fits), *levels, *size),
         compared,
     )
 

@@ -33,7 +33,6 @@ class MachineChunk:
     place: Place
     position: np.ndarray  # [problem, rank, *limits, *machine]
     objective: np.ndarray
-    fits: np.ndarray  # [problem, *limits, *machine]
     compared: int  # pairs of a plan and a machine that were not passed over by a bound
 
 

@@ -157,5 +157,7 @@ def _holds(
     machine = [i + p.start for i, p in zip(at, chunk.place, strict=True)][limits:]
     columns = box_columns(task.cuts, machine)
     value = objectives_at(task.question, task.group, problem, position, columns)
-    fits = position < chunk.fits[(problem, *at)]
+    level = np.ravel_multi_index((0 * some, *at[:limits]), (1, *size[:limits]))
+    there = [i if n > 1 else 0 for i, n in zip(machine, task.fits.shape[2:], strict=True)]
+    fits = position < task.fits[(problem, level, *there)]
     return bool(np.all(~fits | ((winner >= 0) & (value >= best - 2.0 * TIE * np.abs(best)))))
