@@ -31,9 +31,20 @@ COMMANDS = [
     f"evaluate published {ROOT}/docs/examples/rows.csv -o answers.csv",
     f"run {ROOT}/sweeps/gpt3_hbm.toml -o map.nc",
     f"run {ROOT}/docs/examples/two_level.toml",
+    "run capacities.toml -o capacities.nc",  # 18 million points and plans, half a million apart
     "show published",
     "show h100-sxm",
 ]
+CAPACITIES = """\
+estimator = "published"
+model = "gpt3-1t"
+system = "b200-nvs8"
+plan = { global_batch = 4096 }
+[axes]
+gpus = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
+"system.hbm_capacity" = { from = "80 GB", to = "1000 GB", count = 32 }
+"system.hbm_bandwidth" = { from = "500 GB/s", to = "16 TB/s", count = 28 }
+"""
 SCRIPT = """
 import shlex, sys
 from jaxroof.cli import main
@@ -57,6 +68,7 @@ assert jax.config.jax_enable_x64
 
 def test_small_questions_import_no_jax(tmp_path):
     code = SCRIPT.format(commands=COMMANDS)
+    (tmp_path / "capacities.toml").write_text(CAPACITIES)
     path = os.pathsep.join([str(ROOT), str(ROOT / "docs/examples")])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(

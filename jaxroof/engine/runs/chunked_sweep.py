@@ -1,6 +1,7 @@
 """Long sweeps: the grid is cut into chunks, stored one by one, and a stopped run can resume."""
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
@@ -11,6 +12,7 @@ from typing import Any
 
 import xarray as xr
 
+from jaxroof.engine.grid.axes import Axis
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.dataset import dataset
 from jaxroof.engine.grid.tabulate import tabulate
@@ -23,8 +25,8 @@ from jaxroof.engine.runs.job import (
 )
 from jaxroof.engine.runs.job_size import check_chunks, searched_points
 from jaxroof.engine.search import all_plans as every_plan
-from jaxroof.engine.search.problem import axis_roles, check_searches
-from jaxroof.engine.search.search import best_of_each, search, search_dataset
+from jaxroof.engine.search.problem import SearchProblem, axis_roles, check_searches
+from jaxroof.engine.search.search import best_of_each, search_dataset
 from jaxroof.errors import InputError, refusal
 from jaxroof.io import chunk_manifest as ledger
 from jaxroof.io import zarr_store
@@ -178,7 +180,7 @@ def _evaluated(
     asked: SweepJob, part: Mapping[str, slice], progress: Progress | None
 ) -> tuple[xr.Dataset, Sums]:
     """Return the results of one chunk, and its share of the attributes that add up over chunks."""
-    axes = [axis.part(part[axis.name]) for axis in asked.axes]
+    axes = tuple(axis.part(part[axis.name]) for axis in asked.axes)
     arguments = (asked.estimator, asked.inputs, asked.recipe)
     if asked.every is not None:
         data = every_plan.evaluate_plans(
@@ -193,7 +195,7 @@ def _evaluated(
     if not asked.searched:
         data = tabulate(*arguments, axes=axes, progress=progress, **asked.options)
         return data.assign_attrs(asked.about), {}
-    every, questions = check_searches(*arguments, axes=axes, **asked.options)
+    every, questions = searches_of(asked, axes)
     found = best_of_each(questions, progress)
     refused: Counter[str] = Counter()
     for question, best in found:
@@ -204,6 +206,16 @@ def _evaluated(
             refused.update(best.refused)
     data = search_dataset(every, found).assign_attrs(asked.about)
     return data, {"combinations": sum(one.combinations for _, one in found), "refused": refused}
+
+
+def searches_of(
+    asked: SweepJob, axes: tuple[Axis, ...]
+) -> tuple[tuple[Axis, ...], list[SearchProblem]]:
+    """Return the axes and the searches of a sweep, or of a part of it."""
+    arguments = (asked.estimator, asked.inputs, asked.recipe)
+    every, questions = check_searches(*arguments, axes=axes, **asked.options)
+    once = len(questions) == 1 and math.prod(map(len, axes)) == asked.points
+    return every, [dataclasses.replace(one, once=once) for one in questions]
 
 
 def added(sums: Iterable[Sums]) -> Sums:
@@ -228,19 +240,8 @@ def _whole(sums: Iterable[Sums]) -> dict[str, str]:
 
 def evaluate_sweep(asked: SweepJob, progress: Progress | None = None) -> xr.Dataset:
     """Return the results of a sweep, all at once; ``progress`` gets (done, all) points."""
-    if asked.every is not None:
-        whole = {axis.name: slice(0, len(axis)) for axis in asked.axes}
-        return _evaluated(asked, whole, _within(progress, 0, asked.points, asked.points))[0]
-    act = search if asked.searched else tabulate
-    data = act(
-        asked.estimator,
-        asked.inputs,
-        asked.recipe,
-        axes=asked.axes,
-        progress=_within(progress, 0, asked.points, asked.points),
-        **asked.options,
-    )
-    return data.assign_attrs(asked.about)
+    whole = {axis.name: slice(0, len(axis)) for axis in asked.axes}
+    return _evaluated(asked, whole, _within(progress, 0, asked.points, asked.points))[0]
 
 
 def chunk_layout(asked: SweepJob, chunk: int | None = None) -> Layout:

@@ -28,35 +28,39 @@ def chunks_of_group(
 ) -> Iterator[MachineChunk]:
     """Compare the plans of a group of problems on each chunk of limits and machines."""
     limits, machine = ([question.axes[d] for d in dims] for dims in (kind.limits, kind.machine))
-    axes, first = [*limits, *machine], len(limits)
     most = max(max(map(len, group.ready.plans)), 1)
-    shape = chunk_shape([len(axis) for axis in axes], max(1, CELLS // most))
-    for place in iter_chunks(axes, shape):
-        here = padded_slice(axes, place, [some.stop - some.start for some in place])
-        yield _chunk(question, group, here, first, place)
+    shape = chunk_shape([len(axis) for axis in machine], max(1, CELLS // most))
+    within = chunk_shape([len(axis) for axis in limits], max(1, CELLS // math.prod(shape)))
+    for lanes in iter_chunks(machine, shape):
+        there = padded_slice(machine, lanes, [some.stop - some.start for some in lanes])
+        objectives = grid_objectives(question, group, there)
+        for place in iter_chunks(limits, within):
+            here = padded_slice(limits, place, [some.stop - some.start for some in place])
+            yield _chunk(question, group, objectives, [*here, *there], (*place, *lanes))
 
 
 def _chunk(
-    question: SearchProblem, group: ProblemGroup, here: Sequence[Axis], first: int, place: Place
+    question: SearchProblem,
+    group: ProblemGroup,
+    objectives: Callable[..., np.ndarray],
+    here: Sequence[Axis],
+    place: Place,
 ) -> MachineChunk:
     """Compare the plans of each problem on one chunk of limits and machines."""
     fits = plans_that_fit(question.estimator, group, here)
-    inputs = spread(group.inputs, here[first:])
-    tables, rows = _tables(question, group.ready, inputs, len(here) - first)
-    starts = group.ready.starts
     position = np.full((len(fits), question.top, *fits.shape[1:]), -1, np.int64)
     objective = np.full(position.shape, FAR)
     for q, plans in enumerate(group.ready.plans):
         count = int(fits[q].max()) if fits[q].size else 0
         if not count:
             continue
-        asked = replace_all(inputs, {path: values[q] for path, values in group.varied.items()})
-        mine = {name: number[starts[q] : starts[q] + count] for name, number in rows.items()}
-        lanes = fits.shape[1 + first :]
-        some = {field: column[:count] for field, column in plans.plans.items()}
-        values = _objectives(question, asked, some, tables, mine, lanes)
-        split = plans.split[:count] if question.top > 1 and not question.placements else None
-        position[q], objective[q] = _best(question.top, values, fits[q], split)
+        values = objectives(q, np.arange(count))
+        few = fits[q].reshape(-1, values.shape[1])
+        if question.top == 1:
+            found = _first(values, few)
+        else:
+            found = _firsts(question.top, values, few, None if question.placements else plans.split)
+        position[q], objective[q] = (some.reshape(position.shape[1:]) for some in found)
     compared = sum(map(len, group.ready.plans)) * math.prod(fits.shape[1:])
     return MachineChunk(place, position, question.sign * objective, compared)
 
@@ -162,30 +166,39 @@ def grid_objectives(
     return objectives
 
 
-def _best(
+def _first(values: np.ndarray, fits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best of the first plans that fit each limit, on a tie the first of these.
+
+    The least objective of the first n plans, for every n, serves all limits.
+    Arguments: ``values`` [plan, lane]; ``fits`` [limit, lane]: how many plans fit.
+    Returns: positions (-1 where none fits) and objectives, [limit, lane].
+    """
+    running, lane = np.minimum.accumulate(values, axis=0), np.arange(fits.shape[1])
+    last = np.maximum(fits - 1, 0)
+    least = running[last, lane]
+    enough = least + TIE * abs(least)
+    low, high = np.zeros_like(last), last  # the first plan that is good enough is between them
+    for _ in range(int(last.max()).bit_length()):
+        middle = (low + high) // 2
+        found = running[middle, lane] <= enough
+        low, high = np.where(found, low, middle + 1), np.where(found, middle, high)
+    some = (fits > 0) & (least < FAR)
+    return np.where(some, high, -1), np.where(some, values[high, lane], 0.0)
+
+
+def _firsts(
     top: int, values: np.ndarray, fits: np.ndarray, split: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best plans among those that fit, best first, ties to the first position.
-
-    Arguments: ``values`` [plan, *machine], ``fits`` [*limits, *machine]: how many plans fit.
-    Returns: positions (-1 where fewer plans fit) and objectives, [top, *limits, *machine].
-    """
-    count, lanes = len(values), math.prod(values.shape[1:])
-    limit = fits.reshape(-1, lanes)
-    flat = values.reshape(count, 1, lanes)
-    here = np.arange(count)[:, None, None] < limit[None]
-    left = np.where(here, flat, FAR)
-    found, best = [], []
-    for _ in range(top):
-        least = left.min(axis=0)
-        first = np.argmax(left <= least + TIE * abs(least), axis=0)
-        some = least < FAR
-        at = np.take_along_axis(left, first[None], axis=0)[0]
-        found.append(np.where(some, first, -1))
-        best.append(np.where(some, at, 0.0))
-        if top > 1 and split is not None:
-            left = np.where(split[:, None, None] == split[first][None], FAR, left)
-        elif top > 1:
-            np.put_along_axis(left, first[None], FAR, axis=0)
-    shape = (top, *fits.shape)
-    return np.array(found).reshape(shape), np.array(best).reshape(shape)
+    """Return the same for the best ``top`` plans, each of another split, [top, limit, lane]."""
+    count, lanes = values.shape
+    position, objective = np.full((top, *fits.shape), -1), np.zeros((top, *fits.shape))
+    for limit, few in enumerate(fits):
+        left = np.where(np.arange(count)[:, None] < few, values, FAR)
+        for rank in range(top):
+            first, at = _first(left, np.full((1, lanes), count))
+            position[rank, limit], objective[rank, limit] = first[0], at[0]
+            if split is None:
+                np.put_along_axis(left, first, FAR, axis=0)
+            else:
+                left = np.where(split[:count, None] == split[first], FAR, left)
+    return position, objective

@@ -18,7 +18,12 @@ from jaxroof.engine.search.groups import (
     problem_groups,
 )
 from jaxroof.engine.search.per_plan import search_per_plan
-from jaxroof.engine.search.problem import AxisRoles, SearchProblem, axis_roles
+from jaxroof.engine.search.problem import (
+    AxisRoles,
+    SearchProblem,
+    axis_roles,
+    points_per_evaluation,
+)
 from jaxroof.engine.search.size import check_search_size
 
 
@@ -98,8 +103,9 @@ def _way(
     """Return a function that finds the best plans of a group, by the way that is fastest."""
     if bounded.is_worthwhile(question, groups):
         return functools.partial(bounded.chunks_of_group, question, kind)
+    evaluations = total // points_per_evaluation(question, kind)
     executor = executor_of(
-        question.estimator, question.recipe, question.inputs, total, question.executor
+        question.estimator, question.recipe, question.inputs, evaluations, question.executor
     )
     if executor == NUMPY:
         return functools.partial(direct.chunks_of_group, question, kind)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -41,6 +42,7 @@ class SearchProblem:
     placements: bool
     report: Any  # one plan's results, without their numbers
     executor: str | None = None  # who evaluates; None: who is faster
+    once: bool = False  # no other question follows, for which a compiled program could be kept
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,6 +211,16 @@ def _objective(estimator: Estimator, report: Any, objective: str | None) -> tupl
     if name not in numbers:
         raise unknown("objective", name, "result", numbers)
     return name, -1.0 if fields[name].metadata["better"] == "higher" else 1.0
+
+
+def points_per_evaluation(question: SearchProblem, kind: AxisRoles) -> int:
+    """Return how many points share one evaluation of each plan: those that differ in the limit.
+
+    A compiled fold evaluates plans anew for each limit, and is faster still when it is used again.
+    """
+    if question.top > 1 or not question.once:
+        return 1
+    return math.prod(len(question.axes[d]) for d in kind.limits)
 
 
 def axis_roles(question: SearchProblem) -> AxisRoles:
