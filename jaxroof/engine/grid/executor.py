@@ -10,12 +10,18 @@ from jaxroof.structure import structure
 NUMPY, JAX = "numpy", "jax"
 EXECUTORS = (NUMPY, JAX)
 SMALL = 3_000_000  # evaluations that NumPy does before a compiler has begun
+ONCE = 8_000_000  # before a program kept from an earlier process has begun, if not used again
 
 
 def executor_of(
-    estimator: Estimator, recipe: Any, inputs: Any, evaluations: int, executor: str | None = None
+    estimator: Estimator,
+    recipe: Any,
+    inputs: Any,
+    evaluations: int,
+    executor: str | None = None,
+    most: int = SMALL,
 ) -> str:
-    """Return who evaluates: who the caller insists on, or by default who is faster.
+    """Return who evaluates: who the caller insists on, or by default NumPy up to ``most``.
 
     An estimator whose formulas loop, or call JAX themselves, is always evaluated by JAX.
 
@@ -23,7 +29,7 @@ def executor_of(
     """
     if executor is not None and executor not in EXECUTORS:
         raise unknown("executor", str(executor), "executor", EXECUTORS)
-    if executor == JAX or (executor is None and evaluations > SMALL):
+    if executor == JAX or (executor is None and evaluations > most):
         return JAX
     sized = estimator.sizing is not None
     if not sized and dependencies(estimator, recipe, structure(inputs)).on_numpy:

@@ -20,7 +20,7 @@ from jaxroof.engine.grid.size import COPIES
 from jaxroof.engine.runs.chunked_sweep import chunk_layout, evaluate_sweep, searches_of
 from jaxroof.engine.runs.job import SweepJob
 from jaxroof.engine.runs.job_size import check_chunks, check_whole, chunk_sizes, whole_size
-from jaxroof.engine.search.problem import axis_roles, points_per_evaluation
+from jaxroof.engine.search.problem import axis_roles, most_by_numpy
 from jaxroof.io.locks import Path
 from jaxroof.limits import TooLarge
 
@@ -70,7 +70,7 @@ def dry_run(asked: SweepJob, output: Path | None, chunk: int | None) -> DryRun:
         refused = str(error)
     lengths = {axis.name: len(axis) for axis in asked.axes}
     bounded = asked.searched and asked.estimator.lower_bound is not None
-    found = estimated(lengths, functools.partial(_sampled, asked), bounded, _shared(asked))
+    found = estimated(lengths, functools.partial(_sampled, asked), bounded, _by_numpy(asked))
     combined = found.sample.data.attrs.get("combinations")
     plans = None if combined is None else int(combined) / found.sample.points
     return dataclasses.replace(
@@ -78,38 +78,38 @@ def dry_run(asked: SweepJob, output: Path | None, chunk: int | None) -> DryRun:
     )
 
 
-def _shared(asked: SweepJob) -> int:
-    """Return how many points of a sweep share one evaluation of each plan."""
+def _by_numpy(asked: SweepJob) -> int:
+    """Return up to how many evaluations a sweep is not compiled."""
     if not asked.searched:
-        return 1
+        return SMALL
     _, questions = searches_of(asked, asked.axes)
-    return points_per_evaluation(questions[0], axis_roles(questions[0]))
+    return most_by_numpy(questions[0], axis_roles(questions[0]))
 
 
 def estimated(
-    lengths: Mapping[str, int], sampled: Sampled, bounded: bool = False, shared: int = 1
+    lengths: Mapping[str, int], sampled: Sampled, bounded: bool = False, most: int = SMALL
 ) -> DryRun:
     """Return what a question over axes would take, its memory and its time by a sample."""
     points = math.prod(lengths.values())
-    sample = timed(sampled, points, bounded, shared)
+    sample = timed(sampled, points, bounded, most)
     each = sample.data.nbytes / sample.points
     seconds = sample.before + points * sample.seconds / sample.points
     return DryRun(lengths, points, COPIES * points * each, seconds, sample)
 
 
-def timed(sampled: Sampled, points: int, bounded: bool = False, shared: int = 1) -> Sample:
+def timed(sampled: Sampled, points: int, bounded: bool = False, most: int = SMALL) -> Sample:
     """Return a sample that is large enough to be timed.
 
     A long one is evaluated twice: what the first time takes beyond the second is of compiling,
     and taken once. If the whole would be compiled, so is the sample; a search that passes over
     most plans by a bound (``bounded``) chooses by what is left, in the whole and in the sample.
-    ``shared`` points share one evaluation of each plan.
+    Up to ``most`` evaluations are not compiled.
     """
     count, executor, before = FIRST, None, 0.0
     while True:
         first, used, data = _timed(sampled, count, executor)
         evaluations = int(data.attrs.get("combinations", used)) / used * points
-        if executor is None and not bounded and evaluations > SMALL * shared:
+        if executor is None and not bounded and evaluations > most:
             executor = JAX
             continue
         second = _timed(sampled, count, executor)[0] if executor or first > LONG else first

@@ -22,7 +22,7 @@ from jaxroof.engine.search.problem import (
     AxisRoles,
     SearchProblem,
     axis_roles,
-    points_per_evaluation,
+    most_by_numpy,
 )
 from jaxroof.engine.search.size import check_search_size
 
@@ -103,9 +103,13 @@ def _way(
     """Return a function that finds the best plans of a group, by the way that is fastest."""
     if bounded.is_worthwhile(question, groups):
         return functools.partial(bounded.chunks_of_group, question, kind)
-    evaluations = total // points_per_evaluation(question, kind)
     executor = executor_of(
-        question.estimator, question.recipe, question.inputs, evaluations, question.executor
+        question.estimator,
+        question.recipe,
+        question.inputs,
+        total,
+        question.executor,
+        most_by_numpy(question, kind),
     )
     if executor == NUMPY:
         return functools.partial(direct.chunks_of_group, question, kind)

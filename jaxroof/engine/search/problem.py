@@ -15,6 +15,7 @@ from jaxroof.engine.grid.axes import (
     unique_names,
 )
 from jaxroof.engine.grid.dependencies import dependencies
+from jaxroof.engine.grid.executor import ONCE, SMALL
 from jaxroof.engine.grid.given_axes import paths_of, resolved
 from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.search.constraints import Constraint, constraints
@@ -213,14 +214,16 @@ def _objective(estimator: Estimator, report: Any, objective: str | None) -> tupl
     return name, -1.0 if fields[name].metadata["better"] == "higher" else 1.0
 
 
-def points_per_evaluation(question: SearchProblem, kind: AxisRoles) -> int:
-    """Return how many points share one evaluation of each plan: those that differ in the limit.
+def most_by_numpy(question: SearchProblem, kind: AxisRoles) -> int:
+    """Return up to how many pairs of a plan and a point NumPy is the faster to compare.
 
-    A compiled fold evaluates plans anew for each limit, and is faster still when it is used again.
+    Points that differ in the limit alone share one evaluation of each plan by NumPy. A compiled
+    program evaluates anew for each, but where questions follow it is there, and faster still.
     """
-    if question.top > 1 or not question.once:
-        return 1
-    return math.prod(len(question.axes[d]) for d in kind.limits)
+    if not question.once:
+        return SMALL
+    shared = math.prod(len(question.axes[d]) for d in kind.limits) if question.top == 1 else 1
+    return ONCE * shared
 
 
 def axis_roles(question: SearchProblem) -> AxisRoles:

@@ -72,7 +72,9 @@ def test_winners_are_those_of_the_compiled_fold(options, monkeypatch):
 
 def test_a_whole_sweep_counts_points_that_differ_in_the_limit_once(monkeypatch):
     one = asked(None)
-    monkeypatch.setattr("jaxroof.engine.grid.executor.SMALL", best_plans(one).combinations // 5)
+    most = best_plans(one).combinations // 5
+    for limit in ("SMALL", "ONCE"):
+        monkeypatch.setattr(f"jaxroof.engine.search.problem.{limit}", most)
     monkeypatch.setattr("jaxroof.engine.search.folded.machine_chunks", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):  # another search may follow: compiled
         best_plans(one)
