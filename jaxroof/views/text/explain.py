@@ -63,13 +63,13 @@ def bars_table(data: xr.Dataset, every: bool = True) -> Table:
     table.add_column("█ by itself   ░ multiplies a rate" if every else "", no_wrap=True, optional=2)
     signs = resources_of(data).signs
     shown = [(path, row) for path, row in parameter_rows(data) if every or path in signs]
-    most = max((_largest(row) for _, row in shown), default=1.0)
-    for path, row in shown:
+    lengths = [float(_largest(row)) for _, row in shown]
+    for (path, row), length in zip(shown, lengths, strict=True):
         slope, sign = float(row.elasticity), signs.get(path)
         said = f"{slope:+.3g} %"
         if bool(row.tie):
             said += f"\n(1 % less: {-float(row.elasticity_below):+.3g} %)"
-        bar = Text(("░" if sign is None else "█") * max(1, round(BAR * _largest(row) / most)))
+        bar = Text(("░" if sign is None else "█") * max(1, round(BAR * length / max(lengths))))
         bar.stylize("blue" if slope < 0 else "red")
         now = show(float(f"{float(row.value):.4g}"), str(row.parameter_units.values))
         share = "" if sign is None else percent(sign * slope)
@@ -86,13 +86,13 @@ def _time_head(data: xr.Dataset) -> str:
 
 def parameter_rows(data: xr.Dataset) -> list[tuple[str, xr.Dataset]]:
     """Return the machine parameters that affect the step, largest effect first."""
-    rows = [(str(path), data.sel(parameter=path)) for path in data.parameter.values]
-    told = [one for one in rows if is_machine(data, one[0]) and _largest(one[1]) >= TELLING]
-    return sorted(told, key=lambda one: -_largest(one[1]))
+    effects = dict(zip(map(str, data.parameter.values), _largest(data).tolist(), strict=True))
+    told = [p for p, effect in effects.items() if is_machine(data, p) and effect >= TELLING]
+    return [(p, data.sel(parameter=p)) for p in sorted(told, key=lambda p: -effects[p])]
 
 
-def _largest(row: xr.Dataset) -> float:
-    return float(max(abs(row.elasticity), abs(row.elasticity_below)))
+def _largest(data: xr.Dataset) -> np.ndarray:
+    return np.maximum(abs(data.elasticity.values), abs(data.elasticity_below.values))
 
 
 def rest_sentences(data: xr.Dataset) -> list[str]:
@@ -102,7 +102,8 @@ def rest_sentences(data: xr.Dataset) -> list[str]:
     none = [name_of(path, machine_of(data)) for path in machine if path not in bars]
     said = [f"Next to nothing today: {', '.join(none)}."] if none else []
     relaxed = data.where(data.relaxed, drop=True)
-    slopes = {str(p): float(relaxed.elasticity.sel(parameter=p)) for p in relaxed.parameter.values}
+    paths = map(str, relaxed.parameter.values)
+    slopes = dict(zip(paths, relaxed.elasticity.values.tolist(), strict=True))
     order = sorted((p for p in slopes if p not in machine), key=lambda p: -abs(slopes[p]))
     told = [f"{path} {slopes[path]:+.3g} %" for path in order if abs(slopes[path]) >= TELLING]
     if told:

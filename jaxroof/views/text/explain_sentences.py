@@ -138,7 +138,8 @@ def _capacity(found: Explanation) -> str:
     """Return the gain from more memory, and the loss from less."""
     steps, aim = found.steps, objective_of(found.steps)
     today, unit = float(found.best[aim]), unit_of(steps, "value")
-    at = {int(place): steps.isel(step=i) for i, place in enumerate(steps.place.values)}
+    places = steps.place.values.tolist()
+    at = {place: steps.isel(step=places.index(place)) for place in (-1, 0, 1) if place in places}
     what, run = words_of(str(steps.attrs["parameter"])), run_of(steps)
     if 1 not in at:
         said = f"More {what} buys nothing, however much."
