@@ -7,7 +7,8 @@
    keeps the minimum and its plan: the practical limit of evaluating every plan on these cores.
 2. The study's maps over all sizes, warm: bandwidth x capacity and FLOP x capacity (1D), and
    bandwidth x capacity with SUMMA.
-3. The first of these from the shell, file written, with an empty and with a filled compile cache.
+3. The 1D maps from the shell, file written, with an empty and with a filled compile cache, beside
+   the imports of jax and xarray.
 4. The peak memory of 2, in processes of their own.
 
 Run: ``python benchmarks/sweep_speed.py``; ``--quick`` for fewer rounds; ``--growth`` for time and
@@ -55,15 +56,11 @@ COMPILE += ["-fopenmp", "-shared", "-fPIC"]
 WIDTHS = (2, 4, 8)  # vectors of machines in the registers of the C loop: the fastest is taken
 GROWTH_EVALUATIONS = 3e10  # cases of the table of growth that are larger are left out
 SWEEP = """\
-title = "GPT-3 1T on B200: what HBM bandwidth and capacity buy at every size"
+title = "GPT-3 1T on B200 at every size"
 estimator = "published"
 model = "gpt3-1t"
 system = "b200-nvs8"
 plan = { global_batch = 4096, split = "1d" }
-[axes]
-gpus = [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
-"system.hbm_capacity" = { from = "80 GB", to = "1000 GB", count = 32 }
-"system.hbm_bandwidth" = { from = "500 GB/s", to = "16 TB/s", count = 28 }
 """
 
 
@@ -418,36 +415,60 @@ def maps(quick: bool) -> dict[str, float]:
     return result
 
 
-def run_sweep(folder: str, name: str) -> None:
-    """Run the sweep from the shell into a file, with the compile cache in the same folder."""
-    sweep, target = Path(folder, "sweep.toml"), Path(folder, name)
-    sweep.write_text(SWEEP)
+def sweep_text(axes: dict[str, Any]) -> str:
+    """Return the sweep file of a map."""
+    lines = ["[axes]"]
+    for name, values in axes.items():
+        if isinstance(values, dict):
+            together = (f"{json.dumps(path)} = {list(map(float, v))}" for path, v in values.items())
+            lines.append(f"{name} = {{ {', '.join(together)} }}")
+        else:
+            lines.append(f"{json.dumps(name)} = {list(map(float, values))}")
+    return SWEEP + "\n".join(lines)
+
+
+def of_a_process(*arguments: str, **environment: str) -> float:
+    """Return the seconds of a Python process, as a user starts it."""
     paths = [str(HERE.parent), os.environ.get("PYTHONPATH", "")]
-    environment = {
+    given = {
         **os.environ,
-        "JAXROOF_CACHE": str(Path(folder, "cache")),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "PYTHONDONTWRITEBYTECODE": "",  # modules are compiled once, as those of users are
+        **environment,
     }
-    command = [sys.executable, "-m", "jaxroof", "run", str(sweep), "-o", str(target)]
-    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-    if not target.exists():
-        raise SystemExit("the sweep wrote no file")
+    command = [sys.executable, *arguments]
+    start = time.perf_counter()
+    subprocess.run(command, env=given, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
 
 
 def from_the_shell(quick: bool) -> dict[str, float]:
-    """Time `jaxroof run` of the bandwidth x capacity sweep, file written."""
-    cold, cached = [], []
-    for _ in range(1 if quick else 3):
-        with tempfile.TemporaryDirectory() as folder:
-            cold.append(timed(functools.partial(run_sweep, folder, "first.nc"))[0])
-            cached.append(timed(functools.partial(run_sweep, folder, "second.nc"))[0])
-    line("map from the shell, empty cache", statistics.median(cold), 0)
-    line("map from the shell, filled cache", statistics.median(cached), 0)
-    return {
-        "map_cold_seconds": statistics.median(cold),
-        "map_cached_seconds": statistics.median(cached),
-    }
+    """Time `jaxroof run` of the 1D maps, file written, beside the imports of jax and xarray."""
+    wanted = {"map": capacity_map(), "flops_map": flops_map()}
+    seconds: dict[str, list[float]] = {}
+    for _ in range(2 if quick else 5):
+        seconds.setdefault("imports", []).append(of_a_process("-c", "import jax, xarray"))
+        for name, axes in wanted.items():
+            with tempfile.TemporaryDirectory() as folder:
+                sweep, target = Path(folder, "sweep.toml"), Path(folder, "map.nc")
+                sweep.write_text(sweep_text(axes))
+                run = ["-m", "jaxroof", "run", str(sweep), "-o", str(target)]
+                for cache in ("cold", "cached"):
+                    target.unlink(missing_ok=True)
+                    took = of_a_process(*run, JAXROOF_CACHE=str(Path(folder, "cache")))
+                    seconds.setdefault(f"{name}_{cache}", []).append(took)
+                    if not target.exists():
+                        raise SystemExit("the sweep wrote no file")
+    middle = {name: statistics.median(some) for name, some in seconds.items()}
+    imports = middle.pop("imports")
+    line("import jax, xarray", imports, 0)
+    result = {"imports_seconds": imports}
+    for name, took in middle.items():
+        ratio = took / imports
+        said = f"{ratio:.2f} times the imports"
+        line(f"{name.replace('_', ' ')}, from the shell", took, 0, said)
+        result |= {f"{name}_seconds": took, f"{name}_ratio_to_imports": ratio}
+    return result
 
 
 def in_a_process(*arguments: str) -> dict[str, Any]:
