@@ -191,8 +191,9 @@ def _firsts(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the same for the best ``top`` plans, each of another split, [top, limit, lane]."""
     count, lanes = values.shape
-    position, objective = np.full((top, *fits.shape), -1), np.zeros((top, *fits.shape))
-    for limit, few in enumerate(fits):
+    distinct, which = np.unique(fits, axis=0, return_inverse=True)
+    position, objective = np.full((top, *distinct.shape), -1), np.zeros((top, *distinct.shape))
+    for limit, few in enumerate(distinct):
         left = np.where(np.arange(count)[:, None] < few, values, FAR)
         for rank in range(top):
             first, at = _first(left, np.full((1, lanes), count))
@@ -201,4 +202,5 @@ def _firsts(
                 np.put_along_axis(left, first, FAR, axis=0)
             else:
                 left = np.where(split[:count, None] == split[first], FAR, left)
-    return position, objective
+    which = which.reshape(-1)  # of another shape in NumPy 2.0
+    return position[:, which], objective[:, which]
