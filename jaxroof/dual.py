@@ -7,6 +7,49 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 
+def _same(*_: Any) -> float:
+    """Return the slope of a sum with each of its terms: 1."""
+    return 1.0
+
+
+RULES: dict[Any, tuple[Callable[..., Any], ...]] = {  # the slope of f with each of its arguments
+    np.add: (_same, _same),
+    np.subtract: (_same, lambda f, a, b: -1.0),
+    np.multiply: (lambda f, a, b: b, lambda f, a, b: a),
+    np.divide: (lambda f, a, b: 1.0 / b, lambda f, a, b: -f / b),
+    np.power: (
+        lambda f, a, b: b * np.power(a, b - 1.0),
+        lambda f, a, b: f * np.log(a),
+    ),
+    np.remainder: (_same, lambda f, a, b: -np.floor(a / b)),
+    np.floor_divide: (lambda f, a, b: 0.0, lambda f, a, b: 0.0),
+    np.negative: (lambda f, a: -1.0,),
+    np.absolute: (lambda f, a: np.sign(a),),
+    np.sqrt: (lambda f, a: 0.5 / f,),
+    np.log: (lambda f, a: 1.0 / a,),
+    np.exp: (lambda f, a: f,),
+    np.floor: (lambda f, a: 0.0,),
+    np.ceil: (lambda f, a: 0.0,),
+}
+
+
+def _operators(ufunc: np.ufunc) -> tuple[Any, Any]:
+    """Return an operator and the same with its sides exchanged: the ufunc's, in half the time."""
+    of_first, of_second = RULES[ufunc]
+
+    def forward(a: Any, b: Any) -> Any:
+        x, y = value_of(a), value_of(b)
+        found, slope = ufunc(x, y), None
+        if type(a) is Dual:
+            slope = a.slope if of_first is _same else of_first(found, x, y) * a.slope
+        if type(b) is Dual:
+            part = b.slope if of_second is _same else of_second(found, x, y) * b.slope
+            slope = part if slope is None else slope + part
+        return Dual(found, slope)
+
+    return forward, lambda b, a: forward(a, b)
+
+
 class Dual(NDArrayOperatorsMixin):
     """A number and its slopes along some directions, which operations carry along.
 
@@ -20,7 +63,12 @@ class Dual(NDArrayOperatorsMixin):
     (6.0, [2.0, 3.0])
     """
 
+    __slots__ = ("slope", "value")
     dtype = np.dtype(np.float64)
+    __add__, __radd__ = _operators(np.add)
+    __sub__, __rsub__ = _operators(np.subtract)
+    __mul__, __rmul__ = _operators(np.multiply)
+    __truediv__, __rtruediv__ = _operators(np.divide)
 
     def __init__(self, value: Any, slope: Any) -> None:
         self.value, self.slope = value, slope
@@ -71,29 +119,3 @@ def slope_of(number: Any) -> Any:
     0.0
     """
     return number.slope if isinstance(number, Dual) else 0.0
-
-
-def _same(*_: Any) -> float:
-    """Return the slope of a sum with each of its terms: 1."""
-    return 1.0
-
-
-RULES: dict[Any, tuple[Callable[..., Any], ...]] = {  # the slope of f with each of its arguments
-    np.add: (_same, _same),
-    np.subtract: (_same, lambda f, a, b: -1.0),
-    np.multiply: (lambda f, a, b: b, lambda f, a, b: a),
-    np.divide: (lambda f, a, b: 1.0 / b, lambda f, a, b: -f / b),
-    np.power: (
-        lambda f, a, b: b * np.power(a, b - 1.0),
-        lambda f, a, b: f * np.log(a),
-    ),
-    np.remainder: (_same, lambda f, a, b: -np.floor(a / b)),
-    np.floor_divide: (lambda f, a, b: 0.0, lambda f, a, b: 0.0),
-    np.negative: (lambda f, a: -1.0,),
-    np.absolute: (lambda f, a: np.sign(a),),
-    np.sqrt: (lambda f, a: 0.5 / f,),
-    np.log: (lambda f, a: 1.0 / a,),
-    np.exp: (lambda f, a: f,),
-    np.floor: (lambda f, a: 0.0,),
-    np.ceil: (lambda f, a: 0.0,),
-}
