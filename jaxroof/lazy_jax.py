@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 Act = Callable[[Any], None]  # gets the module jax
+PLAIN = frozenset({bool, int, float, np.bool_, np.float64, np.ndarray})  # known at a glance
 
 
 class _OnImport(importlib.abc.MetaPathFinder):
@@ -72,7 +73,7 @@ def namespace(*values: Any) -> Any:
     """
     kind: Any = getattr(sys.modules.get("jax"), "Array", ())
     for value in values:  # not a generator, which takes longer than the question
-        if isinstance(value, kind):
+        if type(value) not in PLAIN and isinstance(value, kind):
             return sys.modules["jax.numpy"]
     return np
 
