@@ -218,7 +218,7 @@ def _not_a_number(value: object, unit: str, where: str) -> InputError:
 
 
 def _meaning(unit: str) -> tuple[str, str]:
-    plain = (f"in {unit}", f"a plain number in {unit}, such as '2' or '2 {unit}'")
+    plain = (f"in {unit}", f"a plain number, such as '2' or '2 {unit}'")
     return _MEANING.get(unit, plain)
 
 

@@ -85,7 +85,7 @@ REFUSED = [  # written, unit, what is said after "where: "
         "2 ktoken",
         "token",
         "'ktoken' is not in token, given '2 ktoken'; "
-        "expected a plain number in token, such as '2' or '2 token'.",
+        "expected a plain number, such as '2' or '2 token'.",
     ),
     (
         "2 tb/s",

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from jaxroof.errors import refusal, shown
+from jaxroof.errors import InputError, refusal, shown
 from jaxroof.units import parse
 
 MOST = 1e9
@@ -21,8 +21,11 @@ def parse_count(option: str, text: str) -> int:
     2048
     """
     plain = text.strip()
-    value = parse(plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else text, "1", option)
-    if value != int(value) or value < 1 or value > MOST:
+    try:
+        value = parse(plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else text, "1", option)
+    except InputError:
+        value = 0.5  # of no number, or of one with another unit
+    if not value.is_integer() or value < 1 or value > MOST:
         raise refusal(option, f"expected whole numbers from 1 to 1e9, given {shown(plain)}")
     return int(value)
 
