@@ -26,6 +26,8 @@ from jaxroof.limits import TooLarge
 
 FIRST, GROWTH, LAST = 8, 8, 1 << 15  # points of a sample: at first, by steps, at most
 LONG = 0.3  # seconds of a sample that is long enough
+SURE = 10.0  # seconds of a whole that are estimated well enough, however they grow
+LESS = 0.5  # of the time a point took among fewer: what shows that points share some of it
 ZARR = ".zarr"
 # (points, executor) -> how many points were evaluated, and their results
 Sampled = Callable[[int, str | None], tuple[int, xr.Dataset]]
@@ -103,9 +105,10 @@ def timed(sampled: Sampled, points: int, bounded: bool = False, most: int = SMAL
     A long one is evaluated twice: what the first time takes beyond the second is of compiling,
     and taken once. If the whole would be compiled, so is the sample; a search that passes over
     most plans by a bound (``bounded``) chooses by what is left, in the whole and in the sample.
-    Up to ``most`` evaluations are not compiled.
+    Up to ``most`` evaluations are not compiled. Where more points take less than their share, a
+    long estimate is made of more of them.
     """
-    count, executor, before = FIRST, None, 0.0
+    count, executor, before, fewer = FIRST, None, 0.0, (1, math.inf)
     while True:
         first, used, data = _timed(sampled, count, executor)
         evaluations = int(data.attrs.get("combinations", used)) / used * points
@@ -114,9 +117,11 @@ def timed(sampled: Sampled, points: int, bounded: bool = False, most: int = SMAL
             continue
         second = _timed(sampled, count, executor)[0] if executor or first > LONG else first
         before = max(before, first - second)
-        if second > LONG or count >= min(points, LAST):
+        grows = LESS * fewer[1] / fewer[0] < second / used  # about as the points do
+        known = grows or second > 2.0 * LONG or second / used * points < SURE
+        if (second > LONG and known) or count >= min(points, LAST):
             return Sample(used, second, before, data)
-        count *= GROWTH
+        count, fewer = count * GROWTH, (used, second)
 
 
 def _timed(sampled: Sampled, count: int, executor: str | None) -> tuple[float, int, xr.Dataset]:
