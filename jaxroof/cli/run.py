@@ -13,6 +13,7 @@ from jaxroof.cli.shared_options import shared
     epilog="""\b
 Examples:
   jaxroof run sweeps/gpt3_hbm.toml -o map.nc
+  jaxroof run sweeps/gpt3_hbm.toml -o map.png
   jaxroof run sweeps/gpt3_hbm.toml -o map.zarr
   jaxroof run sweeps/gpt3_hbm.toml -o map.zarr --workers 4
   jaxroof run sweeps/gpt3_hbm.toml --dry-run
@@ -26,7 +27,12 @@ JAXROOF_MEMORY and JAXROOF_DISK set others, such as JAXROOF_MEMORY="64 GB".
 """,
 )
 @click.argument("file", metavar="FILE.toml")
-@click.option("-o", "--output", metavar="FILE", help="Write to a .csv, .json, .nc or .zarr file.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write to a .csv, .json, .nc or .zarr file, or draw to a .png, .svg or .pdf.",
+)
 @click.option(
     "--chunk", type=int, metavar="N", help="Most points of a chunk (.zarr; .csv of every plan)."
 )

@@ -1,5 +1,6 @@
 """The run command: run a sweep file, write it, and print a table and sentences."""
 
+import importlib
 import sys
 import time
 from functools import partial
@@ -7,6 +8,7 @@ from functools import partial
 from jaxroof.cli.actions.cluster import cluster_of
 from jaxroof.cli.actions.console import console, say_all
 from jaxroof.cli.actions.dry_run import print_dry_run
+from jaxroof.cli.actions.outputs import check_output, is_picture
 from jaxroof.cli.detail import detail
 from jaxroof.cli.progress import progress_bar
 from jaxroof.config.run_sweep import run as run_file
@@ -26,16 +28,19 @@ def run_command(
     workers: int | None,
     scheduler: str | None,
 ) -> int:
-    """Run a sweep file, print and write its results; return the exit status."""
+    """Run a sweep file, print and write or draw its results; return the exit status."""
+    picture = is_picture(output)
+    written = None if picture else output
+    check_output(output if picture else None)
     if dry_run:
-        asked = partial(would_take, file, output=output, chunk=chunk, trust=trust)
-        return print_dry_run(asked, output)
+        asked = partial(would_take, file, output=written, chunk=chunk, trust=trust)
+        return print_dry_run(asked, written)
     start = time.perf_counter()
     with progress_bar() as progress:
         data = run_file(
             file,
             progress,
-            output=output,
+            output=written,
             chunk=chunk,
             overwrite=overwrite,
             trust=trust,
@@ -45,5 +50,8 @@ def run_command(
     if detail() is Detail.JSON:
         print(json_text(data))
     say_all(answer(data, console().width))
+    if picture and output:
+        plots = importlib.import_module("jaxroof.views.plots")  # matplotlib is an extra
+        plots.save(plots.draw(data), output)
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1
