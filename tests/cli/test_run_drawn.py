@@ -17,3 +17,4 @@ def test_another_kind_of_file_is_one_line(jaxroof):
     said = jaxroof(f"run {SWEEP} -o map.gif")
     assert said.code == 2
     assert "map.gif: cannot tell the kind of file from '.gif'" in said.err
+    assert ".png" in said.err

@@ -31,7 +31,7 @@ def run_command(
     """Run a sweep file, print and write or draw its results; return the exit status."""
     picture = is_picture(output)
     written = None if picture else output
-    check_output(output if picture else None)
+    check_output(output)
     if dry_run:
         asked = partial(would_take, file, output=written, chunk=chunk, trust=trust)
         return print_dry_run(asked, written)
