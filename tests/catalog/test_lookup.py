@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import GOLDEN
 
@@ -523,6 +523,7 @@ THINGS = st.one_of(
 )
 
 
+@settings(max_examples=50)
 @given(THINGS)
 def test_any_setting_is_a_value_or_one_line(thing: Any) -> None:
     """As a name, a format, a field of a record, and as settings of each kind."""

@@ -600,11 +600,11 @@ def test_a_number_format_is_that_of_each_chip(first, jaxroof, tmp_path):
     """Hopper keeps a transposed copy of an FP8 weight, Blackwell does not."""
     other = {"h100-nvs8": "b200-nvs8", "b200-nvs8": "h100-nvs8"}[first]
     rest = "--model llama3-8b --gpus 8 --batch 64"
-    jaxroof(f"compare {rest} --system {first},{other} --set precision=fp8 -o both.nc")
-    both = jr.read(tmp_path / "both.nc")
+    jaxroof(f"compare {rest} --system {first},{other} --set precision=fp8 -o both.json")
+    both = jr.read(tmp_path / "both.json")
     for name in (first, other):
-        jaxroof(f"search {rest} --system {name} --set precision=fp8 --top 1 -o alone.nc")
-        alone = jr.read(tmp_path / "alone.nc")
+        jaxroof(f"search {rest} --system {name} --set precision=fp8 --top 1 -o alone.json")
+        alone = jr.read(tmp_path / "alone.json")
         found = both.sel(system=name)
         assert float(found.step_time) == pytest.approx(float(alone.step_time[0]), rel=1e-12)
         assert float(found.memory) == pytest.approx(float(alone.memory[0]), rel=1e-12)

@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import inspect
 import io
+import json
 import os
 import pathlib
 import re
@@ -234,28 +235,40 @@ LACK = [  # command line: what is said, the system's name in front
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), LACK, ids=[line for line, _ in LACK])
-def test_all_that_a_system_lacks_is_told_before_jax_starts(line, said, tmp_path):
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """Ask each line in turn in one process: its status, whether JAX is there, what it says."""
+    folder = tmp_path_factory.mktemp("lacking")
     rate = 'matrix_flops = "1 PFLOP/s"\nhbm_bandwidth = "1 TB/s"\n'
-    (tmp_path / "own.toml").write_text(rate, encoding="utf-8")
+    (folder / "own.toml").write_text(rate, encoding="utf-8")
     sweep = SWEEP.format(gpus=2048, capacity="80 GB").replace("h200-nvs4", "tpu-v5p")
-    (tmp_path / "sweep.toml").write_text(sweep + '"system.slow_latency" = [1e-6, 5e-6]\n')
-    (tmp_path / "rows.csv").write_text("system,system.fast_domain,dp\ntpu-v5p,8,1\n")
+    (folder / "sweep.toml").write_text(sweep + '"system.slow_latency" = [1e-6, 5e-6]\n')
+    (folder / "rows.csv").write_text("system,system.fast_domain,dp\ntpu-v5p,8,1\n")
     code = f"""
-import sys
+import contextlib, io, json, shlex, sys
 from jaxroof import cli
-try:
-    cli.main({shlex.split(line)!r})
-except SystemExit as ended:
-    print(ended.code, "jax" in sys.modules)
+told = {{}}
+for line in {[line for line, _ in LACK]!r}:
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            cli.main(shlex.split(line))
+        except SystemExit as ended:
+            told[line] = ended.code, "jax" in sys.modules, err.getvalue()
+print(json.dumps(told))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True,
+        [sys.executable, "-c", code], cwd=folder, env=environment(), check=True,
         capture_output=True, text=True,
     )  # fmt: skip
-    assert done.stdout == "2 False\n"
-    assert done.stderr.startswith(f"jaxroof: {said}"), done.stderr
-    assert done.stderr.count("\n") == 1
+    return json.loads(done.stdout)  # and a line prints nothing else
+
+
+@pytest.mark.parametrize(("line", "said"), LACK, ids=[line for line, _ in LACK])
+def test_all_that_a_system_lacks_is_told_before_jax_starts(line, said, told):
+    code, jax, err = told[line]
+    assert (code, jax) == (2, False)
+    assert err.startswith(f"jaxroof: {said}"), err
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("estimator", needs.NEEDS)
@@ -454,38 +467,43 @@ LIGHT = [
 LEAN = ["show training", "show deepseek-v3"]
 
 
-def imported_by(lines: list[str], names: set[str]) -> list[str]:
-    """Return which of some packages a process that runs some commands imports."""
+RESULTS = ["layers --model llama3-8b --system h100-nvs8 --plan tp=8"]
+
+
+@pytest.fixture(scope="module")
+def imported() -> list[set[str]]:
+    """Return what one process has imported after light, then lean commands, then results."""
     code = f"""
 import contextlib, io, sys
 from jaxroof import cli
-for line in {lines!r}:
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        try:
-            cli.main(line.split())
-        except SystemExit:
-            pass
-print(*sorted({names!r} & set(sys.modules)))
+for lines in {[LIGHT, LEAN, RESULTS]!r}:
+    for line in lines:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            try:
+                cli.main(line.split())
+            except SystemExit:
+                pass
+    print(*sys.modules)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
     )
-    return done.stdout.split()
+    return [{*line.split()} for line in done.stdout.splitlines()]
 
 
-def test_help_and_list_import_no_arrays():
+def test_help_and_list_import_no_arrays(imported):
     """Help, lists, entries and their refusals come before jax or numpy could be imported."""
-    assert not imported_by(LIGHT, {"jax", "numpy", "xarray", "pandas", "h5py", "rich"})
+    assert not imported[0] & {"jax", "numpy", "xarray", "pandas", "h5py", "rich"}
 
 
-def test_estimators_and_sizes_are_shown_without_datasets():
-    assert not imported_by(LEAN, {"jax", "xarray", "pandas", "h5py", "scipy"})
+def test_estimators_and_sizes_are_shown_without_datasets(imported):
+    assert not imported[1] & {"jax", "xarray", "pandas", "h5py", "scipy"}
 
 
-def test_results_import_no_arrays_of_dask():
+def test_results_import_no_arrays_of_dask(imported):
     """Xarray would import them for the first variable, where dask is installed."""
-    line = "layers --model llama3-8b --system h100-nvs8 --plan tp=8"
-    assert not imported_by([line], {"dask.array"})
+    assert not imported[2] & {"dask.array"}
+    assert "xarray" in imported[2]
 
 
 # ---- Search -------------------------------------------------------------------------------------

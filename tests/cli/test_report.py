@@ -9,22 +9,23 @@ ASKED = {  # commands whose files a page shows
     "fit": "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 128 -o a.nc",
     "fewest": "fit --model llama3-8b --system h100-nvs8 --batch 128 --gpus 8 -o a.json",
     "search": "search --model llama3-8b --system h100-nvs8 --gpus 8 --batch 128 -o a.nc",
-    "sizes": "search --model llama3-8b --system h100-nvs8 --gpus 8,16 --batch 128 -o a.nc",
+    "sizes": "search --model llama3-8b --system h100-nvs8 --gpus 8,16 --batch 128 -o a.json",
     "by memory": "search --model llama3-8b --system h100-nvs8 --gpus 8,16 --batch 128"
-    " --objective device -o a.nc",
+    " --objective device -o a.json",
     "legal plans": "search --estimator published --model gpt3 --system b200-nvs8 --gpus 64"
     " --batch 256 -o a.nc",
     "study's layers": "layers --estimator published --model gpt3 --system b200-nvs8"
-    " --plan dp=8,tp=8,pp=2 -o a.nc",
+    " --plan dp=8,tp=8,pp=2 -o a.json",
     "compare": "compare --estimator published --model gpt3 --system b200-nvs8,h200-nvs8"
-    " --gpus 64 --batch 256 -o a.nc",
+    " --gpus 64 --batch 256 -o a.json",
     "stairs": "pareto --estimator published --model gpt3 --system b200-nvs8 --gpus 64"
     " --batch 256 -o a.nc",
     "explain": "explain --model llama3-8b --system h100-nvs8 --gpus 8 --batch 8"
     " --where cp=1,off=0 -o a.nc",
     "layers": "layers --model llama3-8b --system h100-nvs8 --plan dp=8 -o a.nc",
     "unfused": "layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4 -o a.nc",
-    "schedule": "schedule --model llama3-8b --system h100-nvs8 --batch 64 --plan dp=2,pp=4 -o a.nc",
+    "schedule": "schedule --model llama3-8b --system h100-nvs8 --batch 64 --plan dp=2,pp=4"
+    " -o a.json",
     "roofline": "roofline --op matmul --shape B=256,D=4096,F=16384 --dtypes bf16"
     " --system tpu-v5e -o a.json",
     "trace": "trace --model mlp-xs --system distir-a --plan dp=2,tp=2,pp=4,m=4 --batch 256"
@@ -137,8 +138,7 @@ def test_it_opens_with_the_network_off(jaxroof, tmp_path, browser):
     """It loads nothing, says nothing wrong, runs nothing of a file, is not cut, and zooms."""
     import jaxroof as jr
 
-    jaxroof(ASKED["fit"])
-    data = jr.read(tmp_path / "a.nc")
+    data = jr.fit(model="llama3-8b", system="h100-nvs8", plan={"dp": 8}, global_batch=128)
     jr.report([data, data.assign_attrs(model=HOSTILE, system=HOSTILE)], tmp_path / "page.html")
     for width, scheme in ((1440, "light"), (400, "dark")):
         context = browser.new_context(

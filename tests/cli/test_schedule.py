@@ -219,11 +219,14 @@ def pushed(routes: float) -> tuple[LayerCosts, dict[str, LayerCosts]]:
         asked = dataclasses.replace(inputs(), system=system)
         return costs_under(asked, jr.Recipe(), routes, Sends.OVERLAPPED)
 
-    def along(field):
-        tangent = dataclasses.replace(zeros, **{field: getattr(system, field)})
-        return jax.jvp(costs, (system,), (tangent,))[1]
-
-    return costs(system), {field: along(field) for field in (*RATES, *LATENCIES)}
+    fields = (*RATES, *LATENCIES)
+    ways = [dataclasses.replace(zeros, **{field: getattr(system, field)}) for field in fields]
+    ways = jax.tree.map(lambda *each: np.stack(each), *ways)
+    slopes = jax.vmap(lambda way: jax.jvp(costs, (system,), (way,))[1])(ways)
+    return costs(system), {
+        field: jax.tree.map(lambda each, place=place: each[place], slopes)
+        for place, field in enumerate(fields)
+    }
 
 
 @each

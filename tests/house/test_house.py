@@ -44,9 +44,14 @@ def tree(name: str) -> ast.Module:
 
 
 @functools.cache
+def nodes(name: str) -> list[ast.AST]:
+    return [*ast.walk(tree(name))]
+
+
+@functools.cache
 def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node for node in ast.walk(tree(name)) if isinstance(node, kinds)]
+    return [node for node in nodes(name) if isinstance(node, kinds)]
 
 
 def public(name: str) -> list[ast.FunctionDef]:
@@ -66,7 +71,7 @@ def under(head: str) -> list[str]:
 def imports(name: str) -> set[str]:
     """Return every module that a module imports, wherever in it, by its full name."""
     found: set[str] = set()
-    for node in ast.walk(tree(name)):
+    for node in nodes(name):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom):
@@ -201,6 +206,20 @@ LOOPING = (  # estimators and pipelines whose loops only JAX runs; all else runs
 )
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+PACKAGES = [*PROJECT["dependencies"], *EXTRAS["plot"], *EXTRAS["cluster"], *EXTRAS["app"]]
+CALLED = {"pillow": "PIL"}  # modules of packages that are called otherwise
+BY_NAME = {"h5netcdf"}  # the engine that xarray imports
+
+
+def test_every_dependency_is_imported_and_every_import_is_a_dependency():
+    names = {re.match(r"[\w-]+", one)[0].replace("-", "_") for one in PACKAGES}
+    found = {module.partition(".")[0] for name in MODULES for module in imports(name)}
+    found -= {"jaxroof", *sys.stdlib_module_names}
+    assert found | BY_NAME == {CALLED.get(name, name) for name in names}
+
+
 def test_formulas_and_estimators_import_jax_only_where_they_loop():
     for room in ("formulas", "schedules", "estimators"):
         for name in under(f"jaxroof.{room}"):
@@ -304,7 +323,7 @@ def test_arguments_come_as_model_plan_system_recipe(name):
 @of_each(under("jaxroof.views") + under("jaxroof.cli"))
 def test_per_cent_is_written_one_way(name):
     """As 81 % everywhere (units.percent), not as 81% here and 81 % there."""
-    for node in ast.walk(tree(name)):
+    for node in nodes(name):
         spec = getattr(node, "format_spec", None)
         assert spec is None or not ast.unparse(spec).endswith("%'"), f"{name}: {ast.unparse(node)}"
 
@@ -319,7 +338,7 @@ def test_fields_come_in_the_order_of_their_records(name):
 @of_each(MODULES)
 def test_nothing_hides_what_is_wrong(name):
     """No bare except, no NaN made a number, no record that JAX could not rebuild."""
-    for node in ast.walk(tree(name)):
+    for node in nodes(name):
         assert not (isinstance(node, ast.ExceptHandler) and node.type is None), name
         assert not (isinstance(node, ast.Attribute) and node.attr == "nan_to_num"), name
         assert getattr(node, "name", "") != "__post_init__", name

@@ -248,10 +248,10 @@ def test_pictures_are_drawn(names):
         jr.response(own, asked),
     ]
     drawn += [jr.pareto(own, asked)] if names.need else []
-    for data in drawn:
-        figure = plots.draw(data)
+    figures = [plots.draw(data) for data in drawn]
+    for figure in figures:
         figure.draw_without_rendering()
-    bars = plots.draw(drawn[0])
+    bars = figures[0]
     labels = {
         text.get_text()
         for axes in bars.axes
@@ -259,7 +259,7 @@ def test_pictures_are_drawn(names):
     }
     assert {name.replace("_", " ") for name in names.split} & labels
     assert ("bytes that move" in labels) == names.parts
-    title = plots.draw(drawn[-1]).get_suptitle() if names.need else ""
+    title = figures[-1].get_suptitle() if names.need else ""
     assert "memory" not in title or names.need == "memory"
 
 

@@ -192,12 +192,14 @@ def test_a_traced_plan_says_which_fields_it_lacks():
     fields = ", ".join(f"plan.{field}" for field in jr.published.placement)
     with pytest.raises(InputError, match=f"^plan: a traced plan .*; expected {fields}"):
         jax.jit(jr.published.evaluate)(question())
-    rate = jax.grad(
-        lambda rate: (
-            jr.published.evaluate(jr.replace_at(question(), "system.matrix_flops", rate)).step_time
-        )
-    )
-    assert float(rate(9.9e14)) < 0.0
+
+    @jax.jit
+    @jax.grad
+    def slope(rate):
+        asked = jr.replace_at(question(), "system.matrix_flops", rate)
+        return jr.published.evaluate(asked).step_time
+
+    assert float(slope(9.9e14)) < 0.0
 
 
 # ---- Degrees and accelerators -------------------------------------------------------------------

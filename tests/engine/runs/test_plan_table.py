@@ -30,7 +30,6 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals of a process")
 MINE = """
 import dataclasses
 import enum
-import jax.numpy as jnp
 import numpy as np
 import jaxroof as jr
 
@@ -477,6 +476,8 @@ model = "south"
 axes = { oxen = [5] }
 """
 LOOPING = """
+import jax.numpy as jnp
+
 def looped(inputs, recipe):
     plan, field = inputs.plan, inputs.model
     time = sum(jnp.exp(jnp.sin(turn * plan.turns / plan.teams)) for turn in range(20))

@@ -270,7 +270,7 @@ trips = jr.Estimator(
     limit=lambda trip: trip.room,
     name="trips",
 )
-DRAWS = 4096  # one program for all
+DRAWS = 1024  # one program for all
 TRIP, SPEED = Trip(speed=1.5, room=3.0), {"speed": [1.0, 3.0]}
 
 

@@ -9,7 +9,11 @@ from places import ROOT
 from rich.console import Console
 
 import jaxroof as jr
+from jaxroof.catalog.lookup import mlp, system
 from jaxroof.errors import InputError
+from jaxroof.estimators import estimator
+from jaxroof.estimators.mlp_pipeline.inputs import Inputs
+from jaxroof.estimators.mlp_pipeline.recipe import Profile, Recipe
 from jaxroof.validation.mlp import comparison, correlation
 from jaxroof.views import plan_styles as styles
 from jaxroof.views import plots
@@ -30,12 +34,13 @@ def study():
 
 
 @pytest.fixture(scope="module")
-def sizes(tmp_path_factory):
-    """Return every plan of 1 to 16 accelerators, some refused: more have long programs."""
-    text = (SWEEPS / "mlp_styles.toml").read_text(encoding="utf-8")
-    fewer = tmp_path_factory.mktemp("styles") / "fewer.toml"
-    fewer.write_text(text.replace("[1, 2, 4, 8, 16, 32, 64]", "[1, 2, 4, 8, 16]"))
-    return jr.run(fewer)
+def sizes():
+    """Return every plan of mlp_styles on 1 to 16 accelerators, some refused: more take long."""
+    asked = Inputs(
+        model=mlp("mlp-small"), system=system("distir-b"), global_batch=8192.0, element=2.0
+    )
+    gpus = {"gpus": [1, 2, 4, 8, 16]}
+    return jr.plans(estimator("pipeline"), asked, Recipe(Profile.B), axes=gpus)
 
 
 @pytest.fixture(scope="module")

@@ -185,16 +185,13 @@ def test_a_step_goes_one_way_along_every_parameter(model: str) -> None:
     known = resources(roles(training, inputs, recipe)["resources"])
     paths = [path for path in default_parameters(training, inputs) if path in known.of]
     assert {"system.matrix_flops", "system.slow_bandwidth"} <= {*paths}
+    columns = {name: np.tile(column, 13) for name, column in vars(inputs.plan).items()}
+    every = with_plans(inputs, columns)
     for path in paths:
-        value = get_at(inputs, path)
-        times = np.stack(
-            [
-                evaluate_points(training, recipe, replace_at(inputs, path, some), "step_time")[
-                    "step_time"
-                ]
-                for some in value * np.geomspace(1 / 8, 8, 13)
-            ]
-        )
+        values = get_at(inputs, path) * np.geomspace(1 / 8, 8, 13)
+        moved = replace_at(every, path, np.repeat(values, DRAWN))
+        times = evaluate_points(training, recipe, moved, "step_time")["step_time"]
+        times = times.reshape(len(values), DRAWN)
         steps, slack = np.diff(times, axis=0), 1e-12 * times[1:]
         one_way = np.all(steps <= slack, axis=0) | np.all(steps >= -slack, axis=0)
         assert np.all(one_way), path

@@ -60,6 +60,19 @@ def dense():
     return tuple(one.row for one in chips if not one.step.model["experts"])
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Return three rows of a software that takes 1.2 times as long, and their calibration."""
+    rows = made(tmp_path_factory.mktemp("few"), dense()[:3], 1.2)
+    return rows, calibrate(rows, SYSTEM)
+
+
+@pytest.fixture(scope="module")
+def single(few):
+    """Return the calibration of the first of them."""
+    return calibrate(few[0][:1], SYSTEM)
+
+
 @pytest.mark.parametrize("factor", [2.0, 1.3, 0.9])
 def test_a_handful_of_rows_finds_the_factor_of_a_software(tmp_path, factor):
     found = calibrate(made(tmp_path, dense()[:5], factor), SYSTEM)
@@ -99,12 +112,13 @@ def test_the_slopes_of_the_fit_are_exact(tmp_path):
 
 
 def test_the_file_is_a_chip_that_predicts_what_was_fitted(tmp_path):
-    found = calibrate(dense()[::4], SYSTEM)
+    some = dense()[::11]
+    found = calibrate(some, SYSTEM)
     path = written(tmp_path, chip_lines(found, "rows.csv"))
     chip = lookup.chip(path)
     assert {name: float(getattr(chip, name)) for name in found.fields} == found.fields
     assert float(chip.depth) == float(lookup.chip("hopper").depth)
-    after = [np.log(one.time / one.step.measured) for one in answers(dense()[::4], path)]
+    after = [np.log(one.time / one.step.measured) for one in answers(some, path)]
     systems = {one.row.cells["row_id"] for one in found.rows}
     assert len(systems) == len(after)
     np.testing.assert_allclose(after, found.after, rtol=1e-9, atol=1e-12)
@@ -119,8 +133,8 @@ def test_a_source_that_the_fit_never_saw_gets_better():
     assert 1.1 < found.alone.low < found.alone.high < 1.2
 
 
-def test_what_the_rows_do_not_tell_stays(tmp_path):
-    found = calibrate(made(tmp_path, dense()[:3], 1.2), SYSTEM)
+def test_what_the_rows_do_not_tell_stays(few):
+    _, found = few
     assert set(found.untold) | {one.name for one in found.constants} == set(ranges("hopper"))
     kept = dataclasses.asdict(lookup.chip("hopper"))
     factor = found.factor.value
@@ -128,14 +142,13 @@ def test_what_the_rows_do_not_tell_stays(tmp_path):
         assert found.fields[name] == pytest.approx(min(1.0, kept[name] / factor), rel=1e-12)
 
 
-def test_one_row_has_a_factor_and_no_error_left_out(tmp_path):
-    found = calibrate(made(tmp_path, dense()[:1], 1.2), SYSTEM)
-    assert found.alone.low < 1.2 < found.alone.high
-    assert np.all(np.isnan(found.apart))
+def test_one_row_has_a_factor_and_no_error_left_out(single):
+    assert single.alone.low < 1.2 < single.alone.high
+    assert np.all(np.isnan(single.apart))
 
 
-def test_a_further_measurement_narrows_what_it_says(tmp_path):
-    found = calibrate(made(tmp_path, dense()[:6], 1.1), SYSTEM)
+def test_a_further_measurement_narrows_what_it_says(few):
+    _, found = few
     further = most_instructive(found)
     assert 0 < len(further) <= 3
     assert len({one.constant for one in further}) == len(further)
@@ -166,7 +179,7 @@ def test_rows_that_cannot_be_used_are_named(tmp_path):
 def test_a_system_of_the_user_is_that_of_the_rows(tmp_path):
     path = tmp_path / "cluster.toml"
     path.write_text('base = "h100-nvs8"\nhbm_bandwidth = "2.4 TB/s"\n', encoding="utf-8")
-    rows = packaged("torchtitan").rows[:3]
+    rows = packaged("torchtitan").rows[:2]
     slower, usual = calibrate(rows, str(path)), calibrate(rows, SYSTEM)
     assert np.all(slower.before > usual.before), "less bandwidth, longer predicted"
     steps, left_out, _ = usable([*rows, packaged("bigscience_a100").rows[0]], str(path))
@@ -222,7 +235,7 @@ def bounds_of(path):
 
 @pytest.mark.parametrize("noise", [0.0, 0.2])
 def test_the_interval_of_a_file_is_that_of_the_rows(tmp_path, noise):
-    rows = scattered(made(tmp_path, sixteen_bits()[:6], 1.2), noise)
+    rows = scattered(made(tmp_path, sixteen_bits()[:4], 1.2), noise)
     found = calibrate(rows, SYSTEM)
     path = written(tmp_path, chip_lines(found, "rows.csv"))
     regime, half = bounds_of(path)
@@ -244,10 +257,9 @@ def scattered(rows, noise):
     ]
 
 
-def test_a_single_row_narrows_no_interval(tmp_path):
-    found = calibrate(made(tmp_path, dense()[:1], 1.2), SYSTEM)
-    assert found.own == (0.0, 0.0, 0.0)
-    path = written(tmp_path, chip_lines(found, "rows.csv"))
+def test_a_single_row_narrows_no_interval(single, tmp_path):
+    assert single.own == (0.0, 0.0, 0.0)
+    path = written(tmp_path, chip_lines(single, "rows.csv"))
     assert bounds_of(path)[1] == pytest.approx(REGIMES[0].half_widths[1])
 
 
@@ -269,9 +281,8 @@ def test_a_chip_that_was_never_calibrated_starts_from_the_nearest(tmp_path, rows
     assert np.log(one.time / one.step.measured) == pytest.approx(found.after[0], rel=1e-9)
 
 
-def test_a_calibrated_file_goes_on_from_itself(tmp_path):
-    rows = made(tmp_path, dense()[:4], 1.3)
-    first = calibrate(rows, SYSTEM)
+def test_a_calibrated_file_goes_on_from_itself(few, tmp_path):
+    rows, first = few
     path = tmp_path / "mine.toml"
     lines = [*chip_lines(first, "rows.csv"), "young = 0.123"]
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -283,14 +294,14 @@ def test_a_calibrated_file_goes_on_from_itself(tmp_path):
     assert float(kept.matmul) == again.fields["matmul"]
 
 
-def test_rows_of_one_configuration_count_once(tmp_path):
-    rows = made(tmp_path, dense()[:3], 1.2)
+def test_rows_of_one_configuration_count_once(few):
+    rows, once = few
     copies = [
         Row(100 * copy + one.line, {**one.cells, "row_id": f"{one.cells['row_id']}-{copy}"})
         for copy in range(2)
         for one in rows
     ]
-    once, often = calibrate(rows, SYSTEM), calibrate(copies, SYSTEM)
+    often = calibrate(copies, SYSTEM)
     assert (len(often.rows), len(often.plans)) == (6, 3)
     assert often.factor == once.factor
     assert often.own == once.own

@@ -74,6 +74,11 @@ def page_of(tmp_path, *results) -> str:
     return (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def page_of_grid(tmp_path_factory, grid) -> str:
+    return page_of(tmp_path_factory.mktemp("grid"), grid)
+
+
 def plain(text: str) -> str:
     return " ".join(text.replace("\ue000", " ").split())
 
@@ -125,19 +130,19 @@ def test_a_file_that_python_writes_names_no_command(tmp_path, grid):
     assert "(time of the file)" in words
 
 
-def test_inputs_have_units_and_meanings(tmp_path, grid):
-    words = Parsed(page_of(tmp_path, grid)).words
+def test_inputs_have_units_and_meanings(grid, page_of_grid):
+    words = Parsed(page_of_grid).words
     assert "system.hbm_capacity 192 GB Capacity of the high-bandwidth memory." in words
     assert all(path in words for path in json.loads(grid.inputs))
     assert "split 1d" in words
 
 
-def test_several_results_have_a_table_of_contents(tmp_path, fitted, grid):
+def test_several_results_have_a_table_of_contents(tmp_path, fitted, grid, page_of_grid):
     page = page_of(tmp_path, fitted, grid.assign_attrs(title="Two sizes"))
     links = re.findall(r'<a href="#([\w-]+)">([^<]+)</a>', page)
     assert [text for _, text in links] == [html.escape(fit_views.title(fitted)), "Two sizes"]
     assert all(f'id="{name}"' in page for name, _ in links)
-    assert "<nav" not in page_of(tmp_path, grid)
+    assert "<nav" not in page_of_grid
 
 
 def hostile(data: xr.Dataset) -> xr.Dataset:
@@ -177,8 +182,8 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path, fitted, grid):
     assert len(page) < 5_000_000
 
 
-def test_the_same_results_make_the_same_page(tmp_path, grid):
-    assert page_of(tmp_path, grid) == page_of(tmp_path, grid)
+def test_the_same_results_make_the_same_page(tmp_path, grid, page_of_grid):
+    assert page_of(tmp_path, grid) == page_of_grid
 
 
 def test_a_result_that_no_picture_shows_says_so(tmp_path, grid):
@@ -194,10 +199,10 @@ def test_a_result_that_lacks_what_its_command_prints_keeps_its_numbers(tmp_path,
     assert "device" in words
 
 
-def test_a_picture_of_too_many_lines_is_drawn_in_dots(tmp_path, grid, monkeypatch):
+def test_a_picture_of_too_many_lines_is_drawn_in_dots(tmp_path, grid, page_of_grid, monkeypatch):
     from jaxroof.views.plots import embedded
 
-    assert 'src="data:image/svg+xml;base64,' in page_of(tmp_path, grid)
+    assert 'src="data:image/svg+xml;base64,' in page_of_grid
     monkeypatch.setattr(embedded, "MOST", 1000)
     assert 'src="data:image/png;base64,' in page_of(tmp_path, grid)
 

@@ -129,8 +129,8 @@ COMMANDS = [
     "--system tpu-v5e,h100-sxm,a100-book,b200-book,tpu-v5p,tpu-v6e",
     "roofline --op matmul --shape D=4096,F=16384 --dtypes bf16 --system tpu-v5e --sweep B=1:512",
     "roofline --op matmul --shape D=4096,F=16384 --dtypes bf16 "
-    "--system tpu-v5e,h100-sxm,a100-book,b200-book,tpu-v5p --sweep B=1:512",
-    f"schedule {MACHINE} --plan dp=16,tp=4,pp=32,microbatch=1",
+    "--system tpu-v5e,h100-sxm,a100-book,b200-book,tpu-v5p --sweep B=1:512 -o roof.json",
+    f"schedule {MACHINE} --plan dp=64,tp=4,pp=8,microbatch=1",
     "design design.toml",
     "show matmul",
     "run capacities.toml",
