@@ -461,7 +461,7 @@ BAD = [  # arguments, a part of the one line
     (f"pareto {SMALL} --days soon", "--days: not a finite number, given 'soon'"),
     (f"pareto {SMALL} --gain -1%", "--gain: expected a share of at least 0"),
     (f"pareto {SMALL} --split contxt", "--split: contxt: no such split. Did you mean 'context'?"),
-    (f"pareto {SMALL} --gpus 8,x", "--gpus: not a finite number, given 'x'"),
+    (f"pareto {SMALL} --gpus 8,x", "whole numbers from 1 to 1e9, given 'x'"),
     (f"pareto {SMALL} -o stairs", "cannot tell the kind of file from ''"),
     (f"pareto {PAIR} --system b200-nv8", "b200-nv8: no such system. Did you mean 'b200-nvs8'?"),
     (
