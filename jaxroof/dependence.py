@@ -28,8 +28,7 @@ def _operators(ufunc: np.ufunc, of_floats: np.dtype[Any] = FLOAT) -> tuple[Any, 
             return Dependent(one.inputs, of_floats)
         if type(other) is not Dependent or other.dtype is not FLOAT:
             return None
-        mine, its = one.inputs, other.inputs
-        return Dependent(mine if its <= mine else mine | its if mine else its, of_floats)
+        return Dependent(_union(one.inputs, other.inputs), of_floats)
 
     def forward(self: "Dependent", other: Any) -> Any:
         found = quick(self, other)
@@ -84,13 +83,19 @@ def _dtype_of_result(ufunc: np.ufunc, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
     return found
 
 
+def _union(some: frozenset[Any], others: frozenset[Any]) -> frozenset[Any]:
+    """Return both; sets are shared where they can be."""
+    if others <= some:
+        return some
+    return some | others if some else others
+
+
 def _joined(values: Any, dtype: np.dtype[Any]) -> Dependent:
     """Return a stand-in for what depends on all of the values."""
     inputs = NONE
     for value in values:
         if isinstance(value, Dependent):
-            if not value.inputs <= inputs:  # sets are shared where they can be
-                inputs = inputs | value.inputs if inputs else value.inputs
+            inputs = _union(inputs, value.inputs)
         elif isinstance(value, Absent):
             value.refuse()
     return Dependent(inputs, dtype)

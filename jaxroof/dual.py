@@ -1,6 +1,6 @@
 """Dual numbers: a value and its slopes, so that NumPy differentiates what it evaluates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,19 +35,23 @@ RULES: dict[Any, tuple[Callable[..., Any], ...]] = {  # the slope of f with each
 
 def _operators(ufunc: np.ufunc) -> tuple[Any, Any]:
     """Return an operator and the same with its sides exchanged: the ufunc's, in half the time."""
-    of_first, of_second = RULES[ufunc]
+    rules = RULES[ufunc]
 
     def forward(a: Any, b: Any) -> Any:
-        x, y = value_of(a), value_of(b)
-        found, slope = ufunc(x, y), None
-        if type(a) is Dual:
-            slope = a.slope if of_first is _same else of_first(found, x, y) * a.slope
-        if type(b) is Dual:
-            part = b.slope if of_second is _same else of_second(found, x, y) * b.slope
-            slope = part if slope is None else slope + part
-        return Dual(found, slope)
+        values = value_of(a), value_of(b)
+        return _with_slope(ufunc(*values), rules, (a, b), values)
 
     return forward, lambda b, a: forward(a, b)
+
+
+def _with_slope(found: Any, rules: Any, given: Sequence[Any], values: Sequence[Any]) -> "Dual":
+    """Return the value of a function with its slope: the sum over its arguments, by their rules."""
+    slope = None
+    for rule, one in zip(rules, given, strict=True):
+        if isinstance(one, Dual):
+            part = one.slope if rule is _same else rule(found, *values) * one.slope
+            slope = part if slope is None else slope + part
+    return Dual(found, slope)
 
 
 class Dual(NDArrayOperatorsMixin):
@@ -81,12 +85,7 @@ class Dual(NDArrayOperatorsMixin):
         rules = RULES.get(ufunc)
         if rules is None:
             return found if found.dtype != self.dtype else NotImplemented  # a comparison
-        slope = None
-        for rule, one in zip(rules, given, strict=True):
-            if isinstance(one, Dual):
-                part = one.slope if rule is _same else rule(found, *values) * one.slope
-                slope = part if slope is None else slope + part
-        return Dual(found, slope)
+        return _with_slope(found, rules, given, values)
 
     def __array_function__(self, function: Any, _: Any, given: Any, more: Any) -> Any:
         if function is not np.where or more:

@@ -168,7 +168,7 @@ def test_a_dry_run_prints_sizes_and_writes_nothing(file, jaxroof):
 
 
 def test_a_dry_run_of_what_is_too_large_says_so(file, jaxroof, monkeypatch):
-    monkeypatch.setattr(dry_run, "_by_numpy", lambda asked: float("inf"))  # a sample by NumPy
+    monkeypatch.setattr(dry_run, "_by_numpy", lambda *_: float("inf"))  # a sample by NumPy
     monkeypatch.setattr(dry_run, "LAST", 8)
     file.write_text(sweep(count=10_000_000))
     ended = jaxroof("run sweep.toml --dry-run -o a.zarr")

@@ -63,7 +63,7 @@ def published_command(
     if plan.pipeline < 2:
         raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
     inputs = dataclasses.replace(inputs, plan=plan)
-    with simulating(microbatches=float(inputs.global_batch / plan.data / plan.microbatch)):
+    with simulating(plan, inputs.global_batch):
         data = schedule(inputs, recipe, schedules=listed, **asked)
     data.attrs["title"] = _title(model_name, system_name, plan, asked, data)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))

@@ -1,6 +1,5 @@
 """The run command: run a sweep file, write it, and print a table and sentences."""
 
-import importlib
 import sys
 import time
 from functools import partial
@@ -8,14 +7,11 @@ from functools import partial
 from jaxroof.cli.actions.cluster import cluster_of
 from jaxroof.cli.actions.console import console, say_all
 from jaxroof.cli.actions.dry_run import print_dry_run
-from jaxroof.cli.actions.outputs import check_output, is_picture
-from jaxroof.cli.detail import detail
+from jaxroof.cli.actions.outputs import check_output, is_picture, write_or_draw
 from jaxroof.cli.progress import progress_bar
 from jaxroof.config.run_sweep import run as run_file
 from jaxroof.config.run_sweep import would_take
-from jaxroof.io.formats import json_text
 from jaxroof.views.text.answers.sweep import answer
-from jaxroof.views.text.detail import Detail
 
 
 def run_command(
@@ -29,9 +25,9 @@ def run_command(
     scheduler: str | None,
 ) -> int:
     """Run a sweep file, print and write or draw its results; return the exit status."""
-    picture = is_picture(output)
-    written = None if picture else output
     check_output(output)
+    picture = output if is_picture(output) else None
+    written = None if picture else output
     if dry_run:
         asked = partial(would_take, file, output=written, chunk=chunk, trust=trust)
         return print_dry_run(asked, written)
@@ -47,11 +43,7 @@ def run_command(
             cluster=cluster_of(workers, scheduler),
         )
     took = time.perf_counter() - start
-    if detail() is Detail.JSON:
-        print(json_text(data))
     say_all(answer(data, console().width))
-    if picture and output:
-        plots = importlib.import_module("jaxroof.views.plots")  # matplotlib is an extra
-        plots.save(plots.draw(data), output)
+    write_or_draw(picture, data, lambda plots: plots.draw(data))
     print(f"{took:.2f} s" + (f", wrote {output}" if output else ""), file=sys.stderr)
     return 0 if "feasible" not in data or bool(data.feasible.any()) else 1

@@ -1,6 +1,7 @@
 """The options of the schedule commands of all estimators, parsed when they are read."""
 
 from contextlib import AbstractContextManager
+from typing import Any
 
 import xarray as xr
 
@@ -37,8 +38,9 @@ def sends_of(text: str) -> Sends:
     return members[text]
 
 
-def simulating(microbatches: float) -> AbstractContextManager[None]:
+def simulating(plan: Any, global_batch: Any) -> AbstractContextManager[None]:
     """Say what takes a moment: every microbatch is followed, which may be minutes where many."""
+    microbatches = float(global_batch / plan.data / plan.microbatch)
     what = f"following {microbatches:,.0f} microbatches through the stages of each schedule"
     return working(what, always=microbatches > MANY)
 

@@ -53,8 +53,7 @@ def training_command(
     )
     if asked.plan.pipeline < 2:
         raise refusal("--plan", "pp=1: a schedule is of a pipeline; expected pp=2 or more")
-    plan, step_batch = asked.plan, asked.inputs.global_batch
-    with simulating(microbatches=float(step_batch / plan.data / plan.microbatch)):
+    with simulating(asked.plan, asked.inputs.global_batch):
         data = training_schedule(*asked, schedules=listed, **how)
     data.attrs["title"] = _title(model_name, system_name, asked, data)
     outputs.write_or_draw(output, data, lambda plots: plots.draw(data))

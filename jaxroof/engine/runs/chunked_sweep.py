@@ -181,7 +181,6 @@ def _evaluated(
 ) -> tuple[xr.Dataset, Sums]:
     """Return the results of one chunk, and its share of the attributes that add up over chunks."""
     axes = tuple(axis.part(part[axis.name]) for axis in asked.axes)
-    arguments = (asked.estimator, asked.inputs, asked.recipe)
     if asked.every is not None:
         data = every_plan.evaluate_plans(
             asked.estimator,
@@ -193,6 +192,7 @@ def _evaluated(
         )
         return data.assign_attrs(asked.about), {}
     if not asked.searched:
+        arguments = (asked.estimator, asked.inputs, asked.recipe)
         data = tabulate(*arguments, axes=axes, progress=progress, **asked.options)
         return data.assign_attrs(asked.about), {}
     every, questions = searches_of(asked, axes)

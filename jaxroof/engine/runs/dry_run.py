@@ -72,7 +72,9 @@ def dry_run(asked: SweepJob, output: Path | None, chunk: int | None) -> DryRun:
         refused = str(error)
     lengths = {axis.name: len(axis) for axis in asked.axes}
     bounded = asked.searched and asked.estimator.lower_bound is not None
-    found = estimated(lengths, functools.partial(_sampled, asked), bounded, _by_numpy(asked))
+    found = estimated(
+        lengths, functools.partial(_sampled, asked), bounded, _by_numpy(asked, chunks)
+    )
     combined = found.sample.data.attrs.get("combinations")
     plans = None if combined is None else int(combined) / found.sample.points
     return dataclasses.replace(
@@ -80,9 +82,9 @@ def dry_run(asked: SweepJob, output: Path | None, chunk: int | None) -> DryRun:
     )
 
 
-def _by_numpy(asked: SweepJob) -> int:
-    """Return up to how many evaluations a sweep is not compiled."""
-    if not asked.searched:
+def _by_numpy(asked: SweepJob, chunks: int | None) -> int:
+    """Return up to how many evaluations a sweep is not compiled; several chunks use a program."""
+    if not asked.searched or (chunks or 1) > 1:
         return SMALL
     _, questions = searches_of(asked, asked.axes)
     return most_by_numpy(questions[0], axis_roles(questions[0]))

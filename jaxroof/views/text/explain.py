@@ -64,12 +64,13 @@ def bars_table(data: xr.Dataset, every: bool = True) -> Table:
     signs = resources_of(data).signs
     shown = [(path, row) for path, row in parameter_rows(data) if every or path in signs]
     lengths = [float(_largest(row)) for _, row in shown]
+    most = max(lengths, default=1.0)
     for (path, row), length in zip(shown, lengths, strict=True):
         slope, sign = float(row.elasticity), signs.get(path)
         said = f"{slope:+.3g} %"
         if bool(row.tie):
             said += f"\n(1 % less: {-float(row.elasticity_below):+.3g} %)"
-        bar = Text(("░" if sign is None else "█") * max(1, round(BAR * length / max(lengths))))
+        bar = Text(("░" if sign is None else "█") * max(1, round(BAR * length / most)))
         bar.stylize("blue" if slope < 0 else "red")
         now = show(float(f"{float(row.value):.4g}"), str(row.parameter_units.values))
         share = "" if sign is None else percent(sign * slope)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jobs import OWN, Job
 
 import jaxroof as jr
 from jaxroof.engine.runs.chunked_sweep import evaluate_sweep
@@ -14,8 +15,6 @@ from jaxroof.engine.search import direct
 from jaxroof.engine.search.driver import best_plans
 from jaxroof.engine.search.problem import check_search
 from jaxroof.estimator import TIE
-from jaxroof.formulas.arithmetic import larger
-from jaxroof.records import Number
 
 NEARLY = [1.0, 1.0 + TIE / 3, 1.0 + 5 * TIE, 2.0]  # the first two are a tie
 AXES = {
@@ -57,60 +56,11 @@ def by_a_loop(column, top, split):
     return found
 
 
-@jr.record
-class Cut:
-    """A plan."""
-
-    parts: Number = jr.quantity("1", "Parts of the work.", whole=True)
-    near: Number = jr.quantity("1", "Neighbours.", whole=True)
-
-
-@jr.record
-class Job:
-    """Work on a machine."""
-
-    count: Number = jr.quantity("1", "Size of the job.", whole=True, default=64.0)
-    pace: Number = jr.quantity("B/s", "Rate of work.", default=1e9)
-    road: Number = jr.quantity("B/s", "Rate of the link.", default=1e9)
-    room: Number = jr.quantity("B", "Memory.", default=1e9)
-    plan: Cut | None = None
-
-
-@jr.record
-class Took:
-    """Results."""
-
-    time: Number = jr.quantity("s", "Time.")
-    memory: Number = jr.quantity("B", "Memory.")
-
-
-def work(job, recipe, *, parts):
-    return 1e9 * (1.0 / parts + 0.002 * parts) / job.pace
-
-
-def links(job, recipe, *, parts, near):
-    return 1e9 * (0.02 * parts + 0.03 / near) / job.road
-
-
-def step(job, recipe, *, work, links):
-    return Took(time=larger(links, work) + 0.1 * links, memory=1e9 / job.plan.parts)
-
-
-def cuts(job, recipe):
-    every = np.meshgrid(np.arange(1, int(job.count)), [1, 2, 4, 8], indexing="ij")
-    return jr.Candidates({"parts": every[0].ravel(), "near": every[1].ravel()}, {})
-
-
-jobs = jr.Estimator(
-    step=step, inputs=Job, plan=Cut, parts={"work": work, "links": links}, candidates=cuts,
-    structural=("count",), objective="time", need="memory", limit=lambda job: job.room,
-    placement=("near",), name="jobs",
-)  # fmt: skip
 GRID = {
-    "count": [16, 64],
-    "room": np.geomspace(1e7, 1e9, 5),
-    "pace": np.geomspace(1e8, 1e10, 3),
-    "road": np.geomspace(1e8, 1e10, 2),
+    "count": [8, 16],
+    "place.room": np.geomspace(1e7, 1e9, 5),
+    "place.pace": np.geomspace(1e8, 1e10, 3),
+    "place.road": np.geomspace(1e8, 1e10, 2),
 }
 
 
@@ -118,7 +68,7 @@ GRID = {
 def test_winners_are_those_of_the_compiled_fold(options, monkeypatch):
     monkeypatch.setattr(direct, "CELLS", 4)  # several chunks of machines, and of limits
     mine, compiled = (
-        best_plans(check_search(jobs, Job(), axes=GRID, executor=executor, **options))
+        best_plans(check_search(OWN, Job(), axes=GRID, executor=executor, **options))
         for executor in ("numpy", "jax")
     )
     assert (mine.winner < 0).any()
