@@ -47,6 +47,7 @@ SOFTWARE = {
     "step_share": "step",
     "micro_scaled": "mxfp8",
 }
+LATENT = {"nope_size": 128.0, "rope_size": 64.0, "value_size": 128.0}  # the sheet's, of all rows
 CAPTURED = 2026.4  # year from which expert layers of measured software are captured in a graph
 
 
@@ -90,7 +91,7 @@ def steps(kind: str) -> Steps:
     software = {field: column(name) for field, name in SOFTWARE.items()}
     return Steps(
         names=[row["row_id"] for row in some],
-        model=SimpleNamespace(**{field: column(name) for field, name in MODEL.items()}),
+        model=SimpleNamespace(**{field: column(name) for field, name in MODEL.items()}, **LATENT),
         sequence=column("sequence"),
         plan=SimpleNamespace(
             **{n: column(n) for n in PLAN}, expert=column("expert_parallel"), expert_tensor=1.0

@@ -40,6 +40,7 @@ def routed_experts(model: Any, tokens: Number, plan: Any, rates: Rates) -> Exper
     """
     expert, shared = plan.expert, plan.expert_tensor
     hidden, width = model.hidden, model.expert_feedforward / shared
+    gates = 1.0 + model.gated
     routed = tokens * model.active_experts
     rows = shared * routed
     local = larger(model.experts / expert, 1.0)
@@ -60,7 +61,7 @@ def routed_experts(model: Any, tokens: Number, plan: Any, rates: Rates) -> Exper
 
     low = where(rates.low > 0.0, 1.0, 0.0)
     return ExpertTime(
-        up=directions(2.0 * width, hidden),
+        up=directions(gates * width, hidden),
         down=directions(hidden, width),
         router=Both(
             matmul(tokens, model.experts, hidden, plain, 2.0, 2.0),
@@ -70,11 +71,12 @@ def routed_experts(model: Any, tokens: Number, plan: Any, rates: Rates) -> Exper
         scores=stream(24.0 * tokens * model.experts, 8.0, plain),
         permutation=rates.experts * stream(rates.permute * routed * hidden, 4.0, plain),
         activation=Both(
-            stream(6.0 * rows * width, 1.0, plain), stream(10.0 * rows * width, 1.0, plain)
+            stream((2.0 + 2.0 * gates) * rows * width, 1.0, plain),
+            stream((2.0 + 4.0 * gates) * rows * width, 1.0, plain),
         ),
         cast=Both(
             low * stream(rates.cast * rows * (hidden + width), 2.0, plain),
-            low * stream(rates.cast * rows * (hidden + 2.0 * width), 2.0, plain),
+            low * stream(rates.cast * rows * (hidden + gates * width), 2.0, plain),
         ),
     )
 

@@ -5,7 +5,7 @@ Source: docs/models/training_step_today.md, section 4.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.product_times import dense_share
+from jaxroof.estimators.training.product_times import dense_share, head_widths
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import where
@@ -49,7 +49,7 @@ def attention_flops(
     """Return the FLOP of the attention core: below the diagonal in one kernel, else all."""
     flash = _causal_flops(model, sequence, microbatch * sequence / context, tensor, rates)
     batch = microbatch * model.heads / tensor
-    plain = 4.0 * batch * sequence * sequence * model.head_size
+    plain = 2.0 * batch * sequence * sequence * sum(head_widths(model))
     one = software.flash > 0.0
     return Both(where(one, flash, plain), where(one, BACKWARD * flash, 2.0 * plain))
 
@@ -64,10 +64,12 @@ def _causal_flops(
     tensor: Number,
     rates: Rates,
 ) -> Number:
-    """Return the FLOP of a causal kernel, half a tile of the diagonal computed in vain."""
-    size, share = model.head_size, 1.0 / tensor
-    latent = where(model.kv_rank > 0.0, 1.25, 1.0)
-    return latent * 2.0 * tokens * (sequence + rates.constants.tile) * model.heads * size * share
+    """Return the FLOP of a causal kernel, half a tile of the diagonal computed in vain.
+
+    F = N (s + tile) a (d_q + d_v) / t
+    """
+    widths = model.heads * sum(head_widths(model)) / tensor
+    return tokens * (sequence + rates.constants.tile) * widths
 
 
 def _flash(
@@ -77,8 +79,8 @@ def _flash(
     tensor: Number,
     rates: Rates,
 ) -> Both:
-    """Return the seconds of a causal kernel."""
-    size, share = model.head_size, 1.0 / tensor
+    """Return the seconds of a causal kernel, at the rate of its values' width."""
+    (_, size), share = head_widths(model), 1.0 / tensor
     work = _causal_flops(model, sequence, tokens, tensor, rates)
     rate = rates.attention * size / (size + 16.0)
     moved = 4.0 * tokens * (model.heads + model.kv_heads) * size * share
@@ -100,10 +102,11 @@ def _unfused(
     software: Software,
 ) -> Both:
     """Return the seconds of products over the full square, softmax and dropout."""
-    batch, size, unit = microbatch * model.heads / tensor, model.head_size, rates.plain
+    batch, unit = microbatch * model.heads / tensor, rates.plain
+    query, value = head_widths(model)
     elements, drop = batch * sequence**2 / context, software.dropout
-    scores = batched_product(batch, sequence, sequence, size, unit)
-    values = batched_product(batch, sequence, size, sequence, unit)
+    scores = batched_product(batch, sequence, sequence, query, unit)
+    values = batched_product(batch, sequence, value, sequence, unit)
     return Both(
         scores + values + stream(elements * (4.0 + 5.0 * drop), 1.0 + drop, unit),
         2.0 * (scores + values) + stream(elements * (6.0 + 5.0 * drop), 1.0 + drop, unit),
@@ -128,7 +131,8 @@ def elementwise(
     width = (dense * model.feedforward + (1.0 - dense) * model.shared_feedforward) / tensor
     hidden = norm_tokens * model.hidden
     rotated = gated * (model.heads + model.kv_heads)
-    heads = 4.0 * tokens * model.head_size / tensor
+    _, size = head_widths(model)
+    heads = 4.0 * tokens * size / tensor
     more, kernels = eager * rates.constants.eager, 6.0 * eager
     forward = (
         stream(hidden * (8.0 + 2.0 * (6.0 + drop) + more), 4.0 + kernels, unit)

@@ -127,7 +127,7 @@ def _routed(model: Any, work: LayerWork) -> Operations:
         "router": part(time.router, flops(Product(tokens, model.experts, hidden, share))),
         "router_scores": part(Both(time.scores, time.scores)),
         "permutation": part(Both(time.permutation, time.permutation)),
-        "routed_up": product(time.up, 2.0 * width, hidden),
+        "routed_up": product(time.up, (1.0 + model.gated) * width, hidden),
         "routed_activation": part(time.activation),
         "routed_down": product(time.down, hidden, width),
         "routed_cast": part(time.cast),

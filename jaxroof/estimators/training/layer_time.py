@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.layer_kernels import Both
 from jaxroof.estimators.training.layer_work import LayerWork, layer_work
-from jaxroof.estimators.training.product_times import dense_share
+from jaxroof.estimators.training.product_times import dense_share, layer_products
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, smaller, where
@@ -135,33 +135,20 @@ def data_group(plan: Any, rates: Rates) -> tuple[Number, Number]:
 def layer_weights(model: Any) -> Number:
     """Return the parameters of an average layer without its routed experts, of all tensor ranks.
 
-    w = h (a + 2 k) d + a d h + (1 + g) h f + f h + 2 h
+    The matrices of its products, the router and 2 h of norms.
 
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
-    hidden, size = model.hidden, model.head_size
-    width, dense = model.heads * size, dense_share(model)
-    plain = hidden * (model.heads + 2.0 * model.kv_heads) * size
-    queries = where(
-        model.q_rank > 0.0,
-        hidden * model.q_rank + 1.5 * model.q_rank * width,
-        1.5 * hidden * width,
-    )
-    latent = queries + hidden * (model.kv_rank + size / 2.0) + 2.0 * model.kv_rank * width
-    mlp = (2.0 + model.gated) * hidden * model.feedforward
-    routing = 3.0 * hidden * model.shared_feedforward + hidden * model.experts
-    return (
-        where(model.kv_rank > 0.0, latent, plain)
-        + width * hidden
-        + dense * mlp
-        + (1.0 - dense) * routing
-        + 2.0 * hidden
-    )
+    every = layer_products(model, 1.0, 1.0)
+    matrices = (*every.by_columns.values(), *every.by_rows.values())
+    held = sum(one.share * one.columns * one.inner for one in matrices)
+    router = (1.0 - dense_share(model)) * model.hidden * model.experts
+    return held + router + 2.0 * model.hidden
 
 
 def expert_weights(model: Any, plan: Any) -> Number:
     """Return the parameters of a layer's routed experts on one rank."""
-    each = 3.0 * model.hidden * model.expert_feedforward
+    each = (2.0 + model.gated) * model.hidden * model.expert_feedforward
     return (1.0 - dense_share(model)) * model.experts / expert_ranks(plan) * each
 
 

@@ -17,6 +17,7 @@ from jaxroof.estimators.training.product_times import (
     Layer,
     casts,
     dense_share,
+    head_widths,
     layer_products,
     seconds,
     summed,
@@ -185,7 +186,8 @@ def context_messages(
     """Return what the exchange of keys and values among context ranks adds to attention."""
     context = plan.context
     inside = smaller(larger(rates.fast_domain / plan.tensor, 1.0), context)
-    size = 4.0 * tokens.group * context * model.kv_heads * model.head_size / plan.tensor
+    widths = model.kv_heads * sum(head_widths(model)) / plan.tensor
+    size = 2.0 * tokens.group * context * widths
     time = gather(size, context, inside, rates.links)
 
     def seen(work: Number, message: Number) -> Number:

@@ -43,6 +43,20 @@ def dense_share(model: Any) -> Number:
     return where(model.experts > 0.0, model.first_dense_layers / model.layers, 1.0)
 
 
+def head_widths(model: Any) -> tuple[Number, Number]:
+    """Return the width of a head's queries and keys, and that of its values.
+
+    (d, d), or with latents (nope + rope, value)
+
+    Source: docs/models/parameters_flops_memory.md, section 1.
+    """
+    latent = model.kv_rank > 0.0
+    return (
+        where(latent, model.nope_size + model.rope_size, model.head_size),
+        where(latent, model.value_size, model.head_size),
+    )
+
+
 def layer_products(model: Any, tensor: Number, tokens: Number) -> Layer:
     """Return the products of an average layer on one tensor rank.
 
@@ -52,31 +66,31 @@ def layer_products(model: Any, tensor: Number, tokens: Number) -> Layer:
     latent; shared experts are an MLP of their own.
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
-    hidden, width = model.hidden, model.heads * model.head_size / tensor
+    hidden = model.hidden
+    query, value = (model.heads * width / tensor for width in head_widths(model))
     dense = dense_share(model)
     shared = (1.0 - dense) * where(model.shared_feedforward > 0.0, 1.0, 0.0)
     latent = where(model.kv_rank > 0.0, 1.0, 0.0)
     queries = latent * where(model.q_rank > 0.0, 1.0, 0.0)
-    kv_width = model.kv_heads * model.head_size / tensor
+    plain = (model.heads + 2.0 * model.kv_heads) * model.head_size / tensor
+    keys = model.heads * (model.nope_size + model.value_size) / tensor
     columns = (1.0 + model.gated) * model.feedforward / tensor
-    two = 2.0 * model.shared_feedforward / tensor
+    shared_width = model.shared_feedforward / tensor
     return Layer(
         by_columns={
-            "qkv": Product(tokens, width + 2.0 * kv_width, hidden, 1.0 - latent),
+            "qkv": Product(tokens, plain, hidden, 1.0 - latent),
             "query_down": Product(tokens, model.q_rank, hidden, queries),
-            "query_up": Product(tokens, 1.5 * width, model.q_rank, queries),
-            "query": Product(tokens, 1.5 * width, hidden, latent - queries),
-            "key_value_down": Product(
-                tokens, model.kv_rank + model.head_size / 2.0, hidden, latent
-            ),
-            "key_value_up": Product(tokens, 2.0 * width, model.kv_rank, latent),
+            "query_up": Product(tokens, query, model.q_rank, queries),
+            "query": Product(tokens, query, hidden, latent - queries),
+            "key_value_down": Product(tokens, model.kv_rank + model.rope_size, hidden, latent),
+            "key_value_up": Product(tokens, keys, model.kv_rank, latent),
             "up": Product(tokens, columns, hidden, dense),
-            "shared_up": Product(tokens, two, hidden, shared),
+            "shared_up": Product(tokens, (1.0 + model.gated) * shared_width, hidden, shared),
         },
         by_rows={
-            "output": Product(tokens, hidden, width),
+            "output": Product(tokens, hidden, value),
             "down": Product(tokens, hidden, model.feedforward / tensor, dense),
-            "shared_down": Product(tokens, hidden, two / 2.0, shared),
+            "shared_down": Product(tokens, hidden, shared_width, shared),
         },
     )
 

@@ -31,7 +31,13 @@ NETWORKS = {  # source -> network of one accelerator [B/s]
     "InternEvo": 6.25e9,
     "MaxText": 25e9,
 }
-LATENT = {"q_rank": 1536.0, "kv_rank": 512.0}
+LATENT = {
+    "q_rank": 1536.0,
+    "kv_rank": 512.0,
+    "nope_size": 128.0,
+    "rope_size": 64.0,
+    "value_size": 128.0,
+}
 ROUTED = {  # beginning of a name -> numbers that no column states
     "DeepSeek-V3": {
         **LATENT,
@@ -205,6 +211,7 @@ def model_of(row: Row) -> dict[str, float]:
         "active_experts": count(row, "moe_topk", 1.0) if experts else 0.0,
         **dict.fromkeys(("expert_feedforward", "shared_feedforward", "first_dense_layers"), 0.0),
         **dict.fromkeys(("mtp_layers", "q_rank", "kv_rank"), 0.0),
+        **dict.fromkeys(("nope_size", "rope_size", "value_size"), 0.0),
     }
     if experts:
         shared = feedforward if name.startswith("Llama 4") else 0.0

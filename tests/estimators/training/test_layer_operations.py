@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 from measured_steps import CHIPS, steps
 
+from jaxroof import catalog
 from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.layer import dense_layer
+from jaxroof.estimators.training.layer import dense_layer, routing_layer
 from jaxroof.estimators.training.layer_operations import layer_operations, weight_gradient
+from jaxroof.estimators.training.layer_time import expert_weights, layer_weights
 from jaxroof.estimators.training.layer_work import layer_work
 from jaxroof.estimators.training.plan_time import Timed, timed
+from jaxroof.estimators.training.product_times import dense_share
 from jaxroof.estimators.training.rates import rates
 from jaxroof.estimators.training.training_recipe import TrainingRecipe
 from jaxroof.records import with_named_absences
@@ -95,17 +98,39 @@ def asked_of(name: str, **plan: float) -> Timed:
     return timed(with_named_absences(inputs), recipe)
 
 
-def test_the_flop_of_products_are_those_of_the_parameters_they_multiply():
-    asked = asked_of("llama3-8b", tensor=4.0)
-    found = layer_operations(asked.model.sequence, asked)
-    model, choices = architecture_with_choices("llama3-8b")
-    each = sum(
-        one.products for one in dense_layer(model, choose(TrainingRecipe(), choices)).values()
+def over_layers(name: str, amount) -> float:
+    """Return the mean over the layers of a model of a sum over a layer's operations."""
+    model, choices = architecture_with_choices(name)
+    recipe, dense = choose(TrainingRecipe(), choices), dense_share(model)
+    kinds = ((dense, dense_layer), (1.0 - dense, routing_layer))
+    return float(
+        sum(share * amount(one) for share, of in kinds for one in of(model, recipe).values())
     )
-    products = [one for name, one in found.items() if name in PARTS["matmul"]]
-    forward = sum(one.flops.forward for one in products)
-    assert float(forward) == pytest.approx(2.0 * float(each * model.sequence) / 4.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("tensor", [1.0, 2.0])
+@pytest.mark.parametrize("name", catalog.names("architectures"))
+def test_the_flop_of_products_are_those_of_the_parameters_they_multiply(name, tensor):
+    asked = asked_of(name, tensor=tensor)
+    found = layer_operations(asked.model.sequence, asked)
+
+    def each(one):  # the projections to latents are multiplied by every tensor rank
+        whole = one.part == "attention" and one.replicated
+        return one.products / (1.0 if whole else tensor)
+
+    products = [found[one] for one in (*PARTS["matmul"], "router", "routed_up", "routed_down")]
+    forward = float(sum(one.flops.forward for one in products))
+    assert forward == pytest.approx(2.0 * over_layers(name, each) * asked.model.sequence, rel=1e-12)
     assert float(sum(one.flops.backward for one in products)) == pytest.approx(2.0 * forward)
+
+
+@pytest.mark.parametrize("name", catalog.names("architectures"))
+def test_the_weights_that_time_sends_and_updates_are_the_matrices_of_the_layer(name):
+    model, plan = asked_of(name)[:2]
+    found = float(layer_weights(model) + expert_weights(model, plan))
+    of_matrices = ("attention", "mlp", "router", "experts", "shared_experts")
+    matrices = over_layers(name, lambda one: one.parameters * (one.part in of_matrices))
+    assert found == pytest.approx(matrices + 2.0 * float(model.hidden), rel=1e-12)
 
 
 def test_full_recomputation_repeats_the_flop_of_the_forward_pass():
