@@ -79,7 +79,10 @@ def datasheet(name: str) -> dict[str, str]:
 
 @functools.cache
 def steps(kind: str) -> Steps:
-    """Return the measured steps of one kind of chip."""
+    """Return the measured steps of one kind of chip.
+
+    The sheet takes every model without a gate for one of GPT's kind: a tied head, no rotations.
+    """
     some = [row for row in rows() if row["chip"] == kind]
 
     def column(name: str) -> np.ndarray:
@@ -91,7 +94,12 @@ def steps(kind: str) -> Steps:
     software = {field: column(name) for field, name in SOFTWARE.items()}
     return Steps(
         names=[row["row_id"] for row in some],
-        model=SimpleNamespace(**{field: column(name) for field, name in MODEL.items()}, **LATENT),
+        model=SimpleNamespace(
+            **{field: column(name) for field, name in MODEL.items()},
+            **LATENT,
+            tied=1.0 - column("gated"),
+            positions=(1.0 - column("gated")) * column("sequence"),
+        ),
         sequence=column("sequence"),
         plan=SimpleNamespace(
             **{n: column(n) for n in PLAN}, expert=column("expert_parallel"), expert_tensor=1.0

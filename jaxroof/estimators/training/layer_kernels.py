@@ -123,6 +123,7 @@ def elementwise(
 ) -> Both:
     """Return the seconds of norms, residuals, activations, rotations and bias gradients.
 
+    Assumes: queries and keys of a model without learned positions are rotated.
     Arguments: ``norm_tokens`` are those of a rank in norms and residuals.
     """
     unit, gated = rates.plain, model.gated
@@ -130,20 +131,21 @@ def elementwise(
     dense = dense_share(model)
     width = (dense * model.feedforward + (1.0 - dense) * model.shared_feedforward) / tensor
     hidden = norm_tokens * model.hidden
-    rotated = gated * (model.heads + model.kv_heads)
+    rotary = where(model.positions > 0.0, 0.0, 1.0)
+    rotated = rotary * (model.heads + model.kv_heads)
     _, size = head_widths(model)
     heads = 4.0 * tokens * size / tensor
     more, kernels = eager * rates.constants.eager, 6.0 * eager
     forward = (
         stream(hidden * (8.0 + 2.0 * (6.0 + drop) + more), 4.0 + kernels, unit)
         + stream(tokens * width * (4.0 + 2.0 * gated), 1.0, unit)
-        + stream(heads * (model.heads + rotated), 1.0 + gated, unit)
+        + stream(heads * (model.heads + rotated), 1.0 + rotary, unit)
     )
     biased = 2.0 * tokens * (width + 3.0 * model.hidden / tensor)
     backward = (
         stream(hidden * (20.0 + 2.0 * (6.0 + 5.0 * drop) + more), 6.0 + kernels, unit)
         + stream(tokens * width * (6.0 + 4.0 * gated), 1.0, unit)
-        + stream(heads * (model.heads + 2.0 * model.kv_heads + rotated), 1.0 + gated, unit)
+        + stream(heads * (model.heads + 2.0 * model.kv_heads + rotated), 1.0 + rotary, unit)
         + software.bias * stream(biased, 4.0, unit)
     )
     return Both(forward, backward)

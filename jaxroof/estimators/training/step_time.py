@@ -152,8 +152,8 @@ def data_messages(
 ) -> Number:
     """Return the seconds of gradients and parameters between replicas that no work hides.
 
-    Assumes: with several chunks, all but the last microbatches' chunks hide messages too; tied
-    embeddings of models without a gate are summed over the first and the last stage.
+    Assumes: with several chunks, all but the last microbatches' chunks hide messages too; a tied
+    embedding is summed over the first and the last stage.
     Source: docs/models/training_step_today.md, section 7.
     """
     links, layers = speed.links, stages.end_layers
@@ -189,7 +189,7 @@ def data_messages(
     tied = all_reduce(
         table * software.gradient_bytes, 2.0, where(stages.across > 0.0, 1.0, 2.0), links
     )
-    tied = where((plan.pipeline > 1.0) & (model.gated < 0.5), tied, 0.0)
+    tied = where((plan.pipeline > 1.0) & (model.tied > 0.5), tied, 0.0)
     return where(software.zero_stage > 1.5, 0.0, seen + tied)
 
 

@@ -184,6 +184,7 @@ def assumed(rows: Iterable[Row]) -> dict[str, int]:
 def model_of(row: Row) -> dict[str, float]:
     """Return the shape of a row's model; a blank cell has the value of ASSUMED.
 
+    Assumes: a model without a gate is of GPT's kind, its head tied, its positions learned.
     Raises: InputError if layers or width are lacking.
     """
     name = row.cells.get("model", "")
@@ -205,6 +206,8 @@ def model_of(row: Row) -> dict[str, float]:
         "kv_heads": count(row, "kv_heads", heads),
         "head_size": size,
         "gated": float(gated),
+        "tied": float(not gated),
+        "positions": 0.0 if gated else count(row, "seq", 2048.0),
         "feedforward": feedforward,
         "vocabulary": count(row, "vocab", 50257.0),
         "experts": experts,

@@ -1,5 +1,6 @@
 """A layer operation by operation: the rows sum to the layer, their FLOP to the model's."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -17,6 +18,7 @@ from jaxroof.estimators.training.layer_work import layer_work
 from jaxroof.estimators.training.plan_time import Timed, timed
 from jaxroof.estimators.training.product_times import dense_share
 from jaxroof.estimators.training.rates import rates
+from jaxroof.estimators.training.step_time import layer_parts, whole_step
 from jaxroof.estimators.training.training_recipe import TrainingRecipe
 from jaxroof.records import with_named_absences
 from jaxroof.settings import choose
@@ -131,6 +133,25 @@ def test_the_weights_that_time_sends_and_updates_are_the_matrices_of_the_layer(n
     of_matrices = ("attention", "mlp", "router", "experts", "shared_experts")
     matrices = over_layers(name, lambda one: one.parameters * (one.part in of_matrices))
     assert found == pytest.approx(matrices + 2.0 * float(model.hidden), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", catalog.names("architectures"))
+def test_a_tied_embedding_is_summed_over_the_end_stages_and_a_separate_one_is_not(name):
+    asked = asked_of(name, pipeline=2.0)
+    parts = layer_parts(asked.model, asked.model.sequence, *asked[1:])
+    tied = architecture_with_choices(name)[1]["embeddings"] == "tied"
+    assert (float(whole_step(*asked, parts).data_comm) > 0.0) == tied
+
+
+@pytest.mark.parametrize("name", catalog.names("architectures"))
+def test_queries_and_keys_are_rotated_where_no_positions_are_learned(name):
+    asked = asked_of(name)
+    learned = dataclasses.replace(asked.model, positions=1.0)
+    given, without = (
+        layer_operations(model.sequence, asked._replace(model=model))["elementwise"].time.forward
+        for model in (asked.model, learned)
+    )
+    assert (given > without) == (asked.model.positions == 0.0)
 
 
 def test_full_recomputation_repeats_the_flop_of_the_forward_pass():
