@@ -31,7 +31,7 @@ from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import HOMES, estimator
 
-OPERATORS = "jaxroof.estimators.operators."  # modules of the estimators of one operator
+OPERATORS = "jaxroof.estimators.book."  # modules of the estimators of one operator
 FORMATS = ("bf16",)  # default
 # Operators (with a choice of their recipe) whose critical size is not that of their first letter:
 # the critical size, and the time that arithmetic exceeds from there on.

@@ -10,7 +10,7 @@ import numpy as np
 from jaxroof.analyses.roofline_reading import PHYSICAL
 from jaxroof.errors import listing, nearest, refusal, shown, unknown
 from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.dtypes import DTYPES
+from jaxroof.estimators.book.common import DTYPES
 from jaxroof.records import checked_values, get_at, is_quantity
 from jaxroof.settings import paths_of
 from jaxroof.units import parse

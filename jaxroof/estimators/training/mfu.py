@@ -10,7 +10,6 @@ from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
 from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.recipe import Recipe
-from jaxroof.formulas.counting import utilisation
 from jaxroof.records import Number, quantity, record
 
 
@@ -67,7 +66,7 @@ def step(inputs: RateInputs, recipe: Recipe) -> Utilisation:
     for name, flops in token_flops(inputs.model, recipe).items():
         convention = name.removeprefix("hardware_").removeprefix("flops_")
         hardware = name.startswith("hardware_")
-        share = utilisation(flops, 1.0 / inputs.token_rate, inputs.system.matrix_flops)
+        share = flops * inputs.token_rate / inputs.system.matrix_flops
         found[f"{'hfu' if hardware else 'mfu'}_{convention}"] = share
         if not hardware:
             found[f"rate_{convention}"] = flops * inputs.token_rate

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import xarray as xr
 
 from jaxroof.analyses import roofline_reading as roofs
-from jaxroof.estimators.operators.dtypes import DTYPES
+from jaxroof.estimators.book.common import DTYPES
 from jaxroof.views.text import roofline as views
 from jaxroof.views.text.said import Said, title, usual
 

@@ -1,17 +1,23 @@
-"""The score part of attention: in training, in prefill, in generation; and when it matters."""
+"""The scores of attention: in training, in prefill, in generation; and when they matter.
+
+Source: docs/models/op_rooflines.md, section 4.
+"""
 
 import dataclasses
 import enum
 
-from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
-from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.dtypes import WIDTHS, Widths
-from jaxroof.estimators.operators.recipe import example_system
-from jaxroof.estimators.operators.report import Roofline, roofline
-from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.formulas import attention_scores as scores
-from jaxroof.formulas import roofline as roof
+from jaxroof.estimators.book.common import (
+    WIDTHS,
+    Roofline,
+    Widths,
+    answers,
+    critical_rows,
+    critical_rows_small,
+    example_system,
+    roofline,
+    rows_can_bind,
+)
 from jaxroof.records import Number, quantity, record
 
 
@@ -57,61 +63,63 @@ class AttentionRoofline(Roofline):
 PASSES = {Phase.TRAINING: 3.0, Phase.PREFILL: 1.0, Phase.GENERATION: 1.0}
 
 
+def score_flops(
+    batch: Number, queries: Number, keys: Number, heads: Number, head_size: Number
+) -> Number:
+    """Return F = 4 B T S N H of the scores and the weighted sum of the values, forward [FLOP].
+
+    Assumes: no causal mask; the softmax does not count.
+
+    >>> score_flops(1.0, 2.0, 2.0, 1.0, 1.0)
+    16.0
+    """
+    return 4.0 * batch * queries * keys * heads * head_size
+
+
 def _length(inputs: AttentionInputs, rate: Number, bandwidth: Number) -> tuple[Number, ...]:
-    """Return the critical length of attention over itself; any other size it is beside is none."""
-    widths = inputs.widths
-    found = scores.critical_length(
-        inputs.heads,
-        inputs.kv_heads,
-        widths.input,
-        widths.weight,
-        widths.output,
-        roof.balance(rate, bandwidth),
-    )
+    """Return the length from which attention over itself (T = S) is compute bound.
+
+    T* = beta (s_q + s_o + 2 s K / N) / 4, which is beta (G + 1) / G at 2 bytes, G = N / K
+    """
+    widths, balance = inputs.widths, rate / bandwidth
+    cached = 2.0 * widths.weight * inputs.kv_heads / inputs.heads
+    found = balance * (widths.input + widths.output + cached) / 4.0
     return found, found, True
 
 
 def _queries(inputs: AttentionInputs, rate: Number, bandwidth: Number) -> tuple[Number, ...]:
-    """Return the queries that make one pass over the cache compute bound."""
-    widths = inputs.widths
-    held = scores.cache_bytes(1.0, inputs.keys, inputs.kv_heads, 1.0, widths.weight)
-    row = scores.query_row(inputs.heads, inputs.keys, widths.input, widths.output)
+    """Return the queries that make one pass over the cache compute bound.
+
+    One more query is 4 S N FLOP and (s_q + s_o) N bytes, per unit of batch and head size.
+    """
+    i, widths = inputs, inputs.widths
+    held = 2.0 * widths.weight * i.keys * i.kv_heads
+    flops, moved = 4.0 * i.keys * i.heads, (widths.input + widths.output) * i.heads
     return (
-        roof.critical_rows(held, *row, rate, bandwidth),
-        roof.critical_rows_small(held, row[0], rate, bandwidth),
-        roof.rows_can_bind(*row, rate, bandwidth),
+        critical_rows(held, flops, moved, rate, bandwidth),
+        critical_rows_small(held, flops, rate, bandwidth),
+        rows_can_bind(flops, moved, rate, bandwidth),
     )
 
 
 CRITICAL = {Phase.TRAINING: _length, Phase.PREFILL: _length, Phase.GENERATION: _queries}
 
 
-def step(inputs: AttentionInputs, recipe: AttentionRecipe) -> AttentionRoofline:
+def attention_step(inputs: AttentionInputs, recipe: AttentionRecipe) -> AttentionRoofline:
     """Return the roofline of one layer's scores at the peak rates, without a causal mask.
 
-    The backward pass does twice what the forward pass does and moves twice as much.
+    Keys and values are 2 s B S K H bytes, queries and outputs (s_q + s_o) B T N H; the backward
+    pass does twice what the forward pass does and moves twice as much.
     """
     i, widths = inputs, inputs.widths
     rate, bandwidth = i.system.matrix_flops, i.system.hbm_bandwidth
     passes = PASSES[recipe.phase]
-    shape = (i.batch, i.queries, i.keys)
-    cache = scores.cache_bytes(i.batch, i.keys, i.kv_heads, i.head_size, widths.weight)
-    moved = cache + scores.query_bytes(
-        i.batch, i.queries, i.heads, i.head_size, widths.input, widths.output
-    )
-    critical, small, exists = CRITICAL[recipe.phase](i, rate, bandwidth)
-    common = roofline(
-        scores.score_flops(*shape, passes, i.heads, i.head_size),
-        passes * moved,
-        0.0,
-        0.0,
-        rate,
-        bandwidth,
-        critical,
-        small,
-        exists,
-    )
-    once = scores.score_flops(*shape, 1.0, i.heads, i.head_size)
+    cache = 2.0 * widths.weight * i.batch * i.keys * i.kv_heads * i.head_size
+    moved = (widths.input + widths.output) * i.batch * i.queries * i.heads * i.head_size
+    once = score_flops(i.batch, i.queries, i.keys, i.heads, i.head_size)
+    turns = CRITICAL[recipe.phase](i, rate, bandwidth)
+    traffic = passes * (cache + moved)
+    common = roofline(passes * once, traffic, 0.0, 0.0, rate, bandwidth, *turns)
     return AttentionRoofline(**common, cache=cache, recomputed=once)
 
 
@@ -145,18 +153,22 @@ class Share:
 
 
 def share_step(inputs: ShareInputs, recipe: None) -> Share:
-    """Return how much of a layer's arithmetic the scores are, and where they overtake the rest."""
+    """Return how much of a layer's arithmetic the scores are, and where they overtake the rest.
+
+    Projections take 4 T D H (N + K), m matrices of the MLP 2 m T D F; scores grow with the square
+    of the length, so they take as much at T F_other / F_scores.
+    """
     i = inputs
-    once = scores.score_flops(1.0, i.tokens, i.tokens, 1.0, i.heads, i.head_size)
-    around = scores.projection_flops(i.hidden, i.heads, i.kv_heads, i.head_size, i.tokens, 1.0)
-    mlp = scores.mlp_flops(i.hidden, i.expansion * i.hidden, i.tokens, i.matrices, 1.0)
+    once = score_flops(1.0, i.tokens, i.tokens, i.heads, i.head_size)
+    around = 4.0 * i.tokens * i.hidden * i.head_size * (i.heads + i.kv_heads)
+    mlp = 2.0 * i.matrices * i.tokens * i.hidden * i.expansion * i.hidden
     return Share(
         score_flops=once,
         projection_flops=around,
         mlp_flops=mlp,
         share=once / (once + around + mlp),
-        projection_length=scores.equal_length(i.tokens, around, once),
-        matrix_length=scores.equal_length(i.tokens, around + mlp, once),
+        projection_length=i.tokens * around / once,
+        matrix_length=i.tokens * (around + mlp) / once,
     )
 
 
@@ -167,19 +179,10 @@ def example() -> AttentionInputs:
     )
 
 
-attention = Estimator(
-    step=step,
-    inputs=AttentionInputs,
-    recipe=AttentionRecipe(),
-    name="attention",
-    names={"system": named.labelled_system},
-    example=example,
-    about=QUESTIONS["attention"],
-)
-attention_share = Estimator(
-    step=share_step,
-    inputs=ShareInputs,
-    name="attention_share",
-    example=lambda: ShareInputs(tokens=4096.0, hidden=4096.0, heads=32.0, kv_heads=8.0),
-    about=QUESTIONS["attention_share"],
+attention = answers("attention", attention_step, AttentionInputs, example, AttentionRecipe())
+attention_share = answers(
+    "attention_share",
+    share_step,
+    ShareInputs,
+    lambda: ShareInputs(tokens=4096.0, hidden=4096.0, heads=32.0, kv_heads=8.0),
 )

@@ -1,18 +1,19 @@
-"""Collectives in a node of accelerators and over a tree of switches; the switches themselves."""
+"""Collectives in a node of accelerators and over a tree of switches.
+
+A level has D children, each with rate w up to it; a level of one child costs nothing. V is the
+whole array (after a gather, before a scatter). Levels overlap: data streams through all at once.
+
+Source: docs/models/op_rooflines.md, sections 6 and 9.
+"""
 
 import dataclasses
 import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
-from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.recipe import example_system
-from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.formulas import switched_networks as costs
-from jaxroof.formulas.arithmetic import larger
-from jaxroof.formulas.sharding import mesh_devices
+from jaxroof.estimators.book.common import answers, example_system, ratio_or_none, shared
+from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.records import Number, quantity, record
 
 
@@ -105,39 +106,63 @@ class Levels(NamedTuple):
 
 
 def _spread(inputs: TreeInputs, levels: Levels) -> Levels:
-    """Return levels' times where each copy of the array is sharded inside."""
+    """Return levels' times where each copy is sharded inside by Y: the node first, then above."""
     accelerators = inputs.system.fast_domain
-    out = costs.inner_scale_out(accelerators, inputs.inner)
-    inside = costs.inner_node(accelerators, inputs.inner)
+    out = accelerators / larger(accelerators, inputs.inner)
+    inside = smaller(inputs.inner, accelerators)
     return Levels(levels.node / inside, levels.leaf * out, levels.spine * out)
 
 
-def _gather(inputs: TreeInputs) -> Levels:
+def _each(inputs: TreeInputs, cost: Callable[[Number, Number], Number]) -> Levels:
     i = inputs
     return Levels(
-        costs.gather_cost(i.system.fast_domain, i.system.fast_bandwidth),
-        costs.gather_cost(i.nodes, i.node_bandwidth),
-        costs.gather_cost(i.units, i.unit_bandwidth),
+        cost(i.system.fast_domain, i.system.fast_bandwidth),
+        cost(i.nodes, i.node_bandwidth),
+        cost(i.units, i.unit_bandwidth),
     )
+
+
+def _gather(inputs: TreeInputs) -> Levels:
+    """Return (D - 1) / (D w): each child receives the parts of the others."""
+    return _each(inputs, lambda children, rate: (children - 1.0) / (children * rate))
 
 
 def _simple(inputs: TreeInputs) -> Levels:
-    i = inputs
-    return Levels(
-        costs.simple_cost(i.system.fast_domain, i.system.fast_bandwidth),
-        costs.simple_cost(i.nodes, i.node_bandwidth),
-        costs.simple_cost(i.units, i.unit_bandwidth),
-    )
+    """Return 1 / w, for many children, or where the switch reduces."""
+    return _each(inputs, lambda children, rate: shared(children) / rate)
 
 
 def _all_to_all(inputs: TreeInputs) -> Levels:
+    """Return o / (M^2 w): each of M members holds V / M, of which each of o others gets 1 / M."""
     i, per_node = inputs, inputs.system.fast_domain
-    every, nodes = mesh_devices(per_node, i.nodes, i.units), i.nodes * i.units
+    nodes = i.nodes * i.units
+    every = per_node * nodes
     return Levels(
-        costs.all_to_all_cost(per_node - 1.0, every, i.system.fast_bandwidth),
-        costs.all_to_all_cost(nodes - 1.0, nodes, i.node_bandwidth),
-        costs.all_to_all_cost(i.units - 1.0, i.units, i.unit_bandwidth),
+        (per_node - 1.0) / (every * every * i.system.fast_bandwidth),
+        (nodes - 1.0) / (nodes * nodes * i.node_bandwidth),
+        (i.units - 1.0) / (i.units * i.units * i.unit_bandwidth),
     )
+
+
+def ragged_share(active: Number, destinations: Number) -> Number:
+    """Return min(k / Z, 1), of a full all-to-all, if each token goes to k of Z places."""
+    return smaller(active / destinations, 1.0)
+
+
+def ragged_share_exact(active: Number, destinations: Number) -> Number:
+    """Return 1 - ((Z - 1) / Z)^k, the same if the k places are drawn at random and may coincide.
+
+    >>> round(float(ragged_share_exact(8.0, 64.0)), 6)
+    0.118374
+    """
+    missed = where(destinations > 1.0, 1.0 - 1.0 / destinations, 1.0) ** active
+    return where(destinations > 1.0, 1.0 - missed, 1.0)
+
+
+def level_rate(children: Number, bandwidth: Number) -> Number:
+    """Return w D / (D - 1), the rate at which a level gathers; 0 for one child [B/s]."""
+    some = shared(children)
+    return some * bandwidth * children / (children - some)
 
 
 Cost = Callable[[TreeInputs], Levels]
@@ -151,29 +176,30 @@ COSTS: dict[tuple[Collective, Reduction], tuple[float, Cost]] = {
 SIMPLE: dict[Cost, Cost] = {_gather: _simple, _simple: _simple, _all_to_all: _all_to_all}
 SHARES: dict[Ragged, Callable[[Number, Number], Number]] = {
     Ragged.DENSE: lambda active, destinations: 1.0,
-    Ragged.APPROXIMATE: costs.ragged_share,
-    Ragged.EXACT: costs.ragged_share_exact,
+    Ragged.APPROXIMATE: ragged_share,
+    Ragged.EXACT: ragged_share_exact,
 }
 RAGGED = dict.fromkeys(Collective, False) | {Collective.ALL_TO_ALL: True}
 
 
-def step(inputs: TreeInputs, recipe: TreeRecipe) -> TreeCommunication:
+def tree_step(inputs: TreeInputs, recipe: TreeRecipe) -> TreeCommunication:
     """Return the time of a collective over a tree at the peak rates; hops take no time.
 
     Of an all-to-all, the links of a node carry what stays inside, those above what leaves.
     """
     i, bandwidth = inputs, inputs.system.fast_bandwidth
-    devices = mesh_devices(i.system.fast_domain, i.nodes, i.units)
+    devices = i.system.fast_domain * i.nodes * i.units
     message = i.rows * i.columns * i.depth * i.width
     times, cost = COSTS[recipe.collective, recipe.reduction]
     kind = recipe.ragged if RAGGED[recipe.collective] else Ragged.DENSE
     sent = message * times * SHARES[kind](i.active, devices)
     levels = Levels(*(sent * level for level in _spread(i, cost(i))))
     simple = _spread(i, SIMPLE[cost](i))
-    longest = costs.largest(*levels)
-    share = costs.ragged_share(i.active, devices)
-    exact = costs.ragged_share_exact(i.active, devices)
-    leaves = costs.others_share(devices)
+    longest = larger(larger(levels.node, levels.leaf), levels.spine)
+    above = larger(simple.leaf, simple.spine)
+    share = ragged_share(i.active, devices)
+    exact = ragged_share_exact(i.active, devices)
+    leaves = (devices - 1.0) / devices
     return TreeCommunication(
         devices=devices,
         message=message,
@@ -181,12 +207,12 @@ def step(inputs: TreeInputs, recipe: TreeRecipe) -> TreeCommunication:
         node_time=levels.node,
         leaf_time=levels.leaf,
         spine_time=levels.spine,
-        simple_time=sent * costs.largest(*simple),
-        simple_scale_time=sent * larger(simple.leaf, simple.spine),
-        rate=costs.reached_rate(message, longest),
-        node_rate=costs.level_rate(i.system.fast_domain, bandwidth),
-        leaf_rate=costs.level_rate(i.nodes, i.node_bandwidth),
-        spine_rate=costs.level_rate(i.units, i.unit_bandwidth),
+        simple_time=sent * larger(simple.node, above),
+        simple_scale_time=sent * above,
+        rate=ratio_or_none(message, longest),
+        node_rate=level_rate(i.system.fast_domain, bandwidth),
+        leaf_rate=level_rate(i.nodes, i.node_bandwidth),
+        spine_rate=level_rate(i.units, i.unit_bandwidth),
         node_binds=levels.node >= longest,
         ragged_share=share,
         ragged_share_exact=exact,
@@ -195,19 +221,12 @@ def step(inputs: TreeInputs, recipe: TreeRecipe) -> TreeCommunication:
     )
 
 
-def example() -> TreeInputs:
-    """Return a gather over four nodes of each of two units."""
-    return TreeInputs(
+tree = answers(
+    "tree",
+    tree_step,
+    TreeInputs,
+    lambda: TreeInputs(
         system=example_system(), rows=4096.0, columns=8192.0, nodes=4.0, units=2.0, active=3.0
-    )
-
-
-tree = Estimator(
-    step=step,
-    inputs=TreeInputs,
-    recipe=TreeRecipe(),
-    name="tree",
-    names={"system": named.labelled_system},
-    example=example,
-    about=QUESTIONS["tree"],
+    ),
+    TreeRecipe(),
 )

@@ -1,18 +1,19 @@
-"""Collectives on a torus of links, or on lines without wraparound."""
+"""Collectives on a torus of links, or on lines without wraparound.
+
+V is the whole array (after a gather, before a scatter), W1 the rate of a link one way, W that of a
+ring's axis both ways, n the devices, a the axes of more than one device, X the longest of them.
+
+Source: docs/models/op_rooflines.md, sections 3 and 9; several axes share the load equally (ours).
+"""
 
 import dataclasses
 import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
-from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.recipe import example_system
-from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.formulas import torus as costs
-from jaxroof.formulas.arithmetic import larger
-from jaxroof.formulas.sharding import mesh_devices, shared
+from jaxroof.estimators.book.common import answers, example_system, ratio_or_none, shared
+from jaxroof.formulas.arithmetic import larger, where, whole
 from jaxroof.records import Number, quantity, record
 
 
@@ -105,35 +106,34 @@ Bytes = Callable[[Links], Number]
 
 
 def _ring_gather(links: Links) -> Number:
-    return costs.ring_gather(links.message, links.axes, links.axis)
+    """Return V / (a W); a device's own shard counts, too (large axes)."""
+    return where(links.axes > 0.0, links.message, 0.0) / (larger(links.axes, 1.0) * links.axis)
 
 
 def _line_gather(links: Links) -> Number:
-    return costs.line_gather(links.message, links.devices, links.axes, links.link)
+    """Return V (1 - 1 / n) / (a W1): a device at the end receives over one link an axis."""
+    return links.message * (1.0 - 1.0 / links.devices) / (larger(links.axes, 1.0) * links.link)
 
 
-def _ring_all_to_all(links: Links) -> Number:
-    return costs.ring_all_to_all(links.message, links.devices, links.longest, links.axis)
-
-
-def _line_all_to_all(links: Links) -> Number:
-    return costs.line_all_to_all(links.message, links.devices, links.longest, links.link)
+def _middle(links: Links, rate: Number) -> Number:
+    """Return V X / (4 n W): the middle of an axis carries a quarter of what its devices hold."""
+    sent = shared(links.devices) * links.message * links.longest
+    return sent / (4.0 * links.devices * rate)
 
 
 def _one_way_all_to_all(links: Links) -> Number:
-    return costs.one_way_all_to_all(links.message, links.devices, links.longest, links.link)
+    """Return V (X - 1) / (2 n W1): a chunk takes (X - 1) / 2 hops on average."""
+    return links.message * (links.longest - 1.0) / (2.0 * links.devices * links.link)
 
 
 def _shift(links: Links) -> Number:
-    return costs.shift(links.message, links.devices, links.link)
+    """Return V / (n W1): each device sends its shard to its neighbour."""
+    return shared(links.devices) * links.message / (links.devices * links.link)
 
 
-def _ring_send(links: Links) -> Number:
-    return costs.send(links.message, links.axes * links.axis / links.link, links.link)
-
-
-def _line_send(links: Links) -> Number:
-    return costs.send(links.message, links.axes, links.link)
+def _send(links: Links, ports: Number) -> Number:
+    """Return V / (p W1), from corner to corner over disjoint paths: a of a line, 2 a of a ring."""
+    return where(ports > 0.0, links.message, 0.0) / (larger(ports, 1.0) * links.link)
 
 
 GATHERS: dict[Topology, Bytes] = {
@@ -142,14 +142,14 @@ GATHERS: dict[Topology, Bytes] = {
     Topology.ONE_WAY: _line_gather,
 }
 ALL_TO_ALLS: dict[Topology, Bytes] = {
-    Topology.RING: _ring_all_to_all,
-    Topology.LINE: _line_all_to_all,
+    Topology.RING: lambda links: _middle(links, links.axis),
+    Topology.LINE: lambda links: _middle(links, links.link),
     Topology.ONE_WAY: _one_way_all_to_all,
 }
 SENDS: dict[Topology, Bytes] = {
-    Topology.RING: _ring_send,
-    Topology.LINE: _line_send,
-    Topology.ONE_WAY: _line_send,
+    Topology.RING: lambda links: _send(links, links.axes * links.axis / links.link),
+    Topology.LINE: lambda links: _send(links, links.axes),
+    Topology.ONE_WAY: lambda links: _send(links, links.axes),
 }
 BYTES: dict[Collective, dict[Topology, Bytes]] = {
     Collective.ALL_GATHER: GATHERS,
@@ -163,16 +163,33 @@ BYTES: dict[Collective, dict[Topology, Bytes]] = {
 TIMES = dict.fromkeys(Collective, 1.0) | {Collective.ALL_REDUCE: 2.0}
 
 Hops = Callable[[Number, Number, Number], Number]
+
+
+def _ring_hops(x: Number, y: Number, z: Number) -> Number:
+    """Return half of each axis in use, both directions at once."""
+    return (x * shared(x) + y * shared(y) + z * shared(z)) / 2.0
+
+
+def _line_hops(x: Number, y: Number, z: Number) -> Number:
+    """Return the hops from end to end of every axis; the same for rings that run one way."""
+    return (x - 1.0) + (y - 1.0) + (z - 1.0)
+
+
+def _far_hops(x: Number, y: Number, z: Number) -> Number:
+    """Return the hops to the farthest device where axes wrap around."""
+    return whole(x, 2.0) + whole(y, 2.0) + whole(z, 2.0)
+
+
 ROUNDS: dict[Topology, Hops] = {
-    Topology.RING: costs.ring_hops,
-    Topology.LINE: costs.line_hops,
-    Topology.ONE_WAY: costs.line_hops,
+    Topology.RING: _ring_hops,
+    Topology.LINE: _line_hops,
+    Topology.ONE_WAY: _line_hops,
 }
-FARTHEST: dict[Topology, Hops] = ROUNDS | {Topology.RING: costs.far_hops}
+FARTHEST: dict[Topology, Hops] = ROUNDS | {Topology.RING: _far_hops}
 
 
 def _one_hop(x: Number, y: Number, z: Number) -> Number:
-    return shared(mesh_devices(x, y, z))
+    return shared(x * y * z)
 
 
 HOPS: dict[Collective, dict[Topology, Hops]] = {
@@ -182,14 +199,18 @@ HOPS: dict[Collective, dict[Topology, Hops]] = {
 }
 
 
-def step(inputs: TorusInputs, recipe: TorusRecipe) -> Communication:
-    """Return the time of a collective at the peak rate of the links, hops included."""
+def torus_step(inputs: TorusInputs, recipe: TorusRecipe) -> Communication:
+    """Return the time of a collective at the peak rate of the links, hops included.
+
+    A two-way ring of N sends floor(N^2 / 4) chunks a device, all to all; a link carries W1 tau B
+    in the latency tau of a hop.
+    """
     i, sizes = inputs, (inputs.x, inputs.y, inputs.z)
     link, latency = i.system.link_bandwidth, i.system.link_latency
-    devices = mesh_devices(*sizes)
+    devices = i.x * i.y * i.z
     message = i.rows * i.columns * i.depth * i.width / i.other_shards
-    longest = larger(larger(i.x, i.y), i.z)
-    links = Links(message, devices, costs.used_axes(*sizes), longest, link, i.directions * link)
+    axes, longest = shared(i.x) + shared(i.y) + shared(i.z), larger(larger(i.x, i.y), i.z)
+    links = Links(message, devices, axes, longest, link, i.directions * link)
     times = TIMES[recipe.collective]
     hops = times * HOPS[recipe.collective][recipe.topology](*sizes)
     hop_time = hops * latency
@@ -204,26 +225,19 @@ def step(inputs: TorusInputs, recipe: TorusRecipe) -> Communication:
         latency_time=hop_time,
         bandwidth_time=byte_time,
         latency_bound=hop_time > byte_time,
-        critical_message=costs.critical_message(message, hop_time, byte_time),
-        hop_message=costs.hop_message(link, latency),
-        chunks=costs.chunks(devices),
-        gather_ratio=costs.time_ratio(GATHERS[recipe.topology](links), byte_time),
+        critical_message=ratio_or_none(message * hop_time, byte_time),
+        hop_message=link * latency,
+        chunks=whole(devices * devices, 4.0),
+        gather_ratio=ratio_or_none(GATHERS[recipe.topology](links), byte_time),
     )
 
 
-def example() -> TorusInputs:
-    """Return a gather over one plane of a torus."""
-    return TorusInputs(
+torus = answers(
+    "torus",
+    torus_step,
+    TorusInputs,
+    lambda: TorusInputs(
         system=example_system(), rows=1024.0, columns=4096.0, x=4.0, y=6.0, other_shards=2.0
-    )
-
-
-torus = Estimator(
-    step=step,
-    inputs=TorusInputs,
-    recipe=TorusRecipe(),
-    name="torus",
-    names={"system": named.labelled_system},
-    example=example,
-    about=QUESTIONS["torus"],
+    ),
+    TorusRecipe(),
 )

@@ -9,10 +9,9 @@ import jaxroof as jr
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
-from jaxroof.estimators.operators import sharded_inputs as sharded
-from jaxroof.estimators.operators import torus, tree
-from jaxroof.estimators.operators.dtypes import DTYPES
-from jaxroof.estimators.operators.recipe import example_system
+from jaxroof.estimators.book import sharding as sharded
+from jaxroof.estimators.book import torus, tree
+from jaxroof.estimators.book.common import DTYPES, example_system
 
 MACHINE = {"system": example_system()}
 Report = dict[str, np.ndarray]

@@ -12,8 +12,8 @@ from places import ROOT
 
 import jaxroof as jr
 from jaxroof import estimators
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.errors import InputError
-from jaxroof.formulas import counting, serving, training_bounds
 
 LLAMA = {
     "layers": 80, "hidden": 8192, "feedforward": 28672, "heads": 64, "kv_heads": 8,
@@ -24,6 +24,13 @@ SERVER = {
     "system": "tpu-v5e", "chips": 16, "batch": 32, "context": 8192, "parameters": 70e9,
     "weight_width": 1, "cache_per_token": 163840,
 }  # fmt: skip
+
+
+def ask(name: str, **settings: Any) -> dict[str, np.ndarray]:
+    """Return the results of an estimator for settings."""
+    asked = estimators.estimator(name)
+    report = asked.evaluate(*resolve_settings(asked, settings))
+    return {key: np.asarray(value) for key, value in vars(report).items()}
 
 
 def same(actual: Any, expected: Any, rtol: float = 1e-12) -> None:
@@ -117,13 +124,14 @@ def test_the_best_mixed_split_is_the_least_of_all(data_axes: float, tensor_axes:
     """On a fine grid of splits none sends less, and its ratio is the one that is told."""
     chips, tokens, feedforward, balance = 4096.0, 1e6, 32768.0, 2550.0
     data = jnp.geomspace(1.0, chips, 4001)
-    shares = training_bounds.communication_share(
-        feedforward, data, chips / data, tokens, balance, data_axes, tensor_axes
-    )
-    best = training_bounds.mixed_data(feedforward, tokens, chips, data_axes, tensor_axes)
-    ratio = training_bounds.mixed_ratio(feedforward, tokens, chips, balance, data_axes, tensor_axes)
-    same(data[jnp.argmin(shares)], best, rtol=2e-3)
-    same(1.0 / jnp.min(shares), ratio, rtol=1e-5)
+    asked = {
+        "chips": chips, "tokens": tokens, "feedforward": feedforward, "balance": balance,
+        "data_axes": data_axes, "tensor_axes": tensor_axes,
+    }  # fmt: skip
+    found = ask("training_bounds", **asked, data=np.asarray(data))
+    shares = found["share"]
+    same(data[np.argmin(shares)], found["mixed_data"], rtol=2e-3)
+    same(1.0 / np.min(shares), found["mixed_ratio"], rtol=1e-5)
 
 
 def test_at_its_bound_communication_takes_as_long_as_arithmetic() -> None:
@@ -159,11 +167,10 @@ def test_bounds_have_slopes() -> None:
     """A threshold is a function: data bounds fall as links grow, mixed ones twice as fast."""
 
     def logs(by: Any) -> Any:
-        balance = 2550.0 * jnp.exp(-by)
-        data = training_bounds.data_bound(balance, 1.0, 1.0, 1.0, 1.0)
-        mixed = training_bounds.mixed_bound(28672.0, balance, 2.0, 1.0)
-        tensor = training_bounds.tensor_bound(28672.0, balance, 1.0)
-        return jnp.log(jnp.stack([data, mixed, tensor]))
+        asked = estimators.estimator("training_bounds")
+        inputs = dataclasses.replace(asked.example(), balance=2550.0 * jnp.exp(-by))
+        found = asked.evaluate(inputs, None)
+        return jnp.log(jnp.stack([found.data_tokens, found.mixed_tokens, found.tensor_limit]))
 
     same(jax.jacobian(logs)(0.0), [-1.0, -2.0, 1.0])
     grid = jax.vmap(logs)(jnp.linspace(0.0, 1.0, 5))
@@ -236,9 +243,10 @@ def test_the_best_plane_is_the_least_of_all() -> None:
     inner = 4.0 * batch * feedforward * rows / (chips * bandwidth)
     outer = 2.0 * batch * hidden / (rows * bandwidth)
     least = jnp.argmin(inner + outer)
-    same(rows[least], serving.plane_rows(hidden, feedforward, chips), rtol=2e-3)
-    best = serving.plane_time(hidden, feedforward, batch, chips, 2.0, bandwidth)
-    same((inner + outer)[least], best, rtol=1e-5)
+    asked = {"hidden": hidden, "feedforward": feedforward, "batch": batch, "chips": chips}
+    found = ask("weight_sharding", system="tpu-v5e", bandwidth=bandwidth, **asked)
+    same(rows[least], found["plane_rows"], rtol=2e-3)
+    same((inner + outer)[least], found["plane_time"], rtol=1e-5)
 
 
 def test_a_plane_beats_a_line_from_where_it_is_said_to() -> None:
@@ -331,4 +339,5 @@ def test_the_page_names_what_there_is() -> None:
 
 def test_recompute_is_what_scores_cost_once() -> None:
     """Keeping the products alone repeats one forward pass of the scores: 4 B T^2 N H a layer."""
-    same(counting.score_flops(1.0, 64.0, 4096.0, 128.0, 1.0), 4 * 4096**2 * 8192)
+    found = ask("transformer", **{**LLAMA, "layers": 1, "sequence": 4096})
+    same(found["recompute_flops"], 4 * 4096**2 * 8192)

@@ -1,14 +1,14 @@
-"""One chip by its units, and many chips by their sums."""
+"""Machines by their parts: chips, clusters, switches, systolic units, chains of transfers.
+
+Source: docs/models/op_rooflines.md, sections 1, 8 and 9.
+"""
 
 from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
-from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.defaults import counted, value_or
-from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.formulas import chip as costs
-from jaxroof.formulas.serving import free_memory, whole_up
+from jaxroof.estimators.book.common import answers, counted, free_memory, value_or, whole_up
+from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number, quantity, record
 
 
@@ -49,20 +49,25 @@ class Chip:
     total_shared_memory: Number = quantity("B", "Shared memory of all processors.", better="higher")
 
 
-def chip_of(inputs: ChipInputs, recipe: None) -> Chip:
-    """Return what follows from a chip's units."""
+def chip_step(inputs: ChipInputs, recipe: None) -> Chip:
+    """Return what follows from a chip's units.
+
+    S processors of q partitions, each w lanes wide and with a tensor core: lanes S q w, vector rate
+    f lanes, twice that if a multiply and an add count as two; a warp of w threads with r 4-byte
+    registers takes 4 w r bytes
+    """
     i = inputs
-    lanes = costs.vector_lanes(i.processors, i.partitions, i.width)
-    fused = costs.vector_rate(lanes, i.clock, 2.0)
-    dense = costs.dense_rate(i.sparsity, i.system.matrix_flops)
+    lanes = i.processors * i.partitions * i.width
+    fused = lanes * i.clock * 2.0
+    dense = i.system.matrix_flops / i.sparsity
     return Chip(
         lanes=lanes,
-        vector_rate=costs.vector_rate(lanes, i.clock, 1.0),
+        vector_rate=lanes * i.clock,
         fused_vector_rate=fused,
-        fused_clock=costs.vector_clock(lanes, value_or(i.system.vector_flops, lambda: fused)),
+        fused_clock=value_or(i.system.vector_flops, lambda: fused) / (2.0 * lanes),
         dense_flops=dense,
-        tensor_core_flops=costs.tensor_core_flops(i.processors, i.partitions, i.clock, dense),
-        warps=costs.resident_warps(i.register_file, i.width, i.registers),
+        tensor_core_flops=dense / (i.processors * i.partitions * i.clock),
+        warps=i.register_file / (4.0 * i.width * i.registers),
         total_shared_memory=i.processors * i.shared_memory,
     )
 
@@ -126,7 +131,7 @@ class Cluster:
     cost: Number = quantity("USD/h", "Price of all.")
 
 
-def total(inputs: ClusterInputs, recipe: None) -> Cluster:
+def cluster_step(inputs: ClusterInputs, recipe: None) -> Cluster:
     """Return the sums over all accelerators."""
     i, system = inputs, inputs.system
     chips = value_or(
@@ -134,7 +139,7 @@ def total(inputs: ClusterInputs, recipe: None) -> Cluster:
     )
     weights = value_or(i.weights, lambda: i.parameters * i.weight_width)
     held = weights + i.optimizer + i.caches + i.activations
-    dense = costs.dense_rate(i.sparsity, system.matrix_flops)
+    dense = system.matrix_flops / i.sparsity
     return Cluster(
         total_chips=chips,
         hosts=chips / value_or(i.host, lambda: system.host),
@@ -149,26 +154,120 @@ def total(inputs: ClusterInputs, recipe: None) -> Cluster:
         chips_needed_whole=counted(whole_up(held, system.hbm_capacity)),
         free=free_memory(held, chips, system.hbm_capacity),
         fits=held <= chips * system.hbm_capacity,
-        flops_per_price=costs.rate_per_price(i.price, dense),
+        flops_per_price=dense / i.price,
         cost=chips * i.price,
     )
 
 
-chip = Estimator(
-    step=chip_of,
-    inputs=ChipInputs,
-    name="chip",
-    names={"system": named.labelled_system},
-    example=lambda: ChipInputs(system=named.system("h100-sxm"), processors=132.0, clock=1.76e9),
-    about=QUESTIONS["chip"],
+# ---- Switches, systolic units, chains -----------------------------------------------------------
+
+
+@record
+class FabricInputs:
+    """Switches, or groups, with equal ports, and who shares them."""
+
+    port_bandwidth: Number = quantity("B/s", "Rate of one link of a port, one direction.")
+    ports: Number = quantity("1", "Ports, or members, of one switch or group.")
+    switches: Number = quantity("1", "Switches, or groups.", default=1.0)
+    links: Number = quantity("1", "Links of one port.", default=1.0)
+    nodes: Number = quantity("1", "Nodes that share it all.", default=1.0)
+
+
+@record
+class Fabric:
+    """Bandwidth of switches."""
+
+    bandwidth: Number = quantity("B/s", "All links, one direction.", better="higher")
+    bisection: Number = quantity(
+        "B/s", "Between two halves of all ports, both directions.", better="higher"
+    )
+    node_bandwidth: Number = quantity("B/s", "Each node's share, one direction.", better="higher")
+
+
+def fabric_step(inputs: FabricInputs, recipe: None) -> Fabric:
+    """Return the bandwidth of switches that do not block, and what each node gets of it."""
+    i = inputs
+    total = i.switches * i.ports * i.links * i.port_bandwidth
+    return Fabric(bandwidth=total, bisection=total, node_bandwidth=total / i.nodes)
+
+
+@record
+class SystolicInputs:
+    """Matrix units, each of which multiplies one [rows, depth] x [depth, columns] at a time."""
+
+    clock: Number = quantity("1/s", "Clock of the units.")
+    units: Number = quantity("1", "Units.", default=1.0)
+    rows: Number = quantity("1", "Rows of one product.", default=8.0)
+    depth: Number = quantity("1", "Width of one product that is summed over.", default=128.0)
+    columns: Number = quantity("1", "Columns of one product.", default=128.0)
+    cycles: Number = quantity("1", "Cycles of one product.", default=8.0)
+
+
+@record
+class Systolic:
+    """Rate of matrix units."""
+
+    rate: Number = quantity("FLOP/s", "Arithmetic rate of all units.", better="higher")
+
+
+def systolic_step(inputs: SystolicInputs, recipe: None) -> Systolic:
+    """Return u f 2 r d c / n, the rate of units that are always busy."""
+    i = inputs
+    return Systolic(rate=i.units * i.clock * 2.0 * i.rows * i.depth * i.columns / i.cycles)
+
+
+@record
+class ChainInputs:
+    """Times of the stages that data streams through."""
+
+    host_time: Number = quantity("s", "Time from the host.", default=0.0, zero=True)
+    link_time: Number = quantity("s", "Time over the links.", default=0.0, zero=True)
+    memory_time: Number = quantity("s", "Time from the memory.", default=0.0, zero=True)
+    math_time: Number = quantity("s", "Time of the arithmetic.", default=0.0, zero=True)
+
+
+@record
+class Chain:
+    """Time of a chain of stages."""
+
+    time: Number = quantity("s", "Least time: the slowest stage, all overlap.", headline=True)
+    serial_time: Number = quantity("s", "Most time: one stage after the other.")
+
+
+def chain_step(inputs: ChainInputs, recipe: None) -> Chain:
+    """Return the time of stages that overlap, and of stages that do not."""
+    i = inputs
+    least = larger(larger(i.math_time, i.memory_time), i.link_time)
+    return Chain(
+        time=larger(i.host_time, least),
+        serial_time=i.host_time + i.math_time + i.memory_time + i.link_time,
+    )
+
+
+chip = answers(
+    "chip",
+    chip_step,
+    ChipInputs,
+    lambda: ChipInputs(system=named.system("h100-sxm"), processors=132.0, clock=1.76e9),
 )
-cluster = Estimator(
-    step=total,
-    inputs=ClusterInputs,
-    name="cluster",
-    names={"system": named.labelled_system},
-    example=lambda: ClusterInputs(
-        system=named.system("tpu-v5e"), chips=16.0, parameters=70e9, caches=42e9
-    ),
-    about=QUESTIONS["cluster"],
+cluster = answers(
+    "cluster",
+    cluster_step,
+    ClusterInputs,
+    lambda: ClusterInputs(system=named.system("tpu-v5e"), chips=16.0, parameters=70e9, caches=42e9),
+)
+fabric = answers(
+    "fabric",
+    fabric_step,
+    FabricInputs,
+    lambda: FabricInputs(port_bandwidth=25e9, ports=64.0, switches=4.0, nodes=8.0),
+)
+systolic = answers(
+    "systolic", systolic_step, SystolicInputs, lambda: SystolicInputs(clock=1.5e9, units=4.0)
+)
+chain = answers(
+    "chain",
+    chain_step,
+    ChainInputs,
+    lambda: ChainInputs(host_time=0.07, link_time=0.2, memory_time=0.02, math_time=0.01),
 )

@@ -1,14 +1,21 @@
-"""A model that serves: the decode step, the rates that follow, and what fits in memory."""
+"""Models that serve: a decode step, what memory holds, weights sharded over many chips.
+
+Source: docs/models/op_rooflines.md, sections 1, 4, 7 and 8.
+"""
 
 from typing import Any
 
 from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
-from jaxroof.estimator import Estimator
-from jaxroof.estimators.operators.defaults import counted, value_or
-from jaxroof.estimators.questions import QUESTIONS
-from jaxroof.formulas import serving as costs
-from jaxroof.formulas.arithmetic import whole
+from jaxroof.estimators.book.common import (
+    answers,
+    both_ways,
+    counted,
+    free_memory,
+    value_or,
+    whole_up,
+)
+from jaxroof.formulas.arithmetic import larger, sqrt, whole
 from jaxroof.records import Number, quantity, record
 
 
@@ -93,8 +100,16 @@ class Serving:
     fits: Any = quantity("1", "The accelerators hold weights and caches.")
 
 
-def serve(inputs: ServingInputs, recipe: None) -> Serving:
-    """Return the times, rates and needs of a server."""
+def serving_step(inputs: ServingInputs, recipe: None) -> Serving:
+    """Return the times, rates and needs of a server.
+
+    t = t_cache + max(t_products, t_weights): every byte is read once a step over all chips (M / (n
+    W)), a token is 2 P FLOP; products take longer from b = M C / (2 P W) on; a prompt of T tokens
+    takes 2 P T / (n u C)
+
+    Assumes: attention is memory bound for any batch; messages are hidden; answers of G tokens with
+    evenly spread starts, so that b / G end with every step.
+    """
     i, system = inputs, inputs.system
     weights = value_or(i.weights, lambda: i.parameters * i.weight_width)
     active = value_or(
@@ -104,15 +119,15 @@ def serve(inputs: ServingInputs, recipe: None) -> Serving:
     per_token = value_or(i.cache_per_token, lambda: cache / i.context)
     prompt = value_or(i.prompt, lambda: i.context)
     memory = weights + i.batch * cache
-    cache_time = costs.read_time(i.batch * cache, i.chips, system.hbm_bandwidth)
-    weight_time = costs.read_time(weights, i.chips, system.hbm_bandwidth)
-    products = costs.token_time(active, i.batch, i.chips, system.matrix_flops)
-    modelled = costs.step_time(cache_time, weight_time, products)
+    read, rate = i.chips * system.hbm_bandwidth, i.chips * system.matrix_flops
+    cache_time, weight_time = i.batch * cache / read, weights / read
+    products = 2.0 * i.batch * active / rate
+    modelled = cache_time + larger(products, weight_time)
     step = value_or(i.step, lambda: modelled)
     within = value_or(i.within, lambda: step)
-    prefill = costs.prefill_time(active, prompt, i.chips, i.utilised, system.matrix_flops)
-    finished = costs.finishing(i.batch, i.generated)
-    free = value_or(i.free, lambda: costs.free_memory(weights, i.chips, system.hbm_capacity))
+    prefill = 2.0 * active * prompt / (rate * i.utilised)
+    finished = i.batch / i.generated
+    free = value_or(i.free, lambda: free_memory(weights, i.chips, system.hbm_capacity))
     return Serving(
         weight_memory=weights,
         cache_memory=cache,
@@ -128,32 +143,107 @@ def serve(inputs: ServingInputs, recipe: None) -> Serving:
         queries=finished / step,
         queries_per_chip=finished / step / i.chips,
         compute_bound=products > weight_time,
-        critical_batch=costs.critical_batch(
-            weights, active, system.matrix_flops, system.hbm_bandwidth
-        ),
+        critical_batch=weights * system.matrix_flops / (2.0 * active * system.hbm_bandwidth),
         prefill_time=prefill,
-        prefill_servers=costs.prefill_servers(i.batch, prefill, step, i.generated),
+        prefill_servers=i.batch * prefill / (step * i.generated),
         finishing=finished,
-        evicted=costs.evicted(i.batch, prompt, i.generated),
+        evicted=i.batch * (prompt + i.generated) / i.generated,
         free_memory=free,
         caches=free / (per_token * i.context),
         caches_whole=counted(whole(free, per_token * i.context)),
         chips_for_weights=weights / system.hbm_capacity,
-        chips_for_weights_whole=counted(costs.whole_up(weights, system.hbm_capacity)),
+        chips_for_weights_whole=counted(whole_up(weights, system.hbm_capacity)),
         chips_needed=memory / system.hbm_capacity,
-        chips_needed_whole=counted(costs.whole_up(memory, system.hbm_capacity)),
-        readers=costs.readers(weights, within, system.hbm_bandwidth),
-        readers_whole=counted(costs.whole_up(weights, system.hbm_bandwidth * within)),
+        chips_needed_whole=counted(whole_up(memory, system.hbm_capacity)),
+        readers=weights / (system.hbm_bandwidth * within),
+        readers_whole=counted(whole_up(weights, system.hbm_bandwidth * within)),
         fits=memory <= i.chips * system.hbm_capacity,
     )
 
 
-serving = Estimator(
-    step=serve,
-    inputs=ServingInputs,
-    name="serving",
-    names={"system": named.labelled_system},
-    example=lambda: ServingInputs(
+# ---- Weights over many chips --------------------------------------------------------------------
+
+
+@record
+class ShardingInputs:
+    """One MLP, its batch, and the accelerators that share its weights."""
+
+    system: System
+    bandwidth: Number = quantity(
+        "B/s",
+        "Bandwidth of a collective on one axis, both ways; the machine's if not given.",
+        default=None,
+    )
+    balance: Number = quantity(
+        "FLOP/B", "Peak rate over link bandwidth; the machine's if not given.", default=None
+    )
+    memory_balance: Number = quantity(
+        "1", "Memory over link bandwidth; the machine's if not given.", default=None
+    )
+    batch: Number = quantity("sequence", "Sequences of one step.", symbol="B")
+    hidden: Number = quantity("1", "Width of the residual stream.", symbol="D")
+    feedforward: Number = quantity("1", "Width inside the MLP.", symbol="F")
+    chips: Number = quantity("1", "Accelerators.", symbol="N")
+    line_axes: Number = quantity("1", "Torus axes that a line runs over.", default=1.0)
+    width: Number = quantity("B", "Bytes of one activation sent.", default=2.0)
+
+
+@record
+class Sharding:
+    """Degrees that do not bind yet, and messages of a line and of a plane of weights."""
+
+    memory_over_links: Number = quantity("1", "Memory bandwidth over link bandwidth.")
+    tensor_limit: Number = quantity("1", "Tensor degree that arithmetic hides.", better="higher")
+    memory_tensor_limit: Number = quantity(
+        "1", "Tensor degree that the reading of weights hides.", better="higher"
+    )
+    product_time: Number = quantity("s", "Time of the product with one of the matrices.")
+    line_time: Number = quantity("s", "Time of the messages of a line.")
+    plane_time: Number = quantity("s", "Time of the messages of the best plane.")
+    plane_rows: Number = quantity("1", "Rows of the best plane, that split the outer width.")
+    plane_columns: Number = quantity("1", "Columns of the best plane, that split the inner width.")
+    plane_coefficient: Number = quantity(
+        "B", "Messages of the best plane, in batch times hidden over the root of the chips."
+    )
+    plane_from: Number = quantity("1", "Accelerators from which the plane sends less.")
+    plane_wins: Any = quantity("1", "The plane sends less.")
+
+
+def sharding_step(inputs: ShardingInputs, recipe: None) -> Sharding:
+    """Return how far weights shard, and the messages of a line and of a plane.
+
+    Arithmetic hides tensor degrees up to M F / alpha, the reading of weights up to F / (b beta). A
+    line over M axes gathers and scatters 2 s b D / (M W); the best plane of X rows, X = sqrt(n D /
+    (2 F)), takes s sqrt(8 F / D) b D / (sqrt(n) W), less from n = 2 M^2 F / D on
+    """
+    i = inputs
+    bandwidth = value_or(i.bandwidth, lambda: both_ways(i.system))
+    balance = value_or(i.balance, lambda: i.system.matrix_flops / bandwidth)
+    memory = value_or(i.memory_balance, lambda: i.system.hbm_bandwidth / bandwidth)
+    rows = sqrt(i.chips * i.hidden / (2.0 * i.feedforward))
+    start = 2.0 * i.line_axes * i.line_axes * i.feedforward / i.hidden
+    coefficient = i.width * sqrt(8.0 * i.feedforward / i.hidden)
+    sent = i.batch * i.hidden
+    return Sharding(
+        memory_over_links=memory,
+        tensor_limit=i.line_axes * i.feedforward / (balance * (i.width / 2.0)),
+        memory_tensor_limit=i.feedforward / (i.batch * memory),
+        product_time=2.0 * sent * i.feedforward / (i.chips * i.system.matrix_flops),
+        line_time=2.0 * i.width * sent / (i.line_axes * bandwidth),
+        plane_time=coefficient * sent / (sqrt(i.chips) * bandwidth),
+        plane_rows=rows,
+        plane_columns=i.chips / rows,
+        plane_coefficient=coefficient,
+        plane_from=start,
+        plane_wins=i.chips > start,
+    )
+
+
+serving = answers(
+    "serving",
+    serving_step,
+    ServingInputs,
+    lambda: ServingInputs(
         system=named.system("tpu-v5e"),
         chips=16.0,
         batch=32.0,
@@ -161,5 +251,17 @@ serving = Estimator(
         parameters=70e9,
         cache_per_token=327680.0,
     ),
-    about=QUESTIONS["serving"],
+)
+weight_sharding = answers(
+    "weight_sharding",
+    sharding_step,
+    ShardingInputs,
+    lambda: ShardingInputs(
+        system=named.system("tpu-v5e"),
+        batch=32.0,
+        hidden=8192.0,
+        feedforward=28672.0,
+        chips=64.0,
+        line_axes=2.0,
+    ),
 )

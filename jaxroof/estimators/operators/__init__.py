@@ -1,1 +1,0 @@
-"""One operator, and the counts and bounds that rooflines give: what binds, and from which size."""
