@@ -12,6 +12,7 @@ import xarray as xr
 from jaxroof.analyses.fit_changes import changes_dataset, changes_json
 from jaxroof.analyses.fit_question import BARE, Question
 from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
+from jaxroof.analyses.fit_time import step_times
 from jaxroof.catalog.software import TODAY
 from jaxroof.engine.grid.dataset import attributes, versions
 from jaxroof.errors import refusal, shown
@@ -19,9 +20,9 @@ from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fulle
 from jaxroof.estimators.training.legality import WARNINGS
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
 from jaxroof.estimators.training.memory_report import StageMemory
-from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.stage_memory import memory_by_stage
+from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, leaves
 
 NAMES = {"peak_allocated": "allocated"}  # of results, where the record's name is longer
@@ -76,12 +77,12 @@ def fit(
         raise refusal("plan", f"expected degrees by name, as {{'tp': 8}}, given {shown(plan)}")
     sizes = {"global_batch": global_batch, "sequence": sequence, "gpus": gpus}
     given = {name: value for name, value in sizes.items() if value is not None}
-    every = with_precision({**(settings or {}), **more, **given}, system, stage_memory)
+    every = with_precision({**(settings or {}), **more, **given}, system, training)
     answered = software_answer(software, model=model, plan=plan, system=system, settings=every)
     asked, memory = answered.asked, answered.memory
     full = fullest_stage(memory, asked.capacity)
     data = xr.Dataset(
-        {**_stages(memory, asked), **_answer(memory, full, asked)},
+        {**_stages(memory, asked), **_answer(memory, full, asked), **_step_time(answered)},
         {"stage": ("stage", np.arange(_shape(memory)[-1]), {"long_name": "Pipeline stage"})},
         {
             "Conventions": "CF-1.11",
@@ -102,10 +103,22 @@ def fit(
 
 def _changes(answered: SoftwareAnswer, most: int) -> dict[str, str]:
     """Return the cheapest changes in JSON, if asked for; other software cannot do all of them."""
-    today = answered.attributes.get("software", TODAY) == TODAY
-    return (
-        {"changes": changes_json(changes_dataset(answered.asked, most))} if most and today else {}
-    )
+    if not most or not _of_today(answered):
+        return {}
+    return {"changes": changes_json(changes_dataset(answered.asked, most))}
+
+
+def _step_time(answered: SoftwareAnswer) -> dict[str, xr.Variable]:
+    """Return the step time of the plan, if it is known; it is not of other software."""
+    asked = answered.asked
+    time = float(step_times(asked, asked.inputs, asked.recipe))
+    if not _of_today(answered) or np.isnan(time):
+        return {}
+    return {"step_time": xr.Variable((), time, {"units": "s", "long_name": "Time of one step"})}
+
+
+def _of_today(answered: SoftwareAnswer) -> bool:
+    return answered.attributes.get("software", TODAY) == TODAY
 
 
 def _under_software(data: xr.Dataset, found: SoftwareAnswer) -> xr.Dataset:

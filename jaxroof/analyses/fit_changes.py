@@ -1,4 +1,4 @@
-"""The cheapest changes that make a training step fit, or that spend the memory it has left."""
+"""The cheapest changes that make a training step fit, or those that make it shorter."""
 
 import dataclasses
 import json
@@ -19,19 +19,19 @@ from jaxroof.analyses.fit_candidates import (
     with_points,
 )
 from jaxroof.analyses.fit_question import Question, asked_question
+from jaxroof.analyses.fit_time import step_times
 from jaxroof.analyses.layer_splits import even_where_it_fits, split_words
-from jaxroof.engine.grid.dataset import attributes
-from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan, States
+from jaxroof.estimators.training.memory_inputs import MemoryPlan, States
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe
-from jaxroof.estimators.training.plan_cost import PlanCost, plan_cost
 from jaxroof.estimators.training.stage_memory import memory_by_stage
-from jaxroof.records import is_quantity, units
+from jaxroof.records import units
 
 MOST = 5  # changes that are shown
 CLOSE = 1e-9  # costs that differ by less are equal
-PARTS = ("recomputed", "fast_bytes", "slow_bytes", "host_bytes", "idle")  # of a cost
+UNTIMED = "activations.offload_activations"  # as a given split of layers: no step time knows it
 ABOUT = {  # of the results: unit, meaning
-    "cost": ("1", "Estimated time that a step takes more, over what it takes now"),
+    "cost": ("1", "Step time more than now, over that of now; missing where it is not known"),
+    "step_time": ("s", "Step time, as a search has it; missing where it is not known"),
     "device": ("B", "Peak of the fullest stage's device"),
     "saved": ("B", "Bytes that the change saves on the fullest stage"),
     "fits": ("", "Whether the fullest stage fits"),
@@ -43,8 +43,8 @@ class Change(NamedTuple):
 
     settings: Mapping[str, Any]  # by the names that a question takes
     kinds: frozenset[str]
-    cost: float
-    parts: Mapping[str, float]  # of the cost, more than now
+    cost: float  # NaN where no step time is known
+    step_time: float
     device: float
     fits: bool
 
@@ -59,17 +59,19 @@ def fit_changes(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> xr.Dataset:
-    """Return the cheapest changes that make a training step fit; if it fits, what it can spend.
+    """Return the cheapest changes that make a training step fit; if it fits, those that shorten it.
 
     Arguments are those of ``fit``. Tried are all single changes of recomputation, ZeRO stage,
     microbatch, interleaving, degrees on as many accelerators, sequence parallelism, offload,
     kernels and layers of a stage; then, while fewer than ``most`` kinds of them fit, pairs. Of
-    changes of one kind the cheapest is kept. The cost is an estimate of the time that a step takes
-    more, over what it takes now: arithmetic done again, bytes sent, idle time; without overlap.
+    changes of one kind the cheapest is kept. The cost is what the step time of the estimator
+    ``training`` grows by, over what it is now. Where that is not known (no calibrated chip;
+    offloaded activations; layers moved between stages) it is missing, and the changes are ranked
+    by memory alone, after those with a cost.
 
     Returns: a Dataset over ``change``, single ones before pairs, cheapest first: ``set`` (what to
-    set, in JSON), ``cost``, its parts, ``device``, ``saved``, ``fits``. If nothing fits, it has the
-    changes that need least.
+    set, in JSON), ``cost``, ``step_time``, ``device``, ``saved``, ``fits``. If nothing fits, it has
+    the changes that need least.
     Raises: InputError as ``fit`` does.
 
     >>> data = fit_changes(model="llama3-8b", system="h100-nvs8", plan={"dp": 8}, global_batch=128)
@@ -86,17 +88,17 @@ def changes_dataset(asked: Question, most: int = MOST) -> xr.Dataset:
     """Return the changes of a checked question, as ``fit_changes`` does."""
     own, found = cheapest_changes(asked, most)
     columns: dict[str, Any] = {
-        "set": ("change", np.array([json.dumps(one.settings) for one in found], dtype=np.str_)),
-        **{name: ("change", [one.parts[name] for one in found]) for name in PARTS},
-        "cost": ("change", [one.cost for one in found]),
-        "device": ("change", [one.device for one in found]),
-        "saved": ("change", [own - one.device for one in found]),
-        "fits": ("change", np.array([one.fits for one in found], dtype=bool)),
+        "set": np.array([json.dumps(one.settings) for one in found], dtype=np.str_),
+        "cost": [one.cost for one in found],
+        "step_time": [one.step_time for one in found],
+        "device": [one.device for one in found],
+        "saved": [own.device - one.device for one in found],
+        "fits": np.array([one.fits for one in found], dtype=bool),
     }
-    data = xr.Dataset(columns, attrs={"question": "fit_changes", "device": own})
-    fields = {field.name: field for field in dataclasses.fields(PlanCost) if is_quantity(field)}
-    for name in PARTS:
-        data[name].attrs.update(attributes(fields[name].metadata))
+    data = xr.Dataset(
+        {name: ("change", values) for name, values in columns.items()},
+        attrs={"question": "fit_changes", "device": own.device, "step_time": own.step_time},
+    )
     for name, (unit, text) in ABOUT.items():
         data[name].attrs.update({"long_name": text} | ({"units": unit} if unit else {}))
     data["set"].attrs["long_name"] = "What to set, in JSON"
@@ -104,19 +106,23 @@ def changes_dataset(asked: Question, most: int = MOST) -> xr.Dataset:
 
 
 def changes_json(data: xr.Dataset) -> str:
-    """Return changes as a list in JSON, one object each."""
+    """Return changes as a list in JSON, one object each; a cost that is not known is null."""
     names = [str(name) for name in data.data_vars if name != "set"]
+
+    def plain(value: Any) -> Any:
+        return None if value != value else value
+
     return json.dumps(
         [
             {"set": json.loads(str(row["set"].values))}
-            | {name: row[name].values.item() for name in names}
+            | {name: plain(row[name].values.item()) for name in names}
             for row in (data.isel(change=place) for place in range(data.sizes["change"]))
         ]
     )
 
 
-def cheapest_changes(asked: Question, most: int = MOST) -> tuple[float, list[Change]]:
-    """Return what the fullest stage needs now, and the cheapest changes, one of each kind.
+def cheapest_changes(asked: Question, most: int = MOST) -> tuple[Change, list[Change]]:
+    """Return the plan as it is, and the cheapest changes, one of each kind.
 
     Single changes come before pairs.
     """
@@ -124,9 +130,8 @@ def cheapest_changes(asked: Question, most: int = MOST) -> tuple[float, list[Cha
     own = search.own
     single = list(search.singles())
     if own.fits:
-        more = [one for one in single if one.fits and one.device > own.device]
-        gains = [one for one in more if one.cost < -CLOSE]
-        return own.device, _best_of_kind(gains)[:most]
+        gains = [one for one in single if one.fits and one.cost < -CLOSE]
+        return own, _best_of_kind(gains)[:most]
     fitting = _best_of_kind(one for one in single if one.fits)
     if len(fitting) < most:
         both = list(search.pairs())
@@ -141,14 +146,19 @@ def cheapest_changes(asked: Question, most: int = MOST) -> tuple[float, list[Cha
     if not fitting:
         leaner = [one for one in single if one.device < own.device]
         fitting = _first_of_kind(sorted(leaner, key=lambda one: one.device))
-    return own.device, fitting[:most]
+    return own, fitting[:most]
 
 
 def _best_of_kind(changes: Iterable[Change]) -> list[Change]:
-    """Return the cheapest change of each kind, cheapest first; of equal ones the leaner."""
+    """Return the cheapest change of each kind, cheapest first; of equal ones the leaner.
+
+    Those whose cost is not known come last, the leanest first.
+    """
 
     def order(one: Change) -> tuple[float, float, int]:
-        return round(one.cost, 9), one.device, len(str(one.settings))  # the shorter of two equal
+        known = one.cost == one.cost
+        shorter = len(str(one.settings))  # of two equal
+        return round(one.cost, 9) if known else np.inf, one.device, shorter
 
     return _first_of_kind(sorted(changes, key=order))
 
@@ -169,10 +179,9 @@ class _Search:
     def __init__(self, asked: Question) -> None:
         self.asked = asked
         self.points = at_once(asked.inputs)
-        ((self.own_time, self.own_parts, device),) = self._costs(
-            asked.inputs, asked.recipe, self.points.values[:1]
-        )
-        self.own = Change({}, frozenset(), 0.0, {}, device, bool(device <= asked.capacity))
+        own = self.points.values[:1]
+        ((device, time),) = self._evaluated(asked.recipe, own)
+        self.own = Change({}, frozenset(), 0.0, time, device, bool(device <= asked.capacity))
 
     def singles(self) -> Iterator[Change]:
         """Yield every single change that is legal and saves or gains something."""
@@ -212,40 +221,35 @@ class _Search:
             extra = {"layer_split": "even"} if split else {}
             allowed = legal(with_points(self.asked.inputs, some.values), there, uneven=split)
             some = Points(*(part[allowed] for part in some))
-            costs = self._costs(self.asked.inputs, there, some.values)
-            for values, changed, (time, parts, device) in zip(*some, costs, strict=True):
+            found = self._evaluated(there, some.values)
+            for values, changed, (device, time) in zip(*some, found, strict=True):
                 settings = {**said, **_settings(values, changed), **extra}
                 if not settings or not np.isfinite(device):
                     continue
+                timed = "layer_split" not in said and not changed[PATHS.index(UNTIMED)]
+                step_time = time if timed else np.nan
                 yield Change(
                     settings,
                     frozenset({*_kinds(changed), *(_KIND.get(name, name) for name in said)}),
-                    time / self.own_time - 1.0,
-                    {name: parts[name] - self.own_parts[name] for name in PARTS},
+                    step_time / self.own.step_time - 1.0,
+                    step_time,
                     device,
                     bool(device <= self.asked.capacity),
                 )
 
-    def _costs(
-        self, inputs: MemoryInputs, recipe: MemoryRecipe, values: np.ndarray
-    ) -> list[tuple[float, dict[str, float], float]]:
-        """Return the time, its parts and the device's bytes of every point.
+    def _evaluated(self, recipe: MemoryRecipe, values: np.ndarray) -> list[tuple[float, float]]:
+        """Return the device's bytes and the step time of every point.
 
-        Points of as many stages and chunks are evaluated at once.
+        The memory of points of as many stages and chunks is evaluated at once.
         """
         shape = values[:, [PATHS.index("plan.pipeline"), PATHS.index("plan.interleave")]]
-        found: list[Any] = [None] * len(values)
+        device = np.empty(len(values))
         for alike in np.unique(shape, axis=0):
             places = np.flatnonzero((shape == alike).all(axis=1))
-            here = with_points(inputs, values[places])
-            device = np.max(memory_by_stage(here, recipe).device, axis=-1)
-            cost = plan_cost(here, self.asked.system, recipe, self.asked.model_recipe)
-            whole = np.ones(places.shape)
-            spread = {name: whole * getattr(cost, name) for name in (*PARTS, "time")}
-            for order, place in enumerate(places):
-                parts = {name: float(spread[name][order]) for name in PARTS}
-                found[place] = (float(spread["time"][order]), parts, float(device[order]))
-        return found
+            here = with_points(self.asked.inputs, values[places])
+            device[places] = np.max(memory_by_stage(here, recipe).device, axis=-1)
+        time = step_times(self.asked, with_points(self.asked.inputs, values), recipe)
+        return list(zip(device.tolist(), time.tolist(), strict=True))
 
 
 _KIND = {"modules": "recomputation", "recompute": "recomputation"}

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 from jaxroof.analyses.fit_legality import refuse_illegal, refuse_too_large
 from jaxroof.analyses.plan_recomputation import with_recomputation
+from jaxroof.analyses.training_settings import with_chip
 from jaxroof.catalog.architecture import Architecture
-from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices
+from jaxroof.catalog.chip import Chip, SharedConstants
+from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices, chip_of
 from jaxroof.catalog.lookup import system as system_named
 from jaxroof.catalog.system import System, usable_memory
 from jaxroof.engine.search.plan_text import unknown_field
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 from jaxroof.estimators.training.memory_inputs import (
     Activations,
     Buffers,
@@ -24,6 +26,7 @@ from jaxroof.estimators.training.memory_inputs import (
 from jaxroof.estimators.training.memory_model import counts, memory_model
 from jaxroof.estimators.training.memory_recipe import LayerDivision, MemoryRecipe, Module, Recompute
 from jaxroof.estimators.training.recipe import Recipe
+from jaxroof.estimators.training.software import Framework
 from jaxroof.formulas.memory_layout import chunk_layers
 from jaxroof.records import Number, checked, units, with_named_absences
 from jaxroof.settings import apply_settings, choose
@@ -57,6 +60,8 @@ class Question(NamedTuple):
     system: System
     model_recipe: Recipe  # choices of the architecture
     given: frozenset[str]  # choices and numbers that the question names
+    framework: Framework  # how it trains, which time alone depends on, as on
+    shared: SharedConstants  # constants of all chips
     even: bool = False  # whether layers are split as evenly as can be, by name
 
 
@@ -88,7 +93,12 @@ def unchecked_question(
     Raises: InputError for what cannot be read, or is out of range.
     """
     ours, rest = _apart(settings, "model.", ARCHITECTURE_CHOICES)
+    system, rest = with_chip(rest, system)
     machine, rest = _apart(rest, "system.", ())
+    timed = {}
+    for name, record in {"software": Framework(), "shared": SharedConstants()}.items():
+        own, rest = _apart(rest, f"{name}.", ())
+        timed[name] = _applied(name, record, None, own)[0]
     architecture, made = _architecture(model, ours)
     if architecture.classes > 0.0 or architecture.vocabulary == 0.0:
         text = "a model of pictures, without a vocabulary; expected a model of language"
@@ -118,7 +128,8 @@ def unchecked_question(
     given = frozenset({*by_path, *chosen, *more})
     found = _system(system, machine)
     even = lists.get("layer_split") == EVEN
-    return Question(inputs, recipe, usable_memory(found), found, made, given, even)
+    capacity = usable_memory(found)
+    return Question(inputs, recipe, capacity, found, made, given, *timed.values(), even)
 
 
 def _apart(
@@ -146,7 +157,7 @@ def _architecture(model: Any, settings: Mapping[str, Any]) -> tuple[Architecture
 def _system(system: Any, settings: Mapping[str, Any]) -> System:
     """Return a system with a known capacity, with settings applied."""
     if isinstance(system, str | os.PathLike):
-        system = system_named(system)
+        system = dataclasses.replace(system_named(system), chip=_chip(system))
     if not isinstance(system, System):
         raise refusal("system", f"expected a name, a file or a System, given {shown(system)}")
     if "hbm_capacity" in settings and "hbm_reported" not in settings:
@@ -158,6 +169,14 @@ def _system(system: Any, settings: Mapping[str, Any]) -> System:
         raise refusal("system", text)
     machine: System = checked(found)
     return machine
+
+
+def _chip(system: str | os.PathLike[str]) -> Chip | None:
+    """Return what training gets of the chip of a system, None where no runs of it were measured."""
+    try:
+        return chip_of(system)
+    except NoAnswer:
+        return None
 
 
 def _applied(where: str, record: Any, recipe: Any, settings: Mapping[str, Any]) -> Any:

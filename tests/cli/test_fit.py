@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 import jaxroof as jr
+from jaxroof.units import seconds
 from jaxroof.views.text import fit as views
 
 SMALL = "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 128"
@@ -21,11 +22,14 @@ def test_the_first_sentence_is_the_answer(jaxroof):
     assert said.code == 0
     first, second, third, *_ = said.out.splitlines()
     assert first == "llama3-8b on 8 x h100-nvs8, dp 8 mb 1, batch 128 of 8,192 tokens"
+    about = {"plan": {"dp": 8}, "global_batch": 128, "settings": {"recompute": "full"}}
+    data = jr.fit(model="llama3-8b", system="h100-nvs8", **about)
     assert second == (
         "It fits: the one stage needs 71.69 GB of the 85.52 GB that the device reports (80 GB on "
-        "its label); 13.83 GB are left. Largest term: gradients, without routed experts, 32.12 GB."
+        "its label); 13.83 GB are left. Largest term: gradients, without routed experts, 32.12 GB. "
+        f"A step takes {seconds(float(data.step_time))}."
     )
-    assert third.startswith("The memory left can be spent: ")
+    assert third.startswith("A shorter step on as many accelerators: ")
     assert "Assumed, because not given: attention kernel cudnn; loss kernel fused;" in said.words
     assert "No other attention kernel or loss kernel would change the answer." in said.words
     less = jaxroof(f"{SMALL} --set recompute=full --set system.hbm_capacity=80GB")

@@ -34,7 +34,7 @@ class TrainingRecipe(Recipe):
     """
 
     schedule: Schedule = Schedule.ONE_F_ONE_B
-    selective: Selective = Selective.LIGHT
+    selective: Selective | frozenset[Module] = Selective.LIGHT  # or those parts themselves
     attention_kernel: AttentionKernel = AttentionKernel.CUDNN
     context_exchange: ContextExchange = ContextExchange.ALL_TO_ALL
     cross_entropy: CrossEntropy = CrossEntropy.FUSED
@@ -46,13 +46,18 @@ def memory_recipe(recipe: TrainingRecipe) -> MemoryRecipe:
     """Return the choices that memory depends on; how much is recomputed is a number of the plan."""
     return MemoryRecipe(
         schedule=recipe.schedule,
-        modules=MODULES[recipe.selective],
+        modules=modules_of(recipe.selective),
         attention_kernel=recipe.attention_kernel,
         context_exchange=recipe.context_exchange,
         cross_entropy=recipe.cross_entropy,
         expert_weighting=recipe.expert_weighting,
         layer_division=recipe.layer_division,
     )
+
+
+def modules_of(selective: Selective | frozenset[Module]) -> frozenset[Module]:
+    """Return the parts of a layer that a choice computes again; parts stand for themselves."""
+    return MODULES[selective] if isinstance(selective, Selective) else selective
 
 
 _LIGHT = frozenset(

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.errors import listing
-from jaxroof.units import JOIN, percent, size
+from jaxroof.units import JOIN, percent, seconds, size
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table
 
@@ -71,6 +71,8 @@ def answer_sentence(data: xr.Dataset) -> str:
     answer += f" Largest term: {words}, {size(float(data.largest), 'B')}."
     if abs(device - capacity) < 0.15 * device:
         answer += f" The margin is less than the error of that number ({full.device.bound})."
+    if "step_time" in data:
+        answer += f" A step takes {seconds(float(data.step_time))}."
     return answer
 
 

@@ -5,17 +5,12 @@ from typing import Any
 
 import xarray as xr
 
-from jaxroof.units import percent, size
+from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
-SENT = {  # bytes of a cost, and the head of their column
-    "fast_bytes": "NVLink\nGB",
-    "slow_bytes": "network\nGB",
-    "host_bytes": "host\nGB",
-}
-SHOWN = 1e-4  # parts of a step that are less are a dash
+SHOWN = 5e-5  # parts of a step that are less are a dash
 
 
 def changes_of(data: xr.Dataset) -> list[dict[str, Any]]:
@@ -42,19 +37,22 @@ def change_sentence(data: xr.Dataset) -> str:
         return ""
     changes = changes_of(data)
     if bool(data.fits):
+        if "step_time" not in data:
+            return f"{_no_step_time(data)}: what could use the memory left has no price."
         if not changes:
             return ""
         best = changes[0]
         return (
-            f"The memory left can be spent: {set_words(best)} needs {size(best['device'], 'B')} "
-            f"and makes {_step(best['cost'])}."
+            f"A shorter step on as many accelerators: {set_words(best)} needs "
+            f"{size(best['device'], 'B')} and {_price(best)}."
         )
     fitting = [one for one in changes if one["fits"]]
     if fitting:
         best = fitting[0]
+        first = "Cheapest" if best["cost"] is not None else "Leanest"
         return (
-            f"Cheapest change that makes it fit: {set_words(best)} needs "
-            f"{size(best['device'], 'B')} and makes {_step(best['cost'])}."
+            f"{first} change that makes it fit: {set_words(best)} needs "
+            f"{size(best['device'], 'B')} and {_price(best)}."
         )
     if changes:
         best = changes[0]
@@ -65,58 +63,69 @@ def change_sentence(data: xr.Dataset) -> str:
     return "No one or two changes save memory on as many accelerators."
 
 
-def _step(cost: float) -> str:
-    way = "longer" if cost >= 0 else "shorter"
-    return f"a step {percent(abs(cost), 1)} {way} by estimate"
+def _no_step_time(data: xr.Dataset) -> str:
+    return f"No run on the chip of {data.attrs['system']} was measured, so there is no step time"
+
+
+def _price(change: dict[str, Any]) -> str:
+    """Return what a change does to the step time, in words."""
+    cost = change["cost"]
+    if cost is None:
+        return "has no price"
+    if abs(cost) < SHOWN:
+        return f"the step takes as long, {seconds(change['step_time'])}"
+    way = "longer" if cost > 0 else "shorter"
+    return f"makes a step {percent(abs(cost), 1)} {way}, {seconds(change['step_time'])}"
 
 
 def changes_table(data: xr.Dataset) -> PlainTable:
-    """Return one row per change: what to set, its cost and the parts of it, what it saves."""
+    """Return one row per change: what to set, the step time with it, the memory, what it saves."""
     changes = changes_of(data)
     fits = bool(data.fits)
-    title = (
-        "what the memory left can be spent on"
-        if fits
-        else "the cheapest changes, single ones first"
-    )
+    title = "what makes a step shorter" if fits else "the cheapest changes, single ones first"
     if not fits and not any(one["fits"] for one in changes):
         title = "the changes that come nearest"
     table = plain_table(f"{title}, on as many accelerators")
     table.add_column("set")
-    table.add_numbers("step\n%")
-    used = {name: head for name, head in SENT.items() if any(abs(one[name]) > 0 for one in changes)}
-    if any(one["recomputed"] for one in changes):
-        table.add_numbers("FLOP\n%")
-    table.add_numbers(*used.values(), optional=1)
-    if any(abs(one["idle"]) > SHOWN for one in changes):
-        table.add_numbers("idle\n%")
+    priced = any(one["cost"] is not None for one in changes)
+    if priced:
+        table.add_numbers("step\n%", "step\ntime")
     table.add_numbers("saves\nGB", "de-\nvice")
     table.add_column("fits", no_wrap=True)
     for one in changes:
-        cells = [set_words(one), _share(one["cost"])]
-        if any(other["recomputed"] for other in changes):
-            cells.append(_share(one["recomputed"]))
-        cells += [_bytes(one[name]) for name in used]
-        if any(abs(other["idle"]) > SHOWN for other in changes):
-            cells.append(_share(one["idle"]))
-        cells += [f"{one['saved'] / GB:.2f}", f"{one['device'] / GB:.2f}"]
-        table.add_row(*cells, "yes" if one["fits"] else "no")
+        table.add_row(
+            set_words(one),
+            *((_share(one["cost"]), _time(one["step_time"])) if priced else ()),
+            f"{one['saved'] / GB:.2f}",
+            f"{one['device'] / GB:.2f}",
+            "yes" if one["fits"] else "no",
+        )
     return table
 
 
-def _share(value: float) -> str:
-    return "-" if abs(value) < SHOWN else f"{100 * value:+.1f}"
+def _share(value: float | None) -> str:
+    return "?" if value is None else "-" if abs(value) < SHOWN else f"{100 * value:+.1f}"
 
 
-def _bytes(value: float) -> str:
-    return "-" if value == 0 else f"{value / GB:+.3g}"
+def _time(value: float | None) -> str:
+    return "?" if value is None else seconds(value)
+
+
+def price_sentence(data: xr.Dataset) -> str:
+    """Return why changes have no price, if some have none: memory alone ranks them."""
+    if all(one["cost"] is not None for one in changes_of(data)):
+        return ""
+    if "step_time" not in data:
+        return f"{_no_step_time(data)}: memory alone ranks the changes."
+    return (
+        "No step time knows activations in host memory, nor layers moved between stages: such "
+        "changes have no price (?), and come last."
+    )
 
 
 def cost_sentence() -> str:
-    """Return what the cost of a change is."""
+    """Return what the price of a change is."""
     return (
-        "Step: estimated time more than now, without overlap, of its parts: FLOP that are computed "
-        "again (of the model's), bytes that a rank sends in a step (over NVLink, over the "
-        "network, to its host), idle time of the pipeline. It ranks; smaller or slower kernels "
-        "are not in it."
+        "Step: the step time with the change, as a search has it of that plan, and what that is "
+        "more than now."
     )

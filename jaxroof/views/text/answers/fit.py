@@ -24,6 +24,6 @@ def answer(data: xr.Dataset, bar_width: int | None = None) -> Iterator[Said]:
         yield from usual(*(Text(line, overflow="ignore", no_wrap=True) for line in bars))
         yield from verbose(views.legend_sentence())
     if changes.changes_of(data):
-        yield from usual(changes.changes_table(data))
+        yield from usual(changes.changes_table(data), changes.price_sentence(data))
         yield from verbose(changes.cost_sentence())
     yield from verbose(*views.assumption_sentences(data))

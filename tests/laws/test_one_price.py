@@ -1,0 +1,110 @@
+"""One plan, one price: what `fit` says of a change is what `training` says of both plans."""
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxroof as jr
+from jaxroof import catalog
+from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.fit_candidates import PATHS, at_once, legal, with_points
+from jaxroof.analyses.fit_question import asked_question
+from jaxroof.analyses.fit_time import step_times
+from jaxroof.engine.search.problem import constraints_of
+from jaxroof.estimators.training.inputs import TrainingPlan
+from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.training_recipe import MODULES, Selective
+
+LANGUAGE = [name for name in catalog.names("architectures") if not name.startswith("vit")]
+UNEVEN = {"layer_division": "uneven"}
+RECOMPUTED = [(0, "light"), (1, "light"), (1, "core_attn"), (1, "mlp"), (1, "moe"), (2, "light")]
+PLANNED = ("dp", "tp", "cp", "pp", "mb", "vp", "ep", "etp", "sp", "zero", "off")
+
+
+def about(model: str) -> dict[str, Any]:
+    """Return a question about a model, as every road takes it."""
+    return {"model": model, "system": "h100-nvs8", "global_batch": 64}
+
+
+@pytest.mark.parametrize("model", LANGUAGE)
+def test_changes_take_the_step_time_of_training(model: str) -> None:
+    """Every legal single change of a plan, under every recomputation that a search can name."""
+    for level, selective in RECOMPUTED:
+        modules = {"modules": modules_of(selective)} if level == 1 else {}
+        plan = {"dp": 4, "pp": 2, "zero": 0} | ({} if level == 1 else {"rc": level})
+        asked = asked_question(plan=plan, **about(model), **UNEVEN, **modules)
+        points = at_once(asked.inputs).values
+        points = points[legal(with_points(asked.inputs, points), asked.recipe, uneven=False)]
+        points[:, PATHS.index("activations.offload_activations")] = 0.0
+        found = step_times(asked, with_points(asked.inputs, points), asked.recipe)
+        inputs, recipe = resolve_settings(
+            training, {**about(model), **UNEVEN, "selective": selective}
+        )
+        columns: dict[str, Any] = {
+            path.rpartition(".")[2]: points[:, place] for place, path in enumerate(PATHS)
+        }
+        columns.pop("offload_activations")
+        every = TrainingPlan(**columns, recompute=float(level))
+        report = training.evaluate(dataclasses.replace(inputs, plan=every), recipe)
+        assert len(found) > 8
+        np.testing.assert_allclose(found, report.step_time, rtol=1e-12)
+
+
+def modules_of(selective: str) -> str:
+    """Return the modules that a choice of a search computes again, as `fit` takes them."""
+    return ",".join(module.value for module in MODULES[Selective(selective)])
+
+
+PLANS: dict[str, dict[str, int]] = {
+    "llama3-70b": {"dp": 2, "tp": 4, "pp": 4, "zero": 0},
+    "deepseek-v3": {"dp": 32, "ep": 32, "zero": 3},
+    "mixtral-8x7b": {"dp": 8, "ep": 8, "zero": 3},
+}
+
+
+@pytest.mark.parametrize("model", PLANS)
+def test_a_printed_price_is_the_ratio_of_two_evaluations(model: str) -> None:
+    plan = PLANS[model]
+    before = jr.fit(plan=plan, **about(model), **UNEVEN)
+    now = _step_time(model, plan)
+    assert float(before.step_time) == pytest.approx(now, rel=1e-12)
+    less = {"system.hbm_capacity": 0.9 * float(before.device.max())}
+    changes = json.loads(
+        jr.fit(plan=plan, **about(model), **less, changes=4, settings=UNEVEN).changes
+    )
+    compared = [one for one in changes if {*one["set"]} <= {*PLANNED, "recompute"}]
+    assert len(compared) > 1
+    for one in compared:
+        change = dict(one["set"])
+        level = {"rc": 2} if change.pop("recompute", "") == "full" else {}
+        share = change.pop("off", 0.0)
+        none, every = (_step_time(model, plan | change | level | {"off": n}) for n in (0, 1))
+        then = none + share * (every - none)  # a share of the states lies between none and all
+        assert one["step_time"] == pytest.approx(then, rel=1e-12)
+        assert one["cost"] == pytest.approx(then / now - 1.0, rel=1e-9, abs=1e-12)
+
+
+def _step_time(model: str, plan: dict[str, Any]) -> float:
+    return float(jr.evaluate("training", {**about(model), **UNEVEN, **plan}).step_time)
+
+
+@pytest.mark.parametrize("where", ["tensor<=8,rc!=1,off=0", "tensor<=4,rc=0,off=0,zero=1"])
+def test_what_a_search_calls_best_has_no_faster_change(where: str) -> None:
+    """Of changes that the search weighs: degrees, microbatch, interleaving, ZeRO, recomputation."""
+    asked = about("llama3-70b")
+    best = jr.search("training", **asked, gpus=64, where=where)
+    plan = {name: int(best[field]) for name, field in training.short_names.items()}
+    found = jr.fit(plan=plan, **asked, changes=8)
+    assert bool(found.fits)
+    assert float(found.step_time) == pytest.approx(float(best.step_time), rel=1e-12)
+    for one in json.loads(found.changes):
+        unlike = {*one["set"]} - {*PLANNED, "recompute"}
+        after = plan | {name: int(n) for name, n in one["set"].items() if name in PLANNED}
+        allowed = all(
+            rule.holds({training.short_names[k]: v for k, v in after.items()})
+            for rule in constraints_of(training, where)
+        )
+        assert unlike or not allowed, one
