@@ -7,6 +7,8 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
 from jaxroof.units import parse
@@ -35,16 +37,16 @@ def apply_settings(
     """
     settings, recipe = read_names(settings, recipe, names or {}, given, varied)
     choices, former = choices_of(recipe), former_of(recipe)
-    for key, value in settings.items():
+    for key, value in _group_amounts_last(type(inputs), settings).items():
         if key in choices or key in former:
             recipe = choose(recipe, {key: value})
             continue
         known = [f.name for f in dataclasses.fields(inputs)]
-        if "." not in key and key not in known:
+        if "." not in key and key not in known and not group_sizes(type(inputs), key):
             inside = [path for path, _, _ in leaves(inputs) if path.rpartition(".")[2] == key]
             what = f"field of {type(inputs).__name__}"
             raise unknown("", key, what, inside or [*known, *choices])
-        inputs = replace_at(inputs, key, _value(inputs, key, value))
+        inputs = _replaced(inputs, key, key, value, settings)
     return inputs, recipe
 
 
@@ -231,8 +233,8 @@ def build_inputs(
                 made = type(held).__name__
                 raise refusal(path, f"expected a {kind_of.__name__}, given a {made}")
         if held is not None:
-            for p, value in inside.items():
-                held = _replaced(held, p, p.removeprefix(f"{path}."), value)
+            for p, value in _group_amounts_last(kind, inside, prefix).items():
+                held = _replaced(held, p, p.removeprefix(f"{path}."), value, settings)
         elif inside:
             held = build_inputs(_record_type(hints[field.name]), inside, names, f"{path}.", moved)
         elif not optional:
@@ -253,6 +255,9 @@ def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclas
 def no_field(kind: type[Any], path: str, known: Collection[str], prefix: str = "") -> InputError:
     """Return the error for a path that a record lacks; it names the record where the path ends."""
     *names, last = path.split(".")
+    if group_sizes(kind, path):
+        field = of_one(path)
+        raise refusal(path, f"not on an axis; expected {field}, of one accelerator each")
     if last in known:  # a field beside the record, taken for one of the record
         return unknown("", prefix + path, f"field of {kind.__name__}", [last])
     inside = ""
@@ -287,8 +292,38 @@ def _expected(path: str, names: Names) -> str:
 def _known_paths(kind: type[Any], settings: Mapping[str, Any]) -> None:
     known = dict(paths_of(kind))
     for path in settings:
-        if path not in known:
+        if path not in known and not group_sizes(kind, path):
             raise no_field(kind, path, known)
+
+
+def group_sizes(kind: type[Any], path: str) -> tuple[str, ...]:
+    """Return the sizes of the group whose amount a path gives; none for a field itself.
+
+    >>> from jaxroof.catalog.system import System
+    >>> group_sizes(System, "nics_per_node"), group_sizes(System, "nics")
+    (('host', 'fast_domain'), ())
+    """
+    head, _, rest = path.partition(".")
+    if not rest:
+        found: tuple[str, ...] = getattr(kind, "PER_GROUP", {}).get(head, ())
+        return found
+    inner = _record_type(_hints(kind).get(head))
+    return group_sizes(inner, rest) if dataclasses.is_dataclass(inner) else ()
+
+
+def of_one(path: str) -> str:
+    """Return the path of the field of one accelerator whose amount in a group a path gives.
+
+    >>> of_one("system.nics_per_node"), of_one("system.nics")
+    ('system.nics', 'system.nics')
+    """
+    return path.removesuffix("_per_node")
+
+
+def _group_amounts_last(kind: Any, settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return settings with amounts in groups last: what they are divided by is set first."""
+    order = sorted(settings, key=lambda path: bool(group_sizes(kind, path.removeprefix(prefix))))
+    return {path: settings[path] for path in order}
 
 
 def _record_type(hint: Any) -> Any:
@@ -296,5 +331,23 @@ def _record_type(hint: Any) -> Any:
     return kinds[0] if kinds else hint
 
 
-def _replaced(held: Any, path: str, inner: str, value: Any) -> Any:
-    return replace_at(held, inner, _value(held, inner, value, path))
+def _replaced(held: Any, path: str, inner: str, value: Any, settings: Mapping[str, Any]) -> Any:
+    """Return a record with one field changed, which may be given by its amount in a group.
+
+    Raises: InputError for an amount in a group that contradicts the field among the settings.
+    """
+    groups = group_sizes(type(held), inner)
+    if not groups:
+        return replace_at(held, inner, _value(held, inner, value, path))
+    field, record = of_one(inner), get_at(held, inner.rpartition(".")[0]) if "." in inner else held
+    sizes = [size for size in (getattr(record, group) for group in groups) if size is not None]
+    if not sizes:
+        raise refusal(path, f"of how many accelerators? expected {' or '.join(groups)} beside it")
+    each = _number(value, field_at(held, field), path) / sizes[0]
+    beside = of_one(path)
+    pairs = np.broadcast(each, get_at(held, field), sizes[0]) if beside in settings else ()
+    for own, other, size in pairs:
+        if not np.isclose(own, other, rtol=1e-9):
+            said = f"{own:.6g} per accelerator, on nodes of {size:.6g}"
+            raise refusal(path, f"{said}, and {beside} says {other:.6g}; expected one of them")
+    return replace_at(held, field, each)

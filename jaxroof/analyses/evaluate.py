@@ -12,7 +12,15 @@ from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
-from jaxroof.settings import build_inputs, choices_of, choose, former_of, no_field, read_names
+from jaxroof.settings import (
+    build_inputs,
+    choices_of,
+    choose,
+    former_of,
+    group_sizes,
+    no_field,
+    read_names,
+)
 from jaxroof.settings import paths_of as fields_of
 from jaxroof.shorthand import by_path
 
@@ -83,7 +91,11 @@ def resolve_settings(
     fields = dict(fields_of(estimator.inputs))
     told = [*choices, *sorted(fields, key=lambda path: path.count("."))]
     for key in [*moving, *rest]:
-        if key not in fields and key not in known:
+        if (
+            key not in fields
+            and key not in known
+            and (key in moving or not group_sizes(estimator.inputs, key))
+        ):
             raise no_field(estimator.inputs, key, told)
     varied = paths_of(axes)
     rest, recipe = read_names(rest, recipe, estimator.names, chosen, varied)

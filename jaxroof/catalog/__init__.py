@@ -64,8 +64,8 @@ def entry(
     ``source`` and, for a system, ``peaks`` (number format -> FLOP/s). A name that ends in ".toml"
     or has a path separator is a file; its ``base`` names the entry that it changes. If such a file
     sets ``matrix_flops`` but no peaks, those of its base are dropped: they belong to another rate.
-    A table inside a file counts as a file (``Table``). That of a system has its ``chip`` as
-    written, or None.
+    A table inside a file counts as a file (``Table``). That of a system has its ``chip`` and its
+    ``nics_per_node`` as written, if it has them.
     ``optional`` fields may be missing; by default, those that some published entry of this kind
     omits. ``choices`` may be present too, each as a text.
 
@@ -89,7 +89,7 @@ def entry(
     values |= {"title": written["title"], "source": written["source"]}
     if kind == "systems":
         values["peaks"] = read_peaks(written.get("peaks", {}), f"{where}: peaks")
-        values |= {"chip": written["chip"]} if "chip" in written else {}
+        values |= {key: written[key] for key in ("chip", "nics_per_node") if key in written}
     return values
 
 
@@ -133,10 +133,10 @@ def _published(kind: str) -> dict[str, dict[str, Any]]:
 
 
 def _changed(written: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry with some fields changed; what a device reports goes with its label."""
-    if "hbm_capacity" in changes:
-        written = {key: value for key, value in written.items() if key != "hbm_reported"}
-    return written | dict(changes)
+    """Return an entry with some fields changed; what goes with another value goes with it."""
+    gone = {"hbm_reported"} if "hbm_capacity" in changes else set()
+    gone |= {"nics", "nics_per_node"} if {"nics", "nics_per_node"} & set(changes) else set()
+    return {key: value for key, value in written.items() if key not in gone} | dict(changes)
 
 
 def _variants(base: str, table: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

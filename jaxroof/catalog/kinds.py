@@ -24,6 +24,6 @@ TAKEN_FOR = {  # kind -> the other kind that people call models, and what is wro
 }
 TEXTS = ("title", "source", "note", "peaks_source")
 ALSO = {
-    "systems": ["peaks", "peaks_source", "chip"],
+    "systems": ["peaks", "peaks_source", "chip", "nics_per_node"],
     "chips": ["systems", "ranges", "bound", "unseen"],
 }

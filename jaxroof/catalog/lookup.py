@@ -126,6 +126,8 @@ def system(name: str | os.PathLike[str], number_format: str | None = None, **fie
         entry["matrix_flops"] = entry["peaks"][number_format]
     if "hbm_capacity" in fields:  # what the device reports is of the other capacity
         entry.pop("hbm_reported", None)
+    if "nics_per_node" in entry and "nics" not in fields:
+        fields = {key: entry[key] for key in ("nics", "nics_per_node") if key in entry} | fields
     return _record(System, entry, name, fields)
 
 

@@ -1,6 +1,7 @@
 """The machine: one accelerator, its memory and its links."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import ClassVar
 
 from jaxroof import catalog
 from jaxroof.catalog.chip import Chip
@@ -15,7 +16,13 @@ class System:
     its peak times its efficiency. One record serves all estimators. Fields that some machines lack
     or some questions do not need may be None; using such a field raises an error that names it.
     ``chip`` is what training gets of it, for the estimator ``training``.
+
+    A file or a setting may say ``nics_per_node`` instead of ``nics``: network interfaces that the
+    accelerators of a node share. A node is ``host`` accelerators, else a whole ``fast_domain``.
     """
+
+    # a field's amount in a group of accelerators -> how many they are: the first that is given
+    PER_GROUP: ClassVar[Mapping[str, tuple[str, ...]]] = {"nics_per_node": ("host", "fast_domain")}
 
     matrix_flops: Number = quantity(
         "FLOP/s",

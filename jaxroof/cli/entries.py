@@ -11,6 +11,8 @@ from jaxroof.errors import printable
 from jaxroof.units import JOIN, unbroken
 
 COUNTED = {  # what the counts of a system are of, which its entry writes as plain numbers
+    "nics": "per accelerator",
+    "nics_per_node": "on the accelerators of a node together",
     "fast_domain": "accelerators",
     "pod": "accelerators",
     "host": "accelerators",
@@ -65,7 +67,9 @@ def _rows(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if isinstance(value, dict) and any(isinstance(v, dict | list) for v in value.values()):
             yield from ((f"{key}.{name}", _words(inner)) for name, inner in value.items())
         else:
-            counted = f" {COUNTED[key]}" if key in COUNTED and isinstance(value, int) else ""
+            counted = (
+                f" {COUNTED[key]}" if key in COUNTED and isinstance(value, int | float) else ""
+            )
             yield key, _words(value) + counted
 
 

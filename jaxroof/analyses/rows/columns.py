@@ -11,7 +11,14 @@ from typing import Any
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.records import is_quantity
-from jaxroof.settings import build_inputs, choices_of, former_of, paths_of
+from jaxroof.settings import (
+    build_inputs,
+    choices_of,
+    former_of,
+    group_sizes,
+    of_one,
+    paths_of,
+)
 from jaxroof.units import parse
 
 NOTES = ("id",)  # columns copied unchanged, like those that start with MARK
@@ -79,7 +86,7 @@ def _column(estimator: Estimator, heading: str) -> RowColumn:
     if path in {*choices_of(estimator.recipe), *former_of(estimator.recipe)}:
         kind, field = Kind.CHOICE, None
     else:
-        field = dict(paths_of(estimator.inputs))[path]
+        field = dict(paths_of(estimator.inputs))[of_one(path)]
         kind = Kind.NUMBER if is_quantity(field) else Kind.RECORD
     if kind is Kind.RECORD and path not in estimator.names:
         raise refusal(heading, f"a record, not a number; expected its fields, {path}.FIELD")
@@ -106,6 +113,8 @@ def path_of(estimator: Estimator, name: str) -> str:
     fields = dict(paths_of(estimator.inputs))
     choices = choices_of(estimator.recipe)
     if name in fields or name in choices or name in former_of(estimator.recipe):
+        return name
+    if group_sizes(estimator.inputs, name):
         return name
     if name in estimator.short_names:
         return f"plan.{estimator.short_names[name]}"

@@ -70,8 +70,10 @@ def show_file(path: str, trust: bool = False) -> None:
     if kind == "architectures":
         _show_model(path)
         return
-    READ[kind](path)  # raises for an invalid file
-    print_entries(entry_rows(catalog.describe(kind, path)))
+    found, each = READ[kind](path), {}  # raises for an invalid file
+    if "nics_per_node" in (shown := catalog.describe(kind, path)):
+        each = {"nics": float(found.nics)}
+    print_entries(entry_rows({**shown, **each}))
     if training:
         print_text(console(), str(training))
 
