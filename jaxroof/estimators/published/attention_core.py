@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from jaxroof.estimators.published.layer import LayerContext, LayerOperation, Operations
 from jaxroof.estimators.published.recipe import Attention
-from jaxroof.formulas import attention, collectives
+from jaxroof.formulas import collectives, ledger
 from jaxroof.formulas.arithmetic import whole
 from jaxroof.records import Number
 
 
 def _fused(layer: LayerContext) -> Operations:
     shape, key = _core(layer)
-    work = attention.fused(*shape, layer.vector_cost, layer.precision.activation)
+    work = ledger.fused(*shape, layer.vector_cost, layer.precision.activation)
     gather = layer.ranks.over_context(collectives.all_gather, 2.0 * key)
     scatter = layer.ranks.over_context(collectives.reduce_scatter, 2.0 * key)
     return {"fusedla": LayerOperation(work, 2.0 * _product(layer), (gather,), (gather, scatter))}
@@ -27,12 +27,14 @@ def _unfused(layer: LayerContext) -> Operations:
     gather = layer.ranks.over_context(collectives.all_gather, key)
     scatter = layer.ranks.over_context(collectives.reduce_scatter, key)
     ring = ((gather,), (gather, scatter))
-    softmax = attention.softmax(sequences, queries, keys, width)
+    softmax = ledger.softmax(sequences, queries, keys, width).operation
+    logits = ledger.logits(*shape, width).operation
+    attend = ledger.attend(*shape, width).operation
     return {
-        "logits": LayerOperation(attention.logits(*shape, width), _product(layer), *ring),
+        "logits": LayerOperation(logits, _product(layer), *ring),
         "softmax": LayerOperation(softmax, None),
         "dpr_at": layer.dropout(sequences * queries * keys),
-        "attend": LayerOperation(attention.attend(*shape, width), _product(layer), *ring),
+        "attend": LayerOperation(attend, _product(layer), *ring),
     }
 
 
@@ -80,9 +82,9 @@ def _panels(layer: LayerContext) -> Operations:
     tensor, context = ranks.over_tensor, ranks.over_context
     send_x, send_y = tensor(collectives.broadcast, x), context(collectives.broadcast, y)
     sum_x, sum_y = tensor(collectives.reduce, x), context(collectives.reduce, y)
-    logits = attention.logits_summa(*shape, head_shard, ranks.panels, width)
-    attend = attention.attend_summa(*shape, own_keys, head_shard, ranks.panels, width)
-    softmax = attention.softmax(sequences, queries, own_keys, width)
+    logits = ledger.logits_summa(*shape, head_shard, ranks.panels, width)
+    attend = ledger.attend_summa(*shape, own_keys, head_shard, ranks.panels, width)
+    softmax = ledger.softmax(sequences, queries, own_keys, width).operation
     flops = _product(layer)
     return {
         "logits": LayerOperation(

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from jaxroof.catalog.models import Model
 from jaxroof.estimators.published.inputs import Precision
-from jaxroof.formulas import collectives, elementwise
+from jaxroof.formulas import collectives, ledger
 from jaxroof.formulas.arithmetic import where
-from jaxroof.formulas.work import Operation
+from jaxroof.formulas.ledger import Operation
 from jaxroof.records import Number
 
 
@@ -91,13 +91,14 @@ class LayerContext(NamedTuple):
 
     def bias(self, rows: Number, width: Number) -> LayerOperation:
         """Return the addition of a bias."""
-        return LayerOperation(elementwise.bias(rows, width, *self.widths), None)
+        return LayerOperation(ledger.bias(rows, width, *self.widths), None)
 
     def dropout(self, elements: Number) -> LayerOperation:
         """Return a dropout."""
-        work = elementwise.dropout(elements, self.precision.activation, self.precision.mask)
-        return LayerOperation(work, None)
+        work = ledger.dropout(elements, self.precision.activation, self.precision.mask)
+        return LayerOperation(work.operation, None)
 
     def gelu(self, elements: Number) -> LayerOperation:
         """Return a GeLU."""
-        return LayerOperation(elementwise.gelu(elements, self.precision.activation), None)
+        work = ledger.pointwise(elements, self.precision.activation)
+        return LayerOperation(work.operation, None)

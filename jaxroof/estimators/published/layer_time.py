@@ -11,7 +11,7 @@ from jaxroof.estimators.published.layer import LayerOperation, Message, Messages
 from jaxroof.estimators.published.operations import operations
 from jaxroof.estimators.published.recipe import Recipe
 from jaxroof.formulas import roofline
-from jaxroof.formulas.work import Work
+from jaxroof.formulas.ledger import Work
 from jaxroof.records import Number
 
 

@@ -10,7 +10,7 @@ from jaxroof.estimators.published.attention_core import ATTENTION
 from jaxroof.estimators.published.inputs import Inputs
 from jaxroof.estimators.published.layer import LayerContext, LayerOperation, Operations, Ranks
 from jaxroof.estimators.published.recipe import Attention, Recipe, Split
-from jaxroof.formulas import collectives, linear, normalisation
+from jaxroof.formulas import collectives, ledger
 from jaxroof.formulas.arithmetic import whole
 from jaxroof.records import Number
 
@@ -48,17 +48,17 @@ def _columns_then_rows(
     scatter = (ranks.over_tensor(collectives.reduce_scatter, volume),)
 
     def columns(outputs: Number) -> LayerOperation:
-        work = linear.linear(tokens, hidden, whole(outputs, ranks.tensor), *layer.widths)
-        return LayerOperation(work, layer.product_flops(hidden, outputs), (), scatter)
+        work = ledger.linear(tokens, hidden, whole(outputs, ranks.tensor), *layer.widths)
+        return LayerOperation(work.operation, layer.product_flops(hidden, outputs), (), scatter)
 
     def across_rows(inputs: Number) -> LayerOperation:
-        work = linear.linear(tokens, whole(inputs, ranks.tensor), hidden, *layer.widths)
-        return LayerOperation(work, layer.product_flops(inputs, hidden), scatter, ())
+        work = ledger.linear(tokens, whole(inputs, ranks.tensor), hidden, *layer.widths)
+        return LayerOperation(work.operation, layer.product_flops(inputs, hidden), scatter, ())
 
     rows, width = _rows_of_tokens(layer)
     # Q18: both directions count, backward as one more reduce-scatter
     norm = LayerOperation(
-        normalisation.layer_norm(rows, width, *layer.widths), None, gather, scatter
+        ledger.layer_norm(rows, width, *layer.widths).operation, None, gather, scatter
     )
     inner, outer = tokens * feedforward, rows * width
     return {
@@ -97,7 +97,7 @@ def layer_summa(layer: LayerContext, core: Operations) -> Operations:
     def product(inputs: Number, outputs: Number) -> LayerOperation:
         shard = whole(outputs, ranks.tensor)
         held = (whole(inputs, ranks.tensor), whole(inputs, ranks.context))
-        work = linear.summa(tokens, inputs, shard, *held, ranks.panels, *layer.widths)
+        work = ledger.summa(tokens, inputs, shard, *held, ranks.panels, *layer.widths)
         x = tokens * inputs * width
         y = inputs * shard * layer.precision.weight
         dy = inputs * shard * layer.precision.gradient
@@ -150,7 +150,7 @@ def _norm_2d(layer: LayerContext) -> LayerOperation:
     gains = whole(2.0 * model.hidden, ranks.tensor) * layer.precision.gradient
     back = whole(2.0 * ranks.microbatch * model.sequence, ranks.context)
     return LayerOperation(
-        normalisation.layer_norm(tokens, shard, *layer.widths),
+        ledger.layer_norm(tokens, shard, *layer.widths).operation,
         None,
         (ranks.over_tensor(collectives.all_reduce, statistics),),
         (ranks.over_tensor(collectives.all_reduce, gains + back * layer.precision.activation),),

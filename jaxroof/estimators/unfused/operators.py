@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from jaxroof.estimators.unfused.inputs import Inputs
 from jaxroof.estimators.unfused.recipe import Variant
-from jaxroof.formulas import attention, elementwise, linear, normalisation
+from jaxroof.formulas import ledger as costs
 from jaxroof.formulas.arithmetic import where, whole
-from jaxroof.formulas.work import Ledger
+from jaxroof.formulas.ledger import Ledger
 from jaxroof.records import Number
 
 
@@ -62,19 +62,19 @@ class Shard(NamedTuple):
 
     def linear(self, width: Number, outputs: Number) -> Ledger:
         """Return a product without bias."""
-        return linear.linear_ledger(
+        return costs.linear(
             self.tokens, width, outputs, *self._widths, self.inputs.booking.gradient_reads
         )
 
     def biased(self, width: Number, outputs: Number) -> Ledger:
         """Return a product with its bias."""
         weight, _, gradient = self._widths
-        return linear.biased(self.linear(width, outputs), self.tokens, outputs, weight, gradient)
+        return costs.biased(self.linear(width, outputs), self.tokens, outputs, weight, gradient)
 
     def activation(self, elements: Number) -> Ledger:
         """Return the nonlinearity."""
         booking = self.inputs.booking
-        return elementwise.pointwise_ledger(
+        return costs.pointwise(
             elements,
             self.inputs.precision.activation,
             booking.activation_forward,
@@ -85,7 +85,7 @@ class Shard(NamedTuple):
     def dropout(self, elements: Number) -> Ledger:
         """Return a dropout."""
         precision = self.inputs.precision
-        return elementwise.dropout_ledger(
+        return costs.dropout(
             elements,
             precision.activation,
             precision.mask,
@@ -95,7 +95,7 @@ class Shard(NamedTuple):
     def norm(self, degree: Number) -> Ledger:
         """Return a normalisation of one rank's tokens of each sequence."""
         model, booking = self.inputs.model, self.inputs.booking
-        return normalisation.layer_norm_ledger(
+        return costs.layer_norm(
             self.inputs.batch * whole(model.sequence, degree),
             model.hidden,
             *self._widths,
@@ -116,14 +116,12 @@ class Shard(NamedTuple):
         width = self.inputs.precision.activation
         shape = (self.inputs.batch * self.share(model.heads), model.sequence, model.sequence)
         reads = booking.gradient_reads
-        logits = attention.logits_ledger(*shape, self.head_size, width, reads)
-        attend = attention.attend_ledger(
-            *shape, self.head_size, width, reads, booking.value_gradients
-        )
+        logits = costs.logits(*shape, self.head_size, width, reads)
+        attend = costs.attend(*shape, self.head_size, width, reads, booking.value_gradients)
         scores = self.tokens * self.share(model.sequence * model.heads)
         return (
             Operation("logits", logits, True),
-            Operation("softmax", attention.softmax_ledger(*shape, width)),
+            Operation("softmax", costs.softmax(*shape, width)),
             Operation("dropout_softmax", self.dropout(scores)),
             Operation("attend", attend, True),
         )

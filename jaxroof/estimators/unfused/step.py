@@ -15,7 +15,7 @@ from jaxroof.estimators.unfused.recipe import DIVIDED, Recipe
 from jaxroof.estimators.unfused.report import SUMMED, Operator, Report
 from jaxroof.formulas import roofline
 from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.formulas.work import Work
+from jaxroof.formulas.ledger import Work
 from jaxroof.records import Number, with_named_absences
 
 BLOCK_NAMES = ("mlp", "attention")
