@@ -6,8 +6,7 @@ Where bookkeepings differ, the formula has an argument; the defaults are those o
 ``keys`` rows, each q = ``head_size`` wide: S = A p L scores, Q = A p q and K = A L q elements.
 Attention is dense (M2: no causal halving) and the scaling by 1 / sqrt(q) is not counted.
 
-Source: docs/models/transformer_model.md, section 5; docs/models/unfused_block_tables.md, sections 2
-and 7.
+Source: docs/models/transformer_model.md, section 5; docs/models/unfused_block_tables.md, section 7.
 """
 
 from typing import NamedTuple
@@ -172,17 +171,16 @@ def summa(
     """Return one rank's part of Y = X W on a SUMMA grid, panel by panel.
 
     forward  F = 2 T o I, bytes of T I + T o n activations and I o weights
-    backward F = T I (2 o - 1) + I o (2 T - 1), bytes of 2 T I + 2 T o n activations, I o weights
-    read and I o weight gradients written; T k activations are saved and h o weights stored.
+    backward F = T I (2 o - 1) + I o (2 T - 1), twice those activations, I o weights read and as
+    many gradients written; T k activations are saved and h o weights stored.
 
     Assumes: T = ``tokens`` and o = ``outputs`` are this rank's, I = ``inputs`` is the whole inner
     dimension, of which the rank saves k = ``kept_inputs`` columns of X and h = ``held_inputs`` rows
     of W; Q19, the sum is written once per panel (n = ``panels``) and never read.
     Source: docs/models/transformer_model.md, section 5.2; van de Geijn and Watts 1997, SUMMA.
 
-    >>> work = summa(1.0, 2.0, 3.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0)
-    >>> float(work.forward.flops), float(work.forward.traffic), float(work.kept)
-    (12.0, 28.0, 2.0)
+    >>> float(summa(1.0, 2.0, 3.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0).forward.traffic)
+    28.0
     """
     weights = inputs * outputs
     moved = activation_width * (tokens * inputs + tokens * outputs * panels)
@@ -335,9 +333,7 @@ def fused(
     (24.0, 24.0)
     """
     rows = sequences * queries
-    scores = rows * keys
-    query = rows * head_size
-    key = sequences * keys * head_size
+    scores, query, key = _sizes(sequences, queries, keys, head_size)
     score_flops = scores * (2.0 * head_size - 1.0)
     query_flops = query * (2.0 * keys - 1.0)
     key_flops = key * (2.0 * queries - 1.0)
