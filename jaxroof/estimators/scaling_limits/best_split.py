@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxroof.estimators.scaling_limits.data_movement import Degrees
 from jaxroof.estimators.scaling_limits.problem import (
     Outcome,
     Problem,
@@ -21,9 +22,8 @@ from jaxroof.estimators.scaling_limits.problem import (
     phases_sum,
     sizes,
 )
+from jaxroof.estimators.scaling_limits.training_scale import latency_floor
 from jaxroof.formulas.arithmetic import larger
-from jaxroof.formulas.data_movement import Degrees
-from jaxroof.formulas.training_scale import latency_floor
 from jaxroof.records import Number
 
 TENSOR = 14  # each tensor degree is at most 2^14

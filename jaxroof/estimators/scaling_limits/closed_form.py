@@ -13,8 +13,8 @@ from jaxroof.estimators.scaling_limits.inputs import (
     example_system,
     sizes_of,
 )
+from jaxroof.estimators.scaling_limits.older_models import crowd
 from jaxroof.formulas.arithmetic import smaller, where
-from jaxroof.formulas.older_models import crowd
 from jaxroof.records import Number, quantity, record
 
 

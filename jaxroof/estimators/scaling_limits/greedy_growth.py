@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
+from jaxroof.estimators.scaling_limits.data_movement import Degrees
 from jaxroof.estimators.scaling_limits.inputs import (
     LARGEST_RUN,
     RunInputs,
@@ -16,7 +17,6 @@ from jaxroof.estimators.scaling_limits.inputs import (
 )
 from jaxroof.estimators.scaling_limits.problem import Problem, outcome, point_by_point, sizes
 from jaxroof.formulas.arithmetic import smaller
-from jaxroof.formulas.data_movement import Degrees
 from jaxroof.records import Number, quantity, record
 
 MICROBATCHES = 23.0  # M stays below 2^23

@@ -4,8 +4,8 @@ from typing import Any
 
 from jaxroof.catalog.lookup import system as system_named
 from jaxroof.catalog.system import System
-from jaxroof.formulas.data_movement import Rates
-from jaxroof.formulas.training_scale import Sizes, latency_wall, run_sizes
+from jaxroof.estimators.scaling_limits.data_movement import Rates
+from jaxroof.estimators.scaling_limits.training_scale import Sizes, latency_wall, run_sizes
 from jaxroof.records import Number, quantity, record
 
 LARGEST_RUN = 1e45  # FLOP; larger values are assumed to be typing errors

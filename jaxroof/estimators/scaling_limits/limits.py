@@ -19,7 +19,7 @@ from jaxroof.estimators.scaling_limits.threshold_search import (
     first_tenth,
     with_slope,
 )
-from jaxroof.formulas.training_scale import step_slack
+from jaxroof.estimators.scaling_limits.training_scale import step_slack
 from jaxroof.records import Number, quantity, record
 
 SHARES = (0.5, 0.8)  # utilisation targets whose largest runs are reported

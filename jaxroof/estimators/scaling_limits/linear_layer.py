@@ -5,8 +5,8 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
+from jaxroof.estimators.scaling_limits import data_movement as costs
 from jaxroof.estimators.scaling_limits.inputs import DeviceInputs, device_rates, example_system
-from jaxroof.formulas import data_movement as costs
 from jaxroof.formulas.arithmetic import larger
 from jaxroof.records import Number, quantity, record
 

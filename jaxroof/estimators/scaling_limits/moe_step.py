@@ -6,8 +6,8 @@ from jaxroof.catalog import lookup as named
 from jaxroof.catalog.system import System
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
+from jaxroof.estimators.scaling_limits import older_models as costs
 from jaxroof.estimators.scaling_limits.inputs import example_system
-from jaxroof.formulas import older_models as costs
 from jaxroof.formulas.arithmetic import larger, where, whole
 from jaxroof.records import Number, quantity, record
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxroof.estimators.scaling_limits import data_movement as costs
+from jaxroof.estimators.scaling_limits.data_movement import Degrees, Rates
 from jaxroof.estimators.scaling_limits.inputs import Scaling, device_rates, sizes_of
-from jaxroof.formulas import data_movement as costs
+from jaxroof.estimators.scaling_limits.training_scale import Sizes, latency_floor
 from jaxroof.formulas.arithmetic import larger
-from jaxroof.formulas.data_movement import Degrees, Rates
-from jaxroof.formulas.training_scale import Sizes, latency_floor
 from jaxroof.records import Number
 
 

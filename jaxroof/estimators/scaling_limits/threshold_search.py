@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxroof.estimators.scaling_limits.best_split import BestSplit, best_split, with_slopes
+from jaxroof.estimators.scaling_limits.data_movement import Degrees
 from jaxroof.estimators.scaling_limits.problem import Problem, batch_limit, phases_sum, sizes
+from jaxroof.estimators.scaling_limits.training_scale import latency_floor
 from jaxroof.formulas.arithmetic import smaller
-from jaxroof.formulas.data_movement import Degrees
-from jaxroof.formulas.training_scale import latency_floor
 from jaxroof.records import Number
 
 START, END = 400, 100  # tenths of decades: the walk goes from 1e40 FLOP down to 1e10

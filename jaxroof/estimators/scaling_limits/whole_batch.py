@@ -7,6 +7,8 @@ from typing import Any
 from jaxroof.catalog import lookup as named
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.questions import QUESTIONS
+from jaxroof.estimators.scaling_limits import data_movement as costs
+from jaxroof.estimators.scaling_limits.data_movement import Degrees
 from jaxroof.estimators.scaling_limits.inputs import (
     LARGEST_RUN,
     RunInputs,
@@ -14,8 +16,6 @@ from jaxroof.estimators.scaling_limits.inputs import (
     example_system,
     sizes_of,
 )
-from jaxroof.formulas import data_movement as costs
-from jaxroof.formulas.data_movement import Degrees
 from jaxroof.records import Number, quantity, record
 
 

@@ -20,12 +20,12 @@ from jaxroof.engine.grid.compiled import evaluate_jit
 from jaxroof.errors import InputError
 from jaxroof.estimators import estimator
 from jaxroof.estimators.scaling_limits import best_split as frontier
+from jaxroof.estimators.scaling_limits.data_movement import Degrees, batch_phases, phases_time
 from jaxroof.estimators.scaling_limits.inputs import sizes_of
 from jaxroof.estimators.scaling_limits.limits import Detail, LimitsRecipe, limits
+from jaxroof.estimators.scaling_limits.older_models import predecessor_parameters
 from jaxroof.estimators.scaling_limits.problem import point_by_point, problem_of
-from jaxroof.formulas.data_movement import Degrees, batch_phases, phases_time
-from jaxroof.formulas.older_models import predecessor_parameters
-from jaxroof.formulas.training_scale import latency_floor
+from jaxroof.estimators.scaling_limits.training_scale import latency_floor
 from jaxroof.records import checked, get_at, replace_at
 from jaxroof.settings import build_inputs
 from jaxroof.views.text.scaling_limits import limits_sentences

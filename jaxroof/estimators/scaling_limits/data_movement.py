@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from jaxroof.estimators.scaling_limits.training_scale import Sizes
 from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.formulas.training_scale import Sizes
 from jaxroof.records import Number
 
 
@@ -48,11 +48,7 @@ def allreduce_words(words: Number, ranks: Number, coefficient: Number) -> Number
     R(n, p) = kappa (p - 1) n / p
 
     Assumes: kappa = 3 where ranks exchange pieces and multicast the sums, 2 if the network adds.
-    Units: words, ranks, coefficient [1] -> [1].
     Source: docs/models/linear_data_movement.md, part A.
-
-    >>> float(allreduce_words(8.0, 4.0, 3.0))
-    18.0
     """
     return coefficient * (ranks - 1.0) * words / ranks
 
@@ -71,7 +67,6 @@ def layer_amounts(
 
     Assumes: a = d_in / p_in and c = d_out / p_out are the device's widths and x = ``tokens`` its
     tokens; weights are read twice, their gradient read and written, inputs read once more.
-    Units: inputs (d_in), outputs (d_out), tokens, ranks, coefficient [1] -> [FLOP], [1], [1].
     Source: docs/models/linear_data_movement.md, part A.
 
     >>> [float(amount) for amount in layer_amounts(4.0, 6.0, 8.0, 2.0, 1.0, 2.0)]
@@ -91,11 +86,7 @@ def busy(amounts: Amounts, rates: Rates, width: Number) -> Amounts:
     t = w (flop / F, io / H, net / W)
 
     Assumes: the peak rate is inversely proportional to the width of a number.
-    Units: amounts in [FLOP], [1], [1]; rates [FLOP/s] at one byte, [B/s], [B/s]; width [B] -> [s].
     Source: docs/models/linear_data_movement.md, part A.
-
-    >>> busy(Amounts(8.0, 4.0, 2.0), Rates(4.0, 2.0, 1.0), 2.0)
-    Amounts(flops=4.0, memory=4.0, network=4.0)
     """
     return Amounts(*(amount * width / rate for amount, rate in zip(amounts, rates, strict=True)))
 
@@ -106,11 +97,7 @@ def intensity(flops: Number, traffic: Number) -> Number:
     I = F / Y
 
     Assumes: an operation that moves no bytes does not wait for any.
-    Units: flops [FLOP], traffic [B] -> [FLOP/B].
     Source: docs/models/op_rooflines.md, section 1.
-
-    >>> float(intensity(6.0, 2.0)), float(intensity(6.0, 0.0))
-    (3.0, 0.0)
     """
     moves = traffic > 0.0
     return where(moves, flops / where(moves, traffic, 1.0), 0.0)
@@ -122,11 +109,7 @@ def longest(times: Amounts) -> Number:
     t = max(t_flop, t_io, t_net)
 
     Assumes: arithmetic, memory and network overlap perfectly.
-    Units: times [s] -> [s].
     Source: docs/models/linear_data_movement.md, part A.
-
-    >>> float(longest(Amounts(1.0, 3.0, 2.0)))
-    3.0
     """
     return larger(larger(times.flops, times.memory), times.network)
 
@@ -146,8 +129,6 @@ def batch_phases(
 
     Assumes: each layer is d x h d with p_in = p_r, p_out = p_h; memory moves weights alone (4 P
     words, and those of the gradients' sum); pipeline hops are free, so stages interleave fully.
-    Units: sizes, degrees, hidden_factor (h), coefficient [1]; rates as in ``busy``; width [B] ->
-    [s].
     Source: docs/models/linear_data_movement.md, part B.
 
     >>> sizes = Sizes(16.0, 64.0, 8.0, 2.0, 2.0)
@@ -190,12 +171,7 @@ def phases_time(phases: Phases) -> Number:
     T = sum over the four phases of max(flop, io, net)
 
     Assumes: resources overlap within a phase, phases follow each other.
-    Units: phases [s] -> [s].
     Source: docs/models/linear_data_movement.md, part B.
-
-    >>> part = Amounts(1.0, 3.0, 2.0)
-    >>> float(phases_time(Phases(part, part, part, part)))
-    12.0
     """
     first, second, third, fourth = (longest(phase) for phase in phases)
     return first + second + third + fourth
@@ -209,11 +185,6 @@ def utilisation(
     u = C / (T n F / w)
 
     Assumes: F is the rate on numbers of one byte, and w divides it.
-    Units: training_flops [FLOP], train_time [s], devices [1], arithmetic (F) [FLOP/s], width [B]
-    -> [1].
     Source: docs/models/linear_data_movement.md, part B.
-
-    >>> float(utilisation(8.0, 2.0, 2.0, 8.0, 2.0))
-    0.5
     """
     return training_flops * width / (train_time * devices * arithmetic)

@@ -25,11 +25,7 @@ def expert_matmul_time(
 
     Assumes: F is the rate on 8-bit numbers; q / 8 = ``width`` also scales the traffic (the sheet
     assumes 8 bits).
-    Units: inputs, outputs, tokens [1], width [B], rate [FLOP/s] on bytes, bandwidth [B/s] -> [s].
     Source: docs/models/linear_data_movement.md, section D1.
-
-    >>> float(expert_matmul_time(2.0, 3.0, 4.0, 1.0, 12.0, 26.0))
-    4.0
     """
     moved = inputs * outputs + outputs * tokens + inputs * tokens
     return larger(2.0 * inputs * outputs * tokens * width / rate, width * moved / bandwidth)
@@ -41,11 +37,7 @@ def transfer_time(size: Number, ways: Number, width: Number, bandwidth: Number) 
     X = 2 (n / p) (q / 8) / W
 
     Assumes: the times of sent and received bytes add.
-    Units: size, ways [1], width [B], bandwidth [B/s] -> [s].
     Source: docs/models/linear_data_movement.md, section D1.
-
-    >>> float(transfer_time(8.0, 2.0, 1.0, 4.0))
-    2.0
     """
     return 2.0 * (size / ways) * width / bandwidth
 
@@ -58,11 +50,7 @@ def sum_time(
     AR = X for more than one rank
 
     Assumes: the network reduces, for any number of ranks.
-    Units: size, ways, degree [1], width [B], bandwidth [B/s] -> [s].
     Source: docs/models/linear_data_movement.md, section D1.
-
-    >>> float(sum_time(8.0, 2.0, 4.0, 1.0, 4.0)), float(sum_time(8.0, 2.0, 1.0, 1.0, 4.0))
-    (2.0, 0.0)
     """
     return where(degree > 1.0, transfer_time(size, ways, width, bandwidth), 0.0)
 
@@ -73,11 +61,7 @@ def predecessor_parameters(layers: Number, hidden: Number, head_size: Number) ->
     P = L (10 d^2 + 2 d d_head)
 
     Assumes: multi-query attention and an MLP of 4 d, no biases.
-    Units: layers, hidden, head_size [1] -> [1].
     Source: docs/models/linear_data_movement.md, section D2.
-
-    >>> float(predecessor_parameters(2.0, 10.0, 5.0))
-    2200.0
     """
     return layers * (10.0 * hidden**2.0 + 2.0 * hidden * head_size)
 
@@ -101,7 +85,6 @@ def crowd(
     Assumes: degrees are real. tp stays exactly at the bound, not at the last grid point below it,
     or at its value for n = L if even that exceeds the bound. Degrees below 1, near n = L, count
     with negative words, but the sum is at least 0.
-    Units: all [1] (``allowed``: words per token and block that hide behind arithmetic) -> [1].
     Source: docs/models/linear_data_movement.md, section D2.
 
     >>> small = crowd(4.0, 8.0, 4096.0, 64.0, 36.0, 1.0, 1e9)

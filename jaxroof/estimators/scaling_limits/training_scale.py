@@ -32,7 +32,6 @@ def run_sizes(
     d = sqrt(N / (2 h L))
 
     Assumes: two h d x d matrices per block hold all parameters; sizes are not rounded.
-    Units: training_flops (C), reference_flops (C0) [FLOP]; the others [1] -> [1].
     Source: docs/models/linear_data_movement.md, part B.
 
     >>> sizes = run_sizes(4.8e26, 20.0, 4.8e26, 4e6, 100.0, 0.2, 0.2, 5.0)
@@ -57,11 +56,7 @@ def latency_floor(layers: Number, latency: Number) -> Number:
     T >= 4 L tau: each block waits for a reduction and a broadcast, forward and backward
 
     Assumes: tau is the time of one step of communication and cannot be hidden.
-    Units: layers [1], latency (tau) [s] -> [s].
     Source: docs/models/linear_data_movement.md, part C.
-
-    >>> float(latency_floor(100.0, 1e-3))
-    0.4
     """
     return 4.0 * layers * latency
 
@@ -72,11 +67,7 @@ def step_slack(sizes: Sizes, longest_run: Number) -> Number:
     t = T_max / (D / B) / (4 L)
 
     Assumes: batches follow each other, and each has 4 L steps.
-    Units: sizes [1], longest_run (T_max) [s] -> [s].
     Source: docs/models/linear_data_movement.md, section C1.
-
-    >>> float(step_slack(Sizes(1.0, 80.0, 8.0, 5.0, 1.0), 400.0))
-    2.0
     """
     return longest_run * sizes.batch / sizes.tokens / (4.0 * sizes.layers)
 
@@ -97,7 +88,6 @@ def latency_wall(
 
     Assumes: the root of (D / B) 4 L tau = T_max; there is none without latency, where batches grow
     faster than steps, or beyond the range of a float.
-    Units: longest_run (T_max), latency (tau) [s]; reference_flops [FLOP]; the others [1] -> [FLOP].
     Source: docs/models/linear_data_movement.md, section C4.
 
     >>> wall, exists = latency_wall(4.0, 1.0, 6.0, 1.0, 8.0, 4.0, 0.0, 0.0)
