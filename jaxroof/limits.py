@@ -1,15 +1,18 @@
-"""How much memory and disk a question may take: what there is, and what the user allows.
+"""How large a question may be, and how much memory and disk it may take.
 
-Sizes are compared where a question is settled, before anything of that size is made.
+Sizes are compared where a question is settled, before anything of that size is made. ``BOUNDS`` is
+the one table of them: a field of inputs has its largest value from there, so that every road that
+checks inputs asks it, and a count that is no field of inputs is checked by ``check_bound``.
 """
 
 import math
 import os
 import pathlib
 import shutil
+import types
 from collections.abc import Iterator
 
-from jaxroof.errors import InputError
+from jaxroof.errors import InputError, refusal, shown
 from jaxroof.units import parse, size
 
 MEMORY, DISK = "JAXROOF_MEMORY", "JAXROOF_DISK"  # environment variables, such as "32 GB"
@@ -18,6 +21,37 @@ SHARE = 0.8  # of the free memory, and of the free disk, that one question may t
 SMALL = 1 << 26  # bytes that are not worth looking up what there is
 EXHAUSTED = "RESOURCE_EXHAUSTED"  # how XLA's errors of memory begin
 ROOT = pathlib.Path("/")
+BOUNDS = types.MappingProxyType(
+    {
+        "whole": 10**9,  # any whole number, such as accelerators, sequences of a batch, or tokens
+        "layers": 4096,  # of a model; stages of its pipeline, and chunks of a rank
+        "width": 1 << 24,  # of a model: hidden, feed-forward, a head
+        "sizes": 256,  # numbers of accelerators, or of sequences, that one command compares
+        "values": 10_000_000,  # of an axis
+        "points": 100_000,  # of a curve
+        "top": 1_000_000,  # plans that a search lists
+        "draws": 1 << 16,  # of uncertain inputs
+        "starts": 1 << 12,  # of a design's descents
+        "visits": 1_000_000,  # of the stages of a pipeline, that a schedule follows one by one
+        "workers": 1024,  # processes of this machine
+    }
+)
+
+
+def check_bound(where: str, name: str, value: object) -> None:
+    """Check that a count is a whole number from 1 to its entry in ``BOUNDS``.
+
+    Raises: InputError that begins with ``where``.
+
+    >>> check_bound("--workers", "workers", 4)
+    >>> check_bound("--workers", "workers", 10**9)
+    Traceback (most recent call last):
+    jaxroof.errors.InputError: --workers: expected a whole number from 1 to 1,024, given 1000000000
+    """
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if not 1 <= number <= BOUNDS[name] or number % 1:
+        said = f"expected a whole number from 1 to {BOUNDS[name]:,}, given {shown(value)}"
+        raise refusal(where, said)
 
 
 class TooLarge(InputError):

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxroof.errors import InputError, NotGiven, refusal, shown, unknown
 from jaxroof.lazy_jax import with_jax
+from jaxroof.limits import BOUNDS
 from jaxroof.units import check_unit
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ PLAIN = (float, int, bool, "float", "int", "bool")  # types of a field that lack
 
 # A larger number is taken for a typing error; products of larger counts would not be exact.
 MOST = 1e30
-MOST_WHOLE = 1e9
 
 
 def quantity(
@@ -61,7 +61,7 @@ def quantity(
     belongs to, or that a need fills (``"capacity"``); ``headline``: a result printed before others;
     ``flags``: what the whole numbers from 0 of a result stand for, a word each.
     """
-    most = most if most is not None else (MOST_WHOLE if whole else MOST)
+    most = most if most is not None else (BOUNDS["whole"] if whole else MOST)
     return dataclasses.field(
         default=default,
         metadata={

@@ -91,9 +91,10 @@ def forget():
 def jaxroof(capsys, monkeypatch, tmp_path):
     """Run a command line inside this process, in a folder of its own."""
     from jaxroof import cli
-    from jaxroof.cli import process
+    from jaxroof.cli import process, progress
 
     monkeypatch.setattr(process, "start", lambda: None)
+    monkeypatch.setattr(progress, "PATIENCE", 600.0)  # of a slow machine nothing is said
     monkeypatch.chdir(tmp_path)
 
     def run(line: str) -> Said:

@@ -10,6 +10,7 @@ from jaxroof.estimators.legality import Rule
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe
+from jaxroof.limits import check_bound
 from jaxroof.records import units
 
 NAMES = {
@@ -20,24 +21,16 @@ UNEVEN = "layer_division=uneven"  # the setting by which stages may have any num
 EVEN = "layer_split=even"  # what replaces a split of layers that does not fit
 FIRST = "batch_divisible"  # without it the number of microbatches means nothing
 MOST = 4  # alternatives that an error names
-LAYERS, VIRTUAL, TOKENS = 4096.0, 1024.0, 2.0**30  # most layers, virtual stages and tokens
 FARTHEST = 2.0**16  # value that is tried
 
 
 def refuse_too_large(inputs: MemoryInputs) -> None:
-    """Check that a model and a plan are of a size that has an answer.
+    """Check that a plan has no more virtual stages than any model has layers.
 
-    Raises: InputError that names the size, and the largest one.
+    Raises: InputError with their number.
     """
-    chunks = inputs.plan.pipeline * inputs.plan.interleave
-    sizes = {
-        "model: layers": (inputs.model.layers, LAYERS),
-        "plan: pp x interleave": (chunks, VIRTUAL),
-        "sequence": (inputs.sequence, TOKENS),
-    }
-    for name, (value, most) in sizes.items():
-        if float(value) > most:
-            raise refusal(name, f"expected at most {most:,.0f}, given {float(value):,.0f}")
+    chunks = float(inputs.plan.pipeline * inputs.plan.interleave)
+    check_bound("plan: pp x vp", "layers", chunks)
 
 
 def refuse_illegal(inputs: MemoryInputs, recipe: MemoryRecipe) -> None:

@@ -11,6 +11,7 @@ from jaxroof.analyses.roofline_reading import PHYSICAL
 from jaxroof.errors import listing, nearest, refusal, shown, unknown
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.book.common import DTYPES
+from jaxroof.limits import BOUNDS
 from jaxroof.records import checked_values, get_at, is_quantity
 from jaxroof.settings import paths_of
 from jaxroof.units import parse
@@ -19,7 +20,6 @@ Fields = Mapping[str, "dataclasses.Field[Any]"]  # by dotted path
 
 WIDTHS = ("widths.input", "widths.weight", "widths.output")  # in the order of the typed formats
 POINTS = 64  # default number of points in a sweep, approximately
-MOST_POINTS = 100_000
 PEAKS = {"fp16": "bf16"}  # formats that run at the rate of another
 
 
@@ -205,6 +205,8 @@ def _doubling(low: float, high: float) -> np.ndarray:
 
 def _count(text: str, where: str) -> int:
     value = parse(text, "1", where)
-    if value != int(value) or not 2 <= value <= MOST_POINTS:
-        raise refusal(where, f"expected a count from 2 to {MOST_POINTS:,}, given {shown(text)}")
+    if value != int(value) or not 2 <= value <= BOUNDS["points"]:
+        raise refusal(
+            where, f"expected a count from 2 to {BOUNDS['points']:,}, given {shown(text)}"
+        )
     return int(value)

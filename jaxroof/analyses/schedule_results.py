@@ -10,7 +10,6 @@ import xarray as xr
 from jaxroof import schedules as pipelines
 from jaxroof.engine.grid.dataset import dataset
 from jaxroof.errors import InputError, refusal, shown, unknown
-from jaxroof.limits import TooLarge
 from jaxroof.schedules.stage_visits import Sends, routes_of
 from jaxroof.schedules.table import Schedule, in_flight
 
@@ -105,15 +104,13 @@ def check_pipeline(stages: float) -> None:
 def every_schedule(names: Sequence[str], row: Callable[[str], Row]) -> Rows:
     """Return the rows of all schedules that allow a plan, and why the others do not.
 
-    Raises: InputError if none allows it; TooLarge as it comes.
+    Raises: InputError if none allows it.
     """
     found: dict[str, Row] = {}
     reasons: dict[str, str] = {}
     for name in names:
         try:
             found[name] = row(name)
-        except TooLarge:
-            raise
         except InputError as error:
             reasons[name] = str(error)
     if not found:

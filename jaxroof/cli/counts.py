@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from jaxroof.errors import InputError, refusal, shown
+from jaxroof.limits import BOUNDS, check_bound
 from jaxroof.units import parse
 
-MOST = 1e9
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(,[0-9]{3})+")  # as results print a number: 16,384
 
 
@@ -25,7 +25,7 @@ def parse_count(option: str, text: str) -> int:
         value = parse(plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else text, "1", option)
     except InputError:
         value = 0.5  # of no number, or of one with another unit
-    if not value.is_integer() or value < 1 or value > MOST:
+    if not value.is_integer() or value < 1 or value > BOUNDS["whole"]:
         raise refusal(option, f"expected whole numbers from 1 to 1e9, given {shown(plain)}")
     return int(value)
 
@@ -44,6 +44,7 @@ def parse_counts(option: str, text: str) -> list[int]:
             said = f"commas between numbers or thousands, given {shown(text.strip())}"
             raise refusal(option, f"{said}; expected numbers without commas in them, as 1024,2048")
         return [parse_count(option, text)]
+    check_bound(f"{option}: how many", "sizes", len(parts))
     found = [parse_count(option, part) for part in parts]
     for value in found:
         if found.count(value) > 1:

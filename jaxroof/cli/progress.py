@@ -1,6 +1,7 @@
-"""A progress bar: points per second and the time left; shown in a terminal only."""
+"""What takes long says so: a bar or a spinner in a terminal, one line elsewhere."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
@@ -37,7 +38,10 @@ def progress_bar() -> Iterator[Callable[[int, int], None]]:
         Speed(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar:
+    with (
+        _said_late(page, "evaluating every point"),
+        Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar,
+    ):
         task = bar.add_task("listing plans, compiling", total=None)
 
         def move(done: int, total: int) -> None:
@@ -46,16 +50,33 @@ def progress_bar() -> Iterator[Callable[[int, int], None]]:
         yield move
 
 
-MANY = 5000  # rows of a file that take longer than a second
+PATIENCE = 2.0  # seconds, after which what still runs says what it does
 
 
 @contextlib.contextmanager
-def working(what: str, always: bool = False) -> Iterator[None]:
-    """Say in a terminal what the block does, and since when; elsewhere in a line, if asked."""
+def _said_late(page: Console, what: str) -> Iterator[None]:
+    """Say in a line what the block does, if it takes long and nothing in a terminal shows it."""
+    late = threading.Timer(PATIENCE, page.print, (f"{what} ...",), LINE)
+    late.daemon = True
+    if not page.is_terminal:
+        late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+
+
+LINE = {"highlight": False, "soft_wrap": True, "markup": False}
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say what the block does, if it takes long: in a terminal with the seconds since it began."""
     page = Console(stderr=True)
-    if always and not page.is_terminal:
-        page.print(f"{what} ...", highlight=False, soft_wrap=True)
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar:
+    with (
+        _said_late(page, what),
+        Progress(*columns, console=page, transient=True, disable=not page.is_terminal) as bar,
+    ):
         bar.add_task(what, total=None)
         yield

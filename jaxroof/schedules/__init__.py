@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from jaxroof.errors import refusal, shown, unknown
-from jaxroof.limits import check_memory, counted
+from jaxroof.limits import BOUNDS, check_memory, counted
 
 if TYPE_CHECKING:
     from jaxroof.schedules.table import Schedule
@@ -63,11 +63,14 @@ def build(name: str, devices: int, microbatches: int, chunks: int = 1) -> "Sched
 
 
 def check_visits(name: str, devices: int, microbatches: int, chunks: int = 1) -> None:
-    """Check that the visits of a schedule fit in memory while it is built.
+    """Check that the visits of a schedule are not too many, and fit in memory while it is built.
 
     visits = 3 devices x microbatches x chunks: forward, backward and weight gradient
-    Raises: TooLarge with the size, the limit and the way out.
+    Raises: InputError with the size, the limit and the way out.
     """
     visits = 3 * devices * microbatches * chunks
-    remedy = "expected fewer microbatches: more data parallelism, or larger ones"
-    check_memory(f"{name}: {counted(visits, 'visit')}", VISIT * visits, remedy)
+    many, remedy = counted(visits, "visit"), "expected fewer microbatches"
+    if visits > BOUNDS["visits"]:
+        said = f"{many} of stages, and at most {BOUNDS['visits']:,} are followed"
+        raise refusal(name, f"{said}; {remedy}")
+    check_memory(f"{name}: {many}", VISIT * visits, remedy)

@@ -173,8 +173,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"layer_split": "2,3"}, "plan: pp=1, vp=1: not legal (pipelines other than that of "
         "the split of layers); the model has 32 layers, the split 5 on 2 stages; expected "
         "layer_split=even"),
-    ({"plan": {"pp": 10**6}, "layer_split": "even"}, "plan: pp x interleave: expected at most 1,024"
-        ", given 1,000,000"),
+    ({"plan": {"pp": 10**6}, "layer_split": "even"}, "plan.pipeline: expected a whole number "
+        "above 0 and at most 4096, given 1000000"),
     ({"plan": {"pp": 1000}, "layer_split": "even"}, "plan: pp=1000: not legal (more chunks than"
         " layers, embedding and loss); the model has 32 layers; expected pp=34"),
     ({"plan": {"microbatch": 1e9}, "global_batch": 10**8}, "plan: mb=1000000000: not legal "

@@ -6,11 +6,12 @@ import json
 import pathlib
 import re
 import statistics
+import time
 
 import pytest
 
 from jaxroof.catalog import lookup
-from jaxroof.cli.progress import working
+from jaxroof.cli import progress
 from jaxroof.validation.memory import sources
 
 BIGSCIENCE = pathlib.Path(sources.__file__).parent / "data" / "bigscience_a100.csv.gz"
@@ -90,10 +91,11 @@ def test_a_column_that_nothing_reads_is_said(jaxroof, rows):
     assert "step_seconds" in ended.err
 
 
-def test_a_long_file_says_what_it_does(capsys):
-    for always, said in ((True, "fitting ...\n"), (False, "")):
-        with working("fitting", always=always):
-            pass
+def test_what_takes_long_says_what_it_does(capsys, monkeypatch):
+    for patience, said in ((0.01, "fitting [/] ...\n"), (60.0, "")):
+        monkeypatch.setattr(progress, "PATIENCE", patience)
+        with progress.working("fitting [/]"):
+            time.sleep(0.2)
         assert capsys.readouterr().err == said
 
 

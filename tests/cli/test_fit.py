@@ -123,8 +123,14 @@ BAD = [
     (f"{SMALL} --gpus 64", "plan: dp=8: not legal (splits that do not use every accelerator once)"),
     (SMALL.replace("dp=8", "dp"), "--plan: expected FIELD=NUMBER, such as tp=8, given 'dp'"),
     (SMALL.replace("dp=8", "tp=3"), "plan: tp=3: not legal (tensor degrees that do not divide"),
-    (f"{SMALL} --set model.layers=320000", "model: layers: expected at most 4,096, given 320,000"),
-    (SMALL.replace("dp=8", "pp=320000"), "plan: pp x interleave: expected at most 1,024, given 32"),
+    (
+        f"{SMALL} --set model.layers=320000",
+        "model: layers: expected a whole number above 0 and at most 4096",
+    ),
+    (
+        SMALL.replace("dp=8", "pp=320000"),
+        "plan.pipeline: expected a whole number above 0 and at most 4096",
+    ),
     (SMALL.replace("dp=8", "tp=80"), "plan: tp=80: not legal (tensor degrees that do not divide"),
     (SMALL.replace("dp=8", "dp=80"), "plan: dp=80: not legal (data degrees and microbatches that"),
     (SMALL.replace("dp=8", "pp=320"), "plan: pp=320: not legal (more chunks than layers, emb"),

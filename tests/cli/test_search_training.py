@@ -42,10 +42,10 @@ def test_tables_and_sentences_keep_to_the_width(jaxroof, monkeypatch, width):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("--top 0", "top: expected a whole number of at least 1, given 0"),
-        ("--top -1", "top: expected a whole number of at least 1, given -1"),
-        ("--objective device --top 0", "top: expected a whole number of at least 1, given 0"),
-        ("--mine tp=8,pp=0", "mine: pp: expected whole numbers from 1 to 1e9, given '0'"),
+        ("--top 0", "top: expected a whole number from 1 to 1,000,000, given 0"),
+        ("--top -1", "top: expected a whole number from 1 to 1,000,000, given -1"),
+        ("--objective device --top 0", "top: expected a whole number from 1 to 1,000,000, given 0"),
+        ("--mine tp=8,pp=0", "mine: pp: expected whole numbers from 1 to 4096, given '0'"),
         ("--mine tp=-8", "mine: tp: expected whole numbers from 1 to 1e9, given '-8'"),
         ("--mine tq=8", "mine: tq: no such plan field"),
     ],

@@ -36,7 +36,7 @@ plan = { gpus = 720720, global_batch = 720720, split = "summa" }
 [set]
 "model.heads" = 720720
 "model.hidden" = 720720
-"model.layers" = 720720
+"model.layers" = 2520
 "model.sequence" = 720720
 """
 OWN = ", tensor = 8, pipeline = 16, data = 64, microbatch = 1"
@@ -96,7 +96,7 @@ COMMANDS = [
     (
         "schedule --estimator published --model gpt3-1t --system h200-nvs4 --batch 1000000 "
         "--plan dp=1,tp=1,pp=64,microbatch=1",
-        "1f1b: 192,000,000 visits take 192 GB",
+        "1f1b: 192,000,000 visits of stages, and at most 1,000,000",
     ),
     (
         "trace --model mlp-small --system h200-nvs8 --batch 1000000 "

@@ -4,7 +4,7 @@ import pathlib
 
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import report_written
-from jaxroof.cli.progress import MANY, working
+from jaxroof.cli.progress import working
 from jaxroof.errors import InputError, refusal
 from jaxroof.io.atomic import replace_file
 from jaxroof.io.formats import check_placeable
@@ -29,7 +29,7 @@ def calibrate_command(*, file: str, system: str, as_json: bool, output: str | No
         check_placeable(output)
     table = read_table(file)
     rows = len(table.rows)
-    with working(f"fitting constants to {rows:,} rows", always=rows > MANY):
+    with working(f"fitting constants to {rows:,} rows"):
         try:
             found = calibrate(table.rows, system)
         except InputError as error:

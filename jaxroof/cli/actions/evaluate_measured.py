@@ -8,7 +8,7 @@ from rich.console import Console
 
 from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.actions.outputs import report_written
-from jaxroof.cli.progress import MANY, working
+from jaxroof.cli.progress import working
 from jaxroof.errors import refusal, unknown
 from jaxroof.io.atomic import replace_file
 from jaxroof.validation.measured_rows import read_table
@@ -48,9 +48,7 @@ def evaluate_measured(
     if estimator != "training":
         raise refusal("--schema", f"measured runs are of training; expected it, given {estimator}")
     table = read_table(file)
-    rows = len(table.rows)
-    said = f"predicting memory and step time of {rows:,} rows"
-    with working(said, always=rows > MANY):
+    with working(f"predicting memory and step time of {len(table.rows):,} rows"):
         memory = memory_answers(table.rows)
         steps = answers(table.rows, chip)
     if output is not None:

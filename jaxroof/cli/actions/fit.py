@@ -6,6 +6,7 @@ from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.actions.console import console, say_all
 from jaxroof.cli.actions.outputs import PICTURES, check_output, report_written, write_or_draw
 from jaxroof.cli.counts import parse_count
+from jaxroof.cli.progress import working
 from jaxroof.engine.search.plan_text import plan_items
 from jaxroof.errors import refusal
 from jaxroof.views.text.answers.fit import answer
@@ -39,16 +40,17 @@ def fit_command(
     for name in settings:
         if name in OPTIONS:
             raise refusal("--set", f"{name}: expected it in {OPTIONS[name]}")
-    data = fit(
-        model=model_name,
-        plan=plan_items("--plan", plan_text),
-        system=system_name,
-        global_batch=parse_count("--batch", batch),
-        gpus=None if gpus is None else parse_count("--gpus", gpus),
-        software=software,
-        settings=settings,
-        changes=MOST,
-    )
+    with working("weighing the memory of every stage, and of changes"):
+        data = fit(
+            model=model_name,
+            plan=plan_items("--plan", plan_text),
+            system=system_name,
+            global_batch=parse_count("--batch", batch),
+            gpus=None if gpus is None else parse_count("--gpus", gpus),
+            software=software,
+            settings=settings,
+            changes=MOST,
+        )
     write_or_draw(output, data, lambda plots: plots.memory_by_stage(data))
     if as_json:
         print(fit_json(data))

@@ -5,6 +5,7 @@ import pathlib
 import sys
 
 from jaxroof.cli.actions.arguments import parse_pairs
+from jaxroof.cli.progress import working
 from jaxroof.config.run_sweep import run
 from jaxroof.errors import unknown
 from jaxroof.io.formats import read
@@ -19,8 +20,9 @@ def plot_command(
     plots.drawable(target)
     if kind is not None and kind not in plots.KINDS:
         raise unknown("--kind", kind, "kind of picture", plots.KINDS)
-    data = run(file, trust=trust) if file.endswith(".toml") else read(file)
     chosen = parse_pairs("--at", points, "DIM=VALUE, such as gpus=8192")
-    data = plots.pick(data, chosen, "--at").load()
-    plots.save(plots.draw(data, kind), target)
+    with working("drawing"):
+        data = run(file, trust=trust) if file.endswith(".toml") else read(file)
+        data = plots.pick(data, chosen, "--at").load()
+        plots.save(plots.draw(data, kind), target)
     print(f"wrote {target}", file=sys.stderr)

@@ -11,8 +11,6 @@ from jaxroof.errors import refusal, unknown
 from jaxroof.schedules import CHUNKED
 from jaxroof.schedules.stage_visits import Sends
 
-MANY = 4096  # microbatches whose schedules take seconds
-
 
 def chunks_of(text: str | None, names: list[str]) -> int | None:
     """Return the number of stages per device, None if it is not given.
@@ -39,10 +37,11 @@ def sends_of(text: str) -> Sends:
 
 
 def simulating(plan: Any, global_batch: Any) -> AbstractContextManager[None]:
-    """Say what takes a moment: every microbatch is followed, which may be minutes where many."""
+    """Say what takes a moment: every microbatch is followed, which may be a minute where many."""
     microbatches = float(global_batch / plan.data / plan.microbatch)
-    what = f"following {microbatches:,.0f} microbatches through the stages of each schedule"
-    return working(what, always=microbatches > MANY)
+    return working(
+        f"following {microbatches:,.0f} microbatches through the stages of each schedule"
+    )
 
 
 def traced(data: xr.Dataset) -> str:

@@ -25,14 +25,15 @@ from jaxroof.engine.grid.placement import place_best
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import best_of_each, search_dataset
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import InputError, unknown
 from jaxroof.estimator import Estimator
+from jaxroof.limits import check_bound
 from jaxroof.records import checked, field_at, get_at
 from jaxroof.structure import results
 
 MACHINES = ("base", "best")
 HELD = ("inside", "least", "most", "need")  # names of the flags 0 to 3
-STARTS, MOST_STARTS = 16, 1 << 12  # descents: usual, at most
+STARTS = 16  # descents
 EDGE = 1e-9  # in z: a value closer to a bound than this counts as on it
 
 
@@ -110,9 +111,7 @@ def design_problem(
     """Return the design problem, checked; ``priced`` are arguments of ``cost_model``."""
     inputs, recipe, _, _ = resolved(estimator, inputs, recipe, settings or {})
     inputs = place_best(estimator, checked(inputs), recipe)
-    if isinstance(starts, bool) or not isinstance(starts, int) or not 1 <= starts <= MOST_STARTS:
-        said = f"expected a whole number from 1 to {MOST_STARTS:,}, given {shown(starts)}"
-        raise refusal("starts", said)
+    check_bound("starts", "starts", starts)
     if estimator.plan and estimator.candidates is None and inputs.plan is None:
         raise InputError(f"{estimator.name or 'estimator'}: lists no plans; expected one's own")
     task = DesignProblem(

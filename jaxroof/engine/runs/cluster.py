@@ -24,12 +24,14 @@ from jaxroof.io import chunk_manifest, zarr_store
 from jaxroof.io.chunk_manifest import Files
 from jaxroof.io.layout import Layout
 from jaxroof.io.locks import Path
+from jaxroof.limits import check_bound, check_memory
 
 AHEAD = 10_000  # chunks that the scheduler holds at once
 MISSING = "a cluster needs dask.distributed; pip install 'jaxroof[cluster]'"
 Question = tuple[Callable[..., SweepJob], tuple[Any, ...]]  # a function, and its arguments
 ADDRESS = re.compile(r"(\w+://)?\S+:\d+")
 PATIENCE = "10s"  # for a scheduler to answer
+WORKER = 2e8  # bytes of memory that one of them takes before it computes
 ALONE = threading.Lock()  # NumPy, Zarr's settings and memory serve one chunk of a process at a time
 
 
@@ -54,9 +56,10 @@ def check_cluster(cluster: Cluster) -> None:
     """
     if (cluster.workers is None) == (cluster.scheduler is None):
         raise InputError("workers and scheduler: expected one of them")
-    if cluster.workers is not None and cluster.workers < 1:
-        said = f"expected a whole number of at least 1, given {cluster.workers}"
-        raise InputError(f"workers: {said}")
+    if cluster.workers is not None:
+        check_bound("workers", "workers", cluster.workers)
+        many = f"{cluster.workers:,} processes"
+        check_memory(many, WORKER * cluster.workers, "expected fewer workers")
     if isinstance(cluster.scheduler, str) and not ADDRESS.fullmatch(cluster.scheduler):
         raise _unanswered(cluster.scheduler, "no address")
     try:

@@ -4,9 +4,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from jaxroof.errors import InputError, nearest, refusal, shown, unknown
+from jaxroof.limits import BOUNDS
 from jaxroof.units import parse
-
-MOST = 1e9  # largest value of a field
 
 
 def plan_items(where: str, text: str) -> dict[str, str]:
@@ -50,10 +49,11 @@ def parse_plan(
         if field in found:
             raise refusal(where, f"{name}: given twice; expected each field once")
         about = known[field].metadata
-        least, most = 0 if about["zero"] else 1, min(about["most"], MOST)
+        least, most = 0 if about["zero"] else 1, min(about["most"], BOUNDS["whole"])
         number = parse(value, "1", f"{where}: {name}")
         if number != int(number) or not least <= number <= most:
-            span = f"expected whole numbers from {least} to {'1e9' if most == MOST else int(most)}"
+            most = "1e9" if most == BOUNDS["whole"] else f"{int(most)}"
+            span = f"expected whole numbers from {least} to {most}"
             raise refusal(f"{where}: {name}", f"{span}, given {shown(value)}")
         found[field] = int(number)
     return found

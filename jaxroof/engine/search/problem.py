@@ -21,11 +21,10 @@ from jaxroof.engine.grid.programs import programs
 from jaxroof.engine.search.constraints import Constraint, constraints
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator, reads
+from jaxroof.limits import check_bound
 from jaxroof.missing import check_listed, naming_all
 from jaxroof.records import checked, is_quantity, with_named_absences
 from jaxroof.structure import results, structure
-
-MOST_PLANS = 1_000_000  # largest ``top`` of a search
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -163,10 +162,7 @@ def check_top(top: int) -> None:
 
     Raises: InputError for none, and for more than a search lists.
     """
-    if top < 1:
-        raise InputError(f"top: expected a whole number of at least 1, given {top}")
-    if top > MOST_PLANS:
-        raise refusal("top", f"expected at most {MOST_PLANS:,} plans, given more")
+    check_bound("top", "top", top)
 
 
 def constraints_of(

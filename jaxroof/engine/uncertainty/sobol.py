@@ -6,8 +6,8 @@ import numpy as np
 from scipy.stats import qmc
 
 from jaxroof.errors import refusal, shown
+from jaxroof.limits import BOUNDS
 
-MOST = 1 << 20  # largest number of draws
 CERTAIN = 1.96  # half width of a 95 % interval in standard errors
 SAME = 1e-12  # spread relative to the mean that counts as rounding
 
@@ -51,9 +51,10 @@ def check_draws(draws: int, seed: int) -> None:
     for name, value in (("samples", draws), ("seed", seed)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise refusal(name, f"expected a whole number of at least 0, given {shown(value)}")
-    if draws < 4 or draws & (draws - 1) or draws > MOST:
-        near = 1 << max(2, min(draws, MOST).bit_length() - 1)
-        said = f"expected a power of two from 4 to {MOST:,}, such as {near:,}, given {draws:,}"
+    most = BOUNDS["draws"]
+    if draws < 4 or draws & (draws - 1) or draws > most:
+        near = 1 << max(2, min(draws, most).bit_length() - 1)
+        said = f"expected a power of two from 4 to {most:,}, such as {near:,}, given {draws:,}"
         raise refusal("samples", said)
 
 

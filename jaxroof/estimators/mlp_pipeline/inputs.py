@@ -2,6 +2,7 @@
 
 from jaxroof.catalog.models import Mlp
 from jaxroof.catalog.system import System
+from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record
 
 
@@ -23,7 +24,9 @@ class Plan:
 
     data: Number = quantity("1", "Data-parallel degree.", whole=True, symbol="D", words="dp")
     tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, symbol="H", words="tp")
-    pipeline: Number = quantity("1", "Pipeline stages.", whole=True, symbol="P", words="pp")
+    pipeline: Number = quantity(
+        "1", "Pipeline stages.", whole=True, most=BOUNDS["layers"], symbol="P", words="pp"
+    )
     microbatches: Number = quantity(
         "1", "Microbatches of one replica.", whole=True, symbol="M", words="microbatches"
     )

@@ -2,6 +2,7 @@
 
 from jaxroof.catalog.models import Model
 from jaxroof.catalog.system import System
+from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record
 
 
@@ -41,7 +42,13 @@ class Plan:
         headline=True,
     )
     pipeline: Number = quantity(
-        "1", "Pipeline stages.", whole=True, symbol="pp", label="pipeline", headline=True
+        "1",
+        "Pipeline stages.",
+        whole=True,
+        most=BOUNDS["layers"],
+        symbol="pp",
+        label="pipeline",
+        headline=True,
     )
     microbatch: Number = quantity(
         "sequence", "Sequences of one microbatch.", whole=True, symbol="mb", label="microbatch"

@@ -5,6 +5,7 @@ from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.system import System
 from jaxroof.estimators.training.memory_inputs import Activations, Buffers, StateSizes
 from jaxroof.estimators.training.software import Framework
+from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record, units
 
 _PARTS = {"states": StateSizes, "activations": Activations, "buffers": Buffers}
@@ -31,10 +32,22 @@ class TrainingPlan:
         "1", "Context-parallel degree.", whole=True, default=1.0, symbol="cp", label="context"
     )
     pipeline: Number = quantity(
-        "1", "Pipeline stages.", whole=True, default=1.0, symbol="pp", label="pipeline"
+        "1",
+        "Pipeline stages.",
+        whole=True,
+        most=BOUNDS["layers"],
+        default=1.0,
+        symbol="pp",
+        label="pipeline",
     )
     interleave: Number = quantity(
-        "1", "Chunks of layers on a rank.", whole=True, default=1.0, symbol="vp", label="interleave"
+        "1",
+        "Chunks of layers on a rank.",
+        whole=True,
+        most=BOUNDS["layers"],
+        default=1.0,
+        symbol="vp",
+        label="interleave",
     )
     expert: Number = quantity(
         "1", "Expert-parallel degree.", whole=True, default=1.0, symbol="ep", label="expert"

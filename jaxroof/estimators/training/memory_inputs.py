@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record
 
 MIB = 2.0**20  # [B]
@@ -32,13 +33,20 @@ class MemoryPlan:
     context: Number = quantity(
         "1", "Context-parallel degree.", whole=True, default=1.0, symbol="cp"
     )
-    pipeline: Number = quantity("1", "Pipeline stages.", whole=True, default=1.0, symbol="pp")
+    pipeline: Number = quantity(
+        "1", "Pipeline stages.", whole=True, most=BOUNDS["layers"], default=1.0, symbol="pp"
+    )
     microbatch: Number = quantity(
         "1", "Sequences of a microbatch on a rank.", whole=True, default=1.0, symbol="mb"
     )
     microbatches: Number = quantity("1", "Microbatches of a step.", whole=True, default=1.0)
     interleave: Number = quantity(
-        "1", "Chunks of layers on a rank.", whole=True, default=1.0, symbol="vp"
+        "1",
+        "Chunks of layers on a rank.",
+        whole=True,
+        most=BOUNDS["layers"],
+        default=1.0,
+        symbol="vp",
     )
     expert: Number = quantity("1", "Expert-parallel degree.", whole=True, default=1.0, symbol="ep")
     expert_tensor: Number = quantity(

@@ -17,13 +17,13 @@ from jaxroof.estimators.training.memory_inputs import (
 from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import AttentionKernel, MemoryRecipe
 from jaxroof.formulas.memory_buffers import library_workspace
+from jaxroof.limits import check_bound
 from jaxroof.records import checked
 from jaxroof.validation.measured_rows import Row, count, text
 
 TE_WORKSPACE = {"A100": 4.0 * MIB}  # of Transformer Engine; 32 MiB on Hopper and Blackwell
 TORCH_WORKSPACE = {"A100": 8.125 * MIB}
 NEWER = 32.0 * MIB
-MOST_STAGES = 4096  # of a pipeline
 HANDLES = 2.0  # the forward and the autograd thread
 KERNELS = {"H100": AttentionKernel.CUDNN, "H200": AttentionKernel.CUDNN}  # of automatic choice
 
@@ -55,8 +55,7 @@ def degrees(row: Row) -> dict[str, float]:
     gpus, batch = count(row, "gpus"), count(row, "gbs")
     if used != gpus:
         raise refusal("gpus", f"given {gpus:.0f}, but dp tp pp cp make {used:.0f}")
-    if found["pipeline"] > MOST_STAGES:
-        raise refusal("pp", f"given {found['pipeline']:.0f}; expected {MOST_STAGES} at most")
+    check_bound("pp", "layers", found["pipeline"])
     times = batch / (found["data"] * found["microbatch"])
     if times != int(times):
         raise refusal("gbs", f"given {batch:.0f}, which dp times mbs does not divide")

@@ -164,7 +164,7 @@ def test_a_worker_that_is_killed_costs_no_row(table, tmp_path):
 
 
 WRONG_OPTIONS = [  # options, what is said
-    ("--workers 0", "workers: expected a whole number of at least 1, given 0"),
+    ("--workers 0", "workers: expected a whole number from 1 to 1,024, given 0"),
     ("--workers 2 --scheduler a:1", "workers and scheduler: expected one of them"),
     ("--workers 2 --schema measured", "workers and scheduler: of rows of an estimator's own"),
 ]

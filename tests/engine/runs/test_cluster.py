@@ -250,7 +250,7 @@ def test_another_version_of_a_library_is_refused(tmp_path, monkeypatch):
 WRONG = [  # options, what is said
     ("-o ring.nc --workers 2", "workers and scheduler: of a .zarr file alone; expected one as"),
     ("--workers 2", "workers and scheduler: of a .zarr file alone; expected one as output"),
-    ("-o ring.zarr --workers 0", "workers: expected a whole number of at least 1, given 0"),
+    ("-o ring.zarr --workers 0", "workers: expected a whole number from 1 to 1,024, given 0"),
     ("-o ring.zarr --workers 2 --scheduler a:1", "workers and scheduler: expected one of them"),
     ("-o ring.zarr --scheduler zebra", "scheduler: zebra: no address; expected that of a running"),
 ]

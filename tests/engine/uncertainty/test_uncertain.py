@@ -207,7 +207,7 @@ def test_what_is_no_distribution_is_refused_in_a_line(path, written, words):
 
 
 ASKED = [
-    ({"samples": 1000}, "samples: expected a power of two from 4 to 1,048,576, such as 512"),
+    ({"samples": 1000}, "samples: expected a power of two from 4 to 65,536, such as 512"),
     ({"samples": 2}, "samples: expected a power of two"),
     ({"samples": 8.0}, "samples: expected a whole number of at least 0, given 8.0"),
     ({"seed": "x"}, "seed: expected a whole number"),
