@@ -18,11 +18,12 @@ from jaxroof.app.state import (
     State,
     Upload,
     checked,
+    upload,
     whole_number,
     with_change,
     with_choice,
 )
-from jaxroof.app.uploads import model_of, upload
+from jaxroof.app.uploads import model_of
 from jaxroof.catalog.needs import answers
 from jaxroof.errors import InputError, refusal, shown
 
@@ -72,6 +73,16 @@ def check_numbers(state: State) -> None:
                 check_reach(known[path], value)
 
 
+def can_be_shown(state: State) -> State:
+    """Return a state after checking that its form can be shown, whatever is typed in its texts.
+
+    Raises: InputError for a model, a number or a choice that is none.
+    """
+    asked(dataclasses.replace(checked(state), where=""))
+    check_numbers(state)
+    return state
+
+
 def systems(estimator: str) -> list[str]:
     """Return the systems that an estimator can be asked about."""
     return [name for name in catalog.names("systems") if estimator in answers(name)]
@@ -92,7 +103,7 @@ def applied(state: State, name: str, value: Any) -> State:
     if name in HANDLERS and name not in TEXTS:
         return checked(HANDLERS[name](state, name, value))
     if name.startswith(CHOICE) and isinstance(value, str):
-        return checked(with_choice(state, name.removeprefix(CHOICE), value or None))
+        return can_be_shown(with_choice(state, name.removeprefix(CHOICE), value or None))
     if name in PATHS and isinstance(value, Mapping):
         return checked(with_field(state, name, _size(name, value)))
     if "." in name and isinstance(value, Mapping):
@@ -197,9 +208,7 @@ def _reset(state: State, *_: Any) -> State:
 
 
 def _precision(state: State, name: str, value: Any) -> State:
-    found = with_field(state, name, str(value))
-    asked(checked(found))  # a chip may lack the format
-    return found
+    return can_be_shown(with_field(state, name, str(value)))  # a chip may lack the format
 
 
 HANDLERS: dict[str, Callable[[State, str, Any], State]] = {

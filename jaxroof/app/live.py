@@ -130,14 +130,17 @@ def _once(work: Callable[[Any], Any], question: Any) -> Iterator[Any]:
 
 
 def attempted(answers: Iterator[Any]) -> tuple[Any, str]:
-    """Return the next answer or ``END``, or None and the line of an error; ours are logged."""
+    """Return the next answer or ``END``, or None and the line of an error."""
     try:
         return next(answers, END), ""
-    except InputError as error:
-        return None, str(error)
     except Exception as error:
-        found = out_of_memory(error, "expected a smaller question")
-        if isinstance(found, InputError):
-            return None, str(found)
-        log.exception("an error of the page")
-        return None, OURS.format(kind=type(error).__name__)
+        return None, line_of(error)
+
+
+def line_of(error: Exception) -> str:
+    """Return what the page says of an error; one of ours is logged, with its trace."""
+    found = out_of_memory(error, "expected a smaller question")
+    if isinstance(found, InputError):
+        return str(found)
+    log.error("an error of the page", exc_info=error)
+    return OURS.format(kind=type(error).__name__)

@@ -1,15 +1,16 @@
-"""The state that a sweep file begins with: its model, system, sizes, changes and rules."""
+"""The state that the page opens with: that of a link, or of a sweep file."""
 
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxroof import catalog
+from jaxroof.app.changes import can_be_shown
+from jaxroof.app.live import line_of
 from jaxroof.app.question import asked
-from jaxroof.app.state import START, State, Upload, checked
-from jaxroof.app.uploads import upload
+from jaxroof.app.state import START, State, checked, from_pairs, upload
 from jaxroof.config.toml_reader import axes, errors_in_file, load, table, text
 from jaxroof.engine.grid.given_axes import paths_of
 from jaxroof.errors import InputError, refusal
@@ -19,6 +20,20 @@ from jaxroof.units import parse
 
 SIZES = {"gpus": "gpus", "global_batch": "batch"}  # of a plan -> of a state
 LEAST_AXES = 2  # of a map
+
+
+def opening(link: Sequence[tuple[str, str]], first: State) -> tuple[State, str]:
+    """Return the state of the fields of a link, or the ``first`` one and why it is not the link's.
+
+    >>> opening([("gpus", "64")], START)[0].gpus
+    64
+    >>> opening([("choice.<b>", "1")], START) == (START, "")
+    False
+    """
+    try:
+        return (can_be_shown(from_pairs(link)) if link else first), ""
+    except Exception as error:
+        return first, line_of(error)
 
 
 def opened(path: str) -> State:
@@ -69,8 +84,7 @@ def _model(name: str, folder: pathlib.Path) -> dict[str, Any]:
         content = (folder / name).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise refusal(f"model: {name}", f"cannot be read: {error}") from None
-    own: Upload = upload(os.path.basename(name), content)
-    return {"own_model": own}
+    return {"own_model": upload(os.path.basename(name), content)}
 
 
 def _system(name: str) -> str:
@@ -92,6 +106,6 @@ def _with_changes(state: State, given: Mapping[str, Any]) -> State:
             except (InputError, KeyError):
                 raise refusal(f"set.{path}", "no number that the page can change") from None
             changes[full] = parse(value, unit, f"set.{path}")
-    return checked(
+    return can_be_shown(
         dataclasses.replace(state, changes=tuple(changes.items()), choices=tuple(choices.items()))
     )

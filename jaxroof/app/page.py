@@ -10,9 +10,9 @@ import panel as pn
 
 from jaxroof.app.answers import plans
 from jaxroof.app.answers.mine import with_mine
-from jaxroof.app.changes import applied, at_place, check_numbers
+from jaxroof.app.changes import applied, at_place, can_be_shown, check_numbers
 from jaxroof.app.form import question_groups, question_values
-from jaxroof.app.live import Live
+from jaxroof.app.live import Live, line_of
 from jaxroof.app.panes.binds_view import binds_view
 from jaxroof.app.panes.compare_view import compare_view
 from jaxroof.app.panes.components import Form, Tabs, static
@@ -26,7 +26,7 @@ from jaxroof.app.panes.view import USUAL, Shown, View, picture_width
 from jaxroof.app.question import asked
 from jaxroof.app.refusals import control_of
 from jaxroof.app.state import TABS, State, from_link, to_link
-from jaxroof.errors import InputError, printable
+from jaxroof.errors import printable
 
 TITLES = {
     "plans": "Plans",
@@ -65,7 +65,7 @@ class Page:
     """One session: nothing of it is shared with another."""
 
     def __init__(self, state: State, error: str = "") -> None:
-        """Make the page of a state; ``error`` says what of a link could not be read."""
+        """Make the page of a state; ``error`` says what is wrong with the link that was asked."""
         self.state, self.more, self.last = state, "", ""
         self.before = ""  # the last answer, in short
         self.wide = picture_width(USUAL)
@@ -81,7 +81,7 @@ class Page:
             margin=(10, 0),
         )
         self.tabs.param.watch(self._turned, "chosen")
-        self.alert, self.head, self.status = text(alert(error)), text(), text(waiting(""))
+        self.alert, self.head, self.status = text(), text(), text(waiting(""))
         self.bodies = pn.Column(sizing_mode="stretch_width", margin=0, min_height=300)
         self.views: dict[str, View] = {}
         self.filled: set[str] = set()  # tabs that have shown an answer
@@ -91,6 +91,7 @@ class Page:
             sizing_mode="stretch_width", margin=0,
         )  # fmt: skip
         self._controls()
+        self._complain(error, control_of(error, "", state))
 
     # ---- What a person does ----------------------------------------------------------------------
 
@@ -103,18 +104,18 @@ class Page:
             elif name == WIDTH:
                 self._measured(value)
             elif name == LINK:
-                self._return(from_link(str(value)))
+                self._return(can_be_shown(from_link(str(value))))
             else:
                 self._become(applied(self.state, name, value), name)
-        except InputError as error:
-            self._refuse(str(error), name)
+        except Exception as error:
+            self._refuse(line_of(error), name)
 
     def clicked(self, across: tuple[str, float], up: tuple[str, float]) -> None:
         """Take the machine at a place of the map."""
         try:
             self._become(at_place(self.state, across, up))
-        except InputError as error:
-            self._refuse(str(error), "")
+        except Exception as error:
+            self._refuse(line_of(error), "")
 
     def _measured(self, value: Any) -> None:
         """Take how wide the window is, and draw anew what has room for more or for less."""
@@ -237,7 +238,8 @@ class Page:
             if not answer.late:
                 self.before = plans.in_short(answer.shown.data)
                 wrong = answer.shown.wrong
-                self._complain(wrong or self.of_link, "mine" if wrong else "")
+                words, control = (wrong, "mine") if wrong else (self.of_link, "")
+                self._complain(words, control_of(words, control, self.state))
             if self.head.object != answer.head:
                 self.head.object = answer.head
             view = self.views[answer.shown.state.tab]

@@ -1,12 +1,11 @@
 """Which control of the form an error is about."""
 
 from jaxroof.app.fields import MAPPED, words_of
-from jaxroof.app.state import State
+from jaxroof.app.state import FIELDS, MODEL_FILES, State
 
 CONTROLS = {  # with what an error begins -> the control that it is about
-    "where": "where",
+    **{name: name for name in FIELDS},
     "my plan": "mine",
-    "mine": "mine",
     **{words_of(path): path for path in MAPPED if "." in path},
 }
 
@@ -21,8 +20,10 @@ def control_of(words: str, last: str, state: State) -> str:
     'where'
     >>> control_of("plan: none is legal on 102 accelerators", "batch", START)
     'batch'
+    >>> control_of("link: own_model: damaged; expected the whole link", "", START)
+    'own_model'
     """
-    head = words.partition(":")[0]
+    head = words.removeprefix("link: ").partition(":")[0]
     changed = {path: path for path, _ in state.changes}
-    named = {**changed, **CONTROLS}.get(head)
+    named = "own_model" if head.endswith(MODEL_FILES) else {**changed, **CONTROLS}.get(head)
     return named or last or ("gpus" if head == "plan" else "")

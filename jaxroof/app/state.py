@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import json
+import pathlib
 import re
 import zlib
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from jaxroof import catalog
-from jaxroof.errors import InputError, refusal, shown, unknown
+from jaxroof.errors import InputError, brief, refusal, shown, unknown
 from jaxroof.units import parse
 
 TRAINING, PUBLISHED = "training", "published"
@@ -26,6 +27,7 @@ MOST_LINK = 16_384  # characters of a link's question
 MOST_TEXT = 65_536  # characters of a file that is dropped in
 MOST_FIELDS = 64  # fields that a state may change
 MOST_GPUS, MOST_BATCH = 131_072, 1_048_576
+MODEL_FILES = (".json", ".toml")  # how their names end
 GROUPED = re.compile(r"^[1-9][0-9]{0,2}(,[0-9]{3})+(?![0-9,])")
 MOST_WORDS = 200  # characters of a constraint, or of a plan of one's own
 
@@ -36,6 +38,19 @@ class Upload:
 
     name: str
     text: str
+
+
+def upload(name: str, text: str) -> Upload:
+    """Return a file by its bare name.
+
+    Raises: InputError for a file that is too large or of another kind.
+    """
+    bare = brief(pathlib.PurePosixPath(name.replace("\\", "/")).name)
+    if not bare.endswith(MODEL_FILES):
+        raise refusal(bare, "expected a config.json of Hugging Face, or a model's .toml")
+    if len(text) > MOST_TEXT:
+        raise refusal(bare, f"{len(text):,} characters; expected at most {MOST_TEXT:,}")
+    return Upload(bare, text)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,6 +86,7 @@ class State:
 
 
 START = State()
+FIELDS = [field.name for field in dataclasses.fields(State)][:-2]  # but changes and choices
 WHOLE = {"gpus": MOST_GPUS, "batch": MOST_BATCH}
 CHOSEN = {  # fields that have one of a few values
     "estimator": ESTIMATORS,
@@ -94,8 +110,6 @@ def checked(state: State) -> State:
     if state.own_model is None:
         kind = KINDS[state.estimator]
         _check_name("model", catalog.canonical(kind, state.model), catalog.names(kind))
-    elif len(state.own_model.text) > MOST_TEXT:
-        raise refusal(state.own_model.name, f"expected at most {MOST_TEXT:,} characters")
     for name in ("system", "other"):
         _check_name(name, getattr(state, name), catalog.names("systems"))
     for name, most in WHOLE.items():
@@ -170,12 +184,11 @@ def to_link(state: State) -> str:
     >>> to_link(dataclasses.replace(START, gpus=64, changes=(("system.nics", 2.0),)))
     '?gpus=64&system.nics=2.0'
     """
-    plain = {field.name for field in dataclasses.fields(State)} - {"changes", "choices"}
     said: list[tuple[str, str]] = []
-    for field in dataclasses.fields(State):
-        value = getattr(state, field.name)
-        if field.name in plain and value != getattr(START, field.name):
-            said.append((field.name, _packed(value) if field.name == "own_model" else str(value)))
+    for name in FIELDS:
+        value = getattr(state, name)
+        if value != getattr(START, name):
+            said.append((name, _packed(value) if name == "own_model" else str(value)))
     said += [(path, repr(value)) for path, value in state.changes]
     said += [(f"{CHOICE}{name}", value) for name, value in state.choices]
     return f"?{urlencode(said)}" if said else ""
@@ -204,7 +217,6 @@ def from_pairs(pairs: Sequence[tuple[str, str]]) -> State:
     """
     if sum(len(name) + len(text) for name, text in pairs) > MOST_LINK:
         raise refusal("link", f"expected at most {MOST_LINK:,} characters")
-    known = [field.name for field in dataclasses.fields(State)][:-2]
     found: dict[str, Any] = {}
     changes: dict[str, float] = {}
     choices: dict[str, str] = {}
@@ -215,10 +227,10 @@ def from_pairs(pairs: Sequence[tuple[str, str]]) -> State:
             choices[name.removeprefix(CHOICE)] = text
         elif "." in name:
             changes[name] = parse(_number(text), "1", f"link: {name}")
-        elif name in known:
+        elif name in FIELDS:
             found[name] = _read(name, text)
         else:
-            raise unknown("link", name, "field of the page", known)
+            raise unknown("link", name, "field of the page", FIELDS)
     return checked(State(**found, changes=tuple(changes.items()), choices=tuple(choices.items())))
 
 
@@ -253,4 +265,4 @@ def _unpacked(text: str) -> Upload:
         raise refusal("link: own_model", "damaged; expected the whole link") from None
     if not isinstance(name, str) or not isinstance(content, str):
         raise refusal("link: own_model", "damaged; expected the whole link")
-    return Upload(name[:MOST_WORDS], content)
+    return upload(name, content)

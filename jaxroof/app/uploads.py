@@ -1,33 +1,19 @@
 """A model's file that was dropped in, read by the catalogue's own checked readers."""
 
-import pathlib
 import tomllib
 from collections.abc import Callable
 from typing import Any
 
 from jaxroof import catalog
-from jaxroof.app.state import KINDS, MOST_TEXT, TRAINING, Upload
+from jaxroof.app.state import KINDS, TRAINING, Upload
 from jaxroof.catalog import huggingface
 from jaxroof.catalog.lookup import architecture_with_choices, model_with_choices
-from jaxroof.errors import brief, refusal
+from jaxroof.errors import refusal
 
 READERS: dict[str, Callable[[Any], Any]] = {
     "architectures": architecture_with_choices,
     "models": model_with_choices,
 }
-
-
-def upload(name: str, text: str) -> Upload:
-    """Return a file by its bare name.
-
-    Raises: InputError for a file that is too large or of another kind.
-    """
-    bare = brief(pathlib.PurePosixPath(name.replace("\\", "/")).name)
-    if not bare.endswith((".json", ".toml")):
-        raise refusal(bare, "expected a config.json of Hugging Face, or a model's .toml")
-    if len(text) > MOST_TEXT:
-        raise refusal(bare, f"{len(text):,} characters; expected at most {MOST_TEXT:,}")
-    return Upload(bare, text)
 
 
 def model_of(own: Upload, estimator: str = TRAINING) -> tuple[Any, dict[str, str]]:

@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+from hostile_links import FOR_A_BROWSER, REPRODUCERS
 from places import ROOT
 
 from jaxroof.app.answers.plans import best_plans, headline, table
@@ -43,6 +44,20 @@ OPAQUE = """
   });
   look(document.querySelector("main"));
   return found;
+}
+"""
+
+
+# everything that the page says, inside its components too
+TEXT = """
+() => {
+  const found = [];
+  const look = (root) => {
+    found.push(root.textContent);
+    root.querySelectorAll("*").forEach((one) => { if (one.shadowRoot) look(one.shadowRoot); });
+  };
+  look(document.body);
+  return found.join(" ");
 }
 """
 
@@ -89,10 +104,14 @@ def window():
 
 @pytest.fixture
 def open_page(server, window):
-    """Open links, each a session of its own, further ones beside; a page asks no other host."""
+    """Open links, each a session of its own, further ones beside.
+
+    A page asks no other host, opens no dialog, and meets no error.
+    """
     free, elsewhere, errors = [*window.pages], [], []
     on = {
         "weberror": lambda wrong: errors.append(str(wrong.error)),
+        "dialog": lambda dialog: (errors.append(dialog.message), dialog.dismiss()),
         "request": lambda request: elsewhere.append(request.url),
     }
     for event, heard in on.items():
@@ -321,6 +340,22 @@ def test_a_wrong_link_is_one_line_and_the_first_page(open_page):
     page = open_page("model=/etc/passwd")
     assert "no such model" in page.locator("[role=alert]").inner_text()
     assert best(page) == headline(best_plans(START)).what
+
+
+@pytest.mark.parametrize(
+    "links", [REPRODUCERS, pytest.param(FOR_A_BROWSER[len(REPRODUCERS) :], marks=SLOW)]
+)
+def test_a_link_runs_nothing_of_a_stranger(open_page, links):
+    for link in links:
+        page = open_page(link)
+        page.locator(".headline h2").wait_for()
+        content = page.evaluate(TEXT)
+        assert "Traceback" not in content
+        assert "/jaxroof/" not in content
+        if "choice." in link:
+            assert page.locator("[role=alert]").count() == 1
+            assert best(page) == headline(best_plans(START)).what
+        page.close()
 
 
 @SLOW

@@ -46,15 +46,23 @@ def port():
     thread.join(10)
 
 
-def connected(port: int, origin: str) -> bool:
-    """Return whether the server takes a page of an origin."""
+def answer(port: int, path: str, **headers: str) -> tuple[int, str]:
+    """Return the status and the text of what the server answers; a websocket has no text."""
     one = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
-    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
     try:
-        one.request("GET", "/ws", headers={**upgrade, "Sec-WebSocket-Key": KEY, "Origin": origin})
-        return one.getresponse().status == http.HTTPStatus.SWITCHING_PROTOCOLS
+        one.request("GET", path, headers={n.replace("_", "-"): v for n, v in headers.items()})
+        found = one.getresponse()
+        opened = found.status == http.HTTPStatus.SWITCHING_PROTOCOLS
+        return found.status, "" if opened else found.read().decode()
     finally:
         one.close()
+
+
+def connected(port: int, origin: str, host: str = "") -> bool:
+    """Return whether the server takes a page of an origin, which calls it by a host's name."""
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec_WebSocket_Version": "13"}
+    upgrade |= {"Sec_WebSocket_Key": KEY, "Origin": origin, "Host": host or f"{LOOPBACK}:{port}"}
+    return answer(port, "/ws", **upgrade)[0] == http.HTTPStatus.SWITCHING_PROTOCOLS
 
 
 KEY = base64.b64encode(bytes(16)).decode()  # any, as the protocol asks for one
@@ -66,6 +74,57 @@ def test_another_origin_is_refused(port):
     assert not connected(port, f"http://evil.example:{port}")
 
 
+def test_a_name_of_a_stranger_that_leads_here_is_refused(port):
+    """DNS rebinding: a site's own name stands for this machine, so that all is of one origin."""
+    own = f"http://localhost:{port}"
+    assert connected(port, own, f"localhost:{port}")
+    for host in ("evil.example", f"evil.example:{port}", f"localhost.evil.example:{port}"):
+        assert not connected(port, own, host)
+        assert not connected(port, f"http://{host}", host)
+        for path in ("/", "/ws", "/autoload.js", "/static/js/bokeh.min.js"):
+            status, said = answer(port, path, Host=host)
+            assert (status, said.count("\n")) == (http.HTTPStatus.FORBIDDEN, 1)
+            assert "evil" not in said
+
+
+STRANGE = [  # of Bokeh: where its scripts are loaded from, and another's session
+    ("/?bokeh-absolute-url=http://evil.example/", {}),
+    ("/?bokeh-absolute-url=%22%3E%3Cscript%3Ealert(7)%3C/script%3E", {}),
+    ("/?bokeh-token=abc", {}),
+    ("/?gpus=8&bokeh-session-id=abc", {}),
+    ("/autoload.js?bokeh-autoload-element=x", {}),
+    ("/", {"Sec_Fetch_Mode": "no-cors"}),  # a stranger's page that opens hundreds
+]
+
+
+@pytest.mark.parametrize(("path", "headers"), STRANGE, ids=[path for path, _ in STRANGE])
+def test_what_no_link_of_the_page_has_is_refused_in_a_line(port, path, headers):
+    status, said = answer(port, path, **headers)
+    assert status == http.HTTPStatus.FORBIDDEN
+    assert said.count("\n") == 1
+    assert "evil" not in said
+    assert "<" not in said
+
+
+def test_so_many_pages_are_open_and_no_more(port, monkeypatch):
+    monkeypatch.setattr(serving, "MOST_SESSIONS", 2)
+    each = [answer(port, "/") for _ in range(3)]
+    assert [status for status, _ in each] == [200, 200, 503]
+    assert each[-1][1].startswith("page: open 2 times; expected fewer")
+
+
+def test_what_cannot_be_made_is_one_escaped_line(port, monkeypatch, caplog):
+    def broken(*_):
+        raise KeyError("<img src=x onerror=alert(7)>")
+
+    monkeypatch.setattr(serving, "Page", broken)
+    status, said = answer(port, "/")
+    assert status == 200
+    for words in ("Traceback", "onerror", "jaxroof/"):
+        assert words not in said
+    assert "onerror" in caplog.text
+
+
 @pytest.mark.parametrize("address", [LOOPBACK, "192.0.2.7"])
 def test_an_address_is_reached_by_its_own_name_alone(address):
     known = {one.rpartition(":")[0] for one in origins(address, 5006)}
@@ -73,8 +132,8 @@ def test_an_address_is_reached_by_its_own_name_alone(address):
     assert address in known
 
 
-def test_the_server_s_own_arguments_are_no_part_of_a_link():
-    given = {"bokeh-session-id": [b"x"], "gpus": [b"8"], "where": [b"tp<=8", b"pp=4"]}
+def test_a_field_of_a_link_may_be_given_twice():
+    given = {"gpus": [b"8"], "where": [b"tp<=8", b"pp=4"]}
     assert pairs_of(given) == [("gpus", "8"), ("where", "tp<=8"), ("where", "pp=4")]
 
 

@@ -13,10 +13,11 @@ from jaxroof.app.state import START, State, Upload, from_link, to_link
 from jaxroof.errors import InputError
 
 words = st.text(string.printable, max_size=40)
+names = st.from_regex(r"[a-z0-9 <&]{1,9}[.](json|toml)", fullmatch=True)
 drawn = st.builds(
     State,
     model=st.sampled_from(catalog.names("architectures")),
-    own_model=st.none() | st.builds(Upload, words, words),
+    own_model=st.none() | st.builds(Upload, names, words),
     system=st.sampled_from(catalog.names("systems")),
     other=st.sampled_from(catalog.names("systems")),
     gpus=st.integers(1, states.MOST_GPUS),

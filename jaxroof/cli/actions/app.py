@@ -4,7 +4,7 @@ from jaxroof.cli.actions.console import console, print_text
 from jaxroof.cli.process import outlive_connections
 from jaxroof.errors import InputError
 
-NEEDED = ("panel", "bokeh", "matplotlib")
+NEEDED = ("panel", "bokeh", "matplotlib", "tornado")
 
 
 def app_command(*, file: str | None, port: int, address: str) -> int:
