@@ -25,9 +25,12 @@ from typing import Any
 import numpy as np
 
 import jaxroof as jr
-from jaxroof.analyses.plan_product import listed, memory_of_all, with_plans
+from jaxroof.analyses.least_memory import with_plans
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.search.plan_needs import needs_of
 from jaxroof.estimators.training.memory_recipe import ContextExchange, LayerDivision
+from jaxroof.estimators.training.memory_step import stage_memory
+from jaxroof.estimators.training.plans import plans
 from jaxroof.records import checked
 
 GPUS = 4096
@@ -71,16 +74,21 @@ def main() -> None:
     division = LayerDivision.WITH_ENDS if given.quick else LayerDivision.UNEVEN
     recipe = jr.TrainingRecipe(context_exchange=ContextExchange.RING, layer_division=division)
     before = current()
-    listing, found = timed(lambda: listed(inputs, recipe, GPUS))
-    first, need = timed(lambda: memory_of_all(inputs, recipe, found))
+
+    def listed() -> Any:
+        return plans(inputs, recipe).plans
+
+    def needs(found: Any) -> np.ndarray:
+        (need,) = needs_of(stage_memory, recipe, [inputs], [found])
+        return need
+
+    listing, found = timed(listed)
+    first, need = timed(lambda: needs(found))
     growth = peak() - before
-    warm = [timed(lambda: memory_of_all(inputs, recipe, found))[0] for _ in range(ROUNDS)]
-    both = [
-        timed(lambda: memory_of_all(inputs, recipe, listed(inputs, recipe, GPUS)))[0]
-        for _ in range(ROUNDS)
-    ]
+    warm = [timed(lambda: needs(found))[0] for _ in range(ROUNDS)]
+    both = [timed(lambda: needs(listed()))[0] for _ in range(ROUNDS)]
     some = np.linspace(0, len(need) - 1, min(SAMPLE, len(need))).astype(int)
-    sample = with_plans(inputs, found.at(some))
+    sample = with_plans(inputs, {field: column[some] for field, column in found.items()})
     report, values = timed(lambda: evaluate_points(jr.training, recipe, sample, executor="numpy"))
     error = float(np.max(np.abs(values["memory"] / need[some] - 1.0)))
     if error > AGREE:
@@ -96,7 +104,7 @@ def main() -> None:
         "largest_difference": error,
     }
     if given.compiled:
-        every = with_plans(inputs, found.at(np.arange(found.size)))
+        every = with_plans(inputs, found)
 
         def compiled() -> Any:
             return evaluate_points(jr.training, recipe, every, "memory", executor="jax")

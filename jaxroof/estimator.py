@@ -57,6 +57,9 @@ class Estimator:
     # every placement of each plan of the inputs, one column per placement field,
     # [*plans, placements]; a plan that gives no placement gets the best one
     placements: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
+    # inputs and columns of plans -> columns that are equal where plans are one choice under
+    # several names; the best of them stands for all
+    alike: Callable[[Any, Mapping[str, np.ndarray]], Mapping[str, np.ndarray]] | None = None
     # every plan that a study tries, legal or not; by default the legal plans
     tried: Callable[[Any, Any], Mapping[str, np.ndarray]] | None = None
     # numbers of the inputs that, if given, must equal the product of these plan fields
@@ -88,6 +91,18 @@ class Estimator:
                 if field.metadata[key] and (key == "symbol" or field.name not in self.placement):
                     named.setdefault(field.metadata[key], field.name)
         return {short: name for short, name in named.items() if short not in self.plan_fields}
+
+    def kinds(
+        self, inputs: Any, plans: Mapping[str, np.ndarray], placed: bool = False
+    ) -> Mapping[str, np.ndarray]:
+        """Return columns that are equal where plans differ only in name or in placement.
+
+        With ``placed`` the placement tells plans apart too.
+        """
+        kinds = plans if self.alike is None else self.alike(inputs, plans)
+        if placed or not self.placement:
+            return kinds
+        return {field: column for field, column in kinds.items() if field not in self.placement}
 
     def unused_fields(self, recipe: Any) -> list[str]:
         """Return the plan fields that do not apply to a recipe, sorted."""

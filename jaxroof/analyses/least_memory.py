@@ -2,22 +2,26 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
 from jaxroof.analyses.own_plan import place_of
-from jaxroof.analyses.plan_product import ALIKE, Listed, listed, memory_of_all, with_plans
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search.constraints import Constraint
-from jaxroof.engine.search.problem import check_top, searchable_report
+from jaxroof.engine.search.candidates import list_plans
+from jaxroof.engine.search.distinct_rows import distinct_rows
+from jaxroof.engine.search.one_machine import OneMachine, one_machine
+from jaxroof.engine.search.plan_needs import needs_of
+from jaxroof.engine.search.problem import SearchProblem, check_top, searchable_report
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.training.inputs import TrainingPlan
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.memory_step import (
     fewest_state_bytes,
@@ -26,6 +30,7 @@ from jaxroof.estimators.training.memory_step import (
 from jaxroof.estimators.training.plans import STATES, cluster_sizes
 from jaxroof.estimators.training.training_recipe import memory_recipe
 
+ALIKE = math.prod(map(len, STATES.values()))  # plans of the same degrees and microbatch
 MOST = 16384  # accelerators that are tried for the fewest that hold a step
 Progress = Callable[[int, int], None]
 
@@ -85,57 +90,61 @@ def least_memory_of(
     check_top(top)
     inputs, recipe, constraints, capacity = asked
     sizes = [count_of(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
-    best = _leanest(inputs, recipe, sizes, constraints, capacity, progress)
-    if not len(best.need):
-        raise NoLegalPlan(no_legal_plan(asked, sizes, best.plans.refused, most))
-    data = reports(inputs, recipe, best.gpus, best.plans, _first(best.plans, best.need, top))
-    whole = _whole(best, capacity)
+    size, tried = _leanest(asked, sizes, progress)
+    machine = machine_of(asked, size)
+    if not len(machine.plans):
+        raise NoLegalPlan(no_legal_plan(asked, sizes, machine.refused, most))
+    data = reports(machine, _first(machine, top))
+    whole = _whole(asked, machine, size, tried)
     if own is not None:
-        whole |= _place_of(inputs, recipe, best, own)
+        whole |= _place_of(asked, machine, size, own)
     made = {n: xr.Variable((), value, _about(*about)) for n, (value, *about) in whole.items()}
     return data.assign(made).assign_attrs(
         question="least memory",
         options=json.dumps({"gpus": gpus and float(gpus), "most": most, "own": own}),
         where=json.dumps([str(rule) for rule in constraints]),
-        refused=json.dumps(best.plans.refused),
+        refused=json.dumps(machine.refused),
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(recipe))}),
     )
 
 
-class Leanest(NamedTuple):
-    """The legal plans of one number of accelerators, and the memory of each."""
+def machine_of(asked: Question, size: int, estimator: Estimator = stage_memory) -> OneMachine:
+    """Return the legal plans of a checked question on some accelerators."""
+    inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
+    problem = SearchProblem(
+        estimator=estimator,
+        inputs=inputs,
+        recipe=asked.recipe,
+        axes=(),
+        where=asked.constraints,
+        objective=estimator.objective,
+        sign=1.0,
+        top=1,
+        placements=False,
+        report=searchable_report(estimator, inputs, asked.recipe),
+    )
+    return one_machine(problem)
 
-    gpus: int
-    plans: Listed
-    need: np.ndarray  # [B]
-    tried: int  # numbers of accelerators
 
-    @property
-    def least(self) -> float:
-        """Return the least memory of any plan."""
-        return float(self.need.min(initial=np.inf))
+def _leanest(asked: Question, sizes: list[int], progress: Progress | None) -> tuple[int, int]:
+    """Return the first number of accelerators that holds a plan, and how many were tried.
 
-
-def _leanest(
-    inputs: Any,
-    recipe: Any,
-    sizes: Sequence[int],
-    constraints: tuple[Constraint, ...],
-    capacity: float,
-    progress: Progress | None,
-) -> Leanest:
-    """Return the plans of the first number of accelerators that holds one, or of the nearest."""
-    best: Leanest | None = None
+    If none holds one, the number whose leanest plan needs least.
+    """
+    if len(sizes) == 1:
+        return sizes[0], 1
+    nearest, least = sizes[0], np.inf
     for tried, size in enumerate(sizes, 1):
-        here = Leanest(size, *needs(inputs, recipe, size, constraints), tried)
-        if best is None or here.least < best.least:
-            best = here
+        inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
+        plans = list_plans(stage_memory, inputs, asked.recipe, asked.constraints).plans
+        (need,) = needs_of(stage_memory, asked.recipe, [inputs], [plans])
+        if need.min(initial=np.inf) < least:
+            nearest, least = size, float(need.min())
         if progress is not None:
             progress(tried, len(sizes))
-        if here.least <= capacity:
-            return here
-    assert best is not None
-    return best._replace(tried=len(sizes))
+        if least <= asked.capacity:
+            return size, tried
+    return nearest, len(sizes)
 
 
 Whole = dict[str, tuple[Any, str, str]]  # value, unit, sentence of what holds for all plans
@@ -145,77 +154,65 @@ def _about(unit: str, text: str) -> dict[str, str]:
     return {"units": unit, "long_name": text}
 
 
-def _whole(best: Leanest, capacity: float) -> Whole:
+def _whole(asked: Question, machine: OneMachine, size: int, tried: int) -> Whole:
     """Return what holds for all plans."""
-    feasible = int(np.sum(best.need <= capacity))
     return {
-        "gpus": (best.gpus, "1", "Accelerators"),
-        "capacity": (capacity, "B", "High-bandwidth memory that a step may fill"),
-        "fits": (feasible > 0, "1", "Whether a plan fits"),
-        "plans_legal": (len(best.need), "1", "Legal plans on these accelerators"),
-        "plans_feasible": (feasible, "1", "Legal plans that fit"),
-        "sizes_tried": (best.tried, "1", "Numbers of accelerators whose every plan was evaluated"),
+        "gpus": (size, "1", "Accelerators"),
+        "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
+        "fits": (machine.fitting > 0, "1", "Whether a plan fits"),
+        "plans_legal": (len(machine.plans), "1", "Legal plans on these accelerators"),
+        "plans_feasible": (machine.fitting, "1", "Legal plans that fit"),
+        "sizes_tried": (tried, "1", "Numbers of accelerators whose every plan was evaluated"),
     }
 
 
-def _place_of(inputs: Any, recipe: Any, best: Leanest, own: str) -> Whole:
+def _place_of(asked: Question, machine: OneMachine, size: int, own: str) -> Whole:
     """Return the memory and the place of the leanest plan with the fields of the user's.
 
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
-    need, some = best.need, place_of(inputs, recipe, best.plans, best.gpus, own)
-    place = int(some[np.argmin(need[some])])
-    mine = {name: int(value[0]) for name, value in best.plans.at(np.array([place])).items()}
-    rank = 1 + int(np.sum(need < need[place]))
+    place = place_of(asked.inputs, asked.recipe, machine, size, own)[:1]
+    need = float(machine.plans.need[place[0]])
+    mine = {name: int(value[0]) for name, value in machine.at(place).items()}
+    rank = 1 + int(np.searchsorted(machine.plans.need, need))
     return {
-        "own": (float(need[place]), "B", "Memory of the leanest plan with the fields of yours"),
+        "own": (need, "B", "Memory of the leanest plan with the fields of yours"),
         "own_place": (rank, "1", "Its place among all legal plans, by memory"),
         "own_plan": (json.dumps(mine), "1", "Its fields"),
     }
 
 
-def needs(
-    inputs: Any, recipe: Any, gpus: int, where: tuple[Constraint, ...] = ()
-) -> tuple[Listed, np.ndarray]:
-    """Return the legal plans of some accelerators, constrained, and the memory of each [B]."""
-    asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=None)
-    found = listed(asked, recipe, gpus, where)
-    return found, memory_of_all(asked, recipe, found)
-
-
-def reports(
-    inputs: Any,
-    recipe: Any,
-    gpus: int,
-    found: Listed,
-    positions: np.ndarray,
-    estimator: Estimator = stage_memory,
-) -> xr.Dataset:
+def reports(machine: OneMachine, positions: np.ndarray) -> xr.Dataset:
     """Return some of the plans with all their results, as a Dataset over ``plan``."""
-    asked = dataclasses.replace(inputs, gpus=np.float64(gpus), plan=None)
-    some = found.at(positions)
-    results = evaluate_points(estimator, recipe, with_plans(asked, some))
+    question = machine.question
+    estimator, inputs, recipe = question.estimator, question.inputs, question.recipe
+    some = machine.at(positions)
+    results = evaluate_points(estimator, recipe, with_plans(inputs, some))
     columns = {**{field: column.astype(np.int64) for field, column in some.items()}, **results}
-    meanings = field_metadata(estimator.plan, searchable_report(estimator, asked, recipe))
     return dataset(
         {name: (("plan",), values) for name, values in columns.items()},
         (),
-        asked,
-        meanings,
-        provenance(estimator, asked, recipe),
+        inputs,
+        field_metadata(estimator.plan, question.report),
+        provenance(estimator, inputs, recipe),
     )
 
 
-def _first(found: Listed, need: np.ndarray, top: int) -> np.ndarray:
-    """Return the positions of the plans that need least, one of those that differ in states alone.
+def with_plans(inputs: Any, plans: Mapping[str, np.ndarray]) -> Any:
+    """Return inputs with plans as columns of numbers."""
+    columns: dict[str, Any] = {field: column.astype(np.float64) for field, column in plans.items()}
+    return dataclasses.replace(inputs, plan=TrainingPlan(**columns))
 
-    Plans are sorted, so that the first of those that tie comes first.
+
+def _first(machine: OneMachine, top: int) -> np.ndarray:
+    """Return the positions of the plans that need least.
+
+    Of those that need as much and have the same degrees and microbatch, the first stands for all.
     """
-    some = np.argsort(need, kind="stable")[: top * ALIKE]
-    split = [column for name, column in found.at(some).items() if name not in STATES]
-    rows = np.stack([need[some], *split])
-    _, first = np.unique(rows, axis=1, return_index=True)
-    return some[np.sort(first)][:top]
+    some = np.arange(min(top * ALIKE, len(machine.plans)))
+    plans = {name: column for name, column in machine.at(some).items() if name not in STATES}
+    same = np.unique(machine.plans.need[some], return_inverse=True)[1]
+    return some[np.sort(distinct_rows([same, *plans.values()])[0])][:top]
 
 
 def count_of(gpus: Any) -> int:

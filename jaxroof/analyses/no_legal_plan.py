@@ -5,10 +5,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from jaxroof.analyses.plan_product import listed
 from jaxroof.analyses.plan_question import Question
+from jaxroof.engine.search.candidates import list_plans
 from jaxroof.errors import InputError, listing
 from jaxroof.estimators.training.legality import rules
+from jaxroof.estimators.training.memory_step import stage_memory
 from jaxroof.estimators.training.training_recipe import memory_recipe
 
 NODE, NEAR = 8, 17  # accelerators by which other numbers are tried, and how many such steps
@@ -55,4 +56,6 @@ def _legal_near(asked: Question, size: int) -> list[int]:
 
 def _has_legal(asked: Question, size: int) -> bool:
     inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
-    return bool(listed(inputs, asked.recipe, size, asked.constraints).size)
+    return bool(
+        len(list_plans(stage_memory, inputs, asked.recipe, asked.constraints).plans["data"])
+    )

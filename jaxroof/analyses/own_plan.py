@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from jaxroof.analyses.fit_legality import UNEVEN, broken_rule, broken_words
-from jaxroof.analyses.plan_product import Listed
 from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.engine.search.plan_text import parse_plan
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import reads
@@ -18,7 +18,7 @@ from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.training_recipe import memory_recipe
 
 
-def place_of(inputs: Any, recipe: Any, plans: Listed, gpus: int, own: str) -> np.ndarray:
+def place_of(inputs: Any, recipe: Any, plans: OneMachine, gpus: int, own: str) -> np.ndarray:
     """Return the positions of the plans with the fields of the user's.
 
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
@@ -40,7 +40,7 @@ def own_fields(own: str) -> tuple[Constraint, ...]:
 
 
 def _why_not(
-    inputs: Any, recipe: Any, gpus: int, own: str, fields: tuple[Constraint, ...], plans: Listed
+    inputs: Any, recipe: Any, gpus: int, own: str, fields: tuple[Constraint, ...], plans: OneMachine
 ) -> InputError:
     """Return why no legal plan has the fields of the user's, and which are the nearest that have.
 
@@ -65,11 +65,11 @@ def _why_not(
         text = f"its degrees make {split:g}, which does not divide {gpus:,} accelerators"
         return refusal("mine", f"{own}: {text}{near}")
     left = " that --where leaves" if plans.refused.get("where") else ""
-    text = f"none of the {plans.size:,} legal plans{left} has these fields"
+    text = f"none of the {len(plans.plans):,} legal plans{left} has these fields"
     return refusal("mine", f"{own}: {text}{near}")
 
 
-def _near(plans: Listed, own: tuple[Constraint, ...]) -> str:
+def _near(plans: OneMachine, own: tuple[Constraint, ...]) -> str:
     """Return the values of single fields, nearest to the user's, that a legal plan has with it."""
     found = []
     for one in own:

@@ -7,48 +7,20 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import needs
-from jaxroof.analyses.plan_product import plan_times, with_plans
+from jaxroof.analyses.least_memory import machine_of, with_plans
 from jaxroof.analyses.plan_question import question_of
 from jaxroof.catalog.lookup import chip_of
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.plan_time import LAYER
 from jaxroof.estimators.training.step import training
 
 ASKED = {"model": "llama3-8b", "system": "h100-nvs8", "global_batch": 64}
-MODELS = ("llama3-8b", "mixtral-8x7b", "deepseek-v3")
-
-
-def every_plan(model: str, gpus: int):
-    """Return inputs, recipe, plans as columns, and the memory of each."""
-    asked = question_of(
-        model,
-        "gb200-nvl72",
-        64,
-        "tp<=8",
-        {"layer_division": "uneven", "software.fp8": 1},
-        training,
-    )
-    found, need = needs(asked.inputs, asked.recipe, gpus, asked.constraints)
-    some = np.random.default_rng(0).permutation(found.size)[:4000]
-    return asked, found.at(some), need[some]
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_layers_are_timed_once_a_distinct_row(model):
-    """The time from a few rows of layers is the time of every plan by itself."""
-    asked, plans, _ = every_plan(model, 16)
-    few = plan_times(asked.inputs, asked.recipe, plans)
-    whole = training.evaluate(with_plans(asked.inputs, plans), asked.recipe).step_time
-    np.testing.assert_allclose(few, whole, rtol=1e-14)
-    assert len(np.unique(np.stack([plans[n] for n in LAYER]), axis=1).T) < len(few) / 2
 
 
 def test_the_fastest_is_the_fastest_of_all_that_fit():
     data = jr.fastest_plans(**ASKED, gpus=16, top=5)
     asked = question_of(*ASKED.values(), (), {}, training)
-    found, need = needs(asked.inputs, asked.recipe, 16, ())
-    plans = found.at(np.arange(found.size))
+    machine = machine_of(asked, 16, training)
+    need, plans = machine.plans.need, machine.plans.plans
     times = np.asarray(training.evaluate(with_plans(asked.inputs, plans), asked.recipe).step_time)
     fits = need <= asked.capacity
     np.testing.assert_allclose(data.step_time, np.sort(times[fits])[:5], rtol=1e-12)

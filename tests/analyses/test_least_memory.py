@@ -8,9 +8,9 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.least_memory import needs
+from jaxroof.analyses.least_memory import machine_of, with_plans
 from jaxroof.analyses.no_legal_plan import NoLegalPlan
-from jaxroof.analyses.plan_product import with_plans
+from jaxroof.analyses.plan_question import Question
 from jaxroof.catalog.lookup import device
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search.problem import constraints_of
@@ -50,17 +50,16 @@ def test_the_least_is_the_least_of_all_plans() -> None:
 def test_plans_as_a_product_need_what_each_reports(where: str) -> None:
     """ZeRO stage, recomputation and offload are dimensions of their own, whatever is left out."""
     asked = dataclasses.replace(inputs(), model=jr.architecture("mixtral-8x7b"))
-    found, need = needs(
-        checked(asked), stage_memory.recipe, 12, constraints_of(stage_memory, where)
-    )
-    report = evaluate_points(
-        stage_memory, stage_memory.recipe, with_plans(asked, found.at(np.arange(found.size)))
-    )
+    rules = constraints_of(stage_memory, where)
+    machine = machine_of(Question(checked(asked), stage_memory.recipe, rules, 1e12), 12)
+    found, need = machine.plans.plans, machine.plans.need
+    report = evaluate_points(stage_memory, stage_memory.recipe, with_plans(asked, found))
     np.testing.assert_allclose(need, report["device"], rtol=1e-12)
     legal = survey_of(12, where)
-    for name, column in found.at(np.arange(found.size)).items():
-        np.testing.assert_array_equal(column, legal[name].values, err_msg=name)
-    assert found.refused == json.loads(legal.attrs["refused"])
+    order = np.lexsort([*reversed(found.values())])
+    for name, column in found.items():
+        np.testing.assert_array_equal(column[order], legal[name].values, err_msg=name)
+    assert machine.refused == json.loads(legal.attrs["refused"])
 
 
 def survey_of(gpus: int, where: str) -> xr.Dataset:

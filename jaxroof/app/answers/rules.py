@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from jaxroof.analyses.plan_product import listed
 from jaxroof.app.question import Asked
+from jaxroof.engine.search.candidates import list_plans
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.errors import listing
-from jaxroof.records import with_named_absences
 
 NEAR = 5  # values that are named
 
@@ -16,17 +15,16 @@ def unmet(found: Asked) -> str:
 
     Empty where it is not the rules: where no plan is legal without them.
     """
-    inputs = with_named_absences(found.inputs)
-    legal = listed(inputs, found.recipe, found.gpus)
-    if not found.where or not legal.size:
+    legal = list_plans(found.estimator, found.inputs, found.recipe).plans
+    if not found.where or not len(next(iter(legal.values()))):
         return ""
-    alone = [rule for rule in found.where if not len(legal.having([rule]))]
+    alone = [rule for rule in found.where if not rule.holds(legal).any()]
     on = f"legal plan on {found.gpus:,} accelerators"
     if not alone:
         return f"where: no {on} keeps {listing([_words(found, r) for r in found.where])} together"
     said = []
     for rule in alone:
-        known = np.unique({**legal.split, **legal.states}[rule.field])
+        known = np.unique(legal[rule.field])
         near = np.sort(known[np.argsort(np.abs(known - rule.value), kind="stable")[:NEAR]])
         name = _short(found, rule.field)
         values = " or ".join(f"{name}={value:.0f}" for value in near)

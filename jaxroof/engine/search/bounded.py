@@ -10,14 +10,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from jaxroof.engine.grid.chunks import Place, chunk_shape, iter_chunks, padded_size, padded_slice
-from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.grid.executor import NUMPY, executor_of
 from jaxroof.engine.search import direct
 from jaxroof.engine.search.candidates import distinct_part_rows, subset
 from jaxroof.engine.search.groups import MachineChunk, ProblemGroup, plans_that_fit
-from jaxroof.engine.search.plans_left import plans_left
+from jaxroof.engine.search.plans_left import is_bounded, plans_left
 from jaxroof.engine.search.problem import AxisRoles, SearchProblem
-from jaxroof.structure import structure
 
 LEAST_PLANS = 4096  # fewer are compared sooner than they are bounded
 MOST_TOP = 64  # best plans that are asked for, beyond which too many incumbents are needed
@@ -27,12 +25,8 @@ LANES = 1024  # machines times limits of one call
 
 def is_worthwhile(question: SearchProblem, groups: Sequence[ProblemGroup]) -> bool:
     """Return whether the estimator bounds the objective, and there are plans to pass over."""
-    estimator = question.estimator
-    bounded = estimator.lower_bound is not None and question.objective == estimator.objective
     plans = max((len(some) for group in groups for some in group.ready.plans), default=0)
-    if not bounded or question.top > MOST_TOP or question.sign < 0.0 or plans < LEAST_PLANS:
-        return False
-    return dependencies(estimator, question.recipe, structure(question.inputs)).on_numpy
+    return plans >= LEAST_PLANS and question.top <= MOST_TOP and is_bounded(question)
 
 
 def chunks_of_group(

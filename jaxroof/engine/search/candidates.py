@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,10 +112,23 @@ class SortedPlans:
 
     plans: Mapping[str, np.ndarray]
     need: np.ndarray
-    split: np.ndarray  # index of the split; plans that differ only in placement share it
+    kinds: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]  # by which they differ
 
     def __len__(self) -> int:
         return len(self.need)
+
+    @functools.cached_property
+    def split(self) -> np.ndarray:
+        """Return a number for each plan; those that differ only in placement or name share it."""
+        kinds = self.kinds(self.plans)
+        if kinds is self.plans:  # every plan is a split of its own
+            return np.arange(len(self), dtype=np.int32)
+        return distinct_rows([*kinds.values()])[1]
+
+    def at(self, positions: np.ndarray | slice) -> "SortedPlans":
+        """Return the plans at increasing positions."""
+        some = {field: column[positions] for field, column in self.plans.items()}
+        return SortedPlans(some, self.need[positions], self.kinds)
 
 
 def sort_by_need(
@@ -126,18 +139,21 @@ def sort_by_need(
     ``asked`` are the inputs of each problem; all their leaves are numbers.
     """
     needs = needs_of(estimator, recipe, asked, plans)
-    return [_sort(estimator, p, need) for p, need in zip(plans, needs, strict=True)]
+    found = []
+    for inputs, some, need in zip(asked, plans, needs, strict=True):
+        order = _order(some, need)
+        ordered = {field: column[order] for field, column in some.items()}
+        kinds = functools.partial(estimator.kinds, inputs)
+        found.append(SortedPlans(ordered, need[order], kinds))
+    return found
 
 
-def _sort(estimator: Estimator, plans: Mapping[str, np.ndarray], need: np.ndarray) -> SortedPlans:
+def _order(plans: Mapping[str, np.ndarray], need: np.ndarray) -> np.ndarray:
+    """Return the order of plans by need, ties in the order of the fields."""
     fields = [plans[field] for field in plans]
-    rising = _rises(fields)
-    order = np.argsort(need, kind="stable") if rising else np.lexsort([*reversed(fields), need])
-    ordered = {field: column[order] for field, column in plans.items()}
-    if rising and not estimator.placement:  # every plan is a split of its own
-        return SortedPlans(ordered, need[order], np.arange(len(need), dtype=np.int32))
-    kinds = [ordered[field] for field in ordered if field not in estimator.placement]
-    return SortedPlans(ordered, need[order], distinct_rows(kinds)[1])
+    if _rises(fields):
+        return np.argsort(need, kind="stable")
+    return np.lexsort([*reversed(fields), need])
 
 
 def _rises(columns: Sequence[np.ndarray]) -> bool:
@@ -167,16 +183,19 @@ class PreparedPlans:
 
 def subset(ready: PreparedPlans, left: Sequence[np.ndarray]) -> PreparedPlans:
     """Return the plans at some positions of each problem, in order."""
-    plans = [
-        SortedPlans(
-            {field: column[here] for field, column in some.plans.items()},
-            some.need[here],
-            some.split[here],
-        )
-        for some, here in zip(ready.plans, left, strict=True)
-    ]
+    plans = [some.at(here) for some, here in zip(ready.plans, left, strict=True)]
     every = {field: np.concatenate([p.plans[field] for p in plans]) for field in ready.every}
     return PreparedPlans(plans, ready.refused, every)
+
+
+@functools.lru_cache(maxsize=4)
+def first_plans(ready: PreparedPlans, count: int) -> PreparedPlans:
+    """Return the first plans of one problem, those that need least."""
+    (plans,) = ready.plans
+    if count == len(plans):
+        return ready
+    some = plans.at(slice(count))
+    return PreparedPlans([some], ready.refused, some.plans)
 
 
 @functools.lru_cache(maxsize=64)
@@ -191,6 +210,8 @@ def prepare_plans(
     questions = [numbers.inputs() for numbers in asked]
     found = [list_plans(estimator, inputs, recipe, where) for inputs in questions]
     plans = sort_by_need(estimator, recipe, questions, [f.plans for f in found])
+    if len(plans) == 1:
+        return PreparedPlans(plans, [found[0].refused], plans[0].plans)
     every = {f: np.concatenate([some.plans[f] for some in plans]) for f in plans[0].plans}
     ready = PreparedPlans(plans, [f.refused for f in found], every)
     for q, (start, stop) in enumerate(itertools.pairwise(ready.starts)):

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.search import bounded, direct
+from jaxroof.engine.search import bounded, direct, one_machine
 from jaxroof.engine.search.groups import (
     MachineChunk,
     ProblemGroup,
@@ -101,17 +101,13 @@ def _way(
     question: SearchProblem, kind: AxisRoles, groups: Sequence[ProblemGroup], total: int
 ) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
     """Return a function that finds the best plans of a group, by the way that is fastest."""
+    whose = question.estimator, question.recipe, question.inputs
+    if not question.axes and executor_of(*whose, 0, question.executor) == NUMPY:
+        return functools.partial(one_machine.chunks_of_group, question)
     if bounded.is_worthwhile(question, groups):
         return functools.partial(bounded.chunks_of_group, question, kind)
-    executor = executor_of(
-        question.estimator,
-        question.recipe,
-        question.inputs,
-        total,
-        question.executor,
-        most_by_numpy(question, kind),
-    )
-    if executor == NUMPY:
+    most = most_by_numpy(question, kind)
+    if executor_of(*whose, total, question.executor, most) == NUMPY:
         return functools.partial(direct.chunks_of_group, question, kind)
     from jaxroof.engine.search import folded, pruned
 

@@ -10,10 +10,11 @@ import xarray as xr
 from jaxroof.engine.grid.axes import Axis, AxisValues, points, replace_all
 from jaxroof.engine.grid.dataset import dataset, provenance
 from jaxroof.engine.search.all_plans import legal_plans, survey
-from jaxroof.engine.search.candidates import InputsKey, prepare_plans, read_paths
 from jaxroof.engine.search.constraints import Constraint
+from jaxroof.engine.search.one_machine import one_machine
+from jaxroof.engine.search.plans_left import is_bounded
 from jaxroof.engine.search.problem import SearchProblem, check_searches
-from jaxroof.engine.search.stairs_left import LEAST_PLANS, is_bounded, stairs_left
+from jaxroof.engine.search.stairs_left import LEAST_PLANS, stairs_left
 from jaxroof.errors import InputError
 from jaxroof.estimator import TIE, Estimator
 
@@ -122,13 +123,10 @@ def _contenders(question: SearchProblem) -> tuple[xr.Dataset, int]:
     """
     estimator, inputs, recipe = question.estimator, question.inputs, question.recipe
     if is_bounded(question):
-        known = InputsKey.of(inputs, read_paths(estimator, recipe, inputs))
-        ready = prepare_plans(estimator, recipe, question.where, (known,))
-        (plans,) = ready.plans
-        if len(plans) >= LEAST_PLANS:
-            left = stairs_left(question, ready)
-            some = {field: column[left] for field, column in plans.plans.items()}
-            return legal_plans(estimator, inputs, recipe, question.where, some), len(plans)
+        machine = one_machine(dataclasses.replace(question, axes=()))
+        if len(machine.plans) >= LEAST_PLANS:
+            some = machine.at(stairs_left(question, machine.group.ready))
+            return legal_plans(estimator, inputs, recipe, question.where, some), len(machine.plans)
     data = survey(estimator, inputs, recipe, where=question.where)
     return data, data.sizes["plan"]
 

@@ -30,6 +30,9 @@ def last_fields(plans: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         outer = blocks[:, 0]
         falls = np.flatnonzero(outer[1:] <= outer[:-1])
         length = 1 + int(falls[0]) if len(falls) else len(outer)
+        if length < 2 and np.all(plans[name] == plans[name][0]):  # one value, of every plan
+            found = {name: outer[:1], **found}
+            continue
         if length < 2 or count % (inner * length) or np.any(blocks != outer[:, None]):
             break
         if np.any(outer.reshape(-1, length) != outer[:length]):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxroof.engine.grid.axes import Axis
-from jaxroof.engine.grid.dependencies import bound_reads
+from jaxroof.engine.grid.dependencies import bound_reads, dependencies
 from jaxroof.engine.grid.threads import by_threads
 from jaxroof.engine.search import direct
 from jaxroof.engine.search.candidates import PreparedPlans, SortedPlans
@@ -35,6 +35,15 @@ SAMPLED = 16  # machines, and limits, at which incumbents are sought
 ROWS = (32, 512, 4096)  # of the least bounds, among which incumbents are sought, fewest first
 SLACK = 4.0 * TIE  # relative: more than a tie of the search
 FAR = 1e300  # larger than any objective
+
+
+def is_bounded(question: SearchProblem) -> bool:
+    """Return whether the estimator bounds the objective from below, and NumPy can evaluate it."""
+    estimator = question.estimator
+    if estimator.lower_bound is None or question.objective != estimator.objective:
+        return False
+    shape = structure(question.inputs)
+    return question.sign > 0.0 and dependencies(estimator, question.recipe, shape).on_numpy
 
 
 class Rows(NamedTuple):

@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from jaxroof.engine.grid.dependencies import bound_reads, dependencies
+from jaxroof.engine.grid.dependencies import bound_reads
 from jaxroof.engine.search.candidates import PreparedPlans
 from jaxroof.engine.search.direct import grid_objectives
 from jaxroof.engine.search.groups import ProblemGroup
@@ -20,15 +20,6 @@ from jaxroof.structure import structure
 LEAST_PLANS = 1 << 16  # fewer are compared sooner than they are bounded
 FEW = 1 << 13  # plans that are evaluated sooner than passed over
 ROUNDS = 16  # limit on rounds of known plans
-
-
-def is_bounded(question: SearchProblem) -> bool:
-    """Return whether the estimator bounds the objective from below, and NumPy can evaluate it."""
-    estimator = question.estimator
-    if estimator.lower_bound is None or question.objective != estimator.objective:
-        return False
-    shape = structure(question.inputs)
-    return question.sign > 0.0 and dependencies(estimator, question.recipe, shape).on_numpy
 
 
 def stairs_left(question: SearchProblem, ready: PreparedPlans) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Costs of the plans that fit one machine while its parameters change one at a time, in lanes."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,14 +9,9 @@ import numpy as np
 from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.search.candidates import (
-    InputsKey,
-    PreparedPlans,
-    SortedPlans,
-    prepare_plans,
-    read_paths,
-)
+from jaxroof.engine.search.candidates import PreparedPlans
 from jaxroof.engine.search.direct import direct_objectives
+from jaxroof.engine.search.one_machine import one_machine
 from jaxroof.engine.search.problem import SearchProblem
 from jaxroof.engine.sensitivity.derivatives import FEW, slopes
 from jaxroof.errors import refusal
@@ -29,23 +23,7 @@ LOOK = 1024  # plans evaluated per call, a multiple of BLOCK
 
 def plans_that_fit(question: SearchProblem) -> PreparedPlans:
     """Return the plans that fit the machine of a problem, sorted by need."""
-    estimator, inputs = question.estimator, question.inputs
-    known = read_paths(estimator, question.recipe, inputs)
-    ready = prepare_plans(
-        estimator, question.recipe, question.where, (InputsKey.of(inputs, known),)
-    )
-    limit = np.inf if estimator.limit is None else float(estimator.limit(inputs))
-    return _first(ready, int(np.searchsorted(ready.plans[0].need, limit, side="right")))
-
-
-@functools.lru_cache(maxsize=8)
-def _first(ready: PreparedPlans, count: int) -> PreparedPlans:
-    """Return the first plans of one problem, those of the least need."""
-    (plans,) = ready.plans
-    some = {field: column[:count] for field, column in plans.plans.items()}
-    return PreparedPlans(
-        [SortedPlans(some, plans.need[:count], plans.split[:count])], ready.refused, some
-    )
+    return one_machine(dataclasses.replace(question, axes=())).fitting_plans
 
 
 def cost_of(question: SearchProblem, objective: Any) -> Any:

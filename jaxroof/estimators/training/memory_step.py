@@ -17,7 +17,7 @@ from jaxroof.estimators.training.memory_model import counts, memory_model
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.model_size import size
-from jaxroof.estimators.training.plans import DEGREES, plans
+from jaxroof.estimators.training.plans import DEGREES, alike, plans
 from jaxroof.estimators.training.precision import expand_precision
 from jaxroof.estimators.training.stage_memory import amounts, of_stage
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
@@ -162,9 +162,11 @@ stage_memory = Estimator(
     recipe=TrainingRecipe(),
     step=fullest_stage,
     candidates=plans,
+    alike=alike,
     structural=("gpus", "global_batch", "model"),
     objective="device",
     need="device",
+    alone={"device": device_memory},
     limit=memory_limit,
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.device},

@@ -4,6 +4,7 @@ Source: docs/models/parameters_flops_memory.md, section 7.
 """
 
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.memory_recipe import Schedule
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
-from jaxroof.records import units, with_named_absences
+from jaxroof.records import units, value_or, with_named_absences
 
 DEGREES = ("data", "tensor", "context", "pipeline")  # whose product is the accelerators
 COUNTS = (  # of the model that the rules read
@@ -98,6 +99,18 @@ def _ordered(rows: Columns) -> Columns:
     fields = [field for field in units(TrainingPlan) if field not in STATES]
     columns = {field: rows[field].astype(np.int32) for field in fields}
     return rows_where(columns, np.lexsort([columns[field] for field in reversed(fields)]))
+
+
+def alike(inputs: TrainingInputs, plans: Mapping[str, np.ndarray]) -> Columns:
+    """Return columns that are equal where plans differ only in name.
+
+    Without replicas, of experts too, there is nothing to shard, whatever the ZeRO stage.
+    """
+    ranks = plans["data"] * plans["context"]
+    routed = float(value_or(inputs.model.experts, 0.0)) > 0.0
+    of_experts = ranks * plans["tensor"] > plans["expert"] * plans["expert_tensor"]
+    shared = (ranks > 1) | (routed & of_experts)
+    return {**plans, "zero_stage": np.where(shared, plans["zero_stage"], 0)}
 
 
 def cluster_sizes(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> np.ndarray:

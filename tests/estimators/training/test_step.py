@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxroof as jr
-from jaxroof.analyses.plan_product import with_plans
+from jaxroof.analyses.least_memory import with_plans
 from jaxroof.analyses.resources import resources
 from jaxroof.engine.grid.dataset import roles
 from jaxroof.engine.grid.evaluate import evaluate_points

@@ -1,0 +1,107 @@
+"""One question about plans has one answer, whichever road asks it, and lists no plan twice."""
+
+import json
+
+import numpy as np
+import pytest
+
+import jaxroof as jr
+
+# model, system, accelerators, batch, rules
+ASKED = {
+    "one replica": ("llama3-70b", "gb200-nvl72", 8, 64, ""),
+    "one accelerator": ("gpt2-124m", "h100-nvs8", 1, 8, ""),
+    "few experts": ("mixtral-8x7b", "h100-nvs8", 4, 16, ""),
+    "experts": ("mixtral-8x7b", "h100-nvs8", 32, 128, "tp<=8"),
+    "latent attention": ("deepseek-v3", "h800-nvs8", 128, 512, "tp<=2,mb<=2"),
+    "deep": ("llama3.1-405b", "h100-nvs8", 512, 512, "off=0"),
+    "stages": ("gpt3-175b", "a100-nvs4", 96, 1536, "zero<=2"),
+}
+TOP = 12
+FIELDS = jr.training.plan_fields
+
+
+def question(name: str) -> dict:
+    model, system, gpus, batch, where = ASKED[name]
+    return {
+        "model": model,
+        "system": system,
+        "gpus": gpus,
+        "global_batch": batch,
+        "where": where,
+    }
+
+
+def inputs_of(name: str) -> jr.TrainingInputs:
+    model, system, gpus, batch, _ = ASKED[name]
+    return jr.TrainingInputs(
+        model=jr.architecture(model),
+        system=jr.training_system(system),
+        gpus=float(gpus),
+        global_batch=float(batch),
+    )
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_search_lists_the_plans_of_the_command(name):
+    table = jr.fastest_plans(**question(name), top=TOP)
+    found = jr.search("training", **question(name), top=TOP)
+    found = found.isel(rank=found.feasible.values)
+    assert found.sizes["rank"] == table.sizes["plan"] > 1
+    for field in (*FIELDS, "step_time", "memory", "mfu", "step_time_low"):
+        np.testing.assert_array_equal(found[field].values, table[field].values, err_msg=field)
+    for count in ("plans_legal", "plans_feasible"):
+        assert int(found[count]) == int(table[count])
+
+
+def test_the_command_prints_that_list(jaxroof):
+    model, system, gpus, batch, _ = ASKED["one replica"]
+    said = jaxroof(
+        f"search --model {model} --system {system} --gpus {gpus} --batch {batch} --top {TOP} --json"
+    )
+    found = jr.search("training", **question("one replica"), top=TOP)
+    printed = json.loads(said.out)["data_vars"]["step_time"]["data"]
+    assert printed == found.step_time.values.tolist()
+
+
+AXES = {"system.hbm_capacity": [64e9, 80e9, 192e9], "system.hbm_bandwidth": [2e12, 4e12]}
+
+
+@pytest.mark.parametrize("name", ["one replica", "one accelerator", "experts"])
+@pytest.mark.parametrize("axes", [None, AXES])
+def test_no_plan_is_listed_twice(name, axes):
+    """Without replicas there is nothing to shard: any ZeRO stage is the same plan."""
+    found = jr.search("training", **question(name), top=TOP, axes=axes)
+    columns = {f: found[f].values.reshape(-1, TOP) for f in FIELDS}
+    for point in range(len(columns["data"])):
+        plans = {f: column[point][column[point] > -1] for f, column in columns.items()}
+        kinds = np.stack([*jr.training.kinds(inputs_of(name), plans).values()], axis=1)
+        assert len(np.unique(kinds, axis=0)) == len(kinds) > 1
+
+
+@pytest.mark.parametrize("name", ["one replica", "one accelerator", "few experts"])
+def test_of_plans_that_differ_only_in_name_the_first_is_best(name):
+    """Stages 0 and 1 are equal without replicas; no other is faster or needs less."""
+    plans = jr.survey(jr.training, inputs_of(name))
+    columns = {f: plans[f].values for f in FIELDS}
+    kinds = np.stack([*jr.training.kinds(inputs_of(name), columns).values()], axis=1)
+    _, kind, count = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
+    assert set(count) <= {1, 4}
+    assert 4 in count
+    order = np.argsort(kind.reshape(-1), kind="stable")
+    whole = order[np.repeat(count == 4, count)].reshape(-1, 4)
+    np.testing.assert_array_equal(columns["zero_stage"][whole], np.tile(range(4), (len(whole), 1)))
+    for result in ("step_time", "memory"):
+        value = plans[result].values[whole]
+        np.testing.assert_allclose(value[:, 1], value[:, 0], rtol=1e-12)
+        assert np.all(value[:, 2:] >= value[:, :1] * (1.0 - 1e-12))
+
+
+def test_a_plan_of_the_table_has_its_place():
+    asked = question("experts")
+    table = jr.fastest_plans(**asked, top=5)
+    for place in range(5):
+        plan = ",".join(f"{field}={int(table[field][place])}" for field in FIELDS)
+        own = jr.fastest_plans(**asked, own=plan)
+        assert int(own.own_place) == place + 1
+        assert float(own.own) == float(table.step_time[place])
