@@ -13,7 +13,7 @@ COLUMNS = {  # of the common schema: what a cell holds
     "row_id": "a name of the row that no other row has",
     "source": "who measured",
     "source_url": "repository and path",
-    "date_version": "date or version of what ran",
+    "date_version": "date or version of what ran; blank is the software of today",
     "task": "pretrain, SFT or LoRA",
     "model": "name of the model",
     "params_b": "billions of parameters",

@@ -137,7 +137,7 @@ def software_of_plan(inputs: TrainingInputs, plan: Any, recipe: TrainingRecipe) 
         zero_stage=plan.zero_stage,
         gradient_bytes=inputs.states.reduce_bytes,
         loss_bytes=LOSS_BYTES[recipe.cross_entropy],
-        recompute_full=where(plan.recompute > 1.5, 1.0, 0.0),
+        recompute_full=where(plan.recompute > 1.5, framework.repeated, 0.0),
         recompute_selective=where(plan.recompute == 1.0, float(core), 0.0),
         dedup=where(framework.year > DEDUPLICATED, 1.0, 0.0),
         graph=where(framework.year > CAPTURED, 1.0, 0.0),

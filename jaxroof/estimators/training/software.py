@@ -30,6 +30,7 @@ class Framework:
     scatter: Number = _flag("Whether tensor ranks share a message between stages.", 1.0)
     fused: Number = _flag("Whether element-wise kernels are fused.", 1.0)
     early_stop: Number = _flag("Whether recomputation stops before a layer's last product.")
+    repeated: Number = _flag("Share of a layer that full recomputation computes again.", 1.0)
     host: Number = quantity("1", "Launch burden; CUDA graphs have none.", zero=True, default=0.6)
     step_share: Number = _flag("Share of the cost of a step beside its work.", 1.0)
     slow_node: Number = _flag("Whether products of the node lie far under its kind's.")

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from jaxroof.io.csv_blocks import csv_line
 from jaxroof.validation.memory import answered_rows as memory
 from jaxroof.validation.memory.prediction import Answer
-from jaxroof.validation.steps.prediction import OF_A_STEP, OTHER, StepAnswer
+from jaxroof.validation.steps.prediction import PARTS, StepAnswer
 
-PARTS = (*OF_A_STEP, OTHER)
 ADDED = (  # columns after those of the file and of its memory
     "predicted_step_time_s",
     "step_time_low",

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip
 from jaxroof.engine.uncertainty.least_squares import Fit, covariance, fit, solved
 from jaxroof.errors import InputError, refusal
@@ -124,7 +123,7 @@ def calibrate(rows: Iterable[Row], system: str) -> Calibration:
         before=before[of_row] + shift,
         after=after[of_row] + shift,
         apart=apart[of_row] + shift,
-        own=own_half_widths(apart, kinds(whole.inputs), fewest),
+        own=own_half_widths(apart, kinds(whole.groups, len(plans)), fewest),
         noise=found.noise * float(np.median(whole.noise)),
         names=whole.names,
         values=every,
@@ -152,17 +151,17 @@ def usable(
     if not steps:
         name, wrong = refused[0]
         raise InputError(f"no row can be used; the first, {name}: {wrong}")
-    named = sorted({step.system for step in steps})
+    kinds_of_rows = {_kind(step, machine) for step in steps}
+    named = sorted({SYSTEMS[kind][0] for kind in kinds_of_rows if kind in SYSTEMS})
     if len(named) > 1:
         expected = f"rows of {', '.join(named)}; expected rows of one kind of accelerator"
         raise refusal("--system", f"{system}: {expected}")
-    machine = machine._replace(chip=machine.chip or steps[0].chip)
-    return [_on(step, system) for step in steps], tuple(refused), machine
+    return steps, tuple(refused), machine._replace(chip=machine.chip or steps[0].chip)
 
 
 def _refused(step: StepRow, machine: Machine) -> str:
     """Return why a row is not one of a machine; empty if it is."""
-    kind = chip_of(step.row, {**dict.fromkeys(machine.names), **SYSTEMS})
+    kind = _kind(step, machine)
     if machine.names and kind not in machine.names:
         expected = f"expected {' or '.join(machine.names)}, the accelerator of {machine.system}"
         return f"system: {step.row.cells['system']}, which is another chip; {expected}"
@@ -171,13 +170,8 @@ def _refused(step: StepRow, machine: Machine) -> str:
     return ""
 
 
-def _on(step: StepRow, system: str) -> StepRow:
-    """Return a step on a system; the network is that of its source, where one is known."""
-    usual = {slow for name, _, slow in SYSTEMS.values() if name == step.system}
-    if system == step.system or step.slow_bandwidth not in usual:
-        return step._replace(system=system)
-    own = lookup.system(system)
-    return step._replace(system=system, slow_bandwidth=float(own.slow_bandwidth * own.nics))
+def _kind(step: StepRow, machine: Machine) -> str:
+    return chip_of(step.row, (*machine.names, *SYSTEMS))
 
 
 def distinct(steps: Sequence[StepRow]) -> tuple[list[StepRow], np.ndarray, list[StepRow]]:
@@ -186,24 +180,19 @@ def distinct(steps: Sequence[StepRow]) -> tuple[list[StepRow], np.ndarray, list[
     Its seconds are the median of its rows. Of more configurations than ``MOST_PLANS`` as many are
     taken, evenly, with their rows.
     """
-    groups: dict[tuple[Any, ...], list[StepRow]] = {}
+    groups: dict[frozenset[Any], list[StepRow]] = {}
     for step in steps:
-        groups.setdefault(_numbers(step), []).append(step)
+        groups.setdefault(frozenset(step.settings.items()), []).append(step)
     keys = list(groups)
     chosen = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), MOST_PLANS)).astype(int))
     places = {keys[one]: place for place, one in enumerate(chosen)}
-    kept = [step for step in steps if _numbers(step) in places]
-    of_row = np.array([places[_numbers(step)] for step in kept])
+    kept = [step for step in steps if frozenset(step.settings.items()) in places]
+    of_row = np.array([places[frozenset(step.settings.items())] for step in kept])
     plans = [
         groups[key][0]._replace(measured=float(np.median([one.measured for one in groups[key]])))
         for key in places
     ]
     return kept, of_row, plans
-
-
-def _numbers(step: StepRow) -> tuple[Any, ...]:
-    records = (step.model, step.plan, step.software)
-    return (step.slow_bandwidth, step.sequence, *(tuple(one.items()) for one in records))
 
 
 def _fitted(asked: Problem) -> Fit:
@@ -227,7 +216,7 @@ def constants_of(asked: Problem, found: Fit) -> list[Constant]:
     high = np.exp(np.clip(found.values + half, asked.prior.low, asked.prior.high))
     fields, made = written_fields(asked, found), []
     for place, name in enumerate(asked.names):
-        centre = 1.0 if name == SOFTWARE else float(np.ravel(getattr(asked.inputs.chip, name))[0])
+        centre = 1.0 if name == SOFTWARE else float(getattr(asked.chip, name))
         ends = centre * float(low[place]), centre * float(high[place])
         value = centre * float(np.exp(found.values[place]))
         made.append(Constant(name, centre, value, *ends, fields.get(name, value)))
@@ -240,8 +229,7 @@ def written_fields(asked: Problem, found: Fit) -> dict[str, float]:
     for name in units(Chip):
         ways = np.array([power(name, parameter) for parameter in asked.names])
         if np.any(ways):
-            centre = float(np.ravel(getattr(asked.inputs.chip, name))[0])
-            value = centre * float(np.exp(ways @ found.values))
+            value = float(getattr(asked.chip, name)) * float(np.exp(ways @ found.values))
             fields[name] = value if name in UNBOUNDED else min(value, FULL)
     return fields
 

@@ -3,6 +3,7 @@
 Source: docs/models/training_step_today.md, section 2 (priors) and section 12 (spread in a source).
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,12 +14,13 @@ from jaxroof.catalog.chip import Chip
 from jaxroof.dual import Dual, slope_of, value_of
 from jaxroof.engine.uncertainty.least_squares import Prior
 from jaxroof.estimators.training.interval import half_width_within_source, regime
-from jaxroof.estimators.training.step_time import step_time
-from jaxroof.formulas.arithmetic import smaller
+from jaxroof.estimators.training.step import training
+from jaxroof.formulas.arithmetic import larger, smaller
 from jaxroof.records import replace_at, units
+from jaxroof.structure import map_numbers
 from jaxroof.units import parse
 from jaxroof.validation.steps.machine import Machine
-from jaxroof.validation.steps.prediction import StepInputs, step_inputs
+from jaxroof.validation.steps.prediction import StepGroup, step_groups, system_of
 from jaxroof.validation.steps.step_rows import StepRow
 
 SOFTWARE = "software"  # the factor by which a software's steps take longer than predicted
@@ -31,13 +33,13 @@ OF_ANOTHER_CHIP = 2.0  # ranges of constants of another chip are so much wider a
 DEVIATIONS_OF_80 = 1.2816  # half width of 80 % of a normal distribution, in its deviations
 FULL = 1.0  # no rate exceeds that of the datasheet
 UNBOUNDED = ("depth", "depth_fp8", *TIMES)
-RECORDS = ("model", "plan", "system", "chip", "software")
 
 
 class Problem(NamedTuple):
     """Rows, what they measured, and what is believed of the constants."""
 
-    inputs: StepInputs
+    groups: tuple[StepGroup, ...]
+    chip: Chip  # before the fit
     measured: np.ndarray  # [s]
     noise: np.ndarray  # deviation of ln(time)
     names: tuple[str, ...]
@@ -48,32 +50,41 @@ def problem(steps: Sequence[StepRow], machine: Machine) -> Problem:
     """Return what is fitted: rows as columns, and a prior of every constant with a range.
 
     Constants of a file are where the fit starts; of another chip less is believed.
+    Raises: InputError for the first row that ``training`` refuses.
     """
     assert machine.chip is not None
-    inputs = step_inputs(steps, machine.constants)
+    constants = machine.constants or machine.chip
+    groups, refused = step_groups(steps, constants)
+    for error in refused.values():
+        raise error
+    chip = system_of(machine.system, constants).chip
+    assert chip is not None
     wider = OF_ANOTHER_CHIP if machine.like else 1.0
     believed = ranges(machine.chip)
     sizes = [(FACTOR_ALONE, -np.log(FACTOR_MOST), np.log(FACTOR_MOST))]
     for name, (low, high) in believed.items():
-        centre = float(np.ravel(getattr(inputs.chip, name))[0])
+        centre = float(getattr(chip, name))
         full = np.inf if name in UNBOUNDED else FULL
         low, high = low / wider, min(high * wider, full)
         ends = np.log(min(low, centre) / centre), np.log(max(high, centre) / centre)
         sizes.append((np.log(high / low) / 4.0, ends[0] - 1e-6, ends[1] + 1e-6))
     return Problem(
-        inputs=inputs,
+        groups=tuple(groups),
+        chip=chip,
         measured=np.array([one.measured for one in steps], np.float64),
-        noise=np.asarray(half_width_within_source(kinds(inputs))) / DEVIATIONS_OF_80,
+        noise=np.asarray(half_width_within_source(kinds(groups, len(steps)))) / DEVIATIONS_OF_80,
         names=(SOFTWARE, *believed),
         prior=Prior(*map(np.array, zip(*sizes, strict=True))),
     )
 
 
-def kinds(inputs: StepInputs) -> Any:
+def kinds(groups: Sequence[StepGroup], rows: int) -> np.ndarray:
     """Return the place in ``REGIMES`` of the kind of every row, its software taken as known."""
-    few_bits = inputs.software.fp8 + inputs.software.fp4
-    places = regime(inputs.model.experts, few_bits, 1.0)
-    return np.broadcast_to(np.asarray(places), np.shape(inputs.sequence))
+    found = np.zeros(rows)
+    for places, inputs, _ in groups:
+        few_bits = larger(inputs.software.fp8, inputs.software.fp4)
+        found[places] = regime(inputs.model.experts, few_bits, 1.0)
+    return found
 
 
 def with_odd_factor(whole: Problem, factor: float) -> Problem:
@@ -107,16 +118,17 @@ def part(whole: Problem, names: Sequence[str]) -> Problem:
 
 
 def rows_of(whole: Problem, places: np.ndarray) -> Problem:
-    """Return the same problem with some of its rows."""
-
-    def some(record: Any) -> Any:
-        return type(record)(**{k: _taken(v, places) for k, v in vars(record).items()})
-
-    inputs = whole.inputs._replace(
-        **{name: some(getattr(whole.inputs, name)) for name in RECORDS},
-        sequence=whole.inputs.sequence[places],
+    """Return the same problem with some of its rows, in their order."""
+    groups = []
+    for one in whole.groups:
+        here = np.flatnonzero(np.isin(one.places, places))
+        if len(here):
+            inputs = map_numbers(functools.partial(_taken, places=here), one.inputs)
+            inside = np.searchsorted(places, one.places[here])
+            groups.append(StepGroup(inside, inputs, one.recipe))
+    return whole._replace(
+        groups=tuple(groups), measured=whole.measured[places], noise=whole.noise[places]
     )
-    return whole._replace(inputs=inputs, measured=whole.measured[places], noise=whole.noise[places])
 
 
 def _taken(value: Any, places: np.ndarray) -> Any:
@@ -125,16 +137,24 @@ def _taken(value: Any, places: np.ndarray) -> Any:
 
 def residuals(asked: Problem, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return ln(predicted / measured) of every row, and its slopes with every parameter."""
-    chip = asked.inputs.chip
+    moved = {}
     for name in units(Chip):
         ways = np.array([power(name, parameter) for parameter in asked.names])
         if np.any(ways):
-            value = getattr(chip, name) * np.exp(ways @ values)
-            moved: Any = Dual(value, ways[:, None] * value)
-            chip = replace_at(chip, name, moved if name in UNBOUNDED else smaller(moved, FULL))
-    time = step_time(*asked.inputs._replace(chip=chip)).step_time
-    seconds = np.asarray(value_of(time))
-    return np.log(seconds / asked.measured), (slope_of(time) / seconds).T
+            value = getattr(asked.chip, name) * np.exp(ways @ values)
+            one: Any = Dual(np.array([value]), (ways * value)[:, None])
+            moved[name] = one if name in UNBOUNDED else smaller(one, FULL)
+    errors = np.zeros(len(asked.measured))
+    slopes = np.zeros((len(asked.measured), len(asked.names)))
+    for places, inputs, recipe in asked.groups:
+        for name, one in moved.items():
+            inputs = replace_at(inputs, f"system.chip.{name}", one)
+        parts = training.evaluate_parts(inputs, recipe)
+        time = training.result("step_time", inputs, recipe, parts)
+        seconds = np.asarray(value_of(time))
+        errors[places] = np.log(seconds / asked.measured[places])
+        slopes[places] = (slope_of(time) / seconds).T
+    return errors, slopes
 
 
 def power(field: str, parameter: str) -> float:

@@ -80,8 +80,11 @@ def rows_of_machine(machine: Machine) -> dict[str, tuple[str, str, float]]:
     """
     own = lookup.system(machine.system)
     network = float(own.slow_bandwidth * own.nics)
-    others = {name: (machine.system, str(machine.chip), network) for name in machine.names}
-    return {**others, **SYSTEMS}
+    generations = {kind: generation for kind, (_, generation, _) in SYSTEMS.items()}
+    return SYSTEMS | {
+        kind: (machine.system, machine.chip or generations[kind], network)
+        for kind in machine.names or SYSTEMS
+    }
 
 
 def _calibrated() -> dict[str, list[str]]:

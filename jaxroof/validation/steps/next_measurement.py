@@ -1,6 +1,6 @@
 """Which further run of a user's would teach most about the constants of a chip."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -59,64 +59,66 @@ def most_instructive(found: Calibration, most: int = 3) -> list[Measurement]:
 
 def _even(step: StepRow) -> bool:
     """Return whether a plan divides what it splits."""
-    plan, model = step.plan, step.model
-    degrees = (plan["tensor"], plan["pipeline"], plan["data"], plan["microbatch"])
+    asked = {name: value for name, value in step.settings.items() if not isinstance(value, str)}
+    names = ("tensor", "pipeline", "data", "microbatch", "interleave", "expert")
+    degrees = {name: asked[f"plan.{name}"] for name in names}
+    stages = degrees["pipeline"] * degrees["interleave"]
     return (
-        all(degree >= 1.0 and degree == int(degree) for degree in degrees)
-        and plan["microbatches"] >= 1.0
-        and model["heads"] % plan["tensor"] == 0.0
-        and model["layers"] % (plan["pipeline"] * plan["interleave"]) == 0.0
-        and model["experts"] % plan["expert"] == 0.0
+        all(degree >= 1.0 and degree == int(degree) for degree in degrees.values())
+        and asked["global_batch"] >= degrees["data"] * degrees["microbatch"]
+        and asked["global_batch"] == int(asked["global_batch"])
+        and asked["model.heads"] % degrees["tensor"] == 0.0
+        and asked["model.layers"] % stages == 0.0
+        and asked["model.experts"] % degrees["expert"] == 0.0
     )
 
 
 def _scaled(**factors: float) -> Change:
-    """Return the change of a plan by factors."""
+    """Return the change of numbers of a question by factors, by the last part of their path."""
 
     def change(step: StepRow) -> StepRow | None:
-        return step._replace(
-            plan={name: value * factors.get(name, 1.0) for name, value in step.plan.items()}
+        return _changed(
+            step,
+            {
+                name: value * factors.get(name.rpartition(".")[2], 1.0)
+                for name, value in step.settings.items()
+                if not isinstance(value, str)
+            },
         )
 
     return change
 
 
-def _longer(step: StepRow) -> StepRow | None:
-    """Return a step with sequences four times as long and as many tokens."""
-    plan = {**step.plan, "microbatches": step.plan["microbatches"] / 4.0}
-    return step._replace(plan=plan, sequence=4.0 * step.sequence)
+def _changed(step: StepRow, settings: Mapping[str, float | str]) -> StepRow:
+    return step._replace(settings={**step.settings, **settings})
 
 
 def _eight_bits(step: StepRow) -> StepRow | None:
     """Return a 16-bit step with 8-bit products, where the chip has them."""
-    low = step.software.get("fp8", 0.0) + step.software.get("fp4", 0.0)
-    if low or step.chip == "ampere":
+    if step.settings["precision"] != "bf16" or step.chip == "ampere":
         return None
-    return step._replace(software={**step.software, "fp8": 1.0})
+    return _changed(step, {"precision": "fp8"})
 
 
 def _sixteen_bits(step: StepRow) -> StepRow | None:
     """Return an 8-bit or 4-bit step with 16-bit products."""
-    low = step.software.get("fp8", 0.0) + step.software.get("fp4", 0.0)
-    if not low:
+    if step.settings["precision"] == "bf16":
         return None
-    plain = {name: value for name, value in step.software.items() if name not in FORMATS}
-    return step._replace(software=plain)
+    return _changed(step, {"precision": "bf16"})
 
 
-FORMATS = ("fp8", "fp4", "micro_scaled")
 CHANGES: dict[str, Change] = {
-    "twice the tensor ranks": _scaled(tensor=2.0, data=0.5, microbatches=2.0),
-    "half the tensor ranks": _scaled(tensor=0.5, data=2.0, microbatches=0.5),
-    "twice the pipeline stages": _scaled(pipeline=2.0, data=0.5, microbatches=2.0),
-    "half the pipeline stages": _scaled(pipeline=0.5, data=2.0, microbatches=0.5),
-    "twice the microbatch": _scaled(microbatch=2.0, microbatches=0.5),
-    "half the microbatch": _scaled(microbatch=0.5, microbatches=2.0),
-    "eight times the accelerators and the batch": _scaled(data=8.0),
-    "an eighth of the accelerators and of the batch": _scaled(data=0.125),
-    "eight times the batch": _scaled(microbatches=8.0),
-    "an eighth of the batch": _scaled(microbatches=0.125),
-    "sequences four times as long, a quarter of them": _longer,
+    "twice the tensor ranks": _scaled(tensor=2.0, data=0.5),
+    "half the tensor ranks": _scaled(tensor=0.5, data=2.0),
+    "twice the pipeline stages": _scaled(pipeline=2.0, data=0.5),
+    "half the pipeline stages": _scaled(pipeline=0.5, data=2.0),
+    "twice the microbatch": _scaled(microbatch=2.0),
+    "half the microbatch": _scaled(microbatch=0.5),
+    "eight times the accelerators and the batch": _scaled(data=8.0, global_batch=8.0),
+    "an eighth of the accelerators and of the batch": _scaled(data=0.125, global_batch=0.125),
+    "eight times the batch": _scaled(global_batch=8.0),
+    "an eighth of the batch": _scaled(global_batch=0.125),
+    "sequences four times as long, a quarter of them": _scaled(sequence=4.0, global_batch=0.25),
     "products in FP8": _eight_bits,
     "products in BF16": _sixteen_bits,
 }

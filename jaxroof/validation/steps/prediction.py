@@ -1,47 +1,39 @@
-"""What is predicted for measured steps: seconds, parts and intervals, many rows in one call."""
+"""What the estimator ``training`` predicts for measured steps, many rows in one call."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from types import SimpleNamespace
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxroof import catalog
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.catalog import lookup
-from jaxroof.catalog.chip import Chip, SharedConstants
 from jaxroof.catalog.system import System
+from jaxroof.engine.grid.given_axes import expanded
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.envelope import inside
-from jaxroof.estimators.training.interval import REGIMES, Interval, interval_of_runs, of_own_runs
-from jaxroof.estimators.training.software import Software
-from jaxroof.estimators.training.step import own_runs
-from jaxroof.estimators.training.step_time import StepTime, step_time
-from jaxroof.records import units
+from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.interval import REGIMES, of_own_runs
+from jaxroof.estimators.training.report import TrainingReport
+from jaxroof.estimators.training.step import training
+from jaxroof.estimators.training.training_recipe import TrainingRecipe
+from jaxroof.records import leaves, replace_at
 from jaxroof.validation.measured_rows import Row
 from jaxroof.validation.steps.machine import machines_of
 from jaxroof.validation.steps.step_rows import SYSTEMS, StepRow, step_rows
 
-OF_A_SYSTEM = ("matrix_flops", "hbm_bandwidth", "fast_domain", "fast_bandwidth")
-OF_A_STEP = ("steady", "bubble", "pipeline_comm", "data_comm", "optimizer")  # and the rest
-OF_A_LAYER = (
-    *("matmul", "attention", "elementwise", "cast", "recompute"),
-    *("tensor_comm", "context_comm", "experts", "expert_comm"),
+PARTS = tuple(
+    f.name for f in dataclasses.fields(TrainingReport) if f.metadata["part_of"] == "step_time"
 )
-OTHER = "other"  # data, logging and synchronisation, once a step
 OWN = ", own runs"  # of a regime, where the chip was calibrated on them
-OF_A_CHIP = tuple(units(Chip))
 
 
-class StepInputs(NamedTuple):
-    """What the sheet needs of many steps: records whose leaves are columns of one length."""
+class StepGroup(NamedTuple):
+    """Measured steps with the same choices, on the same system: columns of inputs."""
 
-    model: Any
-    sequence: Any
-    plan: Any
-    system: System
-    chip: Chip
-    constants: SharedConstants
-    software: Software
+    places: np.ndarray  # of its rows among those that were asked
+    inputs: TrainingInputs
+    recipe: TrainingRecipe
 
 
 class StepAnswer(NamedTuple):
@@ -55,7 +47,6 @@ class StepAnswer(NamedTuple):
     high: float = np.nan
     regime: str = ""
     parts: Mapping[str, float] = {}  # [s] of a step; they sum to the time
-    layer: Mapping[str, float] = {}  # [s] of a layer and microbatch
 
     @property
     def error(self) -> float | None:
@@ -70,60 +61,67 @@ class StepAnswer(NamedTuple):
         return None if measured is None else self.low <= measured <= self.high
 
 
-def step_inputs(rows: Sequence[StepRow], chip: str | None = None) -> StepInputs:
-    """Return the inputs of steps as columns; ``chip`` replaces what the catalogue says of chips.
+class Groups(NamedTuple):
+    """Measured steps as inputs of ``training``, and why some of them are none, by their place."""
 
+    groups: list[StepGroup]
+    refused: dict[int, InputError]
+
+
+def step_groups(rows: Sequence[StepRow], chip: str | None = None) -> Groups:
+    """Return steps as inputs of ``training``: those with the same choices are columns of one.
+
+    ``chip`` replaces what the catalogue says of chips.
     Raises: InputError for a chip that there is not, or a file that is none.
     """
-
-    def columns(found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-        return {name: np.array([one[name] for one in found]) for name in found[0]}
-
-    defaults = {name: float(value) for name, value in vars(Software()).items()}
-    pairs = [(one.system, chip or one.chip) for one in rows]
-    known = {pair: _machine(*pair) for pair in set(pairs)}
-    machines = [known[pair] for pair in pairs]
-    slow: Any = np.array([one.slow_bandwidth for one in rows])
-    return StepInputs(
-        model=SimpleNamespace(**columns([one.model for one in rows])),
-        sequence=np.array([one.sequence for one in rows]),
-        plan=SimpleNamespace(**columns([one.plan for one in rows])),
-        system=System(slow_bandwidth=slow, nics=1.0, **columns([one[0] for one in machines])),
-        chip=Chip(**columns([one[1] for one in machines])),
-        constants=SharedConstants(),
-        software=Software(**columns([{**defaults, **one.software} for one in rows])),
-    )
+    apart: dict[Any, list[int]] = defaultdict(list)
+    for place, one in enumerate(rows):
+        names = {k: v if isinstance(v, str) else "" for k, v in one.settings.items()}
+        apart[frozenset(names.items())].append(place)
+    systems = {name: system_of(name, chip) for name in {one.system for one in rows}}
+    found = [one for some in apart.values() for one in _resolved(rows, np.array(some), systems)]
+    alike: dict[Any, list[StepGroup]] = defaultdict(list)
+    for one in found:
+        if isinstance(one, StepGroup):
+            alike[one.recipe, tuple(path for path, _, _ in leaves(one.inputs))].append(one)
+    refused = dict(one for one in found if not isinstance(one, StepGroup))
+    return Groups([_joined(some) for some in alike.values()], refused)
 
 
-def _machine(system: str, chip: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the numbers of a system and of its chip; formats that it lacks run as 16 bits do."""
-    found, peaks = lookup.system(system), catalog.entry("systems", system, units(System))["peaks"]
-    rates = {name: float(getattr(found, name)) for name in OF_A_SYSTEM}
-    formats = {f"{n}_flops": peaks.get(n, rates["matrix_flops"]) for n in ("fp8", "fp4")}
-    made = lookup.chip(chip, **formats)
-    return rates, {name: float(getattr(made, name)) for name in OF_A_CHIP}
+def system_of(name: str, chip: str | None = None) -> System:
+    """Return a system by name with its chip, or with another one."""
+    return dataclasses.replace(lookup.device(name), chip=lookup.chip_of(name, chip))
 
 
-def predicted_times(inputs: StepInputs) -> StepTime:
-    """Return the seconds of steps and of their parts, each a column."""
-    times = step_time(*inputs)
-    shape = np.shape(inputs.sequence)
-    columns: list[Any] = [np.broadcast_to(value, shape) for value in times]
-    return StepTime(*columns)
+def _resolved(
+    rows: Sequence[StepRow], places: np.ndarray, systems: Mapping[str, System]
+) -> list[Any]:
+    """Return a group of rows with the same names; if some are refused, the others and those."""
+    first = rows[places[0]].settings
+    settings: dict[str, Any] = {
+        name: value
+        if isinstance(value, str)
+        else np.array([rows[place].settings[name] for place in places])
+        for name, value in first.items()
+    }
+    try:
+        asked, _ = expanded(training, {**settings, "system": systems[str(first["system"])]}, None)
+        return [StepGroup(places, *resolve_settings(training, asked))]
+    except InputError as error:
+        if len(places) == 1:
+            return [(int(places[0]), error)]
+        return [one for half in np.array_split(places, 2) for one in _resolved(rows, half, systems)]
 
 
-def _bounds(inputs: StepInputs, time: Any, calibrated: Any) -> tuple[Interval, Any]:
-    """Return the intervals of steps and their regimes; of software that is calibrated or not."""
-    plan, software, chip = inputs.plan, inputs.software, inputs.chip
-    gpus = plan.data * plan.tensor * plan.context * plan.pipeline
-    return interval_of_runs(
-        time,
-        inputs.model.experts,
-        software.fp8 + software.fp4,
-        calibrated * chip.calibrated,
-        inside(gpus, plan.tensor, inputs.sequence, inputs.system.fast_domain),
-        own_runs(chip),
-    )
+def _joined(groups: Sequence[StepGroup]) -> StepGroup:
+    """Return groups with the same choices as one, every input a column."""
+    sizes = [len(one.places) for one in groups]
+    columns = [{path: value for path, _, value in leaves(one.inputs)} for one in groups]
+    inputs = groups[0].inputs
+    for path in columns[0]:
+        each = [np.broadcast_to(c[path], n) for c, n in zip(columns, sizes, strict=True)]
+        inputs = replace_at(inputs, path, np.concatenate(each))
+    return StepGroup(np.concatenate([one.places for one in groups]), inputs, groups[0].recipe)
 
 
 def answers(rows: Iterable[Row], chip: str | None = None) -> list[StepAnswer]:
@@ -133,33 +131,35 @@ def answers(rows: Iterable[Row], chip: str | None = None) -> list[StepAnswer]:
     Raises: InputError for a chip that there is not, or a file that is none.
     """
     rows = list(rows)
-    read = [
+    found = [
         StepAnswer(row, None, str(one)) if isinstance(one, InputError) else StepAnswer(row, one, "")
         for row, one in zip(rows, step_rows(rows, machines_of(chip) or SYSTEMS), strict=True)
     ]
-    asked = [one.step for one in read if one.step is not None]
-    predicted = iter(_predicted(asked, chip) if asked else ())
-    return [one if one.step is None else one._replace(**next(predicted)) for one in read]
+    asked = [place for place, one in enumerate(found) if one.step is not None]
+    groups, refused = step_groups([one.step for one in found if one.step is not None], chip)
+    for group in groups:
+        for place, said in zip(group.places, _predicted(group), strict=True):
+            found[asked[place]] = found[asked[place]]._replace(**said)
+    for place, error in refused.items():
+        found[asked[place]] = StepAnswer(found[asked[place]].row, None, str(error))
+    return found
 
 
-def _predicted(rows: Sequence[StepRow], chip: str | None) -> list[dict[str, Any]]:
-    inputs = step_inputs(rows, chip)
-    times = predicted_times(inputs)
-    total: Any = times.step_time
-    bounds, found = _bounds(inputs, total, np.array([float(one.calibrated) for one in rows]))
-    low, high, places = map(np.asarray, (*bounds, found))
-    own = of_own_runs(low, high, places)
-    step = {name: getattr(times, name) for name in OF_A_STEP}
-    step[OTHER] = total - sum(step.values())
-    layer = {name: getattr(times, name) for name in OF_A_LAYER}
-    return [
-        {
-            "time": float(total[i]),
+def _predicted(group: StepGroup) -> Iterator[dict[str, Any]]:
+    """Yield what is predicted for each row of a group."""
+    report = training.evaluate(group.inputs, group.recipe)
+
+    def column(name: str) -> np.ndarray:
+        return np.broadcast_to(getattr(report, name), np.shape(group.places))
+
+    times, low, high = (column(f"step_time{end}") for end in ("", "_low", "_high"))
+    regimes = column("regime")
+    own, parts = of_own_runs(low, high, regimes), {name: column(name) for name in PARTS}
+    for i in range(len(group.places)):
+        yield {
+            "time": float(times[i]),
             "low": float(low[i]),
             "high": float(high[i]),
-            "regime": REGIMES[int(places[i])].words + OWN * bool(own[i]),
-            "parts": {name: float(values[i]) for name, values in step.items()},
-            "layer": {name: float(values[i]) for name, values in layer.items()},
+            "regime": REGIMES[int(regimes[i])].words + OWN * bool(own[i]),
+            "parts": {name: float(values[i]) for name, values in parts.items()},
         }
-        for i in range(len(rows))
-    ]

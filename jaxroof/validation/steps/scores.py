@@ -122,8 +122,8 @@ SMALL = 0.005  # share below which a part is not worth a word
 def largest_parts(parts: Mapping[str, float], most: int = 3) -> list[tuple[str, float]]:
     """Return the largest parts, each with its share of all.
 
-    >>> largest_parts({"steady": 3.0, "bubble": 1.0}, 1)
-    [('steady', 0.75)]
+    >>> largest_parts({"time_compute": 3.0, "time_bubble": 1.0}, 1)
+    [('time_compute', 0.75)]
     """
     total = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda part: -part[1])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.errors import InputError, refusal
 from jaxroof.validation.measured_rows import Row, configuration, count, number, text
-from jaxroof.validation.steps.step_software import known_software, software_of, stated_software
+from jaxroof.validation.steps.step_software import Settings, software_of, stated_software
 
 GATED = ("llama", "internlm", "mistral", "mixtral", "qwen", "gemma", "grok")
 CHIPS = ("GB300", "GB200", "B300", "B200", "H200", "H100", "H800", "A100")
@@ -32,6 +32,7 @@ NETWORKS = {  # source -> network of one accelerator [B/s]
     "MaxText": 25e9,
 }
 LATENT = {
+    "head_size": 192.0,
     "q_rank": 1536.0,
     "kv_rank": 512.0,
     "nope_size": 128.0,
@@ -63,18 +64,22 @@ STRONG = "figure"  # of the Megatron-LM README: strong scaling at one split
 
 
 class StepRow(NamedTuple):
-    """A measured step as numbers."""
+    """A measured step as a question of the estimator ``training``."""
 
     row: Row
-    system: str  # of the catalogue
     chip: str  # generation
-    slow_bandwidth: float
-    model: dict[str, float]
-    sequence: float
-    plan: dict[str, float]
-    software: dict[str, float]
-    calibrated: bool  # whether rows of this software took part in the fit
+    settings: Settings
     measured: float | None  # [s]
+
+    @property
+    def system(self) -> str:
+        """Return the system that it ran on, by name."""
+        return str(self.settings["system"])
+
+    @property
+    def routed(self) -> bool:
+        """Return whether its model has experts."""
+        return float(self.settings["model.experts"]) > 0.0
 
 
 def step_rows(
@@ -125,22 +130,16 @@ def _configured(row: Row, machines: Mapping[str, tuple[str, str, float]]) -> Ste
         slow = rate if source.startswith(name) else slow
     model = model_of(row)
     routed = model["experts"] > 0.0
-    software = stated_software(row, kind.split()[0], routed)
-    plan = plan_of(row, model, software)
-    if not routed:
-        software["dedup"] = 0.0
-    return StepRow(
-        row=row,
-        system=system,
-        chip=generation,
-        slow_bandwidth=slow,
-        model=model,
-        sequence=count(row, "seq", 2048.0),
-        plan=plan,
-        software=software,
-        calibrated=bool(known_software()[software_of(row)]["calibrated"]),
-        measured=None,
-    )
+    settings: Settings = {
+        "system": system,
+        "system.slow_bandwidth": slow,
+        "system.nics": 1.0,
+        **{f"model.{name}": value for name, value in model.items()},
+        **choices_of(row, model),
+        **stated_software(row, kind.split()[0], routed),
+    }
+    settings |= plan_of(row, model, float(settings.get("plan.zero_stage", 1.0)))
+    return StepRow(row=row, chip=generation, settings=settings, measured=None)
 
 
 def _measured(row: Row) -> float | None:
@@ -184,7 +183,6 @@ def assumed(rows: Iterable[Row]) -> dict[str, int]:
 def model_of(row: Row) -> dict[str, float]:
     """Return the shape of a row's model; a blank cell has the value of ASSUMED.
 
-    Assumes: a model without a gate is of GPT's kind, its head tied, its positions learned.
     Raises: InputError if layers or width are lacking.
     """
     name = row.cells.get("model", "")
@@ -194,27 +192,23 @@ def model_of(row: Row) -> dict[str, float]:
     experts = count(row, "moe_experts", 0.0) if "moe_experts" in row.cells else 0.0
     known = next((more for start, more in ROUTED.items() if name.startswith(start)), {})
     size = hidden / heads
-    if known or name.startswith("Qwen3"):
+    if name.startswith("Qwen3"):
         size = 128.0
     if name.startswith("gpt-oss"):
         size = 64.0
-    gated = experts > 0.0 or any(word in name.casefold() for word in GATED)
     model = {
         "layers": layers,
         "hidden": hidden,
         "heads": heads,
         "kv_heads": count(row, "kv_heads", heads),
         "head_size": size,
-        "gated": float(gated),
-        "tied": float(not gated),
-        "positions": 0.0 if gated else count(row, "seq", 2048.0),
         "feedforward": feedforward,
         "vocabulary": count(row, "vocab", 50257.0),
+        "sequence": count(row, "seq", 2048.0),
         "experts": experts,
         "active_experts": count(row, "moe_topk", 1.0) if experts else 0.0,
         **dict.fromkeys(("expert_feedforward", "shared_feedforward", "first_dense_layers"), 0.0),
-        **dict.fromkeys(("mtp_layers", "q_rank", "kv_rank"), 0.0),
-        **dict.fromkeys(("nope_size", "rope_size", "value_size"), 0.0),
+        "mtp_layers": 0.0,
     }
     if experts:
         shared = feedforward if name.startswith("Llama 4") else 0.0
@@ -227,8 +221,23 @@ def model_of(row: Row) -> dict[str, float]:
     return model
 
 
-def plan_of(row: Row, model: dict[str, float], software: dict[str, float]) -> dict[str, float]:
-    """Return the plan of a row.
+def choices_of(row: Row, model: Mapping[str, float]) -> Settings:
+    """Return the structural choices of a row's model, and its learned positions.
+
+    Assumes: a model without a gate is of GPT's kind, its head tied, its positions learned.
+    """
+    name = row.cells.get("model", "").casefold()
+    gated = model["experts"] > 0.0 or any(word in name for word in GATED)
+    return {
+        "attention": "latent" if "kv_rank" in model else "heads",
+        "mlp": "gated" if gated else "plain",
+        "embeddings": "separate" if gated else "tied",
+        "model.positions": 0.0 if gated else model["sequence"],
+    }
+
+
+def plan_of(row: Row, model: Mapping[str, float], zero_stage: float) -> Settings:
+    """Return the plan of a row, and the sequences of a step.
 
     Raises: InputError if its degrees contradict its accelerators, or none is stated.
     """
@@ -244,21 +253,21 @@ def plan_of(row: Row, model: dict[str, float], software: dict[str, float]) -> di
     if data != int(data):
         raise refusal("gpus", f"given {gpus:.0f}, which tp pp cp do not divide")
     interleave = count(row, "vp", _chunks(row, model["layers"], pipeline))
-    if software.get("zero_stage", 1.0) > 1.5:
-        usual = batch / data
-    else:
-        usual = 1.0 if pipeline > 1.0 else min(4.0, batch / data)
+    share = batch / data
+    usual = share if zero_stage > 1.5 else 1.0 if pipeline > 1.0 else min(4.0, share)
     microbatch = number(row, "mbs", usual)
+    if data * microbatch > batch:
+        said = f"{microbatch:g} sequences on each of {data:.0f} replicas"
+        raise refusal("gbs", f"given {batch:.0f}, fewer than {said}")
     return {
-        "tensor": tensor,
-        "pipeline": pipeline,
-        "data": data,
-        "context": context,
-        "interleave": interleave if pipeline > 1.0 else 1.0,
-        "microbatch": microbatch,
-        "microbatches": max(1.0, batch / (data * microbatch)),
-        "expert": count(row, "ep", 1.0) if model["experts"] else 1.0,
-        "expert_tensor": 1.0,
+        "global_batch": batch,
+        "plan.tensor": tensor,
+        "plan.pipeline": pipeline,
+        "plan.data": data,
+        "plan.context": context,
+        "plan.interleave": interleave if pipeline > 1.0 else 1.0,
+        "plan.microbatch": microbatch,
+        "plan.expert": count(row, "ep", 1.0) if model["experts"] else 1.0,
     }
 
 

@@ -10,12 +10,11 @@ import tomllib
 from typing import Any
 
 from jaxroof.errors import refusal
-from jaxroof.estimators.training.software import CAPTURED, DEDUPLICATED, Software
-from jaxroof.records import units
+from jaxroof.estimators.training.software import Framework
 from jaxroof.validation.measured_rows import Row, text
 
-UNKNOWN_YEAR = 2024.0
 HOPPER = ("H100", "H800", "H200", "H20")
+Settings = dict[str, float | str]  # inputs of `training` by path, and choices of its recipe
 
 
 @functools.cache
@@ -25,7 +24,8 @@ def known_software() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name, entry in tomllib.loads(written).items():
         base = found.get(entry.pop("base", ""), {})
-        found[name] = {"calibrated": True, **base, **entry}
+        own = {**base.get("settings", {}), **entry.get("settings", {})}
+        found[name] = {"calibrated": True, **base, **entry, "settings": own}
     return found
 
 
@@ -47,85 +47,88 @@ def software_of(row: Row) -> str:
 
 
 def year_of(row: Row, entry: dict[str, Any]) -> float:
-    """Return the release date of the software: its own, or that of the row's container or date."""
+    """Return the release date of the software: its own, that of the row's container or date.
+
+    A row that states none is of the software that a question is about which names none.
+    """
     if "year" in entry:
         return float(entry["year"])
     stated = row.cells.get("date_version", "")
     edition = re.search(r"(?<![\d.-])v?(\d\d)\.(\d\d)(?!\d)", stated)
     date = edition or re.search(r"(?<!\d)20(\d\d)-(\d\d)(?!\d)", stated)
     if date is None:
-        return UNKNOWN_YEAR
+        return float(Framework().year)
     return 2000.0 + int(date[1]) + (int(date[2]) - 0.5) / 12.0
 
 
-def stated_software(row: Row, chip: str, routed: bool) -> dict[str, float]:
-    """Return the fields of the Software record that hold for a row.
+def stated_software(row: Row, chip: str, routed: bool) -> Settings:
+    """Return what of the inputs of ``training`` the software of a row sets.
 
     Raises: InputError for a source that is not known.
     """
     entry = known_software()[software_of(row)]
     year = year_of(row, entry)
-    found = {name: float(entry[name]) for name in units(Software) if name in entry}
-    for until, loss_bytes in reversed(entry.get("loss_bytes_until", [])):
+    found: Settings = {**entry["settings"], "software.year": year}
+    for until, kernel in reversed(entry.get("cross_entropy_until", [])):
         if year < until:
-            found["loss_bytes"] = float(loss_bytes)
-    found["year"] = year
-    found |= _of_source(row, chip, found)
+            found["cross_entropy"] = kernel
+    if not entry["calibrated"]:
+        found["system.chip.calibrated"] = 0.0
+    found |= _of_source(row, chip)
     found |= _sharding(row.cells.get("zero_fsdp", ""))
     if (given := row.cells.get("seqpar", "").casefold()) in STATED:
-        found["sequence_parallel"] = STATED[given]
-    found |= _recomputed(row, routed)
-    found["dedup"] = float(routed and year > DEDUPLICATED)
-    found["graph"] = float(year > CAPTURED)
-    return {**found, **_precision(row)}
+        found["plan.sequence_parallel"] = STATED[given]
+    return {**found, **_recomputed(row, routed), "precision": _precision(row)}
 
 
 STATED = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
-def _of_source(row: Row, chip: str, found: dict[str, float]) -> dict[str, float]:
+def _of_source(row: Row, chip: str) -> Settings:
     """Return what single sources say in other columns."""
     name = software_of(row)
     if name == "mlperf" and "CUDA graph" in row.cells.get("note", ""):
-        return {"host": 0.0}
+        return {"software.host": 0.0}
     if name == "torchtitan":
-        return {"old": 0.5 * (chip in HOPPER)}
+        return {"software.old": 0.5 * (chip in HOPPER)}
     if name == "llm-foundry":
         pure = row.cells.get("precision") == "bf16"
         return {
-            "zero_stage": 2.0 if "SHARD_GRAD_OP" in row.cells.get("zero_fsdp", "") else 3.0,
-            "gradient_bytes": 2.0 if pure else 4.0,
-            "early_stop": 0.0 if pure else 1.0,
+            "plan.zero_stage": 2.0 if "SHARD_GRAD_OP" in row.cells.get("zero_fsdp", "") else 3.0,
+            "states.reduce_bytes": 2.0 if pure else 4.0,
+            "software.early_stop": 0.0 if pure else 1.0,
         }
     return {}
 
 
-def _sharding(stated: str) -> dict[str, float]:
+def _sharding(stated: str) -> Settings:
     """Return the ZeRO stage that a cell states, and what comes with it."""
     if re.match(r"FSDP \d|FSDP=1|3$|zero_stage 3", stated):
-        return {"zero_stage": 3.0, "gradient_bytes": 4.0}
-    return {"zero_stage": 1.0} if stated.startswith("DDP") else {}
+        return {"plan.zero_stage": 3.0, "states.reduce_bytes": 4.0}
+    return {"plan.zero_stage": 1.0} if stated.startswith("DDP") else {}
 
 
-def _recomputed(row: Row, routed: bool) -> dict[str, float]:
-    """Return the shares of a layer and of attention that are computed again."""
+def _recomputed(row: Row, routed: bool) -> Settings:
+    """Return what of a layer is computed again."""
     name, stated = software_of(row), row.cells.get("recompute", "")
     if not stated and name in ("mt-nlg", "bigscience"):
         stated = "full"
     if stated.startswith("full"):
-        return {"recompute_full": 1.0}
+        return {"plan.recompute": 2.0}
     if not stated.startswith("selective") or (routed and "core_attn" not in stated):
         return {}
-    return {"recompute_full": 0.5} if name == "torchtitan" else {"recompute_selective": 1.0}
+    if name == "torchtitan":
+        return {"plan.recompute": 2.0, "software.repeated": 0.5}
+    return {"plan.recompute": 1.0, "selective": "core_attn"}
 
 
-def _precision(row: Row) -> dict[str, float]:
+def _precision(row: Row) -> str:
     """Return the number format of the inputs of layer products."""
     stated = row.cells.get("precision", "").upper()
     if not stated and text(row, "source").startswith("NVIDIA Megatron-Bridge"):
         stated = "FP8"
     if "FP4" in stated:
-        return {"fp4": 1.0}
+        return "nvfp4"
     if "FP8" not in stated:
-        return {}
-    return {"fp8": 1.0, "micro_scaled": float("MX" in stated)}
+        return "bf16"
+    return "mxfp8" if "MX" in stated else "fp8"

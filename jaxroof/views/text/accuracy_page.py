@@ -204,11 +204,11 @@ def _worst(found: Answers) -> Iterator[str]:
         assert one.step.measured is not None
         assert one.error is not None
         times = (seconds(one.step.measured), seconds(one.time))
-        parts = (part_words(largest_parts(one.parts, 2)), part_words(largest_parts(one.layer)))
+        parts = part_words(largest_parts(one.parts))
         error = f"{100.0 * one.error:+.1f}"
-        rows.append([source, one.row.cells["row_id"], error, *times, *parts])
-    heads = ("source", "row", "error", "measured", "predicted", "parts of the step")
-    yield from _table((*heads, "parts of a layer"), rows)
+        rows.append([source, one.row.cells["row_id"], error, *times, parts])
+    heads = ("source", "row", "error", "measured", "predicted", "parts of the predicted step")
+    yield from _table(heads, rows)
 
 
 def _reasons(found: Answers) -> Iterator[str]:

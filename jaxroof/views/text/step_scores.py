@@ -1,9 +1,11 @@
 """The error of predicted step times against measured ones: tables, reasons, worst rows, JSON."""
 
+import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.units import percent, seconds
 from jaxroof.validation.measured_rows import Table
 from jaxroof.validation.steps.prediction import StepAnswer
@@ -21,23 +23,7 @@ from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.tables import plain_table
 
 HEADS = ("n", "median", "mean", "p90", "bias", "covered")
-WORDS = {  # of a part, in sentences
-    "steady": "steady microbatches",
-    "bubble": "bubble",
-    "pipeline_comm": "sends between stages",
-    "data_comm": "gradients and parameters",
-    "optimizer": "optimizer",
-    "other": "once a step",
-    "matmul": "products",
-    "attention": "attention",
-    "elementwise": "element-wise",
-    "cast": "casts",
-    "recompute": "recomputation",
-    "tensor_comm": "tensor messages",
-    "context_comm": "context messages",
-    "experts": "experts",
-    "expert_comm": "expert exchange",
-}
+LABELS = {f.name: f.metadata["label"] for f in dataclasses.fields(TrainingReport)}
 LEGEND = (
     "Errors are predicted over measured, less 1; median, mean and p90 are of absolute errors, bias "
     "is the median of signed ones; covered: the 80 % interval holds the measured time."
@@ -90,15 +76,15 @@ def score_cells(score: StepScore) -> list[str]:
 def part_words(parts: Iterable[tuple[str, float]]) -> str:
     """Return parts with their shares in words.
 
-    >>> part_words([("steady", 0.9), ("bubble", 0.1)])
-    'steady microbatches 90 %, bubble 10 %'
+    >>> part_words([("time_compute", 0.9), ("time_bubble", 0.1)])
+    'compute 90 %, bubble 10 %'
     """
-    return ", ".join(f"{WORDS[name]} {percent(share)}" for name, share in parts)
+    return ", ".join(f"{LABELS[name]} {percent(share)}" for name, share in parts)
 
 
 def worst_lines(found: Iterable[tuple[str, StepAnswer]]) -> Iterator[str]:
-    """Yield the rows that are furthest off, with the largest parts of the step and of a layer."""
-    yield "Furthest off, one of each configuration, with the largest parts of step and layer:"
+    """Yield the rows that are furthest off, with the largest parts of the predicted step."""
+    yield "Furthest off, one of each configuration, with the largest parts of the predicted step:"
     for source, one in found:
         assert one.step is not None
         assert one.step.measured is not None
@@ -106,8 +92,7 @@ def worst_lines(found: Iterable[tuple[str, StepAnswer]]) -> Iterator[str]:
         yield (
             f"{100.0 * one.error:+6.1f} %  {source}: {one.row.cells['row_id']}, measured "
             f"{seconds(one.step.measured)}, predicted {seconds(one.time)}; "
-            f"{part_words(largest_parts(one.parts, 2))}; layer: "
-            f"{part_words(largest_parts(one.layer))}"
+            f"{part_words(largest_parts(one.parts))}"
         )
 
 
@@ -128,7 +113,6 @@ def scores_json(answers: Answers) -> str:
                 "step_time_high": one.high,
                 "regime": one.regime,
                 "parts_s": dict(one.parts),
-                "layer_parts_s": dict(one.layer),
             }
             for source, one in worst(answers)
         ],

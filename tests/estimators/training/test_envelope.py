@@ -27,7 +27,8 @@ def measured():
 
 
 def gpus_of(step):
-    return np.prod([step.plan[name] for name in ("data", "tensor", "context", "pipeline")])
+    degrees = ("data", "tensor", "context", "pipeline")
+    return np.prod([step.settings[f"plan.{name}"] for name in degrees])
 
 
 @functools.cache
@@ -42,22 +43,23 @@ def domain(step):
 def test_the_limits_are_those_of_the_measured_rows(measured):
     steps = [one.step for one in measured]
     assert max(gpus_of(one) for one in steps) == envelope.MOST_GPUS
-    assert max(one.sequence for one in steps) == envelope.LONGEST_SEQUENCE
-    within = [one.plan["tensor"] for one in steps if one.plan["tensor"] <= domain(one)]
+    assert max(one.settings["model.sequence"] for one in steps) == envelope.LONGEST_SEQUENCE
+    tensor = np.array([one.settings["plan.tensor"] for one in steps])
+    within = tensor[tensor <= [domain(one) for one in steps]]
     assert max(within) == envelope.WIDEST_TENSOR
 
 
 def test_no_measured_row_lies_outside_but_wide_tensor_groups_without_overlap(measured):
-    out = [one for one in measured if one.step.plan["tensor"] > domain(one.step)]
+    out = [one for one in measured if one.step.settings["plan.tensor"] > domain(one.step)]
     assert 0 < len(out) < 5
     for one in measured:
-        step = one.step
-        numbers = (gpus_of(step), step.plan["tensor"], step.sequence, domain(step))
+        tensor, sequence = (one.step.settings[path] for path in ("plan.tensor", "model.sequence"))
+        numbers = (gpus_of(one.step), tensor, sequence, domain(one.step))
         inside = float(envelope.inside(*numbers))
         assert inside == float(one not in out)
         assert bool(inside) == (not list(envelope.reasons_outside(*numbers)))
     for one in out:
-        assert one.step.software["tensor_overlap"] == 0.0
+        assert one.step.settings["software.tensor_overlap"] == 0.0
         assert one.covered
         assert one.regime == "not calibrated"
 

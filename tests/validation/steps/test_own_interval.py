@@ -33,10 +33,9 @@ def kinds_of_runs():
     for source, some in packaged_answers().items():
         for one in some:
             if one.step is not None and one.error is not None:
-                software = one.step.software
-                few = software.get("fp8", 0.0) + software.get("fp4", 0.0) > 0.0
-                place = 2 if one.step.model["experts"] else int(few)
-                shape = str((one.step.model, one.step.plan, software, one.step.sequence))
+                few = one.step.settings["precision"] != "bf16"
+                place = 2 if one.step.routed else int(few)
+                shape = frozenset(one.step.settings.items())
                 plans[source, kind_of(one.row), place][shape].append(np.log1p(one.error))
     every = [(np.array([*map(np.median, p.values())]), key[2]) for key, p in plans.items()]
     return [(errors, place) for errors, place in every if len(errors) > 2 * max(FEW)]

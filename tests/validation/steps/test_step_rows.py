@@ -1,7 +1,5 @@
 """What a measured row means: every input of every row of the sheet, and what is refused."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from measured_steps import CHIPS, MODEL, PLAN, SOFTWARE, datasheet, rows
@@ -9,13 +7,11 @@ from measured_steps import CHIPS, MODEL, PLAN, SOFTWARE, datasheet, rows
 from jaxroof import catalog
 from jaxroof.catalog import lookup
 from jaxroof.errors import InputError
-from jaxroof.estimators.training.software import Software
+from jaxroof.estimators.training.plan_time import timed
 from jaxroof.validation.measured_rows import Row
-from jaxroof.validation.steps.prediction import answers
+from jaxroof.validation.steps.prediction import answers, step_groups
 from jaxroof.validation.steps.sources import SOURCES, packaged
 from jaxroof.validation.steps.step_rows import SYSTEMS, step_row
-
-DEFAULTS = {field.name: field.default for field in dataclasses.fields(Software)}
 
 
 @pytest.fixture(scope="module")
@@ -26,20 +22,32 @@ def found():
 
 
 def test_every_input_of_every_row_of_the_sheet(found):
-    for row in rows():
-        step = found[row["row_id"]].step
-        software = {**DEFAULTS, **step.software}
+    """What a step follows from, as ``training`` makes it of the inputs, is what the sheet has."""
+    sheet = rows()
+    steps = [found[row["row_id"]].step for row in sheet]
+    groups, refused = step_groups(steps)
+    assert not refused
+    for places, inputs, recipe in groups:
+        asked = timed(inputs, recipe)
+        some = [sheet[place] for place in places]
+        latent = asked.model.latent > 0.0
         expected = {
-            **{name: (step.model[name], row[column]) for name, column in MODEL.items()},
-            **{name: (step.plan[name], row[name]) for name in PLAN},
-            **{name: (software[name], row[column]) for name, column in SOFTWARE.items()},
-            "expert": (step.plan["expert"], row["expert_parallel"]),
-            "sequence": (step.sequence, row["sequence"]),
-            "slow_bandwidth": (step.slow_bandwidth, row["slow_rate"]),
-            "measured": (step.measured, row["measured"]),
+            **{name: (getattr(asked.model, name), column) for name, column in MODEL.items()},
+            "head_size": (np.where(latent, 128.0, asked.model.head_size), "head_size"),
+            **{name: (getattr(asked.plan, name), name) for name in PLAN},
+            **{name: (getattr(asked.software, name), column) for name, column in SOFTWARE.items()},
+            "dedup": (asked.software.dedup * (asked.model.experts > 0.0), "dedup"),
+            "expert": (asked.plan.expert, "expert_parallel"),
+            "sequence": (inputs.model.sequence, "sequence"),
+            "slow_bandwidth": (inputs.system.slow_bandwidth, "slow_rate"),
+            "measured": (np.array([steps[place].measured for place in places]), "measured"),
         }
-        for name, (value, written) in expected.items():
-            assert value == pytest.approx(float(written or 0), rel=1e-9), (row["row_id"], name)
+        for name, (values, column) in expected.items():
+            written = [float(row[column] or 0) for row in some]
+            np.testing.assert_allclose(
+                np.broadcast_to(values, len(some)), written, rtol=1e-9, err_msg=name
+            )
+    for row, step in zip(sheet, steps, strict=True):
         assert step.chip == CHIPS[row["chip"]][1], row["row_id"]
 
 
@@ -106,6 +114,6 @@ def test_a_row_of_ones_own_names_its_software():
     cells.pop("derived_step_time_s")
     cells.pop("measured_step_time_s", None)
     step = step_row(Row(2, cells))
-    assert step.software["zero_stage"] == 3.0
+    assert step.settings["plan.zero_stage"] == 3.0
     assert step.measured is None
     assert step_row(Row(2, {**cells, "measured_step_time_s": "2.5"})).measured == 2.5
