@@ -66,7 +66,6 @@ class Estimator:
     products: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     sizing: ProgramSizes | None = None
     name: str = ""
-    former_name: str = ""  # its name in files of earlier versions
     # path of a record -> function that reads it by name; it may return (record, choices)
     names: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
     # paths that may stand without the name of their record: short name -> path

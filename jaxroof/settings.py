@@ -36,9 +36,9 @@ def apply_settings(
     Raises: InputError for an unknown name (with the nearest), a wrong unit or a wrong choice.
     """
     settings, recipe = read_names(settings, recipe, names or {}, given, varied)
-    choices, former = choices_of(recipe), former_of(recipe)
+    choices = choices_of(recipe)
     for key, value in _group_amounts_last(type(inputs), settings).items():
-        if key in choices or key in former:
+        if key in choices:
             recipe = choose(recipe, {key: value})
             continue
         known = [f.name for f in dataclasses.fields(inputs)]
@@ -93,20 +93,12 @@ def choices_of(recipe: Any) -> list[str]:
     return [f.name for f in dataclasses.fields(recipe)] if recipe is not None else []
 
 
-def former_of(recipe: Any) -> Mapping[str, str]:
-    """Return choices that only files of earlier versions have, each with its only value."""
-    former: Mapping[str, str] = getattr(recipe, "FORMER", {})
-    return former
-
-
 def choose(recipe: Any, chosen: Mapping[str, Any]) -> Any:
-    """Return a recipe with choices set by name; choices of earlier versions are ignored.
+    """Return a recipe with choices set by name.
 
     Raises: InputError for a value that a choice does not have, with the nearest.
     """
-    members = {key: choice(recipe, key, value) for key, value in chosen.items()}
-    there = choices_of(recipe)
-    made = {key: member for key, member in members.items() if key in there}
+    made = {key: choice(recipe, key, value) for key, value in chosen.items()}
     return dataclasses.replace(recipe, **made) if made else recipe
 
 
@@ -125,11 +117,6 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
 
     Raises: InputError with the nearest name.
     """
-    if key in former_of(recipe):
-        if value != former_of(recipe)[key]:
-            only = f"of earlier versions, {former_of(recipe)[key]!r} alone"
-            raise refusal(key, f"a choice {only}, given {value!r:.60}; leave it out")
-        return value
     kind = kind_of_choice(recipe, key)
     if isinstance(value, kind) or not issubclass(kind, enum.Enum):
         return value

@@ -16,7 +16,6 @@ from jaxroof.settings import (
     build_inputs,
     choices_of,
     choose,
-    former_of,
     group_sizes,
     no_field,
     read_names,
@@ -78,10 +77,9 @@ def resolve_settings(
     """
     settings = by_path(estimator.shorthand, settings)
     choices = choices_of(estimator.recipe)
-    known = {*choices, *former_of(estimator.recipe)}
-    chosen = {key: value for key, value in settings.items() if key in known}
+    chosen = {key: value for key, value in settings.items() if key in choices}
     recipe = choose(estimator.recipe, chosen)
-    rest = {key: value for key, value in settings.items() if key not in known}
+    rest = {key: value for key, value in settings.items() if key not in choices}
     moving = values_of(axes)
     for key in estimator.names:
         values = moving.get(key)
@@ -93,7 +91,7 @@ def resolve_settings(
     for key in [*moving, *rest]:
         if (
             key not in fields
-            and key not in known
+            and key not in choices
             and (key in moving or not group_sizes(estimator.inputs, key))
         ):
             raise no_field(estimator.inputs, key, told)

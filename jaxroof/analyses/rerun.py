@@ -21,10 +21,9 @@ from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import InputError, brief, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
-from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.memory_step import memory_limit
 from jaxroof.records import checked
-from jaxroof.settings import choices_of, former_of, paths_of
+from jaxroof.settings import choices_of, paths_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -109,22 +108,13 @@ def _asked(data: xr.Dataset) -> Asked:
             along[str(coordinate.attrs["path"])] = coordinate.values.tolist()
     labels = {p for paths in axes.values() for p, v in paths.items() if isinstance(v[0], str)}
     return Asked(
-        estimator=_estimator(name, choices or {}),
+        estimator=named(name),
         numbers={path: v for path, v in numbers.items() if path.partition(".")[0] not in labels},
         choices={key: value for key, value in (choices or {}).items() if value is not None},
         axes=axes,
         where=[str(rule) for rule in where],
         options=options,
     )
-
-
-def _estimator(name: str, choices: Mapping[str, Any]) -> Estimator:
-    """Return an estimator by name; files before format 1 may have a former name of ``published``.
-
-    Raises: InputError for an estimator that is not one of jaxroof.
-    """
-    ours = {*choices_of(published.recipe), *former_of(published.recipe)}
-    return published if name == published.former_name and {*choices} <= ours else named(name)
 
 
 def _inputs(asked: Asked) -> Any:

@@ -33,10 +33,8 @@ JAXROOF_MEMORY and JAXROOF_DISK set others, such as JAXROOF_MEMORY="64 GB".
     metavar="FILE",
     help="Write to a .csv, .json, .nc or .zarr file, or draw to a .png, .svg or .pdf.",
 )
-@click.option(
-    "--chunk", type=int, metavar="N", help="Most points of a chunk (.zarr; .csv of every plan)."
-)
-@click.option("--overwrite", is_flag=True, help="Start such a file anew, whatever it holds.")
+@click.option("--chunk", type=int, metavar="N", help="Most points of a chunk of a .zarr file.")
+@click.option("--overwrite", is_flag=True, help="Start a .zarr file anew, whatever it holds.")
 @click.option("--dry-run", is_flag=True, help="Print points, memory, disk and time; run nothing.")
 @click.option("--trust", is_flag=True, help="Run the code of an estimator beside the file.")
 @click.option("--workers", type=int, metavar="N", help="Evaluate chunks (.zarr) in N processes.")
@@ -45,8 +43,7 @@ JAXROOF_MEMORY and JAXROOF_DISK set others, such as JAXROOF_MEMORY="64 GB".
 def command(**options: Any) -> None:
     """Run a sweep file and print what it found.
 
-    A .zarr file that was stopped is gone on with; so is a .csv file of every plan, which several
-    sweeps may share.
+    A .zarr file that was stopped is gone on with.
     """
     systems.check_sweep(options["file"])
     process.act(__name__, options)

@@ -20,10 +20,9 @@ from jaxroof.engine.runs.cluster import Cluster, check_cluster, finished_chunks
 from jaxroof.engine.runs.dry_run import DryRun, dry_run, estimated, thinned
 from jaxroof.engine.runs.job import SweepJob, sweep_job
 from jaxroof.engine.runs.job_size import check_whole
-from jaxroof.engine.runs.plan_table import append_plans
 from jaxroof.engine.sensitivity.elasticities import elasticities
 from jaxroof.errors import InputError
-from jaxroof.io.formats import CSV, ZARR, check_writable, write
+from jaxroof.io.formats import ZARR, check_writable, write
 
 JOBS = ("step", "plans")  # answers over a grid that may be long
 WHOLE = {  # the parts of one plan: answer, estimator -> function and its module
@@ -48,8 +47,7 @@ def run(
 
     Arguments: ``progress`` is called with (done, all) points; ``output`` is a file to write. A
     ``.zarr`` file is written in chunks of at most ``chunk`` points. If a run is stopped, the next
-    run computes only the missing chunks, unless ``overwrite`` is set. A ``.csv`` file of every plan
-    works the same way; several sweeps may share it, and each adds the rows that it lacks.
+    run computes only the missing chunks, unless ``overwrite`` is set.
     ``trust`` lets the file name an estimator in a module beside it, whose code is then run.
     ``cluster`` evaluates the chunks of a ``.zarr`` file by processes that see the same disk.
     Raises: InputError that starts with the file's name, for any problem in the file.
@@ -66,11 +64,9 @@ def run(
             data = stages_of_file(written, pathlib.Path(path).parent)
             return _written(data, output, chunk, overwrite)
     sweep = read_sweep(path, trust)
-    kind = "" if output is None else pathlib.Path(output).suffix
-    grows = kind == ZARR or (kind == CSV and sweep.answer == "plans")
+    grows = output is not None and pathlib.Path(output).suffix == ZARR
     if (chunk is not None or overwrite) and not grows:
-        what = 'of a .zarr file alone, or of a .csv file where answer = "plans"'
-        raise InputError(f"chunk and overwrite: {what}; expected one as the output")
+        raise InputError("chunk and overwrite: of a .zarr file alone; expected one as the output")
     about = _about(sweep)
     with errors_in_file(path):
         asked = _task(sweep, about) if sweep.answer in JOBS else None
@@ -78,8 +74,7 @@ def run(
         here = os.path.abspath(path), trust
         others = partial(finished_chunks, cluster, (job_of_file, here)) if cluster else None
         way = partial(long_sweep, elsewhere=others)
-        go_on = way if kind == ZARR else partial(append_plans, records=sweep.records)
-        return go_on(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
+        return way(asked, output, chunk=chunk, overwrite=overwrite, progress=progress)
     with errors_in_file(path):
         if asked is not None:
             check_whole(asked, output)

@@ -1,4 +1,4 @@
-"""Safe writing: atomic replacement, partial files renamed when complete, locked appending."""
+"""Safe writing: atomic replacement, partial files renamed when complete."""
 
 import contextlib
 import io
@@ -8,9 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 from jaxroof.errors import InputError, refusal
-from jaxroof.io.locks import Path, in_place, open_locked
-
-LONGEST = 1 << 20  # longest line in bytes
+from jaxroof.io.locks import Path, in_place
 
 
 @contextlib.contextmanager
@@ -54,7 +52,7 @@ def replace_file(path: Path, of: Path | None = None, *, sync: bool = True) -> It
             raise
 
 
-def _add(stream: io.FileIO, size: int, text: str, *, sync: bool = False) -> int:
+def _add(stream: io.FileIO, size: int, text: str) -> int:
     """Write a text after the first ``size`` bytes, all or nothing; return the new size."""
     data = memoryview(text.encode("utf-8", "surrogatepass"))
     done = 0
@@ -62,8 +60,6 @@ def _add(stream: io.FileIO, size: int, text: str, *, sync: bool = False) -> int:
         stream.truncate(size)
         while done < len(data):
             done += stream.write(data[done:])
-        if sync:
-            os.fsync(stream.fileno())
     except BaseException:
         with contextlib.suppress(OSError):
             stream.truncate(size)
@@ -143,79 +139,3 @@ def partial_file(path: Path) -> Iterator[Callable[[str, int], None]]:
     except BaseException:
         file.stop()
         raise
-
-
-class LockedAppend:
-    """An append-only text file under an exclusive lock.
-
-    Runs add whole lines; lines already written survive a crash. The file may end in an incomplete
-    line, which ``lines`` stores in ``rest`` and ``cut`` removes.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = os.fspath(path)
-        self.stream = open_locked(path)
-        self.stream.seek(0)  # writes go to the end of the file anyway
-        self.reader = io.BufferedReader(self.stream)
-        self.size = 0  # bytes of the whole lines read or written
-        self.rest = b""  # an incomplete line after them
-
-    def lines(self) -> Iterator[str]:
-        """Yield the whole lines from the start, each with its newline.
-
-        Raises: InputError if the file is not UTF-8 text or cannot be read.
-        """
-        number = 0
-        while data := self._line():
-            number += 1
-            if len(data) == LONGEST:
-                raise refusal(f"{self.path}: line {number}", "too long; expected a CSV file")
-            if not data.endswith(b"\n"):
-                self.rest = data
-                return
-            try:
-                line = data.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                what = "not UTF-8 text; expected a CSV file"
-                raise refusal(f"{self.path}: line {number}", what) from None
-            self.size += len(data)
-            yield line
-
-    def _line(self) -> bytes:
-        with os_errors(self.path, "read"):
-            return self.reader.readline(LONGEST)
-
-    def cut(self) -> None:
-        """Remove everything after the whole lines that were read.
-
-        Raises: InputError if the file cannot be written.
-        """
-        with os_errors(self.path):
-            self.stream.truncate(self.size)
-
-    def add(self, text: str) -> None:
-        """Append whole lines, all or none, and wait until they are on disk.
-
-        Raises: InputError if the path now names another file; OSError.
-        """
-        if not in_place(self.stream, self.path):
-            what = "another file took its place while it was written; expected another name"
-            raise refusal(self.path, what)
-        self.size = _add(self.stream, self.size, text, sync=True)
-
-
-@contextlib.contextmanager
-def locked_append(path: Path) -> Iterator[LockedAppend]:
-    """Open and lock an append-only file for the block; remove the file if it ends up empty.
-
-    Raises: InputError if another run has locked it, or it cannot be written.
-    """
-    with os_errors(path):
-        file = LockedAppend(path)
-    try:
-        yield file
-    finally:
-        if os.fstat(file.stream.fileno()).st_size == 0 and in_place(file.stream, path):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-        file.reader.close()  # closes the stream too

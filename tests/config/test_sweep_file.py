@@ -9,7 +9,6 @@ import shlex
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,8 +21,6 @@ from jaxroof.config.sweep_file import read_sweep
 from jaxroof.engine.grid.axes import read_axes
 from jaxroof.engine.grid.spacing import Between, Spacing
 from jaxroof.engine.grid.tabulate import tabulate
-from jaxroof.engine.runs import chunked_sweep as sweep
-from jaxroof.engine.runs.job import fingerprint
 from jaxroof.engine.search.search import search
 from jaxroof.errors import InputError
 
@@ -832,91 +829,3 @@ def test_a_roofline_of_a_file_is_drawn_and_a_table_of_rows_is_not(written, jaxro
     said = jaxroof("plot roofs.csv")
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert "a CSV is rows of a table, whose axes are lost; expected the results in" in said.err
-
-
-# ---- Files of earlier versions ------------------------------------------------------------------
-
-CONVENTION = toml(plan="{ gpus = 64, global_batch = 64 }", model='"gpt3"')
-
-
-def test_the_one_convention_of_earlier_versions_is_read_and_changes_nothing(written, jaxroof):
-    plain = jr.run(written(CONVENTION))
-    was = toml(
-        plan="{ gpus = 64, global_batch = 64 }", model='"gpt3"', set='{ convention = "published" }'
-    )
-    assert jr.run(written(was)).identical(plain)
-    assert jr.run(written(CONVENTION + '\n[axes]\nconvention = ["published"]')).equals(plain)
-    inputs = jr.published.example()
-    told = jr.evaluate(
-        "published",
-        model=inputs.model,
-        system=inputs.system,
-        plan=inputs.plan,
-        gpus=2048,
-        convention="published",
-    )
-    assert told.equals(jr.tabulate(jr.published, inputs))
-    assert not hasattr(jr, "Convention")
-    search = "search --estimator published --model gpt3 --system b200-nvs8 --gpus 64 --batch 64"
-    assert jaxroof(f"{search} --set convention=published").out == jaxroof(search).out
-    wrong = was.replace('convention = "published"', 'convention = "corrected"')
-    for said in (
-        jaxroof(f"{search} --set convention=corrected"),
-        jaxroof(f"run {written(wrong).name}"),
-    ):
-        assert (said.code, said.out) == (2, "")
-        assert "convention: a choice of earlier versions, 'published' alone" in said.err
-
-
-def test_rows_of_earlier_versions_are_read(written, jaxroof, tmp_path):
-    """A column of the convention, in rows to evaluate and in a file of plans that grows."""
-    head = "model,system,gpus,global_batch,dp,tp,pp,microbatch,convention"
-    row = "gpt3,b200-nvs8,64,64,8,8,1,1,"
-    (tmp_path / "rows.csv").write_text(f"{head}\n{row}published\n")
-    assert jaxroof("evaluate published rows.csv -o out.csv").code == 0
-    (tmp_path / "rows.csv").write_text(f"{head}\n{row}corrected\n")
-    assert "convention: a choice of earlier versions" in jaxroof("evaluate published rows.csv").err
-    path = written('answer = "plans"\n' + CONVENTION)
-    plain = jr.run(path, output="plans.csv")
-    table = pd.read_csv("plans.csv", dtype=str, keep_default_na=False)
-    assert "recipe.convention" not in table
-    table.insert(5, "recipe.convention", "published")
-    table.to_csv("plans.csv", index=False)
-    before = (tmp_path / "plans.csv").read_bytes()
-    assert jr.run(path, output="plans.csv").identical(plain)
-    assert (tmp_path / "plans.csv").read_bytes() == before  # nothing was evaluated again
-    jr.run(written(path.read_text().replace("gpus = 64", "gpus = 32")), output="plans.csv")
-    grown = pd.read_csv("plans.csv", dtype=str, keep_default_na=False)
-    assert len(grown) > len(table)
-    assert set(grown["recipe.convention"]) == {"published"}
-
-
-def test_a_store_of_an_earlier_version_goes_on(written, monkeypatch):
-    path = written(CONVENTION + '\n[axes]\n"system.hbm_bandwidth" = ["4 TB/s", "8 TB/s"]')
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            sweep, "fingerprint", lambda asked: fingerprint(asked) | {"convention": "published"}
-        )
-        first = jr.run(path, output="map.zarr").load()
-    assert jr.run(path, output="map.zarr").identical(first)
-
-
-def test_a_number_format_over_systems_is_that_of_each_chip(tmp_path):
-    written = """
-    model = "llama3-8b"
-    plan = { global_batch = 64, gpus = 8 }
-    [set]
-    precision = "fp8"
-    [axes]
-    batch = { global_batch = [64, 128] }
-    system = ["h100-nvs8", "b200-nvs8"]
-    """
-    (tmp_path / "both.toml").write_text(written)
-    both = jr.run(tmp_path / "both.toml")
-    one = written.replace('["h100-nvs8", "b200-nvs8"]', '["b200-nvs8"]')
-    (tmp_path / "one.toml").write_text(one)
-    alone = jr.run(tmp_path / "one.toml")
-    np.testing.assert_array_equal(both.step_time[:, 1], alone.step_time[:, 0])
-    (tmp_path / "old.toml").write_text(written.replace('"b200', '"a100-nvs8", "b200'))
-    with pytest.raises(jr.InputError, match="fp8: a100-nvs8 has no products at it"):
-        jr.run(tmp_path / "old.toml")

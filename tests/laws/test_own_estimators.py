@@ -20,7 +20,7 @@ from jaxroof.views.text import explain as explained
 from jaxroof.views.text import search as words
 from jaxroof.views.text.explain_json import explain_json
 from jaxroof.views.text.explain_sentences import best_sentence, explain_sentences
-from jaxroof.views.text.plan import plan_fields, plan_words
+from jaxroof.views.text.plan import plan_words
 
 COUNT, AMOUNT = 16, 4e9
 
@@ -272,24 +272,6 @@ def test_a_file_read_back_prints_the_same(ending, tmp_path):
         path = tmp_path / f"{names.objective}{ending}"
         jr.write(data, path)
         assert page_of(jr.read(path).load()) == page_of(data)
-
-
-def test_files_of_earlier_versions_print_as_training_does():
-    asked = jr.Inputs(model=jr.model("gpt3"), system=jr.system("a100-nvs4"))
-    axes = {"gpus": [8, 64], "split": ["1d", "summa"]}
-    data = jr.search(jr.published, asked, axes=axes, global_batch=64)
-    older = data.copy()
-    older.attrs = {key: value for key, value in data.attrs.items() if key != "roles"}
-    for name in older.variables:
-        kept = ("units", "long_name", "flag_values", "flag_meanings", "path")
-        older[name].attrs = {k: v for k, v in data[name].attrs.items() if k in kept}
-    for at in ({"split": 0}, {"split": 1}, {"gpus": 1}, {}):
-        assert page_of(older.isel(at)) == page_of(data.isel(at))
-        assert plan_fields(older.isel(at)) == plan_fields(data.isel(at))
-    assert "context" not in plan_fields(older.isel(split=0))
-    made, again = (plots.draw(d.isel(split=0)) for d in (data, older))
-    for axes, other in zip(made.axes, again.axes, strict=True):
-        assert axes.get_ylabel() == other.get_ylabel()
 
 
 # ---- The command line ---------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from jaxroof.settings import (
     choices_brought,
     choices_of,
     choose,
-    former_of,
     named_record,
     read_names,
 )
@@ -49,7 +48,7 @@ class RowProblem:
         names: Any,
     ) -> None:
         self.estimator, self.columns = estimator, columns
-        choices = {*choices_of(estimator.recipe), *former_of(estimator.recipe)}
+        choices = choices_of(estimator.recipe)
         self.shared = {path: value for path, value in shared.items() if path not in choices}
         chosen = {key: value for key, value in shared.items() if key in choices}
         given = {*chosen, *(column.path for column in columns if column.kind is Kind.CHOICE)}

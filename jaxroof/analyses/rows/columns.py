@@ -14,7 +14,6 @@ from jaxroof.records import is_quantity
 from jaxroof.settings import (
     build_inputs,
     choices_of,
-    former_of,
     group_sizes,
     of_one,
     paths_of,
@@ -83,7 +82,7 @@ def _column(estimator: Estimator, heading: str) -> RowColumn:
     except InputError as error:
         note = f"a column that is a note is named {NOTES[0]}, or begins with {MARK}"
         raise InputError(f"{error} ({note})") from None
-    if path in {*choices_of(estimator.recipe), *former_of(estimator.recipe)}:
+    if path in choices_of(estimator.recipe):
         kind, field = Kind.CHOICE, None
     else:
         field = dict(paths_of(estimator.inputs))[of_one(path)]
@@ -112,7 +111,7 @@ def path_of(estimator: Estimator, name: str) -> str:
     """
     fields = dict(paths_of(estimator.inputs))
     choices = choices_of(estimator.recipe)
-    if name in fields or name in choices or name in former_of(estimator.recipe):
+    if name in fields or name in choices:
         return name
     if group_sizes(estimator.inputs, name):
         return name
@@ -164,7 +163,7 @@ def check_complete(
 
     Raises: InputError for the first missing input, or for a setting that cannot be used.
     """
-    choices = {*choices_of(estimator.recipe), *former_of(estimator.recipe)}
+    choices = choices_of(estimator.recipe)
     given: dict[str, Any] = {path: v for path, v in shared.items() if path not in choices}
     for column in columns:
         if column.kind is Kind.NUMBER:

@@ -18,7 +18,6 @@ from jaxroof.settings import (
     choices_brought,
     choices_of,
     fields_of,
-    former_of,
     named_record,
 )
 from jaxroof.shorthand import Named
@@ -92,10 +91,6 @@ def read_axes(
     read: list[Axis] = []
     own, made = paths_of(axes), {*paths_of(axes), *given}
     for key, values in axes.items():
-        if key in former_of(recipe) and not isinstance(values, Mapping):
-            for value in listed_values(key, values):
-                choice(recipe, key, value)
-            continue
         axis = _axis(inputs, key, values, recipe, names or {}, own, made)
         seen = {path for other in read for path in other.values}
         for path in axis.values:

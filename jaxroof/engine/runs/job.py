@@ -23,7 +23,6 @@ from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.io.locks import Path
 from jaxroof.records import checked, field_at
-from jaxroof.settings import former_of
 from jaxroof.units import show
 
 LISTED = 1000  # longest axis whose values are stored one by one; longer ones are hashed
@@ -87,7 +86,7 @@ def fingerprint(asked: SweepJob) -> dict[str, Any]:
     about = provenance(asked.estimator, asked.inputs, asked.recipe, asked.axes)
     versions = json.loads(about["versions"])
     found = {
-        "estimator": asked.estimator.former_name or about["estimator"],
+        "estimator": about["estimator"],
         CODE: _code(asked.estimator),
         **{f"versions.{name}": versions[name] for name in EXACT},
         **(json.loads(about["recipe"]) or {}),
@@ -131,8 +130,7 @@ def check_same(
 
     Raises: InputError that lists the first differences.
     """
-    former = former_of(asked.recipe).items()
-    there = {k: v for k, v in (there or {}).items() if k not in SHOWN_AS and (k, v) not in former}
+    there = {k: v for k, v in (there or {}).items() if k not in SHOWN_AS}
     if there == here:
         return
     keys = [key for key in {**there, **here} if there.get(key) != here.get(key)]

@@ -27,7 +27,6 @@ from jaxroof.io.layout import Layout
 from jaxroof.limits import check_disk, check_memory, counted
 
 COMPRESSED = 0.1  # of a store's numbers that it takes on disk: 1/40 to 1/4 were measured
-ROW = 1000  # bytes of a configuration while the rows of a file of every plan are compared
 LINE = 2000  # bytes of a finished chunk in the record of a store
 WHOLE = "expected fewer points"
 
@@ -118,16 +117,6 @@ def chunk_sizes(asked: SweepJob, layout: Layout) -> tuple[float, float, int]:
     """Return the bytes of memory of a piece, of all chunks on disk, and how many results."""
     number, size = results_size(asked, layout.inner)
     return COPIES * size, COMPRESSED * results_size(asked)[1], number
-
-
-def check_rows(asked: SweepJob, path: Any) -> None:
-    """Check that the rows of a file of every plan fit in memory, and on the disk.
-
-    Raises: TooLarge with the size, the limit and the way out.
-    """
-    what = f"{os.fspath(path)}: {counted(asked.points, 'configuration')}"
-    check_memory(what, ROW * asked.points, WHOLE)
-    check_disk(what, FILES[".csv"].disk * results_size(asked)[1], _folder(path), WHOLE)
 
 
 def searched_points(asked: SweepJob) -> int:

@@ -2,8 +2,6 @@
 
 import dataclasses
 import enum
-from collections.abc import Mapping
-from typing import ClassVar
 
 
 class Split(enum.Enum):
@@ -33,5 +31,3 @@ class Recipe:
 
     split: Split = Split.ONE_D
     attention: Attention = Attention.FUSED
-    # recipe fields of earlier versions, and the only value that each had
-    FORMER: ClassVar[Mapping[str, str]] = {"convention": "published"}

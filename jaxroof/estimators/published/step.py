@@ -257,7 +257,6 @@ def example() -> Inputs:
 
 published = Estimator(
     name="published",
-    former_name="training",
     about=QUESTIONS["published"],
     inputs=Inputs,
     plan=Plan,
