@@ -5,8 +5,7 @@ Source: docs/models/training_step_today.md, section 11.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.layer_kernels import Both
-from jaxroof.estimators.training.product_times import Directions
+from jaxroof.estimators.training.product_times import Both, Directions
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, smaller, where

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.memory_recipe import (
+    REPEATED,
     AttentionKernel,
     ContextExchange,
     ExpertWeighting,
@@ -217,7 +218,7 @@ def selective_terms(inputs: MemoryInputs, recipe: MemoryRecipe, terms: Terms) ->
     """Return the terms of one kind of layer without those that the recipe's modules drop."""
     saved = dict(terms)
     for module in recipe.modules:
-        saved |= dict.fromkeys(set(DROPPED[module]) & set(terms), 0.0)
+        saved |= dict.fromkeys(set(REPEATED[module].drops) & set(terms), 0.0)
     if Module.LATENT_PROJECTION in recipe.modules:
         saved["qkv"] = where(inputs.model.latent > 0.0, 0.0, terms["qkv"])
     if recipe.attention_kernel is not AttentionKernel.UNFUSED:
@@ -241,15 +242,6 @@ def weight_gradient_terms(size: Sizes, every: LayerTerms) -> Kinds:
 
 
 LEVELS = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 1.0, Recompute.FULL: 2.0}
-DROPPED = {  # the terms that recomputing a module drops
-    Module.LAYERNORM: ("norm_outputs",),
-    Module.CORE_ATTENTION: ("attention_scores",),  # the scores, not the statistics
-    Module.LATENT_PROJECTION: (),  # queries, keys and values, with latent attention only
-    Module.MLP: ("mlp",),
-    Module.SHARED_EXPERTS: ("shared_expert",),
-    Module.EXPERTS: ("shared_expert", "routed", "routed_outputs", "router"),
-    Module.EXPERT_ACTIVATION: ("routed_outputs",),
-}
 MATRIX_TERMS = (
     "norm_outputs",
     "latents",

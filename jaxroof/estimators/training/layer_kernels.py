@@ -3,22 +3,15 @@
 Source: docs/models/training_step_today.md, section 4.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from jaxroof.estimators.training.product_times import dense_share, head_widths
+from jaxroof.estimators.training.product_times import Both, dense_share, head_widths
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import where
 from jaxroof.formulas.kernel_times import batched_product, stream
 from jaxroof.formulas.smooth import smooth_larger
 from jaxroof.records import Number
-
-
-class Both(NamedTuple):
-    """Seconds forward and backward."""
-
-    forward: Number
-    backward: Number
 
 
 def attention(
@@ -113,6 +106,16 @@ def _unfused(
     )
 
 
+def norms(tokens: Number, model: Any, rates: Rates) -> Number:
+    """Return the seconds forward of the norms of a layer, of the tokens of a rank."""
+    return stream(8.0 * tokens * model.hidden, 2.0, rates.plain)
+
+
+def activation(tokens: Number, width: Number, share: Number, model: Any, rates: Rates) -> Number:
+    """Return the seconds forward of the activation of MLPs that a share of the layers has."""
+    return stream(share * tokens * width * (4.0 + 2.0 * model.gated), share, rates.plain)
+
+
 def elementwise(
     model: Any,
     tokens: Number,
@@ -137,8 +140,9 @@ def elementwise(
     heads = 4.0 * tokens * size / tensor
     more, kernels = eager * rates.constants.eager, 6.0 * eager
     forward = (
-        stream(hidden * (8.0 + 2.0 * (6.0 + drop) + more), 4.0 + kernels, unit)
-        + stream(tokens * width * (4.0 + 2.0 * gated), 1.0, unit)
+        norms(norm_tokens, model, rates)
+        + stream(hidden * (2.0 * (6.0 + drop) + more), 2.0 + kernels, unit)
+        + activation(tokens, width, 1.0, model, rates)
         + stream(heads * (model.heads + rotated), 1.0 + rotary, unit)
     )
     biased = 2.0 * tokens * (width + 3.0 * model.hidden / tensor)

@@ -6,11 +6,13 @@ Source: docs/models/training_step_today.md, sections 4 and 11.
 from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.expert_time import ExpertTime
-from jaxroof.estimators.training.layer_kernels import Both, attention_flops
+from jaxroof.estimators.training.layer_kernels import attention_flops
 from jaxroof.estimators.training.layer_time import limited, with_fsdp, without_host
 from jaxroof.estimators.training.layer_work import LayerWork, layer_work
+from jaxroof.estimators.training.memory_recipe import repeats
 from jaxroof.estimators.training.plan_time import Timed
 from jaxroof.estimators.training.product_times import (
+    Both,
     Directions,
     Product,
     Products,
@@ -55,8 +57,8 @@ def layer_operations(sequence: Number, asked: Timed) -> Operations:
     Units: -> [s], [FLOP].
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
-    model, plan, rates, software = asked
-    work = layer_work(model, sequence, plan, rates, software)
+    model, plan, rates, software, modules = asked
+    work = layer_work(model, sequence, plan, rates, software, modules)
     busy, time = without_host(work), limited(work)
     sharded = with_fsdp(model, plan, rates, software, time)
     core = attention_flops(
@@ -76,7 +78,8 @@ def layer_operations(sequence: Number, asked: Timed) -> Operations:
     forward = sum((operation.flops.forward for operation in found.values()), start=0.0)
     stopped = software.early_stop * rows["down"].flops.forward
     again = software.recompute_full * (forward - stopped)
-    again = again + software.recompute_selective * core.forward
+    some = (found[name].flops.forward for name in repeats(modules) if name in found)
+    again = again + software.recompute_selective * sum(some)
     return found | {
         "tensor": Operation(work.tensor),
         "context": Operation(work.context),
@@ -89,9 +92,9 @@ def layer_operations(sequence: Number, asked: Timed) -> Operations:
 
 def weight_gradient(work: LayerWork, rates: Rates) -> Number:
     """Return the seconds of the products of a layer that only its weight gradients need."""
-    every = [summed(some, rates) for some in (work.products.by_columns, work.products.by_rows)]
+    products = (work.products.by_columns | work.products.by_rows).values()
     routed = work.routed.up.weights + work.routed.down.weights
-    return every[0].weights + every[1].weights + work.routing * routed
+    return summed(seconds(one, rates) for one in products).weights + work.routing * routed
 
 
 def _products(products: Products, rates: Rates) -> Operations:

@@ -5,9 +5,9 @@ Source: docs/models/training_step_today.md, sections 4 and 11.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.layer_kernels import Both
-from jaxroof.estimators.training.layer_work import LayerWork, layer_work
-from jaxroof.estimators.training.product_times import dense_share, layer_products
+from jaxroof.estimators.training.layer_work import CORE, LayerWork, layer_work
+from jaxroof.estimators.training.memory_recipe import Module
+from jaxroof.estimators.training.product_times import Both, dense_share, layer_products
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, smaller, where
@@ -38,6 +38,7 @@ def layer_time(
     plan: Any,
     rates: Rates,
     software: Software,
+    modules: frozenset[Module] = CORE,
 ) -> LayerTime:
     """Return the seconds of an average layer, one microbatch, without FSDP.
 
@@ -46,7 +47,7 @@ def layer_time(
     Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
-    return limited(layer_work(model, sequence, plan, rates, software))
+    return limited(layer_work(model, sequence, plan, rates, software, modules))
 
 
 def limited(work: LayerWork) -> LayerTime:

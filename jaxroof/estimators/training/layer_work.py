@@ -11,10 +11,18 @@ from jaxroof.estimators.training.expert_time import (
     routed_experts,
     whole_experts,
 )
-from jaxroof.estimators.training.layer_kernels import Both, attention, elementwise
+from jaxroof.estimators.training.layer_kernels import (
+    activation,
+    attention,
+    elementwise,
+    norms,
+)
+from jaxroof.estimators.training.memory_recipe import Module, repeats
 from jaxroof.estimators.training.product_times import (
+    Both,
     Directions,
     Layer,
+    cast,
     casts,
     dense_share,
     head_widths,
@@ -27,6 +35,8 @@ from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.formulas.ring_times import all_reduce, beside, gather
 from jaxroof.records import Number
+
+CORE = frozenset([Module.CORE_ATTENTION])  # what the measured software computes again
 
 
 class Tokens(NamedTuple):
@@ -88,33 +98,48 @@ def layer_work(
     plan: Any,
     rates: Rates,
     software: Software,
+    modules: frozenset[Module] = CORE,
 ) -> LayerWork:
     """Return the seconds of the kernels and messages of an average layer, one microbatch.
 
-    Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
+    Arguments: ``modules`` are those that selective recomputation computes again.
+    Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks;
+    the host launches again what is computed again.
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
     tensor, tokens = plan.tensor, tokens_of(model, sequence, plan, rates, software)
     products = layer_products(model, tensor, tokens.group)
-    columns, rows = (summed(some, rates) for some in (products.by_columns, products.by_rows))
+    columns, rows = (
+        {name: seconds(one, rates) for name, one in some.items()}
+        for some in (products.by_columns, products.by_rows)
+    )
+    every = summed({**columns, **rows}.values())
+    matmul = Both(every.forward, every.inputs + every.weights)
     core = attention(model, sequence, plan.microbatch, tensor, plan.context, rates, software)
     plain = elementwise(model, tokens.group, tokens.norm, tensor, rates, software)
-    cast = Both(*casts(products, rates))
+    cast = casts(products, rates)
     routing = 1.0 - dense_share(model)
     routed = routed_experts(model, tokens.rank, plan, rates)
     experts = Both(*(routing * time for time in whole_experts(routed)))
     exchange = routing * expert_exchange(model, tokens.rank, plan, rates, software)
-    matmul = Both(
-        columns.forward + rows.forward,
-        columns.inputs + rows.inputs + columns.weights + rows.weights,
-    )
-    messages = tensor_messages(matmul, columns, tensor, tokens, rates, software)
+    messages = tensor_messages(matmul, summed(columns.values()), tensor, tokens, rates, software)
     ring = context_messages(model, plan, rates, core, tokens)
-    down, full = seconds(products.by_rows["down"], rates).forward, software.recompute_full
     forward = sum((matmul.forward, cast.forward, core.forward, plain.forward, experts.forward))
-    again = full * (forward - software.early_stop * down)
-    again = again + software.recompute_selective * core.forward
-    again = again + full * (messages.forward + ring.forward)
+    parts = {
+        "attention": Part(core.forward, 1.0),
+        "context": Part(ring.forward),
+        "exchange": Part(exchange),
+        **_products(products, columns | rows, rates),
+        **_experts(routed, routing),
+        **_second_half(model, tokens, messages.forward, plan, rates),
+        "norms": Part(norms(tokens.norm, model, rates), 1.0),
+    }
+    full, some = software.recompute_full, software.recompute_selective
+    again = full * (forward - software.early_stop * rows["down"].forward)
+    again = again + full * (messages.forward + ring.forward + exchange)
+    repeated = [parts[name] for name in repeats(modules)]
+    again = again + some * sum(part.time for part in repeated)
+    launched = sum(part.share for part in repeated) / sum(part.share for part in parts.values())
     host = rates.host + routing * rates.host_experts
     return LayerWork(
         tokens=tokens,
@@ -130,8 +155,61 @@ def layer_work(
         context=ring,
         exchange=exchange,
         again=again,
-        host=Both(host, host * (1.0 + full)),
+        host=Both(host, host * (1.0 + full + some * launched)),
     )
+
+
+class Part(NamedTuple):
+    """What may be computed or sent again: its seconds forward, of the average layer."""
+
+    time: Number
+    share: Number = 0.0  # of the layers that launch it as a kernel
+
+
+def _products(products: Layer, times: dict[str, Directions], rates: Rates) -> dict[str, Part]:
+    """Return the products, each with the cast of its inputs."""
+    every = products.by_columns | products.by_rows
+    return {
+        name: Part(times[name].forward + cast(one, rates).forward, one.share)
+        for name, one in every.items()
+    }
+
+
+def _experts(time: ExpertTime, routing: Number) -> dict[str, Part]:
+    """Return the kernels of the routed experts."""
+    each = {
+        "router": time.router.forward,
+        "router_scores": time.scores,
+        "permutation": time.permutation,
+        "routed_up": time.up.forward,
+        "routed_activation": time.activation.forward,
+        "routed_down": time.down.forward,
+        "routed_cast": time.cast.forward,
+    }
+    return {name: Part(routing * seconds, routing) for name, seconds in each.items()}
+
+
+def _second_half(
+    model: Any, tokens: Tokens, messages: Number, plan: Any, rates: Rates
+) -> dict[str, Part]:
+    """Return the activations and the tensor messages of the layer's half beside attention.
+
+    Assumes: half of the tensor messages are attention's.
+    """
+    dense, half = dense_share(model), messages / 2.0
+    with_shared = where(model.shared_feedforward > 0.0, 1.0, 0.0)
+    shared, alone = (1.0 - dense) * with_shared, (1.0 - dense) * (1.0 - with_shared)
+
+    def active(width: Number, share: Number) -> Part:
+        return Part(activation(tokens.group, width / plan.tensor, share, model, rates), share)
+
+    return {
+        "activation": active(model.feedforward, dense),
+        "shared_activation": active(model.shared_feedforward, shared),
+        "mlp_messages": Part(dense * half),
+        "shared_messages": Part(shared * half),
+        "expert_messages": Part(alone * half),
+    }
 
 
 def tensor_messages(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jaxroof.catalog.chip import Chip
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.layer_work import CORE
 from jaxroof.estimators.training.memory_model import MemoryModel, memory_model
 from jaxroof.estimators.training.memory_recipe import AttentionKernel, CrossEntropy, Module
 from jaxroof.estimators.training.rates import Rates, rates
@@ -30,8 +31,7 @@ LOSS_BYTES = {  # moved for a logit, forward and backward
 def plan_time(inputs: TrainingInputs, recipe: TrainingRecipe) -> StepTime:
     """Return the step time of every plan of the inputs, and its parts.
 
-    Assumes: of selective recomputation, the core of attention alone takes time that counts; the
-    time of offload is not in it.
+    Assumes: the time of offload is not in it.
     Source: docs/models/training_step_today.md.
     """
     plan: Any = inputs.plan
@@ -70,7 +70,8 @@ def layer(
     software = software_of_plan(inputs, plan, recipe)
     model = memory_model(inputs.model, recipe)
     speed = rates_of(inputs, software)
-    return layer_parts(model, inputs.model.sequence, plan, speed, software)
+    modules = memory_recipe(recipe).modules
+    return layer_parts(model, inputs.model.sequence, plan, speed, software, modules)
 
 
 LAYER = (
@@ -80,24 +81,27 @@ LAYER = (
 
 
 class Timed(NamedTuple):
-    """What the times of plans follow from: model, plan, rates and software."""
+    """What the times of plans follow from; ``modules`` are those of selective recomputation."""
 
     model: MemoryModel
     plan: Any
     speed: Rates
     software: Software
+    modules: frozenset[Module] = CORE
 
 
 def timed(inputs: TrainingInputs, recipe: TrainingRecipe) -> Timed:
     """Return what the times of the plans of the inputs follow from."""
     plan = timed_plan(inputs)
     software = software_of_plan(inputs, plan, recipe)
-    return Timed(memory_model(inputs.model, recipe), plan, rates_of(inputs, software), software)
+    model, speed = memory_model(inputs.model, recipe), rates_of(inputs, software)
+    return Timed(model, plan, speed, software, memory_recipe(recipe).modules)
 
 
 def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts) -> StepTime:
     """Return the step time of plans whose layers are timed."""
-    return whole_step(*timed(inputs, recipe), parts)
+    model, plan, speed, software, _ = timed(inputs, recipe)
+    return whole_step(model, plan, speed, software, parts)
 
 
 def rates_of(inputs: TrainingInputs, software: Software) -> Rates:
@@ -128,7 +132,6 @@ def timed_plan(inputs: TrainingInputs) -> Any:
 def software_of_plan(inputs: TrainingInputs, plan: Any, recipe: TrainingRecipe) -> Software:
     """Return a software as it runs plans: what they shard and recompute, kernels of the recipe."""
     framework = inputs.software
-    core = Module.CORE_ATTENTION in memory_recipe(recipe).modules
     own = {name: getattr(framework, name) for name in units(Framework)}
     return Software(
         **own,
@@ -138,7 +141,7 @@ def software_of_plan(inputs: TrainingInputs, plan: Any, recipe: TrainingRecipe) 
         gradient_bytes=inputs.states.reduce_bytes,
         loss_bytes=LOSS_BYTES[recipe.cross_entropy],
         recompute_full=where(plan.recompute > 1.5, framework.repeated, 0.0),
-        recompute_selective=where(plan.recompute == 1.0, float(core), 0.0),
+        recompute_selective=where(plan.recompute == 1.0, 1.0, 0.0),
         dedup=where(framework.year > DEDUPLICATED, 1.0, 0.0),
         graph=where(framework.year > CAPTURED, 1.0, 0.0),
     )

@@ -3,6 +3,7 @@
 Source: docs/models/training_step_today.md, sections 4 and 11.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.rates import Rates
@@ -28,6 +29,13 @@ class Layer(NamedTuple):
 
     by_columns: Products
     by_rows: Products
+
+
+class Both(NamedTuple):
+    """Seconds forward and backward."""
+
+    forward: Number
+    backward: Number
 
 
 class Directions(NamedTuple):
@@ -114,17 +122,19 @@ def flops(product: Product) -> Number:
     return share * 2.0 * m * n * k
 
 
-def summed(products: Products, rates: Rates) -> Directions:
+def summed(times: Iterable[Directions]) -> Directions:
     """Return the seconds of several products."""
-    every = [seconds(product, rates) for product in products.values()]
-    return Directions(*(sum(direction[1:], direction[0]) for direction in zip(*every, strict=True)))
+    return Directions(*(sum(way[1:], way[0]) for way in zip(*times, strict=True)))
 
 
-def casts(layer: Layer, rates: Rates) -> tuple[Number, Number]:
+def cast(product: Product, rates: Rates) -> Both:
+    """Return the seconds in which inputs of a product, then gradients, are cast to few bits."""
+    m, n, k, share = product
+    many = share * where(rates.low > 0.0, 1.0, 0.0)
+    return Both(*(many * stream(rates.cast * m * width, 1.0, rates.layer) for width in (k, n)))
+
+
+def casts(layer: Layer, rates: Rates) -> Both:
     """Return the seconds in which inputs, then gradients, are cast to few bits."""
-    many = where(rates.low > 0.0, 1.0, 0.0)
-    forward = backward = 0.0 * rates.low
-    for m, n, k, share in (*layer.by_columns.values(), *layer.by_rows.values()):
-        forward = forward + many * share * stream(rates.cast * m * k, 1.0, rates.layer)
-        backward = backward + many * share * stream(rates.cast * m * n, 1.0, rates.layer)
-    return forward, backward
+    every = (*layer.by_columns.values(), *layer.by_rows.values())
+    return Both(*map(sum, zip(*(cast(one, rates) for one in every), strict=True)))

@@ -156,8 +156,8 @@ def stages(sequence: Number, asked: Timed, layout: Layout) -> Pipeline:
     models with latent attention run balanced layouts; copies of the weights are replicas.
     Source: docs/models/training_step_today.md, sections 5 to 7.
     """
-    model, plan, speed, software = asked
-    work = layer_work(model, sequence, plan, speed, software)
+    model, plan, speed, software, modules = asked
+    work = layer_work(model, sequence, plan, speed, software, modules)
     edges = ends(model, plan, speed, software, work.tokens)
     time = with_fsdp(model, plan, speed, software, limited(work))
     closed = stage_time(model, plan, speed, software, work.tokens, time, edges)

@@ -52,6 +52,6 @@ class Software(Framework):
     gradient_bytes: Number = quantity("B", "Bytes of a reduced gradient.", default=4.0)
     loss_bytes: Number = quantity("B", "Bytes moved for a logit of the loss.", default=52.0)
     recompute_full: Number = _flag("Share of a layer that is computed again.")
-    recompute_selective: Number = _flag("Share of the attention core that is computed again.")
+    recompute_selective: Number = _flag("Share of the recipe's modules that is computed again.")
     dedup: Number = _flag("Whether a token is sent once to a rank with several of its experts.")
     graph: Number = _flag("Whether expert layers are captured in a graph.")

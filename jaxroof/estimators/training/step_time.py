@@ -17,7 +17,8 @@ from jaxroof.estimators.training.layer_time import (
     layer_weights,
     with_fsdp,
 )
-from jaxroof.estimators.training.layer_work import Tokens, tokens_of
+from jaxroof.estimators.training.layer_work import CORE, Tokens, tokens_of
+from jaxroof.estimators.training.memory_recipe import Module
 from jaxroof.estimators.training.rates import Rates, rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.estimators.training.stage_time import (
@@ -73,13 +74,18 @@ class LayerParts(NamedTuple):
 
 
 def layer_parts(
-    model: Any, sequence: Number, plan: Any, speed: Rates, software: Software
+    model: Any,
+    sequence: Number,
+    plan: Any,
+    speed: Rates,
+    software: Software,
+    modules: frozenset[Module] = CORE,
 ) -> LayerParts:
     """Return the times of one layer, of embedding and of head, one microbatch."""
     tokens = tokens_of(model, sequence, plan, speed, software)
     return LayerParts(
         tokens,
-        layer_time(model, sequence, plan, speed, software),
+        layer_time(model, sequence, plan, speed, software, modules),
         ends(model, plan, speed, software, tokens),
     )
 

@@ -18,8 +18,9 @@ from jaxroof.estimators.training.layer_work import layer_work
 from jaxroof.estimators.training.plan_time import Timed, timed
 from jaxroof.estimators.training.product_times import dense_share
 from jaxroof.estimators.training.rates import rates
+from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.step_time import layer_parts, whole_step
-from jaxroof.estimators.training.training_recipe import TrainingRecipe
+from jaxroof.estimators.training.training_recipe import MODULES, Selective, TrainingRecipe
 from jaxroof.records import with_named_absences
 from jaxroof.settings import choose
 
@@ -140,7 +141,7 @@ def test_a_tied_embedding_is_summed_over_the_end_stages_and_a_separate_one_is_no
     asked = asked_of(name, pipeline=2.0)
     parts = layer_parts(asked.model, asked.model.sequence, *asked[1:])
     tied = architecture_with_choices(name)[1]["embeddings"] == "tied"
-    assert (float(whole_step(*asked, parts).data_comm) > 0.0) == tied
+    assert (float(whole_step(*asked[:4], parts).data_comm) > 0.0) == tied
 
 
 @pytest.mark.parametrize("name", catalog.names("architectures"))
@@ -159,6 +160,58 @@ def test_full_recomputation_repeats_the_flop_of_the_forward_pass():
     found = layer_operations(asked.model.sequence, asked)
     again = found.pop("recompute").flops.backward
     assert float(again) == pytest.approx(float(sum(one.flops.forward for one in found.values())))
+
+
+KINDS = ("memory_activations", "step_time")
+AGAIN = {  # multiply-adds of a layer that selective recomputation repeats, beside the core's
+    Selective.CORE_ATTENTION: (),
+    Selective.LIGHT: ("query_up", "key_value_up"),
+    Selective.MLP: ("query_up", "key_value_up", "up", "down", "shared_up", "shared_down"),
+    Selective.EXPERTS: (
+        *("query_up", "key_value_up", "up", "down", "shared_up", "shared_down"),
+        *("router", "experts"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", catalog.names("architectures"))
+def test_what_memory_drops_time_repeats(name):
+    """From none to all of a layer: what takes less memory takes more time."""
+    model, choices = architecture_with_choices(name)
+    inputs = TrainingInputs(
+        model=model,
+        system=training_system("h100-nvs8"),
+        global_batch=8.0,
+        plan=TrainingPlan(tensor=2.0, recompute=np.array([0.0, 1.0, 2.0])),
+    )
+    chosen = choose(TrainingRecipe(), choices)
+    found = [
+        training.evaluate(with_named_absences(inputs), dataclasses.replace(chosen, selective=some))
+        for some in AGAIN
+    ]
+    none, full = ([getattr(found[0], kind)[i] for kind in KINDS] for i in (0, 2))
+    chain = np.array([none, *([getattr(one, kind)[1] for kind in KINDS] for one in found), full])
+    saved, longer = -np.diff(chain[:, 0]), np.diff(chain[:, 1])
+    assert np.all(saved >= 0.0)
+    assert np.sum(saved > 0.0) >= 2
+    assert np.all(longer[saved > 0.0] > 0.0)
+    assert np.all(longer >= 0.0)
+
+
+@pytest.mark.parametrize("selective", list(AGAIN))
+@pytest.mark.parametrize("name", catalog.names("architectures"))
+def test_the_flop_done_again_are_those_of_the_modules(name, selective):
+    asked = asked_of(name, recompute=1.0)
+    asked = asked._replace(modules=MODULES[selective])
+    found = layer_operations(asked.model.sequence, asked)
+    model, choices = architecture_with_choices(name)
+    recipe, dense = choose(TrainingRecipe(), choices), dense_share(model)
+    kinds = ((dense, dense_layer(model, recipe)), (1.0 - dense, routing_layer(model, recipe)))
+    each = sum(
+        share * of[one].products for share, of in kinds for one in AGAIN[selective] if one in of
+    )
+    expected = 2.0 * float(each * model.sequence) + float(found["attention"].flops.forward)
+    assert float(found["recompute"].flops.backward) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3"])
