@@ -46,6 +46,7 @@ def quantity(
     resource: str = "",
     headline: bool = False,
     flags: Sequence[str] = (),
+    error: float = 0.0,
 ) -> Any:
     """Declare a field with its SI unit, a sentence on its meaning and its allowed values.
 
@@ -59,7 +60,8 @@ def quantity(
     (both default to the symbol, or else to the field's name); ``part_of``: the result that this one
     is a part of; ``resource``: the resource of the machine that a rate, a latency or a capacity
     belongs to, or that a need fills (``"capacity"``); ``headline``: a result printed before others;
-    ``flags``: what the whole numbers from 0 of a result stand for, a word each.
+    ``flags``: what the whole numbers from 0 of a result stand for, a word each; ``error``: how far
+    measured runs lie from a result, relative to it.
     """
     most = most if most is not None else (BOUNDS["whole"] if whole else MOST)
     return dataclasses.field(
@@ -78,6 +80,7 @@ def quantity(
             "resource": resource,
             "headline": headline,
             **({"flags": tuple(flags)} if flags else {}),
+            **({"error": error} if error else {}),
             "default": default if isinstance(default, int | float) else None,
         },
     )

@@ -19,17 +19,17 @@ from jaxroof.errors import refusal, shown
 from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fullest_stage
 from jaxroof.estimators.training.legality import WARNINGS
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
-from jaxroof.estimators.training.memory_report import StageMemory
+from jaxroof.estimators.training.memory_report import DEVICE_ERROR, RESERVED_ERROR, StageMemory
 from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, leaves
+from jaxroof.units import percent
 
 NAMES = {"peak_allocated": "allocated"}  # of results, where the record's name is longer
+BOUNDS = {"reserved": f"± {percent(RESERVED_ERROR)}", "device": f"± {percent(DEVICE_ERROR)}"}
 DENSE, EXPERTS = "± 1 % + 15 MiB", "-6 to +9 %"  # section 10.6 of the sheet
 KERNELS = "for the kernels assumed; with another attention kernel up to 42 % too low (section 10.3)"
-BOUNDS = {"reserved": "± 10 %", "device": "± 15 %"}
-MARGIN = 0.15  # of the device number
 ASSUMED = (  # what is said of a question that does not name it
     *("schedule", "recompute", "attention_kernel", "cross_entropy", "expert_weighting"),
     *("zero_stage", "weight_bytes", "gradient_bytes", "master_bytes", "moment_bytes"),

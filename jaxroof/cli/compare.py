@@ -6,7 +6,7 @@ import click
 
 from jaxroof.cli import completion, process, systems
 from jaxroof.cli.command import Command, StudyOption
-from jaxroof.cli.counts import with_sequence
+from jaxroof.cli.counts import with_margin, with_sequence
 from jaxroof.cli.shared_options import SPLITS, refuse_study_options, shared
 
 
@@ -34,7 +34,7 @@ Examples:
     "--system", "system_names", required=True, metavar="S[,S...]", help="Names or files.",
     shell_complete=completion.systems,
 )  # fmt: skip
-@shared("estimator", "gpus", "batch", "sequence", "where", "set", "output")
+@shared("estimator", "gpus", "batch", "sequence", "where", "margin", "set", "output")
 @shared("json", "quiet", "verbose", "format")
 @click.option(
     "--split", "splits", default=",".join(SPLITS), metavar="NAME[,NAME...]", cls=StudyOption,
@@ -44,4 +44,4 @@ def command(**options: Any) -> None:
     """Print the best plan of each system and split side by side, and why they differ."""
     refuse_study_options(options["estimator"], splits="--split", split="--split")
     systems.check_options(options)
-    process.act(__name__, with_sequence(options))
+    process.act(__name__, with_margin(with_sequence(options)))

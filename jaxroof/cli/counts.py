@@ -1,4 +1,4 @@
-"""Whole numbers of the command line, read before any array library is imported."""
+"""Numbers of the command line, read before any array library is imported."""
 
 import re
 from typing import Any
@@ -72,3 +72,33 @@ def with_sequence(options: dict[str, Any]) -> dict[str, Any]:
         if text.partition("=")[0].strip() in ("sequence", "model.sequence"):
             raise refusal("--set", "sequence: given twice; expected it in --sequence alone")
     return {**rest, "sets": (*rest["sets"], f"model.sequence={options['sequence']}")}
+
+
+def read_margin(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """Return the share of the memory that stays free, None if it is not given.
+
+    Raises: InputError for a share that leaves nothing.
+    """
+    if text is None:
+        return None
+    value = parse(text, "1", "--margin")
+    if not 0.0 <= value < 1.0:
+        raise refusal("--margin", f"expected a share from 0 to 99%, as 10%, given {shown(text)}")
+    return value
+
+
+def with_margin(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options whose ``--margin`` is the setting of what a step may fill.
+
+    Raises: InputError if a setting gives it too.
+
+    >>> with_margin({"margin": 0.1, "sets": ()})
+    {'sets': ('system.hbm_usable=0.9',)}
+    """
+    rest = {name: value for name, value in options.items() if name != "margin"}
+    if options["margin"] is None:
+        return rest
+    path = "system.hbm_usable"
+    if any(text.partition("=")[0].strip() == path for text in rest["sets"]):
+        raise refusal("--set", f"{path}: given by --margin too; expected one of them")
+    return {**rest, "sets": (*rest["sets"], f"{path}={1.0 - options['margin']:.12g}")}

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from jaxroof.cli import process
-from jaxroof.cli.counts import with_sequence
+from jaxroof.cli.counts import with_margin, with_sequence
 from jaxroof.cli.shared_options import shared
 from jaxroof.errors import InputError
 
@@ -39,7 +39,7 @@ Without a plan every legal one is tried, on --gpus or on the fewest that hold
     help="tp=8,pp=4,dp=16.  [default: the leanest of all plans]",
 )  # fmt: skip
 @shared("batch", "where")
-@shared("sequence")
+@shared("sequence", "margin")
 @click.option(
     "--gpus", metavar="N", help="Accelerators; the product of the degrees, or the fewest."
 )
@@ -58,7 +58,7 @@ def command(**options: Any) -> None:
     If it does not fit, the cheapest changes that make it fit follow; if it does, those that spend
     the memory left on a shorter step. Without a plan: the fewest accelerators that hold a step.
     """
-    options = with_sequence(options)
+    options = with_margin(with_sequence(options))
     if options["plan_text"] is None:
         if options.pop("software") is not None:
             raise InputError("--software: the plans of a search are Megatron's; expected a --plan")

@@ -6,7 +6,7 @@ import click
 
 from jaxroof.cli import process, systems
 from jaxroof.cli.command import Command
-from jaxroof.cli.counts import with_sequence
+from jaxroof.cli.counts import with_margin, with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 
 
@@ -27,10 +27,10 @@ Examples:
 @click.option(
     "--gain", default="1%", show_default=True, metavar="P", help="Speed that a stair must add."
 )
-@shared("gpus", "batch", "sequence", "where", "set", "output", "json")
+@shared("gpus", "batch", "sequence", "where", "margin", "set", "output", "json")
 @shared("quiet", "verbose", "format", "split")
 def command(**options: Any) -> None:
     """Print what more memory buys: the staircase of step time against memory."""
     refuse_study_options(options["estimator"])
     systems.check_options(options)
-    process.act(__name__, with_sequence(options))
+    process.act(__name__, with_margin(with_sequence(options)))

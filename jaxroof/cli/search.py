@@ -6,7 +6,7 @@ import click
 
 from jaxroof.cli import process, systems
 from jaxroof.cli.command import Command, StudyOption
-from jaxroof.cli.counts import with_sequence
+from jaxroof.cli.counts import with_margin, with_sequence
 from jaxroof.cli.shared_options import refuse_study_options, shared
 from jaxroof.errors import refusal
 
@@ -33,7 +33,7 @@ Examples:
 )  # fmt: skip
 @shared("gpus", "batch", "sequence")
 @click.option("--top", default=5, show_default=True, help="Plans to print.")
-@shared("where")
+@shared("where", "margin")
 @click.option("--mine", metavar="PLAN", help="Rank your own plan: tp=8,pp=8,mb=1.")
 @click.option(
     "--objective",
@@ -59,7 +59,7 @@ def command(**options: Any) -> None:
     )
     if options["dry_run"] and options["uncertain"] is None:
         raise refusal("--dry-run", "of draws alone; expected --uncertain FILE beside it")
-    options = with_sequence(options)
+    options = with_margin(with_sequence(options))
     if options["estimator"] == "training" and options["uncertain"] is None:
         names = ("model_name", "system_name", "gpus", "batch", "where", "top", "mine", "sets")
         chosen = {name: options[name] for name in (*names, "output", "objective")}

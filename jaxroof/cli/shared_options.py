@@ -7,7 +7,7 @@ import click
 
 from jaxroof.cli import completion
 from jaxroof.cli.command import StudyOption
-from jaxroof.cli.counts import read_sequence
+from jaxroof.cli.counts import read_margin, read_sequence
 from jaxroof.cli.detail import remember
 from jaxroof.errors import refusal
 
@@ -49,6 +49,10 @@ OPTIONS = {
     ),
     "where": click.option(
         "--where", default="", metavar="RULES", help="Constraints: 'tp<=8,pp=4'."
+    ),
+    "margin": click.option(
+        "--margin", metavar="P", callback=read_margin,
+        help="Share of the memory to leave free, such as 10%.",
     ),
     "json": click.option(
         "--json", is_flag=True, expose_value=False, callback=remember,

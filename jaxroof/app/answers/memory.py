@@ -15,13 +15,15 @@ from jaxroof.estimators.training.scheduled_step import device_memory
 from jaxroof.estimators.training.step import training
 from jaxroof.records import field_at, with_named_absences
 from jaxroof.units import percent, size
+from jaxroof.views.text.margin import Margin, margin_of
 
 
 class StageMemory(NamedTuple):
-    """The memory of every stage by group of terms [B], and what a step may fill [B]."""
+    """The memory of every stage by group of terms [B], what a step may fill [B], and its error."""
 
     groups: dict[str, np.ndarray]
     capacity: float
+    margin: Margin
 
     @property
     def total(self) -> np.ndarray:
@@ -54,7 +56,7 @@ def by_stage(found: Asked, data: xr.Dataset, place: int = 0) -> StageMemory:
             words_of(data, name): np.full(stages, float(row[name]))
             for name in parts_of(data, "memory")
         }
-    return StageMemory(groups, found.capacity)
+    return StageMemory(groups, found.capacity, margin_of(data))
 
 
 def memory_sentence(memory: StageMemory) -> str:
@@ -67,8 +69,8 @@ def memory_sentence(memory: StageMemory) -> str:
     left = size(memory.capacity - need, "B")
     return (
         f"{where} needs {size(need, 'B')} of {size(memory.capacity, 'B')}, so {left} are left; "
-        f"{largest} take {share} of it."
-    )
+        f"{largest} take {share} of it. {memory.margin.sentence(need, memory.capacity)}"
+    ).rstrip()
 
 
 class Stair(NamedTuple):

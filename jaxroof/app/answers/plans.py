@@ -18,6 +18,7 @@ from jaxroof.errors import InputError, listing
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text import fastest_plans as training_words
 from jaxroof.views.text import search as study_words
+from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import (
     glossary,
     is_usual,
@@ -181,7 +182,7 @@ HEADS: Mapping[str, tuple[str, str]] = {
 
 def table(data: xr.Dataset) -> Table:
     """Return the best plans as texts: their fields, time, rates and memory."""
-    fields = fields_of(data)
+    fields, margin = fields_of(data), margin_of(data)
     placed = placement_head(data, plan_fields(data))
     heads = [("#", "Place, best first")]
     heads += [(head_of(data, f), str(data[f].attrs.get("long_name", f))) for f in fields]
@@ -198,7 +199,8 @@ def table(data: xr.Dataset) -> Table:
         own = [placements[place]] if placed else []
         split = [str(int(row[field])) for field in fields]
         slower = row["step_time"] / cells["step_time"][0] - 1.0
-        rows.append((str(place + 1), *split, *own, *_results(row, slower, float(data.capacity))))
+        full = margin.share(row["memory"], float(data.capacity))
+        rows.append((str(place + 1), *split, *own, *_results(row, slower), f"{full} %"))
     return Table(tuple(heads), tuple(rows))
 
 
@@ -206,14 +208,14 @@ RESULTS = ("step_time", "tokens_per_second", "mfu", "memory")
 BOUNDS = ("step_time_low", "step_time_high")
 
 
-def _results(row: Mapping[str, float], slower: float, there: float) -> list[str]:
-    """Return the cells of one plan behind its fields."""
+def _results(row: Mapping[str, float], slower: float) -> list[str]:
+    """Return the cells of one plan behind its fields, but how full an accelerator is."""
     cells = [f"{row['step_time']:.4g} s"]
     if BOUNDS[0] in row:
         cells += [f"{row[BOUNDS[0]]:.4g} to {row[BOUNDS[1]]:.4g} s"]
     cells += [f"+{percent(slower, 1)}" if slower > 0.0 else "best"]
     cells += [f"{row['tokens_per_second']:,.0f}", percent(row["mfu"], 1)]
-    return [*cells, f"{row['memory'] / GB:.1f} GB", percent(row["memory"] / there)]
+    return [*cells, f"{row['memory'] / GB:.1f} GB"]
 
 
 def figures_of_merit(data: xr.Dataset) -> list[tuple[str, str, str]]:
@@ -223,12 +225,12 @@ def figures_of_merit(data: xr.Dataset) -> list[tuple[str, str, str]]:
     interval = "no interval: the study has none"
     if BOUNDS[0] in data.variables:
         interval = " to ".join(seconds(_of_best(data, name)) for name in BOUNDS)
-    whole = tokens_words(data)
+    whole, full = tokens_words(data), margin_of(data).share(need, there)
     hours = float(f"{24.0 * days * float(data.gpus):.3g}")
     return [
         ("Step time", seconds(_of_best(data, "step_time")), interval),
         ("MFU", percent(_of_best(data, "mfu"), 1), f"{rate:,.0f} tokens/s a GPU"),
-        ("Memory", size(need, "B"), f"{percent(need / there)} of {size(there, 'B')}"),
+        ("Memory", size(need, "B"), f"{full} % of {size(there, 'B')}"),
         ("Training", days_words(days), whole),
         ("GPU-hours", f"{hours:,.0f}", whole),
     ]

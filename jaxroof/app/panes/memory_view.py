@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import panel as pn
-from bokeh.models import ColumnDataSource, HoverTool, Label, Range1d, Span
+from bokeh.models import BoxAnnotation, ColumnDataSource, HoverTool, Label, Range1d, Span
 
 from jaxroof.app.answers import memory
 from jaxroof.app.panes.figures import INK, framed, plain_axes, plot
@@ -80,8 +80,10 @@ def _stages() -> tuple[Any, Callable[[memory.StageMemory], list[tuple[str, str]]
     tips = [("stage", "@stage"), ("", "@group: @words")]
     made.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
     limit = Span(location=0, dimension="width", line_color=INK, line_dash="dashed", line_width=2)
+    doubtful = BoxAnnotation(fill_color=INK, fill_alpha=0.08, visible=False)
     words = Label(x=5, y=0, x_units="screen", text="", text_font_size="12px", text_color=INK,
                   y_offset=3)  # fmt: skip
+    made.add_layout(doubtful)
     made.add_layout(limit)
     made.add_layout(words)
     made.xaxis.ticker.desired_num_ticks = 12
@@ -101,6 +103,9 @@ def _stages() -> tuple[Any, Callable[[memory.StageMemory], list[tuple[str, str]]
         source.data = columns
         limit.location = words.y = found.capacity / GB
         words.text = f"what a step may fill: {size(found.capacity, 'B')}"
+        doubtful.visible = found.margin.error > 0.0
+        doubtful.bottom, doubtful.top = found.margin.doubtful(found.capacity / GB)
+        words.text += f"; {found.margin.band}" * doubtful.visible
         made.y_range.end = 1.15 * max(float(found.total.max()), found.capacity) / GB
         made.x_range.start, made.x_range.end = -0.7, len(found.total) - 0.3
         return list(colours.items())

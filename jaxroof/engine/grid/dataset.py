@@ -19,7 +19,7 @@ from jaxroof.engine.grid.programs import groups
 from jaxroof.records import field_at, is_quantity, leaves
 
 # metadata that describes a quantity, copied to its attributes
-NAMED = ("symbol", "words", "label", "part_of", "resource")
+NAMED = ("symbol", "words", "label", "part_of", "resource", "error")
 Columns = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 

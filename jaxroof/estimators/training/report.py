@@ -2,6 +2,7 @@
 
 from jaxroof.estimators.training.interval import WORDS as REGIME_WORDS
 from jaxroof.estimators.training.legality_report import Flag, Legality
+from jaxroof.estimators.training.memory_report import DEVICE_ERROR
 from jaxroof.records import Number, quantity, record
 
 
@@ -48,6 +49,7 @@ class TrainingReport(Legality):
         resource="capacity",
         words="HBM",
         label="memory of one accelerator",
+        error=DEVICE_ERROR,
     )
     memory_weights: Number = _memory("Weights.", "weights")
     memory_gradients: Number = _memory("Gradients.", "gradients")

@@ -24,6 +24,7 @@ from jaxroof.units import percent
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.plots.colours import ink
+from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import split_fields
 from jaxroof.views.text.tables import amount
 
@@ -210,7 +211,12 @@ def _memory(axes: Axes, data: xr.Dataset, places: list[tuple[float, Row, bool]],
             axes.axhline(place - 0.68, color=style.GREY, linewidth=0.8)
     if np.isfinite(held):
         axes.axvline(held / scale, color=style.BLACK, linewidth=1.4, linestyle="--")
-        axes.set_title(f"dashed: {amount(held, unit_of(data, need))} there is")
+        margin, band = margin_of(data), ""
+        if margin.error:
+            low, high = margin.doubtful(held / scale)
+            axes.axvspan(low, min(high, 1.1 * top), color=style.PALE, alpha=0.5, zorder=0)
+            band = f"\n{margin.band}"
+        axes.set_title(f"dashed: {amount(held, unit_of(data, need))} there is{band}")
     axes.set_xlim(0.0, 1.1 * top)
     axes.set_xlabel(style.with_unit(words_of(data, need), unit.strip("1")))
     style.grid(axes, "x")

@@ -14,6 +14,7 @@ from jaxroof.views.plots import style
 from jaxroof.views.plots.colours import MEMORY, ink
 from jaxroof.views.plots.memory_panels import NUMBER, WORDS, memory_panels
 from jaxroof.views.text.fit import capacity_words, groups, title
+from jaxroof.views.text.margin import margin_of
 
 PICTURE = "memory_by_stage"
 LABELLED = 0.095  # share of the height from which a part of a bar has its number
@@ -100,5 +101,10 @@ def _capacity(axes: Axes, data: xr.Dataset) -> None:
     axes.axhline(level, color=style.BLACK, linewidth=1.4, linestyle="--", zorder=5)
     where = axes.get_yaxis_transform()
     words = textwrap.fill(capacity_words(data), 28)
+    margin = margin_of(data, "device")
+    if margin.error:
+        low, high = margin.doubtful(level)
+        axes.axhspan(low, min(high, axes.get_ylim()[1]), color=style.PALE, alpha=0.5, zorder=0)
+        words += f"\n{margin.band}"
     above = level + 0.02 * axes.get_ylim()[1]
     style.note(axes, 0.985, above, words, ha="right", va="bottom", transform=where)

@@ -27,6 +27,7 @@ from jaxroof.views.plots import style
 from jaxroof.views.plots.label_boxes import Box, extent, shares, touch
 from jaxroof.views.plots.map_axes import fraction
 from jaxroof.views.plots.systems import machine_of, moved, real_system
+from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import split_fields
 from jaxroof.views.text.tables import amount
 
@@ -254,6 +255,10 @@ def _capacities(
     for place, said in sorted(lines.items(), key=lambda line: line[0] != own):
         if ends[0] < place < ends[1]:
             mine = place == own
+            margin = margin_of(data)
+            if mine and margin.error:
+                axes.axvspan(*margin.doubtful(place), color=style.PALE, alpha=0.5, zorder=0)
+                said = [*said, margin.band]
             words = f"{place:.4g} {unit} ({'; '.join(said)})"
             above = _low(axes, stairs, place)
             along = float(fraction(axes, "x", np.array([place]))[0])

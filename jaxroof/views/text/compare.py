@@ -13,6 +13,7 @@ from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
 from jaxroof.views.text.interval import HIGH, LOW, interval_words, short_interval
+from jaxroof.views.text.margin import Margin, margin_of
 from jaxroof.views.text.plan import (
     placed_heads,
     placements_differ,
@@ -31,7 +32,7 @@ TELLING = 0.1  # smallest share of a difference for which a part is named
 def rate_table(data: xr.Dataset) -> Table:
     """Return one row per system and split: the best plan, its speed and its memory."""
     table, fields = plain_table(), plan_fields(data)
-    timed = LOW in data
+    timed, margin = LOW in data, margin_of(data)
     best, rows = float(data.step_time.min()), [*_rows(data)]
     placed = placements_differ([row for _, row in rows if bool(row.feasible)], fields)
     for header in _kinds(data):
@@ -51,7 +52,7 @@ def rate_table(data: xr.Dataset) -> Table:
         limit = float(row.memory_limit)
         if not bool(row.feasible):
             least = float(row.memory_least)
-            need = _memory(least, limit) if np.isfinite(least) else ["-", "-"]
+            need = _memory(least, limit, margin) if np.isfinite(least) else ["-", "-"]
             why = "no plan" if int(row.reason) == NO_LEGAL_PLAN else "too big"
             table.add_row(*names, why, *["-"] * (len(table.columns) - len(names) - 3), *need)
             continue
@@ -64,13 +65,13 @@ def rate_table(data: xr.Dataset) -> Table:
             f"{float(row.throughput):.5g}",
             f"{100 * float(row.mfu):.1f}",
             *split_cells(row, fields),
-            *_memory(float(row.memory), limit),
+            *_memory(float(row.memory), limit, margin),
         )
     return table
 
 
-def _memory(need: float, limit: float) -> list[str]:
-    return [size(need, "B"), f"{100 * need / limit:.0f}"]
+def _memory(need: float, limit: float, margin: Margin) -> list[str]:
+    return [size(need, "B"), margin.share(need, limit)]
 
 
 def meanings(data: xr.Dataset) -> list[str]:

@@ -18,6 +18,7 @@ from jaxroof.views.text.least_memory import (
     plan_words,
     shown_fields,
 )
+from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import glossary, plan_sentence, used_fields
 from jaxroof.views.text.tables import plain_table
 
@@ -51,7 +52,7 @@ def plans_table(data: xr.Dataset) -> PlainTable:
             f"{float(row.tokens_per_second):,.0f}",
             f"{100.0 * float(row.mfu):.1f}",
             f"{float(row.memory) / GB:.1f}",
-            f"{100.0 * float(row.memory) / capacity:.0f}",
+            margin_of(data).share(float(row.memory), capacity),
         )
     return table
 
@@ -74,6 +75,9 @@ def answer_sentence(data: xr.Dataset) -> str:
             f"The fastest of a measured kind, {_fields(data, 'measured')}, takes "
             f"{_seconds(measured)} s{_interval(data, 'measured')}, {_slower(measured, time)}."
         )
+    need, capacity = float(best.memory), float(data.capacity)
+    if doubt := margin_of(data).sentence(need, capacity):
+        said.append(f"It needs {size(need, 'B')} of {size(capacity, 'B')}. {doubt}")
     if alike > 1:
         said.append(f"The first {alike:,} plans are too close for the model to tell apart.")
     return " ".join(said)
@@ -224,7 +228,7 @@ def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
             f"{float(one.tokens_per_second):,.0f}",
             f"{100.0 * float(one.mfu):.1f}",
             f"{float(one.memory) / GB:.1f}",
-            f"{100.0 * float(one.memory) / float(row.capacity):.0f}",
+            margin_of(one).share(float(one.memory), float(row.capacity)),
         )
     return table
 

@@ -10,6 +10,7 @@ import xarray as xr
 from jaxroof.errors import listing
 from jaxroof.units import JOIN, percent, seconds, size
 from jaxroof.views.text.layout import PlainTable
+from jaxroof.views.text.margin import MARK, margin_of
 from jaxroof.views.text.tables import plain_table
 
 HEADS = {  # of the groups of terms, and their mark in a bar
@@ -69,8 +70,7 @@ def answer_sentence(data: xr.Dataset) -> str:
     term = data[str(data.largest_term.values)]
     words = term.attrs["long_name"][0].lower() + term.attrs["long_name"][1:]
     answer += f" Largest term: {words}, {size(float(data.largest), 'B')}."
-    if abs(device - capacity) < 0.15 * device:
-        answer += f" The margin is less than the error of that number ({full.device.bound})."
+    answer += f" {margin_of(data, 'device').sentence(device, capacity)}".rstrip()
     if "step_time" in data:
         answer += f" A step takes {seconds(float(data.step_time))}."
     return answer
@@ -123,9 +123,16 @@ def stages_table(data: xr.Dataset) -> PlainTable:
             f"{float(row.layers):.0f}",
             *(_number(values[stage]) for values in shown.values()),
             *(_number(float(row[name])) for name in ("allocated", "reserved", "device")),
-            f"{100 * float(row.device) / capacity:.0f}",
+            margin_of(data, "device").share(float(row.device), capacity),
         )
     return table
+
+
+def mark_sentence(data: xr.Dataset) -> str:
+    """Return what the mark of a stage means; empty where no stage has one."""
+    margin, capacity = margin_of(data, "device"), float(data.capacity)
+    marked = any(margin.is_doubtful(need, capacity) for need in data.device.values.tolist())
+    return f"{MARK} within the error ({margin.words}) of what there is." if marked else ""
 
 
 def _number(value: float) -> str:

@@ -9,6 +9,7 @@ from jaxroof.analyses.result_metadata import head_of, parts_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.layout import PlainTable
+from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import is_usual, used_fields
 from jaxroof.views.text.tables import plain_table
 
@@ -55,7 +56,7 @@ def plans_table(data: xr.Dataset) -> PlainTable:
             str(place + 1),
             *(str(int(row[field])) for field in fields),
             _number(float(row.device)),
-            f"{100 * float(row.device) / capacity:.0f}",
+            margin_of(data).share(float(row.device), capacity),
             f"{int(row.stage)}",
             *(_number(float(row[group])) for group in groups),
         )
@@ -127,9 +128,8 @@ def largest_sentence(data: xr.Dataset) -> str:
     best = data.isel(plan=0)
     groups = sorted(parts_of(best, "device"), key=lambda name: -float(best[name]))[:2]
     said = listing([f"{head_of(best, g)} {size(float(best[g]), 'B')}" for g in groups])
-    near = abs(float(best.device) / float(data.capacity) - 1.0) < MARGIN
-    doubt = " The margin is less than the error of that number (± 15 %)." if near else ""
-    return f"It is filled by {said} above all.{doubt}"
+    doubt = margin_of(data).sentence(float(best.device), float(data.capacity))
+    return f"It is filled by {said} above all. {doubt}".rstrip()
 
 
 def own_sentence(data: xr.Dataset) -> str:
@@ -146,9 +146,6 @@ def own_sentence(data: xr.Dataset) -> str:
         f"Yours, at its leanest: {said} needs {size(own, 'B')}{fits}: place "
         f"{int(data.own_place):,} of {int(data.plans_legal):,}, {more} more than the least."
     )
-
-
-MARGIN = 0.15  # known error of the device number
 
 
 def fields_of_sizes(rows: Sequence[xr.Dataset]) -> list[str]:
@@ -173,6 +170,6 @@ def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
             *(f"{int(count):,}" for count in counts),
             *(str(int(one[field])) for field in fields),
             _number(float(one.device)),
-            f"{100 * float(one.device) / float(row.capacity):.0f}",
+            margin_of(one).share(float(one.device), float(row.capacity)),
         )
     return table

@@ -10,6 +10,7 @@ from jaxroof.errors import listing
 from jaxroof.units import seconds, size
 from jaxroof.views.text.compare import day_words, days
 from jaxroof.views.text.interval import LOW, interval_words, short_interval
+from jaxroof.views.text.margin import margin_of
 from jaxroof.views.text.plan import (
     glossary,
     placed_heads,
@@ -73,6 +74,7 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
     """Return one row per step: its memory, speed and gain, and the smallest system that fits it."""
     table, fields = plain_table(), plan_fields(stairs)
     limit, timed = float(stairs.memory_limit[0]), LOW in stairs
+    margin = margin_of(stairs)
     *degrees, placement = placed_heads(stairs, fields)
     placed = placements_differ((stairs.isel(step_number=i) for i in chosen), fields)
     table.add_numbers("memory\n[GB]", "step\n[s]")
@@ -99,6 +101,7 @@ def stairs_table(stairs: xr.Dataset, chosen: Sequence[int], capacities: Capaciti
         runs = [short_interval(row)] if timed else []
         cells = [_number(memory / GB), _number(time), *runs, days(float(row.training_days)), *gains]
         fits = "yes" if bool(row.fits) else "no"
+        fits = margin.marked(fits, memory, limit)
         table.add_row(
             *cells, *split_cells(row, fields), fits, smallest_system_with(memory, capacities)
         )

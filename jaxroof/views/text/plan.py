@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import about, head_of, label_of, roles, unused, words_of
+from jaxroof.views.text.margin import mark_words
 
 MANY = 8  # more fields than these are too many to print those that say nothing
 LONG = 8  # characters from which on a head is broken
@@ -78,7 +79,8 @@ def glossary(data: xr.Dataset, fields: Iterable[str] | None = None, *more: str) 
     if placement_fields(data, shown):
         words = placement_head(data, shown)
         said.append(f"{placement_title(data)} {words}: ranks of each that share an NVLink domain")
-    return f"In the table: {', '.join([*said, *more])}." if said or more else ""
+    every = [*said, *more, *mark_words(data)]
+    return f"In the table: {', '.join(every)}." if every else ""
 
 
 def placement_words(plan: xr.Dataset, fields: Iterable[str] | None = None) -> str:

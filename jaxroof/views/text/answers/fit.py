@@ -23,6 +23,7 @@ def answer(data: xr.Dataset, bar_width: int | None = None) -> Iterator[Said]:
         bars = views.bars(data, bar_width)
         yield from usual(*(Text(line, overflow="ignore", no_wrap=True) for line in bars))
         yield from verbose(views.legend_sentence())
+    yield from usual(views.mark_sentence(data))
     if changes.changes_of(data):
         yield from usual(changes.changes_table(data), changes.price_sentence(data))
         yield from verbose(changes.cost_sentence())
