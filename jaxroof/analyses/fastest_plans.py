@@ -146,7 +146,6 @@ def _told(asked: Question, size: int, machine: OneMachine, top: int, own: str | 
         reasons=json.dumps({rule.name: rule.words for rule in rules(memory_recipe(asked.recipe))}),
         regime=REGIMES[place].words + ", own runs" * bool(own_runs),
         outside=json.dumps(_outside(asked, data.isel(plan=0))),
-        deepest_pipeline=int(machine.plans.plans["pipeline"].max()),
         software_year=float(asked.inputs.software.year),
     )
 

@@ -103,13 +103,12 @@ def with_points(inputs: MemoryInputs, values: np.ndarray) -> MemoryInputs:
     return dataclasses.replace(inputs, plan=dataclasses.replace(plan, microbatches=whole))
 
 
-def legal(inputs: MemoryInputs, recipe: MemoryRecipe, uneven: bool) -> np.ndarray:
-    """Return which points are legal; ``uneven``: stages may differ by a layer."""
+def legal(inputs: MemoryInputs, recipe: MemoryRecipe) -> np.ndarray:
+    """Return which points are legal."""
     plan = {name: getattr(inputs.plan, name) for name in units(MemoryPlan)}
     found: Any = np.ones(np.shape(plan["data"]), dtype=bool)
     for rule in rules(recipe):
-        if not (uneven and rule.name == "layers_divisible"):
-            found = found & rule.allows(inputs, plan)
+        found = found & rule.allows(inputs, plan)
     return np.asarray(found)
 
 

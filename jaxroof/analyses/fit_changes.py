@@ -22,11 +22,12 @@ from jaxroof.analyses.fit_question import Question, asked_question
 from jaxroof.analyses.fit_time import step_times
 from jaxroof.analyses.layer_splits import even_where_it_fits, split_words
 from jaxroof.estimators.training.memory_inputs import MemoryPlan, States
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe
+from jaxroof.estimators.training.memory_recipe import LayerDivision, MemoryRecipe
 from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.records import units
 
 MOST = 5  # changes that are shown
+EVENLY: dict[str, Any] = {"layer_split": (), "layer_division": LayerDivision.EVEN}
 CLOSE = 1e-9  # costs that differ by less are equal
 UNTIMED = "activations.offload_activations"  # as a given split of layers: no step time knows it
 ABOUT = {  # of the results: unit, meaning
@@ -217,9 +218,9 @@ class _Search:
             split = again and bool(recipe.layer_split)
             if "layer_split" in said and again:
                 continue
-            there = dataclasses.replace(recipe, layer_split=()) if split else recipe
+            there = dataclasses.replace(recipe, **EVENLY) if split else recipe
             extra = {"layer_split": "even"} if split else {}
-            allowed = legal(with_points(self.asked.inputs, some.values), there, uneven=split)
+            allowed = legal(with_points(self.asked.inputs, some.values), there)
             some = Points(*(part[allowed] for part in some))
             found = self._evaluated(there, some.values)
             for values, changed, (device, time) in zip(*some, found, strict=True):

@@ -17,8 +17,7 @@ NAMES = {
     name: MemoryPlan.__dataclass_fields__[name].metadata["symbol"] or name
     for name in units(MemoryPlan)
 }
-UNEVEN = "layer_division=uneven"  # the setting by which stages may have any numbers of layers
-EVEN = "layer_split=even"  # what replaces a split of layers that does not fit
+EVEN = "layer_split=even"  # the setting by which stages may have any numbers of layers
 FIRST = "batch_divisible"  # without it the number of microbatches means nothing
 MOST = 4  # alternatives that an error names
 FARTHEST = 2.0**16  # value that is tried
@@ -78,7 +77,7 @@ def _alternatives(rule: Rule, inputs: MemoryInputs, recipe: MemoryRecipe) -> str
         below, above = values[allowed & (values < held)], values[allowed & (values > held)]
         found += [f"{NAMES[name]}={value:.0f}" for value in (*below[-1:], *above[:1])]
     if rule.name == "layers_divisible":
-        return " or ".join([*found[:MOST], EVEN if recipe.layer_split else UNEVEN])
+        return " or ".join([*found[:MOST], EVEN])
     return " or ".join(found[:MOST])
 
 

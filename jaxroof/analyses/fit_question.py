@@ -27,7 +27,6 @@ from jaxroof.estimators.training.memory_model import counts, memory_model
 from jaxroof.estimators.training.memory_recipe import LayerDivision, MemoryRecipe, Module, Recompute
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.software import Framework
-from jaxroof.formulas.memory_layout import chunk_layers
 from jaxroof.records import Number, checked, units, with_named_absences
 from jaxroof.settings import apply_settings, choose
 from jaxroof.units import parse
@@ -62,7 +61,6 @@ class Question(NamedTuple):
     given: frozenset[str]  # choices and numbers that the question names
     framework: Framework  # how it trains, which time alone depends on, as on
     shared: SharedConstants  # constants of all chips
-    even: bool = False  # whether layers are split as evenly as can be, by name
 
 
 def asked_question(
@@ -119,7 +117,7 @@ def unchecked_question(
     lists: dict[str, Any] = {
         name: by_path.pop(name) for name in ("modules", "layer_split") if name in by_path
     }
-    usual = MemoryRecipe(layer_division=LayerDivision.WITH_ENDS)  # as the search has it
+    usual = MemoryRecipe(layer_division=LayerDivision.UNEVEN)  # as the search has it
     inputs, recipe = apply_settings(inputs, usual, by_path)
     inputs = _with_microbatches(checked(_with_gpus(inputs, by_path)))
     refuse_too_large(inputs)
@@ -127,9 +125,7 @@ def unchecked_question(
     more = [f"system.{name}" for name in machine] + ["recompute"] * ("modules" in lists)
     given = frozenset({*by_path, *chosen, *more})
     found = _system(system, machine)
-    even = lists.get("layer_split") == EVEN
-    capacity = usable_memory(found)
-    return Question(inputs, recipe, capacity, found, made, given, *timed.values(), even)
+    return Question(inputs, recipe, usable_memory(found), found, made, given, *timed.values())
 
 
 def _apart(
@@ -269,8 +265,11 @@ def _with_lists(
     if recompute is Recompute.SELECTIVE and not modules:
         text = "selective says which modules are computed again; expected modules, such as"
         raise refusal("recompute", f"{text} modules={Module.CORE_ATTENTION.value}")
+    recipe = dataclasses.replace(recipe, modules=modules, recompute=recompute)
+    if choices.get("layer_split") == EVEN:
+        return dataclasses.replace(recipe, layer_division=LayerDivision.EVEN)
     split = _split(choices["layer_split"], inputs) if "layer_split" in choices else ()
-    return dataclasses.replace(recipe, modules=modules, recompute=recompute, layer_split=split)
+    return dataclasses.replace(recipe, layer_split=split)
 
 
 def _listed(value: Any) -> list[Any]:
@@ -294,13 +293,8 @@ def _modules(value: Any) -> frozenset[Module]:
 
 
 def _split(value: Any, inputs: MemoryInputs) -> tuple[int, ...]:
-    """Return the layers of every virtual stage, from a list such as ``7,14x8,7``, or ``even``."""
-    plan, layers = inputs.plan, float(inputs.model.layers)
-    if value == EVEN:
-        chunks = int(plan.pipeline * plan.interleave)
-        if chunks > layers:
-            return ()  # a rule refuses it
-        return tuple(int(chunk_layers(float(v), layers, float(chunks))) for v in range(chunks))
+    """Return the layers of every virtual stage, from a list such as ``7,14x8,7``."""
+    layers = float(inputs.model.layers)
     found: list[int] = []
     for item in _listed(value):
         times, _, each = str(item).rpartition("x")

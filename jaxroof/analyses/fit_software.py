@@ -12,6 +12,7 @@ from jaxroof.estimators.training.fsdp2_memory import Fsdp2Memory, Fsdp2Recipe
 from jaxroof.estimators.training.fullest_stage import fullest_stage
 from jaxroof.estimators.training.memory_2021 import Engine
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
+from jaxroof.estimators.training.memory_recipe import LayerDivision
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.software_memory import fsdp2_stage, stages_2021
 from jaxroof.estimators.training.stage_memory import memory_by_stage
@@ -151,7 +152,7 @@ def _by_stages(named: Software, asked: Question, chosen: Mapping[str, Any]) -> S
 
 
 def _by_2021(named: Software, asked: Question, chosen: Mapping[str, Any]) -> SoftwareAnswer:
-    if asked.recipe.layer_split:
+    if asked.recipe.layer_split or asked.recipe.layer_division is LayerDivision.EVEN:
         raise refusal("layer_split", f"not under {named.name}; expected pp that divides the layers")
     memory = stages_2021(asked.inputs, ENGINES[named.name, float(asked.inputs.states.zero_stage)])
     return SoftwareAnswer(

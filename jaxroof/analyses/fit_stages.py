@@ -72,11 +72,8 @@ def fit_stages(
         where = dict(zip((axis.name for axis in looped), place, strict=True))
         index = tuple(where.get(axis.name, slice(None)) for axis in read)
         _check_size(shape, inputs)
-        recipe = asked.recipe
-        if asked.even:  # for any number of stages
-            recipe = dataclasses.replace(recipe, layer_split=())
-        allowed = legal(inputs, recipe, uneven=asked.even)
-        found.append((index, asked, allowed, memory_by_stage(inputs, recipe)))
+        allowed = legal(inputs, asked.recipe)
+        found.append((index, asked, allowed, memory_by_stage(inputs, asked.recipe)))
     return _dataset(read, shape, found)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from jaxroof.analyses.fit_question import Question
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe
+from jaxroof.estimators.training.stage_layers import chunk_split
 from jaxroof.estimators.training.stage_memory import memory_by_stage
-from jaxroof.formulas.memory_layout import chunk_layers
 
 
 def even_where_it_fits(asked: Question) -> tuple[int, ...]:
@@ -24,7 +24,7 @@ def even_where_it_fits(asked: Question) -> tuple[int, ...]:
     stages, layers = int(inputs.plan.pipeline), int(inputs.model.layers)
     if stages == 1 or inputs.plan.interleave != 1.0 or layers < 2 * stages:
         return ()
-    own = recipe.layer_split or _even(layers, stages)
+    own = recipe.layer_split or chunk_split(inputs.model, inputs.plan, recipe)
     now = np.array(own, dtype=float)
     device = _device(asked, recipe, own)
     less = _device(asked, recipe, tuple(max(number - 1, 0) for number in own))
@@ -63,10 +63,6 @@ def split_words(split: Sequence[int]) -> str:
     """
     runs = [(layers, len(list(some))) for layers, some in itertools.groupby(split)]
     return ",".join(f"{count}x{layers}" if count > 1 else f"{layers}" for layers, count in runs)
-
-
-def _even(layers: int, stages: int) -> tuple[int, ...]:
-    return tuple(int(chunk_layers(float(v), float(layers), float(stages))) for v in range(stages))
 
 
 def _device(asked: Question, recipe: MemoryRecipe, split: tuple[int, ...]) -> np.ndarray:

@@ -26,9 +26,8 @@ def no_legal_plan(asked: Question, sizes: list[int], refused: Mapping[str, int],
     given = f" with {' and '.join(map(str, asked.constraints))}" if asked.constraints else ""
     near = [f"{size:,}" for size in _legal_near(asked, sizes[0])] if len(sizes) == 1 else []
     number = f"{' or '.join(near)} accelerators" if near else "another number"
-    divided = ", or layer_division=uneven" if refused.get("layers_divisible") else ""
     return (
-        f"plan: none is legal on {on}{given}; expected {number}, another batch or rule{divided}"
+        f"plan: none is legal on {on}{given}; expected {number}, another batch or rule"
         f"{_counts(asked, refused)}"
     )
 

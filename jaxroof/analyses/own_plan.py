@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxroof.analyses.fit_legality import UNEVEN, broken_rule, broken_words
+from jaxroof.analyses.fit_legality import broken_rule, broken_words
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.engine.search.plan_text import parse_plan
@@ -59,8 +59,7 @@ def _why_not(
     known = memory_inputs(asked, recipe), memory_recipe(recipe)
     rule = broken_rule(*known)
     if rule is not None and (whole or "data" not in reads(rule.holds)):
-        more = f" or {UNEVEN}" if near and rule.name == "layers_divisible" else ""
-        return refusal("mine", f"{broken_words(rule, *known)}{near}{more}")
+        return refusal("mine", f"{broken_words(rule, *known)}{near}")
     if not whole:
         text = f"its degrees make {split:g}, which does not divide {gpus:,} accelerators"
         return refusal("mine", f"{own}: {text}{near}")

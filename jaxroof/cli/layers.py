@@ -18,7 +18,7 @@ Examples:
   jaxroof layers --model llama3.1-405b --system h100-nvs8 \\
       --plan dp=32,tp=8,pp=16
   jaxroof layers --model deepseek-v3 --system gb200-nvl72 \\
-      --plan dp=128,pp=16,ep=64 --set layer_division=uneven -o layer.png
+      --plan dp=128,pp=16,ep=64 -o layer.png
   jaxroof layers --estimator published --model gpt3-1t --system h200-nvs4 \\
       --plan dp=64,tp=4,pp=8,microbatch=1
   jaxroof layers --estimator unfused --model gpt3 --system a100-unfused \\

@@ -1,43 +1,49 @@
 """The layers of a virtual stage of a pipeline."""
 
+from typing import Any, NamedTuple
+
 from jaxroof.formulas.arithmetic import ceiling, larger, smaller, where, whole
 from jaxroof.records import Number
 
 
-def chunk_layers(chunk: Number, layers: Number, chunks: Number) -> Number:
-    """Return the layers of one of the n virtual stages of a pipeline.
+class Alike(NamedTuple):
+    """Chunks that are alike, but for the first and the last, which may have fewer layers."""
 
-    floor(L / n), and one more for the first of the L mod n in the order n-2, ..., 1, n-1, 0
+    each: Number  # layers of every chunk in the middle
+    first_lacks: Number  # layers that the first one has less
+    last_lacks: Number  # layers that the last one has less
 
-    Assumes: the remainder goes to middle chunks, the last first: embedding and loss make the end
-    chunks the fullest.
-    Units: all [1], chunk from 0 -> [1].
-    Source: docs/models/parameters_flops_memory.md, section 4.3.
+    @property
+    def possible(self) -> Any:
+        """Return whether neither end lacks more layers than a chunk has."""
+        return (self.first_lacks <= self.each) & (self.last_lacks <= self.each)
 
-    >>> [float(chunk_layers(chunk, 10.0, 4.0)) for chunk in range(4)]
-    [2.0, 3.0, 3.0, 2.0]
+
+def alike_chunks(layers: Number, prediction: Number, chunks: Number) -> Alike:
+    """Return the layers of the n virtual stages of a pipeline, alike but for both ends.
+
+    m = L' / n if n divides L', else ceil((L' + 2) / n): embedding and head take a layer's place.
+    The ends lack n m - L' layers, the last as many as the first, or one more.
+
+    Assumes: L' = L + k with the k layers of multi-token prediction, which take places of the last
+    chunk, unless n divides L or L + 2: then they come on top.
+    Units: all [1] -> [1].
+    Source: docs/models/training_step_today.md, section 6.
+
+    >>> [float(number) for number in alike_chunks(61.0, 1.0, 16.0)]  # 3, 14 times 4, 2 and 1
+    [4.0, 1.0, 2.0]
     """
-    even = whole(layers, chunks)
-    middle = where(chunk == chunks - 1.0, chunks - 2.0, chunks - 2.0 - chunk)
-    place = where(chunk == 0.0, chunks - 1.0, middle)
-    return even + where(place < layers - even * chunks, 1.0, 0.0)
+    apart = ~(_divides(chunks, layers) | _divides(chunks, layers + 2.0))
+    inside = where(apart, prediction, 0.0)
+    every = layers + inside
+    each = where(_divides(chunks, every), every / chunks, ceiling(every + 2.0, chunks))
+    lacking = each * chunks - every
+    first = whole(lacking, 2.0)
+    return Alike(each, first, lacking - first + inside)
 
 
-def first_layer(chunk: Number, layers: Number, chunks: Number) -> Number:
-    """Return the number of the first layer of one of the n virtual stages of a pipeline.
-
-    v floor(L / n) + max(0, v - max(1, n - 1 - L mod n))
-
-    Assumes: as chunk_layers.
-    Units: all [1], chunk and layer from 0 -> [1].
-    Source: docs/models/parameters_flops_memory.md, section 4.3.
-
-    >>> [float(first_layer(chunk, 10.0, 4.0)) for chunk in range(4)]
-    [0.0, 2.0, 5.0, 8.0]
-    """
-    even = whole(layers, chunks)
-    plain = larger(1.0, chunks - 1.0 - (layers - even * chunks))
-    return chunk * even + larger(0.0, chunk - plain)
+def _divides(chunks: Number, layers: Number) -> Any:
+    return layers - whole(layers, chunks) * chunks == 0.0
 
 
 def first_extra_chunk(layers: Number, chunks: Number) -> Number:
@@ -46,7 +52,8 @@ def first_extra_chunk(layers: Number, chunks: Number) -> Number:
     max(1, n - 1 - L mod n), and from there on every one but the last; the last too if
     L mod n = n - 1. It is n - 1 at least where no virtual stage has more.
 
-    Assumes: as chunk_layers.
+    Assumes: stages as even as can be, floor(L / n) layers, and one more for the first of the
+    L mod n in the order n-2, ..., 1, n-1, 0: embedding and loss make the ends the fullest.
     Units: all [1], chunk from 0 -> [1].
     Source: docs/models/parameters_flops_memory.md, section 4.3.
 
@@ -61,7 +68,7 @@ def chunk_of_layer(layer: Number, layers: Number, chunks: Number) -> Number:
 
     The largest v whose first layer is not behind it.
 
-    Assumes: as chunk_layers; layers and virtual stages count from 0.
+    Assumes: as first_extra_chunk; layers and virtual stages count from 0.
     Units: all [1] -> [1].
     Source: docs/models/parameters_flops_memory.md, section 4.3.
 

@@ -161,9 +161,9 @@ def test_zero_in_a_pipeline_is_a_warning() -> None:
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"plan": {"tp": 3}}, "plan: tp=3: not legal (tensor degrees that do not divide the heads); "
         "the model has 32 heads; expected tp=2 or tp=4"),
-    ({"plan": {"pp": 5}}, "plan: pp=5: not legal (pipelines whose chunks are unequal, also with "
-        "embedding and loss as a layer each); the model has 32 layers; expected pp=4 or pp=8 or "
-        "layer_division=uneven"),
+    ({"plan": {"pp": 20}}, "plan: pp=20: not legal (pipelines whose chunks are unequal, also where "
+        "the first and the last have fewer layers); the model has 32 layers; expected pp=18 or "
+        "pp=32 or layer_split=even"),
     ({"plan": {"dp": 3}}, "plan: dp=3: not legal (data degrees and microbatches that do not "
         "divide the batch); the batch is 128 sequences; expected dp=2 or dp=4"),
     ({"plan": {"ep": 2}}, "plan: ep=2: not legal (expert degrees other than 1 of a model without "
@@ -176,7 +176,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"plan": {"pp": 10**6}, "layer_split": "even"}, "plan.pipeline: expected a whole number "
         "above 0 and at most 4096, given 1000000"),
     ({"plan": {"pp": 1000}, "layer_split": "even"}, "plan: pp=1000: not legal (more chunks than"
-        " layers, embedding and loss); the model has 32 layers; expected pp=34"),
+        " layers); the model has 32 layers; expected pp=32"),
     ({"plan": {"microbatch": 1e9}, "global_batch": 10**8}, "plan: mb=1000000000: not legal "
         "(data degrees and microbatches that do not divide the batch); the batch is 100,000,000 "
         "sequences; expected mb=62500"),

@@ -23,7 +23,7 @@ def test_every_point_is_what_fit_says() -> None:
         "sequence": [4096, 8192],
         "zero": [1, 3],
     }
-    data = jr.fit_stages(**ABOUT, plan={"dp": 2}, axes=axes)
+    data = jr.fit_stages(**ABOUT, plan={"dp": 2}, axes=axes, layer_division="equal")
     assert [*data.sizes] == ["recompute", "pipeline", "sequence", "zero_stage", "stage"]
     assert data.sizes["stage"] == 4
     assert not data.legal.sel(pipeline=3).any()

@@ -60,7 +60,7 @@ def test_records_ask_as_settings_do():
 
 BAD = [  # settings, what is said
     ({"plan.tensor": 7}, "plan: tp=7: not legal (tensor degrees that do not divide the heads)"),
-    ({"plan.pipeline": 3}, "plan: pp=3: not legal (pipelines whose chunks are unequal"),
+    ({"plan.pipeline": 37}, "plan: pp=37: not legal (pipelines whose chunks are unequal"),
     ({"plan.tensor": np.array([1.0, 2.0])}, "plan.tensor: expected one number, given 2 of them"),
     ({"plan.tensr": 7}, "plan.tensr: no such field of TrainingPlan. Did you mean 'plan.tensor'?"),
     ({"precision": "fp9"}, "precision: fp9: no such number format. Did you mean 'fp8'?"),

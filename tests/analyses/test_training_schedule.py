@@ -60,7 +60,7 @@ BAD = [  # arguments, what is said
     ({"chunks": 2, "plan.interleave": 4}, "chunks: given 2 beside the plan's interleave=4;"),
     ({"sends": "blocked"}, "sends: blocked: no such kind of sends. Did you mean 'blocking'?"),
     ({"plan.pipeline": 1}, "plan: pipeline: a schedule is of a pipeline; expected 2 stages"),
-    ({"plan.pipeline": 3}, "plan: pp=3: not legal (pipelines whose chunks are unequal"),
+    ({"plan.pipeline": 37}, "plan: pp=37: not legal (pipelines whose chunks are unequal"),
     (
         {"schedules": "interleaved", "chunks": 3},
         "interleaved: plan: pp=4, vp=3: not legal (pipelines whose chunks are unequal",

@@ -131,7 +131,7 @@ def test_the_words_say_the_numbers(state):
 
 def test_what_cannot_be_answered_is_a_line():
     for state in (
-        dataclasses.replace(SMALL, gpus=7),
+        dataclasses.replace(SMALL, gpus=13),
         dataclasses.replace(SMALL, model="llama3.1-405b", gpus=8),
         dataclasses.replace(STUDY, gpus=8),
         dataclasses.replace(STUDY, gpus=7),

@@ -211,15 +211,15 @@ def test_a_typed_value_and_its_unit_count_and_a_wrong_one_is_one_line(open_page)
 def test_a_question_without_an_answer_is_one_line_and_a_good_one_mends_it(open_page):
     page = open_page()
     gpus = page.locator("#in-gpus-exact")
-    gpus.fill("7")
+    gpus.fill("127")
     gpus.press("Enter")
     alert = page.locator("[role=alert]")
     alert.wait_for()
-    assert "none is legal on 7 accelerators" in alert.inner_text()
+    assert "none is legal on 127 accelerators" in alert.inner_text()
     wait_until(page, lambda: gpus.get_attribute("aria-invalid") == "true")
     page.get_by_text("The best plans that fit").wait_for(state="hidden")
     page.locator("#tab-share").click()
-    page.get_by_text("--gpus 7 ").first.wait_for()
+    page.get_by_text("--gpus 127 ").first.wait_for()
     page.locator("#tab-plans").click()
     gpus.fill("32")
     gpus.press("Enter")
@@ -383,7 +383,7 @@ def test_tabs_are_reached_by_keys_and_hide_one_another(open_page):
 def test_axe_finds_nothing_in_a_page_that_refuses(open_page):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page = open_page()
-    for name, text in (("gpus-exact", "7"), ("mine", "tp=banana"), ("where", "tp<<8")):
+    for name, text in (("gpus-exact", "127"), ("mine", "tp=banana"), ("where", "tp<<8")):
         page.locator(f"#in-{name}").fill(text)
         page.locator(f"#in-{name}").press("Enter")
         page.locator(".wrong").first.wait_for()

@@ -39,9 +39,9 @@ def test_a_search_ranks_by_memory_and_counts_what_was_refused(jaxroof: Any) -> N
 
 
 def test_several_sizes_are_rows_of_a_table_and_of_a_file(jaxroof: Any, tmp_path: Any) -> None:
-    said = jaxroof(f"{SEARCH} --gpus 2,4,7 --top 2 -o plans.csv")
+    said = jaxroof(f"{SEARCH} --gpus 2,4,13 --top 2 -o plans.csv")
     assert said.code == 0, said.err
-    assert "On 7: none is legal on 7 accelerators" in said.words
+    assert "On 13: none is legal on 13 accelerators" in said.words
     with open("plans.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["gpus"] for row in rows] == ["2", "2", "4", "4"]
@@ -80,7 +80,7 @@ WRONG = [
     (f"{SEARCH} --gpus 8 --set rc=1", "rc: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --set recompute=full", "recompute: a field of the plan; constrain it"),
     (f"{SEARCH} --gpus 8 --sequence 4 --set sequence=3", "sequence: given twice; expected it in"),
-    (f"{SEARCH} --gpus 7", "plan: none is legal on 7 accelerators"),
+    (f"{SEARCH} --gpus 13", "plan: none is legal on 13 accelerators"),
     (
         f"search --estimator mfu {ASKED} --gpus 8",
         "--estimator: mfu: no such estimator of a training step",

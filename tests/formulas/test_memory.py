@@ -47,20 +47,17 @@ def test_check_values_of_the_gpt3_block(tensor: float, shards: float, expected: 
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 3, 4, 7, 12, 16, 64])
+@pytest.mark.parametrize("prediction", [0, 1])
 @pytest.mark.parametrize("layers", [1, 4, 61, 80, 94, 126])
-def test_chunks_hold_every_layer_once(layers: int, chunks: int) -> None:
-    at = np.arange(float(chunks))
-    each = layout.chunk_layers(at, float(layers), float(chunks))
-    first = layout.first_layer(at, float(layers), float(chunks))
-    np.testing.assert_array_equal(first, np.cumsum(each) - each)
-    assert np.sum(each) == layers
-    assert np.max(each) - np.min(each) <= 1
-
-
-def test_both_ends_count_as_a_layer() -> None:
-    """126 layers on 64 chunks: embedding and loss take the place of a layer each."""
-    each = layout.chunk_layers(np.arange(64.0), 126.0, 64.0)
-    np.testing.assert_array_equal(each, [1.0, *[2.0] * 62, 1.0])
+def test_chunks_are_alike_but_for_the_ends(layers: int, prediction: int, chunks: int) -> None:
+    found = layout.alike_chunks(float(layers), float(prediction), float(chunks))
+    assert chunks * found.each - found.first_lacks - found.last_lacks == layers
+    assert found.each == int(found.each)
+    assert 0 <= found.first_lacks <= found.last_lacks
+    if layers % chunks == 0:
+        assert found == (layers / chunks, 0.0, 0.0)
+    elif (layers + 2) % chunks == 0:  # embedding and head take the place of a layer each
+        assert found == ((layers + 2) / chunks, 1.0, 1.0)
 
 
 def passes(microbatches: int, chunks: int, group: int) -> Iterator[int]:
@@ -90,19 +87,15 @@ def test_chunks_in_flight_are_counted_one_by_one(
 
 @pytest.mark.parametrize("chunks", range(1, 9))
 @pytest.mark.parametrize("layers", range(1, 20))
-def test_layouts_agree_with_one_another(chunks: int, layers: int) -> None:
-    virtual = np.arange(float(chunks))
-    each = layout.chunk_layers(virtual, float(layers), float(chunks))
-    first = np.concatenate([[0.0], np.cumsum(each)])
-    np.testing.assert_array_equal(
-        layout.first_layer(virtual, float(layers), float(chunks)), first[:-1]
-    )
-    more = np.flatnonzero(each > layers // chunks)
+def test_even_chunks_agree_with_one_another(chunks: int, layers: int) -> None:
+    order = [*range(chunks - 2, 0, -1), chunks - 1, 0][-chunks:]  # of who has one more
+    more = sorted(order[: layers % chunks])
     extra = layout.first_extra_chunk(float(layers), float(chunks))
-    assert extra == (more[0] if len(more) else max(chunks - 1, 1))
+    assert extra == (more[0] if more else max(chunks - 1, 1))
     if layers >= chunks:
+        each = [layers // chunks + (chunk in more) for chunk in range(chunks)]
         every = np.arange(float(layers))
-        place = np.searchsorted(first, every, side="right") - 1
+        place = np.searchsorted(np.cumsum(each), every, side="right")
         np.testing.assert_array_equal(
             layout.chunk_of_layer(every, float(layers), float(chunks)), place
         )
@@ -160,8 +153,7 @@ def test_jax_and_numpy_agree() -> None:
 
     at = np.arange(5.0)
     for formula, given in (
-        (layout.chunk_layers, (at, 83.0, 5.0)),
-        (layout.first_layer, (at, 83.0, 5.0)),
+        (layout.alike_chunks, (at + 80.0, 1.0, 5.0)),
         (held, (at, 5.0, 3.0, 17.0, 4.0, 1.0)),
     ):
         np.testing.assert_array_equal(jax.jit(formula)(*given), formula(*given))

@@ -81,6 +81,7 @@ def recipe(chosen: dict[str, Any]) -> choices.MemoryRecipe:
     return choices.MemoryRecipe(
         **members,
         modules=frozenset(choices.Module(name) for name in chosen.get("modules", [])),
+        layer_division=choices.LayerDivision.EVEN,
         layer_split=tuple(chosen.get("layer_split", [])),
     )
 

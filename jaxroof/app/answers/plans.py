@@ -142,7 +142,7 @@ def headline(data: xr.Dataset) -> Headline:
     best = data.isel(plan=0)
     if "plans_alike" in data:
         said = training_words.answer_sentence(data)
-        why = [training_words.parts_sentence(data), training_words.uneven_sentence(data)]
+        why = [training_words.parts_sentence(data), training_words.stages_sentence(data)]
     else:
         said = study_words.best_sentence(best, int(data.plans_feasible), float(data.capacity))
         why = [study_words.parts_sentence(best)]

@@ -14,8 +14,7 @@ from typing import Any
 
 from jaxroof.estimators.training.memory_inputs import MemoryPlan
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Schedule
-from jaxroof.estimators.training.stage_layers import leading_dense
-from jaxroof.formulas import memory_layout as layout
+from jaxroof.estimators.training.stage_layers import layout_of
 from jaxroof.formulas.arithmetic import larger, smaller, whole
 from jaxroof.records import Number
 
@@ -25,17 +24,16 @@ def deciding_stages(model: Any, plan: MemoryPlan, recipe: MemoryRecipe) -> list[
     last = plan.pipeline - 1.0
     if recipe.layer_split:
         return [smaller(float(stage), last) for stage in range(len(recipe.layer_split))]
-    starts = run_starts(model, plan)
+    starts = run_starts(model, plan, recipe)
     chosen = CHOSEN.get(recipe.schedule, _starts)(plan, starts)
     return [0.0, *(larger(smaller(stage, last), 0.0) for stage in chosen)]
 
 
-def run_starts(model: Any, plan: MemoryPlan) -> list[Number]:
+def run_starts(model: Any, plan: MemoryPlan, recipe: MemoryRecipe) -> list[Number]:
     """Return the stages, apart from 0, from which on the chunks have other layers."""
-    chunks = plan.pipeline * plan.interleave
-    extra = layout.first_extra_chunk(model.layers, chunks)
-    mixed = layout.chunk_of_layer(leading_dense(model), model.layers, chunks)
-    more, change = (chunk - plan.pipeline * whole(chunk, plan.pipeline) for chunk in (extra, mixed))
+    spread = layout_of(model, plan, recipe)
+    starts = (spread.extra, spread.mixed)
+    more, change = (chunk - plan.pipeline * whole(chunk, plan.pipeline) for chunk in starts)
     return [1.0, more, change, change + 1.0, plan.pipeline - 1.0]
 
 

@@ -13,6 +13,7 @@ from jaxroof.estimators.training.memory_recipe import (
     MemoryRecipe,
     Schedule,
 )
+from jaxroof.formulas.memory_layout import alike_chunks
 from jaxroof.records import value_or
 
 
@@ -64,6 +65,17 @@ def layers_divisible_with_ends(inputs: Any, *, pipeline: Any, interleave: Any) -
     """Return whether chunks are equal, or are once embedding and loss count as a layer each."""
     layers, chunks = inputs.model.layers, pipeline * interleave
     return (layers % chunks == 0) | ((layers + 2) % chunks == 0)
+
+
+def layers_divisible_but_ends(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
+    """Return whether chunks are equal, but for the first and the last, which may have fewer.
+
+    Where a rank has several chunks, the first one lacks a layer at most, so that few numbers of
+    chunks are legal.
+    """
+    model = inputs.model
+    found = alike_chunks(model.layers, model.mtp_layers, pipeline * interleave)
+    return found.possible & ((interleave == 1) | (found.first_lacks <= 1))
 
 
 def stages_enough(inputs: Any, *, pipeline: Any, interleave: Any) -> Any:
@@ -191,6 +203,11 @@ _WITH_ENDS = Rule(
     layers_divisible_with_ends,
     "pipelines whose chunks are unequal, also with embedding and loss as a layer each",
 )
+_BUT_ENDS = Rule(
+    "layers_divisible",
+    layers_divisible_but_ends,
+    "pipelines whose chunks are unequal, also where the first and the last have fewer layers",
+)
 _CHUNKS = Rule("stages_enough", stages_enough, "more chunks than layers")
 _CHUNKS_WITH_ENDS = Rule(
     "stages_enough",
@@ -211,7 +228,8 @@ OF_EXCHANGE = {ContextExchange.ALL_TO_ALL: (_HEADS,), ContextExchange.RING: ()}
 OF_DIVISION = {
     LayerDivision.EQUAL: (_CHUNKS, _LAYERS),
     LayerDivision.WITH_ENDS: (_CHUNKS_WITH_ENDS, _WITH_ENDS),
-    LayerDivision.UNEVEN: (_CHUNKS_WITH_ENDS,),
+    LayerDivision.UNEVEN: (_CHUNKS_WITH_ENDS, _BUT_ENDS),
+    LayerDivision.EVEN: (_CHUNKS,),
 }
 OF_SCHEDULE: dict[Schedule, tuple[Rule, ...]] = {
     Schedule.ONE_F_ONE_B: (),

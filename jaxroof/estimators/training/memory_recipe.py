@@ -77,7 +77,8 @@ class LayerDivision(enum.Enum):
 
     EQUAL = "equal"  # every chunk has as many layers
     WITH_ENDS = "with_ends"  # or has once the embedding and the loss count as a layer each
-    UNEVEN = "uneven"  # any: as even as can be, the ends the emptiest
+    UNEVEN = "uneven"  # or the first and the last chunk have fewer
+    EVEN = "even"  # any: as even as can be, the ends the emptiest
 
 
 class AttentionKernel(enum.Enum):

@@ -19,7 +19,7 @@ from jaxroof.records import units, value_or, with_named_absences
 
 DEGREES = ("data", "tensor", "context", "pipeline")  # whose product is the accelerators
 COUNTS = (  # of the model that the rules read
-    *("layers", "heads", "kv_heads", "feedforward"),
+    *("layers", "mtp_layers", "heads", "kv_heads", "feedforward"),
     *("experts", "expert_feedforward"),
 )
 STATES = {  # what may be sharded, computed again and offloaded in any plan

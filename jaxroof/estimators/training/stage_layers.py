@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.memory_inputs import MemoryPlan
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Schedule
+from jaxroof.estimators.training.memory_recipe import LayerDivision, MemoryRecipe, Schedule
 from jaxroof.formulas import memory_in_flight as flights
 from jaxroof.formulas import memory_layout as layout
 from jaxroof.formulas.arithmetic import larger, smaller, where, whole
@@ -36,21 +36,43 @@ class StageLayers(NamedTuple):
 class Layout(NamedTuple):
     """How layers are spread over the chunks of a pipeline, whichever stage is looked at."""
 
-    even: Number  # layers of every chunk at least
+    even: Number  # layers of a chunk
     extra: Number  # the first virtual stage with one more; those behind have it too
-    last_lacks: Any  # whether the last virtual stage has not
+    first_lacks: Number  # layers that the first virtual stage has less
+    last_lacks: Number  # layers that the last virtual stage has less
     leading: Number  # layers of the model that lead and do not route
     mixed: Number  # the virtual stage where they end
 
 
-def layout_of(model: Any, plan: MemoryPlan) -> Layout:
-    """Return how layers are spread over chunks, as evenly as can be."""
+def layout_of(model: Any, plan: MemoryPlan, recipe: MemoryRecipe) -> Layout:
+    """Return how layers are spread over chunks, as the recipe divides them."""
+    as_even_as_can_be = recipe.layer_division is LayerDivision.EVEN
+    return (_even if as_even_as_can_be else _alike_chunks)(model, plan)
+
+
+def _alike_chunks(model: Any, plan: MemoryPlan) -> Layout:
+    """Return chunks that are alike but for both ends, as the time has them."""
+    chunks, leading = plan.pipeline * plan.interleave, leading_dense(model)
+    each, first, last = layout.alike_chunks(model.layers, model.mtp_layers, chunks)
+    return Layout(
+        even=each,
+        extra=chunks,
+        first_lacks=first,
+        last_lacks=last,
+        leading=leading,
+        mixed=smaller(whole(leading + first, larger(each, 1.0)), chunks - 1.0),
+    )
+
+
+def _even(model: Any, plan: MemoryPlan) -> Layout:
+    """Return chunks as even as can be."""
     layers, chunks = model.layers, plan.pipeline * plan.interleave
     even, leading = whole(layers, chunks), leading_dense(model)
     return Layout(
         even=even,
         extra=layout.first_extra_chunk(layers, chunks),
-        last_lacks=layers - even * chunks < chunks - 1.0,
+        first_lacks=0.0,
+        last_lacks=where(layers - even * chunks < chunks - 1.0, 1.0, 0.0),
         leading=leading,
         mixed=layout.chunk_of_layer(leading, layers, chunks),
     )
@@ -64,7 +86,7 @@ def stage_layers(
     spread: Layout | None = None,
 ) -> StageLayers:
     """Return the layers of a stage, counted from 0; ``spread`` is ``layout_of``, if known."""
-    spread = layout_of(model, plan) if spread is None else spread
+    spread = layout_of(model, plan, recipe) if spread is None else spread
     one = _one_stage(model, plan, recipe, stage, spread)
     if recipe.schedule is not Schedule.DUALPIPE:
         return one
@@ -118,34 +140,55 @@ def _of_chunks(
 ) -> tuple[Kinds, Kinds, Kinds]:
     """Return the layers of a stage, those times microbatches in flight, and the first chunk's.
 
-    The layers of a chunk are floor(L / p r), and one more in a run of chunks; those that do not
-    route lead. So a sum over chunks takes the weights of four of them, however many there are.
+    Chunks have as many layers, and one more in a run of chunks; the ends may have fewer, and layers
+    that do not route lead. So a sum over chunks takes the weights of a few, however many there are.
     """
     pipeline, interleave = plan.pipeline, plan.interleave
-    chunks = pipeline * interleave
     behind = layout.first_chunk_from(spread.extra, stage, pipeline, interleave)
-    lacking = larger(behind, larger(interleave - 1.0, 0.0))
-    lacks = where((stage == pipeline - 1.0) & spread.last_lacks, 1.0, 0.0)
+    first_lacks = where(stage == 0.0, spread.first_lacks, 0.0)
+    last_lacks = where(stage == pipeline - 1.0, spread.last_lacks, 0.0)
     place = layout.first_chunk_from(spread.mixed, stage, pipeline, interleave)
     next_place = smaller(place + 1.0, interleave)
     virtual = place * pipeline + stage
     partly = layout.leading_layers(
-        layout.first_layer(virtual, model.layers, chunks),
-        layout.chunk_layers(virtual, model.layers, chunks),
+        _first_layer(spread, virtual),
+        _chunk(spread, virtual, pipeline * interleave),
         spread.leading,
     )
 
     def kinds(weight: Weight) -> Kinds:
-        more, last, here = weight(behind), lacks * weight(lacking), weight(place)
-        every = spread.even * weight(0.0) + more - last
-        above = larger(place, behind)
-        rest = spread.even * here + weight(above) - lacks * weight(larger(above, lacking))
+        opening = first_lacks * (weight(0.0) - weight(smaller(1.0, interleave)))
+        closing = last_lacks * weight(larger(interleave - 1.0, 0.0))
+        every = spread.even * weight(0.0) + weight(behind) - opening - closing
+        here = weight(place)
+        rest = spread.even * here + weight(larger(place, behind)) - closing
+        rest = rest - where(place == 0.0, opening, 0.0)
         dense = every - rest + partly * (here - weight(next_place))
         return Kinds(dense, every - dense)
 
-    first = layout.chunk_layers(0.0, model.layers, chunks)
+    first = _chunk(spread, 0.0, pipeline * interleave)
     dense = layout.leading_layers(0.0, first, spread.leading)
     return kinds(lambda chunk: interleave - chunk), kinds(in_flight), Kinds(dense, first - dense)
+
+
+def chunk_split(model: Any, plan: MemoryPlan, recipe: MemoryRecipe) -> tuple[int, ...]:
+    """Return the layers of every virtual stage of one plan."""
+    spread, chunks = layout_of(model, plan, recipe), int(plan.pipeline * plan.interleave)
+    return tuple(int(_chunk(spread, float(v), float(chunks))) for v in range(chunks))
+
+
+def _first_layer(spread: Layout, virtual: Number) -> Number:
+    """Return the number of the first layer of a virtual stage."""
+    before = virtual * spread.even + larger(virtual - spread.extra, 0.0)
+    return larger(before - spread.first_lacks, 0.0)
+
+
+def _chunk(spread: Layout, virtual: Number, chunks: Number) -> Number:
+    """Return the layers of a virtual stage."""
+    more = where(virtual >= spread.extra, 1.0, 0.0)
+    first = where(virtual == 0.0, spread.first_lacks, 0.0)
+    last = where(virtual == chunks - 1.0, spread.last_lacks, 0.0)
+    return spread.even + more - first - last
 
 
 def leading_dense(model: Any) -> Number:

@@ -102,7 +102,7 @@ def amounts(inputs: MemoryInputs, recipe: MemoryRecipe, level: Number | None = N
     ends = (size.tokens, model.hidden, size.shards)
     return Amounts(
         size=size,
-        spread=layout_of(model, inputs.plan),
+        spread=layout_of(model, inputs.plan, recipe),
         layer=layer,
         head=head_parameters(inputs, recipe, layer),
         states=states_of(inputs),

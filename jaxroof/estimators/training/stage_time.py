@@ -9,8 +9,9 @@ from jaxroof.estimators.training.layer_time import Sharded
 from jaxroof.estimators.training.layer_work import Tokens
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
-from jaxroof.formulas.arithmetic import ceiling, larger, log, sqrt, where, whole
+from jaxroof.formulas.arithmetic import larger, log, sqrt, where
 from jaxroof.formulas.kernel_times import matmul, stream
+from jaxroof.formulas.memory_layout import alike_chunks
 from jaxroof.formulas.smooth import SHARPER, smooth_larger
 from jaxroof.records import Number
 
@@ -59,16 +60,15 @@ def ends(model: Any, plan: Any, rates: Rates, software: Software, tokens: Tokens
 def stage_layers(model: Any, plan: Any) -> tuple[Number, Number, Number]:
     """Return the layers in all, those of a middle stage and those of the first and the last.
 
-    Assumes: where stages do not divide the layers, embedding and head each take a layer's place.
+    Assumes: the first and the last stage have as many, half of what both have.
     Source: docs/models/training_step_today.md, section 6.
     """
     layers, stages = model.layers + model.mtp_layers, plan.pipeline
-    chunks = stages * plan.interleave
-    even = (layers - whole(layers, chunks) * chunks == 0.0) | (stages == 1.0)
+    found = alike_chunks(model.layers, model.mtp_layers, stages * plan.interleave)
     each = layers / stages
-    middle = plan.interleave * ceiling(layers + 2.0, chunks)
+    middle = plan.interleave * found.each
     outer = (layers - (stages - 2.0) * middle) / 2.0
-    regular = even | (outer <= 0.0)
+    regular = (stages == 1.0) | (outer < 0.0)
     return layers, where(regular, each, middle), where(regular, each, outer)
 
 

@@ -39,7 +39,7 @@ class TrainingRecipe(Recipe):
     context_exchange: ContextExchange = ContextExchange.ALL_TO_ALL
     cross_entropy: CrossEntropy = CrossEntropy.FUSED
     expert_weighting: ExpertWeighting = ExpertWeighting.FUSED
-    layer_division: LayerDivision = LayerDivision.WITH_ENDS
+    layer_division: LayerDivision = LayerDivision.UNEVEN
 
 
 def memory_recipe(recipe: TrainingRecipe) -> MemoryRecipe:

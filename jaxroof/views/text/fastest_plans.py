@@ -8,6 +8,7 @@ import xarray as xr
 from jaxroof.analyses.fastest_plans import OF_LAYER
 from jaxroof.analyses.result_metadata import about, head_of, parts_of, words_of
 from jaxroof.errors import listing
+from jaxroof.formulas.memory_layout import alike_chunks
 from jaxroof.units import percent, size
 from jaxroof.views.text.compare import slower_by
 from jaxroof.views.text.interval import short_interval
@@ -183,17 +184,18 @@ def own_sentence(data: xr.Dataset) -> str:
     return f"{said}. It spends {slower_by(data.isel(plan=0), after)}."
 
 
-def uneven_sentence(data: xr.Dataset) -> str:
-    """Return that every pipeline was left out as its stages would not be even; empty otherwise."""
-    refused, recipe = (json.loads(data.attrs[name]) for name in ("refused", "recipe"))
-    left_out = refused.get("layers_divisible") and recipe.get("layer_division") != "uneven"
-    if data.attrs.get("deepest_pipeline") != 1 or not left_out:
+def stages_sentence(data: xr.Dataset) -> str:
+    """Return the layers of the stages of the fastest plan; empty where all have as many."""
+    best, asked = data.isel(plan=0), json.loads(data.attrs["inputs"])
+    layers, more = int(asked["model.layers"]), int(asked.get("model.mtp_layers", 0))
+    chunks = int(best.pipeline) * int(best.interleave)
+    if layers % chunks == 0:
         return ""
-    layers = int(json.loads(data.attrs["inputs"])["model.layers"])
-    return (
-        f"No pipeline was weighed: none of equal stages divides {layers} layers here. "
-        f"--set layer_division=uneven weighs unequal ones, and may be faster."
-    )
+    each, first, last = map(int, alike_chunks(float(layers), float(more), float(chunks)))
+    middle = f", {chunks - 2} x {each}" if chunks > 2 else ""
+    on_top = f" and {more} of multi-token prediction" if more else ""
+    what = "stages" if int(best.interleave) == 1 else f"{chunks} chunks of stages"
+    return f"The layers of its {what}: {each - first}{middle}, {each - last}{on_top}."
 
 
 def near_sentence(batch: int, times: float) -> str:

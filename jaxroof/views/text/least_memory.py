@@ -108,19 +108,10 @@ def answer_sentence(data: xr.Dataset, searched: bool) -> str:
         return (
             f"No plan fits on {where} accelerators. The leanest ({plan}) needs "
             f"{size(device, 'B')}, {missing} more than the {size(capacity, 'B')} there are."
-            f"{_uneven(data)}"
         )
     if searched:
         return f"The fewest accelerators that hold it are {gpus:,}: {plan} needs {needs}."
     return f"Least memory: {plan} needs {needs}."
-
-
-def _uneven(data: xr.Dataset) -> str:
-    """Return a way out where pipelines were left out because their stages would not be even."""
-    refused, recipe = (json.loads(data.attrs[name]) for name in ("refused", "recipe"))
-    if not refused.get("layers_divisible") or recipe.get("layer_division") == "uneven":
-        return ""
-    return " Pipelines of uneven stages were left out: try --set layer_division=uneven."
 
 
 def largest_sentence(data: xr.Dataset) -> str:

@@ -8,7 +8,12 @@ import training_memory as golden
 
 from jaxroof.estimators.training.deciding_stages import deciding_stages
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute, Schedule
+from jaxroof.estimators.training.memory_recipe import (
+    LayerDivision,
+    MemoryRecipe,
+    Recompute,
+    Schedule,
+)
 from jaxroof.estimators.training.stage_memory import memory_by_stage, stage_memory
 
 CASES = {row["case"]: row for row in golden.rows("memory_cases")}
@@ -39,11 +44,14 @@ def drawn(name: str, seed: int) -> MemoryInputs:
     return dataclasses.replace(inputs, model=model, plan=plan)
 
 
+@pytest.mark.parametrize("division", [LayerDivision.UNEVEN, LayerDivision.EVEN])
 @pytest.mark.parametrize("schedule", Schedule)
 @pytest.mark.parametrize("recompute", [Recompute.NONE, Recompute.FULL])
 @pytest.mark.parametrize("name", ["base", "gpt3_dropout", "mixtral_ep8", "deepseek_v3_1f1b"])
-def test_one_of_them_is_the_fullest(name: str, recompute: Recompute, schedule: Schedule) -> None:
-    recipe = MemoryRecipe(schedule=schedule, recompute=recompute)
+def test_one_of_them_is_the_fullest(
+    name: str, recompute: Recompute, schedule: Schedule, division: LayerDivision
+) -> None:
+    recipe = MemoryRecipe(schedule=schedule, recompute=recompute, layer_division=division)
     inputs = drawn(name, seed=7)
     every = np.broadcast_to(memory_by_stage(inputs, recipe).device, (DRAWS, 16)).max(axis=-1)
     few = deciding_stages(inputs.model, inputs.plan, recipe)

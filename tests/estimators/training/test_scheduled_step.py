@@ -23,7 +23,6 @@ from jaxroof.settings import choose
 CHUNKS = {"interleaved": 2}
 LLAMA = ("llama3-70b", "h100-nvs8", {"tensor": 8.0})
 DEEPSEEK = ("deepseek-v3", "gb200-nvl72", {"data": 4.0, "expert": 4.0})  # whose stages are equal
-UNEVEN = {"layer_division": "uneven"}  # of 61 layers
 THREE = 3.0 ** (1.0 / 16.0)  # by which a smooth maximum of three exceeds the largest, at most
 each = pytest.mark.parametrize("name", MEMORY)
 
@@ -37,7 +36,7 @@ def asked(which: int = 0, pipeline: float = 4.0, microbatches: float = 16.0):
     batch = microbatches * plan.data
     system = training_system(machine)
     inputs = TrainingInputs(model=model, system=system, global_batch=batch, plan=plan)
-    return with_named_absences(inputs), choose(TrainingRecipe(), {**choices, **UNEVEN})
+    return with_named_absences(inputs), choose(TrainingRecipe(), choices)
 
 
 @functools.cache

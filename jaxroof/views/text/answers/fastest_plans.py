@@ -23,7 +23,7 @@ def answer(data: xr.Dataset, near: tuple[int, float] | None = None) -> Iterator[
     yield from usual(views.parts_sentence(data))
     yield from verbose(views.layer_sentence(data), views.software_sentence(data))
     yield from quiet(views.own_sentence(data))
-    yield from usual(views.uneven_sentence(data))
+    yield from usual(views.stages_sentence(data))
     if near is not None:
         yield from usual(views.near_sentence(*near))
 
