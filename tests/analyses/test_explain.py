@@ -18,6 +18,7 @@ from jaxroof.analyses.limit_turns import plans_at
 from jaxroof.analyses.resources import resources, shares
 from jaxroof.analyses.time_limits import limits_of
 from jaxroof.engine.grid.dataset import roles
+from jaxroof.engine.sensitivity import envelope
 from jaxroof.engine.sensitivity.derivatives import slopes
 from jaxroof.engine.sensitivity.elasticities import default_parameters
 from jaxroof.errors import InputError
@@ -410,3 +411,26 @@ def test_an_explanation_prints_as_one_line_of_shares():
     assert said.startswith("Explanation(limits by share: ")
     assert sum(shares) == pytest.approx(1.0, abs=0.01)
     assert "\n" not in said
+
+
+def test_equal_plans_end_and_what_is_left_open_is_said(jaxroof, monkeypatch):
+    """On one accelerator four ZeRO stages of every plan are equal, on a curved cost."""
+    cells = []
+    cut = envelope._round
+
+    def counted(left, evaluate):
+        cells.append(len(left.cells.row))
+        assert cells[-1] < 4096
+        return cut(left, evaluate)
+
+    monkeypatch.setattr(envelope, "_round", counted)
+    asked = "explain --model gpt2-124m --system h100-nvs8 --gpus 1 --batch 8"
+    said = jaxroof(asked)
+    assert said.code == 0, said.err
+    assert sum(cells) < 64
+    assert "No rate or latency brings another plan" in said.words
+    assert "the search stopped there" not in said.words
+    monkeypatch.setattr(envelope, "CELLS", 0)
+    said = jaxroof(asked)
+    assert re.search(r"so close in \d+ narrow ranges of them that the search stopped", said.words)
+    assert json.loads(jaxroof(f"{asked} --json").out)["switches_open"] > 0

@@ -9,7 +9,9 @@ the last winner from there on. Any other cell is cut where a plan may come lowes
 crossing, where there is one), and the remaining plans are evaluated there. The line through two
 places before a cell, or behind it, is a supporting line too, so the first pass needs no slopes.
 
-Plans are sorted; ties within 1e-12 go to the first one, as in a search.
+Plans are sorted; ties within 1e-12 go to the first one, as in a search. Plans that tie at both ends
+of a cell and at its cut, in costs and in slopes, are one plan: no cut would ever tell them apart.
+Rounds and open cells are bounded; what is then left open is cut at the crossing and counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +23,8 @@ from jaxroof.estimator import TIE
 
 NARROW = 1e-14  # relative width of a cell that is not cut any further
 EDGE = 1e-9  # share of a cell: a cut closer to an end is moved to the middle
-ROUNDS = 1000  # limit on rounds of cuts, far above what is needed
+ROUNDS = 64  # limit on rounds of cuts; some ten are needed
+CELLS = 1 << 13  # limit on open cells; some hundred are needed
 
 # plans, rows (of parameters) and places -> costs and their slopes there
 Evaluate = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -113,10 +116,11 @@ def bound_gap(plan: np.ndarray, ends: Ends, reign: CellWinners) -> tuple[np.ndar
 
 def envelope(
     cells: Cells, pair: np.ndarray, plan: np.ndarray, evaluate: Evaluate
-) -> list[Intervals]:
+) -> tuple[list[Intervals], int]:
     """Return the intervals with the best plan of each, from the plans that may win in each cell.
 
-    ``pair`` holds the number of the cell and ``plan`` the plan of each pair, sorted by both.
+    Returns also how many cells are left open: the best plan is known at their ends alone.
+    Arguments: ``pair`` and ``plan`` are the cell and the plan of each pair, sorted by both.
     """
     row, many = cells.row[pair], len(pair)
     places = np.concatenate([cells.start[pair], cells.stop[pair]])
@@ -124,11 +128,14 @@ def envelope(
     left = OpenCells(cells, pair, plan, cost[:many], slope[:many], cost[many:], slope[many:])
     won: list[Intervals] = []
     for _ in range(ROUNDS):
-        if not len(left.cells.row):
-            return won
+        if not 0 < len(left.cells.row) <= CELLS:
+            break
         settled, left = _round(left, evaluate)
         won.append(settled)
-    raise AssertionError("cells that no cut settles")
+    if not len(left.cells.row):
+        return won, 0
+    reign = _reign(left, _firsts(left.pair))
+    return [*won, split_at_crossing(left.cells, reign)], len(left.cells.row)
 
 
 class OpenCells(NamedTuple):
@@ -151,7 +158,7 @@ class OpenCells(NamedTuple):
 def _round(left: OpenCells, evaluate: Evaluate) -> tuple[Intervals, OpenCells]:
     """Settle cells where possible, cut the others in two and evaluate their plans at the cuts."""
     cells, pair, plan = left.cells, left.pair, left.plan
-    first = np.searchsorted(pair, np.arange(len(cells.row)))
+    first = _firsts(pair)
     reign = _reign(left, first)
     of_pair = CellWinners(*(column[pair] for column in reign))
     depth, share = bound_gap(plan, left.ends(), of_pair)
@@ -166,6 +173,9 @@ def _round(left: OpenCells, evaluate: Evaluate) -> tuple[Intervals, OpenCells]:
     number, kept = (np.cumsum(~settled) - 1)[pair[keep]], cells.some(~settled)
     here, there = middle[~settled], left.plan[keep]
     cost, slope = evaluate(there, kept.row[number], here[number])
+    some = OpenCells(kept, number, there, *(column[keep] for column in left[3:]))
+    new = ~_repeated(some, cost, slope)
+    number, there, cost, slope = number[new], there[new], cost[new], slope[new]
     halves = Cells(
         np.tile(kept.row, 2),
         np.concatenate([kept.start, here]),
@@ -177,23 +187,45 @@ def _round(left: OpenCells, evaluate: Evaluate) -> tuple[Intervals, OpenCells]:
         halves,
         np.concatenate([number, number + len(here)]),
         np.tile(there, 2),
-        np.concatenate([left.start[keep], cost]),
-        np.concatenate([left.rise[keep], slope]),
-        np.concatenate([cost, left.stop[keep]]),
-        np.concatenate([slope, left.fall[keep]]),
+        np.concatenate([some.start[new], cost]),
+        np.concatenate([some.rise[new], slope]),
+        np.concatenate([cost, some.stop[new]]),
+        np.concatenate([slope, some.fall[new]]),
     )
+
+
+def _repeated(left: OpenCells, cost: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Return which plans tie with the best one at the cut of their cell, there and at both ends.
+
+    Arguments: costs and slopes at the cuts.
+    """
+    first = _firsts(left.pair)
+    best = _winner(left.pair, cost, first)[left.pair]
+    length = (left.cells.stop - left.cells.start)[left.pair]
+    same = np.arange(len(best)) != best
+    for value in (left.start, left.stop, cost):
+        same &= np.abs(value - value[best]) <= TIE * np.abs(value)
+    for value in (left.rise, left.fall, slope):
+        same &= np.abs(value - value[best]) * length <= TIE * np.abs(cost)
+    return same
+
+
+def _firsts(pair: np.ndarray) -> np.ndarray:
+    """Return the first pair of each cell."""
+    return np.flatnonzero(np.diff(pair, prepend=-1))
 
 
 def _reign(left: OpenCells, first: np.ndarray) -> CellWinners:
     """Return the winners at both ends of every cell, ties to the first plan."""
-
-    def winner(cost: np.ndarray) -> np.ndarray:
-        least = np.minimum.reduceat(cost, first)
-        return _first(cost <= (least + TIE * np.abs(least))[left.pair], first)
-
-    a, b = winner(left.start), winner(left.stop)
+    a, b = (_winner(left.pair, cost, first) for cost in (left.start, left.stop))
     costs = (left.start[a], left.stop[a], left.start[b], left.stop[b])
     return CellWinners(left.plan[a], left.plan[b], *costs)
+
+
+def _winner(pair: np.ndarray, cost: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Return the pair of least cost of each cell, ties to the first plan."""
+    least = np.minimum.reduceat(cost, first)
+    return _first(cost <= (least + TIE * np.abs(least))[pair], first)
 
 
 def _first(holds: np.ndarray, first: np.ndarray) -> np.ndarray:

@@ -66,6 +66,7 @@ def response(
     they are the points where the lower envelope of all plans that fit passes from one plan to the
     next. Costs are checked for it; where it does not hold, the attribute ``switches`` is "sampled":
     the best plan is exact at every factor, and a plan that is best only between two is not seen.
+    Rounds are bounded: ``switches_open`` counts the intervals that were not searched to the end.
 
     Arguments: ``parameters`` are dotted paths (default: every number of the machine); paths that
     decide which plans exist, change the need or the limit of plans, or do not change the objective
@@ -95,7 +96,7 @@ def response(
     lanes, best, won, known = best_plans(question, ready, paths, factors)
     found = switches(lanes, best, won)
     data = _dataset(question, paths, factors[1:-1], lanes.plans, best, found)
-    return data.assign_attrs(switches=known)
+    return data.assign_attrs(switches=known, switches_open=best.open)
 
 
 def _paths(question: SearchProblem, asked: Sequence[str] | None) -> tuple[str, ...]:

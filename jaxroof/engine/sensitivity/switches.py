@@ -47,6 +47,7 @@ class BestPlans(NamedTuple):
     cost: np.ndarray
     kept: np.ndarray  # cost of the current plan
     today: int  # position of the current plan
+    open: int = 0  # intervals between two places that were not searched to the end
 
     def by_factor(self, column: np.ndarray) -> np.ndarray:
         """Reorder a column from (parameter, place) to (parameter, factor), without its margin."""
@@ -97,7 +98,8 @@ def sweep_lanes(lanes: ParameterLanes) -> tuple[BestPlans, Intervals]:
     for some, cost in _look(lanes, way, contending):
         which, rows, cell = np.nonzero(first_contenders(lanes.factors, some, cost, reign))
         pairs.append(np.stack([rows * len(a) + cell, some[which]]))
-    return best, _settled(lanes, way, reign, *np.concatenate(pairs, axis=1))
+    won, left = _settled(lanes, way, reign, *np.concatenate(pairs, axis=1))
+    return best._replace(open=left), won
 
 
 def _turned(way: np.ndarray, cost: np.ndarray) -> np.ndarray:
@@ -154,8 +156,11 @@ def _check(lanes: ParameterLanes, cost: np.ndarray) -> None:
 
 def _settled(
     lanes: ParameterLanes, way: np.ndarray, reign: CellWinners, pair: np.ndarray, plan: np.ndarray
-) -> Intervals:
-    """Return the intervals of each best plan, from the plans that may win in each cell."""
+) -> tuple[Intervals, int]:
+    """Return the intervals of each best plan, and how many cells are left open.
+
+    Arguments: the winners at the ends of all cells, and the plans that may win in each.
+    """
     places = lanes.factors
     rows, count = reign.first.shape
     cells = Cells(
@@ -177,8 +182,8 @@ def _settled(
     certain = split_at_crossing(cells.some(alone), CellWinners(*(column[alone] for column in flat)))
     number = np.cumsum(~alone) - 1
     left = ~alone[pair]
-    others = envelope(cells.some(~alone), number[pair[left]], plan[left], evaluate)
-    return changes([certain, *others])
+    others, left_open = envelope(cells.some(~alone), number[pair[left]], plan[left], evaluate)
+    return changes([certain, *others]), left_open
 
 
 def switches(lanes: ParameterLanes, best: BestPlans, won: Intervals) -> Switches:

@@ -29,6 +29,7 @@ def explain_json(found: Explanation) -> str:
         "switches": [
             _switch(row, objective_of(found.response)) for row in _rows(found.response, "switch")
         ],
+        "switches_open": int(found.response.attrs.get("switches_open", 0)),
         "capacity_steps": [
             _step(found.steps, row)
             for row in _rows(found.steps, "step")

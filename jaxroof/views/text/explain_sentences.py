@@ -206,6 +206,11 @@ def _spread(found: Explanation) -> str:
 
 def _sampled(found: Explanation) -> str:
     """Return what may be missed where the time is not convex in the parameters."""
+    if left := int(found.response.attrs.get("switches_open", 0)):
+        return (
+            f"Plans come so close in {left:,} narrow ranges of them that the search stopped there: "
+            "one that is best only inside such a range is not seen. "
+        )
     if found.response.attrs.get("switches") != SAMPLED:
         return ""
     values = found.response.sizes["factor"]

@@ -13,6 +13,7 @@ import pytest
 
 import jaxroof as jr
 from jaxroof.engine.grid.evaluate import evaluate_points
+from jaxroof.engine.sensitivity import envelope
 from jaxroof.errors import InputError
 from jaxroof.estimator import Candidates
 from jaxroof.estimators.mlp_pipeline.step import pipeline
@@ -169,13 +170,15 @@ def test_switches_are_those_of_the_exact_envelope_of_bent_lines(seed):
     assert agrees(data, "rate", -1, rows) >= 0
 
 
+UNIT, AT = 10_000, 1.3
+THIN = straight((0, 3 * UNIT), (int(AT * UNIT), 2 * UNIT), (int(2.001 * AT * UNIT), UNIT))
+
+
 def test_a_reign_a_thousandth_wide_between_two_lanes_is_found():
-    unit, at = 10_000, 1.3
-    rows = straight((0, 3 * unit), (int(at * unit), 2 * unit), (int(2.001 * at * unit), unit))
-    data = of(jr.response(lines, asked(rows)), "latency")
-    assert data.switch_factor.values == pytest.approx([at, 1.001 * at], rel=1e-12)
-    assert data.switch_until.values == pytest.approx([1.001 * at, 16.0], rel=1e-12)
-    assert data.switch_slope.values.tolist() == [2 * unit, unit]
+    data = of(jr.response(lines, asked(THIN)), "latency")
+    assert data.switch_factor.values == pytest.approx([AT, 1.001 * AT], rel=1e-12)
+    assert data.switch_until.values == pytest.approx([1.001 * AT, 16.0], rel=1e-12)
+    assert data.switch_slope.values.tolist() == [2 * UNIT, UNIT]
 
 
 def test_where_more_is_better_the_switches_are_those_of_its_reciprocal():
@@ -227,6 +230,54 @@ def test_a_plan_that_ties_at_today_s_value_alone_is_left_on_both_sides():
     assert data.switch_factor.values == pytest.approx([1.0, 1.0], abs=1e-15)
     assert sorted(np.sign(data.switch_factor.values - 1)) == [-1, 1]
     assert data.switch_need.values.tolist() == [1, 1]
+
+
+def one_accelerator() -> jr.TrainingInputs:
+    """Return GPT-2 on one H100: a curved cost, and four ZeRO stages of every plan."""
+    return jr.TrainingInputs(
+        model=jr.architecture("gpt2-124m"),
+        system=jr.training_system("h100-nvs8"),
+        gpus=1.0,
+        global_batch=8.0,
+    )
+
+
+@pytest.fixture
+def open_cells(monkeypatch):
+    """Return a list that gets the number of cells of each round."""
+    seen, cut = [], envelope._round
+
+    def counted(left, evaluate):
+        seen.append(len(left.cells.row))
+        assert seen[-1] < 4096
+        return cut(left, evaluate)
+
+    monkeypatch.setattr(envelope, "_round", counted)
+    return seen
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_equal_plans_of_a_curved_cost_are_one_plan(named, open_cells):
+    """Whether the estimator says that they are or not; each would double the cells of a round."""
+    estimator = jr.training if named else dataclasses.replace(jr.training, alike=None)
+    data = jr.response(estimator, one_accelerator())
+    assert data.attrs["switches"] == "exact"
+    assert (data.attrs["switches_open"], data.sizes["switch"]) == (0, 0)
+    assert sum(open_cells) <= (16 if named else 1024)
+    assert json.loads(data.attrs["plan"])["zero_stage"] == 0
+
+
+@pytest.mark.parametrize(("bound", "unseen"), [("ROUNDS", 0), ("CELLS", 2)])
+def test_rounds_and_cells_are_bounded_and_what_is_left_open_is_counted(bound, unseen, monkeypatch):
+    """What wins at the ends of an open cell is exact; what wins inside alone is not seen."""
+    question = asked(THIN)
+    whole = jr.response(lines, question)
+    monkeypatch.setattr(envelope, bound, 1)
+    data = jr.response(lines, question)
+    assert data.attrs["switches_open"] > 0 == whole.attrs["switches_open"]
+    assert data.sizes["switch"] == whole.sizes["switch"] - unseen
+    for field in ("time", "slope"):
+        np.testing.assert_array_equal(data[field], whole[field])
 
 
 def test_a_response_is_written_and_read_again(tmp_path):
