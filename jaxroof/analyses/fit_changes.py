@@ -137,10 +137,13 @@ def cheapest_changes(asked: Question, most: int = MOST) -> tuple[Change, list[Ch
     if len(fitting) < most:
         both = list(search.pairs())
         known = {frozenset(one.settings.items()) for one in single if one.fits}
+        alone = {one.device for one in single if one.fits}  # a part without effect adds nothing
         two = [
             one
             for one in both
-            if one.fits and not any(some <= frozenset(one.settings.items()) for some in known)
+            if one.fits
+            and one.device not in alone
+            and not any(some <= frozenset(one.settings.items()) for some in known)
         ]
         fitting += _best_of_kind(two)
         single += both

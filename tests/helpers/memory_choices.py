@@ -70,18 +70,23 @@ def states_table() -> Iterator[list[str]]:
 
 
 def kept_table() -> Iterator[list[str]]:
-    """Yield the bytes that a layer keeps of one token, and the FLOP that are done again."""
+    """Yield the bytes that a layer keeps of one token, and how much longer a step takes."""
     yield [
         "choice",
         *(f"{model} [B]" for model in MODELS),
-        *(f"{model} [FLOP]" for model in MODELS),
+        *(f"{model} [step]" for model in MODELS),
     ]
+    before = [_kept(model, {})[1] for model in MODELS]
     for words, settings in KEPT.items():
         found = [_kept(model, settings) for model in MODELS]
+        timed = "offload_activations" not in settings  # which no step time knows
         yield [
             words,
             *(f"{each:,.0f}" for each, _ in found),
-            *(_share(again) for _, again in found),
+            *(
+                _share(time / now - 1.0) if timed else "?"
+                for (_, time), now in zip(found, before, strict=True)
+            ),
         ]
 
 
@@ -91,20 +96,11 @@ def _kept(model: str, settings: Mapping[str, Any]) -> tuple[float, float]:
     one = data.isel(stage=0)
     beside = float(one.activations_embedding + one.activations_mtp + one.activations_pipeline)
     each = (float(one.activations) - beside) / float(one.layers) / TOKENS
-    return each, _again(model, settings)
+    return each, float(data.step_time)
 
 
-def _again(model: str, settings: Mapping[str, Any]) -> float:
-    from jaxroof.analyses.fit_question import asked_question
-    from jaxroof.estimators.training.plan_cost import plan_cost
-
-    asked = asked_question(model=model, plan={}, sequence=TOKENS, settings=settings, **ABOUT)
-    cost = plan_cost(asked.inputs, asked.system, asked.recipe, asked.model_recipe)
-    return float(cost.recomputed)
-
-
-def _share(again: float) -> str:
-    return f"+{100 * again:.1f} %" if again else "-"
+def _share(more: float) -> str:
+    return f"{100 * more:+.1f} %" if abs(more) >= 5e-4 else "-"
 
 
 def terms_table() -> Iterator[list[str]]:
