@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
+from jaxroof.cli.stored_question import arguments
 from jaxroof.io.history import of_command
 
 SHOW_CURSOR = "\x1b[?25h"
@@ -35,7 +36,8 @@ def act(command: str, options: Mapping[str, Any]) -> NoReturn:
     action = importlib.import_module(f"jaxroof.cli.actions.{name}")
     start()
     _settle_arrays()
-    with of_command(click.get_current_context().obj or ""):
+    context = click.get_current_context()
+    with of_command(context.obj or "", arguments(context)):
         sys.exit(getattr(action, f"{name}_command")(**options) or 0)
 
 

@@ -22,7 +22,7 @@ def command(**options: Any) -> None:
     """Answer the question of a stored result again, and compare.
 
     FILE is a .nc, .json or .zarr file that a command wrote. Searches, tables, elasticities and the
-    plans of a training step are asked again from the numbers in the file; other answers by the
-    command line that the file names, which reads the files that it names.
+    plans of a training step are asked again from the numbers in the file; other answers from the
+    options in it, which may name models and systems. Nothing is written, whatever the file says.
     """
     process.act(__name__, options)

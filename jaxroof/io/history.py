@@ -1,19 +1,28 @@
-"""Who wrote a file: the command line and its time, as the attribute ``history`` of the CF names."""
+"""Who wrote a file: the command line and its time, as the attribute ``history`` of the CF names.
+
+``history`` is for people. What is asked again is what ``arguments`` holds: options by name.
+"""
 
 import contextlib
 import datetime
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
+from typing import Any
 
-HISTORY = "history"
+HISTORY, ARGUMENTS = "history", "arguments"
 LONGEST = 2000  # characters of a command line that are kept
-_COMMAND: ContextVar[str] = ContextVar("command", default="")
+_COMMAND: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar("command", default=("", {}))
 
 
 @contextlib.contextmanager
-def of_command(line: str) -> Iterator[None]:
-    """Let the files that are written in the block say which command line wrote them."""
-    token = _COMMAND.set(line)
+def of_command(line: str, arguments: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """Let the files that are written in the block say which command wrote them, and what it asks.
+
+    ``arguments`` are the name of the command and its options, without those that say what is
+    written.
+    """
+    token = _COMMAND.set((line, arguments or {}))
     try:
         yield
     finally:
@@ -21,7 +30,7 @@ def of_command(line: str) -> Iterator[None]:
 
 
 def history() -> dict[str, str]:
-    """Return the attribute of a file: time and command line; none where no command writes it.
+    """Return the attributes of a file: time and command line, and arguments; none of no command.
 
     >>> with of_command("jaxroof run map.toml"):
     ...     history()["history"].partition("Z: ")[2]
@@ -29,11 +38,12 @@ def history() -> dict[str, str]:
     >>> history()
     {}
     """
-    command = _COMMAND.get()
+    command, arguments = _COMMAND.get()
     if not command:
         return {}
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {HISTORY: f"{now}: {command[:LONGEST]}"}
+    asked = {ARGUMENTS: json.dumps(arguments)} if arguments else {}
+    return {HISTORY: f"{now}: {command[:LONGEST]}", **asked}
 
 
 def parts_of(written: object) -> tuple[str, str]:

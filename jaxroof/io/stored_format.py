@@ -13,12 +13,12 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.errors import refusal, shown
-from jaxroof.io.history import HISTORY, history
+from jaxroof.io.history import ARGUMENTS, HISTORY, history
 
 VERSION = 2  # raise it when readers of before would misread a file, and keep one in the tests
 FORMAT = "format_version"
 QUESTION, RESULTS = "question_sha256", "results_sha256"
-STAMPS = (FORMAT, QUESTION, RESULTS, HISTORY)
+STAMPS = (FORMAT, QUESTION, RESULTS, HISTORY, ARGUMENTS)
 # attributes that say nothing about the question
 BESIDE = (*STAMPS, "title", "picture", "versions", "Conventions", "unfinished")
 SAME_BYTES = {"f": "<f8", "c": "<c16", "b": "u1", "i": "<i8", "u": "<u8"}  # by kind of number

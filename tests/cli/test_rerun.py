@@ -1,12 +1,16 @@
 """The command that answers a stored question again: identical, how far off, or why not."""
 
+import importlib
 import json
+import pathlib
 
+import click
 import h5py
 import pytest
 
 import jaxroof as jr
-from jaxroof.cli.actions import rerun
+from jaxroof.cli import stored_question
+from jaxroof.io import stored_format
 
 
 @pytest.fixture
@@ -28,6 +32,8 @@ def test_an_identical_result_says_so(path, jaxroof):
     [
         "compare --model llama3-8b --gpus 8 --batch 64 --system h100-nvs8,h200-141-sxm -o b.json",
         "layers --model llama3-8b --system h100-nvs8 --plan dp=8 -o b.nc",
+        "layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4 -o b.json",
+        "roofline --op matmul --system tpu-v5e --shape B=256,D=4096,F=16384 -o b.nc",
         pytest.param(
             "pareto --model llama3-8b --system h100-nvs8 --gpus 8 --batch 64 --where off=0 -o b.nc",
             marks=pytest.mark.slow,
@@ -38,16 +44,97 @@ def test_an_identical_result_says_so(path, jaxroof):
         ),
     ],
 )
-def test_what_a_command_wrote_is_asked_again_by_its_line(line, jaxroof):
+def test_what_a_command_wrote_is_asked_again_by_its_options(line, jaxroof):
     assert jaxroof(line).code in (0, 1)
     said = jaxroof(f"rerun {line.rpartition(' ')[2]}")
     assert said.code == 0, said.err
     assert "Identical: " in said.words
 
 
-def test_a_line_that_runs_the_code_of_others_is_not_run():
-    for line in ("jaxroof run a.toml --trust", "rm a.toml", "jaxroof app", "jaxroof 'run", ""):
-        assert not rerun._can_run(line), line
+SCHEDULE = "schedule --model llama3-8b --system h100-nvs8 --plan tp=2,pp=4 --batch 8"
+
+
+@pytest.fixture
+def stranger(jaxroof, tmp_path):
+    """A file of a command, to which a stranger gives attributes, and whose checksums are gone."""
+    assert jaxroof(f"{SCHEDULE} --trace known.csv -o known.json").code == 0
+    (tmp_path / "known.csv").unlink()
+    whole = json.loads((tmp_path / "known.json").read_text(encoding="utf-8"))
+    for name in (stored_format.QUESTION, stored_format.RESULTS):
+        del whole["attrs"][name]
+
+    def written(changes: dict[str, object]) -> pathlib.Path:
+        attrs = {k: v for k, v in {**whole["attrs"], **changes}.items() if v is not None}
+        path = tmp_path / "stranger.json"
+        path.write_text(json.dumps({**whole, "attrs": attrs}), encoding="utf-8")
+        (tmp_path / "known.json").unlink(missing_ok=True)
+        return path
+
+    return written
+
+
+OWN = {"command": "schedule", "model_name": "llama3-8b", "system_name": "h100-nvs8"}
+OWN |= {"plan_text": "tp=2,pp=4", "batch": "8"}
+
+
+@pytest.mark.parametrize("trace", ["", " --trace out.csv", " --trace out.csv -o other.nc"])
+def test_a_history_writes_nothing(trace, stranger, jaxroof, tmp_path):
+    line = f"2026-01-01T00:00:00Z: jaxroof {SCHEDULE}{trace}"
+    file = stranger({"history": line, "arguments": None})
+    said = jaxroof(f"rerun {file}")
+    assert said.code == 2
+    assert "cannot be answered again from a file" in said.err or "not said" in said.err
+    assert [path.name for path in tmp_path.iterdir()] == ["stranger.json"]
+    said = jaxroof(f"rerun {stranger({'history': line})}")
+    assert said.code == 0, said.err
+    assert "Identical: " in said.words
+    assert [path.name for path in tmp_path.iterdir()] == ["stranger.json"]
+
+
+DAMAGED_ARGUMENTS = [
+    *(json.dumps({**OWN, name: "out.csv"}) for name in stored_question.OUTPUTS),
+    *(json.dumps({**OWN, "command": name}) for name in ("run", "app", "plot", "rerun", "os", 3)),
+    *(json.dumps({**OWN, "batch": value}) for value in (1.5, [1], {}, float("inf"), [[8]])),
+    json.dumps({**OWN, "trust": True}),
+    json.dumps({**OWN, "--trace": "out.csv"}),
+    *("", "{", "[]", "3", "null", "[" * 100_000, json.dumps(f"jaxroof {SCHEDULE}")),
+]
+
+
+@pytest.mark.parametrize("arguments", DAMAGED_ARGUMENTS, ids=lambda text: text[-40:])
+def test_options_that_are_no_question_are_refused(arguments, stranger, jaxroof, tmp_path):
+    said = jaxroof(f"rerun {stranger({'arguments': arguments})}")
+    assert said.code == 2
+    assert "question: its arguments are damaged; expected those of jaxroof" in said.err
+    assert [path.name for path in tmp_path.iterdir()] == ["stranger.json"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model_name": None}, "Missing option '--model'"),
+        ({"batch": 8}, "Identical: "),
+        ({"batch": "none"}, "--batch: expected whole numbers from 1 to 1e9, given 'none'"),
+        ({"sequence": "x"}, "--sequence: expected whole numbers"),
+        ({"sets": ["model.layers=1e9"]}, "at most 4096"),
+        ({"first": "0.5"}, "--first"),
+    ],
+)
+def test_options_of_a_file_are_checked_as_those_of_a_user(changes, said, stranger, jaxroof):
+    ended = jaxroof(f"rerun {stranger({'arguments': json.dumps({**OWN, **changes})})}")
+    assert said in ended.err + ended.words
+    assert len(ended.err.splitlines()) == (ended.code == 2)
+
+
+@pytest.mark.parametrize("name", stored_question.COMMANDS)
+def test_every_option_that_writes_is_an_output(name):
+    """Else a file that somebody else made could name where its answer goes."""
+    command = importlib.import_module(f"jaxroof.cli.{name}").command
+    files = {o.name for o in command.params if "FILE" in o.make_metavar(click.Context(command))}
+    assert files <= {*stored_question.OUTPUTS, "file", "uncertain"}  # the last two are read
+    assert "output" in files
+    flags = {o.name for o in command.params if o.expose_value and getattr(o, "is_flag", False)}
+    assert flags <= {*stored_question.OUTPUTS, "placements", "everything"}
 
 
 def test_a_difference_and_the_version_that_changed_are_named(path, jaxroof):

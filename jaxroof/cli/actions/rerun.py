@@ -3,7 +3,6 @@
 import contextlib
 import io
 import os
-import shlex
 import tempfile
 
 import xarray as xr
@@ -11,21 +10,15 @@ import xarray as xr
 from jaxroof.analyses.rerun import is_answered, rerun
 from jaxroof.analyses.rerun_differences import Rerun, compare
 from jaxroof.cli.actions.console import console, print_text
-from jaxroof.cli.main import cli
 from jaxroof.cli.progress import working
+from jaxroof.cli.stored_question import answer_to
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.errors import refusal
 from jaxroof.io.formats import CSV, read, read_stamped
-from jaxroof.io.history import HISTORY, parts_of
+from jaxroof.io.history import ARGUMENTS
 from jaxroof.io.stored_format import QUESTION, RESULTS, checksums
 from jaxroof.limits import check_memory
 from jaxroof.views.text.rerun import rerun_sentences
-
-# commands whose line in a file is run again where its question is not answered from its record
-AGAIN = (
-    *("search", "compare", "explain", "pareto", "design", "fit", "layers", "schedule"),
-    *("roofline", "run"),
-)
 
 
 def rerun_command(*, file: str) -> int:
@@ -39,46 +32,31 @@ def rerun_command(*, file: str) -> int:
         if now and now[QUESTION] != stamps[QUESTION]:
             said = "not as it was written: another program changed it"
             raise refusal("question", f"{said}; expected the file that jaxroof wrote")
-        found = _again(data, parts_of(stamps.get(HISTORY))[1])
+        found = _again(data, stamps.get(ARGUMENTS))
     touched = bool(now) and now[RESULTS] != stamps.get(RESULTS)
     print_text(console(), *rerun_sentences(found, touched))
     return 0 if found.identical else 1
 
 
-def _again(data: xr.Dataset, line: str) -> Rerun:
-    """Return the answer to the question of a Dataset beside it: from its record, or by its command.
+def _again(data: xr.Dataset, arguments: str | None) -> Rerun:
+    """Return the answer to the question of a Dataset beside it: from its record, or its arguments.
 
-    The record holds every number; a command line needs the files that it names.
+    The record holds every number; arguments need the files that they name.
     """
-    can = _can_run(line)
-    if is_answered(data) or not can:
+    if is_answered(data) or arguments is None:
         found = rerun(data)
-        if not (found.not_again and can):
+        if not found.not_again or arguments is None:
             return found
-    return compare(data, _by_command(line))
+    return compare(data, _answered(arguments))
 
 
-def _can_run(line: str) -> bool:
-    """Return whether a command line may be run for whoever reads its file: no code of others."""
-    try:
-        first, *words = shlex.split(line)
-    except ValueError:
-        return False
-    return first == "jaxroof" and bool(words) and words[0] in AGAIN and "--trust" not in words
-
-
-def _by_command(line: str) -> xr.Dataset:
-    """Return what a command line writes now."""
+def _answered(arguments: str) -> xr.Dataset:
+    """Return the answer to the question that arguments of a command ask, now."""
     nowhere = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "again.nc")
-        asked = [*shlex.split(line)[1:], "-o", path]  # the last of two outputs is the one
-        with (
-            contextlib.redirect_stdout(nowhere),
-            contextlib.redirect_stderr(nowhere),
-            contextlib.suppress(SystemExit),
-        ):
-            cli.main(args=asked, prog_name="jaxroof", standalone_mode=False, obj=line)
+        with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+            answer_to(arguments, path)
         if not os.path.exists(path):
-            raise refusal("question", f"the command that wrote the file has no answer now: {line}")
+            raise refusal("question", "has no answer now; expected one, as when it was written")
         return read(path)
