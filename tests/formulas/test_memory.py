@@ -1,17 +1,19 @@
 """Memory formulas: values that can be checked by hand, and the counts of an event simulation."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
+from jaxroof.estimators.training.stage_buffers import distinct_matrices
+from jaxroof.estimators.training.stage_states import padded_vocabulary
 from jaxroof.formulas import memory_activations as saved
 from jaxroof.formulas import memory_in_flight as flights
 from jaxroof.formulas import memory_layout as layout
-from jaxroof.formulas.memory_buffers import distinct_matrices, library_workspace
-from jaxroof.formulas.memory_states import padded_vocabulary
+from jaxroof.validation.memory.plans import workspace
 
 GPT3 = {"heads": 96.0, "sequence": 2048.0, "context": 1.0, "microbatch": 1.0}
 HIDDEN, FEEDFORWARD, MIB = 12288.0, 49152.0, 2.0**20
@@ -126,23 +128,27 @@ def test_a_shape_counts_once() -> None:
     assert distinct_matrices(same) == 12.0
 
 
-WORKSPACES = [  # Transformer Engine, PyTorch [MiB], expected [MiB]: section 10.2
-    (32.0, 8.125, 48.25),
-    (32.0, 32.0, 96.0),
-    (4.0, 8.125, 20.25),
-    (4.0, 32.0, 68.0),
-    (0.0, 32.0, 64.0),
+WORKSPACES = [  # whether Transformer Engine runs, PyTorch's is set, expected [MiB]: section 10.2
+    ("H100", True, False, 96.0),
+    ("A100", True, False, 20.25),
+    ("A100", True, True, 68.0),
+    ("H100", False, False, 64.0),
 ]
 
 
-@pytest.mark.parametrize(("engine", "torch", "expected"), WORKSPACES)
-def test_workspaces(engine: float, torch: float, expected: float) -> None:
-    assert library_workspace(engine * MIB, torch * MIB, 2.0) == expected * MIB
+@pytest.mark.parametrize(("name", "engine", "large", "expected"), WORKSPACES)
+def test_workspaces(name: str, engine: bool, large: bool, expected: float) -> None:
+    assert workspace(name, engine, large)[0] == expected * MIB
 
 
 @pytest.mark.parametrize("tensor", [1.0, 3.0, 8.0])
 def test_a_padded_vocabulary_divides(tensor: float) -> None:
-    padded = float(padded_vocabulary(50257.0, tensor, 128.0, 0.0))
+    asked: Any = SimpleNamespace(
+        model=SimpleNamespace(vocabulary=50257.0),
+        plan=SimpleNamespace(tensor=tensor),
+        states=SimpleNamespace(vocabulary_multiple=128.0, extra_token=0.0),
+    )
+    padded = float(padded_vocabulary(asked))
     assert padded % (128.0 * tensor) == 0.0
     assert 0.0 <= padded - 50257.0 < 128.0 * tensor
 

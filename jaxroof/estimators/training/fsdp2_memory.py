@@ -11,7 +11,6 @@ from typing import Any
 from jaxroof.estimators.training.layer_activations import Terms, dense_terms, sizes
 from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan
 from jaxroof.estimators.training.memory_recipe import ContextExchange, MemoryRecipe
-from jaxroof.formulas import memory_fsdp2 as formulas
 from jaxroof.formulas.arithmetic import where
 from jaxroof.formulas.memory_activations import (
     attention_output,
@@ -20,7 +19,6 @@ from jaxroof.formulas.memory_activations import (
     microbatch_tokens,
     qkv_activations,
 )
-from jaxroof.formulas.memory_states import replicas
 from jaxroof.records import Number, quantity, record
 
 
@@ -87,30 +85,34 @@ class Fsdp2Memory:
 def fsdp2_memory(
     model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number, block: Number
 ) -> Fsdp2Memory:
-    """Return the memory of a rank; ``block`` is the parameters of one layer.
+    """Return the memory of a rank; ``block`` is the parameters n of one layer.
 
-    Assumes: an untied head; the vocabulary is not padded.
+    N = L n + 2 o + h, o = V h; weights 4 N / (G t) bytes, moments twice that, a pool of gradients
+    as large; gathered 2 (ends + n) / t, 2 n in the pool; logits Lambda T V / t
+
+    Assumes: an untied head; the vocabulary is not padded; one final norm without a bias.
     """
     tokens, state = _tokens(plan, sequence), _state(model, plan, sequence)
-    group, tensor = replicas(plan.data, plan.context), plan.tensor
+    group, tensor = plan.data * plan.context, plan.tensor
     end = model.vocabulary * model.hidden
     ends = ENDS[recipe.ends] * end
-    every = formulas.model_parameters(model.layers, model.hidden, block, end)
+    every = model.layers * block + 2.0 * end + model.hidden
+    sharded = 4.0 * every / (group * tensor)
+    columns = tokens * model.vocabulary / tensor
     layer = sum(layer_parts(model, plan, recipe, sequence).values())
-    whole, sharded, hole = LOGIT_BYTES[recipe.loss]
-    width = where(tensor > 1.0, sharded, whole)
+    whole, parted, hole = LOGIT_BYTES[recipe.loss]
     active = {
-        "weights": formulas.sharded_numbers(every, 4.0, group, tensor),
-        "optimizer": formulas.sharded_numbers(every, 8.0, group, tensor),
+        "weights": sharded,
+        "optimizer": 2.0 * sharded,
         "activations": model.layers * layer,
-        "logits": formulas.logit_memory(tokens, model.vocabulary, tensor, width),
-        "gathered": formulas.gathered_numbers(ends, block, 1.0, tensor),
+        "logits": where(tensor > 1.0, parted, whole) * columns,
+        "gathered": 2.0 * (ends + block) / tensor,
         "boundary": state,
     }
     pools = {
-        "gradient_pool": formulas.sharded_numbers(every, 4.0, group, tensor),
-        "gather_pool": formulas.gathered_numbers(ends, block, 2.0, tensor),
-        "holes": formulas.logit_memory(tokens, model.vocabulary, tensor, hole),
+        "gradient_pool": sharded,
+        "gather_pool": 2.0 * (ends + 2.0 * block) / tensor,
+        "holes": hole * columns,
     }
     peak = sum(active.values())
     return Fsdp2Memory(**active, **pools, active=peak, reserved=peak + sum(pools.values()))
@@ -126,19 +128,21 @@ def _full(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number) ->
 
 
 def _operators(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Number) -> Terms:
-    """Return the terms of "selective op"; what reduce-scatters keep stands with the MLP."""
+    """Return the terms of "selective op"; what reduce-scatters keep stands with the MLP.
+
+    M = x / t + 2 T (a d + kappa d + f) / t + [not compiled] x + 2 T a d / t + 4 T a / t
+    + [t > 1] 2 x / t
+
+    Assumes: query, value and two products of the MLP are kept, and the attention's output;
+    compiled blocks drop the output of the last product, which backward never reads.
+    """
     tokens, state = _tokens(plan, sequence), _state(model, plan, sequence)
     heads, size, tensor = model.heads, model.head_size, plan.tensor
-    whole = formulas.operator_activations(
-        tokens,
-        state,
-        model.feedforward,
-        heads,
-        model.kv_heads,
-        size,
-        tensor,
-        float(recipe.compiled),
-    )
+    products = 2.0 * tokens * ((heads + model.kv_heads) * size + model.feedforward) / tensor
+    attention = (2.0 * size + 4.0) * tokens * heads / tensor
+    scattered = where(tensor > 1.0, 2.0 * state / tensor, 0.0)
+    output = (1.0 - float(recipe.compiled)) * state
+    whole = state / tensor + products + output + attention + scattered
     parts = {
         "norm_inputs": state / tensor,
         # queries and values: keys are made again

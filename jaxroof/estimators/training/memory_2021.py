@@ -28,7 +28,6 @@ from jaxroof.estimators.training.stage_states import (
     layer_parameters,
     stage_parameters,
 )
-from jaxroof.formulas import memory_megatron_2021 as formulas
 from jaxroof.formulas.arithmetic import larger, smaller, where
 from jaxroof.records import Number
 
@@ -101,54 +100,75 @@ def stage_2021(inputs: MemoryInputs, stage: Number, split: tuple[int, ...] = ())
     )
 
 
+def layer_inputs(stage: Stage2021, deepspeed: bool) -> Number:
+    """Return the saved inputs of one microbatch: (l + 1) x + b s^2, of DeepSpeed l x + 4 b s^2."""
+    if deepspeed:
+        return stage.layers * stage.state + 4.0 * stage.scores
+    return (stage.layers + 1.0) * stage.state + stage.scores
+
+
 def saved_2021(stage: Stage2021, engine: Engine) -> Number:
     """Return the bytes of saved inputs that a stage holds at most."""
-    deepspeed = engine not in (Engine.MEGATRON, Engine.MEGATRON_FIRST_STEP)
-    if deepspeed:
-        return _saved(stage)
-    each = formulas.layer_inputs(stage.layers + 1.0, stage.state, stage.scores)
-    return smaller(stage.microbatches, stage.in_flight) * each
+    return _saved(stage, engine not in (Engine.MEGATRON, Engine.MEGATRON_FIRST_STEP))
+
+
+def _saved(stage: Stage2021, deepspeed: bool) -> Number:
+    return smaller(stage.microbatches, stage.in_flight) * layer_inputs(stage, deepspeed)
+
+
+def _second_backward(stage: Stage2021) -> Number:
+    """Return the bytes in flight at the second backward pass, one microbatch fewer."""
+    passes = larger(smaller(stage.microbatches - 1.0, stage.in_flight), 1.0)
+    return passes * layer_inputs(stage, deepspeed=False)
+
+
+def between_steps(parameters: Number, state: Number) -> Number:
+    """Return the bytes of a stage of Megatron between steps, 20 N + 2 x.
+
+    Assumes: weights 2, fp16 gradient 2, fp32 gradient 4, master 4 and moments 8 bytes; an attribute
+    keeps the last fp16 gradient.
+    """
+    return 20.0 * parameters + 2.0 * state
 
 
 def _megatron(stage: Stage2021) -> Number:
-    return formulas.megatron_peak(
-        stage.parameters,
-        formulas.layer_inputs(stage.layers + 1.0, stage.state, stage.scores),
-        stage.momentary,
-        stage.in_flight,
-        stage.microbatches,
-    )
+    """Return max(22 N + max(min(M - 1, p - i), 1) each, 20 N + min(M, p - i) each) + momentary.
+
+    Assumes: local data parallelism without contiguous buffers; new fp16 gradients exist from the
+    second backward pass on.
+    """
+    second = 22.0 * stage.parameters + _second_backward(stage)
+    first = 20.0 * stage.parameters + _saved(stage, deepspeed=False)
+    return larger(second, first) + stage.momentary
 
 
 def _first_step(stage: Stage2021) -> Number:
-    return formulas.megatron_first_peak(
-        stage.parameters,
-        stage.state,
-        formulas.layer_inputs(stage.layers + 1.0, stage.state, stage.scores),
-        stage.momentary,
-        stage.in_flight,
-        stage.microbatches,
-    )
+    """Return max(20 N + 2 x, 10 N + max(min(M - 1, p - i), 1) each + momentary).
 
-
-def _saved(stage: Stage2021) -> Number:
-    each = formulas.layer_inputs(stage.layers, stage.state, 4.0 * stage.scores)
-    return smaller(stage.microbatches, stage.in_flight) * each
+    Assumes: moments are made at the end of the first step, when no activation lives.
+    """
+    live = 10.0 * stage.parameters + _second_backward(stage) + stage.momentary
+    return larger(between_steps(stage.parameters, stage.state), live)
 
 
 def _deepspeed(stage: Stage2021) -> Number:
-    return formulas.deepspeed_peak(stage.parameters, _saved(stage), stage.momentary)
+    """Return max(20 N, 16 N + saved + momentary), without ZeRO; the optimizer's step needs 20 N."""
+    live = 16.0 * stage.parameters + _saved(stage, deepspeed=True) + stage.momentary
+    return larger(20.0 * stage.parameters, live)
 
 
 def _sharded(width: float) -> Callable[[Stage2021], Number]:
+    """Return w N + 12 N / D + max(saved + momentary, 4 N / D + bucket), with ZeRO 1."""
+
     def peak(stage: Stage2021) -> Number:
-        return formulas.deepspeed_sharded_peak(
-            stage.parameters, _saved(stage), stage.momentary, stage.data, width
-        )
+        shard = stage.parameters / stage.data
+        live = _saved(stage, deepspeed=True) + stage.momentary
+        return width * stage.parameters + 12.0 * shard + larger(live, 4.0 * shard + BUCKET)
 
     return peak
 
 
+BUCKET = 1e9  # [B] of a gather of ZeRO 1
 PEAKS: dict[Engine, Callable[[Stage2021], Number]] = {
     Engine.MEGATRON: _megatron,
     Engine.MEGATRON_FIRST_STEP: _first_step,

@@ -3,6 +3,7 @@
 Source: docs/models/parameters_flops_memory.md, section 4.8.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.layer_activations import Sizes
@@ -13,10 +14,29 @@ from jaxroof.estimators.training.stage_states import (
     largest_layer,
     padded_vocabulary,
 )
-from jaxroof.formulas import memory_buffers as formulas
 from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.formulas.memory_buffers import Matrix
 from jaxroof.records import Number
+
+Matrix = tuple[Number, Number, Number]  # rows, columns, whether the stage has it (1 or 0)
+
+
+def distinct_matrices(matrices: Sequence[Matrix], others: Sequence[Matrix] = ()) -> Number:
+    """Return the elements of some matrices, each shape counted once, and none that others have.
+
+    N = sum over the distinct pairs (m, n) of m n, where (m, n) is not (n, m)
+
+    >>> float(distinct_matrices([(2.0, 3.0, 1.0), (2.0, 3.0, 1.0), (3.0, 2.0, 1.0)]))
+    12.0
+    >>> float(distinct_matrices([(2.0, 3.0, 1.0), (3.0, 2.0, 1.0)], [(3.0, 2.0, 1.0)]))
+    6.0
+    """
+    total: Number = 0.0
+    for place, (rows, columns, present) in enumerate(matrices):
+        new = present > 0.0
+        for other, across, there in (*others, *matrices[:place]):
+            new = new & ((rows != other) | (columns != across) | (there <= 0.0))
+        total = total + where(new, rows * columns, 0.0)
+    return total
 
 
 def attention_matrices(inputs: MemoryInputs) -> list[Matrix]:
@@ -81,7 +101,7 @@ def placeholders(inputs: MemoryInputs) -> Placeholders:
     attention = attention_matrices(inputs)
     dense, routing = dense_matrices(inputs), routing_matrices(inputs)
     head = [(padded_vocabulary(inputs) / inputs.plan.tensor, inputs.model.hidden, 1.0)]
-    distinct = formulas.distinct_matrices
+    distinct = distinct_matrices
     return Placeholders(
         attention=distinct(attention),
         dense=distinct(dense, attention),
@@ -120,19 +140,23 @@ class Buffered(NamedTuple):
 
 
 def buffers(inputs: MemoryInputs, size: Sizes, layer: LayerParameters) -> Buffered:
-    """Return the bytes of buffers, before it is known which stage has them."""
+    """Return the bytes of buffers, before it is known which stage has them.
+
+    ZeRO 3 has gathered the weights of the largest unit and of those ahead, beta (max(unit, end) +
+    prefetch unit), and not yet scattered the gradient of one layer and its copy in the format of
+    the reduction, (beta + reduce) unit; a table of rotations is 4 (s / C) w bytes, w the head size
+    or the rotated width of latent attention
+    """
     model, plan, states = inputs.model, inputs.plan, inputs.states
     beta = inputs.activations.activation_bytes
-    unit = largest_layer(inputs, layer)
+    unit, sharded = largest_layer(inputs, layer), states.zero_stage >= 3.0
+    weights = beta * (larger(unit, layer.vocabulary) + states.prefetch * unit)
     width = where(model.latent > 0.0, model.rope_size, model.head_size)
+    table = 4.0 * inputs.sequence / plan.context * width
     every = {
-        "fsdp_gathered_weights": formulas.gathered_weights(
-            unit, layer.vocabulary, states.prefetch, states.zero_stage, beta
-        ),
-        "fsdp_gathered_gradients": formulas.gathered_gradients(
-            unit, states.zero_stage, beta, states.reduce_bytes
-        ),
-        "rope_table": formulas.rope_table(inputs.sequence, plan.context, width, model.positions),
+        "fsdp_gathered_weights": where(sharded, weights, 0.0),
+        "fsdp_gathered_gradients": where(sharded, (beta + states.reduce_bytes) * unit, 0.0),
+        "rope_table": where(model.positions > 0.0, 0.0, table),
     }
     gather = where(size.shards > 1.0, size.state, 0.0)
     return Buffered(every, placeholders(inputs), gather)

@@ -17,7 +17,6 @@ from jaxroof.estimators.training.stage_buffers import (
 from jaxroof.estimators.training.stage_layers import Kinds, StageLayers, over
 from jaxroof.estimators.training.stage_states import padded_vocabulary
 from jaxroof.formulas import memory_experts as experts
-from jaxroof.formulas import memory_momentary as formulas
 from jaxroof.formulas.arithmetic import larger, where
 from jaxroof.records import Number
 
@@ -57,13 +56,10 @@ def momentary_terms(
     ``kinds`` are its layers, prediction included; ``saved`` are the bytes that one layer of each
     kind saves.
     """
-    embedding = formulas.embedding_gradient(
-        inputs.model.hidden,
-        found.vocabulary,
-        inputs.plan.tensor,
-        inputs.activations.activation_bytes,
-        over(stage.opening, saved),
-    )
+    # it comes after the backward pass of the first chunk's layers, whose activations are gone
+    entries = inputs.activations.activation_bytes * found.vocabulary
+    gradient = entries * inputs.model.hidden / inputs.plan.tensor
+    embedding = larger(gradient - over(stage.opening, saved), 0.0)
     return {
         "head": found.head * stage.last,
         "layer_backward": layer_backward(inputs, found.backward, found.matrix, kinds),
@@ -73,31 +69,31 @@ def momentary_terms(
 
 
 def head(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> Number:
-    """Return the bytes of the logits and their gradient on the last stage."""
-    return formulas.head_backward(
-        size.tokens,
-        size.state,
-        padded_vocabulary(inputs),
-        inputs.plan.tensor,
-        size.shards,
-        inputs.model.mtp_layers,
-        LOGIT_BYTES[recipe.cross_entropy],
-    )
+    """Return the bytes of the logits and hidden states at the start of the backward pass.
+
+    M = (1 + K) Lambda T V_p / t + x + [sigma > 1] x / sigma + 2 x / sigma
+
+    Assumes: the final norm's input and output belong here.
+    """
+    columns = padded_vocabulary(inputs) / inputs.plan.tensor
+    logits = (1.0 + inputs.model.mtp_layers) * LOGIT_BYTES[recipe.cross_entropy]
+    scattered = where(size.shards > 1.0, size.state / size.shards, 0.0)
+    ends = size.state + scattered + 2.0 * size.state / size.shards
+    return logits * size.tokens * columns + ends
 
 
 def backward(inputs: MemoryInputs, size: Sizes, again: Kinds) -> Kinds:
-    """Return the bytes of the backward pass of one layer of each kind."""
-    model, plan, beta = inputs.model, inputs.plan, inputs.activations.activation_bytes
-    dense = formulas.dense_backward(
-        size.tokens,
-        size.state,
-        model.feedforward,
-        model.gated,
-        plan.tensor,
-        size.shards,
-        beta,
-    )
-    routing = formulas.routing_backward(size.routed, model.hidden, size.state, size.shards, beta)
+    """Return the bytes of the backward pass of one layer of each kind.
+
+    dense   M = x / sigma + max((1 + g) F, x' + F, x' + x - F), F = beta T f / t, x' = x if sigma >
+    1, else 0; routing M = x / sigma + 2 beta R h; what is computed again comes on top
+    """
+    model, beta = inputs.model, inputs.activations.activation_bytes
+    inner = beta * size.tokens * model.feedforward / inputs.plan.tensor
+    gathered = where(size.shards > 1.0, size.state, 0.0)
+    ends = larger(gathered + inner, gathered + size.state - inner)
+    dense = size.state / size.shards + larger((1.0 + model.gated) * inner, ends)
+    routing = size.state / size.shards + 2.0 * beta * size.routed * model.hidden
     return Kinds(dense + again.dense, routing + again.routing)
 
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Schedule
 from jaxroof.estimators.training.stage_layers import StageLayers
-from jaxroof.formulas import memory_states as formulas
-from jaxroof.formulas.arithmetic import larger, smaller, where
+from jaxroof.formulas.arithmetic import ceiling, larger, smaller, where
 from jaxroof.records import Number
 
 
@@ -23,25 +22,30 @@ class LayerParameters(NamedTuple):
 
 
 def layer_parameters(inputs: MemoryInputs) -> LayerParameters:
-    """Return the parameters of one layer of each kind, and of one end."""
+    """Return the parameters of one layer of each kind, and of one end.
+
+    N = sharded / t + replicated, of routed experts N_e = E (g + 1) h f_e / (epsilon tau)
+
+    Assumes: norms, the router and the down-projections of latent attention are replicated; whole
+    experts on a rank, each cut by columns over the expert-tensor group.
+    """
     counts, plan = inputs.counts, inputs.plan
-    padded = padded_vocabulary(inputs)
     return LayerParameters(
-        dense=formulas.layer_parameters(counts.dense_sharded, counts.dense_replicated, plan.tensor),
-        routing=formulas.layer_parameters(
-            counts.routing_sharded, counts.routing_replicated, plan.tensor
-        ),
-        routed=formulas.expert_parameters(counts.routed, plan.expert, plan.expert_tensor),
-        vocabulary=padded * inputs.model.hidden / plan.tensor,
+        dense=counts.dense_sharded / plan.tensor + counts.dense_replicated,
+        routing=counts.routing_sharded / plan.tensor + counts.routing_replicated,
+        routed=counts.routed / (plan.expert * plan.expert_tensor),
+        vocabulary=padded_vocabulary(inputs) * inputs.model.hidden / plan.tensor,
     )
 
 
 def padded_vocabulary(inputs: MemoryInputs) -> Number:
-    """Return the entries of the vocabulary after padding."""
+    """Return the entries of the vocabulary after padding, so that every shard is equal.
+
+    V_p = ceil((V + extra) / (m t)) m t, m = 128 in Megatron, whose NullTokenizer adds one entry
+    """
     states = inputs.states
-    return formulas.padded_vocabulary(
-        inputs.model.vocabulary, inputs.plan.tensor, states.vocabulary_multiple, states.extra_token
-    )
+    columns = states.vocabulary_multiple * inputs.plan.tensor
+    return ceiling(inputs.model.vocabulary + states.extra_token, columns) * columns
 
 
 def stage_parameters(
@@ -64,6 +68,9 @@ def stage_parameters(
 def head_parameters(inputs: MemoryInputs, recipe: MemoryRecipe, layer: LayerParameters) -> Number:
     """Return the parameters after the last layer: head, norm and multi-token prediction.
 
+    A module of it is a layer of the last kind, three norms and a matrix 2 h^2 / t that joins two
+    hidden states.
+
     Assumes: a tied head is a copy of the embedding unless one stage has both; modules of
     multi-token prediction share one copy of the embedding, unless the rank has it anyway.
     """
@@ -71,9 +78,8 @@ def head_parameters(inputs: MemoryInputs, recipe: MemoryRecipe, layer: LayerPara
     alone = plan.pipeline == 1.0
     here = alone | (recipe.schedule is Schedule.DUALPIPE)
     last = where(model.experts > 0.0, layer.routing, layer.dense)
-    modules = formulas.prediction_parameters(
-        last, model.hidden, norm, plan.tensor, model.mtp_layers
-    )
+    joined = 2.0 * model.hidden * model.hidden / plan.tensor
+    modules = model.mtp_layers * (last + joined + 3.0 * norm)
     copy = where(here, 0.0, smaller(model.mtp_layers, 1.0)) * layer.vocabulary
     shared = (model.tied > 0.0) & alone
     return where(shared, 0.0, layer.vocabulary) + norm + modules + copy
@@ -88,17 +94,21 @@ class State(NamedTuple):
 
 
 def states_of(inputs: MemoryInputs) -> dict[str, State]:
-    """Return how wide weights, gradients and optimizer states are, and who shares them."""
+    """Return how wide weights, gradients and optimizer states are, and who shares them.
+
+    Replicas of dense parameters G = D C, of an expert G_e = D C t / (epsilon tau); a share phi of
+    the optimizer's (master + moments) bytes lies in host memory
+
+    Assumes: ZeRO 1 shards the optimizer, 2 also gradients, 3 also weights.
+    """
     plan, states = inputs.plan, inputs.states
+    replicas = plan.data * plan.context
     groups = {
-        "dense": formulas.replicas(plan.data, plan.context),
-        "expert": formulas.expert_replicas(
-            plan.data, plan.tensor, plan.context, plan.expert, plan.expert_tensor
-        ),
+        "dense": replicas,
+        "expert": replicas * plan.tensor / (plan.expert * plan.expert_tensor),
     }
-    optimizer = formulas.optimizer_width(
-        states.master_bytes, states.moment_bytes, states.offload_optimizer
-    )
+    on_device = 1.0 - states.offload_optimizer
+    optimizer = (states.master_bytes + states.moment_bytes) * on_device
     kinds = {  # bytes, the ZeRO stage that shards them first, groups that each have all of them
         "weights": (states.weight_bytes, 3.0, 1.0),
         "gradients": (states.gradient_bytes, 2.0, 1.0),
@@ -108,7 +118,7 @@ def states_of(inputs: MemoryInputs) -> dict[str, State]:
         f"{kind}_{part}": State(
             part == "expert",
             width,
-            formulas.sharding_ranks(states.zero_stage, sharded_from, group / instances),
+            where(states.zero_stage >= sharded_from, group / instances, 1.0),
         )
         for kind, (width, sharded_from, instances) in kinds.items()
         for part, group in groups.items()
@@ -118,7 +128,7 @@ def states_of(inputs: MemoryInputs) -> dict[str, State]:
 def state_terms(states: dict[str, State], dense: Number, expert: Number) -> dict[str, Number]:
     """Return the bytes of weights, gradients and optimizer states of a stage's parameters."""
     return {
-        name: formulas.state_memory(expert if state.expert else dense, state.width, state.ranks)
+        name: (expert if state.expert else dense) * state.width / state.ranks
         for name, state in states.items()
     }
 

@@ -16,7 +16,6 @@ from jaxroof.estimators.training.memory_inputs import (
 )
 from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import AttentionKernel, MemoryRecipe
-from jaxroof.formulas.memory_buffers import library_workspace
 from jaxroof.limits import check_bound
 from jaxroof.records import checked
 from jaxroof.validation.measured_rows import Row, count, text
@@ -132,7 +131,7 @@ def workspace(name: str, engine: bool, large: bool) -> tuple[float, float]:
     """
     te = TE_WORKSPACE.get(name, NEWER) if engine else 0.0
     torch = NEWER if large else TORCH_WORKSPACE.get(name, NEWER)
-    return float(library_workspace(te, torch, HANDLES)), 4.0 * te
+    return te + HANDLES * torch, 4.0 * te
 
 
 def automatic_kernel(name: str, engine: bool) -> AttentionKernel:

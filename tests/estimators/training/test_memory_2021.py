@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import training_memory as golden
 
-from jaxroof.estimators.training.memory_2021 import Engine, peak_2021, stage_2021
+from jaxroof.estimators.training.memory_2021 import Engine, between_steps, peak_2021, stage_2021
 from jaxroof.estimators.training.memory_inputs import MemoryInputs
-from jaxroof.formulas.memory_megatron_2021 import megatron_between_steps
 
 RUNS = {row["row_id"]: row for row in golden.rows("bigscience_2021_logs")}
 ROWS = {row["row_id"]: row for row in golden.rows("memory_2021")}
@@ -65,7 +64,7 @@ def test_measured_memory_between_steps() -> None:
         inputs, engine, at = question(name)
         if engine is Engine.MEGATRON:
             stage = stage_2021(inputs, at)
-            held = float(megatron_between_steps(stage.parameters, stage.state))
+            held = float(between_steps(stage.parameters, stage.state))
             measured = float(RUNS[name]["measured_static_memory_bytes"])
             errors.append(100.0 * abs(held / measured - 1.0))
     assert len(errors) == 92
