@@ -47,6 +47,7 @@ def quantity(
     headline: bool = False,
     flags: Sequence[str] = (),
     error: float = 0.0,
+    needs: str = "",
 ) -> Any:
     """Declare a field with its SI unit, a sentence on its meaning and its allowed values.
 
@@ -61,7 +62,8 @@ def quantity(
     is a part of; ``resource``: the resource of the machine that a rate, a latency or a capacity
     belongs to, or that a need fills (``"capacity"``); ``headline``: a result printed before others;
     ``flags``: what the whole numbers from 0 of a result stand for, a word each; ``error``: how far
-    measured runs lie from a result, relative to it.
+    measured runs lie from a result, relative to it; ``needs``: another field of the record, at
+    whose value 0 the number has no effect.
     """
     most = most if most is not None else (BOUNDS["whole"] if whole else MOST)
     return dataclasses.field(
@@ -79,6 +81,7 @@ def quantity(
             "part_of": part_of,
             "resource": resource,
             "headline": headline,
+            "needs": needs,
             **({"flags": tuple(flags)} if flags else {}),
             **({"error": error} if error else {}),
             "default": default if isinstance(default, int | float) else None,

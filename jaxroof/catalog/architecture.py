@@ -4,9 +4,9 @@ from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record
 
 
-def _count(doc: str, most: str = "whole") -> Number:
+def _count(doc: str, most: str = "whole", needs: str = "") -> Number:
     """Declare a number of whole things that most models have none of."""
-    return quantity("1", doc, whole=True, zero=True, default=0.0, most=BOUNDS[most])
+    return quantity("1", doc, whole=True, zero=True, default=0.0, most=BOUNDS[most], needs=needs)
 
 
 @record
@@ -50,9 +50,16 @@ class Architecture:
     value_size: Number = _count("Latent attention: width of a head's values.", "width")
     mtp_layers: Number = _count("Modules of multi-token prediction, beside the model.", "layers")
     window: Number = quantity(
-        "token", "Tokens that a window of attention spans.", whole=True, zero=True, default=0.0
+        "token",
+        "Tokens that a window of attention spans.",
+        whole=True,
+        zero=True,
+        default=0.0,
+        needs="windowed_layers",
     )
-    windowed_layers: Number = _count("Layers whose attention has that window.", "layers")
+    windowed_layers: Number = _count(
+        "Layers whose attention has that window.", "layers", needs="window"
+    )
     extra_parameters: Number = quantity(
         "1",
         "Parameters beside all these, such as a router's biases or a patch embedding.",

@@ -99,6 +99,8 @@ def steps(kind: str) -> Steps:
             **LATENT,
             tied=1.0 - column("gated"),
             positions=(1.0 - column("gated")) * column("sequence"),
+            window=0.0,
+            windowed_layers=0.0,
         ),
         sequence=column("sequence"),
         plan=SimpleNamespace(

@@ -10,6 +10,7 @@ from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import where
 from jaxroof.formulas.kernel_times import batched_product, stream
+from jaxroof.formulas.model_flops import exact_context
 from jaxroof.formulas.smooth import smooth_larger
 from jaxroof.records import Number
 
@@ -23,8 +24,15 @@ def attention(
     rates: Rates,
     software: Software,
 ) -> Both:
-    """Return the seconds of the attention core: one kernel, or two products and a softmax."""
-    flash = _flash(model, sequence, microbatch * sequence / context, tensor, rates)
+    """Return the seconds of the attention core: one kernel, or two products and a softmax.
+
+    Assumes: the mean over layers with a window and without; products and softmax skip nothing.
+    """
+    tokens, local = microbatch * sequence / context, windowed_share(model)
+    whole, near = (
+        _flash(model, sequence, window, tokens, tensor, rates) for window in (0.0, model.window)
+    )
+    flash = ((1.0 - local) * a + local * b for a, b in zip(whole, near, strict=True))
     plain = _unfused(model, sequence, microbatch, tensor, context, rates, software)
     one = software.flash > 0.0
     return Both(*(where(one, a, b) for a, b in zip(flash, plain, strict=True)))
@@ -40,7 +48,12 @@ def attention_flops(
     software: Software,
 ) -> Both:
     """Return the FLOP of the attention core: below the diagonal in one kernel, else all."""
-    flash = _causal_flops(model, sequence, microbatch * sequence / context, tensor, rates)
+    tokens, local = microbatch * sequence / context, windowed_share(model)
+    whole, near = (
+        _causal_flops(model, sequence, window, tokens, tensor, rates)
+        for window in (0.0, model.window)
+    )
+    flash = (1.0 - local) * whole + local * near
     batch = microbatch * model.heads / tensor
     plain = 2.0 * batch * sequence * sequence * sum(head_widths(model))
     one = software.flash > 0.0
@@ -50,31 +63,30 @@ def attention_flops(
 BACKWARD = 2.5  # times the work of its forward pass that a causal kernel does, scores again
 
 
+def windowed_share(model: Any) -> Number:
+    """Return the share of the layers whose attention has a window."""
+    return model.windowed_layers / model.layers
+
+
 def _causal_flops(
-    model: Any,
-    sequence: Number,
-    tokens: Number,
-    tensor: Number,
-    rates: Rates,
+    model: Any, sequence: Number, window: Number, tokens: Number, tensor: Number, rates: Rates
 ) -> Number:
     """Return the FLOP of a causal kernel, half a tile of the diagonal computed in vain.
 
-    F = N (s + tile) a (d_q + d_v) / t
+    F = N (2 c - 1 + tile) a (d_q + d_v) / t, with the keys c that a query meets on average, its own
+    included; without a window 2 c - 1 = s
     """
     widths = model.heads * sum(head_widths(model)) / tensor
-    return tokens * (sequence + rates.constants.tile) * widths
+    met = 2.0 * exact_context(sequence, window) - 1.0
+    return tokens * (met + rates.constants.tile) * widths
 
 
 def _flash(
-    model: Any,
-    sequence: Number,
-    tokens: Number,
-    tensor: Number,
-    rates: Rates,
+    model: Any, sequence: Number, window: Number, tokens: Number, tensor: Number, rates: Rates
 ) -> Both:
     """Return the seconds of a causal kernel, at the rate of its values' width."""
     (_, size), share = head_widths(model), 1.0 / tensor
-    work = _causal_flops(model, sequence, tokens, tensor, rates)
+    work = _causal_flops(model, sequence, window, tokens, tensor, rates)
     rate = rates.attention * size / (size + 16.0)
     moved = 4.0 * tokens * (model.heads + model.kv_heads) * size * share
     memory, launch = rates.plain.memory, rates.plain.launch

@@ -103,22 +103,17 @@ def layer_work(
     """Return the seconds of the kernels and messages of an average layer, one microbatch.
 
     Arguments: ``modules`` are those that selective recomputation computes again.
-    Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks;
-    the host launches again what is computed again.
+    Assumes: a layer is the mean of dense and routing ones; causal work is even over context ranks.
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
     tensor, tokens = plan.tensor, tokens_of(model, sequence, plan, rates, software)
     products = layer_products(model, tensor, tokens.group)
-    columns, rows = (
-        {name: seconds(one, rates) for name, one in some.items()}
-        for some in (products.by_columns, products.by_rows)
-    )
-    every = summed({**columns, **rows}.values())
-    matmul = Both(every.forward, every.inputs + every.weights)
+    columns, rows = ({name: seconds(one, rates) for name, one in some.items()} for some in products)
+    forward, *backward = summed((columns | rows).values())
+    matmul = Both(forward, sum(backward))
     core = attention(model, sequence, plan.microbatch, tensor, plan.context, rates, software)
     plain = elementwise(model, tokens.group, tokens.norm, tensor, rates, software)
-    cast = casts(products, rates)
-    routing = 1.0 - dense_share(model)
+    cast, routing = casts(products, rates), 1.0 - dense_share(model)
     routed = routed_experts(model, tokens.rank, plan, rates)
     experts = Both(*(routing * time for time in whole_experts(routed)))
     exchange = routing * expert_exchange(model, tokens.rank, plan, rates, software)
@@ -135,9 +130,9 @@ def layer_work(
         "norms": Part(norms(tokens.norm, model, rates), 1.0),
     }
     full, some = software.recompute_full, software.recompute_selective
-    again = full * (forward - software.early_stop * rows["down"].forward)
-    again = again + full * (messages.forward + ring.forward + exchange)
     repeated = [parts[name] for name in repeats(modules)]
+    again = forward + messages.forward + ring.forward + exchange
+    again = full * (again - software.early_stop * rows["down"].forward)
     again = again + some * sum(part.time for part in repeated)
     launched = sum(part.share for part in repeated) / sum(part.share for part in parts.values())
     host = rates.host + routing * rates.host_experts

@@ -36,6 +36,20 @@ def test_training_refuses_a_field_that_it_does_not_read(path):
         jr.evaluate("training", **QUESTION, dp=8, **{path: 0.5})
 
 
+@pytest.mark.parametrize(
+    ("path", "other"), [("window", "windowed_layers"), ("windowed_layers", "window")]
+)
+def test_a_window_that_no_layer_has_is_refused(path, other):
+    said = f"model.{path}: 32, without effect while model.{other} is 0; expected also"
+    given = {f"model.{path}": 32}
+    with pytest.raises(jr.InputError, match=said):
+        jr.search("training", **QUESTION, settings=given)
+    with pytest.raises(jr.InputError, match=said):
+        jr.evaluate("training", **QUESTION, dp=8, **given)
+    found = jr.evaluate("training", given, axes={f"model.{other}": [8, 16]}, **QUESTION, dp=8)
+    assert found.step_time.shape == (2,)
+
+
 def test_the_study_reads_them():
     asked = jr.published.example()
     found = jr.search(jr.published, asked, settings={"system.fast_latency": "1 ms"})

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from jaxroof import catalog
 from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.layer import dense_layer, routing_layer
+from jaxroof.estimators.training.layer import dense_layer, routing_layer, score_width
 from jaxroof.estimators.training.layer_operations import layer_operations, weight_gradient
 from jaxroof.estimators.training.layer_time import expert_weights, layer_weights
 from jaxroof.estimators.training.layer_work import layer_work
@@ -21,6 +22,7 @@ from jaxroof.estimators.training.rates import rates
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.step_time import layer_parts, whole_step
 from jaxroof.estimators.training.training_recipe import MODULES, Selective, TrainingRecipe
+from jaxroof.formulas.model_flops import exact_context
 from jaxroof.records import with_named_absences
 from jaxroof.settings import choose
 
@@ -153,6 +155,31 @@ def test_queries_and_keys_are_rotated_where_no_positions_are_learned(name):
         for model in (asked.model, learned)
     )
     assert (given > without) == (asked.model.positions == 0.0)
+
+
+@pytest.mark.parametrize("name", catalog.names("architectures"))
+def test_a_window_takes_from_attention_what_it_hides(name):
+    """A window as wide as the sequence hides nothing; a narrower one, in more layers, more."""
+    asked = asked_of(name)
+    sequence = float(asked.model.sequence)
+
+    def core(window: float, layers: float) -> Any:
+        model = dataclasses.replace(asked.model, window=window, windowed_layers=layers)
+        return layer_operations(sequence, asked._replace(model=model))["attention"]
+
+    layers = float(asked.model.layers)
+    none, wide = core(0.0, 0.0), core(sequence, layers)
+    assert wide.time.forward == pytest.approx(float(none.time.forward), rel=1e-12)
+    some = [core(float(sequence // 2), share * layers) for share in (0.5, 1.0)]
+    times = [float(one.time.backward) for one in (none, *some)]
+    assert times == sorted(times, reverse=True)
+    assert len({*times}) == 3
+    hidden = float(none.flops.forward - some[1].flops.forward)
+    met = [float(exact_context(sequence, window)) for window in (0.0, sequence // 2)]
+    width = float(
+        score_width(asked.model, choose(TrainingRecipe(), architecture_with_choices(name)[1]))
+    )
+    assert hidden == pytest.approx(2.0 * width * sequence * (met[0] - met[1]), rel=1e-9)
 
 
 def test_full_recomputation_repeats_the_flop_of_the_forward_pass():
