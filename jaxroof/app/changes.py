@@ -182,8 +182,15 @@ def _model(state: State, _: str, value: Any) -> State:
 
 
 def _system(state: State, _: str, value: Any) -> State:
+    if value.startswith("file:"):
+        return state
+    return _on(state, system=value, own_system=None)
+
+
+def _on(state: State, **fields: Any) -> State:
+    """Return a state on another system, whose numbers are its own."""
     kept = tuple(one for one in state.changes if not one[0].startswith("system."))
-    return dataclasses.replace(state, system=value, changes=kept, precision=START.precision)
+    return dataclasses.replace(state, changes=kept, precision=START.precision, **fields)
 
 
 def _own_model(state: State, _: str, value: Any) -> State:
@@ -191,16 +198,27 @@ def _own_model(state: State, _: str, value: Any) -> State:
 
     Raises: InputError for a file that is too large, of another kind, or that cannot be read.
     """
-    if not isinstance(value, Mapping) or not isinstance(value.get("file"), str):
-        raise refusal("file", "not a file")
-    if not isinstance(value.get("text"), str):
-        raise refusal(value["file"][:80], "too large; expected a model's file of some kilobytes")
-    own = upload(value["file"], value["text"])
     kept = tuple(one for one in state.changes if not one[0].startswith("model."))
-    found = dataclasses.replace(state, own_model=own, changes=kept)
+    found = dataclasses.replace(state, own_model=_file(value), changes=kept)
     if assumed(found):
         found = with_change(found, "model.sequence", SEQUENCE)
     return found
+
+
+def _own_system(state: State, _: str, value: Any) -> State:
+    """Return a state with a system's file, after reading it.
+
+    Raises: InputError for a file that is too large, of another kind, or that cannot be read.
+    """
+    return can_be_shown(_on(state, own_system=_file(value)))
+
+
+def _file(value: Any) -> Upload:
+    if not isinstance(value, Mapping) or not isinstance(value.get("file"), str):
+        raise refusal("file", "not a file")
+    if not isinstance(value.get("text"), str):
+        raise refusal(value["file"][:80], "too large; expected a file of some kilobytes")
+    return upload(value["file"], value["text"])
 
 
 def _reset(state: State, *_: Any) -> State:
@@ -216,6 +234,7 @@ HANDLERS: dict[str, Callable[[State, str, Any], State]] = {
     "model": _model,
     "system": _system,
     "own_model": _own_model,
+    "own_system": _own_system,
     "reset": _reset,
     "precision": _precision,
 }

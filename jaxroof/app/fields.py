@@ -11,7 +11,13 @@ from jaxroof.errors import refusal
 from jaxroof.units import parse, show
 from jaxroof.views.parameter_words import WORDS as SHARED
 
-WORDS = {"gpus": "GPUs", "global_batch": "batch", "model.sequence": "sequence"}
+TOKENS = "model.training_tokens"
+WORDS = {
+    "gpus": "GPUs",
+    "global_batch": "batch",
+    "model.sequence": "sequence",
+    TOKENS: "training tokens",
+}
 MAIN = (  # numbers that always have a slider, where the system has them
     "system.matrix_flops",
     "system.hbm_bandwidth",
@@ -21,11 +27,12 @@ MAIN = (  # numbers that always have a slider, where the system has them
     "system.slow_bandwidth",
 )
 MAPPED = ("gpus", "global_batch", *MAIN, "system.nics", "model.sequence")
-MOVED = ("system.", "software.", "shared.", "model.sequence")  # numbers that a slider may move
+MOVED = ("system.", "software.", "shared.", "model.sequence", TOKENS)  # that a slider may move
 SIZES = {"gpus": MOST_GPUS, "global_batch": MOST_BATCH}
 SPAN = 16.0  # a slider goes from 1 / SPAN to SPAN times the system's own value
 REACH = 1e6  # times the system's own value, beyond which no value is taken
 UNITS = ("B", "B/s", "FLOP/s", "s", "FLOP", "W")  # that a number must be typed with
+TRILLIONS = 1e10  # tokens from which on they are shown in trillions
 STOPS = 97  # of a slider; the middle one is the system's own value
 DOMAINS = (1, 2, 4, 8, 16, 32, 36, 64, 72, 128, 144, 256, 576)
 
@@ -106,9 +113,14 @@ def stops(path: str, value: float, about: Mapping[str, Any]) -> tuple[float, ...
 
     >>> stops("system.nics", 1.0, {"whole": False, "most": None})[48]
     1.0
+    >>> stops("model.sequence", 100.0, {})
+    (8.0, 16.0, 32.0, 64.0, 100.0, 128.0, 256.0, 512.0, 1024.0)
     """
     if path == "system.fast_domain":
         return tuple(sorted({*map(float, DOMAINS), value}))
+    if path == "model.sequence":
+        least, most = np.ceil(np.log2(max(value / SPAN, 1.0))), np.floor(np.log2(value * SPAN))
+        return tuple(sorted({*(2.0 ** np.arange(least, most + 1.0)).tolist(), value}))
     if value == 0.0:
         return tuple(np.linspace(0.0, float(about["most"] or 1.0), STOPS).tolist())
     found = [_three_digits(v) for v in value * np.geomspace(1.0 / SPAN, SPAN, STOPS)]
@@ -133,7 +145,11 @@ def shown(value: float, unit: str) -> str:
 
     >>> shown(4.8e12, "B/s"), shown(2048.0, "1"), shown(0.7, "1")
     ('4.8 TB/s', '2,048', '0.7')
+    >>> shown(15.6e12, "token"), shown(8192.0, "token")
+    ('15.6 T', '8,192')
     """
+    if unit == "token" and value >= TRILLIONS:
+        return f"{value / 1e12:.4g} T"
     if float(value).is_integer() and unit not in UNITS:
         return f"{value:,.0f}"
     return show(float(f"{value:.4g}"), unit)

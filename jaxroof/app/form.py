@@ -8,7 +8,7 @@ from typing import Any
 from jaxroof import catalog
 from jaxroof.app.answers.machine_map import fields_for_map
 from jaxroof.app.changes import PATHS, assumed, numbers_of, systems
-from jaxroof.app.fields import MAIN, Number, shown, sizes, words_of
+from jaxroof.app.fields import MAIN, TOKENS, Number, shown, sizes, words_of
 from jaxroof.app.question import asked
 from jaxroof.app.state import (
     CHOICE,
@@ -20,6 +20,7 @@ from jaxroof.app.state import (
     SPLITS,
     TRAINING,
     State,
+    Upload,
 )
 from jaxroof.estimators.published.step import published
 from jaxroof.estimators.training.recipe import Recipe
@@ -83,36 +84,53 @@ def _size_slider(name: str, label: str, help: str) -> Field:
 def _model_fields(state: State, numbers: Mapping[str, Number]) -> list[Field]:
     names: list[str | tuple[str, str]] = [*catalog.names(KINDS[state.estimator])]
     if state.own_model is not None:
-        names.insert(0, (f"file:{state.own_model.name}", f"{state.own_model.name} (my file)"))
-    kinds = "config.json or .toml" if state.estimator == TRAINING else ".toml"
+        names.insert(0, _own(state.own_model))
+    config = state.estimator == TRAINING
     found = [
         select("estimator", "Estimator", ESTIMATOR_WORDS.items()),
         select("model", "Model", names),
-        {
-            "kind": "file",
-            "name": "own_model",
-            "label": f"Or drop in a file of my own ({kinds})",
-            "accept": ".json,.toml" if state.estimator == TRAINING else ".toml",
-        },
+        _drop(
+            "own_model",
+            "config.json or .toml" if config else ".toml",
+            ".json,.toml" if config else ".toml",
+        ),
         _size_slider("batch", "Batch", "Sequences of one optimizer step."),
         _slider(numbers["model.sequence"]),
+        _slider(numbers[TOKENS]),
         select("precision", "Number format", FORMATS[state.estimator]),
     ]
     return found + ([select("split", "Split", SPLITS)] if state.estimator == PUBLISHED else [])
 
 
 def _system_fields(state: State, numbers: Mapping[str, Number]) -> list[Field]:
+    names: list[str | tuple[str, str]] = [*systems(state.estimator)]
+    if state.own_system is not None:
+        names.insert(0, _own(state.own_system))
     return [
-        select("system", "System", systems(state.estimator), _title(state.system)),
+        select("system", "System", names, _title(state)),
+        _drop("own_system", ".toml", ".toml"),
         _size_slider("gpus", "GPUs", "Accelerators to split over."),
         *(_slider(numbers[path]) for path in MAIN if path in numbers),
         {"kind": "button", "name": "reset", "label": "Back to the catalogue's numbers"},
     ]
 
 
-def _title(system: str) -> str:
+def _own(own: Upload) -> tuple[str, str]:
+    """Return the option of a file that was dropped in."""
+    return f"file:{own.name}", f"{own.name} (my file)"
+
+
+def _drop(name: str, kinds: str, accept: str) -> Field:
+    """Return a control that takes a file."""
+    label = f"Or drop in a file of my own ({kinds})"
+    return {"kind": "file", "name": name, "label": label, "accept": accept}
+
+
+def _title(state: State) -> str:
     """Return what a system is, and whose numbers it has."""
-    entry = catalog.describe("systems", system)
+    if state.own_system is not None:
+        return "Numbers: those of the file."
+    entry = catalog.describe("systems", state.system)
     return f"{entry['title']}. Numbers: {entry['source']}."
 
 
@@ -129,7 +147,7 @@ def _plan_fields() -> list[Field]:
 
 
 def _more_fields(state: State, numbers: Mapping[str, Number], more: str) -> list[Field]:
-    main = {*MAIN, "model.sequence"}
+    main = {*MAIN, "model.sequence", TOKENS}
     rest = {path: number for path, number in numbers.items() if path not in main}
     chosen = select("more", "Number", [("", "Choose one"), *((p, words_of(p)) for p in rest)])
     changed = [path for path, _ in state.changes if path in rest]
@@ -154,10 +172,11 @@ def _choice_fields(state: State) -> list[Field]:
 
 def question_values(state: State, more: str) -> dict[str, Any]:
     """Return what every control of the question shows."""
-    own = f"file:{state.own_model.name}" if state.own_model else state.model
-    plain = ("estimator", "system", "precision", "split", "where", "mine")
+    plain = ("estimator", "precision", "split", "where", "mine")
     found: dict[str, Any] = {name: getattr(state, name) for name in plain}
-    found |= {"model": own, "more": more}
+    found["model"] = _own(state.own_model)[0] if state.own_model else state.model
+    found["system"] = _own(state.own_system)[0] if state.own_system else state.system
+    found["more"] = more
     changes, choices = dict(state.changes), dict(state.choices)
     for name, path in PATHS.items():
         found[name] = _value(getattr(state, name), "1", sizes(path))

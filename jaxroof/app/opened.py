@@ -65,8 +65,8 @@ def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
         mapped = dict(zip(("across", "up"), moved, strict=True))
     begun = State(
         estimator=estimator,
-        **_model(text(written, "model", ""), folder),
-        system=_system(text(written, "system", "")),
+        **_named("model", text(written, "model", ""), folder),
+        **_named("system", text(written, "system", ""), folder),
         precision=precision,
         split=split,
         where=str(table(written, "search").get("where", "")),
@@ -77,20 +77,15 @@ def _state(written: Mapping[str, Any], folder: pathlib.Path) -> State:
     return _with_changes(checked(begun), given)
 
 
-def _model(name: str, folder: pathlib.Path) -> dict[str, Any]:
+def _named(field: str, name: str, folder: pathlib.Path) -> dict[str, Any]:
+    """Return a model or a system as a field of the state: by name, or its file."""
     if not catalog.is_file(name):
-        return {"model": name}
+        return {field: name}
     try:
         content = (folder / name).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise refusal(f"model: {name}", f"cannot be read: {error}") from None
-    return {"own_model": upload(os.path.basename(name), content)}
-
-
-def _system(name: str) -> str:
-    if catalog.is_file(name):
-        raise refusal("system", f"{name}: a file; the page starts with one of the catalogue")
-    return name
+        raise refusal(f"{field}: {name}", f"cannot be read: {error}") from None
+    return {f"own_{field}": upload(os.path.basename(name), content)}
 
 
 def _with_changes(state: State, given: Mapping[str, Any]) -> State:

@@ -49,6 +49,7 @@ LAYOUT = (
     "system",
     "estimator",
     "own_model",
+    "own_system",
 )  # controls that change which there are
 
 

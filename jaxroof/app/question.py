@@ -9,8 +9,8 @@ import numpy as np
 from jaxroof.analyses.plan_question import Question, question_of
 from jaxroof.analyses.training_settings import with_chip
 from jaxroof.app.state import PUBLISHED, START, TRAINING, State, checked
-from jaxroof.app.uploads import model_of
-from jaxroof.catalog.lookup import model_with_choices, system
+from jaxroof.app.uploads import model_of, table_of
+from jaxroof.catalog.lookup import model_with_choices, system, training_system
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import refusal, unknown
@@ -88,9 +88,12 @@ def _settings(state: State, estimator: Estimator) -> dict[str, Any]:
 
 def _training(state: State) -> Asked:
     model = model_of(state.own_model) if state.own_model else state.model
+    machine: Any = state.system
+    if state.own_system:
+        machine = training_system(table_of(state.own_system))
     precision = {"precision": state.precision} if state.precision != START.precision else {}
-    given = with_precision({**_settings(state, training), **precision}, state.system, training)
-    machine, rest = with_chip(given, state.system)
+    given = with_precision({**_settings(state, training), **precision}, machine, training)
+    machine, rest = with_chip(given, machine)
     found = question_of(model, machine, float(state.batch), state.where, rest, training)
     inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
     return Asked(training, inputs, found.recipe, found.constraints, found.capacity)
@@ -101,7 +104,8 @@ def _published(state: State) -> Asked:
         model_of(state.own_model, PUBLISHED) if state.own_model else model_with_choices(state.model)
     )
     formats = {} if state.precision == START.precision else {"number_format": state.precision}
-    begun = Inputs(model=pair[0], system=system(state.system, **formats))
+    machine = table_of(state.own_system) if state.own_system else state.system
+    begun = Inputs(model=pair[0], system=system(machine, **formats))
     sizes = {"gpus": float(state.gpus), "global_batch": float(state.batch), "split": state.split}
     given = {"model": pair, **sizes, **_settings(state, published)}
     inputs, recipe, _ = published.resolve(begun, None, given)

@@ -1,7 +1,7 @@
 """Which control of the form an error is about."""
 
 from jaxroof.app.fields import MAPPED, words_of
-from jaxroof.app.state import FIELDS, MODEL_FILES, State
+from jaxroof.app.state import FIELDS, FILES, UPLOADS, State
 
 CONTROLS = {  # with what an error begins -> the control that it is about
     **{name: name for name in FIELDS},
@@ -25,5 +25,7 @@ def control_of(words: str, last: str, state: State) -> str:
     """
     head = words.removeprefix("link: ").partition(":")[0]
     changed = {path: path for path, _ in state.changes}
-    named = "own_model" if head.endswith(MODEL_FILES) else {**changed, **CONTROLS}.get(head)
+    if head.endswith(FILES) and last not in UPLOADS:
+        return "own_model"
+    named = {**changed, **CONTROLS}.get(head)
     return named or last or ("gpus" if head == "plan" else "")

@@ -27,14 +27,15 @@ MOST_LINK = 16_384  # characters of a link's question
 MOST_TEXT = 65_536  # characters of a file that is dropped in
 MOST_FIELDS = 64  # fields that a state may change
 MOST_GPUS, MOST_BATCH = 131_072, 1_048_576
-MODEL_FILES = (".json", ".toml")  # how their names end
+FILES = (".json", ".toml")  # how the names of files end that are dropped in
+UPLOADS = ("own_model", "own_system")  # fields of the state that are files
 GROUPED = re.compile(r"^[1-9][0-9]{0,2}(,[0-9]{3})+(?![0-9,])")
 MOST_WORDS = 200  # characters of a constraint, or of a plan of one's own
 
 
 @dataclasses.dataclass(frozen=True)
 class Upload:
-    """A model's file that was dropped in: its name, which says its kind, and its text."""
+    """A file of a model or of a system that was dropped in: its name, and its text."""
 
     name: str
     text: str
@@ -46,8 +47,8 @@ def upload(name: str, text: str) -> Upload:
     Raises: InputError for a file that is too large or of another kind.
     """
     bare = brief(pathlib.PurePosixPath(name.replace("\\", "/")).name)
-    if not bare.endswith(MODEL_FILES):
-        raise refusal(bare, "expected a config.json of Hugging Face, or a model's .toml")
+    if not bare.endswith(FILES):
+        raise refusal(bare, "expected a .toml file, or a model's config.json of Hugging Face")
     if len(text) > MOST_TEXT:
         raise refusal(bare, f"{len(text):,} characters; expected at most {MOST_TEXT:,}")
     return Upload(bare, text)
@@ -65,6 +66,7 @@ class State:
     model: str = "llama3-70b"
     own_model: Upload | None = None
     system: str = "h100-nvs8"
+    own_system: Upload | None = None
     gpus: int = 256
     batch: int = 1024
     precision: str = "bf16"
@@ -83,6 +85,11 @@ class State:
     def model_words(self) -> str:
         """Return what the model is called."""
         return self.own_model.name if self.own_model else self.model
+
+    @property
+    def system_words(self) -> str:
+        """Return what the system is called."""
+        return self.own_system.name if self.own_system else self.system
 
 
 START = State()
@@ -188,7 +195,7 @@ def to_link(state: State) -> str:
     for name in FIELDS:
         value = getattr(state, name)
         if value != getattr(START, name):
-            said.append((name, _packed(value) if name == "own_model" else str(value)))
+            said.append((name, _packed(value) if name in UPLOADS else str(value)))
     said += [(path, repr(value)) for path, value in state.changes]
     said += [(f"{CHOICE}{name}", value) for name, value in state.choices]
     return f"?{urlencode(said)}" if said else ""
@@ -237,7 +244,7 @@ def from_pairs(pairs: Sequence[tuple[str, str]]) -> State:
 def _read(name: str, text: str) -> Any:
     if name in WHOLE:
         return whole_number(name, text)
-    return _unpacked(text) if name == "own_model" else text
+    return _unpacked(name, text) if name in UPLOADS else text
 
 
 def _number(text: str) -> Any:
@@ -253,7 +260,7 @@ def _packed(upload: Upload) -> str:
     return base64.urlsafe_b64encode(zlib.compress(written, 9)).decode()
 
 
-def _unpacked(text: str) -> Upload:
+def _unpacked(field: str, text: str) -> Upload:
     """Return the file in such a text, of which no more than is allowed is unpacked.
 
     Raises: InputError for anything else.
@@ -262,7 +269,7 @@ def _unpacked(text: str) -> Upload:
         packed = base64.urlsafe_b64decode(text.encode())
         name, content = json.loads(zlib.decompressobj().decompress(packed, 2 * MOST_TEXT))
     except (ValueError, TypeError, zlib.error, RecursionError):
-        raise refusal("link: own_model", "damaged; expected the whole link") from None
+        raise refusal(f"link: {field}", "damaged; expected the whole link") from None
     if not isinstance(name, str) or not isinstance(content, str):
-        raise refusal("link: own_model", "damaged; expected the whole link")
+        raise refusal(f"link: {field}", "damaged; expected the whole link")
     return upload(name, content)

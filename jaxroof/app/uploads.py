@@ -1,7 +1,7 @@
-"""A model's file that was dropped in, read by the catalogue's own checked readers."""
+"""Files of a model and of a system that were dropped in, read by the catalogue's own readers."""
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxroof import catalog
@@ -14,6 +14,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "architectures": architecture_with_choices,
     "models": model_with_choices,
 }
+NAMES = ("base", "chip")  # fields of a file that name another entry
 
 
 def model_of(own: Upload, estimator: str = TRAINING) -> tuple[Any, dict[str, str]]:
@@ -27,14 +28,34 @@ def model_of(own: Upload, estimator: str = TRAINING) -> tuple[Any, dict[str, str
     (2.0, 'layernorm')
     """
     kind = KINDS[estimator]
-    if own.name.endswith(".json"):
-        if estimator != TRAINING:
-            raise refusal(own.name, "a whole model; expected it with the estimator training")
-        written = huggingface.entry(own.name, own.text)
+    if own.name.endswith(".toml"):
+        written = table_of(own)
+    elif estimator == TRAINING:
+        written = catalog.Table(own.name, huggingface.entry(own.name, own.text))
     else:
-        try:
-            written = tomllib.loads(own.text)
-        except (ValueError, RecursionError) as error:
-            raise refusal(own.name, f"not TOML: {error}; expected a TOML file") from None
-    found: tuple[Any, dict[str, str]] = READERS[kind](catalog.Table(own.name, written))
+        raise refusal(own.name, "a whole model; expected it with the estimator training")
+    found: tuple[Any, dict[str, str]] = READERS[kind](written)
     return found
+
+
+def table_of(own: Upload) -> catalog.Table:
+    """Return what a TOML file says; the entries that it changes are those of the catalogue.
+
+    Raises: InputError for what is no TOML, and for a path: no file of this machine is opened.
+
+    >>> table_of(Upload("m.toml", 'base = "/etc/passwd"'))
+    Traceback (most recent call last):
+    jaxroof.errors.InputError: m.toml: base: a path; expected a name of the catalogue
+    """
+    if not own.name.endswith(".toml"):
+        raise refusal(own.name, "expected a .toml file")
+    try:
+        written = tomllib.loads(own.text)
+    except (ValueError, RecursionError) as error:
+        raise refusal(own.name, f"not TOML: {error}; expected a TOML file") from None
+    for where, inside in ((own.name, written), (f"{own.name}: chip", written.get("chip"))):
+        named = {name: inside.get(name) for name in NAMES} if isinstance(inside, Mapping) else {}
+        for field, name in named.items():
+            if isinstance(name, str) and catalog.is_file(name):
+                raise refusal(f"{where}: {field}", "a path; expected a name of the catalogue")
+    return catalog.Table(own.name, written)

@@ -183,16 +183,20 @@ def _written(kind: str, name_or_path: object) -> tuple[str, dict[str, Any]]:
     return name, _overlaid(kind, name, read_entry(kind, name))
 
 
-def base_of(kind: str, name_or_path: str | os.PathLike[str]) -> str | None:
+def base_of(kind: str, name_or_path: str | os.PathLike[str] | Table) -> str | None:
     """Return the published entry that an entry is or changes; None for a file without a base.
 
     >>> base_of("systems", "h200-nvs8")
     'h200-nvs8'
     """
-    name = os.fspath(name_or_path)
-    if not is_file(name_or_path):
-        return canonical(kind, name)
-    base = read_entry(kind, name).get("base")
+    if isinstance(name_or_path, Table):
+        name, written = name_or_path
+    else:
+        name = os.fspath(name_or_path)
+        if not is_file(name_or_path):
+            return canonical(kind, name)
+        written = read_entry(kind, name)
+    base = written.get("base")
     return base_of(kind, _beside(name, base)) if isinstance(base, str) else None
 
 

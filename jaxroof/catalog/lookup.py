@@ -62,7 +62,9 @@ def architecture(name: str | os.PathLike[str], **fields: Any) -> Architecture:
         raise refusal(str(name), str(error)) from None
 
 
-def architecture_with_choices(name: str | os.PathLike[str]) -> tuple[Architecture, dict[str, str]]:
+def architecture_with_choices(
+    name: str | os.PathLike[str] | catalog.Table,
+) -> tuple[Architecture, dict[str, str]]:
     """Return a model of today by name or from a file, and the recipe choices that its entry sets.
 
     Raises: InputError for an unknown name (with the nearest), or a file that cannot be used.
@@ -77,7 +79,7 @@ def architecture_with_choices(name: str | os.PathLike[str]) -> tuple[Architectur
     )
     missing = [key for key in ARCHITECTURE_CHOICES if key not in entry]
     if missing:
-        raise refusal(str(name), f"{', '.join(missing)}: missing; expected a choice each")
+        raise refusal(_called(name), f"{', '.join(missing)}: missing; expected a choice each")
     chosen = {key: entry[key] for key in ARCHITECTURE_CHOICES}
     return _record(Architecture, entry, name, {}), chosen
 
@@ -106,7 +108,9 @@ def labelled_system(name: str | os.PathLike[str]) -> System:
     return dataclasses.replace(system(name), hbm_reported=none)
 
 
-def system(name: str | os.PathLike[str], number_format: str | None = None, **fields: Any) -> System:
+def system(
+    name: str | os.PathLike[str] | catalog.Table, number_format: str | None = None, **fields: Any
+) -> System:
     """Return a system from the catalogue, or from a TOML file given by path, with fields changed.
 
     ``number_format`` (bf16, fp8, fp4, int8, fp32) sets the matrix rate to that format's peak;
@@ -122,7 +126,7 @@ def system(name: str | os.PathLike[str], number_format: str | None = None, **fie
     entry = catalog.entry("systems", name, units(System))
     if number_format is not None:
         if not isinstance(number_format, str) or number_format not in entry["peaks"]:
-            raise unknown(str(name), number_format, "number format with a peak", entry["peaks"])
+            raise unknown(_called(name), number_format, "number format with a peak", entry["peaks"])
         entry["matrix_flops"] = entry["peaks"][number_format]
     if "hbm_capacity" in fields:  # what the device reports is of the other capacity
         entry.pop("hbm_reported", None)
@@ -162,7 +166,9 @@ def chip_name(system: Any) -> str:
     return known[str(system)]
 
 
-def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None = None) -> Chip:
+def chip_of(
+    system: str | os.PathLike[str] | catalog.Table, own: str | os.PathLike[str] | None = None
+) -> Chip:
     """Return what training gets of the chip of a system, with the system's peaks at few bits.
 
     ``own`` is another chip's name, or a file of constants, such as ``jaxroof calibrate`` writes:
@@ -177,10 +183,10 @@ def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None =
     entry = catalog.entry("systems", system, units(System))
     written = entry.get("chip") if own is None else own
     if isinstance(written, Mapping):
-        written = catalog.Table(f"{system}: chip", written)
+        written = catalog.Table(f"{_called(system)}: chip", written)
     base = None if written is not None else catalog.base_of("systems", system)
     name = written if base is None else chip_name(base)
-    name = chip_name(system) if name is None else name
+    name = chip_name(_called(system)) if name is None else name
     few = {
         f"{form}_flops": entry["peaks"][form] for form in ("fp8", "fp4") if form in entry["peaks"]
     }
@@ -190,7 +196,7 @@ def chip_of(system: str | os.PathLike[str], own: str | os.PathLike[str] | None =
     return chip(name, **few, **about)
 
 
-def _is_chip_of(system: str | os.PathLike[str], name: str) -> bool:
+def _is_chip_of(system: str | os.PathLike[str] | catalog.Table, name: str) -> bool:
     """Return whether a system has a chip; of one without a base, its file is believed."""
     base = catalog.base_of("systems", system)
     return (
@@ -199,7 +205,7 @@ def _is_chip_of(system: str | os.PathLike[str], name: str) -> bool:
     )
 
 
-def training_system(name: str | os.PathLike[str]) -> System:
+def training_system(name: str | os.PathLike[str] | catalog.Table) -> System:
     """Return a system as a training step has it: its chip, and the capacity that it reports.
 
     Raises: InputError for an unknown name (with the nearest), or a chip that is not calibrated.
@@ -212,7 +218,7 @@ def training_system(name: str | os.PathLike[str]) -> System:
     return dataclasses.replace(found, chip=chip_of(name))
 
 
-def device(name: str | os.PathLike[str]) -> System:
+def device(name: str | os.PathLike[str] | catalog.Table) -> System:
     """Return a system by name, its capacity that which the device reports where it is known.
 
     >>> float(device("h100-nvs8").hbm_capacity)
@@ -228,10 +234,14 @@ def _optional(kind: type[Any]) -> list[str]:
     return [f.name for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING]
 
 
+def _called(name: str | os.PathLike[str] | catalog.Table) -> str:
+    """Return what an entry is called: its name, or where it is written."""
+    return name.where if isinstance(name, catalog.Table) else str(name)
+
+
 def _record(kind: type[Any], entry: dict[str, Any], name: Any, fields: dict[str, Any]) -> Any:
     known = {field: entry[field] for field in units(kind) if field in entry}
     try:
         return checked(apply_settings(kind(**known), None, fields)[0])
     except InputError as error:
-        where = name.where if isinstance(name, catalog.Table) else str(name)
-        raise refusal(where, str(error)) from None
+        raise refusal(_called(name), str(error)) from None

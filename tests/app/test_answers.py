@@ -17,7 +17,7 @@ from jaxroof.app.changes import applied, at_place, numbers_of
 from jaxroof.app.opened import opened
 from jaxroof.app.panes.figures import Bars, part_colours
 from jaxroof.app.question import asked
-from jaxroof.app.state import START, State, with_change, with_choice
+from jaxroof.app.state import START, State, Upload, with_change, with_choice
 from jaxroof.errors import InputError
 from jaxroof.units import seconds
 from jaxroof.views.plots import style
@@ -34,14 +34,29 @@ STUDY = dataclasses.replace(
     gpus=2048,
     batch=4096,
 )
+OWN_SYSTEM = Upload("mine.toml", 'base = "h100-nvs8"\nhbm_bandwidth = "4.8 TB/s"\nnics = 2\n')
 STATES = {
     "small": SMALL,
     "changed": with_change(SMALL, "system.hbm_bandwidth", 4.123456789e12),
     "rules": dataclasses.replace(SMALL, where="tp<=4,off=0", precision="fp8"),
     "choice": with_choice(SMALL, "attention_kernel", "flash"),
     "study": STUDY,
+    "own system": dataclasses.replace(SMALL, own_system=OWN_SYSTEM, precision="fp8"),
+    "study of an own system": dataclasses.replace(
+        STUDY, own_system=Upload("mine.toml", 'base = "h200-nvs8"\nhbm_bandwidth = "6 TB/s"\n')
+    ),
 }
 each = pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+
+
+@pytest.fixture(autouse=True)
+def files(request, tmp_path, monkeypatch):
+    """Work in a folder of its own, beside the files of the state."""
+    monkeypatch.chdir(tmp_path)
+    state = request.node.callspec.params.get("state") if hasattr(request.node, "callspec") else None
+    for own in (state.own_model, state.own_system) if state else ():
+        if own is not None:
+            pathlib.Path(own.name).write_text(own.text, encoding="utf-8")
 
 
 @each

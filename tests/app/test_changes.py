@@ -90,6 +90,14 @@ WRONG = [
     ("own_model", {"file": "model.py", "text": "import os"}),
     ("own_model", {"file": "config.json", "text": "["}),
     ("own_model", {"file": "m.toml", "text": 'base = "../secret.toml"'}),
+    ("own_model", {"file": "m.toml", "text": 'base = "/dev/zero"'}),
+    ("own_system", {"file": "m.toml", "text": 'base = "/dev/zero"'}),
+    ("own_system", {"file": "m.toml", "text": 'base = "h100-nvs8"\nchip = "/dev/zero"'}),
+    ("own_system", {"file": "m.toml", "text": 'base = "h100-nvs8"\nchip = {base = "/x"}'}),
+    ("own_system", {"file": "m.toml", "text": 'base = "h100-nvs8"\nhbm_bandwidth = "4 GB"'}),
+    ("own_system", {"file": "m.toml", "text": 'base = "mi300x"'}),  # has no calibrated chip
+    ("own_system", {"file": "config.json", "text": "{}"}),
+    ("own_system", {"file": "m.toml"}),
 ]
 
 
@@ -119,6 +127,44 @@ def test_a_config_that_is_dropped_in_is_the_model(path):
     assert asked(state).inputs.model.layers >= 1
     assert from_link(to_link(state)) == state
     assert applied(state, "model", START.model).own_model is None
+
+
+def test_a_system_s_file_that_is_dropped_in_is_the_system():
+    content = {"file": "/x/mine.toml", "text": 'base = "h100-nvs8"\nhbm_bandwidth = "5 TB/s"'}
+    changed = applied(START, "system.nics", {"text": "2"})
+    state = applied(changed, "own_system", content)
+    assert (state.system_words, state.changes) == ("mine.toml", ())
+    assert asked(state).inputs.system.hbm_bandwidth == 5e12
+    assert numbers_of(state)["system.hbm_bandwidth"].value == 5e12
+    assert from_link(to_link(state)) == state
+    assert applied(state, "system", "file:mine.toml") == state
+    assert applied(state, "system", START.system) == START
+    same = applied(START, "own_system", {"file": "a.toml", "text": 'base = "h100-nvs8"'})
+    times = [best_plans(one, 1).step_time.values[0] for one in (same, START)]
+    assert times[0] == times[1]
+
+
+def test_a_path_in_a_file_is_never_opened(tmp_path):
+    secret = tmp_path / "secret.toml"
+    secret.write_text('layers = "the secret"', encoding="utf-8")
+    for name in ("own_model", "own_system"):
+        with pytest.raises(InputError, match="expected a name of the catalogue") as refused:
+            applied(START, name, {"file": "m.toml", "text": f"base = {str(secret)!r}"})
+        assert "the secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_sequence_moves_by_powers_of_two_and_tokens_are_a_control(estimator):
+    state = applied(START, "estimator", estimator)
+    number = numbers_of(state)["model.sequence"]
+    powers = {2.0**k for k in range(31)}
+    assert set(number.stops) - {number.value} <= powers
+    assert len(number.stops) >= 8
+    days = []
+    for text in ("15 T", "1.5e12"):
+        moved = applied(state, "model.training_tokens", {"text": text})
+        days.append(float(best_plans(moved, 1).training_days.values[0]))
+    assert days[0] == pytest.approx(10.0 * days[1])
 
 
 def test_there_are_configs_to_drop_in():

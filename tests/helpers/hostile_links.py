@@ -9,7 +9,7 @@ from hostile import VALUES, damaged_text
 from hypothesis import strategies as st
 from places import ROOT
 
-from jaxroof.app.state import CHOICE, FIELDS, SCHEDULES, START, TABS, Upload, to_link
+from jaxroof.app.state import CHOICE, FIELDS, SCHEDULES, START, TABS, UPLOADS, Upload, to_link
 
 MARKUP = [
     "<img src=x onerror=alert(7)>",
@@ -61,6 +61,18 @@ head_size = 64
 sequence = 2048
 feedforward = 4096
 vocabulary = 32000
+attention = "grouped"
+mlp = "gated"
+norm = "rmsnorm"
+biases = "none"
+embeddings = "untied"
+"""
+SYSTEM = """base = "h100-nvs8"
+hbm_bandwidth = "5 TB/s"
+nics = 2
+[chip]
+base = "hopper"
+matmul = 0.7
 """
 CONFIGS = sorted((ROOT / "tests" / "catalog" / "huggingface").glob("*.json"))
 
@@ -70,19 +82,20 @@ mixed = st.tuples(text, text).map("".join) | text
 
 @st.composite
 def packed_files(draw) -> str:
-    """Return a model's file as a link has it: markup in its name or inside, damaged."""
+    """Return a file as a link has it: markup in its name or inside, damaged."""
     end = draw(st.sampled_from([".toml", ".json", ".py", ""]))
     name = draw(st.just("config") | mixed) + end
-    sound = (
-        st.sampled_from(CONFIGS).map(pathlib.Path.read_text) if end == ".json" else st.just(MODEL)
-    )
+    sound = st.sampled_from([MODEL, SYSTEM])
+    if end == ".json":
+        sound = st.sampled_from(CONFIGS).map(pathlib.Path.read_text)
     content = draw(
         sound.flatmap(damaged_text) | mixed.map(lambda one: one.encode("utf-8", "replace"))
     )
     own = Upload(name, content.decode("utf-8", "replace"))
     link = to_link(dataclasses.replace(START, own_model=own))
     packed = link.removeprefix("?own_model=")
-    return packed if draw(st.booleans()) else draw(damaged_text(packed)).decode("utf-8", "replace")
+    damaged = draw(st.integers(0, 3)) == 0
+    return draw(damaged_text(packed)).decode("utf-8", "replace") if damaged else packed
 
 
 @st.composite
@@ -93,7 +106,7 @@ def fields(draw) -> tuple[str, str]:
         name = draw(st.sampled_from(sorted(SOUND)))
         return name, draw(st.sampled_from(SOUND[name]))
     if kind == "file":
-        return "own_model", draw(packed_files())
+        return draw(st.sampled_from(UPLOADS)), draw(packed_files())
     if kind == "path":
         return draw(st.sampled_from(PATHS) | mixed.map("system.".__add__)), draw(
             st.sampled_from(NUMBERS) | mixed
@@ -118,11 +131,20 @@ def packed(name: str, content: object) -> str:
     return to_link(dataclasses.replace(START, own_model=Upload(name, words))).removeprefix("?")
 
 
-REPRODUCERS = [  # each ran a stranger's JavaScript
+def packed_system(content: str) -> str:
+    """Return a link with a system's file."""
+    return packed("m.toml", content).replace("own_model", "own_system")
+
+
+REPRODUCERS = [  # each ran a stranger's JavaScript, opened a file here, or took gigabytes
     "choice.%3Cimg%20src%3Dx%20onerror%3Dalert(7)%3E=1",
     packed("config.json", {"model_type": "<img src=x onerror=alert(7)>"}),
     packed("m.toml", "'<img src=x onerror=alert(7)>' = 1"),
     packed("<img src=x onerror=alert(7)>.toml", "layers = 1"),
+    packed("m.toml", 'base = "/dev/zero"'),
+    packed_system("'<img src=x onerror=alert(7)>' = 1"),
+    "model.layers=1e9",
+    packed("m.toml", MODEL.replace("layers = 4", "layers = 1e9")),
 ]
 
 
@@ -132,7 +154,11 @@ def with_markup(words: str) -> list[str]:
     places = ["model", "system", "where", "mine", "across", "tab", "gpus", f"{CHOICE}norm"]
     pairs = [(name, plain) for name in places]
     pairs += [(f"{CHOICE}{plain}", "1"), (f"system.{plain}", "1"), (plain, "1")]
-    return [urlencode([pair]) for pair in pairs] + [packed(f"{plain}.toml", f"'{plain}' = 1")]
+    return (
+        [urlencode([pair]) for pair in pairs]
+        + [packed(f"{plain}.toml", f"'{plain}' = 1")]
+        + [packed_system(f"'{plain}' = 1")]
+    )
 
 
 FOR_A_BROWSER = [*REPRODUCERS, *(link for words in MARKUP for link in with_markup(words))]

@@ -53,7 +53,7 @@ def two_machines(state: State, data: xr.Dataset) -> tuple[Machine, Machine]:
 
     Raises: InputError where the other cannot be asked.
     """
-    mine = machine(state.system + " (changed)" * bool(changed(state)), data.isel(plan=0))
+    mine = machine(state.system_words + " (changed)" * bool(changed(state)), data.isel(plan=0))
     other = dataclasses.replace(other_state(state), mine="")
     return mine, machine(state.other, best_plans(other, 1).isel(plan=0))
 
@@ -66,7 +66,7 @@ def changed(state: State) -> list[str]:
 def other_state(state: State) -> State:
     """Return the same question of the other system, whose numbers are its own."""
     kept = tuple(one for one in state.changes if not one[0].startswith("system."))
-    return dataclasses.replace(state, system=state.other, changes=kept)
+    return dataclasses.replace(state, system=state.other, own_system=None, changes=kept)
 
 
 def machine_rows(state: State) -> list[tuple[str, str, str, str]]:

@@ -65,7 +65,7 @@ def best_plans(state: State, top: int = TOP, own: str = "") -> xr.Dataset:
     found = asked(state)
     search_of = _training_plans if state.estimator == TRAINING else _other_plans
     data = search_of(found, top, own)
-    return data.assign_attrs(model=state.model_words, system=state.system)
+    return data.assign_attrs(model=state.model_words, system=state.system_words)
 
 
 def _training_plans(found: Asked, top: int, own: str) -> xr.Dataset:

@@ -12,11 +12,6 @@ from jaxroof.units import parse, show
 TOP = 5
 
 
-def model_file(state: State) -> str:
-    """Return the model as it is named outside of the page: a name, or the file's."""
-    return state.own_model.name if state.own_model else state.model
-
-
 def settings(state: State) -> dict[str, str]:
     """Return what the question changes, by path, with units; numbers are those of the state."""
     known = numbers(asked(dataclasses.replace(unchanged(state), where="", choices=())))
@@ -44,7 +39,7 @@ def command(state: State) -> str:
     if state.estimator == PUBLISHED:
         words += ["--estimator", state.estimator, "--split", state.split]
         words += ["--format", state.precision] if state.precision != START.precision else []
-    words += ["--model", model_file(state), "--system", state.system]
+    words += ["--model", state.model_words, "--system", state.system_words]
     words += ["--gpus", str(state.gpus), "--batch", str(state.batch)]
     for path, value in settings(state).items():
         words += ["--set", f"{path}={value}"]
@@ -59,10 +54,10 @@ def sweep_file(state: State) -> str:
     >>> print(sweep_file(START).splitlines()[1])
     model = "llama3-70b"
     """
-    said = f"{state.model_words} on {state.gpus:,} x {state.system}"
+    said = f"{state.model_words} on {state.gpus:,} x {state.system_words}"
     lines = [f"title = {_text(said)}"]
     lines += [f'estimator = "{PUBLISHED}"'] if state.estimator == PUBLISHED else []
-    lines += [f"model = {_text(model_file(state))}", f"system = {_text(state.system)}"]
+    lines += [f"model = {_text(state.model_words)}", f"system = {_text(state.system_words)}"]
     if state.estimator == PUBLISHED and state.precision != START.precision:
         lines += [f"format = {_text(state.precision)}"]
     split = f", split = {_text(state.split)}" if state.estimator == PUBLISHED else ""
@@ -81,7 +76,7 @@ def python(state: State) -> str:
     >>> print(python(START).splitlines()[0])
     import jaxroof as jr
     """
-    given = {"model": model_file(state), "system": state.system, "gpus": state.gpus}
+    given = {"model": state.model_words, "system": state.system_words, "gpus": state.gpus}
     more: dict[str, Any] = {**given, "global_batch": state.batch}
     if state.estimator == PUBLISHED:
         more["split"] = state.split

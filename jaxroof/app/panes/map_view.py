@@ -28,8 +28,9 @@ from jaxroof.app.panes.view import Shown, View
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.plots import style
 
-# of a machine: its place, where its label stands if it does, the label, all names, its side
-MARK = ("x", "y", "label_x", "text", "every", "align")
+# of a machine: its place, where its label stands if it does, the label, all names, its side, and
+# what of it the place has
+MARK = ("x", "y", "label_x", "text", "every", "align", "only")
 TIPS = [("step", "@seconds"), ("plan", "@plan"), ("MFU", "@mfu"), ("HBM", "@memory")]
 CELLS = ("left", "right", "bottom", "top", "time", "seconds", "plan", "mfu", "memory", "x", "y")
 LINE = 0.05  # share of the height of a map that a line of a name takes
@@ -39,6 +40,10 @@ UNFIT = "#E4E4E4"  # where nothing fits
 LABELLED = 0.04  # share of the map from which on a region is named
 FEW = 9  # values of an axis that are all written
 NOTE = "Click a point to take its machine. Lines divide the regions of the best plans."
+DOTS = (
+    "A dot marks two numbers of a real machine and no others: all the rest stays that of the "
+    "question, so that the colour under a dot is not that machine's step time."
+)
 
 
 class MapFigure:
@@ -82,7 +87,7 @@ class MapFigure:
                       text_align="align", text_font_style="bold", text_color="white", padding=2,
                       background_fill_color="#10243e", background_fill_alpha=0.85)  # fmt: skip
         self.hover.renderers = [drawn]
-        made.add_tools(self.hover, HoverTool(renderers=marks, tooltips="@every"))
+        made.add_tools(self.hover, HoverTool(renderers=marks, tooltips="@every<br>@only"))
         bar = ColorBar(color_mapper=self.colours, title="step [s]", width=12, ticker=self.ticker,
                             title_text_font_size="13px", title_text_color=INK,
                             title_text_font_style="normal")  # fmt: skip
@@ -196,7 +201,8 @@ def _marks(
     """
     told: dict[str, list[Any]] = {name: [] for name in MARK}
     taken: list[tuple[float, float, float]] = []
-    for name, x, y, every in marks:
+    two = f"its {words_of(found.across)} and {words_of(found.up)} alone"
+    for place, (name, x, y, every) in enumerate(marks):
         across, up = _share(found.x, x), _share(found.y, y)
         half = 0.5 * letter * (len(name) + 1)
         align = "left" if across < half else "right" if across > 1.0 - half else "center"
@@ -205,7 +211,8 @@ def _marks(
         if free:
             taken.append((middle, up, half))
         at = x / scales[0]
-        row = (at, y / scales[1], at if free else np.nan, name, every, align)
+        only = two if place else ""  # the first is the question's own
+        row = (at, y / scales[1], at if free else np.nan, name, every, align, only)
         for key, value in zip(MARK, row, strict=True):
             told[key].append(value)
     return told
@@ -265,8 +272,10 @@ def map_view(told: Callable[[str, Any], None], clicked: Callable[..., None]) -> 
         return answer.machine_maps(shown.found, shown.data, state.across, state.up, usual)
 
     def show_later(shown: Shown, found: answer.Map) -> None:
-        said.object = paragraph(answer.map_sentence(found)) + paragraph(NOTE, "note")
+        said.object = paragraph(answer.map_sentence(found)) + "".join(
+            paragraph(note, "note") for note in [NOTE, *[DOTS] * bool(found.machines)]
+        )
         changed = any(path.startswith("system.") for path, _ in shown.state.changes)
-        drawn.show(found, shown.state.system + ", changed" * changed, shown.wide)
+        drawn.show(found, shown.state.system_words + ", changed" * changed, shown.wide)
 
     return View(body, lambda _: None, show, later, show_later, early=False)

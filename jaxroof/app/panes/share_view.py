@@ -36,7 +36,7 @@ TEXTS: tuple[tuple[str, str, Callable[..., str]], ...] = (
 )
 FILES = (".nc", ".csv")
 MINE = "My plan is in the command; a sweep file and this Python have no place for it."
-OWN = "The model's file is not in these texts: keep it beside them under its name."
+OWN = "My files are not in these texts: keep them beside these under their names."
 
 
 def share_view() -> View:
@@ -55,7 +55,7 @@ def share_view() -> View:
 
     def show_question(state: State) -> None:
         words = "The address of this page holds the whole question: copy it to share it."
-        notes = [OWN] * bool(state.own_model) + [MINE] * bool(state.mine)
+        notes = [OWN] * bool(state.own_model or state.own_system) + [MINE] * bool(state.mine)
         note.object = paragraph(words) + "".join(paragraph(one, "note") for one in notes)
         for one, made in shows:
             one(made(state))

@@ -42,9 +42,19 @@ function marker(row, ...controls) { // says at a field what is wrong with it
   };
 }
 
+function typing(control) { // whether a text is being typed that was not sent yet
+  let open = false;
+  control.addEventListener("input", () => { open = true; });
+  for (const end of ["change", "blur"]) control.addEventListener(end, () => { open = false; });
+  return {is: () => open, leave: () => { open = false; }};
+}
+
+const NOT_TYPED = {is: () => false, leave: () => {}};
+
 function plain(field, control) { // a control with its label, its help and its error
   const row = labelled(field, control);
-  return {row, mark: marker(row, control), show: (value) => { control.value = value; }};
+  const typed = control.type === "text" ? typing(control) : NOT_TYPED;
+  return {row, typed, mark: marker(row, control), show: (value) => { control.value = value; }};
 }
 
 function select(field, send) {
@@ -100,6 +110,7 @@ function range(field, send) {
   const row = element("div", {class: "field range"}, head, slider);
   return {
     row,
+    typed: typing(exact),
     mark: marker(row, exact, slider),
     show: (value) => {
       if (dragging || again) return;
@@ -130,13 +141,14 @@ function file(field, send) {
     row.classList.remove("over");
     take(event.dataTransfer.files[0]);
   });
-  return {row, mark: marker(row, control), show: () => {}};
+  return {row, typed: NOT_TYPED, mark: marker(row, control), show: () => {}};
 }
 
 function button(field, send) {
   const control = element("button", {type: "button", id: "in-" + field.name}, field.label);
   control.addEventListener("click", () => send(field.name, true));
-  return {row: element("div", {class: "field button"}, control), mark: () => {}, show: () => {}};
+  const row = element("div", {class: "field button"}, control);
+  return {row, typed: NOT_TYPED, mark: () => {}, show: () => {}};
 }
 
 const KINDS = {select, text, range, file, button};
@@ -151,12 +163,16 @@ export function render({model, el}) {
   let shown = {}, open = {};
 
   function refresh() {
-    const inside = el.getRootNode().activeElement;
     for (const [name, control] of Object.entries(shown)) {
-      const held = inside && inside.type === "text" && inside.id.startsWith("in-" + name);
       const wrong = model.errors[name] !== undefined; // what was typed stays, to be mended
-      if (!held && !wrong && model.values[name] !== undefined) control.show(model.values[name]);
+      const known = model.values[name] !== undefined;
+      if (known && !wrong && !control.typed.is()) control.show(model.values[name]);
     }
+  }
+
+  function leave() { // what is being typed goes with the question that it was typed for
+    for (const control of Object.values(shown)) control.typed.leave();
+    refresh();
   }
 
   function marks() {
@@ -192,13 +208,13 @@ export function render({model, el}) {
   model.on("errors", marks);
   build();
   if (!model.always) {
-    remember(model, send);
+    remember(model, send, leave);
     measure(send);
   }
 }
 
 // Every question that settles is a step of the browser's history; going back asks it again.
-function remember(model, send) {
+function remember(model, send, leave) {
   let returning = null; // the question that the browser went back to, until Python has it
   window.history.replaceState({link: model.link}, "", window.location.href);
   model.on("link", () => {
@@ -212,6 +228,7 @@ function remember(model, send) {
   window.addEventListener("popstate", (event) => {
     if (!event.state || event.state.link === undefined) return;
     returning = event.state.link;
+    leave();
     send("link", returning);
   });
 }
