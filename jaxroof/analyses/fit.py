@@ -19,9 +19,14 @@ from jaxroof.errors import refusal, shown
 from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fullest_stage
 from jaxroof.estimators.training.legality import WARNINGS
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
-from jaxroof.estimators.training.memory_report import DEVICE_ERROR, RESERVED_ERROR, StageMemory
+from jaxroof.estimators.training.memory_report import (
+    DEVICE_ERROR,
+    HOST,
+    RESERVED_ERROR,
+    StageMemory,
+)
 from jaxroof.estimators.training.precision import with_precision
-from jaxroof.estimators.training.stage_memory import memory_by_stage
+from jaxroof.estimators.training.stage_memory import host_by_stage, memory_by_stage
 from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, leaves
 from jaxroof.units import percent
@@ -82,7 +87,12 @@ def fit(
     asked, memory = answered.asked, answered.memory
     full = fullest_stage(memory, asked.capacity)
     data = xr.Dataset(
-        {**_stages(memory, asked), **_answer(memory, full, asked), **_step_time(answered)},
+        {
+            **_stages(memory, asked),
+            **_answer(memory, full, asked),
+            **_step_time(answered),
+            **_host(answered, bool(full.fits)),
+        },
         {"stage": ("stage", np.arange(_shape(memory)[-1]), {"long_name": "Pipeline stage"})},
         {
             "Conventions": "CF-1.11",
@@ -115,6 +125,25 @@ def _step_time(answered: SoftwareAnswer) -> dict[str, xr.Variable]:
     if not _of_today(answered) or np.isnan(time):
         return {}
     return {"step_time": xr.Variable((), time, {"units": "s", "long_name": "Time of one step"})}
+
+
+def _host(answered: SoftwareAnswer, fits: bool) -> dict[str, xr.Variable]:
+    """Return what every stage keeps in host memory, if anything, and what there is, if known.
+
+    A step whose host memory does not hold it does not fit.
+    """
+    asked = answered.asked
+    host = host_by_stage(asked.inputs, asked.recipe)
+    if not _of_today(answered) or not host.any():
+        return {}
+    found = {"host": xr.Variable(("stage",), host, {"units": "B", "long_name": HOST.rstrip(".")})}
+    there = asked.system.host_capacity
+    if there is not None:
+        about = "Memory of the host, the share of one accelerator"
+        found["host_capacity"] = xr.Variable((), there, {"units": "B", "long_name": about})
+        both = fits and bool(host.max() <= there)
+        found["fits"] = xr.Variable((), both, {"long_name": "Whether every stage fits"})
+    return found
 
 
 def _of_today(answered: SoftwareAnswer) -> bool:

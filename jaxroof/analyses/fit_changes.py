@@ -23,13 +23,14 @@ from jaxroof.analyses.fit_time import step_times
 from jaxroof.analyses.layer_splits import even_where_it_fits, split_words
 from jaxroof.estimators.training.memory_inputs import MemoryPlan, States
 from jaxroof.estimators.training.memory_recipe import LayerDivision, MemoryRecipe
-from jaxroof.estimators.training.stage_memory import memory_by_stage
+from jaxroof.estimators.training.stage_memory import host_by_stage, memory_by_stage
 from jaxroof.records import units
 
 MOST = 5  # changes that are shown
 EVENLY: dict[str, Any] = {"layer_split": (), "layer_division": LayerDivision.EVEN}
 CLOSE = 1e-9  # costs that differ by less are equal
 UNTIMED = "activations.offload_activations"  # as a given split of layers: no step time knows it
+OFFLOADED = ("states.offload_optimizer", UNTIMED)
 ABOUT = {  # of the results: unit, meaning
     "cost": ("1", "Step time more than now, over that of now; missing where it is not known"),
     "step_time": ("s", "Step time, as a search has it; missing where it is not known"),
@@ -184,8 +185,8 @@ class _Search:
         self.asked = asked
         self.points = at_once(asked.inputs)
         own = self.points.values[:1]
-        ((device, time),) = self._evaluated(asked.recipe, own)
-        self.own = Change({}, frozenset(), 0.0, time, device, bool(device <= asked.capacity))
+        ((device, time, fits),) = self._evaluated(asked.recipe, own)
+        self.own = Change({}, frozenset(), 0.0, time, device, fits)
 
     def singles(self) -> Iterator[Change]:
         """Yield every single change that is legal and saves or gains something."""
@@ -226,7 +227,7 @@ class _Search:
             allowed = legal(with_points(self.asked.inputs, some.values), there)
             some = Points(*(part[allowed] for part in some))
             found = self._evaluated(there, some.values)
-            for values, changed, (device, time) in zip(*some, found, strict=True):
+            for values, changed, (device, time, fits) in zip(*some, found, strict=True):
                 settings = {**said, **_settings(values, changed), **extra}
                 if not settings or not np.isfinite(device):
                     continue
@@ -238,22 +239,29 @@ class _Search:
                     step_time / self.own.step_time - 1.0,
                     step_time,
                     device,
-                    bool(device <= self.asked.capacity),
+                    fits,
                 )
 
-    def _evaluated(self, recipe: MemoryRecipe, values: np.ndarray) -> list[tuple[float, float]]:
-        """Return the device's bytes and the step time of every point.
+    def _evaluated(
+        self, recipe: MemoryRecipe, values: np.ndarray
+    ) -> list[tuple[float, float, bool]]:
+        """Return the device's bytes, the step time of every point, and whether it fits.
 
         The memory of points of as many stages and chunks is evaluated at once.
         """
         shape = values[:, [PATHS.index("plan.pipeline"), PATHS.index("plan.interleave")]]
-        device = np.empty(len(values))
+        device, host = np.empty(len(values)), np.zeros(len(values))
+        there = self.asked.system.host_capacity
+        share = [PATHS.index(path) for path in OFFLOADED]
         for alike in np.unique(shape, axis=0):
             places = np.flatnonzero((shape == alike).all(axis=1))
             here = with_points(self.asked.inputs, values[places])
             device[places] = np.max(memory_by_stage(here, recipe).device, axis=-1)
+            if there is not None and values[np.ix_(places, share)].any():
+                host[places] = np.max(host_by_stage(here, recipe), axis=-1)
         time = step_times(self.asked, with_points(self.asked.inputs, values), recipe)
-        return list(zip(device.tolist(), time.tolist(), strict=True))
+        fits = (device <= self.asked.capacity) & (host <= (np.inf if there is None else there))
+        return list(zip(device.tolist(), time.tolist(), fits.tolist(), strict=True))
 
 
 _KIND = {"modules": "recomputation", "recompute": "recomputation"}

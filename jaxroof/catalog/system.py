@@ -120,6 +120,9 @@ class System:
     torus_axes: Number = quantity("1", "Axes of the torus.", whole=True, default=None)
     pod: Number = quantity("1", "Accelerators of a whole pod.", whole=True, default=None)
     host: Number = quantity("1", "Accelerators of one host.", whole=True, default=None)
+    host_capacity: Number = quantity(
+        "B", "Memory of the host, the share of one accelerator.", default=None, resource="host"
+    )
     pcie_bandwidth: Number = quantity(
         "B/s", "Bandwidth between an accelerator and its host.", default=None, resource="host"
     )

@@ -1,7 +1,7 @@
 """The memory of the fullest stage of a training step of a model of today."""
 
 from jaxroof.estimators.training.legality_report import Legality
-from jaxroof.estimators.training.memory_report import StageMemory
+from jaxroof.estimators.training.memory_report import DEVICE_ERROR, HOST, StageMemory
 from jaxroof.records import Number, quantity, record
 
 Flag = bool | Number  # an array of booleans
@@ -45,7 +45,9 @@ class FullestStageReport(Legality, StageMemory):
         resource="capacity",
         words="HBM",
         label="memory of one accelerator",
+        error=DEVICE_ERROR,
     )
+    host: Number = quantity("B", HOST, words="host memory")
     stage: Number = quantity("1", "The fullest stage, counted from 0.", words="fullest stage")
     microbatches: Number = quantity("1", "Microbatches of a step.")
     memory_weights: Number = _group("Weights.", "weights")

@@ -4,6 +4,8 @@ from jaxroof.records import Number, quantity, record
 
 RESERVED_ERROR, DEVICE_ERROR = 0.10, 0.15  # of measured runs, section 10.6 of the sheet
 
+HOST = "Offloaded states and activations, in the memory of the host of one accelerator."
+
 
 @record
 class StageMemory:

@@ -19,7 +19,7 @@ from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.plans import DEGREES, alike, plans
 from jaxroof.estimators.training.precision import expand_precision
-from jaxroof.estimators.training.stage_memory import amounts, of_stage
+from jaxroof.estimators.training.stage_memory import amounts, host_bytes, of_stage
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas import schedule
 from jaxroof.formulas.arithmetic import larger, where
@@ -78,13 +78,14 @@ def fullest_stage(inputs: StageInputs, recipe: TrainingRecipe) -> FullestStageRe
     """
     assert inputs.plan is not None
     asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
-    memory, stage = fullest(asked, chosen, inputs.plan.recompute)
+    memory, stage, host = fullest(asked, chosen, inputs.plan.recompute)
     fits = memory.device <= memory_limit(inputs)
     allowed = {**verdicts(asked, chosen), "device_fits": fits}
     return FullestStageReport(
         **vars(memory),
         **groups(memory),
         stage=stage,
+        host=host,
         microbatches=asked.plan.microbatches,
         **allowed,
         feasible=all_of(allowed),
@@ -93,15 +94,16 @@ def fullest_stage(inputs: StageInputs, recipe: TrainingRecipe) -> FullestStageRe
 
 def fullest(
     asked: MemoryInputs, recipe: MemoryRecipe, recompute: Number
-) -> tuple[StageMemory, Number]:
-    """Return the memory of the fullest stage, and its number from 0."""
+) -> tuple[StageMemory, Number, Number]:
+    """Return the memory of the fullest stage, its number from 0, and its bytes on the host."""
     found = amounts(asked, recipe, recompute)
     device: Number = 0.0
     stage: Number = 0.0
     for place in deciding_stages(asked.model, asked.plan, recipe):
         here = of_stage(asked, recipe, found, place).device
         stage, device = where(here > device, place, stage), larger(here, device)
-    return of_stage(asked, recipe, found, stage), stage
+    host = host_bytes(asked, recipe, found, stage)
+    return of_stage(asked, recipe, found, stage), stage, host
 
 
 def device_memory(inputs: StageInputs, recipe: TrainingRecipe) -> Number:

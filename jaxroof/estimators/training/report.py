@@ -2,7 +2,7 @@
 
 from jaxroof.estimators.training.interval import WORDS as REGIME_WORDS
 from jaxroof.estimators.training.legality_report import Flag, Legality
-from jaxroof.estimators.training.memory_report import DEVICE_ERROR
+from jaxroof.estimators.training.memory_report import DEVICE_ERROR, HOST
 from jaxroof.records import Number, quantity, record
 
 
@@ -51,6 +51,7 @@ class TrainingReport(Legality):
         label="memory of one accelerator",
         error=DEVICE_ERROR,
     )
+    host: Number = quantity("B", HOST, words="host memory")
     memory_weights: Number = _memory("Weights.", "weights")
     memory_gradients: Number = _memory("Gradients.", "gradients")
     memory_optimizer: Number = _memory("Optimizer states.", "optimizer states")

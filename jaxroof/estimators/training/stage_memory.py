@@ -3,6 +3,7 @@
 Source: docs/models/parameters_flops_memory.md, section 4.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,7 @@ from jaxroof.estimators.training.stage_states import (
 )
 from jaxroof.formulas import memory_activations as formulas
 from jaxroof.formulas.arithmetic import larger, where
+from jaxroof.formulas.memory_states import state_memory
 from jaxroof.records import Number
 from jaxroof.structure import map_numbers
 
@@ -54,11 +56,26 @@ def memory_by_stage(inputs: MemoryInputs, recipe: MemoryRecipe) -> StageMemory:
     The number of stages decides the size of the result, so the plan has values. Who traces the plan
     calls ``stage_memory``.
     """
+    found: StageMemory = _of_stages(inputs, lambda wide, at: stage_memory(wide, recipe, at))
+    return found
+
+
+def host_by_stage(inputs: MemoryInputs, recipe: MemoryRecipe) -> np.ndarray:
+    """Return what every stage keeps in the memory of its host, as ``memory_by_stage`` does [B]."""
+
+    def host(wide: MemoryInputs, stage: Number) -> Number:
+        return host_bytes(wide, recipe, amounts(wide, recipe), stage)
+
+    return np.asarray(_of_stages(inputs, host))
+
+
+def _of_stages(inputs: MemoryInputs, result: Callable[[MemoryInputs, Number], Any]) -> Any:
+    """Return a result of every stage, along a trailing dimension."""
     plan = inputs.plan
     stages = int(np.max(plan.pipeline))
     wide = map_numbers(lambda value: np.asarray(value)[..., None], inputs)
     stage: Any = np.arange(float(stages)).reshape((1,) * np.ndim(plan.pipeline) + (stages,))
-    found = stage_memory(wide, recipe, stage)
+    found = result(wide, stage)
     there = stage < wide.plan.pipeline
     return map_numbers(lambda value: np.where(there, value, 0.0), found)
 
@@ -155,6 +172,23 @@ def of_stage(
         reserved=reserved,
         device=reserved + inputs.buffers.cuda_context + inputs.buffers.communicator,
     )
+
+
+def host_bytes(inputs: MemoryInputs, recipe: MemoryRecipe, found: Amounts, stage: Number) -> Number:
+    """Return what one stage keeps in the memory of its host: states and activations offloaded.
+
+    (master + moments) phi N / ranks + phi_a activations of all layers in flight
+
+    Units: -> [B].
+    """
+    counted = stage_layers(inputs.model, inputs.plan, recipe, stage, found.spread)
+    parameters = stage_parameters(inputs, counted, found.layer, found.head)
+    states = inputs.states
+    width = (states.master_bytes + states.moment_bytes) * states.offload_optimizer
+    host = inputs.activations.offload_activations * over(counted.resident, found.saved_total)
+    for part, number in zip(("dense", "expert"), parameters, strict=True):
+        host = host + state_memory(number, width, found.states[f"optimizer_{part}"].ranks)
+    return host
 
 
 def _resident_terms(inputs: MemoryInputs, stage: StageLayers, layer: LayerTerms) -> Terms:

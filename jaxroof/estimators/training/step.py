@@ -50,7 +50,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
     plan, batch = inputs.plan, inputs.global_batch
     assert plan is not None
     asked, chosen = memory_inputs(inputs, recipe), memory_recipe(recipe)
-    memory, _ = fullest(asked, chosen, plan.recompute)
+    memory, _, host = fullest(asked, chosen, plan.recompute)
     time = time_of_layers(inputs, recipe, layer)
     offloaded = offload_time(inputs, recipe)
     total = time.step_time + offloaded
@@ -74,6 +74,7 @@ def step(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerParts) -
         mfu=flops * rate / inputs.system.matrix_flops,
         training_days=whole / tokens * total / DAY,
         memory=memory.device,
+        host=host,
         **groups(memory),
         **times(inputs, recipe, asked, time, offloaded),
         **allowed,

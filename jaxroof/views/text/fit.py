@@ -61,8 +61,9 @@ def answer_sentence(data: xr.Dataset) -> str:
     device, missing = float(full.device), float(data.missing)
     one = data.sizes["stage"] == 1
     where = "the one stage" if one else f"stage {stage}, the fullest of {data.sizes['stage']},"
-    if bool(data.fits):
-        answer = f"It fits: {where} needs {size(device, 'B')} of {capacity_words(data)}; "
+    if device <= capacity:
+        whole = "" if bool(data.fits) else " in HBM, but not in the memory of the host"
+        answer = f"It fits{whole}: {where} needs {size(device, 'B')} of {capacity_words(data)}; "
         answer += f"{size(capacity - device, 'B')} are left."
     else:
         answer = f"It does not fit: {where} needs {size(device, 'B')}, {size(missing, 'B')} "
@@ -71,9 +72,21 @@ def answer_sentence(data: xr.Dataset) -> str:
     words = term.attrs["long_name"][0].lower() + term.attrs["long_name"][1:]
     answer += f" Largest term: {words}, {size(float(data.largest), 'B')}."
     answer += f" {margin_of(data, 'device').sentence(device, capacity)}".rstrip()
+    answer += _host(data)
     if "step_time" in data:
         answer += f" A step takes {seconds(float(data.step_time))}."
     return answer
+
+
+def _host(data: xr.Dataset) -> str:
+    """Return what lies in host memory, and how much there is; empty if nothing does."""
+    if "host" not in data:
+        return ""
+    host = float(data.host.max())
+    if "host_capacity" not in data:
+        return f" {size(host, 'B')} an accelerator lie in host memory."
+    there = float(data.host_capacity)
+    return f" {size(host, 'B')} an accelerator lie in host memory, of {size(there, 'B')} there."
 
 
 def capacity_words(data: xr.Dataset) -> str:
