@@ -237,3 +237,31 @@ def test_short_names_of_a_table_may_be_typed_and_accelerators_fill_the_data_degr
         jr.fit(**named, plan="dp=8")
     with pytest.raises(InputError, match=r"^training: inputs: a builtins.NoneType; expected"):
         jr.search("training", None)
+
+
+@pytest.mark.parametrize("model", ["llama3-70b", "deepseek-v3"])
+def test_what_leaves_the_accelerator_lies_in_the_memory_of_its_host(model: str) -> None:
+    asked: dict[str, Any] = {"model": model, "system": "h100-nvs8", "global_batch": 64}
+    plan = {"dp": 4, "pp": 2}
+    here = jr.fit(plan=plan, **asked)
+    there = jr.fit(plan={**plan, "off": 1}, **asked, offload_activations=0.5)
+    kept = here.optimizer_dense + here.optimizer_expert + here.activations - there.activations
+    np.testing.assert_allclose(there.host.values, kept.values, rtol=1e-12)
+    assert "host" not in here
+    report = jr.evaluate("training", {**asked, **plan, "off": 1})
+    fullest = jr.fit(plan={**plan, "off": 1}, **asked)
+    assert float(report.host) == float(fullest.host[int(fullest.fullest_stage)])
+
+
+def test_a_host_that_is_too_small_does_not_fit() -> None:
+    asked: dict[str, Any] = {"model": "llama3-70b", "system": "h100-nvs8", "global_batch": 64}
+    data = jr.fit(plan={"tp": 8, "off": 1}, **asked)
+    assert bool(data.fits)
+    assert float(data.host.max()) < float(data.host_capacity) == 250e9
+    less = {"system.host_capacity": "100 GB", "system.hbm_capacity": "140 GB"}
+    found = jr.fit(plan={"tp": 8, "off": 1}, **asked, settings=less, changes=5)
+    assert not bool(found.fits)
+    assert float(found.device.max()) <= float(found.capacity)
+    for change in json.loads(found.attrs["changes"]):
+        assert change["fits"]
+        assert change["set"].get("off", 1.0) < 1.0

@@ -45,7 +45,6 @@ from jaxroof.estimators.training.stage_states import (
 )
 from jaxroof.formulas import memory_activations as formulas
 from jaxroof.formulas.arithmetic import larger, where
-from jaxroof.formulas.memory_states import state_memory
 from jaxroof.records import Number
 from jaxroof.structure import map_numbers
 
@@ -187,7 +186,7 @@ def host_bytes(inputs: MemoryInputs, recipe: MemoryRecipe, found: Amounts, stage
     width = (states.master_bytes + states.moment_bytes) * states.offload_optimizer
     host = inputs.activations.offload_activations * over(counted.resident, found.saved_total)
     for part, number in zip(("dense", "expert"), parameters, strict=True):
-        host = host + state_memory(number, width, found.states[f"optimizer_{part}"].ranks)
+        host = host + number * width / found.states[f"optimizer_{part}"].ranks
     return host
 
 

@@ -211,7 +211,7 @@ def _turns(data: xr.Dataset) -> list[str]:
     for one in json.loads(data.attrs["hangs_on"]):
         said = f"{one['choice']}={one['value']} ({size(one['device'], 'B')})"
         others.setdefault(one["choice"], []).append(said)
-    fits = "not fit" if bool(data.fits) else "fit"
+    fits = "not fit" if bool(data.device.max() <= data.capacity) else "fit"
     return [
         f"The answer hangs on the {CHOICES[choice]}: with {' or '.join(said)} it would {fits}."
         for choice, said in others.items()
