@@ -81,6 +81,9 @@ def _firsts(axes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first value of every axis."""
     firsts = {}
     for key, values in axes.items():
+        if isinstance(values, Spacing | Between) and not path_of(key).startswith(PLAN_OWN):
+            said = "taken one by one, not in steps; expected a list of values"
+            raise refusal(f"axes.{key}", said)
         if isinstance(values, Spacing):
             firsts[path_of(key)] = values.start
         elif isinstance(values, Between):

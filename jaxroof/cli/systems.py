@@ -25,9 +25,9 @@ def check_options(options: Mapping[str, Any]) -> None:
     estimator = options.get("estimator", "training")
     if estimator not in NEEDS or options.get("uncertain"):  # a table may set fields itself
         return
-    names = options.get("system_name") or options["system_names"]
+    one, several = options.get("system_name"), options.get("system_names", "")
     given = _fields(text.partition("=")[0].strip() for text in options["sets"])
-    listed = [names] if "system_name" in options else [name.strip() for name in names.split(",")]
+    listed = [name.strip() for name in several.split(",")] if one is None else [one]
     if missing := _missing(estimator, listed, given):
         raise refuse("" if len(listed) == 1 else "--system", estimator, missing, SET)
 

@@ -10,7 +10,7 @@ import xarray as xr
 from jaxroof.config.toml_reader import axes, beside, known, table, text
 from jaxroof.engine.grid.spacing import length_of, thinned_values
 from jaxroof.engine.runs.dry_run import thinned_lengths
-from jaxroof.errors import refusal
+from jaxroof.errors import refusal, shown
 
 ESTIMATOR, ANSWER = "training", "stages"
 KEYS = ("title", "picture", "answer", "estimator", "model", "system", "plan", "set", "axes")
@@ -27,7 +27,7 @@ def sampled_stages(
 ) -> tuple[dict[str, int], Callable[[int, str | None], tuple[int, xr.Dataset]]]:
     """Return the lengths of a file's axes, and a function that evaluates some of their points."""
     varied = axes(table(written, "axes"), folder=folder)
-    lengths = {key: length_of(values) for key, values in varied.items()}
+    lengths = {key: _length(key, values) for key, values in varied.items()}
 
     def sampled(count: int, executor: str | None) -> tuple[int, xr.Dataset]:
         some = thinned_lengths(list(lengths.values()), count)
@@ -36,6 +36,20 @@ def sampled_stages(
         return math.prod(some), stages_of_file(written, folder, thin)
 
     return lengths, sampled
+
+
+def _length(key: str, values: Any) -> int:
+    """Return how many values an axis has.
+
+    Raises: InputError for fields that move together, and for none.
+    """
+    if isinstance(values, Mapping):
+        raise refusal(
+            f"axes.{key or shown(key)}", "fields that move together; expected one field an axis"
+        )
+    if length_of(values) < 1:
+        raise refusal(f"axes.{key or shown(key)}", "an empty axis; expected at least one value")
+    return length_of(values)
 
 
 def stages_of_file(
@@ -50,6 +64,8 @@ def stages_of_file(
     known("", written, KEYS)
     plan, settings = dict(table(written, "plan")), dict(table(written, "set"))
     varied = axes(table(written, "axes"), folder=folder) if varied is None else varied
+    for key, values in varied.items():
+        _length(key, values)
     sizes = {name: plan.pop(name) for name in OF_THE_BATCH if name in plan}
     for name in sizes:
         if name in settings:

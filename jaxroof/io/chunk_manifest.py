@@ -68,6 +68,20 @@ def check_ours(path: Path) -> None:
         raise refusal(
             os.fspath(path), "a directory that jaxroof did not write; expected another name"
         )
+    refuse_links(path)
+
+
+def refuse_links(path: Path) -> None:
+    """Check that a store holds its files itself: a link inside would read and write elsewhere.
+
+    Raises: InputError that names the first link.
+    """
+    for folder, inner, files in os.walk(path):
+        for name in (*inner, *files):
+            if os.path.islink(os.path.join(folder, name)):
+                inside = os.path.relpath(os.path.join(folder, name), path)
+                said = f"damaged: {inside} is a link to elsewhere"
+                raise refusal(os.fspath(path), f"{said}; expected what jaxroof wrote there")
 
 
 def clear(path: Path) -> None:
@@ -226,6 +240,18 @@ def _written(path: Path) -> bool:
     """Return whether files of later chunks exist, so that the record must have a line."""
     names = (file.name for file in pathlib.Path(path).glob("*/*"))
     return any(CHUNK.fullmatch(name) and name.strip("0.") for name in names)
+
+
+def is_changed(path: Path) -> bool:
+    """Return whether another program changed a line of the record; a kill only cuts one off."""
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path(path, HOME, RECORD).read_bytes().splitlines():
+            try:
+                _proven(line)
+            except DAMAGE:
+                if line.endswith(b"}"):
+                    return True
+    return False
 
 
 def verified(path: Path) -> dict[int | str, dict[str, Any]]:

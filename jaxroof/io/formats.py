@@ -5,7 +5,7 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,21 @@ def read_stamped(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
         raise InputError(
             f"{os.fspath(path)}: not a {kind} file that jaxroof wrote, or a damaged one"
         ) from error
+
+
+@contextlib.contextmanager
+def errors_of_contents(path: Path) -> Iterator[None]:
+    """Turn what the block makes of the contents of a damaged file into a one-line error.
+
+    Raises: InputError that names the file.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except DAMAGE as error:
+        said = "damaged: its attributes or results are not those of an answer"
+        raise refusal(os.fspath(path), f"{said}; write it again, or put back a copy") from error
 
 
 def _check_text(kind: str, path: Path) -> None:

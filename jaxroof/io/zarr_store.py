@@ -25,14 +25,17 @@ from jaxroof.io.atomic import os_errors, replace_file
 from jaxroof.io.chunk_manifest import (
     END,
     HOME,
+    RECORD,
     UNFINISHED,
     Files,
     append,
     check_ours,
     checksums,
     first_damaged,
+    is_changed,
     plan,
     record,
+    refuse_links,
     remove,
     write_lock,
     write_manifest,
@@ -44,6 +47,7 @@ from jaxroof.io.stored_format import check_version, stamped
 from jaxroof.io.zarr_format_3 import MARK
 from jaxroof.io.zarr_sizes import check_selected
 
+CHANGED = "is not as it was written; run the sweep again to mend it"
 PROVEN = 1 << 26  # stores of fewer bytes are checked by CRC-32 before they are opened
 # dimensions of an array -> its shape, and the shapes of its chunks and pieces
 Shapes = Callable[[Sequence[str]], tuple[Sequence[int], Sequence[int], Sequence[int]]]
@@ -177,12 +181,15 @@ def read(path: Path) -> xr.Dataset:
     detected by its CRC-32 when the chunk is read: that raises an InputError too.
     Raises: InputError for a store that is unfinished or damaged.
     """
+    refuse_links(path)
     found = plan(path)
     if found is None:
         raise refusal(os.fspath(path), "not a .zarr file that jaxroof wrote, or one hardly begun")
     layout, lines = Layout(**found["layout"]), record(path)
     done = len(layout.finished(lines))
     if done < layout.count or END not in lines:
+        if is_changed(path):
+            raise refusal(os.fspath(path), f"damaged: {HOME}/{RECORD} {CHANGED}")
         said = f"{done} of {layout.count} chunks are finished; run the sweep again to continue"
         raise refusal(os.fspath(path), said)
     files = [found["files"], *(line["files"] for line in lines.values())]
@@ -190,8 +197,7 @@ def read(path: Path) -> xr.Dataset:
     for some in files:
         wrong = first_damaged(path, some, thorough)
         if wrong is not None:
-            said = f"damaged: {wrong} is not as it was written; run the sweep again to mend it"
-            raise refusal(os.fspath(path), said)
+            raise refusal(os.fspath(path), f"damaged: {wrong} {CHANGED}")
     form = FORMATS[found["format"]]
     attributes, about = form.opened(path)
     check_version(attributes, os.fspath(path))

@@ -9,6 +9,7 @@ import pytest
 from places import ROOT
 
 import jaxroof as jr
+from jaxroof.config.run_sweep import would_take
 from jaxroof.config.toml_reader import load
 from jaxroof.views import plots
 
@@ -106,7 +107,17 @@ def test_a_sweep_file_answers_with_stages(path: Any, tmp_path: Any, jaxroof: Any
     assert plots.draw(data).axes
 
 
+AXES = "model = 'llama3-8b'\nsystem = 'h100-nvs8'\nplan = { global_batch = 8 }\n[axes]\n"
 BAD = [
+    (f"{AXES}'' = [1, 2]", "'': no such field of MemoryInputs"),
+    (f"{AXES}'' = []", "'': an empty axis"),
+    (f"{AXES}tp = []", "tp: an empty axis"),
+    (f"{AXES}'' = {{ tp = [1, 2] }}", "'': fields that move together"),
+    (f"{AXES}recompute = {{ from = 1, to = 2, count = 2 }}", "recompute: taken one by one, not in"),
+    (
+        f"{AXES}'model.layers' = {{ from = 16, to = 32, count = 2 }}",
+        "model.layers: taken one by one",
+    ),
     ("system = 'h100-nvs8'", "model: missing; expected it or an axis of names"),
     ("model = 'llama3-8b'\nsystem = 'h100-nvs8'", "global_batch: missing; expected it in plan"),
     ("modle = 'llama3-8b'", "modle: no such key of a sweep file. Did you mean 'model'?"),
@@ -117,9 +128,10 @@ BAD = [
 def test_a_wrong_file_is_one_line(text: str, said: str, tmp_path: Any) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text(f'estimator = "training"\nanswer = "stages"\n{text}\n')
-    with pytest.raises(jr.InputError) as refused:
-        jr.run(path)
-    assert str(refused.value).startswith(f"{path}: {said}")
+    for road in (jr.run, would_take):
+        with pytest.raises(jr.InputError) as refused:
+            road(path)
+        assert str(refused.value).replace("axes.", "").startswith(f"{path}: {said}")
 
 
 def test_attributes_are_json() -> None:

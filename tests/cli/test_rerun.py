@@ -180,3 +180,18 @@ def test_a_file_that_holds_no_question_is_one_line(name, said, jaxroof):
     assert found.code == 2
     assert said in found.err
     assert found.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["inputs", "changes", "recipe"])
+@pytest.mark.parametrize("text", ["{", "3", "[[1]]", '{"plan.pipeline": {}}', "null"])
+def test_a_picture_of_damaged_attributes_is_one_line(name, text, jaxroof, tmp_path):
+    line = "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 8 -o fit.json"
+    assert jaxroof(line).code in (0, 1)
+    whole = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
+    whole["attrs"][name] = text
+    (tmp_path / "fit.json").write_text(json.dumps(whole), encoding="utf-8")
+    for command in ("plot fit.json -o a.svg", "rerun fit.json", "report fit.json -o a.html"):
+        said = jaxroof(command)
+        assert said.code in (0, 2)
+        assert len(said.err.splitlines()) == 1
+        assert said.code == 0 or "damaged" in said.err or "another program changed it" in said.err

@@ -105,6 +105,8 @@ class RowProblem:
                 self.estimator.refuse_contradictions(one.inputs)
             except InputError as error:
                 faults.note(row, len(self.columns), str(error))
+        if wrong.all():
+            return RowGroup(rows[:0], group.inputs, group.recipe)
         return self._group(rows[~wrong], values)
 
     def _apart(self, rows: np.ndarray, values: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:

@@ -1,5 +1,6 @@
 """The plot command: draw a results file or a sweep file."""
 
+import contextlib
 import importlib
 import pathlib
 import sys
@@ -8,7 +9,7 @@ from jaxroof.cli.actions.arguments import parse_pairs
 from jaxroof.cli.progress import working
 from jaxroof.config.run_sweep import run
 from jaxroof.errors import unknown
-from jaxroof.io.formats import read
+from jaxroof.io.formats import errors_of_contents, read
 
 
 def plot_command(
@@ -22,7 +23,9 @@ def plot_command(
         raise unknown("--kind", kind, "kind of picture", plots.KINDS)
     chosen = parse_pairs("--at", points, "DIM=VALUE, such as gpus=8192")
     with working("drawing"):
-        data = run(file, trust=trust) if file.endswith(".toml") else read(file)
-        data = plots.pick(data, chosen, "--at").load()
-        plots.save(plots.draw(data, kind), target)
+        ours = file.endswith(".toml")
+        data = run(file, trust=trust) if ours else read(file)
+        with contextlib.nullcontext() if ours else errors_of_contents(file):
+            data = plots.pick(data, chosen, "--at").load()
+            plots.save(plots.draw(data, kind), target)
     print(f"wrote {target}", file=sys.stderr)

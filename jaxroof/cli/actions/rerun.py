@@ -14,7 +14,7 @@ from jaxroof.cli.progress import working
 from jaxroof.cli.stored_question import answer_to
 from jaxroof.config.toml_reader import errors_in_file
 from jaxroof.errors import refusal
-from jaxroof.io.formats import CSV, read, read_stamped
+from jaxroof.io.formats import CSV, errors_of_contents, read, read_stamped
 from jaxroof.io.history import ARGUMENTS
 from jaxroof.io.stored_format import QUESTION, RESULTS, checksums
 from jaxroof.limits import check_memory
@@ -26,7 +26,11 @@ def rerun_command(*, file: str) -> int:
     if file.endswith(CSV):
         raise refusal(file, "a table does not say what was asked; expected .nc, .json or .zarr")
     data, stamps = read_stamped(file)
-    with errors_in_file(file), working("answering the question of the file again"):
+    with (
+        errors_of_contents(file),
+        errors_in_file(file),
+        working("answering the question of the file again"),
+    ):
         check_memory("its results", 2.0 * data.nbytes, "expected a smaller file")
         now = checksums(data) if QUESTION in stamps else {}
         if now and now[QUESTION] != stamps[QUESTION]:

@@ -17,6 +17,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import last_words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
@@ -767,7 +768,7 @@ def test_a_run_that_is_killed_keeps_its_rows(how, code, tmp_path):
     assert (tmp_path / "out.csv").read_text() == "old"
     if how is signal.SIGINT:
         left = f"answers to the {len(lines) - 1:,} rows before that are in out.partial.csv"
-        assert said.strip() == f"jaxroof: interrupted: {left}"
+        assert last_words(said) == f"jaxroof: interrupted: {left}"
 
 
 def test_another_writer_of_the_same_file_is_told(tmp_path):
@@ -780,3 +781,13 @@ def test_another_writer_of_the_same_file_is_told(tmp_path):
     with pytest.raises(InputError, match="another run writes it too; expected another name"):
         both()
     assert (tmp_path / "out.csv").read_text() == "b\n"
+
+
+def test_rows_of_which_every_plan_contradicts_its_gpus_are_one_line(jaxroof, tmp_path):
+    head = "model,system,gpus,global_batch,dp,tp\n"
+    rows = ["llama3-8b,h100-nvs8,64,64,2,2\n", "llama3-8b,h100-nvs8,8,64,2,2\n"]
+    for some in (rows[:1], rows):
+        (tmp_path / "rows.csv").write_text(head + "".join(some), encoding="utf-8")
+        ended = jaxroof("evaluate training rows.csv")
+        assert (ended.code, ended.out) == (2, "")
+        assert "line 2: gpus: not the product of the plan's degrees, given 64" in ended.err
