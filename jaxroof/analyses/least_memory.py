@@ -90,7 +90,7 @@ def least_memory_of(
     check_top(top)
     inputs, recipe, constraints, capacity = asked
     sizes = [count_of(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
-    size, tried = _leanest(asked, sizes, progress)
+    size, tried = (sizes[0], 1) if gpus is not None else _leanest(asked, sizes, progress)[:2]
     machine = machine_of(asked, size)
     if not len(machine.plans):
         raise NoLegalPlan(no_legal_plan(asked, sizes, machine.refused, most))
@@ -126,13 +126,33 @@ def machine_of(asked: Question, size: int, estimator: Estimator = stage_memory) 
     return one_machine(problem)
 
 
-def _leanest(asked: Question, sizes: list[int], progress: Progress | None) -> tuple[int, int]:
-    """Return the first number of accelerators that holds a plan, and how many were tried.
+def fewest_accelerators(
+    *,
+    model: Any,
+    system: Any,
+    global_batch: Any,
+    above: int = 0,
+    most: int = MOST,
+    where: Rules = (),
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> int | None:
+    """Return the smallest number of accelerators above another that holds a plan, None if none.
 
-    If none holds one, the number whose leanest plan needs least.
+    Arguments and errors are as in ``least_memory``.
     """
-    if len(sizes) == 1:
-        return sizes[0], 1
+    asked = question_of(model, system, global_batch, where, settings or {})
+    every = _sizes(asked.inputs, asked.recipe, most, asked.capacity)
+    sizes = [size for size in every if size > above]
+    size, _, holds = _leanest(asked, sizes, progress) if sizes else (0, 0, False)
+    return size if holds else None
+
+
+def _leanest(asked: Question, sizes: list[int], progress: Progress | None) -> tuple[int, int, bool]:
+    """Return the first number of accelerators that holds a plan, how many were tried, and True.
+
+    If none holds one, the number whose leanest plan needs least, and False.
+    """
     nearest, least = sizes[0], np.inf
     for tried, size in enumerate(sizes, 1):
         inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
@@ -143,8 +163,8 @@ def _leanest(asked: Question, sizes: list[int], progress: Progress | None) -> tu
         if progress is not None:
             progress(tried, len(sizes))
         if least <= asked.capacity:
-            return size, tried
-    return nearest, len(sizes)
+            return size, tried, True
+    return nearest, len(sizes), False
 
 
 Whole = dict[str, tuple[Any, str, str]]  # value, unit, sentence of what holds for all plans

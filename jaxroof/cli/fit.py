@@ -36,7 +36,7 @@ Without a plan every legal one is tried, on --gpus or on the fewest that hold
 @shared("model", "system")
 @click.option(
     "--plan", "plan_text", metavar="PLAN",
-    help="tp=8,pp=4,dp=16.  [default: the leanest of all plans]",
+    help="tp=8,pp=4,dp=16.  [default: every legal plan is tried]",
 )  # fmt: skip
 @shared("batch", "where")
 @shared("sequence", "margin")
@@ -55,14 +55,15 @@ Without a plan every legal one is tried, on --gpus or on the fewest that hold
 def command(**options: Any) -> None:
     """Print whether a training step fits, what is missing, and the memory of every stage.
 
-    If it does not fit, the cheapest changes that make it fit follow; if it does, those that spend
-    the memory left on a shorter step. Without a plan: the fewest accelerators that hold a step.
+    If it does not fit, the cheapest changes that make it fit follow; if it does, those that make
+    a step shorter. Without a plan: whether any fits on --gpus, the fastest and the leanest of them;
+    without --gpus too: the fewest accelerators that hold a step.
     """
     options = with_margin(with_sequence(options))
     if options["plan_text"] is None:
         if options.pop("software") is not None:
             raise InputError("--software: the plans of a search are Megatron's; expected a --plan")
-        process.act("least_memory", options)
+        process.act("fit_plans", options)
     if options.pop("where"):
         raise InputError("--where: constrains the plans of a search; expected no --plan with it")
     process.act(__name__, options)

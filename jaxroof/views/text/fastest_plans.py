@@ -19,7 +19,7 @@ from jaxroof.views.text.least_memory import (
     plan_words,
     shown_fields,
 )
-from jaxroof.views.text.margin import margin_of
+from jaxroof.views.text.margin import host_sentences, margin_of
 from jaxroof.views.text.plan import glossary, plan_sentence, used_fields
 from jaxroof.views.text.tables import plain_table
 
@@ -73,12 +73,13 @@ def answer_sentence(data: xr.Dataset) -> str:
     if "measured" in data:
         measured = float(data.measured)
         said.append(
-            f"The fastest of a measured kind, {_fields(data, 'measured')}, takes "
-            f"{_seconds(measured)} s{_interval(data, 'measured')}, {_slower(measured, time)}."
+            f"The fastest of a measured kind, {named_fields(data, 'measured')}, takes "
+            f"{_seconds(measured)} s{_interval(data, 'measured')}, {slower(measured, time)}."
         )
     need, capacity = float(best.memory), float(data.capacity)
     if doubt := margin_of(data).sentence(need, capacity):
         said.append(f"It needs {size(need, 'B')} of {size(capacity, 'B')}. {doubt}")
+    said += host_sentences(data)
     if alike > 1:
         said.append(f"The first {alike:,} plans are too close for the model to tell apart.")
     return " ".join(said)
@@ -105,7 +106,7 @@ def _interval(data: xr.Dataset, of: str) -> str:
     return f" ({_seconds(float(data[f'{of}_low']))} to {_seconds(float(data[f'{of}_high']))} s)"
 
 
-def _fields(data: xr.Dataset, of: str) -> str:
+def named_fields(data: xr.Dataset, of: str) -> str:
     """Return a plan beside the table: the fields of the table, and those that are not usual."""
     plan, shown = json.loads(str(data[f"{of}_plan"].values)), shown_fields(data)
     named = [n for n in used_fields(data) if n in shown or plan[n] != _usual(data, n)]
@@ -116,7 +117,8 @@ def _usual(data: xr.Dataset, name: str) -> float:
     return float(about(data, name).get("default", "nan"))
 
 
-def _slower(seconds: float, time: float) -> str:
+def slower(seconds: float, time: float) -> str:
+    """Return how much longer one time is than another."""
     more = 100.0 * (seconds / time - 1.0)
     return f"{max(more, 0.01):.2g} % slower" if more < 10.0 else f"{more:.0f} % slower"
 
@@ -177,7 +179,7 @@ def own_sentence(data: xr.Dataset) -> str:
     best, place = float(data.step_time.values[0]), int(data.own_place)
     if time <= best:
         return f"{said}: it is the best of the {int(data.plans_feasible):,} plans that fit."
-    said += f": place {place:,} of {int(data.plans_feasible):,}, {_slower(time, best)}"
+    said += f": place {place:,} of {int(data.plans_feasible):,}, {slower(time, best)}"
     if place <= int(data.plans_alike):
         said += ", too close to the best for the model to tell apart"
     after = xr.Dataset({**json.loads(str(data.own_parts.values)), "step_time": time})

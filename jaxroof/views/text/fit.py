@@ -10,7 +10,7 @@ import xarray as xr
 from jaxroof.errors import listing
 from jaxroof.units import JOIN, percent, seconds, size
 from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.margin import MARK, margin_of
+from jaxroof.views.text.margin import MARK, host_sentences, margin_of
 from jaxroof.views.text.tables import plain_table
 
 HEADS = {  # of the groups of terms, and their mark in a bar
@@ -72,21 +72,10 @@ def answer_sentence(data: xr.Dataset) -> str:
     words = term.attrs["long_name"][0].lower() + term.attrs["long_name"][1:]
     answer += f" Largest term: {words}, {size(float(data.largest), 'B')}."
     answer += f" {margin_of(data, 'device').sentence(device, capacity)}".rstrip()
-    answer += _host(data)
+    answer = " ".join([answer, *host_sentences(data)])
     if "step_time" in data:
         answer += f" A step takes {seconds(float(data.step_time))}."
     return answer
-
-
-def _host(data: xr.Dataset) -> str:
-    """Return what lies in host memory, and how much there is; empty if nothing does."""
-    if "host" not in data:
-        return ""
-    host = float(data.host.max())
-    if "host_capacity" not in data:
-        return f" {size(host, 'B')} an accelerator lie in host memory."
-    there = float(data.host_capacity)
-    return f" {size(host, 'B')} an accelerator lie in host memory, of {size(there, 'B')} there."
 
 
 def capacity_words(data: xr.Dataset) -> str:

@@ -9,7 +9,7 @@ from jaxroof.analyses.result_metadata import head_of, parts_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.layout import PlainTable
-from jaxroof.views.text.margin import margin_of
+from jaxroof.views.text.margin import host_sentences, margin_of
 from jaxroof.views.text.plan import is_usual, used_fields
 from jaxroof.views.text.tables import plain_table
 
@@ -120,7 +120,9 @@ def largest_sentence(data: xr.Dataset) -> str:
     groups = sorted(parts_of(best, "device"), key=lambda name: -float(best[name]))[:2]
     said = listing([f"{head_of(best, g)} {size(float(best[g]), 'B')}" for g in groups])
     doubt = margin_of(data).sentence(float(best.device), float(data.capacity))
-    return f"It is filled by {said} above all. {doubt}".rstrip()
+    return " ".join(
+        filter(None, (f"It is filled by {said} above all.", doubt, *host_sentences(data)))
+    )
 
 
 def own_sentence(data: xr.Dataset) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import xarray as xr
 
 from jaxroof.analyses.result_metadata import about, need_of
-from jaxroof.units import percent
+from jaxroof.units import percent, size
 
 MARK = "~"  # of a need that may lie on the other side of what there is
 
@@ -65,6 +65,24 @@ def margin_of(data: xr.Dataset, need: str = "") -> Margin:
     usable = data["capacity"].attrs.get("usable") if "capacity" in data else None
     share = asked.get("system.hbm_usable", 1.0) if usable is None else usable
     return Margin(float(about(data, need or need_of(data)).get("error", 0.0)), float(share))
+
+
+def host_sentences(data: xr.Dataset) -> list[str]:
+    """Return what the first plan, or the fullest stage, keeps in host memory, and what is there.
+
+    Nothing where nothing is offloaded.
+    """
+    if "host" not in data:
+        return []
+    host = float(data["host"].max() if "stage" in data["host"].dims else data["host"][0])
+    if host == 0.0:
+        return []
+    asked = json.loads(data.attrs.get("inputs", "{}"))
+    there = data.get("host_capacity", asked.get("system.host_capacity"))
+    of = "" if there is None else f", of {size(float(there), 'B')} there"
+    over = there is not None and host > float(there)
+    more = ": that does not fit" if over else ""
+    return [f"{size(host, 'B')} an accelerator lie in host memory{of}{more}."]
 
 
 def mark_words(data: xr.Dataset) -> list[str]:

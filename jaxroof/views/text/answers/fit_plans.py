@@ -1,0 +1,97 @@
+"""What is said of whether a training step fits on some accelerators, whatever the plan."""
+
+import json
+from collections.abc import Iterator, Mapping
+
+import xarray as xr
+
+from jaxroof.analyses.fastest_plans import LONGER
+from jaxroof.analyses.least_memory import MOST
+from jaxroof.units import percent, seconds, size
+from jaxroof.views.text import fastest_plans, least_memory
+from jaxroof.views.text.plan import glossary, plan_sentence
+from jaxroof.views.text.said import Said, quiet, title, usual, verbose
+
+WAYS = {  # other ways to ask: where a plan fits then, on how many accelerators, and where none does
+    "offload": ("Without offload the fewest are {:,}.", "Without offload none hold it."),
+    "constraints": (
+        "Without your constraints a plan fits on these {:,}.",
+        "No plan fits without your constraints either.",
+    ),
+    "accelerators": (
+        "The fewest accelerators that hold it are {:,}.",
+        f"No number of accelerators up to {MOST:,} holds it.",
+    ),
+}
+
+
+def answer(
+    lean: xr.Dataset | None, fast: xr.Dataset | None, ways: Mapping[str, int | None]
+) -> Iterator[Said]:
+    """Yield yes or no, the fastest plan that fits, the leanest ones, and ways out.
+
+    ``lean`` are the plans that need least, where they were asked for; ``fast`` the fastest, where
+    one fits and its time is known; ``ways`` are other ways to ask, of those of WAYS, each with the
+    accelerators on which a plan fits then.
+    """
+    data = lean if lean is not None else fast
+    assert data is not None
+    given = json.loads(data.attrs.get("options", "{}")).get("gpus", 0) is not None
+    yield from title(least_memory.title(data))
+    if given and int(data.plans_feasible):
+        yield from usual(yes_sentence(data))
+    if lean is not None:
+        yield from _leanest(lean, not given, ways, table=fast is None)
+    if fast is not None:
+        yield from _fastest(fast)
+    elif int(data.plans_feasible):
+        yield from usual(no_time_sentence(data))
+    yield from verbose(least_memory.counts_sentence(data))
+
+
+def _leanest(
+    lean: xr.Dataset, searched: bool, ways: Mapping[str, int | None], table: bool
+) -> Iterator[Said]:
+    """Yield the plan that needs least, what fills it, ways out, and the table of the leanest."""
+    said = [least_memory.answer_sentence(lean, searched), least_memory.largest_sentence(lean)]
+    for way, gpus in ways.items():
+        holds, none = WAYS[way]
+        said.append(none if gpus is None else holds.format(gpus))
+    yield from usual(" ".join(said), plan_sentence(lean.isel(plan=0)))
+    if table:
+        yield from quiet(least_memory.plans_table(lean))
+        yield from usual(glossary(lean, least_memory.shown_fields(lean)))
+
+
+def _fastest(fast: xr.Dataset) -> Iterator[Said]:
+    """Yield the fastest plan, the leanest that is not much slower, and the table of the fastest."""
+    said = f"{fastest_plans.answer_sentence(fast)} {lean_sentence(fast)}"
+    yield from usual(said, plan_sentence(fast.isel(plan=0)))
+    yield from quiet(fastest_plans.plans_table(fast))
+    yield from usual(fastest_plans.table_sentence(fast, least_memory.shown_fields(fast)))
+
+
+def yes_sentence(data: xr.Dataset) -> str:
+    """Return that plans fit, and how many of the legal ones do."""
+    legal, fits, gpus = int(data.plans_legal), int(data.plans_feasible), int(data.gpus)
+    return f"Yes: {fits:,} of {legal:,} legal plans fit on {gpus:,} accelerators."
+
+
+def lean_sentence(fast: xr.Dataset) -> str:
+    """Return the leanest of the plans that take little longer than the fastest."""
+    if "lean" not in fast:  # of an older file
+        return ""
+    time, need = float(fast.lean), float(fast.lean_memory)
+    plan = json.loads(str(fast.lean_plan.values))
+    if all(int(fast[name][0]) == value for name, value in plan.items()):
+        return f"No plan that takes at most {percent(LONGER)} longer needs less."
+    own = fastest_plans.named_fields(fast, "lean")
+    more = f"{seconds(time)}, {fastest_plans.slower(time, float(fast.step_time[0]))}"
+    said = f"Leanest of those that take at most {percent(LONGER)} longer: {own}"
+    return f"{said}, needs {size(need, 'B')} and takes {more}."
+
+
+def no_time_sentence(lean: xr.Dataset) -> str:
+    """Return that no step time is known, so that no plan is the fastest."""
+    said = f"No run on the chip of {lean.attrs['system']} was measured"
+    return f"{said}, so there is no step time: `fit` ranks its plans by memory."
