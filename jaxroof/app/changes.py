@@ -7,7 +7,16 @@ from typing import Any
 
 from jaxroof import catalog
 from jaxroof.app.answers.plans import best_plans
-from jaxroof.app.fields import Number, check_reach, quantity, sizes, sliders
+from jaxroof.app.fields import (
+    MARGINS,
+    USABLE,
+    Number,
+    check_reach,
+    of_machine,
+    quantity,
+    sizes,
+    sliders,
+)
 from jaxroof.app.question import asked, unchanged
 from jaxroof.app.state import (
     CHOICE,
@@ -26,6 +35,7 @@ from jaxroof.app.state import (
 from jaxroof.app.uploads import model_of
 from jaxroof.catalog.needs import answers
 from jaxroof.errors import InputError, refusal, shown
+from jaxroof.units import parse
 
 FIRST: dict[str, tuple[str, str, str, int, int]] = {
     # of an estimator: a model, a system and another to compare, and sizes on which it fits
@@ -189,7 +199,7 @@ def _system(state: State, _: str, value: Any) -> State:
 
 def _on(state: State, **fields: Any) -> State:
     """Return a state on another system, whose numbers are its own."""
-    kept = tuple(one for one in state.changes if not one[0].startswith("system."))
+    kept = tuple(one for one in state.changes if not of_machine(one[0]))
     return dataclasses.replace(state, changes=kept, precision=START.precision, **fields)
 
 
@@ -229,6 +239,19 @@ def _precision(state: State, name: str, value: Any) -> State:
     return can_be_shown(with_field(state, name, str(value)))  # a chip may lack the format
 
 
+def _margin(state: State, name: str, value: Any) -> State:
+    """Return a state in which a share of the memory stays free."""
+    words, number = "memory to leave free", numbers_of(state)[USABLE]
+    if not isinstance(value, Mapping):
+        raise refusal("page", f"{name}: no value of a slider")
+    share = _stop(MARGINS, name, value) if "index" in value else 0.0
+    if "text" in value:
+        share = parse(str(value["text"]), "1", words)
+    if not 0.0 <= share < 1.0:
+        raise refusal(words, f"expected a share from 0 to 99 %, given {shown(share)}")
+    return _with_number(state, number, 1.0 - share)
+
+
 HANDLERS: dict[str, Callable[[State, str, Any], State]] = {
     "estimator": _estimator,
     "model": _model,
@@ -237,6 +260,7 @@ HANDLERS: dict[str, Callable[[State, str, Any], State]] = {
     "own_system": _own_system,
     "reset": _reset,
     "precision": _precision,
+    "margin": _margin,
 }
 
 

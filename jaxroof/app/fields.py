@@ -31,6 +31,8 @@ MOVED = ("system.", "software.", "shared.", "model.sequence", TOKENS)  # that a 
 SIZES = {"gpus": MOST_GPUS, "global_batch": MOST_BATCH}
 SPAN = 16.0  # a slider goes from 1 / SPAN to SPAN times the system's own value
 REACH = 1e6  # times the system's own value, beyond which no value is taken
+USABLE = "system.hbm_usable"  # what a margin of memory changes: its rest stays free
+MARGINS = tuple(p / 100.0 for p in (0, 1, 2, 3, 5, 8, 10, 12, 15, 20, 25, 30, 40, 50))
 UNITS = ("B", "B/s", "FLOP/s", "s", "FLOP", "W")  # that a number must be typed with
 TRILLIONS = 1e10  # tokens from which on they are shown in trillions
 STOPS = 97  # of a slider; the middle one is the system's own value
@@ -56,6 +58,15 @@ def words_of(path: str) -> str:
     """
     leaf = path.removeprefix("system.")
     return WORDS.get(path) or SHARED.get(leaf) or leaf.replace(".", " ").replace("_", " ")
+
+
+def of_machine(path: str) -> bool:
+    """Return whether a number is the machine's; memory to leave free is of the question.
+
+    >>> of_machine("system.nics"), of_machine("system.hbm_usable"), of_machine("model.sequence")
+    (True, False, False)
+    """
+    return path.startswith("system.") and path != USABLE
 
 
 def sliders(own: Asked) -> dict[str, Number]:

@@ -8,7 +8,7 @@ from typing import Any
 from jaxroof import catalog
 from jaxroof.app.answers.machine_map import fields_for_map
 from jaxroof.app.changes import PATHS, assumed, numbers_of, systems
-from jaxroof.app.fields import MAIN, TOKENS, Number, shown, sizes, words_of
+from jaxroof.app.fields import MAIN, MARGINS, TOKENS, USABLE, Number, shown, sizes, words_of
 from jaxroof.app.question import asked
 from jaxroof.app.state import (
     CHOICE,
@@ -135,7 +135,9 @@ def _title(state: State) -> str:
 
 
 def _plan_fields() -> list[Field]:
+    free = [_share(one) for one in MARGINS]
     return [
+        _range("margin", "Memory to leave free", free, "Only plans that leave so much fit."),
         _text("where", "Rules", "tp<=8,zero<=1", "Only plans that keep these are compared."),
         _text(
             "mine",
@@ -147,7 +149,7 @@ def _plan_fields() -> list[Field]:
 
 
 def _more_fields(state: State, numbers: Mapping[str, Number], more: str) -> list[Field]:
-    main = {*MAIN, "model.sequence", TOKENS}
+    main = {*MAIN, "model.sequence", TOKENS, USABLE}
     rest = {path: number for path, number in numbers.items() if path not in main}
     chosen = select("more", "Number", [("", "Choose one"), *((p, words_of(p)) for p in rest)])
     changed = [path for path, _ in state.changes if path in rest]
@@ -186,6 +188,8 @@ def question_values(state: State, more: str) -> dict[str, Any]:
         if path == "model.sequence" and assumed(state) and value == number.value:
             mark = "assumed"
         found[path] = _value(value, number.unit, number.stops, mark)
+    free = 1.0 - changes.get(USABLE, numbers_of(state)[USABLE].value)
+    found["margin"] = {**_value(free, "1", MARGINS), "text": _share(free)}
     for name in (field.name for field in dataclasses.fields(RECIPES[state.estimator])):
         found[f"{CHOICE}{name}"] = choices.get(name, "")
     return found
@@ -194,6 +198,10 @@ def question_values(state: State, more: str) -> dict[str, Any]:
 def _value(value: float, unit: str, stops: Sequence[float], mark: str = "") -> dict[str, Any]:
     place = min(range(len(stops)), key=lambda i: abs(stops[i] - value))
     return {"index": place, "text": shown(value, unit), "mark": mark}
+
+
+def _share(value: float) -> str:
+    return f"{100.0 * value:.4g} %"
 
 
 # ---- Controls inside a tab ----------------------------------------------------------------------

@@ -24,7 +24,7 @@ from jaxroof.app.panes.share_view import share_view
 from jaxroof.app.panes.text import alert, cards, paragraph, text, waiting
 from jaxroof.app.panes.view import USUAL, Shown, View, picture_width
 from jaxroof.app.question import asked
-from jaxroof.app.refusals import control_of
+from jaxroof.app.refusals import control_of, in_controls
 from jaxroof.app.state import TABS, State, from_link, to_link
 from jaxroof.errors import printable
 
@@ -157,7 +157,8 @@ class Page:
 
     def _complain(self, words: str, control: str) -> None:
         """Say what is wrong, above the answer and at the control; no words: nothing is."""
-        said, errors = alert(printable(words)), {control: printable(words)} if control else {}
+        words = in_controls(printable(words))
+        said, errors = alert(words), {control: words} if control else {}
         if self.alert.object != said:
             self.alert.object = said
         if self.form.errors != errors:

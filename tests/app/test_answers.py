@@ -15,7 +15,9 @@ from jaxroof.app.answers import step_time as times
 from jaxroof.app.answers.mine import with_mine
 from jaxroof.app.changes import applied, at_place, numbers_of
 from jaxroof.app.opened import opened
+from jaxroof.app.panes import binds_view, map_view
 from jaxroof.app.panes.figures import Bars, part_colours
+from jaxroof.app.panes.text import alert, paragraph
 from jaxroof.app.question import asked
 from jaxroof.app.state import START, State, Upload, with_change, with_choice
 from jaxroof.errors import InputError
@@ -40,6 +42,7 @@ STATES = {
     "changed": with_change(SMALL, "system.hbm_bandwidth", 4.123456789e12),
     "rules": dataclasses.replace(SMALL, where="tp<=4,off=0", precision="fp8"),
     "choice": with_choice(SMALL, "attention_kernel", "flash"),
+    "margin": with_change(SMALL, "system.hbm_usable", 0.9),
     "study": STUDY,
     "own system": dataclasses.replace(SMALL, own_system=OWN_SYSTEM, precision="fp8"),
     "study of an own system": dataclasses.replace(
@@ -314,6 +317,45 @@ def test_days_say_of_how_many_tokens_and_whether_anybody_said_so():
     text = config.read_text(encoding="utf-8")
     own = applied(SMALL, "own_model", {"file": config.name, "text": text})
     assert plans.tokens_words(plans.best_plans(own, 1)) == "for 1 trillion tokens, assumed"
+
+
+UNANSWERED = (
+    dataclasses.replace(SMALL, gpus=67),
+    dataclasses.replace(SMALL, model="llama3.1-405b", gpus=8),
+    dataclasses.replace(SMALL, model="deepseek-v3", gpus=8),
+    dataclasses.replace(SMALL, where="tp=3"),
+    dataclasses.replace(SMALL, where="tp<<3"),
+    dataclasses.replace(SMALL, model="gpt3-1t"),
+    dataclasses.replace(SMALL, own_model=Upload("m.toml", 'base = "gpt3-1t"')),
+    dataclasses.replace(STUDY, own_model=Upload("m.toml", 'base = "llama3-8b"')),
+    dataclasses.replace(STUDY, gpus=8),
+    dataclasses.replace(SMALL, system="h100-nvs8", precision="nvfp4"),
+)
+MINE = ("tp=8,pp=1", "dp=1,tp=1,cp=16", "tp=3", "tp=2,pp=4,where=1", "zero=0,dp=16,rc=0", "dp=16")
+
+
+def test_the_page_names_its_controls_and_no_option_of_the_shell():
+    said = []
+    for state in UNANSWERED:
+        with pytest.raises(InputError) as refused:
+            plans.best_plans(state)
+        said.append(alert(str(refused.value)))
+    for typed in MINE:
+        found = with_mine(dataclasses.replace(SMALL, mine=typed, where="pp<=2"))
+        said += [alert(found.wrong), *map(paragraph, found.mine.sentences if found.mine else ())]
+    for state in (SMALL, STUDY, dataclasses.replace(SMALL, model="deepseek-v3", gpus=256)):
+        data = plans.best_plans(state)
+        said += [*map(paragraph, [*plans.headline(data), plans.glossary_of(data)])]
+        said += [paragraph(memory.memory_sentence(memory.by_stage(asked(state), data)))]
+    said += [paragraph(binds_view.NOTE), paragraph(map_view.NOTE), paragraph(schedule_note())]
+    for words in said:
+        assert "--" not in words
+        assert not re.search(r"jaxroof \w", words), words
+
+
+def schedule_note() -> str:
+    found, data = asked(PIPED), plans.best_plans(PIPED)
+    return schedule.schedules(found, data).note
 
 
 def test_a_file_that_is_no_search_is_refused_with_its_name(tmp_path):

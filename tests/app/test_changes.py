@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 
+from jaxroof.app.answers.compare import other_state
 from jaxroof.app.answers.plans import best_plans
 from jaxroof.app.changes import FIRST, applied, at_place, check_numbers, numbers_of, systems
 from jaxroof.app.form import question_groups, question_values
@@ -39,11 +40,12 @@ def test_every_slider_moves_its_number(estimator):
     for field in controls(begun):
         if field["kind"] == "range":
             name = field["name"]
-            moved = applied(begun, name, {"index": 0})
+            stop = 1 if question_values(begun, "")[name]["index"] == 0 else 0
+            moved = applied(begun, name, {"index": stop})
             assert moved != begun
             value = question_values(moved, "")[name]
-            assert value["index"] == 0
-            assert value["text"] == field["texts"][0]
+            assert value["index"] == stop
+            assert value["text"] == field["texts"][stop]
             assert applied(moved, name, {"text": field["texts"][-1]}) != moved
 
 
@@ -98,6 +100,11 @@ WRONG = [
     ("own_system", {"file": "m.toml", "text": 'base = "mi300x"'}),  # has no calibrated chip
     ("own_system", {"file": "config.json", "text": "{}"}),
     ("own_system", {"file": "m.toml"}),
+    ("margin", {"text": "100 %"}),
+    ("margin", {"text": "-1 %"}),
+    ("margin", {"text": "2 GB"}),
+    ("margin", {"index": 1000}),
+    ("margin", "10 %"),
 ]
 
 
@@ -151,6 +158,20 @@ def test_a_path_in_a_file_is_never_opened(tmp_path):
         with pytest.raises(InputError, match="expected a name of the catalogue") as refused:
             applied(START, name, {"file": "m.toml", "text": f"base = {str(secret)!r}"})
         assert "the secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_memory_that_stays_free_is_a_control_of_the_question_on_any_machine(estimator):
+    state = applied(START, "estimator", estimator)
+    free = applied(state, "margin", {"text": "10 %"})
+    assert free.changes == (("system.hbm_usable", 0.9),)
+    assert asked(free).capacity == pytest.approx(0.9 * asked(state).capacity)
+    assert question_values(free, "")["margin"]["text"] == "10 %"
+    best = best_plans(free, 1)
+    assert float(best.memory.values[0]) <= 0.9 * asked(state).capacity
+    assert applied(free, "system", state.other).changes == free.changes
+    assert other_state(free).changes == free.changes
+    assert applied(free, "margin", {"index": 0}) == state
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

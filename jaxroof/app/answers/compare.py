@@ -7,7 +7,7 @@ import xarray as xr
 
 from jaxroof.analyses.result_metadata import parts_of, words_of
 from jaxroof.app.answers.plans import best_plans, days_words, name_of
-from jaxroof.app.fields import MAIN, shown
+from jaxroof.app.fields import MAIN, of_machine, shown
 from jaxroof.app.fields import words_of as field_words
 from jaxroof.app.question import asked, numbers
 from jaxroof.app.state import State
@@ -60,12 +60,12 @@ def two_machines(state: State, data: xr.Dataset) -> tuple[Machine, Machine]:
 
 def changed(state: State) -> list[str]:
     """Return the numbers of the system that a state changes."""
-    return [path for path, _ in state.changes if path.startswith("system.")]
+    return [path for path, _ in state.changes if of_machine(path)]
 
 
 def other_state(state: State) -> State:
     """Return the same question of the other system, whose numbers are its own."""
-    kept = tuple(one for one in state.changes if not one[0].startswith("system."))
+    kept = tuple(one for one in state.changes if not of_machine(one[0]))
     return dataclasses.replace(state, system=state.other, own_system=None, changes=kept)
 
 

@@ -28,7 +28,7 @@ OF_FIELDS = {  # of numbers that no resource names
 OTHER = ("other", style.GREY)
 NOTE = (
     "Full colour: 10 % more of it; pale: 10 % less. Shorter to the left. The plan is kept here; "
-    "jaxroof explain chooses it anew for every number, so its percentages differ a little."
+    "a slider that is moved chooses it anew, so that the step changes by a little less."
 )
 HEADS = (
     ("number", "A number of the machine"),

@@ -18,8 +18,8 @@ from bokeh.palettes import Viridis256
 
 from jaxroof.app.answers import machine_map as answer
 from jaxroof.app.changes import numbers_of
+from jaxroof.app.fields import of_machine, words_of
 from jaxroof.app.fields import shown as shown_value
-from jaxroof.app.fields import words_of
 from jaxroof.app.form import map_groups
 from jaxroof.app.panes.components import Form
 from jaxroof.app.panes.figures import INK, NUMBER, framed, plot, round_numbers
@@ -275,7 +275,7 @@ def map_view(told: Callable[[str, Any], None], clicked: Callable[..., None]) -> 
         said.object = paragraph(answer.map_sentence(found)) + "".join(
             paragraph(note, "note") for note in [NOTE, *[DOTS] * bool(found.machines)]
         )
-        changed = any(path.startswith("system.") for path, _ in shown.state.changes)
+        changed = any(of_machine(path) for path, _ in shown.state.changes)
         drawn.show(found, shown.state.system_words + ", changed" * changed, shown.wide)
 
     return View(body, lambda _: None, show, later, show_later, early=False)

@@ -6,6 +6,7 @@ from html import escape
 import panel as pn
 
 from jaxroof.app.panes.components import static
+from jaxroof.app.refusals import in_controls
 
 NARROW = 6  # columns that a phone shows
 FEW = 3  # columns whose texts take several lines on a phone
@@ -25,12 +26,12 @@ def paragraph(words: str, kind: str = "") -> str:
     '<p class="note">a &lt; b</p>'
     """
     of = f' class="{escape(kind)}"' if kind else ""
-    return f"<p{of}>{escape(words)}</p>" if words else ""
+    return f"<p{of}>{escape(in_controls(words))}</p>" if words else ""
 
 
 def alert(words: str) -> str:
     """Return a line that says what is wrong."""
-    return f'<p class="alert" role="alert">{escape(words)}</p>' if words else ""
+    return f'<p class="alert" role="alert">{escape(in_controls(words))}</p>' if words else ""
 
 
 def table(
