@@ -1,5 +1,6 @@
 """The public names, and where they live: what editors read, and what the package loads by."""
 
+from jaxroof.analyses.compare import compare as compare
 from jaxroof.analyses.evaluate import evaluate as evaluate
 from jaxroof.analyses.explain import explain as explain
 from jaxroof.analyses.fastest_plans import fastest_plans as fastest_plans

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from jaxroof.analyses.compare import compare as systems_compared
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fastest_plans import fastest_of
 from jaxroof.analyses.least_memory import least_memory_of
@@ -208,7 +209,12 @@ def _plans(estimator: Estimator, data: xr.Dataset) -> list[tuple[int, ...]]:
     return list(zip(*columns, strict=True))
 
 
+def _systems(data: xr.Dataset, asked: Asked) -> xr.Dataset:
+    return systems_compared(estimator=asked.estimator, where=asked.where, **asked.options)
+
+
 ANSWERS: dict[str, Callable[[xr.Dataset, Asked], xr.Dataset]] = {
+    "compare": _systems,
     "search": _search,
     "table": _table,
     "elasticities": _elasticities,

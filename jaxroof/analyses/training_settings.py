@@ -7,6 +7,8 @@ from typing import Any
 
 from jaxroof.catalog.chip import Chip
 from jaxroof.catalog.lookup import chip_of, device, training_system
+from jaxroof.catalog.lookup import system as named_system
+from jaxroof.estimator import Estimator
 
 
 def with_chip(
@@ -29,3 +31,13 @@ def with_chip(
         machine = training_system(system) if isinstance(system, str | os.PathLike) else system
         return dataclasses.replace(machine, chip=chip), rest
     return dataclasses.replace(device(system), chip=chip_of(system, chip)), rest
+
+
+def system_of(
+    estimator: Estimator, name: str, number_format: str | None = None, chip: Any = None
+) -> Any:
+    """Return a system as an estimator of a training step has it."""
+    if estimator.expand is None:  # the study's: peaks by number format, no chips
+        return named_system(name, number_format)
+    machine, _ = with_chip({}, name, chip)
+    return estimator.names["system"](machine) if isinstance(machine, str) else machine

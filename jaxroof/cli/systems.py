@@ -27,7 +27,8 @@ def check_options(options: Mapping[str, Any]) -> None:
         return
     one, several = options.get("system_name"), options.get("system_names", "")
     given = _fields(text.partition("=")[0].strip() for text in options["sets"])
-    listed = [name.strip() for name in several.split(",")] if one is None else [one]
+    names = several.split(",") if one is None else [one]
+    listed = [name.strip().partition(":")[0] if one is None else name for name in names]
     if missing := _missing(estimator, listed, given):
         raise refuse("" if len(listed) == 1 else "--system", estimator, missing, SET)
 

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from jaxroof.analyses.training_settings import with_chip
-from jaxroof.catalog.lookup import model, system
+from jaxroof.analyses.training_settings import system_of, with_chip
+from jaxroof.catalog.lookup import model
 from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF
 from jaxroof.cli.actions.question_options import PlansQuestion
@@ -30,16 +30,6 @@ def searched(name: str) -> Estimator:
     if name not in SEARCHED:
         raise unknown("--estimator", name, "estimator of a training step", SEARCHED)
     return SEARCHED[name]
-
-
-def system_of(
-    estimator: Estimator, name: str, number_format: str | None = None, chip: Any = None
-) -> Any:
-    """Return a system as an estimator of a training step has it."""
-    if estimator is published:
-        return system(name, number_format)
-    machine, _ = with_chip({}, name, chip)
-    return training.names["system"](machine) if isinstance(machine, str) else machine
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 Source: docs/models/training_step_today.md, section 12.
 """
 
+import statistics
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ class Regime(NamedTuple):
 WORDS = ("dense_16_bit", "dense_8_or_4_bit", "experts", "not_calibrated")  # of each, one word
 LEVELS = (50, 80, 90, 95)
 ROUNDING = 1e-9  # of a half width
+NORMAL = statistics.NormalDist()
+_below = np.vectorize(NORMAL.cdf, otypes=[np.float64])
 REGIMES = (  # quantiles of |ln(predicted / measured)|, one source or one model left out of the fit
     Regime("dense, 16 bit", (0.048, 0.116, 0.159, 0.209)),
     Regime("dense, 8 or 4 bit", (0.048, 0.123, 0.166, 0.218)),
@@ -103,6 +106,36 @@ def interval(step_time: Number, place: Number, level: int = LEVEL) -> Interval:
     """
     half = half_width(place, level)
     return Interval(step_time * exp(-half), step_time * exp(half))
+
+
+class Uncertain(NamedTuple):
+    """A step time, the half width of its interval at 80 %, and its place in ``REGIMES``."""
+
+    time: Number  # [s]
+    half: Number
+    place: Number
+
+
+def chance_sooner(one: Uncertain, other: Uncertain) -> Any:
+    """Return the probability that one step is sooner than another, both run by one software.
+
+    P = Phi(1.2816 ln(T' / T) / sqrt(h^2 + h'^2 - 2 min(h^2 - w^2, h'^2 - w'^2)))
+
+    Assumes: ln(measured / predicted) is normal. w is its half width within a source, where runs of
+    the same software are known; what the whole one has more is the software's error, the same for
+    both steps as far as both have it, and cancels. Of 4,079 pairs of packaged rows of one source
+    and model on different chips or at different precisions, 84 % lie inside the 80 % of this.
+    Units: -> [1].
+    Source: docs/models/training_step_today.md, section 12.
+
+    >>> round(float(chance_sooner(Uncertain(9.0, 0.116, 0.0), Uncertain(10.0, 0.116, 0.0))), 2)
+    0.87
+    """
+    whole = [each.half**2 for each in (one, other)]
+    within = [half_width_within_source(each.place) ** 2 for each in (one, other)]
+    software = (larger(h - w, 0.0) for h, w in zip(whole, within, strict=True))
+    spread = np.sqrt(sum(whole) - 2.0 * np.minimum(*software)) / NORMAL.inv_cdf(0.9)
+    return _below(np.log(other.time / one.time) / spread)
 
 
 class OwnRuns(NamedTuple):

@@ -113,6 +113,6 @@ KINDS: list[Kind] = [  # the first that holds
     (_along("schedule", "device"), schedule.answer),
     (_along("parameter", "factor"), _nothing),
     (lambda data, _: "elasticity" in data, _sweep),
-    (_systems, lambda data: compare.answer(data, compare.models_of(data))),
+    (_systems, compare.answer),
     (_asked("search", "table"), _sweep),
 ]

@@ -12,7 +12,7 @@ from rich.table import Table
 from jaxroof.analyses.result_metadata import head_of, parts_of, words_of
 from jaxroof.errors import listing
 from jaxroof.units import seconds, size
-from jaxroof.views.text.interval import HIGH, LOW, interval_words, short_interval
+from jaxroof.views.text.interval import LOW, interval_words, short_interval
 from jaxroof.views.text.margin import Margin, margin_of
 from jaxroof.views.text.plan import (
     placed_heads,
@@ -25,6 +25,7 @@ from jaxroof.views.text.search import NO_LEGAL_PLAN
 from jaxroof.views.text.tables import plain_table
 
 Difference = tuple[str, str, str]  # amount, part, its share
+SOONER = "sooner"  # the probability that the fastest is sooner than this
 SHOWN = 4  # parts of the time that are shown on any page
 TELLING = 0.1  # smallest share of a difference for which a part is named
 
@@ -40,6 +41,8 @@ def rate_table(data: xr.Dataset) -> Table:
     several = len(rows) > 1
     heads = {"step\ntime": 0, **({"80 % of\nruns [s]": 2} if timed else {})}
     heads |= {"days": 4, **({"times\nbest": 3} if several else {}), "samples\n/s": 7, "MFU\n%": 6}
+    if SOONER in data:
+        heads["best is\nsooner %"] = 1
     for header, optional in heads.items():
         table.add_numbers(header, optional=optional)
     *split, place = placed_heads(data, fields)
@@ -64,6 +67,7 @@ def rate_table(data: xr.Dataset) -> Table:
             *([f"{float(row.step_time) / best:.2f}"] if several else []),
             f"{float(row.throughput):.5g}",
             f"{100 * float(row.mfu):.1f}",
+            *([_chance(row, best)] if SOONER in data else []),
             *split_cells(row, fields),
             *_memory(float(row.memory), limit, margin),
         )
@@ -72,6 +76,29 @@ def rate_table(data: xr.Dataset) -> Table:
 
 def _memory(need: float, limit: float, margin: Margin) -> list[str]:
     return [size(need, "B"), margin.share(need, limit)]
+
+
+def _chance(row: xr.Dataset, best: float) -> str:
+    return "-" if float(row.step_time) <= best else percent(float(row[SOONER]))
+
+
+def percent(chance: float) -> str:
+    """Return a probability in per cent, never as certain.
+
+    >>> percent(0.934), percent(0.99994)
+    ('93', '> 99')
+    """
+    return "> 99" if chance > 0.995 else f"{100 * chance:.0f}"
+
+
+def sooner_sentence(data: xr.Dataset) -> str:
+    """Return how the probabilities are computed, empty where there are none."""
+    if SOONER not in data:
+        return ""
+    return (
+        "best is sooner: the probability of it, by the intervals of both steps, less the error "
+        "that both share by running the same software."
+    )
 
 
 def meanings(data: xr.Dataset) -> list[str]:
@@ -190,17 +217,11 @@ def _ahead(data: xr.Dataset, lead: str, dim: str) -> list[str]:
         return [f"{lead}{name} is as fast as the next, {other}."]
     ratio = float(after.step_time) / float(best.step_time)
     said = [f"{lead}{name} is {times(ratio)} as fast as the next, {other}: {why(best, after)}."]
-    if within_error(best, after):
-        said.append("That is within the error of the model: either may be faster.")
+    if SOONER in after:
+        chance = float(after[SOONER])
+        doubt = ": either may be faster" if chance < 0.9 else ""
+        said.append(f"It is sooner with a probability of {percent(chance)} %{doubt}.")
     return said
-
-
-def within_error(one: xr.Dataset, other: xr.Dataset) -> bool:
-    """Return whether each of two step times lies in the interval of the other."""
-    if LOW not in one:
-        return False
-    pairs = ((one, float(other.step_time)), (other, float(one.step_time)))
-    return all(float(a[LOW]) <= time <= float(a[HIGH]) for a, time in pairs)
 
 
 def times(ratio: float) -> str:
