@@ -294,7 +294,7 @@ def group_sizes(kind: type[Any], path: str) -> tuple[str, ...]:
     if not rest:
         found: tuple[str, ...] = getattr(kind, "PER_GROUP", {}).get(head, ())
         return found
-    inner = _record_type(_hints(kind).get(head))
+    inner: Any = _record_type(_hints(kind).get(head))
     return group_sizes(inner, rest) if dataclasses.is_dataclass(inner) else ()
 
 

@@ -1,6 +1,4 @@
-"""Systems side by side, each with the best plan of a training step, on as many accelerators each
-or on different ones.
-"""
+"""Systems side by side, each with the best plan of a training step and its own accelerators."""
 
 import dataclasses
 import json
@@ -30,8 +28,6 @@ from jaxroof.settings import apply_settings
 from jaxroof.shorthand import by_path
 
 FORM = "SYSTEM, SYSTEM:GPUS or SYSTEM:GPUS:PRECISION"
-
-
 _CONTENDER = re.compile(r"((?:[A-Za-z]:)?[^:]+)(?::([1-9]\d{0,8})?(?::(\w+))?)?")
 
 
@@ -82,67 +78,39 @@ def compare(
     ``chance_sooner``. The attribute ``without`` says which systems have no step time, and why.
     Raises: InputError for bad input; NoAnswer if no system has a step time.
 
-    >>> data = compare(
-    ...     system=["h100-nvs8:8", "a100-80-sxm:16"],
-    ...     model="llama3-8b",
-    ...     global_batch=64,
-    ...     where="tp=1",
-    ... )
+    >>> pair = ["h100-nvs8:8", "a100-80-sxm:16"]
+    >>> data = compare(system=pair, model="llama3-8b", global_batch=8, where="tp=1")
     >>> [str(name) for name in data.system.values], bool(0.5 < data.sooner.max() < 1.0)
     (['8 x h100-nvs8', '16 x a100-80-sxm'], True)
     """
     of = named(estimator) if isinstance(estimator, str) else estimator
     chosen = by_path(of.shorthand, {**(settings or {}), **more})
     names = [model] if isinstance(model, str) else list(model)
-    sizes = gpus if isinstance(gpus, Sequence) else [gpus] if gpus is not None else []
+    sizes = [*gpus] if isinstance(gpus, Sequence) else [] if gpus is None else [gpus]
     contenders = _contenders(system, sizes, bool(number_format or PRECISION in chosen))
     records = {name: _model(of, name) for name in names}
     machines, without = _machines(of, contenders, chosen, number_format)
-    if not machines:
-        raise NoStepTime(without)
-    first = machines[0]
     start = of.inputs(
         model=next(iter(records.values()))[0],
-        system=first.record,
-        gpus=float(first.contender.gpus or sizes[0]),
+        system=machines[0].record,
+        gpus=float(machines[0].contender.gpus or sizes[0]),
         global_batch=global_batch,
     )
-    # a record on an axis sets all its fields, so the settings are applied to each first
-    records = {
-        name: (_changed(of, start, first.settings, model=record).model, brought)
-        for name, (record, brought) in records.items()
-    }
-    held = [_changed(of, start, one.settings, system=one.record) for one in machines]
-    axes: dict[str, Any] = {"model": records} if len(records) > 1 else {}
-    axes |= {"gpus": sizes} if len(sizes) > 1 else {}
-    shared, differ = settings_by_system([one.settings for one in machines])
-    if any(one.contender.gpus for one in machines):
-        differ["gpus"] = [one.contender.gpus for one in machines]
-    labels = [one.contender.words for one in machines]
-    table = dict(zip(labels, (inputs.system for inputs in held), strict=True))
-    axes |= {MACHINE: {"system": table, **differ}} if differ else {"system": table}
-    axes |= {"split": splits} if splits else {}
-    rest = {key: value for key, value in shared.items() if key not in axes}
-    if len(records) == 1:
-        rest = {"model": next(iter(records.values())), **rest}
+    records, machines = _with_settings(of, start, records, machines)
+    axes, rest = _axes(records, machines)
+    axes |= ({"gpus": sizes} if len(sizes) > 1 else {}) | ({"split": splits} if splits else {})
+    rest = {key: value for key, value in rest.items() if key not in axes}
     rules = constraints_of(of, where)
     data = search(of, start, axes=axes, where=rules, settings=rest, progress=progress)
-    data = data.swap_dims({MACHINE: "system"}) if MACHINE in data.dims else data
-    data["memory_limit"] = _limits(of, held)
-    data = data.assign(_sooner(data))
+    data = data.swap_dims({MACHINE: "system"} if MACHINE in data.dims else {})
+    data["memory_limit"], title = _limits(of, start, machines), _title(names, data)
+    asked = {"gpus": sizes, "global_batch": global_batch, "number_format": number_format}
+    asked |= {"system": [one.text for one in contenders], "model": names, "settings": chosen}
+    asked |= {"splits": [getattr(one, "value", one) for one in splits]}
     tokens = {name: float(record.training_tokens) for name, (record, _) in records.items()}
-    asked = {
-        "system": [one.text for one in contenders],
-        "model": names,
-        "gpus": [int(size) for size in sizes],
-        "global_batch": float(global_batch),
-        "number_format": number_format,
-        "splits": [getattr(split, "value", split) for split in splits],
-        "settings": chosen,
-    }
     about = {"options": asked, "models": tokens, "without": without}
-    about = {name: json.dumps(value, default=str) for name, value in about.items()}
-    return data.assign_attrs(**about, question="compare", title=_title(names, data))
+    said = {name: json.dumps(value, default=str) for name, value in about.items()}
+    return data.assign(_sooner(data)).assign_attrs(said, question="compare", title=title)
 
 
 class NoStepTime(NoAnswer):
@@ -209,7 +177,7 @@ def _machines(
 ) -> tuple[list[Machine], dict[str, str]]:
     """Return each system with its settings, and why others have no step time.
 
-    Raises: InputError for a name that there is not.
+    Raises: InputError for a name that there is not; NoStepTime if none has one.
     """
     machines, without = [], {}
     for one in found:
@@ -219,6 +187,8 @@ def _machines(
             machines.append(Machine(one, record, _settings(of, one, chosen)))
         except NoAnswer as error:
             without[one.words] = str(error)
+    if not machines:
+        raise NoStepTime(without)
     return machines, without
 
 
@@ -246,17 +216,42 @@ def _settings(of: Estimator, one: Contender, chosen: Mapping[str, Any]) -> dict[
     return with_chip(with_precision({**chosen, **own}, one.system, of), one.system)[1]
 
 
-def _changed(of: Estimator, inputs: Any, chosen: dict[str, Any], **record: Any) -> Any:
-    """Return the inputs with another model or system, and the settings."""
-    changed, _ = apply_settings(dataclasses.replace(inputs, **record), of.recipe, chosen)
-    return changed
+def _with_settings(
+    of: Estimator, start: Any, records: Mapping[str, Any], machines: Sequence[Machine]
+) -> tuple[dict[str, Any], list[Machine]]:
+    """Return models and systems with the settings applied, since an axis sets all their fields."""
+
+    def changed(settings: dict[str, Any], **record: Any) -> Any:
+        return apply_settings(dataclasses.replace(start, **record), of.recipe, settings)[0]
+
+    first = machines[0].settings
+    models = {
+        name: (changed(first, model=one).model, more) for name, (one, more) in records.items()
+    }
+    systems = (changed(one.settings, system=one.record).system for one in machines)
+    return models, [m._replace(record=s) for m, s in zip(machines, systems, strict=True)]
 
 
-def _limits(of: Estimator, held: Sequence[Any]) -> xr.Variable:
+def _axes(
+    records: Mapping[str, Any], machines: Sequence[Machine]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the axes over models and systems, and the settings that all systems share."""
+    shared, differ = settings_by_system([one.settings for one in machines])
+    if any(one.contender.gpus for one in machines):
+        differ["gpus"] = [one.contender.gpus for one in machines]
+    table = {one.contender.words: one.record for one in machines}
+    along: dict[str, Any] = {MACHINE: {"system": table, **differ}} if differ else {"system": table}
+    if len(records) > 1:
+        return {"model": dict(records), **along}, shared
+    return along, {"model": next(iter(records.values())), **shared}
+
+
+def _limits(of: Estimator, start: Any, machines: Sequence[Machine]) -> xr.Variable:
     """Return the memory that a step may fill on each system."""
     assert of.limit is not None
     about = {"units": "B", "long_name": "Memory that a step may fill"}
-    return xr.Variable("system", np.array([float(of.limit(inputs)) for inputs in held]), about)
+    held = [dataclasses.replace(start, system=one.record) for one in machines]
+    return xr.Variable("system", np.array([float(of.limit(one)) for one in held]), about)
 
 
 def _sooner(data: xr.Dataset) -> dict[str, xr.DataArray]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.errors import unknown
-from jaxroof.formulas.arithmetic import exp, larger, where
+from jaxroof.formulas.arithmetic import exp, larger, smaller, where
 from jaxroof.records import Number
 
 LEVEL = 80  # per cent of measurements inside an interval, unless another level is asked
@@ -133,8 +133,8 @@ def chance_sooner(one: Uncertain, other: Uncertain) -> Any:
     """
     whole = [each.half**2 for each in (one, other)]
     within = [half_width_within_source(each.place) ** 2 for each in (one, other)]
-    software = (larger(h - w, 0.0) for h, w in zip(whole, within, strict=True))
-    spread = np.sqrt(sum(whole) - 2.0 * np.minimum(*software)) / NORMAL.inv_cdf(0.9)
+    software = [larger(h - w, 0.0) for h, w in zip(whole, within, strict=True)]
+    spread = np.sqrt(sum(whole) - 2.0 * smaller(*software)) / NORMAL.inv_cdf(0.9)
     return _below(np.log(other.time / one.time) / spread)
 
 
