@@ -294,8 +294,8 @@ def group_sizes(kind: type[Any], path: str) -> tuple[str, ...]:
     if not rest:
         found: tuple[str, ...] = getattr(kind, "PER_GROUP", {}).get(head, ())
         return found
-    inner: Any = _record_type(_hints(kind).get(head))
-    return group_sizes(inner, rest) if dataclasses.is_dataclass(inner) else ()
+    inner = _record_type(_hints(kind).get(head))
+    return group_sizes(typing.cast(Any, inner), rest) if dataclasses.is_dataclass(inner) else ()
 
 
 def of_one(path: str) -> str:
