@@ -43,7 +43,7 @@ class Question(NamedTuple):
     devices: int
     microbatches: int
     limit: float  # bytes that a step may fill
-    closed_form: float  # step time of the plan's own schedule [s]
+    closed_form: float | None  # where it is another: step time of the plan's own schedule [s]
     inputs: Any
     attrs: Mapping[str, str]
     meanings: Mapping[str, Mapping[str, Any]]
@@ -152,8 +152,9 @@ def labelled(rows: Rows, asked: Question) -> xr.Dataset:
     data["memory_limit"] = ((), limit, about)
     about = {"units": "1", "long_name": "Microbatches of a step on one data-parallel rank"}
     data["microbatches"] = ((), asked.microbatches, about)
-    about = {"units": "s", "long_name": "Step time by the closed form of the estimator"}
-    data["step_time_closed_form"] = ((), asked.closed_form, about)
+    if asked.closed_form is not None:
+        about = {"units": "s", "long_name": "Step time by the closed form of the estimator"}
+        data["step_time_closed_form"] = ((), asked.closed_form, about)
     for name, flags in zip(FLAGS, (allowed, fits, allowed & fits), strict=True):
         data[name] = ("schedule", flags, {"units": "1", "long_name": FLAGS[name]})
     why = np.array([reasons.get(name, "") for name in names], dtype=np.str_)

@@ -183,6 +183,7 @@ def _training(settings: Mapping[str, Any]) -> xr.Dataset:
         step.visits.times.end,
         leave=np.asarray(step.visits.costs.leave)[places],
         synchronisation=step.report.data_time,
+        update=step.report.update_time,
         attrs=about,
     )
 
@@ -194,13 +195,15 @@ def of_visits(
     *,
     leave: Any = None,
     synchronisation: Any = None,
+    update: Any = None,
     attrs: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
     """Return the trace of a schedule's visits, ordered by timestep.
 
     Arguments: ``start`` and ``end`` of each visit [timesteps, devices] [s]; ``leave`` is how long
     sending each visit's output occupies its device afterwards; ``synchronisation`` is the time that
-    each device communicates with its replicas after all its visits [s].
+    each device communicates with its replicas after all its visits, ``update`` what the update of
+    its parameters takes then [s].
     """
     start, end = np.asarray(start, np.float64), np.asarray(end, np.float64)
     kept = np.zeros_like(start) if leave is None else np.asarray(leave, np.float64)
@@ -212,13 +215,15 @@ def of_visits(
         found.append((NAMES[kind], kind, kind, *place, begun, done - begun))
         if kept[t, device] > 0.0:
             found.append(("Send", "send", kind, *place, done, float(kept[t, device])))
-    own = [] if synchronisation is None else np.asarray(synchronisation, np.float64).tolist()
-    for device, seconds in enumerate(own):
-        busy = table.kind[:, device] != IDLE
-        done = float((end + kept)[busy, device].max(initial=0.0))
-        place = (device + 1, NONE, NONE, NONE, NONE)
-        if seconds > 0.0:
-            found.append(("Data-parallel sums", "all-reduce", "end", *place, done, seconds))
+    done = np.where(table.kind != IDLE, end + kept, 0.0).max(axis=0)
+    ends = (("Data-parallel sums", "all-reduce", synchronisation), ("Update", "optimizer", update))
+    for name, kind, seconds in ends:
+        each = np.zeros(table.devices) if seconds is None else np.asarray(seconds, np.float64)
+        for device in np.flatnonzero(each > 0.0).tolist():
+            place = (device + 1, NONE, NONE, NONE, NONE)
+            took = float(each[device])
+            found.append((name, kind, "end", *place, float(done[device]), took))
+        done = done + each
     return trace_of(_columns(found), attrs or {})
 
 

@@ -80,16 +80,16 @@ def training_schedule(
     ``"blocking"`` or ``"free"``, by default as the software sends; ``settings`` and ``more`` are
     fields of the inputs or the recipe.
     Returns: a Dataset over ``schedule`` and ``device``, with the 80 % interval of each step time.
-    ``step_time_closed_form`` is the estimator's, for the plan as it is. A schedule that does not
-    allow the plan keeps its row: its numbers are missing and ``reason`` says why.
+    The step times are those of ``evaluate``, but for ``sends`` that are given. A schedule that does
+    not allow the plan keeps its row: its numbers are missing and ``reason`` says why.
     Raises: InputError for settings that are unknown or out of range, for an illegal plan, and if no
     schedule allows the plan.
 
     >>> plan = {"plan.tensor": 8, "plan.pipeline": 4, "global_batch": 32}
     >>> data = training_schedule({"model": "llama3-70b", "system": "h100-nvs8", **plan})
     >>> fastest = data.isel(schedule=int(data.step_time.values.argmin()))
-    >>> str(fastest.schedule.values), bool(fastest.step_time < data.step_time_closed_form)
-    ('dualpipe', True)
+    >>> str(fastest.schedule.values)
+    'dualpipe'
     """
     asked = training_problem(inputs, recipe, {**(settings or {}), **more}, chunks, sends)
     names = check_schedules(schedules)
@@ -142,21 +142,10 @@ def simulated(asked: TrainingProblem, name: str) -> Simulated:
         raise refusal(name, str(error)) from None
     assert inputs.plan is not None
     pipeline = pipelines.build(name, int(inputs.plan.pipeline), microbatches_of(inputs), chunks)
-    sends = asked.sends or own_sends(inputs, pipeline)
     with naming_all(training, inputs, recipe):
-        step = scheduled_step(with_named_absences(inputs), recipe, pipeline, sends)
+        step = scheduled_step(with_named_absences(inputs), recipe, pipeline, asked.sends)
     _, inner, outer = stage_layers(inputs.model, inputs.plan)
     return Simulated(pipeline, step, int(np.ceil(max(inner, outer) / chunks)))
-
-
-def own_sends(inputs: TrainingInputs, pipeline: Schedule) -> Sends:
-    """Return how the software sends: hidden where devices have several stages, if it overlaps them.
-
-    Else the sender keeps a message until it is sent, as in the closed form.
-    Source: docs/models/training_step_today.md, section 6.
-    """
-    hidden = pipeline.chunks > 1 and float(inputs.software.pipeline_overlap) > 0.0
-    return Sends.OVERLAPPED if hidden else Sends.BLOCKING
 
 
 def _question(asked: TrainingProblem) -> Question:
@@ -168,7 +157,7 @@ def _question(asked: TrainingProblem) -> Question:
         devices=int(inputs.plan.pipeline),
         microbatches=microbatches_of(inputs),
         limit=float(memory_limit(with_named_absences(inputs))),
-        closed_form=float(training.evaluate(inputs, recipe).step_time),
+        closed_form=None,
         inputs=inputs,
         attrs=provenance(training, inputs, recipe, chunks=chunks, sends=said, picture="schedules"),
         meanings=field_metadata(TrainingReport, ScheduledTraining),

@@ -50,7 +50,7 @@ class Schedules(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One schedule: its step time [s], the share that devices idle, and whether it fits."""
+    """One schedule: its step time [s], the share that devices idle (mean), and whether it fits."""
 
     name: str
     step_time: float
@@ -93,13 +93,13 @@ def schedules(found: Asked, data: xr.Dataset) -> Schedules:
             Row(
                 name,
                 float(row.step_time),
-                float(row.bubble.max()),
+                float(row.bubble.mean()),
                 float(row.memory.max()),
                 bool(row.memory_fits),
                 str(row.reason.values),
             )
         )
-    return Schedules(rows, closed_form_sentence(result, own_schedule(data)))
+    return Schedules(rows, closed_form_sentence(result))
 
 
 def timeline(found: Asked, data: xr.Dataset, name: str) -> Timeline:

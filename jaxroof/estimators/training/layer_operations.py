@@ -18,7 +18,6 @@ from jaxroof.estimators.training.product_times import (
     Products,
     flops,
     seconds,
-    summed,
 )
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.records import Number, quantity, record
@@ -57,8 +56,8 @@ def layer_operations(sequence: Number, asked: Timed) -> Operations:
     Units: -> [s], [FLOP].
     Source: docs/models/training_step_today.md, sections 4 and 11.
     """
-    model, plan, rates, software, modules = asked
-    work = layer_work(model, sequence, plan, rates, software, modules)
+    model, plan, rates, software, choices = asked
+    work = layer_work(model, sequence, plan, rates, software, choices.modules)
     busy, time = without_host(work), limited(work)
     sharded = with_fsdp(model, plan, rates, software, time)
     core = attention_flops(
@@ -78,7 +77,7 @@ def layer_operations(sequence: Number, asked: Timed) -> Operations:
     forward = sum((operation.flops.forward for operation in found.values()), start=0.0)
     stopped = software.early_stop * rows["down"].flops.forward
     again = software.recompute_full * (forward - stopped)
-    some = (found[name].flops.forward for name in repeats(modules) if name in found)
+    some = (found[name].flops.forward for name in repeats(choices.modules) if name in found)
     again = again + software.recompute_selective * sum(some)
     return found | {
         "tensor": Operation(work.tensor),
@@ -88,13 +87,6 @@ def layer_operations(sequence: Number, asked: Timed) -> Operations:
         "launch_limit": Operation(_less(time, busy)),
         "fsdp": Operation(_less(sharded, time)),
     }
-
-
-def weight_gradient(work: LayerWork, rates: Rates) -> Number:
-    """Return the seconds of the products of a layer that only its weight gradients need."""
-    products = (work.products.by_columns | work.products.by_rows).values()
-    routed = work.routed.up.weights + work.routed.down.weights
-    return summed(seconds(one, rates) for one in products).weights + work.routing * routed
 
 
 def _products(products: Products, rates: Rates) -> Operations:

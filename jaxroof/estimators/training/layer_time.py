@@ -30,6 +30,7 @@ class LayerTime(NamedTuple):
     context: Number
     experts: Number
     exchange: Number
+    weights: Number  # of backward: products that weight gradients alone need
 
 
 def layer_time(
@@ -65,6 +66,7 @@ def limited(work: LayerWork) -> LayerTime:
         context=_both(work.context),
         experts=_both(work.experts),
         exchange=2.0 * work.exchange,
+        weights=work.weights,
     )
 
 
@@ -87,6 +89,7 @@ class Sharded(NamedTuple):
 
     forward: Number
     backward: Number
+    weights: Number  # of backward: products that weight gradients alone need
     edge: Number
 
 
@@ -123,6 +126,7 @@ def with_fsdp(
     return Sharded(
         where(sharded, forward, time.forward),
         where(sharded, backward, time.backward),
+        time.weights,
         where(sharded, edge, 0.0),
     )
 

@@ -66,6 +66,7 @@ class LayerWork(NamedTuple):
     context: Both
     exchange: Number  # in either direction
     again: Number  # what the backward pass computes and sends again
+    weights: Number  # of the backward pass: products that weight gradients alone need
     host: Both  # least time
 
 
@@ -109,8 +110,8 @@ def layer_work(
     tensor, tokens = plan.tensor, tokens_of(model, sequence, plan, rates, software)
     products = layer_products(model, tensor, tokens.group)
     columns, rows = ({name: seconds(one, rates) for name, one in some.items()} for some in products)
-    forward, *backward = summed((columns | rows).values())
-    matmul = Both(forward, sum(backward))
+    forward, inputs, weights = summed((columns | rows).values())
+    matmul = Both(forward, inputs + weights)
     core = attention(model, sequence, plan.microbatch, tensor, plan.context, rates, software)
     plain = elementwise(model, tokens.group, tokens.norm, tensor, rates, software)
     cast, routing = casts(products, rates), 1.0 - dense_share(model)
@@ -127,7 +128,6 @@ def layer_work(
         **_products(products, columns | rows, rates),
         **_experts(routed, routing),
         **_second_half(model, tokens, messages.forward, plan, rates),
-        "norms": Part(norms(tokens.norm, model, rates), 1.0),
     }
     full, some = software.recompute_full, software.recompute_selective
     repeated = [parts[name] for name in repeats(modules)]
@@ -150,6 +150,7 @@ def layer_work(
         context=ring,
         exchange=exchange,
         again=again,
+        weights=weights + routing * (routed.up.weights + routed.down.weights),
         host=Both(host, host * (1.0 + full + some * launched)),
     )
 
@@ -187,7 +188,7 @@ def _experts(time: ExpertTime, routing: Number) -> dict[str, Part]:
 def _second_half(
     model: Any, tokens: Tokens, messages: Number, plan: Any, rates: Rates
 ) -> dict[str, Part]:
-    """Return the activations and the tensor messages of the layer's half beside attention.
+    """Return both norms, and activations and tensor messages of the half beside attention.
 
     Assumes: half of the tensor messages are attention's.
     """
@@ -199,6 +200,7 @@ def _second_half(
         return Part(activation(tokens.group, width / plan.tensor, share, model, rates), share)
 
     return {
+        "norms": Part(norms(tokens.norm, model, rates), 1.0),
         "activation": active(model.feedforward, dense),
         "shared_activation": active(model.shared_feedforward, shared),
         "mlp_messages": Part(dense * half),

@@ -100,6 +100,11 @@ def interleave_microbatches(
     return (interleave == 1) | (microbatches % pipeline == 0)
 
 
+def one_chunk(inputs: Any, *, interleave: Any) -> Any:
+    """Return whether stages have one chunk."""
+    return interleave == 1
+
+
 def dualpipe_microbatches(inputs: Any, *, pipeline: Any, microbatches: Any) -> Any:
     """Return whether both directions of DualPipe get as many stages and microbatches."""
     even = (pipeline % 2 == 0) & (microbatches % 2 == 0)
@@ -219,6 +224,11 @@ _HEADS = Rule(
     context_heads,
     "context degrees whose all-to-all exchange does not divide the heads",
 )
+_ONE_CHUNK = Rule(
+    "interleave_microbatches",
+    one_chunk,
+    "several chunks of a stage under a schedule other than 1F1B",
+)
 _DUALPIPE = Rule(
     "dualpipe_microbatches",
     dualpipe_microbatches,
@@ -233,9 +243,9 @@ OF_DIVISION = {
 }
 OF_SCHEDULE: dict[Schedule, tuple[Rule, ...]] = {
     Schedule.ONE_F_ONE_B: (),
-    Schedule.GPIPE: (),
-    Schedule.ZB_H1: (),
-    Schedule.DUALPIPE: (_DUALPIPE,),
+    Schedule.GPIPE: (_ONE_CHUNK,),
+    Schedule.ZB_H1: (_ONE_CHUNK,),
+    Schedule.DUALPIPE: (_ONE_CHUNK, _DUALPIPE),
 }
 WARNINGS = (  # what costs time, and what DeepSpeed refuses
     Rule("zero_pipeline", zero_pipeline, "ZeRO 2 or 3 in a pipeline"),
@@ -255,8 +265,9 @@ def rules(recipe: MemoryRecipe) -> tuple[Rule, ...]:
     """
     split, division = recipe.layer_split, OF_DIVISION[recipe.layer_division]
     layers = (_CHUNKS, _split_rule(split)) if split else division
-    exchange = OF_EXCHANGE[recipe.context_exchange]
-    return (*_COMMON, *layers, *exchange, *OF_SCHEDULE[recipe.schedule])
+    exchange, own = OF_EXCHANGE[recipe.context_exchange], OF_SCHEDULE[recipe.schedule]
+    common = [rule for rule in _COMMON if rule.name not in {other.name for other in own}]
+    return (*common, *layers, *exchange, *own)
 
 
 def _split_rule(split: tuple[int, ...]) -> Rule:

@@ -22,7 +22,7 @@ class Legality:
     stages_enough: Flag = quantity("1", "There are no more chunks than layers.")
     interleave_needs_pipeline: Flag = quantity("1", "Several chunks are in a pipeline.")
     interleave_microbatches: Flag = quantity(
-        "1", "Interleaved microbatches are a multiple of the pipeline degree."
+        "1", "The schedule has these chunks; interleaved, whole groups of microbatches."
     )
     experts_divisible: Flag = quantity("1", "Expert degree divides the experts.")
     experts_exist: Flag = quantity("1", "Expert degrees are 1 without experts.")

@@ -11,7 +11,7 @@ from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.layer_work import CORE
 from jaxroof.estimators.training.memory_model import MemoryModel, memory_model
-from jaxroof.estimators.training.memory_recipe import AttentionKernel, CrossEntropy, Module
+from jaxroof.estimators.training.memory_recipe import AttentionKernel, CrossEntropy, MemoryRecipe
 from jaxroof.estimators.training.rates import Rates, rates
 from jaxroof.estimators.training.software import CAPTURED, DEDUPLICATED, Framework, Software
 from jaxroof.estimators.training.step_time import LayerParts, StepTime, layer_parts, whole_step
@@ -81,13 +81,13 @@ LAYER = (
 
 
 class Timed(NamedTuple):
-    """What the times of plans follow from; ``modules`` are those of selective recomputation."""
+    """What the times of plans follow from: numbers, and the choices of the recipe."""
 
     model: MemoryModel
     plan: Any
     speed: Rates
     software: Software
-    modules: frozenset[Module] = CORE
+    choices: MemoryRecipe = MemoryRecipe(modules=CORE)
 
 
 def timed(inputs: TrainingInputs, recipe: TrainingRecipe) -> Timed:
@@ -95,13 +95,13 @@ def timed(inputs: TrainingInputs, recipe: TrainingRecipe) -> Timed:
     plan = timed_plan(inputs)
     software = software_of_plan(inputs, plan, recipe)
     model, speed = memory_model(inputs.model, recipe), rates_of(inputs, software)
-    return Timed(model, plan, speed, software, memory_recipe(recipe).modules)
+    return Timed(model, plan, speed, software, memory_recipe(recipe))
 
 
 def time_of_layers(inputs: TrainingInputs, recipe: TrainingRecipe, parts: LayerParts) -> StepTime:
     """Return the step time of plans whose layers are timed."""
-    model, plan, speed, software, _ = timed(inputs, recipe)
-    return whole_step(model, plan, speed, software, parts)
+    model, plan, speed, software, choices = timed(inputs, recipe)
+    return whole_step(model, plan, speed, software, parts, choices.schedule)
 
 
 def rates_of(inputs: TrainingInputs, software: Software) -> Rates:

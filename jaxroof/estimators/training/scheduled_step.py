@@ -4,29 +4,19 @@ Source: docs/models/training_step_today.md, sections 5 to 7, with clocks instead
 """
 
 import dataclasses
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxroof.estimators.training.inputs import TrainingInputs
-from jaxroof.estimators.training.layer_operations import weight_gradient
-from jaxroof.estimators.training.layer_time import limited, with_fsdp
-from jaxroof.estimators.training.layer_work import layer_work
 from jaxroof.estimators.training.memory_recipe import Schedule as Held
 from jaxroof.estimators.training.memory_step import groups, memory_inputs
 from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.plan_time import Timed, timed
 from jaxroof.estimators.training.stage_memory import amounts, of_stage
-from jaxroof.estimators.training.stage_time import (
-    ends,
-    late,
-    send_time,
-    stage_layers,
-    stage_time,
-)
+from jaxroof.estimators.training.stage_time import late, send_time, stage_layers
 from jaxroof.estimators.training.step import interval
-from jaxroof.estimators.training.step_time import data_messages, optimizer
+from jaxroof.estimators.training.step_time import LayerParts, StepTime, layer_parts, whole_step
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas.arithmetic import largest, where
 from jaxroof.records import Number, quantity, record
@@ -75,14 +65,6 @@ class SimulatedStep(NamedTuple):
     visits: Visits
 
 
-class Pipeline(NamedTuple):
-    """The seconds of the stages of a pipeline, and what a step takes beside its visits."""
-
-    seconds: StageSeconds
-    messages: Number
-    update: Number
-
-
 def on_schedule(
     inputs: TrainingInputs, recipe: TrainingRecipe, name: str, chunks: int
 ) -> tuple[TrainingInputs, TrainingRecipe]:
@@ -99,25 +81,35 @@ def scheduled_step(
     inputs: TrainingInputs,
     recipe: TrainingRecipe,
     pipeline: table.Schedule,
-    sends: Sends,
+    sends: Sends | None = None,
 ) -> SimulatedStep:
     """Return a step under a schedule, for inputs and a recipe that are on it.
 
-    t = max over devices of the clock + data-parallel messages + update
+    t as ``training`` has it; idle is the rest of it on each device
 
-    Assumes: the slowest chip sets the pace of each stage; messages between stages never wait for
-    each other.
+    Assumes: visits take their share of the step time: those of the stages, all as much longer or
+    shorter as makes the last device end when the closed form of the step does; messages between
+    stages never wait for each other. ``sends`` other than the software's move the step from there.
     Units: -> [s], [B].
     Source: docs/models/training_step_today.md, sections 5 to 7.
     """
     asked = timed(inputs, recipe)
-    held = stages(inputs.model.sequence, asked, layout_of(pipeline))
-    if sends is Sends.FREE:
-        held = held._replace(seconds=held.seconds._replace(send=0.0 * held.seconds.send))
-    visits = stage_visits(pipeline, held.seconds, sends is Sends.BLOCKING)
-    update = held.update + offload_time(inputs, recipe)
-    step_time = largest(visits.times.clock) + held.messages + update
-    idle = step_time - visits.times.busy - held.messages - update
+    parts = layer_parts(
+        asked.model, inputs.model.sequence, *asked[1:4], modules=asked.choices.modules
+    )
+    time = whole_step(*asked[:4], parts, asked.choices.schedule)
+    each = stage_seconds(asked, parts, time, layout_of(pipeline))
+    own = own_sends(inputs, pipeline)
+    visits = stage_visits(pipeline, each, own is Sends.BLOCKING)
+    pace = (time.steady + time.bubble + time.pipeline_comm) / largest(visits.times.clock)
+    if sends is not None and sends is not own:
+        free = each._replace(send=where(sends is Sends.FREE, 0.0, each.send))
+        visits = stage_visits(pipeline, free, sends is Sends.BLOCKING)
+    visits = Visits(*(type(some)(*(pace * one for one in some)) for some in visits))
+    rest = time.steady + time.bubble + time.pipeline_comm + time.data_comm
+    update = time.step_time - rest + offload_time(inputs, recipe)
+    step_time = largest(visits.times.clock) + time.data_comm + update
+    idle = step_time - visits.times.busy - time.data_comm - update
     every: Any = np.ones(pipeline.devices)
     report = ScheduledTraining(
         step_time=step_time,
@@ -125,7 +117,7 @@ def scheduled_step(
         busy_time=visits.times.busy,
         bubble_time=idle,
         bubble=idle / step_time,
-        data_time=held.messages * every,
+        data_time=time.data_comm * every,
         update_time=update * every,
     )
     within, regime = interval(inputs, step_time)
@@ -146,38 +138,41 @@ def device_memory(
     return {name: value + 0.0 * stage for name, value in every.items()}
 
 
-def stages(sequence: Number, asked: Timed, layout: Layout) -> Pipeline:
-    """Return the seconds of every stage for one microbatch, and what comes once a step.
+def own_sends(inputs: TrainingInputs, pipeline: table.Schedule) -> Sends:
+    """Return how the software sends: hidden where devices have several stages, if it overlaps them.
+
+    Else the sender keeps a message until it is sent, as in the closed form.
+    Source: docs/models/training_step_today.md, section 6.
+    """
+    hidden = pipeline.chunks > 1 and float(inputs.software.pipeline_overlap) > 0.0
+    return Sends.OVERLAPPED if hidden else Sends.BLOCKING
+
+
+def stage_seconds(asked: Timed, parts: LayerParts, time: StepTime, layout: Layout) -> StageSeconds:
+    """Return the seconds of every stage for one microbatch.
 
     forward = (l F + e (embedding + head) / 3) late(n / p), with l layers and e = 1 at the ends
 
     Assumes: a third of embedding and head is forward, a third the gradient of their inputs; the
     weight gradients of a layer are its products', all else in its backward pass is waited for;
-    models with latent attention run balanced layouts; copies of the weights are replicas.
+    models with latent attention run balanced layouts.
     Source: docs/models/training_step_today.md, sections 5 to 7.
     """
-    model, plan, speed, software, modules = asked
-    work = layer_work(model, sequence, plan, speed, software, modules)
-    edges = ends(model, plan, speed, software, work.tokens)
-    time = with_fsdp(model, plan, speed, software, limited(work))
-    closed = stage_time(model, plan, speed, software, work.tokens, time, edges)
-    layers, edge = _shares(asked, layout, *edges)
-    slow = late(plan.tensor * plan.context * plan.data, speed.spread)
+    plan, speed, software = asked.plan, asked.speed, asked.software
+    layers, edge = _shares(asked, layout, *parts.edges)
+    ranks = plan.tensor * plan.context * plan.data
+    slow = late(ranks, speed.spread)
     backward = layers * time.backward + 2.0 * THIRD * edge
-    weight = layers * weight_gradient(work, speed) + THIRD * edge
-    send = send_time(plan.tensor, speed, software, work.tokens, closed.across)
-    seconds = StageSeconds(
+    weight = layers * parts.layer.weights + THIRD * edge
+    across = where(ranks * plan.pipeline > speed.fast_domain, 1.0, 0.0)
+    send = send_time(plan.tensor, speed, software, parts.tokens, across)
+    return StageSeconds(
         forward=slow * (layers * time.forward + THIRD * edge),
         backward=slow * backward,
         input_gradient=slow * (backward - weight),
         weight_gradient=slow * weight,
         send=send * np.ones(len(layers)),
     )
-    held = closed._replace(end_layers=closed.end_layers * layout.routes)
-    copies = SimpleNamespace(**{**vars(plan), "data": plan.data * layout.routes})
-    messages = data_messages(model, copies, speed, software, time, held)
-    update = optimizer(model, copies, speed, software, held.end_layers) + speed.step
-    return Pipeline(seconds, messages, update)
 
 
 def _shares(asked: Timed, layout: Layout, embedding: Number, head: Number) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.layer_time import Sharded
 from jaxroof.estimators.training.layer_work import Tokens
+from jaxroof.estimators.training.memory_recipe import Schedule
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, log, sqrt, where
@@ -14,6 +15,7 @@ from jaxroof.formulas.kernel_times import matmul, stream
 from jaxroof.formulas.memory_layout import alike_chunks
 from jaxroof.formulas.smooth import SHARPER, smooth_larger
 from jaxroof.records import Number
+from jaxroof.schedules import published
 
 
 class Ends(NamedTuple):
@@ -26,7 +28,7 @@ class Ends(NamedTuple):
 class StageTime(NamedTuple):
     """Seconds of a pipeline's stages."""
 
-    end_layers: Number  # layers of the first and of the last stage
+    end_layers: Number  # layers of a rank at an end: of the first or the last stage, or of both
     slow: Number  # slowest stage, one microbatch
     steady: Number  # all microbatches, one step
     bubble: Number  # one step
@@ -72,6 +74,32 @@ def stage_layers(model: Any, plan: Any) -> tuple[Number, Number, Number]:
     return layers, where(regular, each, middle), where(regular, each, outer)
 
 
+ROUTES = {Schedule.DUALPIPE: 2.0}  # through all layers, where there are several
+
+
+def bubble_factor(
+    plan: Any, schedule: Schedule, layers: Number, layer: Sharded, edges: Ends
+) -> Number:
+    """Return the bubble of a schedule over that of 1F1B, all stages being equal.
+
+    Assumes: a third of embedding and head is forward, a third the gradient of their inputs, and a
+    third that of their weights.
+    Source: ``jaxroof.schedules.published.bubble``.
+    """
+    if schedule not in SHORTER:
+        return 1.0
+    third = sum(edges) / 3.0
+    forward, weight = layers * layer.forward + third, layers * layer.weights + third
+    backward = layers * layer.backward + 2.0 * third - weight
+    own = published.bubble(
+        SHORTER[schedule], plan.pipeline, plan.microbatches, forward, backward, weight
+    )
+    return own / (larger(plan.pipeline - 1.0, 1.0) * (forward + backward + weight))
+
+
+SHORTER = {Schedule.ZB_H1: "zb-h1", Schedule.DUALPIPE: "dualpipe"}  # than 1F1B and GPipe
+
+
 def stage_time(
     model: Any,
     plan: Any,
@@ -80,14 +108,16 @@ def stage_time(
     tokens: Tokens,
     layer: Sharded,
     edges: Ends,
+    schedule: Schedule = Schedule.ONE_F_ONE_B,
 ) -> StageTime:
     """Return the seconds of the pipeline.
 
     slow = smax(smax(first, last) late(n / p), middle late(n (p - 2) / p)), steady = M slow
-    bubble = ((first + last + (p - 2) middle) late(n / p) - slow) / v
+    bubble = ((first + last + (p - 2) middle) late(n / p) - slow) x / v, x = 1 for 1F1B
 
     Assumes: a message is part of a stage's time, so that a heavier last stage hides it; models with
-    latent attention run balanced layouts.
+    latent attention run balanced layouts; a rank of two routes has one stage of each, as far from
+    either end, so that its slowest rank is lighter than the slowest stage by what ends differ.
     Source: docs/models/training_step_today.md, section 6.
     """
     stages, chunks = plan.pipeline, plan.interleave
@@ -109,12 +139,16 @@ def stage_time(
     between = where(stages > 2.0, middle * late(per_stage * (stages - 2.0), rates.spread), 0.0)
     slower = smooth_larger(first, last, SHARPER) * late(per_stage, rates.spread)
     slow = where(stages > 1.0, smooth_larger(slower, between, SHARPER), alone)
+    if schedule in ROUTES:
+        others = where(stages > 2.0, middle, 0.0)
+        slow = slow * larger((first + last) / 2.0, others) / larger(larger(first, last), others)
     every = (first + last + (stages - 2.0) * middle) * late(per_stage, rates.spread)
+    factor = bubble_factor(plan, schedule, layers, layer, edges)
     return StageTime(
-        end_layers=outer,
+        end_layers=outer * ROUTES.get(schedule, 1.0),
         slow=slow,
         steady=plan.microbatches * slow,
-        bubble=where(stages > 1.0, (every - slow) / chunks, 0.0),
+        bubble=where(stages > 1.0, (every - slow) * factor / chunks, 0.0),
         sends=2.0 * send * (stages - 1.0) * hidden,
         across=across,
     )

@@ -28,7 +28,7 @@ from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers
 from jaxroof.estimators.training.plans import DEGREES, alike, plans
 from jaxroof.estimators.training.precision import expand_precision
 from jaxroof.estimators.training.report import TrainingReport
-from jaxroof.estimators.training.stage_time import late, stage_layers
+from jaxroof.estimators.training.stage_time import ROUTES, SHORTER, late, stage_layers
 from jaxroof.estimators.training.step_time import LayerParts, StepTime
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas.arithmetic import larger, where
@@ -91,7 +91,7 @@ def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerPa
     """Return a lower bound of the step time: its stages, without any message between ranks.
 
     t >= late(d c t) ((M - 1 / v) slow + sum / v), where slow is the longest stage and sum all of
-    them
+    them; M late(d c t) slow under a schedule whose bubble is shorter than that of 1F1B
 
     Assumes: FSDP hides no work; the smooth maximum of stages is at least the largest; chips of one
     stage vary as those of all do, or less.
@@ -104,12 +104,14 @@ def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerPa
     work = layer.layer.forward + layer.layer.backward
     embedding, head = layer.edges
     every = layers * work + embedding + head
-    end = outer * work + larger(embedding, head)
+    heavier = (embedding + head) / 2.0 if recipe.schedule in ROUTES else larger(embedding, head)
+    end = outer * work + heavier
     stages = plan.pipeline
     slow = where(stages > 2.0, larger(end, inner * work), end)
     slow = where((stages == 1.0) | (model.kv_rank > 0.0), every / stages, slow)
     chips = plan.data * plan.tensor * plan.context
-    passes = (plan.microbatches - 1.0 / plan.interleave) * slow + every / plan.interleave
+    filled = 0.0 if recipe.schedule in SHORTER else 1.0 / plan.interleave
+    passes = (plan.microbatches - filled) * slow + filled * every
     return (1.0 - ROUNDING) * late(chips, chip_of(inputs).spread) * passes
 
 

@@ -3,6 +3,7 @@
 Source: docs/models/training_step_today.md.
 """
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from jaxroof.catalog.chip import Chip, SharedConstants
@@ -18,10 +19,11 @@ from jaxroof.estimators.training.layer_time import (
     with_fsdp,
 )
 from jaxroof.estimators.training.layer_work import CORE, Tokens, tokens_of
-from jaxroof.estimators.training.memory_recipe import Module
+from jaxroof.estimators.training.memory_recipe import Module, Schedule
 from jaxroof.estimators.training.rates import Rates, rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.estimators.training.stage_time import (
+    ROUTES,
     Ends,
     StageTime,
     ends,
@@ -109,19 +111,26 @@ def step_time(
 
 
 def whole_step(
-    model: Any, plan: Any, speed: Rates, software: Software, parts: LayerParts
+    model: Any,
+    plan: Any,
+    speed: Rates,
+    software: Software,
+    parts: LayerParts,
+    schedule: Schedule = Schedule.ONE_F_ONE_B,
 ) -> StepTime:
     """Return the seconds of one optimizer step from those of its parts.
 
     t = steady + bubble + pipeline sends + data-parallel messages + optimizer + step
 
+    Assumes: copies of the weights that several routes through the layers have are replicas.
     Source: docs/models/training_step_today.md, section 7.
     """
     tokens, time, edges = parts
     sharded = with_fsdp(model, plan, speed, software, time)
-    stages = stage_time(model, plan, speed, software, tokens, sharded, edges)
-    messages = data_messages(model, plan, speed, software, sharded, stages)
-    update = optimizer(model, plan, speed, software, stages.end_layers)
+    stages = stage_time(model, plan, speed, software, tokens, sharded, edges, schedule)
+    copies = SimpleNamespace(**{**vars(plan), "data": plan.data * ROUTES.get(schedule, 1.0)})
+    messages = data_messages(model, copies, speed, software, sharded, stages)
+    update = optimizer(model, copies, speed, software, stages.end_layers)
     total = stages.steady + stages.bubble + stages.sends + messages + update
     return StepTime(
         matmul=time.matmul,

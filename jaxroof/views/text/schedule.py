@@ -1,5 +1,7 @@
 """Schedules side by side: the step time, idle time and memory of each."""
 
+import json
+
 import numpy as np
 import xarray as xr
 from rich.table import Table
@@ -11,6 +13,7 @@ from jaxroof.views.text.tables import plain_table
 
 TIE = 1e-9  # step times with a smaller relative difference count as equal
 TELLING = 0.02  # smallest share of a difference for which a part is named
+CLOSED = "step_time_closed_form"
 TWICE = 2  # copies of the weights in a schedule with two directions
 SPENT = {
     "bubble_time": "idle",
@@ -96,12 +99,14 @@ def schedule_sentences(data: xr.Dataset) -> list[str]:
     return [*said, _best(data, name), _memory(data, name)]
 
 
-def closed_form_sentence(data: xr.Dataset, name: str) -> str:
-    """Return what the closed form gives that a search prints, and what it is good for."""
-    time = seconds(float(data.step_time_closed_form))
+def closed_form_sentence(data: xr.Dataset) -> str:
+    """Return what the closed form gives that a search prints, where that is another time."""
+    if CLOSED not in data:
+        return ""
+    stages = json.loads(data.attrs["inputs"]).get("plan.interleave", 1)  # of a device
+    name = "1F1B" if stages == 1 else "interleaved 1F1B"
+    time = seconds(float(data[CLOSED]))
     said = f"A search prints {time} for this plan, by the closed form of {name}"
-    if LOW in data:
-        said += ", of which the error against measured runs is known"
     told = "the table follows every microbatch. Take seconds from the search, ranks from the table."
     return f"{said}; {told}"
 

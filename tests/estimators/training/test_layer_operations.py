@@ -13,9 +13,10 @@ from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.layer import dense_layer, routing_layer, score_width
-from jaxroof.estimators.training.layer_operations import layer_operations, weight_gradient
+from jaxroof.estimators.training.layer_operations import layer_operations
 from jaxroof.estimators.training.layer_time import expert_weights, layer_weights
 from jaxroof.estimators.training.layer_work import layer_work
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.plan_time import Timed, timed
 from jaxroof.estimators.training.product_times import dense_share
 from jaxroof.estimators.training.rates import rates
@@ -141,7 +142,7 @@ def test_the_weights_that_time_sends_and_updates_are_the_matrices_of_the_layer(n
 @pytest.mark.parametrize("name", catalog.names("architectures"))
 def test_a_tied_embedding_is_summed_over_the_end_stages_and_a_separate_one_is_not(name):
     asked = asked_of(name, pipeline=2.0)
-    parts = layer_parts(asked.model, asked.model.sequence, *asked[1:])
+    parts = layer_parts(asked.model, asked.model.sequence, *asked[1:4])
     tied = architecture_with_choices(name)[1]["embeddings"] == "tied"
     assert (float(whole_step(*asked[:4], parts).data_comm) > 0.0) == tied
 
@@ -229,7 +230,7 @@ def test_what_memory_drops_time_repeats(name):
 @pytest.mark.parametrize("name", catalog.names("architectures"))
 def test_the_flop_done_again_are_those_of_the_modules(name, selective):
     asked = asked_of(name, recompute=1.0)
-    asked = asked._replace(modules=MODULES[selective])
+    asked = asked._replace(choices=MemoryRecipe(modules=MODULES[selective]))
     found = layer_operations(asked.model.sequence, asked)
     model, choices = architecture_with_choices(name)
     recipe, dense = choose(TrainingRecipe(), choices), dense_share(model)
@@ -245,12 +246,12 @@ def test_the_flop_done_again_are_those_of_the_modules(name, selective):
 def test_weight_gradients_are_part_of_the_backward_pass_of_products(name):
     asked = asked_of(name)
     work = layer_work(asked.model, asked.model.sequence, asked.plan, asked.speed, asked.software)
-    weights = float(weight_gradient(work, asked.speed))
+    weights = float(work.weights)
     assert 0.0 < weights < float(work.matmul.backward + work.experts.backward)
 
 
 def test_the_weight_gradients_of_large_products_are_half_of_their_way_back():
     asked = asked_of("llama3-8b", microbatch=8.0)
     work = layer_work(asked.model, asked.model.sequence, asked.plan, asked.speed, asked.software)
-    weights = float(weight_gradient(work, asked.speed))
+    weights = float(work.weights)
     assert weights == pytest.approx(float(work.matmul.backward) / 2.0, rel=0.05)

@@ -1,6 +1,5 @@
 """What is said of pipeline schedules side by side."""
 
-import json
 from collections.abc import Iterator
 
 import xarray as xr
@@ -12,10 +11,8 @@ from jaxroof.views.text.said import Said, quiet, title, usual, verbose
 
 def answer(data: xr.Dataset) -> Iterator[Said]:
     """Yield the best schedule, what it gains and needs, and all of them in a table."""
-    stages = json.loads(data.attrs["inputs"]).get("plan.interleave", 1)  # of a device
-    closed_form = "1F1B" if stages == 1 else "interleaved 1F1B"
     yield from title(str(data.attrs.get("title", "")))
     yield from usual(*views.schedule_sentences(data))
     yield from quiet(views.schedules_table(data))
-    yield from usual(views.GLOSSARY, views.closed_form_sentence(data, closed_form))
+    yield from usual(views.GLOSSARY, views.closed_form_sentence(data))
     yield from verbose(interval_sentence(data))
