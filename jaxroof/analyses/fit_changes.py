@@ -252,7 +252,7 @@ class _Search:
         shape = values[:, [PATHS.index("plan.pipeline"), PATHS.index("plan.interleave")]]
         device, host = np.empty(len(values)), np.zeros(len(values))
         there = self.asked.system.host_capacity
-        share = [PATHS.index(path) for path in OFFLOADED]
+        share = np.array([PATHS.index(path) for path in OFFLOADED])
         for alike in np.unique(shape, axis=0):
             places = np.flatnonzero((shape == alike).all(axis=1))
             here = with_points(self.asked.inputs, values[places])

@@ -40,10 +40,11 @@ def _training_inputs(asked: Question, inputs: MemoryInputs, recipe: MemoryRecipe
     """Return the inputs of a training step whose memory some inputs are of."""
     model = {name: getattr(inputs.model, name) for name in units(Architecture)}
     shared = set(units(TrainingPlan)) & set(units(type(inputs.plan)))
+    batch: Any = inputs.global_batch
     return TrainingInputs(
         model=Architecture(**{**model, "sequence": inputs.sequence}),
         system=asked.system,
-        global_batch=inputs.global_batch,
+        global_batch=batch,
         microbatch_group=inputs.plan.microbatch_group,
         early_forward=inputs.plan.early_forward,
         states=StateSizes(**{name: getattr(inputs.states, name) for name in units(StateSizes)}),

@@ -19,7 +19,6 @@ from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import MODULES, Selective
 
 LANGUAGE = [name for name in catalog.names("architectures") if not name.startswith("vit")]
-UNEVEN = {"layer_division": "uneven"}
 RECOMPUTED = [(0, "light"), (1, "light"), (1, "core_attn"), (1, "mlp"), (1, "moe"), (2, "light")]
 PLANNED = ("dp", "tp", "cp", "pp", "mb", "vp", "ep", "etp", "sp", "zero", "off")
 
@@ -35,14 +34,12 @@ def test_changes_take_the_step_time_of_training(model: str) -> None:
     for level, selective in RECOMPUTED:
         modules = {"modules": modules_of(selective)} if level == 1 else {}
         plan = {"dp": 4, "pp": 2, "zero": 0} | ({} if level == 1 else {"rc": level})
-        asked = asked_question(plan=plan, **about(model), **UNEVEN, **modules)
+        asked = asked_question(plan=plan, **about(model), **modules)
         points = at_once(asked.inputs).values
-        points = points[legal(with_points(asked.inputs, points), asked.recipe, uneven=False)]
+        points = points[legal(with_points(asked.inputs, points), asked.recipe)]
         points[:, PATHS.index("activations.offload_activations")] = 0.0
         found = step_times(asked, with_points(asked.inputs, points), asked.recipe)
-        inputs, recipe = resolve_settings(
-            training, {**about(model), **UNEVEN, "selective": selective}
-        )
+        inputs, recipe = resolve_settings(training, {**about(model), "selective": selective})
         columns: dict[str, Any] = {
             path.rpartition(".")[2]: points[:, place] for place, path in enumerate(PATHS)
         }
@@ -68,13 +65,11 @@ PLANS: dict[str, dict[str, int]] = {
 @pytest.mark.parametrize("model", PLANS)
 def test_a_printed_price_is_the_ratio_of_two_evaluations(model: str) -> None:
     plan = PLANS[model]
-    before = jr.fit(plan=plan, **about(model), **UNEVEN)
+    before = jr.fit(plan=plan, **about(model))
     now = _step_time(model, plan)
     assert float(before.step_time) == pytest.approx(now, rel=1e-12)
     less = {"system.hbm_capacity": 0.9 * float(before.device.max())}
-    changes = json.loads(
-        jr.fit(plan=plan, **about(model), **less, changes=4, settings=UNEVEN).changes
-    )
+    changes = json.loads(jr.fit(plan=plan, **about(model), **less, changes=4).changes)
     compared = [one for one in changes if {*one["set"]} <= {*PLANNED, "recompute"}]
     assert len(compared) > 1
     for one in compared:
@@ -88,7 +83,7 @@ def test_a_printed_price_is_the_ratio_of_two_evaluations(model: str) -> None:
 
 
 def _step_time(model: str, plan: dict[str, Any]) -> float:
-    return float(jr.evaluate("training", {**about(model), **UNEVEN, **plan}).step_time)
+    return float(jr.evaluate("training", {**about(model), **plan}).step_time)
 
 
 @pytest.mark.parametrize("where", ["tensor<=8,rc!=1,off=0", "tensor<=4,rc=0,off=0,zero=1"])

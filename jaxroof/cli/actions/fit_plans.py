@@ -40,7 +40,7 @@ def fit_plans_command(
     """
     check_kind(output)
     size = None if gpus is None else parse_count("--gpus", gpus)
-    asked = {
+    asked: dict[str, Any] = {
         "model": model_name,
         "system": system_name,
         "global_batch": parse_count("--batch", batch),
