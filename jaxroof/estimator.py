@@ -15,7 +15,7 @@ from jaxroof.missing import naming_all
 from jaxroof.plan_lists import Candidates as Candidates
 from jaxroof.plan_lists import ProgramSizes as ProgramSizes
 from jaxroof.records import get_at, leaves, value_or, with_named_absences
-from jaxroof.settings import apply_settings, choices_of
+from jaxroof.settings import apply_settings, carried, choices_of, choose
 from jaxroof.structure import map_numbers
 
 FEWEST = 16  # smallest number of placements that a program is compiled for
@@ -131,8 +131,21 @@ class Estimator:
             said, expected = (f"{kind.__module__}.{kind.__qualname__}" for kind in both)
             raise refusal(self.name or "estimator", f"inputs: a {said}; expected a {expected}")
         given = {*settings, *(choices_of(recipe) if recipe is not None else ())}
-        recipe = self.recipe if recipe is None else recipe
+        recipe = self.recipe_of(inputs, recipe, settings)
         return *apply_settings(inputs, recipe, settings, self.names, given, varied), given
+
+    def recipe_of(self, inputs: Any, recipe: Any = None, given: Collection[str] = ()) -> Any:
+        """Return a recipe, or the estimator's with the choices that the records of inputs carry.
+
+        Choices of records at the paths ``given`` are left out.
+        """
+        if recipe is not None or self.recipe is None:
+            return recipe
+        known, found = choices_of(self.recipe), self.recipe
+        for path in self.names:
+            held = {} if path in given else carried(getattr(inputs, path, None))
+            found = choose(found, {name: value for name, value in held.items() if name in known})
+        return found
 
     def evaluate(self, inputs: Any, recipe: Any = None) -> Any:
         """Return the results for inputs whose leaves broadcast: one plan, or a million.
@@ -152,7 +165,7 @@ class Estimator:
 
     def evaluate_checked(self, inputs: Any, recipe: Any = None) -> Any:
         """Return the same for inputs that were checked, or that stand for no plan at all."""
-        recipe = self.sized_recipe(inputs, self.recipe if recipe is None else recipe)
+        recipe = self.sized_recipe(inputs, self.recipe_of(inputs, recipe))
         with naming_all(self, inputs, recipe), np.errstate(all="ignore"):
             inputs = with_named_absences(self.placed(inputs, recipe))
             return self.step(inputs, recipe, **self.evaluate_parts(inputs, recipe))
@@ -248,7 +261,7 @@ class Estimator:
             lacking = [f for f in fields if value_or(getattr(plan, f), None) is None]
             one = dict.fromkeys(lacking, np.float64(1.0))
             return self.with_placement(inputs, one) if lacking else inputs
-        recipe = self.recipe if recipe is None else recipe
+        recipe = self.recipe_of(inputs, recipe)
         with naming_all(self, inputs, recipe):
             columns = self._placements(inputs, recipe)
         if next(iter(columns.values())).shape[-1] == 1:  # nothing to choose

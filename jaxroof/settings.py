@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from jaxroof.errors import InputError, refusal, shown, unknown
-from jaxroof.records import checked_values, field_at, get_at, is_quantity, leaves, replace_at
+from jaxroof.records import (
+    checked_values,
+    field_at,
+    get_at,
+    is_quantity,
+    leaves,
+    record,
+    replace_at,
+)
 from jaxroof.units import parse
 
 # path of a record -> function that reads it by name; it returns the record, or (record, choices)
@@ -63,8 +71,11 @@ def read_names(
     """
     found = dict(settings)
     for path in names:
-        if isinstance(found.get(path), str) or is_pair(found.get(path)):
-            found[path], chosen = named_record(path, found[path], names, "")
+        value = found.get(path)
+        if isinstance(value, str) or is_pair(value) or carried(value):
+            found[path], chosen = named_record(path, value, names, "")
+            if carried(value):  # what other estimators ask of a record is not asked here
+                chosen = {key: chosen[key] for key in chosen if key in choices_of(recipe)}
             brought = choices_brought(path, recipe, chosen, {*settings, *given})
             recipe = recipe if path in varied else choose(recipe, brought)
     return found, recipe
@@ -144,10 +155,38 @@ def named_record(
     """
     if isinstance(value, str) and path in names:
         value = names[path](value)
-    record, chosen = value if is_pair(value) else (value, {})
-    if dataclasses.is_dataclass(record) and not isinstance(record, type):
-        return record, chosen
+    held, chosen = value if is_pair(value) else (value, carried(value))
+    if dataclasses.is_dataclass(held) and not isinstance(held, type):
+        return held, chosen
     raise refusal(path, f"a record, not a number, given {shown(value)}; {expected}")
+
+
+def carrying(held: Any, choices: Mapping[str, str]) -> Any:
+    """Return a record as one that brings choices of a recipe along, whatever is changed in it."""
+    return _rebuilt(type(held), tuple(choices.items()), vars(held))
+
+
+def carried(held: Any) -> Mapping[str, str]:
+    """Return the choices of a recipe that a record brings along."""
+    found: Mapping[str, str] = getattr(type(held), "_carried", {})
+    return found
+
+
+def _rebuilt(kind: Any, choices: tuple[tuple[str, str], ...], fields: Mapping[str, Any]) -> Any:
+    return _carrier(kind, choices)(**fields)
+
+
+@functools.cache
+def _carrier(kind: Any, choices: tuple[tuple[str, str], ...]) -> Any:
+    """Return the record of a kind that carries choices; a copy of a record is of the same kind."""
+
+    def reduced(self: Any) -> Any:
+        return _rebuilt, (kind, choices, dict(vars(self)))
+
+    own = {name: getattr(kind, name) for name in ("__doc__", "__module__", "__qualname__")}
+    return record(
+        type(kind.__name__, (kind,), {**own, "_carried": dict(choices), "__reduce__": reduced})
+    )
 
 
 def is_pair(value: Any) -> bool:

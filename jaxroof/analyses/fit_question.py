@@ -28,7 +28,7 @@ from jaxroof.estimators.training.memory_recipe import LayerDivision, MemoryRecip
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.software import Framework
 from jaxroof.records import Number, checked, units, with_named_absences
-from jaxroof.settings import apply_settings, choose
+from jaxroof.settings import apply_settings, carried, choose
 from jaxroof.units import parse
 
 PATHS = {  # of the plan's fields in the inputs; the batch makes the number of microbatches
@@ -140,7 +140,7 @@ def _apart(
 
 def _architecture(model: Any, settings: Mapping[str, Any]) -> tuple[Architecture, Recipe]:
     """Return an architecture and its choices, with settings applied."""
-    recipe = Recipe()
+    recipe = choose(Recipe(), carried(model))
     if isinstance(model, str | os.PathLike):
         model, choices = architecture_with_choices(model)
         recipe = choose(recipe, choices)

@@ -12,7 +12,7 @@ from jaxroof.catalog.models import Mlp, Model
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, NoAnswer, refusal, unknown
 from jaxroof.records import checked, units, value_or
-from jaxroof.settings import apply_settings
+from jaxroof.settings import apply_settings, carrying
 
 # what a model's entry may set beside its numbers: choices of a training step or unfused blocks
 CHOICES = ("split", "attention", "variant")
@@ -47,19 +47,21 @@ def _model_entry(name: str | os.PathLike[str]) -> dict[str, Any]:
 def architecture(name: str | os.PathLike[str], **fields: Any) -> Architecture:
     """Return a model of today from the catalogue or from a file, with fields changed.
 
-    The result has numbers only; the choices of its entry apply when the model is given by name in
-    the settings, ``model="name"``.
+    It brings the choices of its entry along: they apply as those of a model by name do, wherever no
+    recipe is given.
 
     Raises: InputError for an unknown name or field (with the nearest), or a value out of range.
 
     >>> float(architecture("llama3-8b", layers=16).layers)
     16.0
     """
-    found, _ = architecture_with_choices(name)
+    found, choices = architecture_with_choices(name)
     try:
-        return checked(apply_settings(found, None, fields)[0])
+        changed = checked(apply_settings(found, None, fields)[0])
     except InputError as error:
         raise refusal(str(name), str(error)) from None
+    made: Architecture = carrying(changed, choices)
+    return made
 
 
 def architecture_with_choices(

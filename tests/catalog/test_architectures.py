@@ -1,5 +1,7 @@
 """Models of today in the catalogue and in files, and what is said of a wrong one."""
 
+import copy
+import pickle
 import tomllib
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices
 from jaxroof.errors import InputError
 from jaxroof.estimators.training.recipe import Recipe
-from jaxroof.records import units
+from jaxroof.records import checked, units
 from jaxroof.settings import choices_of, choose
 
 NAMES = catalog.names("architectures")
@@ -136,3 +138,35 @@ def test_models_move_along_an_axis_with_their_choices() -> None:
     found = jr.evaluate("model_size", axes={"model": some}).parameters
     alone = [float(jr.evaluate("model_size", model=name).parameters) for name in some]
     assert found.values.tolist() == alone
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_as_a_record_is_the_model_by_name(name: str) -> None:
+    """What it is goes along with its numbers, into every question that gives no recipe."""
+    plan, system = jr.TrainingPlan(recompute=1.0), jr.training_system("h100-nvs8")
+    asked = {"system": system, "global_batch": 8.0, "plan": plan}
+    found = [
+        jr.training.evaluate(jr.TrainingInputs(model=jr.architecture(name), **asked)),
+        jr.evaluate("training", model=jr.architecture(name), **asked),
+        jr.evaluate("training", model=name, **asked),
+    ]
+    for result in ("step_time", "memory"):
+        assert len({float(getattr(one, result)) for one in found}) == 1, result
+    sizes = [jr.evaluate("model_size", model=one) for one in (name, jr.architecture(name))]
+    assert float(sizes[0].parameters) == float(sizes[1].parameters)
+
+
+def test_the_choices_of_a_record_stay_with_its_copies_and_give_way_to_what_is_said() -> None:
+    held = jr.architecture("gpt3-175b", layers=24)
+    for copied in (held, copy.deepcopy(held), pickle.loads(pickle.dumps(held)), checked(held)):
+        assert (
+            float(jr.evaluate("model_size", model=copied).parameters_mlp) == 24 * 2 * 4 * 12288**2
+        )
+    gated = jr.evaluate("model_size", model=held, mlp="gated")
+    assert float(gated.parameters_mlp) == 24 * 3 * 4 * 12288**2
+    recipe = jr.TrainingRecipe()
+    inputs = jr.TrainingInputs(
+        model=held, system=jr.training_system("h100-nvs8"), global_batch=8.0, plan=jr.TrainingPlan()
+    )
+    own, other = (float(jr.training.evaluate(inputs, one).memory) for one in (None, recipe))
+    assert own < other

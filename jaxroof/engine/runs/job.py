@@ -66,7 +66,7 @@ def sweep_job(
 
     The arguments are those of ``search``, ``tabulate`` or ``list_all_plans``.
     """
-    recipe = estimator.recipe if recipe is None else recipe
+    recipe = estimator.recipe_of(inputs, recipe)
     inputs = checked(inputs)
     listed = every_plan(estimator, inputs, recipe, axes=axes, **options) if plans else None
     if listed is not None:

@@ -159,7 +159,7 @@ def list_all_plans(
     and if none of all plans remains.
     """
     given = choices_of(recipe) if recipe is not None else ()
-    recipe = estimator.recipe if recipe is None else recipe
+    recipe = estimator.recipe_of(inputs, recipe)
     check_searchable(estimator)
     assert estimator.plan is not None
     inputs = dataclasses.replace(checked(inputs), plan=None)
