@@ -261,12 +261,19 @@ def build_inputs(
         if held is not None:
             for p, value in _group_amounts_last(kind, inside, prefix).items():
                 held = _replaced(held, p, p.removeprefix(f"{path}."), value, settings)
-        elif inside:
+        elif inside or _is_moved(_record_type(hints[field.name]), f"{path}.", moved):
             held = build_inputs(_record_type(hints[field.name]), inside, names, f"{path}.", moved)
         elif not optional:
             raise refusal(path, f"missing; {_expected(path, names or {})}")
         values[field.name] = held
     return kind(**values)
+
+
+def _is_moved(kind: type[Any], prefix: str, moved: Collection[str]) -> bool:
+    """Return whether axes give every number that a record needs, and at least one."""
+    needed = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]
+    there = {path.removeprefix(prefix) for path in moved if path.startswith(prefix)}
+    return bool(there) and there >= {*needed}
 
 
 def paths_of(kind: type[Any], prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:

@@ -20,10 +20,18 @@ class Chip:
     """
 
     fp8_flops: Number = quantity(
-        "FLOP/s", "Dense datasheet rate at 8 bits.", default=None, resource="compute"
+        "FLOP/s",
+        "Dense datasheet rate at 8 bits; 0 without such products.",
+        zero=True,
+        default=0.0,
+        resource="compute",
     )
     fp4_flops: Number = quantity(
-        "FLOP/s", "Dense datasheet rate at 4 bits.", default=None, resource="compute"
+        "FLOP/s",
+        "Dense datasheet rate at 4 bits; 0 without such products.",
+        zero=True,
+        default=0.0,
+        resource="compute",
     )
     multiprocessors: Number = quantity("1", "Streaming multiprocessors.", whole=True)
     launch_year: Number = quantity("year", "Year in which customers had the chip.")

@@ -12,6 +12,7 @@ from jaxroof.engine.runs.row_programs import RowGroup
 from jaxroof.engine.runs.row_stream import RowChunk
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.training.precision import PRECISION
 from jaxroof.records import checked_values, leaves, replace_at
 from jaxroof.settings import (
     build_inputs,
@@ -48,7 +49,10 @@ class RowProblem:
         names: Any,
     ) -> None:
         self.estimator, self.columns = estimator, columns
+        self.given = {*shared, *(column.path for column in columns)}
         choices = choices_of(estimator.recipe)
+        self.precision = shared.get(PRECISION)
+        shared = {path: value for path, value in shared.items() if path != PRECISION}
         self.shared = {path: value for path, value in shared.items() if path not in choices}
         chosen = {key: value for key, value in shared.items() if key in choices}
         given = {*chosen, *(column.path for column in columns if column.kind is Kind.CHOICE)}
@@ -82,14 +86,40 @@ class RowProblem:
         for order, (column, texts) in enumerate(zip(self.columns, cells, strict=True)):
             if column.kind is Kind.NUMBER:
                 values[column.path] = _numbers(column, texts, order, faults)
-            elif column.kind is not Kind.NOTE:
+            elif column.kind in (Kind.RECORD, Kind.CHOICE):
                 table = {**self.named, **self.chosen}[column.path]
                 values[column.path] = table.places(texts, order, faults)
+        values |= self._formats(cells, size, values, faults)
         good = np.ones(size, bool)
         good[list(faults)] = False
         rows = np.flatnonzero(good)
         groups = [self._agreeing(some, values, faults) for some in self._apart(rows, values)]
         return RowChunk(size, [group for group in groups if len(group.rows)], about)
+
+    def _formats(
+        self, cells: Sequence[Cells], size: int, values: Mapping[str, np.ndarray], faults: Faults
+    ) -> dict[str, np.ndarray]:
+        """Return the numbers that the precision of each row stands for on its machine."""
+        place = next((n for n, one in enumerate(self.columns) if one.kind is Kind.FORMAT), None)
+        expand, path = self.estimator.expand, self.estimator.machine
+        if expand is None or (place is None and self.precision is None):
+            return {}
+        formats = [self.precision] * size if place is None else list(map(str, cells[place]))
+        machines = values[path].tolist() if path in values else [None] * size
+        found: dict[str, np.ndarray] = {}
+        for pair in dict.fromkeys(zip(formats, machines, strict=True)):
+            rows = [row for row in range(size) if (formats[row], machines[row]) == pair]
+            name, machine = pair
+            try:
+                on = self.shared.get(path) if machine is None else self.named[path].found[machine]
+                numbers, _ = expand({PRECISION: name}, {}, on)
+            except InputError as error:
+                for row in rows:
+                    faults.note(row, -1 if place is None else place, str(error))
+                continue
+            for field, value in numbers.items():
+                found.setdefault(field, np.zeros(size))[rows] = value
+        return {field: column for field, column in found.items() if field not in self.given}
 
     def _agreeing(
         self, rows: np.ndarray, values: Mapping[str, np.ndarray], faults: Faults

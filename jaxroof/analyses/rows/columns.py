@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxroof.errors import InputError, refusal, shown, unknown
 from jaxroof.estimator import Estimator
+from jaxroof.estimators.training.precision import PRECISION
 from jaxroof.records import is_quantity
 from jaxroof.settings import (
     build_inputs,
@@ -31,6 +32,7 @@ class Kind(enum.Enum):
     NUMBER = "number"
     RECORD = "name"
     CHOICE = "choice"
+    FORMAT = "number format"  # that stands for several numbers
     NOTE = "note"
 
 
@@ -84,6 +86,8 @@ def _column(estimator: Estimator, heading: str) -> RowColumn:
         raise InputError(f"{error} ({note})") from None
     if path in choices_of(estimator.recipe):
         kind, field = Kind.CHOICE, None
+    elif path == PRECISION:
+        kind, field = Kind.FORMAT, None
     else:
         field = dict(paths_of(estimator.inputs))[of_one(path)]
         kind = Kind.NUMBER if is_quantity(field) else Kind.RECORD
@@ -106,12 +110,12 @@ def _column(estimator: Estimator, heading: str) -> RowColumn:
 def path_of(estimator: Estimator, name: str) -> str:
     """Return the path or the recipe choice that a name refers to.
 
-    A name is a path, a choice, a short form such as ``tp``, the letter of exactly one number, or
-    the last part of exactly one path. Raises: InputError with the nearest name.
+    A name is a path, a choice, the precision, a short form such as ``tp``, the letter of exactly
+    one number, or the last part of exactly one path. Raises: InputError with the nearest name.
     """
     fields = dict(paths_of(estimator.inputs))
     choices = choices_of(estimator.recipe)
-    if name in fields or name in choices:
+    if name in fields or name in choices or (name == PRECISION and estimator.expand is not None):
         return name
     if group_sizes(estimator.inputs, name):
         return name
@@ -163,7 +167,7 @@ def check_complete(
 
     Raises: InputError for the first missing input, or for a setting that cannot be used.
     """
-    choices = choices_of(estimator.recipe)
+    choices = [*choices_of(estimator.recipe), PRECISION]
     given: dict[str, Any] = {path: v for path, v in shared.items() if path not in choices}
     for column in columns:
         if column.kind is Kind.NUMBER:

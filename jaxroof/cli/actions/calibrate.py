@@ -49,6 +49,7 @@ def calibrate_command(*, file: str, system: str, as_json: bool, output: str | No
         page.print()
         page.print(views.rows_table(found))
         print_text(page, *views.outlier_lines(found), *views.sentences(found))
+        print_text(page, views.software_sentence(found))
         print_text(page, *assumed_lines(table), *unknown_columns(table))
         print_text(page, *views.measurement_lines(further))
     report_written(output)

@@ -40,11 +40,11 @@ def search_training_command(*, objective: str | None, **options: Any) -> int:
         if objective is not None:
             raise
         say(Detail.USUAL, f"{error}.", "By memory instead:")
-        search_by_memory(asked)
+        search_by_memory(asked, instead=True)
         return 1
     if _search_by_time(asked):
         return 0
-    return search_by_memory(asked)
+    return search_by_memory(asked, instead=True)
 
 
 def _search_by_time(asked: TrainingSearchOptions) -> bool:

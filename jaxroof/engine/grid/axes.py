@@ -201,7 +201,14 @@ def _one_path(
     listed = list(values.values()) if isinstance(values, Mapping) else listed_values(key, values)
     labels = tuple(values) if isinstance(values, Mapping) else _labels(listed)
     known = fields_of(inputs, key)
-    pairs = [named_record(key, record, names, known) for record in listed]
+    by_name = {
+        name: named_record(key, name, names, known)
+        for name in dict.fromkeys(one for one in listed if isinstance(one, str))
+    }
+    pairs = [
+        by_name[one] if isinstance(one, str) else named_record(key, one, names, known)
+        for one in listed
+    ]
     found = [record for record, _ in pairs]
     brought = [choices_brought(key, recipe, chosen, made) for _, chosen in pairs]
     rows = [{p: v for p, _, v in leaves(record, f"{key}.")} for record in found]

@@ -7,7 +7,7 @@ import importlib.metadata
 import itertools
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,17 +69,22 @@ def dataset(
         if values.dtype == np.int64:
             variable.encoding["_FillValue"] = -1
         variables[name] = variable
-    return xr.Dataset(variables, _coordinates(axes, inputs), dict(attrs))
+    return xr.Dataset(variables, _coordinates(axes, inputs, variables), dict(attrs))
 
 
-def _coordinates(axes: Sequence[Axis], inputs: Any) -> dict[str, xr.Variable]:
-    found = {}
+def _coordinates(
+    axes: Sequence[Axis], inputs: Any, taken: Collection[str]
+) -> dict[str, xr.Variable]:
+    """Return the coordinates of axes, which have other names than the results in ``taken``."""
+    found: dict[str, xr.Variable] = {}
     for axis in axes:
         together = len(axis.paths) > 1
         if together:
             found[axis.name] = xr.Variable((axis.name,), np.arange(len(axis)))
         for path in axis.paths:
             name = _coordinate(axis, path)
+            if name in taken or name in found:
+                name = path.replace(".", "_") if "." in path else f"input_{path}"
             if path in axis.labels:
                 labels = np.array(axis.labels[path], dtype=np.str_)
                 found[name] = xr.Variable((axis.name,), labels, {"path": path})

@@ -80,10 +80,13 @@ def expand_precision(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]
         if not place:
             return {**_fields(asked, machine, timed), **rest}, tables
         points = _points(tables[place], asked, machine)
-        each = [{**_fields(one, on, timed), **rest} for one, on in points]
+        known = {point: _fields(*point, timed) for point in dict.fromkeys(points)}
+        each = [{**known[point], **rest} for point in points]
         shared, differ = settings_by_system(each)
         if not moves and not differ:
             return shared, tables
+        if not differ:  # one format all along the axis
+            differ = {path: [one[path] for one in each] for path in each[0] if path not in rest}
         named = Named(tuple(str(one) for one, _ in points), differ)
         others = {key: table for key, table in tables.items() if key != place}
         name = MACHINE if place == "system" else place
@@ -174,7 +177,7 @@ def _generation(system: Any) -> str | None:
         if system.chip is None:
             return None
         few = system.chip.fp4_flops, system.chip.fp8_flops
-        return next((n for n, rate in zip(BY_RATE, few, strict=True) if rate is not None), BEFORE)
+        return next((n for n, rate in zip(BY_RATE, few, strict=True) if rate > 0.0), BEFORE)
     try:
         return chip_name(catalog.base_of("systems", system) or system)
     except (InputError, TypeError):

@@ -11,7 +11,7 @@ from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import exp, larger, where
 from jaxroof.formulas.kernel_times import Unit
 from jaxroof.formulas.ring_times import Links
-from jaxroof.records import Number, value_or
+from jaxroof.records import Number
 
 
 class Rates(NamedTuple):
@@ -55,10 +55,12 @@ def rates(system: System, chip: Chip, constants: SharedConstants, software: Soft
     node = where(software.slow_node > 0.0, constants.slow_node, 1.0)
     plain = system.matrix_flops * chip.matmul * (1.0 - chip.young * young) * node
     eight = chip.matmul_fp8 * (1.0 - chip.young_fp8 * young)
-    fp8 = value_or(chip.fp8_flops, system.matrix_flops) * eight
-    fp4 = value_or(chip.fp4_flops, system.matrix_flops) * eight * constants.fp4
+    fp8, fp4 = (
+        where(rate > 0.0, rate, system.matrix_flops) * eight
+        for rate in (chip.fp8_flops, chip.fp4_flops)
+    )
     low = larger(software.fp8, software.fp4)
-    rate = where(software.fp4 > 0.0, fp4, where(software.fp8 > 0.0, fp8, plain))
+    rate = where(software.fp4 > 0.0, fp4 * constants.fp4, where(software.fp8 > 0.0, fp8, plain))
     depth = where(
         software.fp4 > 0.0,
         2.0 * chip.depth_fp8,

@@ -4,16 +4,21 @@ Source: docs/models/training_step_today.md, section 2 (priors) and section 12 (s
 """
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxroof.catalog import lookup
 from jaxroof.catalog.chip import Chip
 from jaxroof.engine.uncertainty.least_squares import Fit, covariance, fit, solved
 from jaxroof.errors import InputError, refusal
+from jaxroof.estimators.training.inputs import TrainingInputs
 from jaxroof.estimators.training.interval import OwnRuns
+from jaxroof.estimators.training.training_recipe import TrainingRecipe
 from jaxroof.records import units
+from jaxroof.settings import paths_of
 from jaxroof.validation.measured_rows import Row
 from jaxroof.validation.steps.calibration_problem import (
     DEVIATIONS_OF_80,
@@ -39,6 +44,7 @@ from jaxroof.validation.steps.step_rows import SYSTEMS, StepRow, chip_of, step_r
 
 TOLD = 0.7  # a constant is told by rows that narrow it to this share of what was believed
 MOST_PLANS = 1000  # configurations that a fit takes
+ASKED = re.compile(r"software|states|cross_entropy|attention_kernel|selective|system\.slow_bandw")
 FOLDS = 10  # most groups of rows that are left out in turn
 
 
@@ -130,6 +136,25 @@ def calibrate(rows: Iterable[Row], system: str) -> Calibration:
         covariance=spread,
         fields=written_fields(kept, found),
     )
+
+
+def asked_software(found: Calibration) -> list[str]:
+    """Return what a question about such runs sets, beside their plan and the system of the file.
+
+    That is, as PATH=VALUE, what all plans share of their software and network, where it differs
+    from what a question has that names none.
+    """
+    own = lookup.system(found.system)
+    network = float(own.slow_bandwidth * own.nics)
+    usual = {path: field.metadata.get("default") for path, field in paths_of(TrainingInputs)}
+    usual |= {name: choice.value for name, choice in vars(TrainingRecipe()).items()}
+    usual |= {"system.slow_bandwidth": network}
+    shared = set.intersection(*({*one.settings.items()} for one in found.plans))
+    return [
+        f"{name}={value if isinstance(value, str) else repr(float(value)).removesuffix('.0')}"
+        for name, value in found.plans[0].settings.items()
+        if (name, value) in shared and ASKED.match(name) and value != usual[name]
+    ]
 
 
 def usable(

@@ -11,7 +11,7 @@ import numpy as np
 from jaxroof import catalog
 from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.limits import counted
-from jaxroof.validation.steps.calibration import Calibration
+from jaxroof.validation.steps.calibration import Calibration, asked_software
 from jaxroof.validation.steps.calibration_problem import SOFTWARE
 
 NEW = ("base", "title", "source", "calibrated")  # keys of a chip that are written anew
@@ -31,6 +31,9 @@ def chip_lines(found: Calibration, rows: str) -> Iterator[str]:
         yield f"# {what}: {one.value:.4g} ({ends}; before the fit {one.catalogue:.4g})."
     after = 100.0 * float(np.median(np.abs(np.expm1(found.after))))
     yield f"# Median error on these rows: {after:.1f} %."
+    if settings := asked_software(found):
+        yield "# To ask as these rows ran, set:"
+        yield from (f"#   --set {one}" for one in settings)
     yield from _system(found.system)
     yield "[chip]"
     yield f'base = "{machine.chip}"'

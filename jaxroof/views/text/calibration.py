@@ -8,10 +8,16 @@ import numpy as np
 
 from jaxroof.catalog.chip import Chip
 from jaxroof.estimators.training.interval import REGIMES, WITHIN_SOURCE, half_width
+from jaxroof.estimators.training.software import Framework
 from jaxroof.limits import counted
 from jaxroof.records import units
 from jaxroof.units import seconds
-from jaxroof.validation.steps.calibration import MOST_PLANS, Calibration, Constant
+from jaxroof.validation.steps.calibration import (
+    MOST_PLANS,
+    Calibration,
+    Constant,
+    asked_software,
+)
 from jaxroof.validation.steps.calibration_problem import DEVIATIONS_OF_80, SOFTWARE
 from jaxroof.validation.steps.next_measurement import Measurement
 from jaxroof.validation.steps.outliers import outliers
@@ -151,6 +157,18 @@ def sentences(found: Calibration) -> Iterator[str]:
         yield f"Not used: {counted(len(found.left_out), 'row')}; {reasons}."
 
 
+def software_sentence(found: Calibration) -> str:
+    """Return of which date the software of the rows is, and how a question asks for it."""
+    years = sorted({float(one.settings["software.year"]) for one in found.plans})
+    said = " to ".join(f"{year:.5g}" for year in dict.fromkeys((years[0], years[-1])))
+    said = (
+        f"These rows are of software of {said}; a question that sets no software.year, and a row "
+        f"without date_version, is of {float(Framework().year):.5g}."
+    )
+    settings = " ".join(f"--set {one}" for one in asked_software(found))
+    return f"{said} To ask as they ran: {settings}." if settings else said
+
+
 def _median(values: np.ndarray) -> str:
     return f"{100.0 * float(np.median(np.abs(np.expm1(values)))):.1f} %"
 
@@ -199,6 +217,7 @@ def calibration_json(found: Calibration, further: Sequence[Measurement]) -> str:
         "constants": [one._asdict() for one in found.constants],
         "not_told": list(found.untold),
         "noise": found.noise,
+        "asked_software": list(asked_software(found)),
         "half_widths_80": found.own._asdict(),
         "check": list(outlier_lines(found)),
         "rows": [one.row.cells["row_id"] for one in found.rows],
