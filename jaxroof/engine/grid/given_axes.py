@@ -52,7 +52,7 @@ def resolved(
     moved = paths_of(axes)
     inputs, recipe, given = estimator.resolve(inputs, recipe, chosen, moved)
     asked = moved if isinstance(axes, Mapping) else {p for axis in axes or () for p in axis.paths}
-    check_effective(estimator, inputs, recipe, [*chosen, *asked])
+    check_effective(estimator, inputs, recipe, [*chosen, *sorted(asked)])
     return inputs, recipe, given, axes
 
 

@@ -18,7 +18,7 @@ from jaxroof.analyses.result_metadata import (
 from jaxroof.errors import listing
 from jaxroof.units import percent, seconds, size
 from jaxroof.views.text.interval import interval_words
-from jaxroof.views.text.plan import placed_words, plan_fields, plan_words
+from jaxroof.views.text.plan import placed_words, placement_fields, plan_fields, plan_words
 from jaxroof.views.text.scaling_limits import limits_sentences
 from jaxroof.views.text.tables import amount, tick
 
@@ -153,8 +153,10 @@ def mine_sentences(
 
 
 def _other_fields(row: xr.Dataset, best: xr.Dataset) -> list[str]:
+    placed = placement_fields(row)
     return [
-        f"{words_of(row, name)} {int(row.data_vars[name])} instead of {int(best.data_vars[name])}"
+        f"{'fast ' * (name in placed)}{words_of(row, name)} {int(row.data_vars[name])} instead of "
+        f"{int(best.data_vars[name])}"
         for name in plan_fields(row)
         if int(row.data_vars[name]) != int(best.data_vars[name])
     ]

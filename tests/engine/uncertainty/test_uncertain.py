@@ -545,7 +545,7 @@ def test_the_tables_of_the_tree_are_distributions(path):
     from jaxroof.config.uncertainty_file import read_uncertain
 
     written = read_uncertain(path)["distributions"]
-    inputs = dataclasses.replace(MACHINE, system=jr.system("b200-nvs8"))
+    inputs = dataclasses.replace(MACHINE, system=jr.training_system("b200-nvs8"))
     for name, one in written.items():
         assert np.all(np.diff(distribution(inputs, name, one).at(UNIT)) >= 0)
 
