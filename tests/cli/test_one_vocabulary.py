@@ -26,10 +26,10 @@ def test_a_plan_of_the_study_names_each_field_that_differs_once(jaxroof: Any) ->
 
 def test_what_the_default_estimator_does_not_read_is_told_alike_in_every_run() -> None:
     """Of several wrong inputs the first by name is told, whatever the order of a set."""
-    wrong = sorted(read_uncertain(SWEEPS / "efficiencies.toml")["distributions"])
+    wrong = read_uncertain(SWEEPS / "efficiencies.toml")["distributions"]
     asked: dict[str, Any] = {"model": "llama3-8b", "system": "h100-nvs8", "gpus": 8}
-    for order in (wrong, wrong[::-1]):
-        drawn = {path: ["50 %", "90 %"] for path in order if "efficiency" in path}
+    for order in (sorted(wrong), sorted(wrong)[::-1]):
+        drawn = {path: wrong[path] for path in order}
         with pytest.raises(jr.InputError, match=r"^system\.fast_efficiency: does not enter"):
             jr.uncertain("training", distributions=drawn, samples=4, global_batch=8, **asked)
 
