@@ -7,14 +7,15 @@ from jaxroof.analyses.fastest_plans import fastest_plans as fastest_plans
 from jaxroof.analyses.fit import fit as fit
 from jaxroof.analyses.fit_changes import fit_changes as fit_changes
 from jaxroof.analyses.fit_stages import fit_stages as fit_stages
-from jaxroof.analyses.layers import layers as layers
 from jaxroof.analyses.least_memory import least_memory as least_memory
 from jaxroof.analyses.named_questions import capacity_steps as capacity_steps
 from jaxroof.analyses.named_questions import design as design
 from jaxroof.analyses.named_questions import elasticities as elasticities
+from jaxroof.analyses.named_questions import layers as layers
 from jaxroof.analyses.named_questions import pareto as pareto
 from jaxroof.analyses.named_questions import plans as plans
 from jaxroof.analyses.named_questions import response as response
+from jaxroof.analyses.named_questions import schedule as schedule
 from jaxroof.analyses.named_questions import search as search
 from jaxroof.analyses.named_questions import survey as survey
 from jaxroof.analyses.named_questions import tabulate as tabulate
@@ -22,7 +23,6 @@ from jaxroof.analyses.named_questions import uncertain as uncertain
 from jaxroof.analyses.roofline import roofline as roofline
 from jaxroof.analyses.rows.evaluate import evaluate_rows as evaluate_rows
 from jaxroof.analyses.scaling_sensitivities import sensitivities as sensitivities
-from jaxroof.analyses.schedule import schedule as schedule
 from jaxroof.analyses.stages import stages as stages
 from jaxroof.analyses.trace import trace as trace
 from jaxroof.analyses.training_layers import training_layers as training_layers
@@ -61,6 +61,8 @@ from jaxroof.io.formats import write as write
 from jaxroof.records import quantity as quantity
 from jaxroof.records import record as record
 from jaxroof.records import replace_at as replace_at
+from jaxroof.validation.steps.calibration import calibrate as calibrate
+from jaxroof.validation.steps.chip_file import calibrated_chip as calibrated_chip
 from jaxroof.views import plots as plot
 from jaxroof.views.report import report as report
 

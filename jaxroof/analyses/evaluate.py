@@ -12,6 +12,7 @@ from jaxroof.engine.grid.tabulate import tabulate
 from jaxroof.errors import refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators import estimator as named
+from jaxroof.records import checked
 from jaxroof.settings import (
     build_inputs,
     choices_of,
@@ -27,7 +28,6 @@ from jaxroof.shorthand import by_path
 def evaluate(
     estimator: Estimator | str,
     settings: Mapping[str, Any] | None = None,
-    /,
     *,
     axes: AxisValues | None = None,
     **more: Any,
@@ -63,6 +63,24 @@ def plan_paths(estimator: Estimator, settings: Mapping[str, Any]) -> dict[str, A
     fields |= {short: f"plan.{name}" for short, name in estimator.short_names.items()}
     others = {*dict(fields_of(estimator.inputs)), *choices_of(estimator.recipe)}
     return by_path({n: path for n, path in fields.items() if n not in others}, settings)
+
+
+def settled(
+    estimator: Estimator,
+    inputs: Any,
+    recipe: Any,
+    settings: Mapping[str, Any],
+) -> tuple[Any, Any]:
+    """Return checked inputs and the recipe of a record, or of settings, with settings applied.
+
+    Raises: InputError for settings that are missing, unknown (with the nearest) or out of range.
+    """
+    if isinstance(inputs, Mapping):
+        given = vars(recipe) if recipe is not None else {}
+        begun, choices = resolve_settings(estimator, {**given, **inputs, **settings})
+    else:
+        begun, choices, _ = estimator.resolve(inputs, recipe, settings)
+    return checked(begun), choices
 
 
 def resolve_settings(

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof import schedules as pipelines
-from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.evaluate import settled
 from jaxroof.analyses.schedule_results import (
     SCHEDULES,
     Question,
@@ -36,7 +36,7 @@ from jaxroof.estimators.published.scheduled_step import (
 )
 from jaxroof.estimators.published.step import memory_limit, published
 from jaxroof.missing import naming_all
-from jaxroof.records import checked, leaves, value_or, with_named_absences
+from jaxroof.records import leaves, value_or, with_named_absences
 from jaxroof.schedules.stage_visits import Sends, routes_of
 from jaxroof.schedules.table import Schedule
 from jaxroof.units import parse
@@ -147,12 +147,7 @@ def _settled(
     inputs: Inputs | Mapping[str, Any], recipe: Recipe | None, settings: Mapping[str, Any]
 ) -> tuple[Inputs, Recipe]:
     """Return inputs and recipe with the settings applied, every number scalar and in its range."""
-    if isinstance(inputs, Mapping):
-        chosen = vars(recipe) if recipe is not None else {}
-        begun, choices = resolve_settings(published, {**chosen, **inputs, **settings})
-    else:
-        begun, choices, _ = published.resolve(inputs, recipe, settings)
-    begun = checked(begun)
+    begun, choices = settled(published, inputs, recipe, settings)
     for path, _, value in leaves(begun):
         if np.ndim(value):
             raise refusal(path, f"expected one number, given {np.size(value)} of them")

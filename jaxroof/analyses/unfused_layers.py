@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.evaluate import resolve_settings
+from jaxroof.analyses.evaluate import resolve_settings, settled
 from jaxroof.engine.grid.dataset import Columns, dataset, field_metadata, provenance
 from jaxroof.estimators.unfused.inputs import Inputs
 from jaxroof.estimators.unfused.recipe import Recipe
@@ -73,13 +73,7 @@ def unfused_layers(
     communicate has a message of NaN and a group of -1.
     Raises: InputError for inputs that are out of range or incomplete.
     """
-    chosen = {**(settings or {}), **more}
-    if isinstance(inputs, Mapping):
-        given = vars(recipe) if recipe is not None else {}
-        inputs, recipe = resolve_settings(unfused, {**given, **inputs, **chosen})
-    else:
-        inputs, recipe, _ = unfused.resolve(inputs, recipe, chosen)
-    asked: Any = checked(inputs)
+    asked, recipe = settled(unfused, inputs, recipe, {**(settings or {}), **more})
     with naming_all(unfused, asked, recipe):
         found = blocks(asked, recipe)
     rows = [one for name in BLOCK_NAMES for one in found[name]]

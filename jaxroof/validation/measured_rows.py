@@ -4,7 +4,7 @@ import difflib
 import math
 import os
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxroof.errors import refusal, shown
 from jaxroof.io.csv_blocks import RowFile, open_rows
@@ -85,6 +85,25 @@ def read_table(path: str | os.PathLike[str]) -> Table:
     """
     with open_rows(path) as file:
         return table(file)
+
+
+def measured_rows(rows: Any) -> Iterable[Row]:
+    """Return measured rows of a file, or of a table (pandas) of its columns, or as they are.
+
+    Raises: InputError as ``read_table`` does.
+    """
+    if isinstance(rows, str | os.PathLike):
+        return read_table(rows).rows
+    if not hasattr(rows, "columns"):
+        found: Iterable[Row] = rows
+        return found
+    _check_columns("rows", tuple(map(str, rows.columns)))
+    lines = rows.astype(str).where(rows.notna(), "").to_dict("records")
+    cells = ({str(name): cell.strip() for name, cell in line.items()} for line in lines)
+    return [
+        Row(place, {name: cell for name, cell in one.items() if cell})
+        for place, one in enumerate(cells)
+    ]
 
 
 def table(file: RowFile) -> Table:

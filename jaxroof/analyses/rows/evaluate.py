@@ -46,7 +46,6 @@ def evaluate_rows(
     estimator: Estimator | str,
     frame: Any,
     settings: Mapping[str, Any] | None = None,
-    /,
     keep_going: bool = False,
     **more: Any,
 ) -> Any:

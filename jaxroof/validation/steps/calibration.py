@@ -19,7 +19,7 @@ from jaxroof.estimators.training.interval import OwnRuns
 from jaxroof.estimators.training.training_recipe import TrainingRecipe
 from jaxroof.records import units
 from jaxroof.settings import paths_of
-from jaxroof.validation.measured_rows import Row
+from jaxroof.validation.measured_rows import Row, measured_rows
 from jaxroof.validation.steps.calibration_problem import (
     DEVIATIONS_OF_80,
     FULL,
@@ -86,8 +86,11 @@ class Calibration(NamedTuple):
         return self.machine.system
 
 
-def calibrate(rows: Iterable[Row], system: str) -> Calibration:
+def calibrate(rows: Any, system: str) -> Calibration:
     """Return the constants that measured steps of one system tell.
+
+    Arguments: ``rows`` are a file of measured runs, a table (pandas) of its columns, or rows that
+    were read; ``calibrated_chip`` returns the chip that the result has.
 
     ln t(x) = ln measured + noise, x = (ln factor, ln constants), with the constants before the
     fit as centres of normal priors, whose deviations are a quarter of the believed ranges
@@ -98,7 +101,7 @@ def calibrate(rows: Iterable[Row], system: str) -> Calibration:
     configurations as many are taken, evenly.
     Raises: InputError for an unknown system, or if no row can be used.
     """
-    steps, left_out, machine = usable(rows, system)
+    steps, left_out, machine = usable(measured_rows(rows), system)
     steps, of_row, plans = distinct(steps)
     whole = problem(plans, machine)
     single = part(whole, (SOFTWARE,))

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from jaxroof import catalog
+from jaxroof.catalog.chip import Chip
+from jaxroof.catalog.lookup import chip_of
 from jaxroof.estimators.training.interval import REGIMES
 from jaxroof.limits import counted
 from jaxroof.validation.steps.calibration import Calibration, asked_software
@@ -42,6 +44,15 @@ def chip_lines(found: Calibration, rows: str) -> Iterator[str]:
     for name, value in {**_carried(machine.constants), **found.fields}.items():
         yield f"{name} = {value!r}"
     yield from _own(found)
+
+
+def calibrated_chip(found: Calibration) -> Chip:
+    """Return the chip of a calibration as the file of ``jaxroof calibrate`` has it.
+
+    It is the ``chip`` of ``fastest_plans``, ``fit`` and others.
+    """
+    written = tomllib.loads("\n".join(chip_lines(found, "rows")))
+    return chip_of(found.system, written["chip"])
 
 
 def _own(found: Calibration) -> Iterator[str]:

@@ -111,7 +111,7 @@ def test_layers_schedules_and_traces_place_a_plan_best():
     for data in (
         jr.layers(question()),
         jr.schedule(question(), schedules="1f1b"),
-        jr.schedule(ASKED, schedules="1f1b"),
+        jr.schedule(ASKED, estimator="published", schedules="1f1b"),
         jr.trace("published", ASKED),
     ):
         inputs = json.loads(data.attrs["inputs"])
