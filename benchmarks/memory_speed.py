@@ -76,7 +76,7 @@ def main() -> None:
     before = current()
 
     def listed() -> Any:
-        return plans(inputs, recipe).plans
+        return plans(inputs, recipe)
 
     def needs(found: Any) -> np.ndarray:
         (need,) = needs_of(stage_memory, recipe, [inputs], [found])
@@ -88,7 +88,7 @@ def main() -> None:
     warm = [timed(lambda: needs(found))[0] for _ in range(ROUNDS)]
     both = [timed(lambda: needs(listed()))[0] for _ in range(ROUNDS)]
     some = np.linspace(0, len(need) - 1, min(SAMPLE, len(need))).astype(int)
-    sample = with_plans(inputs, {field: column[some] for field, column in found.items()})
+    sample = with_plans(inputs, found.at(some))
     report, values = timed(lambda: evaluate_points(jr.training, recipe, sample, executor="numpy"))
     error = float(np.max(np.abs(values["memory"] / need[some] - 1.0)))
     if error > AGREE:
@@ -104,7 +104,7 @@ def main() -> None:
         "largest_difference": error,
     }
     if given.compiled:
-        every = with_plans(inputs, found)
+        every = with_plans(inputs, found.whole())
 
         def compiled() -> Any:
             return evaluate_points(jr.training, recipe, every, "memory", executor="jax")

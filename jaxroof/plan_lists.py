@@ -1,16 +1,81 @@
 """What an estimator lists: its legal plans, and the sizes of its programs."""
 
-from collections.abc import Callable, Mapping
+import math
+import types
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxroof.limits import check_memory, counted
+
+PLAN = 8  # bytes of a field of a plan, with its copy in another order
+FEWER = "expected rules that leave fewer plans, or fewer accelerators"
+
 
 class Candidates(NamedTuple):
-    """The legal plans, one column of whole numbers per field, and the counts of refused plans."""
+    """The legal plans, one column of whole numbers per field, and the counts of refused plans.
+
+    ``product`` has the values of the last plan fields that are free: every combination of them goes
+    with every plan, in the order of the fields.
+
+    >>> found = Candidates({"data": np.array([1, 2])}, {}, {"stage": np.array([0, 1, 3])})
+    >>> found.size, found.at(np.array([1, 5]))
+    (6, {'data': array([1, 2]), 'stage': array([1, 3])})
+    """
 
     plans: Mapping[str, np.ndarray]
     refused: Mapping[str, int]
+    product: Mapping[str, np.ndarray] = types.MappingProxyType({})
+
+    @property
+    def rows(self) -> int:
+        """Return the number of plans without the product."""
+        return len(next(iter(self.plans.values())))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the number of rows, and of values of each field of the product."""
+        return (self.rows, *map(len, self.product.values()))
+
+    @property
+    def size(self) -> int:
+        """Return the number of plans."""
+        return math.prod(self.shape)
+
+    def at(self, positions: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the fields of some plans, counted in the order of the fields."""
+        row, *places = np.unravel_index(positions, self.shape)
+        found = {field: column[row] for field, column in self.plans.items()}
+        chosen = zip(self.product.items(), places, strict=True)
+        return {**found, **{field: values[place] for (field, values), place in chosen}}
+
+    def whole(self) -> dict[str, np.ndarray]:
+        """Return the fields of all plans.
+
+        Raises: TooLarge where they do not fit in memory.
+        """
+        bytes_of_all = PLAN * (len(self.plans) + len(self.product)) * self.size
+        check_memory(counted(self.size, "plan"), bytes_of_all, FEWER)
+        inner = math.prod(self.shape[1:])
+        found = {field: np.repeat(column, inner) for field, column in self.plans.items()}
+        wide = np.meshgrid(*self.product.values(), indexing="ij")
+        free = zip(self.product, wide, strict=True)
+        return {**found, **{field: np.tile(one.ravel(), self.rows) for field, one in free}}
+
+    def having(self, rules: Sequence[Any]) -> "Candidates":
+        """Return the plans that constraints leave, and how many they refuse."""
+        if not rules:
+            return self
+        kept, product = np.ones(self.rows, bool), dict(self.product)
+        for rule in rules:
+            if rule.field in product:
+                product[rule.field] = product[rule.field][rule.holds(product)]
+            else:
+                kept &= rule.holds(self.plans)
+        plans = {field: column[kept] for field, column in self.plans.items()}
+        left = Candidates(plans, self.refused, product)
+        return left._replace(refused={**self.refused, "where": self.size - left.size})
 
 
 class ProgramSizes(NamedTuple):

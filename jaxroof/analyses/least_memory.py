@@ -14,7 +14,7 @@ from jaxroof.analyses.own_plan import place_of
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
-from jaxroof.engine.search.candidates import list_plans
+from jaxroof.engine.search.candidates import plan_product
 from jaxroof.engine.search.distinct_rows import distinct_rows
 from jaxroof.engine.search.one_machine import OneMachine, one_machine
 from jaxroof.engine.search.plan_needs import needs_of
@@ -156,7 +156,7 @@ def _leanest(asked: Question, sizes: list[int], progress: Progress | None) -> tu
     nearest, least = sizes[0], np.inf
     for tried, size in enumerate(sizes, 1):
         inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
-        plans = list_plans(stage_memory, inputs, asked.recipe, asked.constraints).plans
+        plans = plan_product(stage_memory, inputs, asked.recipe, asked.constraints)
         (need,) = needs_of(stage_memory, asked.recipe, [inputs], [plans])
         if need.min(initial=np.inf) < least:
             nearest, least = size, float(need.min())

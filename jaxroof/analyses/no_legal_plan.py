@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from jaxroof.analyses.plan_question import Question
-from jaxroof.engine.search.candidates import list_plans
+from jaxroof.engine.search.candidates import plan_product
 from jaxroof.errors import InputError, listing
 from jaxroof.estimators.training.legality import rules
 from jaxroof.estimators.training.memory_step import stage_memory
@@ -55,6 +55,4 @@ def _legal_near(asked: Question, size: int) -> list[int]:
 
 def _has_legal(asked: Question, size: int) -> bool:
     inputs = dataclasses.replace(asked.inputs, gpus=np.float64(size), plan=None)
-    return bool(
-        len(list_plans(stage_memory, inputs, asked.recipe, asked.constraints).plans["data"])
-    )
+    return plan_product(stage_memory, inputs, asked.recipe, asked.constraints).size > 0

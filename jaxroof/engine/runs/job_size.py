@@ -21,7 +21,7 @@ from jaxroof.engine.grid.size import (
 )
 from jaxroof.engine.grid.tabulate import axes_of_results
 from jaxroof.engine.runs.job import SweepJob
-from jaxroof.engine.search.candidates import list_plans
+from jaxroof.engine.search.candidates import plan_product
 from jaxroof.engine.search.problem import constraints_of, searchable_report
 from jaxroof.io.layout import Layout
 from jaxroof.limits import check_disk, check_memory, counted
@@ -124,8 +124,7 @@ def searched_points(asked: SweepJob) -> int:
     estimator, where = asked.estimator, asked.options.get("where", ())
     ends = (replace_all(asked.inputs, _values(asked, place)) for place in (0, -1))
     rules = constraints_of(estimator, where)
-    lists = [list_plans(estimator, some, asked.recipe, rules).plans for some in ends]
-    most = max(len(next(iter(plans.values()))) for plans in lists)
+    most = max(plan_product(estimator, some, asked.recipe, rules).size for some in ends)
     return (WEIGHED if estimator.lower_bound is None else BOUNDED) // max(1, most)
 
 

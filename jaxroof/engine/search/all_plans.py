@@ -180,7 +180,7 @@ def list_all_plans(
     _check_size(estimator, inputs, recipe, rules, read, refused)
     for index, values in points(read):
         asked = replace_all(inputs, values)
-        rows, some = _listed(estimator, asked, recipe, rules, refused=refused)
+        rows, some, _ = _listed(estimator, asked, recipe, rules, refused=refused)
         counts.update(some)
         count = len(next(iter(rows.values())))
         moved = {**values, **{f"plan.{field}": column for field, column in rows.items()}}

@@ -24,21 +24,25 @@ PLANS, ROWS = 256, 16  # least padded number of plans, and of distinct rows of a
 def list_plans(
     estimator: Estimator, inputs: Any, recipe: Any, where: Sequence[Constraint] = ()
 ) -> Candidates:
-    """Return the legal plans that satisfy the constraints, and how many plans each rule refused.
+    """Return the legal plans that satisfy the constraints, each with all its fields.
+
+    Raises: InputError if the estimator has no plans to list.
+    """
+    found = plan_product(estimator, inputs, recipe, where)
+    return Candidates(found.whole(), found.refused)
+
+
+def plan_product(
+    estimator: Estimator, inputs: Any, recipe: Any, where: Sequence[Constraint] = ()
+) -> Candidates:
+    """Return the legal plans that satisfy the constraints, as the product that they are.
 
     Raises: InputError if the estimator has no plans to list.
     """
     if estimator.candidates is None:
         raise InputError(f"{estimator.name or 'estimator'}: has no plans to search; use tabulate")
     known = frozenset(path for path, _, _ in leaves(inputs) if estimator.lists_anew(path))
-    plans, refused = _listed(estimator, recipe, InputsKey.of(inputs, known))
-    mask = np.ones(len(next(iter(plans.values()))), bool)
-    for constraint in where:
-        mask &= constraint.holds(plans)
-    if where:
-        plans = {field: column[mask] for field, column in plans.items()}
-        refused = {**refused, "where": int(np.sum(~mask))}
-    return Candidates(plans, refused)
+    return _listed(estimator, recipe, InputsKey.of(inputs, known)).having(where)
 
 
 class InputsKey(NamedTuple):
@@ -92,18 +96,24 @@ def _listed(estimator: Estimator, recipe: Any, known: InputsKey) -> Candidates:
     if not isinstance(found, Candidates):
         raise refusal(who, f"a {type(found).__name__}; expected jaxroof.Candidates(plans, refused)")
     fields = estimator.plan_fields
-    for name in set(found.plans) - set(fields):
+    given = [*found.plans, *found.product]
+    for name in set(given) - set(fields):
         raise unknown(f"{who}: column", name, "plan field", fields)
-    if missing := [field for field in fields if field not in found.plans]:
+    if set(found.product) - set(fields[len(found.plans) :]):
+        last = f"a product of {', '.join(found.product)}"
+        raise refusal(who, f"{last}; expected the last plan fields, in order")
+    if missing := [field for field in fields if field not in given]:
         each = f"expected one for each plan field: {', '.join(fields)}"
         raise refusal(who, f"no column for {' and '.join(missing)}; {each}")
-    whole = {field: np.asarray(found.plans[field]) for field in estimator.plan_fields}
+    whole = {field: np.asarray(found.plans[field]) for field in fields if field in found.plans}
     if len({column.shape for column in whole.values()}) > 1 or next(iter(whole.values())).ndim != 1:
         raise refusal(who, "columns differ in length; expected a number a plan in each")
     plans = {field: column.astype(np.int32) for field, column in whole.items()}
-    for column in plans.values():
+    free = [field for field in fields if field in found.product]
+    product = {field: np.asarray(found.product[field], np.int32) for field in free}
+    for column in (*plans.values(), *product.values()):
         column.setflags(write=False)
-    return Candidates(plans, found.refused)
+    return Candidates(plans, found.refused, product)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -132,7 +142,7 @@ class SortedPlans:
 
 
 def sort_by_need(
-    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Mapping[str, Any]]
+    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Candidates]
 ) -> list[SortedPlans]:
     """Return the plans of several problems, each list sorted by need.
 
@@ -141,8 +151,9 @@ def sort_by_need(
     needs = needs_of(estimator, recipe, asked, plans)
     found = []
     for inputs, some, need in zip(asked, plans, needs, strict=True):
-        order = _order(some, need)
-        ordered = {field: column[order] for field, column in some.items()}
+        fields = some.whole()
+        order = _order(fields, need)
+        ordered = {field: column[order] for field, column in fields.items()}
         kinds = functools.partial(estimator.kinds, inputs)
         found.append(SortedPlans(ordered, need[order], kinds))
     return found
@@ -208,8 +219,8 @@ def prepare_plans(
     only in rates therefore share one cached result.
     """
     questions = [numbers.inputs() for numbers in asked]
-    found = [list_plans(estimator, inputs, recipe, where) for inputs in questions]
-    plans = sort_by_need(estimator, recipe, questions, [f.plans for f in found])
+    found = [plan_product(estimator, inputs, recipe, where) for inputs in questions]
+    plans = sort_by_need(estimator, recipe, questions, found)
     if len(plans) == 1:
         return PreparedPlans(plans, [found[0].refused], plans[0].plans)
     every = {f: np.concatenate([some.plans[f] for some in plans]) for f in plans[0].plans}

@@ -19,7 +19,7 @@ def search_per_plan(question: SearchProblem, found: Any, progress: Any = None) -
     places, plans = [], []
     for index, values in points(question.axes):
         inputs = replace_all(question.inputs, values)
-        legal, refused = list_plans(estimator, inputs, question.recipe, question.where)
+        legal, refused, _ = list_plans(estimator, inputs, question.recipe, question.where)
         places.append((index, values))
         plans.append(legal)
         for name, count in refused.items():

@@ -9,39 +9,39 @@ import numpy as np
 
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.search.plan_grid import by_split, last_fields
-from jaxroof.estimator import Estimator, reads
+from jaxroof.engine.search.plan_grid import by_split
+from jaxroof.estimator import Candidates, Estimator, reads
 from jaxroof.records import get_at, leaves, replace_at, with_named_absences
 
 
 def needs_of(
-    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Mapping[str, Any]]
+    estimator: Estimator, recipe: Any, asked: Sequence[Any], plans: Sequence[Candidates]
 ) -> list[np.ndarray]:
-    """Return the need of each plan, evaluated for all problems as one list of points.
+    """Return the need of each plan, by NumPy split by split where it depends on no part.
 
-    Lists that are products are evaluated as such, if the need depends on no part.
+    Otherwise it is evaluated for all problems as one list of points.
     """
-    counts = [len(next(iter(p.values()))) for p in plans]
+    counts = [some.size for some in plans]
     if not estimator.need or sum(counts) == 0:
         return [np.zeros(count) for count in counts]
-    grids = [last_fields(some) if len(next(iter(some.values()))) else {} for some in plans]
     alone = estimator.alone.get(estimator.need)
+    rows = sum(some.rows for some in plans)
     if (
-        all(grids)
-        and alone is not None
+        alone is not None
         and not reads(alone)
-        and executor_of(estimator, recipe, asked[0], sum(counts)) == NUMPY
+        and executor_of(estimator, recipe, asked[0], rows) == NUMPY
     ):
         return [
-            by_split(functools.partial(_need, estimator, recipe, inputs), some, last)
-            for inputs, some, last in zip(asked, plans, grids, strict=True)
+            by_split(functools.partial(_need, estimator, recipe, inputs), some)
+            for inputs, some in zip(asked, plans, strict=True)
         ]
     inputs = asked[0]
     for path, _, _ in list(leaves(inputs)):
         values = np.array([float(get_at(a, path)) for a in asked])
         if np.any(values != values[0]):
             inputs = replace_at(inputs, path, np.repeat(values, counts))
-    columns = {f: np.concatenate([p[f] for p in plans]).astype(np.float64) for f in plans[0]}
+    lists = [some.whole() for some in plans]
+    columns = {f: np.concatenate([p[f] for p in lists]).astype(np.float64) for f in lists[0]}
     assert estimator.plan is not None
     inputs = dataclasses.replace(inputs, plan=estimator.plan(**columns))
     need = evaluate_points(estimator, recipe, inputs, estimator.need)[estimator.need]

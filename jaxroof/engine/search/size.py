@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.size import NUMBER, check_lists, check_search
-from jaxroof.engine.search.candidates import list_plans
+from jaxroof.engine.search.candidates import plan_product
 from jaxroof.engine.search.problem import SearchProblem, axis_roles
 from jaxroof.structure import results
 
@@ -27,7 +27,6 @@ def check_search_size(question: SearchProblem) -> None:
 
     def plans_at(values: Mapping[str, Any]) -> int:
         inputs = replace_all(dataclasses.replace(question.inputs, plan=None), values)
-        plans = list_plans(estimator, inputs, question.recipe, question.where).plans
-        return len(next(iter(plans.values())))
+        return plan_product(estimator, inputs, question.recipe, question.where).size
 
     check_lists(some, NUMBER * (fields + len(results(question.report))), plans_at)

@@ -34,16 +34,13 @@ def plans(inputs: TrainingInputs, recipe: TrainingRecipe) -> Candidates:
 
     Assumes: model, batch and gpus are single numbers; tensor ranks share the tokens, since that
     takes no more memory or time than a copy each; 1F1B alone interleaves.
-    Returns: a column per field of the plan, and the number of choices that each rule rejected. The
-    first stages reject degrees, the last ones whole splits.
+    Returns: a column per field of a split, the number of choices that each rule rejected, and what
+    goes with every split. The first stages reject degrees, the last ones whole splits.
     Raises: InputError where a number is missing.
     Source: docs/models/parameters_flops_memory.md, section 7.
     """
     gpus = int(with_named_absences(inputs).gpus)  # type: ignore[arg-type]
-    ordered, refused = splits(inputs, recipe, gpus)
-    for field, values in STATES.items():
-        ordered = cross(ordered, field, values.astype(np.int32))
-    return Candidates(ordered, refused)
+    return Candidates(*splits(inputs, recipe, gpus), STATES)
 
 
 def splits(

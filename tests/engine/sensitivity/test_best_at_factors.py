@@ -10,6 +10,7 @@ from jaxroof.catalog import lookup
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.search import candidates, plan_needs, stairs_left
 from jaxroof.engine.search import pareto as fronts
+from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.sensitivity import best_at_factors
 
 UNBOUNDED = dataclasses.replace(jr.training, lower_bound=None)
@@ -50,16 +51,20 @@ def test_a_staircase_with_a_bound_is_that_of_every_plan(monkeypatch):
     assert_same(found, jr.pareto(UNBOUNDED, machine(), where=WHERE))
 
 
-def test_a_product_of_plans_needs_what_its_plans_need():
+@pytest.mark.parametrize("where", ["tp>=1", "off=0", "zero<=2,rc!=1,tp<=2", "zero=1,rc=0,off=0"])
+def test_a_product_of_plans_needs_what_its_plans_need(where):
+    """Whatever rules leave of it: a field of one value is one of the product still."""
+    rules = constraints_of(jr.training, where)
     inputs, recipe = machine(), jr.training.recipe
-    plans = candidates.list_plans(jr.training, inputs, recipe).plans
-    assert [*plan_needs.last_fields(plans)] == ["zero_stage", "recompute", "offload_optimizer"]
+    plans = candidates.plan_product(jr.training, inputs, recipe, rules)
+    assert [*plans.product] == ["zero_stage", "recompute", "offload_optimizer"]
     (need,) = plan_needs.needs_of(jr.training, recipe, [inputs], [plans])
-    columns = {field: column.astype(float) for field, column in plans.items()}
+    columns = {field: column.astype(float) for field, column in plans.whole().items()}
+    assert all(rule.holds(columns).all() for rule in rules)
     each = dataclasses.replace(inputs, plan=jr.training.plan(**columns))
     report = evaluate_points(jr.training, recipe, each, "memory")
     np.testing.assert_array_equal(need, report["memory"])
-    some = {field: column[1:-1] for field, column in plans.items()}
-    assert not plan_needs.last_fields(some)  # no product
+    some = jr.Candidates({field: column[1:-1] for field, column in plans.whole().items()}, {})
     (rest,) = plan_needs.needs_of(jr.training, recipe, [inputs], [some])
     np.testing.assert_array_equal(rest, need[1:-1])
+    np.testing.assert_array_equal(plans.at(np.arange(plans.size))["data"], columns["data"])
