@@ -4,7 +4,7 @@ It is the folder ``.jaxroof`` inside the store, with three files. ``lock`` is th
 ``plan.json`` has the sweep's fingerprint and the layout of the grid; it is written once the store
 is laid out. ``finished.jsonl`` has one line per finished chunk, with the size and CRC-32 of each of
 its files. A chunk counts as missing unless a line matches its files. The plan and every line have a
-CRC-32 of their own; stores of earlier versions lack it.
+CRC-32 of their own.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from jaxroof.io.locks import Path, acquired
 Files = dict[str, list[int]]  # [size, CRC-32] of each file, by its name inside the store
 HOME = ".jaxroof"
 PLAN, RECORD = "plan.json", "finished.jsonl"
-FORMAT = 2  # 1: arrays of Zarr format 2; 2: of format 3, in shards
+FORMAT = 2  # of a store: arrays of Zarr format 3, in shards
 END = "end"  # key of the last line: the attributes of the whole sweep are written
 CHUNK = re.compile(r"\d+(\.\d+)*")  # name of a file that holds values
 BLOCK = 1 << 22  # bytes of a file that are summed at once
@@ -105,9 +105,7 @@ def plan(path: Path) -> dict[str, Any] | None:
     with contextlib.suppress(OSError, *DAMAGE):
         found = _proven(pathlib.Path(path, HOME, PLAN).read_bytes())
         newer = isinstance(found["format"], int) and found["format"] > FORMAT
-        if found["format"] in range(1, FORMAT + 1) and _inside(
-            [*found["files"], *found.get("metadata", ())]
-        ):
+        if found["format"] in [FORMAT] and _inside([*found["files"], *found.get("metadata", ())]):
             return found
     if newer:
         raise refusal(os.fspath(path), "laid out by a newer jaxroof; expected that to read it")
@@ -133,7 +131,7 @@ def _proven(text: bytes) -> dict[str, Any]:
     """
     found = json.loads(text)
     known = found.pop(SUM, None)
-    if known is not None and known != _summed(found)[SUM]:
+    if known != _summed(found)[SUM]:
         raise ValueError(SUM)
     return found
 

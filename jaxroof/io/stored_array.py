@@ -7,18 +7,15 @@ sizes that do not fit are refused before memory is taken.
 import dataclasses
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxroof.errors import brief, refusal, shown
+from jaxroof.errors import refusal, shown
 from jaxroof.io.locks import Path
 from jaxroof.limits import check_memory
 
-KINDS = re.compile(r"[|<>][biufcSU]\d+")  # of format 2: flags, numbers and fixed-width texts
-CODECS_2 = ("crc32", "zstd")
 NUMBERS = [*(f"{kind}int{8 * size}" for kind in ("", "u") for size in (1, 2, 4, 8))]
 NAMES = ("bool", *NUMBERS, "float16", "float32", "float64", "complex64", "complex128")  # format 3
 TEXT, TEXT_CODEC = "string", "vlen-utf8"
@@ -40,7 +37,6 @@ class StoredArray:
     piece: tuple[int, ...]
     dtype: np.dtype[Any] | None  # none for texts of any length
     frame: int | None  # bytes that a piece decodes to; none for texts
-    compressed: bool = True
     sharded: bool = False  # with an index of its pieces at the end of the file
 
     @property
@@ -59,51 +55,19 @@ class StoredArray:
         return HELD if self.dtype is None else self.dtype.itemsize
 
 
-def arrays_of_format_2(path: Path, known: Mapping[str, Any]) -> dict[str, StoredArray]:
-    """Return the arrays that the metadata of Zarr format 2 describes.
-
-    Raises: InputError for a dtype, codecs or sizes that jaxroof does not write.
-    """
-    found = {}
-    for name, about in known.items():
-        array, _, kind = name.rpartition("/")
-        if kind == ".zarray":
-            found[array] = _of_format_2(f"{os.fspath(path)}: {name}", about)
-    return found
-
-
-def _of_format_2(where: str, about: Mapping[str, Any]) -> StoredArray:
-    kind = about.get("dtype")
-    if not (isinstance(kind, str) and KINDS.fullmatch(kind)):
-        raise _no_kind(where, f"dtype {shown(kind)}")
-    if np.dtype(kind).itemsize > WIDEST:
-        raise refusal(where, f"dtype {brief(kind)} is too wide; expected texts of a line")
-    codecs = [*(about.get("filters") or ()), *filter(None, [about.get("compressor")])]
-    names = [codec.get("id") if isinstance(codec, dict) else codec for codec in codecs]
-    for name in names:
-        if name not in CODECS_2:
-            raise _no_codec(where, name, CODECS_2)
-    shape, chunk = _sizes(where, about, "shape", 0), _sizes(where, about, "chunks", 1)
-    frame = math.prod(chunk) * np.dtype(kind).itemsize + SUM * names.count("crc32")
-    array = StoredArray(
-        shape, chunk, chunk, np.dtype(kind), frame, compressed=bool(about.get("compressor"))
-    )
-    return _checked(where, array)
-
-
-def arrays_of_format_3(path: Path, known: Mapping[str, Any]) -> dict[str, StoredArray]:
-    """Return the arrays that the metadata of Zarr format 3 describes.
+def arrays_of(path: Path, known: Mapping[str, Any]) -> dict[str, StoredArray]:
+    """Return the arrays that the metadata of a store describes.
 
     Raises: InputError for a data type, codecs or sizes that jaxroof does not write.
     """
     return {
-        name.rpartition("/")[0]: _of_format_3(f"{os.fspath(path)}: {name}", about)
+        name.rpartition("/")[0]: _array_of(f"{os.fspath(path)}: {name}", about)
         for name, about in known.items()
         if "/" in name  # else it is that of the whole store
     }
 
 
-def _of_format_3(where: str, about: Mapping[str, Any]) -> StoredArray:
+def _array_of(where: str, about: Mapping[str, Any]) -> StoredArray:
     kind = about.get("data_type")
     if kind not in (*NAMES, TEXT):
         raise _no_kind(where, f"data_type {shown(kind)}")

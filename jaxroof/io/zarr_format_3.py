@@ -30,7 +30,7 @@ from jaxroof.io.stored_array import (
     TEXT_CODEC,
     ZSTD,
     StoredArray,
-    arrays_of_format_3,
+    arrays_of,
 )
 from jaxroof.io.zarr_codecs import compressed, crc32c, words
 
@@ -122,7 +122,7 @@ def opened(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return known["attributes"], {file_of(name): about for name, about in inside.items()}
 
 
-arrays = arrays_of_format_3
+arrays = arrays_of
 
 
 class _File:

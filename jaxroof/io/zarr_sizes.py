@@ -74,8 +74,6 @@ def _by_chunk(pieces: Sequence[int], count: int) -> dict[int, list[int]]:
 def _wrong(file: pathlib.Path, array: StoredArray, places: Iterable[tuple[int, ...]]) -> str:
     """Return what is wrong with a file of a chunk, as far as some of its pieces say."""
     size = file.stat().st_size
-    if not array.compressed:
-        return "" if size == array.frame else "is not of the size of its chunk"
     with open(file, "rb") as stream:
         if not array.sharded:
             return _wrong_piece(stream, 0, size, array)

@@ -1,7 +1,7 @@
 """A Zarr store: laid out once for the whole grid, written chunk by chunk, and read lazily.
 
 It uses Zarr format 3: a chunk of a result is one file, a shard of pieces with a CRC-32C each, and
-the manifest lists the finished chunks. Stores of format 2, from before, are read and gone on with.
+the manifest lists the finished chunks.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import xarray as xr
 from xarray.conventions import encode_dataset_coordinates
 
 from jaxroof.errors import refusal
-from jaxroof.io import zarr_format_2, zarr_format_3
+from jaxroof.io import zarr_format_3
 from jaxroof.io.atomic import os_errors, replace_file
 from jaxroof.io.chunk_manifest import (
     END,
@@ -51,7 +51,6 @@ CHANGED = "is not as it was written; run the sweep again to mend it"
 PROVEN = 1 << 26  # stores of fewer bytes are checked by CRC-32 before they are opened
 # dimensions of an array -> its shape, and the shapes of its chunks and pieces
 Shapes = Callable[[Sequence[str]], tuple[Sequence[int], Sequence[int], Sequence[int]]]
-FORMATS: dict[int, Any] = {1: zarr_format_2, 2: zarr_format_3}  # by the format of the plan
 
 
 def create(
@@ -122,7 +121,7 @@ def write_region(
     found = plan(path)
     assert found is not None
     with os_errors(path):
-        names = FORMATS[found["format"]].write_region(path, found, number, layout, pieces)
+        names = zarr_format_3.write_region(path, found, number, layout, pieces)
         return checksums(pathlib.Path(path), names)
 
 
@@ -133,9 +132,8 @@ def _documents(
 
     Raises: InputError for an array of a kind that jaxroof does not write.
     """
-    form = FORMATS[found["format"]]
-    known: dict[str, Any] = form.documents(path, found, attributes, marked)
-    form.arrays(path, known)
+    known: dict[str, Any] = zarr_format_3.documents(path, found, attributes, marked)
+    zarr_format_3.arrays(path, known)
     return known
 
 
@@ -198,10 +196,9 @@ def read(path: Path) -> xr.Dataset:
         wrong = first_damaged(path, some, thorough)
         if wrong is not None:
             raise refusal(os.fspath(path), f"damaged: {wrong} {CHANGED}")
-    form = FORMATS[found["format"]]
-    attributes, about = form.opened(path)
+    attributes, about = zarr_format_3.opened(path)
     check_version(attributes, os.fspath(path))
-    arrays = form.arrays(path, about)
+    arrays = zarr_format_3.arrays(path, about)
     for name in found["coordinates"]:
         check_selected(path, name, arrays[name])
     # integers stay integers: -1 is not turned into NaN
@@ -211,7 +208,7 @@ def read(path: Path) -> xr.Dataset:
         mask_and_scale=False,
         decode_times=False,
         consolidated=True,
-        zarr_format=form.NUMBER,
+        zarr_format=zarr_format_3.NUMBER,
     )
     for variable in data.variables.values():
         fill = variable.attrs.pop(MARK, None)

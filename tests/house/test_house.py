@@ -210,7 +210,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 PACKAGES = [*PROJECT["dependencies"], *EXTRAS["plot"], *EXTRAS["cluster"], *EXTRAS["app"]]
 CALLED = {"pillow": "PIL"}  # modules of packages that are called otherwise
-BY_NAME = {"h5netcdf"}  # the engine that xarray imports
+BY_NAME = {"h5netcdf", "zarr"}  # the engines that xarray imports
 
 
 def test_every_dependency_is_imported_and_every_import_is_a_dependency():

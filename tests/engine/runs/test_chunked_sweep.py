@@ -14,9 +14,7 @@ import sys
 import tempfile
 import time
 import weakref
-import zipfile
 
-import numcodecs
 import numpy as np
 import pytest
 import xarray as xr
@@ -30,7 +28,6 @@ from ring import RING, SWEEP
 
 import jaxroof as jr
 from jaxroof.engine.runs import chunked_sweep as sweep
-from jaxroof.engine.runs.job import EXACT
 from jaxroof.errors import InputError
 from jaxroof.io import chunk_manifest as ledger
 from jaxroof.io import zarr_store
@@ -680,57 +677,6 @@ def test_a_store_without_its_ledger_is_refused(ring, monkeypatch):
     assert everything(ring / "ring.zarr") == before
 
 
-# ---- Stores of earlier versions -----------------------------------------------------------------
-
-OLD = ROOT / "tests" / "golden" / "stores" / "old_stores.zip"
-
-
-@pytest.fixture
-def old(tmp_path, monkeypatch):
-    """Unpack stores of 2026-11, a ledger without sums, as if written with the libraries here."""
-    with zipfile.ZipFile(OLD) as packed:
-        packed.extractall(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep, "_evaluated", computed_once)
-    here = json.loads(jr.run("sweep.toml", trust=True).attrs["versions"])
-    for name in ("finished.zarr", "unfinished.zarr"):
-        file = tmp_path / name / ledger.HOME / ledger.PLAN
-        plan = json.loads(file.read_text())
-        plan["asked"].update({f"versions.{library}": here[library] for library in EXACT})
-        file.write_text(json.dumps(plan))
-    return tmp_path
-
-
-def test_a_store_of_an_earlier_version_opens_and_goes_on(old):
-    once = jr.run("sweep.toml", trust=True)
-    before = everything(old / "unfinished.zarr")
-    known = jr.read("finished.zarr").load()
-    xr.testing.assert_allclose(known, once, rtol=1e-12)
-    later = {"versions": "", "roles": "", "question": ""}  # which that version did not write
-    assert {**known.attrs, **later} == {**once.attrs, **later}
-    assert refused(jr.read, "unfinished.zarr").startswith("unfinished.zarr: 2 of 4 chunks are fin")
-    for name in ("finished.zarr", "unfinished.zarr"):
-        xr.testing.assert_allclose(run(name, chunk=3), known, rtol=1e-12)
-    after = everything(old / "unfinished.zarr")
-    chunks = [name for name in before if name.rpartition("/")[2][0].isdigit()]
-    assert len(chunks) == 9
-    assert {name: after[name] for name in chunks} == {name: before[name] for name in chunks}
-
-
-@pytest.mark.parametrize("name", [".zgroup", ".zattrs", "time/.zarray", "time/0.0", "ranks/0"])
-def test_a_damaged_store_of_an_earlier_version_is_mended_or_named(name, old):
-    known = jr.read("finished.zarr").load()
-    shutil.copytree("unfinished.zarr", "sound.zarr")
-    for damage in EVERY:
-        damage(old / "unfinished.zarr" / name)
-        if said := outcome(run, "unfinished.zarr", chunk=3):
-            assert name.rpartition("/")[2] in said
-        else:
-            xr.testing.assert_allclose(jr.read("unfinished.zarr"), known, rtol=1e-12)
-        shutil.rmtree("unfinished.zarr")
-        shutil.copytree("sound.zarr", "unfinished.zarr")
-
-
 # ---- A store that is not finished, to others ----------------------------------------------------
 
 
@@ -771,25 +717,13 @@ class Harm:
         return (pathlib.Path("harm").write_text, ("done",))
 
 
-HARMFUL_2 = [  # of format 2: dtype, filters, compressor, what is said
-    ("|O", [{"id": "vlen-utf8"}, {"id": "pickle"}], None, "dtype '|O' is not accepted"),
-    ("<f8", [{"id": "pickle", "protocol": 5}], None, "codec 'pickle' is not accepted"),
-    ("<f8", [], {"id": "pickle", "protocol": 5}, "codec 'pickle' is not accepted"),
-    ([["a", "<f8"]], [], None, "dtype [['a', '<f8']] is not accepted"),
-    ("|V8", [], None, "dtype '|V8' is not accepted"),
-    ("<f8", [{"id": "json2"}], None, "codec 'json2' is not accepted"),
-]
-
-
 def tampered(root: pathlib.Path, name: str, about: dict) -> None:
     """Replace the metadata of an array so that all of a store agrees with it, sums and all."""
-    kind, whole = (".zarray", ".zmetadata") if (root / ".zgroup").exists() else ("zarr.json",) * 2
+    kind = whole = "zarr.json"
     (root / name / "0").write_bytes(pickle.dumps(Harm()))
     (root / name / kind).write_text(json.dumps(about))
     every = json.loads((root / whole).read_text())
-    every.get("consolidated_metadata", every)["metadata"][
-        f"{name}/{kind}" if kind == ".zarray" else name
-    ] = about
+    every["consolidated_metadata"]["metadata"][name] = about
     (root / whole).write_text(json.dumps(every))
     plan = json.loads((root / ledger.HOME / ledger.PLAN).read_text())
     plan.pop("crc32", None)
@@ -798,26 +732,6 @@ def tampered(root: pathlib.Path, name: str, about: dict) -> None:
     (root / ledger.HOME / ledger.PLAN).write_text(json.dumps(plan))
     files = [*ledger.record(root)[ledger.END]["files"]]
     ledger.append(root, {"chunk": "end", "files": ledger.checksums(root, files), "sums": {}})
-
-
-@pytest.mark.parametrize(("dtype", "filters", "compressor", "said"), HARMFUL_2)
-def test_an_array_of_format_2_that_could_run_code_is_not_opened(
-    dtype, filters, compressor, said, old, monkeypatch, jaxroof
-):
-    """As if numcodecs still unpickled whatever a store says."""
-    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True)
-    about = json.loads((old / "finished.zarr" / "ranks" / ".zarray").read_text())
-    changes = {"dtype": dtype, "filters": filters, "compressor": compressor}
-    tampered(old / "finished.zarr", "ranks", about | changes)
-    line = f"finished.zarr: ranks/.zarray: {said}"
-    assert outcome(lambda: jr.read("finished.zarr").load()).startswith(line)
-    assert outcome(run, "finished.zarr", chunk=3).startswith(line)
-    assert jaxroof("plot finished.zarr").err.startswith(f"jaxroof: {line}")
-    assert not pathlib.Path("harm").exists()
-    if dtype == "|O":  # it would have done harm
-        with contextlib.suppress(Exception):
-            zarr.open_array("finished.zarr/ranks", mode="r", zarr_format=2)[:]
-        assert pathlib.Path("harm").exists()
 
 
 def codecs(*names: str) -> list[dict]:
@@ -873,22 +787,12 @@ def test_an_array_that_jaxroof_does_not_write_is_not_opened(
             assert last_words(err).startswith(f"jaxroof: {line}")
 
 
-@pytest.mark.parametrize(
-    ("store", "name", "content"),
-    [
-        ("ring.zarr", ".zgroup", {"zarr_format": 2}),
-        ("finished.zarr", "zarr.json", {"zarr_format": 3, "node_type": "group"}),
-    ],
-)
-def test_a_store_of_another_format_beside_ours_is_not_opened(store, name, content, ring, request):
+def test_a_store_of_another_format_beside_ours_is_not_opened(ring):
     """What zarr finds first is not what was checked."""
-    if store == "ring.zarr":
-        run()
-    else:
-        request.getfixturevalue("old")
-    known = jr.read(store).load()
-    pathlib.Path(store, name).write_text(json.dumps(content))
-    xr.testing.assert_identical(jr.read(store), known)
+    run()
+    known = jr.read("ring.zarr").load()
+    pathlib.Path("ring.zarr", ".zgroup").write_text(json.dumps({"zarr_format": 2}))
+    xr.testing.assert_identical(jr.read("ring.zarr"), known)
 
 
 def test_a_store_names_no_file_outside_itself(ring, monkeypatch):
