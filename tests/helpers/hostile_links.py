@@ -61,11 +61,11 @@ head_size = 64
 sequence = 2048
 feedforward = 4096
 vocabulary = 32000
-attention = "grouped"
+attention = "heads"
 mlp = "gated"
 norm = "rmsnorm"
 biases = "none"
-embeddings = "untied"
+embeddings = "separate"
 """
 SYSTEM = """base = "h100-nvs8"
 hbm_bandwidth = "5 TB/s"
