@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxroof import catalog
 from jaxroof.app.answers.machine_map import fields_for_map
+from jaxroof.app.answers.plans import ASSUMED
 from jaxroof.app.changes import PATHS, assumed, numbers_of, systems
 from jaxroof.app.fields import MAIN, MARGINS, TOKENS, USABLE, Number, shown, sizes, words_of
 from jaxroof.app.question import asked
@@ -185,11 +186,13 @@ def question_values(state: State, more: str) -> dict[str, Any]:
     for path, number in numbers_of(state).items():
         value = changes.get(path, number.value)
         mark = "changed" if path in changes else ""
-        if path == "model.sequence" and assumed(state) and value == number.value:
+        silent = {"model.sequence": assumed(state), TOKENS: number.value == ASSUMED}
+        if silent.get(path) and value == number.value:
             mark = "assumed"
         found[path] = _value(value, number.unit, number.stops, mark)
     free = 1.0 - changes.get(USABLE, numbers_of(state)[USABLE].value)
-    found["margin"] = {**_value(free, "1", MARGINS), "text": _share(free)}
+    mark = "changed" if USABLE in changes else ""
+    found["margin"] = {**_value(free, "1", MARGINS, mark), "text": _share(free)}
     for name in (field.name for field in dataclasses.fields(RECIPES[state.estimator])):
         found[f"{CHOICE}{name}"] = choices.get(name, "")
     return found

@@ -15,6 +15,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "models": model_with_choices,
 }
 NAMES = ("base", "chip")  # fields of a file that name another entry
+MOST_LINE = 500  # characters of a line: a key of thousands of parts takes a minute to read
 
 
 def model_of(own: Upload, estimator: str = TRAINING) -> tuple[Any, dict[str, str]]:
@@ -49,6 +50,9 @@ def table_of(own: Upload) -> catalog.Table:
     """
     if not own.name.endswith(".toml"):
         raise refusal(own.name, "expected a .toml file")
+    longest = max(map(len, own.text.splitlines()), default=0)
+    if longest > MOST_LINE:
+        raise refusal(own.name, f"a line of {longest:,} characters; expected at most {MOST_LINE}")
     try:
         written = tomllib.loads(own.text)
     except (ValueError, RecursionError) as error:

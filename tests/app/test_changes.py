@@ -100,6 +100,7 @@ WRONG = [
     ("own_system", {"file": "m.toml", "text": 'base = "mi300x"'}),  # has no calibrated chip
     ("own_system", {"file": "config.json", "text": "{}"}),
     ("own_system", {"file": "m.toml"}),
+    ("own_system", {"file": "m.toml", "text": "a." * 30_000 + "a = 1"}),  # a minute to read
     ("margin", {"text": "100 %"}),
     ("margin", {"text": "-1 %"}),
     ("margin", {"text": "2 GB"}),

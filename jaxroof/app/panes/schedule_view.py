@@ -28,7 +28,7 @@ OTHER = COLOURS["other"]
 HEADS = (
     ("schedule", "Who runs which microbatch when"),
     ("step", "Seconds of one optimizer step"),
-    ("idle", "Share of the step that the idlest device waits"),
+    ("idle", "Share of the step, mean of the devices"),
     ("HBM", "Memory of the fullest device"),
     ("fits", "Whether that is there"),
 )
