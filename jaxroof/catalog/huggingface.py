@@ -32,6 +32,23 @@ NEUTRAL = {  # fields that change neither parameters nor FLOP
     *("router_jitter_noise", "max_length", "do_sample", "temperature", "top_k", "top_p"),
 }
 
+OTHER_LAYERS = {  # beginnings of the fields and kinds of layers that they have, or part of the kind
+    "mamba": "Mamba",
+    "ssm": "Mamba",
+    "hybrid_override_pattern": "Mamba",
+    "jamba": "Mamba",
+    "zamba": "Mamba",
+    "bamba": "Mamba",
+    "nemotron_h": "Mamba",
+    "granitemoehybrid": "Mamba",
+    "falcon_h1": "Mamba",
+    "linear_attention": "linear-attention",
+    "linear_num_": "linear-attention",
+    "qwen3_next": "linear-attention",
+    "rwkv": "RWKV",
+    "recurrent_gemma": "recurrent",
+}
+
 
 def entry(path: str, text: str) -> Entry:
     """Return a model as an entry of the catalogue writes it, from the text of its configuration.
@@ -50,6 +67,7 @@ def entry(path: str, text: str) -> Entry:
     if not isinstance(written, dict) or not isinstance(written.get("model_type"), str):
         raise refusal(path, "no model_type; expected the config.json of a language model.")
     kind = written["model_type"]
+    _refuse_other_layers(path, kind, written)
     if kind not in FAMILIES:
         _refuse_towers(path, kind, written)
         near = nearest(kind, FAMILIES)
@@ -61,6 +79,17 @@ def entry(path: str, text: str) -> Entry:
     found = FAMILIES[kind](config)
     _check_the_rest(config, kind)
     return {"title": f"A {kind}, read from its configuration", "source": path} | found
+
+
+def _refuse_other_layers(path: str, kind: str, written: Entry) -> None:
+    """Raise for a model with layers that are no attention: state-space or linear ones."""
+    listed = [written.get(name) for name in ("layer_types", "layers_block_type")]
+    fields = [name for name, value in written.items() if value is not None]
+    named = [*fields, *(str(one) for some in listed if isinstance(some, list) for one in some)]
+    for start, words in OTHER_LAYERS.items():
+        if start in kind or any(name.startswith(start) for name in named):
+            said = f"{words} layers are not modelled; expected attention in every layer"
+            raise refusal(f"{path}: model_type", f"{kind}: {said}.")
 
 
 def _refuse_towers(path: str, kind: str, written: Entry) -> None:

@@ -133,6 +133,15 @@ WRONG = [  # file, fields that change, what is said of it
      f"of {KINDS}. Did you mean 'llama'?"),
     ("gemma-3-27b-text", {"model_type": "gemma3", "text_config": {}}, "model_type: gemma3: a model "
      "of several towers; expected its text_config as a file of its own."),
+    *((("llama-3.1-8b", changed, f"model_type: {kind}: {layers} layers are not modelled; expected "
+        "attention in every layer.")) for kind, layers, changed in (
+            ("jamba", "Mamba", {"model_type": "jamba"}),
+            ("zamba2", "Mamba", {"model_type": "zamba2"}),
+            ("nemotron_h", "Mamba", {"model_type": "nemotron_h"}),
+            ("llama", "Mamba", {"mamba_d_state": 128}),
+            ("llama", "Mamba", {"layer_types": ["mamba"] * 32}),
+            ("qwen3_next", "linear-attention", {"model_type": "qwen3_next"}),
+    )),
     ("llama-3.1-8b", {"model_type": 3}, "no model_type; expected the config.json of a language "
      "model."),
     ("llama-3.1-8b", {"mlp_biass": True}, "mlp_biass: not understood of a llama, and it may change "
@@ -158,8 +167,8 @@ WRONG = [  # file, fields that change, what is said of it
      "leading layers."),
     ("deepseek-v3", {"attention_bias": True}, "attention_bias: given true; expected false, the "
      "only one counted."),
-    ("gpt-oss-20b", {"layer_types": ["linear_attention"] * 24}, "layer_types: given "
-     "'linear_attention'; expected sliding_attention or full_attention."),
+    ("gpt-oss-20b", {"layer_types": ["chunked_attention"] * 24}, "layer_types: given "
+     "'chunked_attention'; expected sliding_attention or full_attention."),
     ("gpt-oss-20b", {"layer_types": ["full_attention"]}, "layer_types: given ['full_attention']; "
      "expected a list of 24 kinds."),
     ("gpt2", {"add_cross_attention": True}, "add_cross_attention: given true; expected false, the "
@@ -204,7 +213,8 @@ def test_flops_need_the_length_of_a_sequence() -> None:
 def test_show_prints_what_was_understood(jaxroof: Any) -> None:
     said = jaxroof(f"show {FILES / 'gpt-oss-20b.json'}")
     assert (said.code, said.err) == (0, "")
-    assert "20,914,757,184 parameters; a token meets 4,187,440,704 of them (20.0 %)." in said.out
+    assert "20,914,757,184 parameters; a token meets 4,187,440,704 of them (20.0 %)" in said.words
+    assert "embedding and head included; 3,608,307,264 without the embedding." in said.words
     said = jaxroof("show deepseek-v3")
     assert "Modules of multi-token prediction have 11,610,067,968 more" in said.out
     assert "routed experts  653,908,770,816" in said.out

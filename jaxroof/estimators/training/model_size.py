@@ -39,7 +39,9 @@ class ModelSize:
     """Parameters of a model."""
 
     parameters: Number = quantity("1", "Parameters of the model.", headline=True)
-    active_parameters: Number = quantity("1", "Parameters that one token meets.", headline=True)
+    active_parameters: Number = quantity(
+        "1", "Parameters that one token meets, embedding and head included.", headline=True
+    )
     parameters_attention: Number = _part("Matrices of attention.", "attention")
     parameters_mlp: Number = _part("Matrices of dense MLPs.", "dense MLPs")
     parameters_experts: Number = _part("Matrices of routed experts.", "routed experts")

@@ -12,10 +12,16 @@ TOTAL, ACTIVE, BESIDE = "parameters", "active_parameters", "parameters_mtp"
 
 
 def size_sentence(report: Any) -> str:
-    """Return how many parameters a model has, in all, for one token, and beside the model."""
+    """Return how many parameters a model has, in all, for one token, and beside the model.
+
+    Some makers leave the embedding out of what a token meets, since no product reads it.
+    """
     total, active, beside = (float(getattr(report, name)) for name in (TOTAL, ACTIVE, BESIDE))
     met = f"{active:,.0f} of them ({percent(active / total, 1)})" if active < total else "all"
     said = f"{total:,.0f} parameters; a token meets {met}."
+    if active < total and float(report.parameters_head):  # which is not the embedding
+        rest = active - float(report.parameters_embedding)
+        said = f"{said[:-1]}, embedding and head included; {rest:,.0f} without the embedding."
     if beside:
         said += (
             f" Modules of multi-token prediction have {beside:,.0f} more, which are not counted."
