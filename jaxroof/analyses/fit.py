@@ -87,12 +87,7 @@ def fit(
     asked, memory = answered.asked, answered.memory
     full = fullest_stage(memory, asked.capacity)
     data = xr.Dataset(
-        {
-            **_stages(memory, asked),
-            **_answer(memory, full, asked),
-            **_step_time(answered),
-            **_host(answered, bool(full.fits)),
-        },
+        {**_stages(memory, asked), **_answer(memory, full, asked), **_beside(answered, full)},
         {"stage": ("stage", np.arange(_shape(memory)[-1]), {"long_name": "Pipeline stage"})},
         {
             "Conventions": "CF-1.11",
@@ -118,11 +113,18 @@ def _changes(answered: SoftwareAnswer, most: int) -> dict[str, str]:
     return {"changes": changes_json(changes_dataset(answered.asked, most))}
 
 
+def _beside(answered: SoftwareAnswer, full: FullestStage) -> dict[str, xr.Variable]:
+    """Return what is known beside the accelerators' memory; not of other software."""
+    if not _of_today(answered):
+        return {}
+    return {**_step_time(answered), **_host(answered, bool(full.fits))}
+
+
 def _step_time(answered: SoftwareAnswer) -> dict[str, xr.Variable]:
-    """Return the step time of the plan, if it is known; it is not of other software."""
+    """Return the step time of the plan, if it is known."""
     asked = answered.asked
     time = float(step_times(asked, asked.inputs, asked.recipe))
-    if not _of_today(answered) or np.isnan(time):
+    if np.isnan(time):
         return {}
     return {"step_time": xr.Variable((), time, {"units": "s", "long_name": "Time of one step"})}
 
@@ -134,7 +136,7 @@ def _host(answered: SoftwareAnswer, fits: bool) -> dict[str, xr.Variable]:
     """
     asked = answered.asked
     host = host_by_stage(asked.inputs, asked.recipe)
-    if not _of_today(answered) or not host.any():
+    if not host.any():
         return {}
     found = {"host": xr.Variable(("stage",), host, {"units": "B", "long_name": HOST.rstrip(".")})}
     there = asked.system.host_capacity

@@ -15,7 +15,7 @@ from jaxroof.cli.counts import parse_count
 from jaxroof.cli.progress import progress_bar
 from jaxroof.errors import NoAnswer
 from jaxroof.io.formats import write
-from jaxroof.views.text.answers.fit_plans import answer
+from jaxroof.views.text.answers.least_memory import answer_of_fit
 from jaxroof.views.text.fit_plans_json import fit_plans_json
 
 TOP = 5  # plans that are printed
@@ -63,7 +63,7 @@ def fit_plans_command(
     if as_json:
         print(fit_plans_json(lean, fast, ways))
     else:
-        say_all(answer(lean, fast, ways))
+        say_all(answer_of_fit(lean, fast, ways))
     report_written(output)
     return 0 if fast is not None or (lean is not None and bool(lean.fits)) else 1
 

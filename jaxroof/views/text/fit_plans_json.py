@@ -17,7 +17,7 @@ def fit_plans_json(
 
     ``plans`` has every field and result, least first; where the step time is known and the plans
     that need least were not asked for, fastest first. ``fastest`` and ``lean`` are one plan each,
-    ``ways`` those of ``answer``.
+    ``ways`` those of ``answer_of_fit``.
     """
     data = lean if lean is not None else fast
     assert data is not None
