@@ -729,7 +729,7 @@ def tampered(root: pathlib.Path, name: str, about: dict) -> None:
     plan.pop("crc32", None)
     plan.get("metadata", {})[f"{name}/{kind}"] = about
     plan["files"] = ledger.checksums(root, plan["files"])
-    (root / ledger.HOME / ledger.PLAN).write_text(json.dumps(plan))
+    (root / ledger.HOME / ledger.PLAN).write_text(json.dumps(ledger._summed(plan)))
     files = [*ledger.record(root)[ledger.END]["files"]]
     ledger.append(root, {"chunk": "end", "files": ledger.checksums(root, files), "sums": {}})
 
