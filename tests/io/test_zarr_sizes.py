@@ -41,7 +41,7 @@ def replace_chunk(path, name: str, content: bytes) -> None:
     plan = json.loads((path / ledger.HOME / ledger.PLAN).read_text())
     plan.pop("crc32", None)
     plan["files"] = ledger.checksums(path, plan["files"])
-    (path / ledger.HOME / ledger.PLAN).write_text(json.dumps(plan))
+    (path / ledger.HOME / ledger.PLAN).write_text(json.dumps(ledger._summed(plan)))
 
 
 def summed(text: bytes) -> bytes:
