@@ -21,6 +21,10 @@ from jaxroof.estimators.training.stage_memory import memory_by_stage
 from jaxroof.records import leaves, replace_at
 
 PLAN_OWN = ("plan.", "states.", "activations.", "buffers.", "sequence", "global_batch", "gpus")
+RESULTS = {
+    *("stage", "fullest_stage", "needed", "capacity", "missing", "legal", "fits"),
+    *(NAMES.get(field.name, field.name) for field in dataclasses.fields(StageMemory)),
+}
 MOST = 2**22  # points times stages of an answer
 
 
@@ -116,6 +120,7 @@ def _axes(axes: Mapping[str, Any], inputs: MemoryInputs) -> list[_Axis]:
     for key, values in axes.items():
         path = path_of(key)
         name = path.rpartition(".")[2]
+        name = path.replace(".", "_") if name in RESULTS else name
         number = path.startswith(PLAN_OWN) and path in known
         if isinstance(values, Mapping):
             raise refusal(f"axes.{key}", "fields that move together; expected one field an axis")

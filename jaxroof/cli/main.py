@@ -2,6 +2,7 @@
 
 import importlib
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -9,7 +10,14 @@ from typing import NoReturn
 import click
 
 from jaxroof import __version__
-from jaxroof.cli.process import interrupt_once, interrupted, leave, prepare_streams, silence
+from jaxroof.cli.process import (
+    interrupt_once,
+    interrupted,
+    leave,
+    prepare_streams,
+    restore_interrupts,
+    silence,
+)
 from jaxroof.errors import InputError, NotGiven, nearest, printable
 from jaxroof.limits import out_of_memory
 
@@ -88,28 +96,42 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line: exit 0 done, 1 no plan or step time, 2 bad input, 130 stopped."""
+    before = signal.getsignal(signal.SIGINT)
     prepare_streams()
     try:
-        typed = list(sys.argv[1:] if arguments is None else arguments)
+        _run(list(sys.argv[1:] if arguments is None else arguments))
+    except (KeyboardInterrupt, click.Abort) as error:
+        _stopped(str(error.__cause__ or error), alone=arguments is None)
+    except SystemExit:
+        raise
+    except BaseException:
+        if interrupted():  # a library made another error of it
+            _stopped(alone=arguments is None)
+        raise
+    finally:
+        restore_interrupts(before)
+
+
+def _run(typed: Sequence[str]) -> NoReturn:
+    """Run the command line, and say in a line what is wrong with its input."""
+    try:
         line = shlex.join(["jaxroof", *typed])  # files that are written say so
-        cli.main(args=typed, prog_name="jaxroof", standalone_mode=False, obj=line)
+        cli.main(args=[*typed], prog_name="jaxroof", standalone_mode=False, obj=line)
         sys.stdout.flush()
     except InputError as error:
         _end(f"{error}{_option_for(error)}", 2)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
+    except click.Abort:
+        raise
     except click.ClickException as error:
         _end(str(InputError(error.format_message())), 2)  # long words are cut
-    except (KeyboardInterrupt, click.Abort) as error:
-        _stopped(str(error.__cause__ or error), alone=arguments is None)
     except OSError as error:
         silence(sys.stdout)
         _end(f"cannot write the output: {error.strerror or error}", 2)
     except Exception as error:
-        if interrupted():  # a library made another error of it
-            _stopped(alone=arguments is None)
         found = out_of_memory(error, "expected a smaller question, or more memory")
-        if found is error:
+        if interrupted() or found is error:
             raise
         _end(str(found), 2)
     sys.exit(0)

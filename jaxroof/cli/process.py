@@ -20,7 +20,7 @@ from jaxroof.cli.stored_question import arguments
 from jaxroof.io.history import of_command
 
 SHOW_CURSOR = "\x1b[?25h"
-SOON, LONGEST_SETUP = 0.02, 10.0  # seconds
+SOON, PATIENCE = 0.05, 10.0  # seconds
 
 
 def start() -> None:
@@ -77,43 +77,62 @@ def prepare_streams() -> None:
     if before.__module__ == __name__:  # called before in this process
         return
 
-    def again(what: Any) -> None:
-        """Raise the interrupt again if a callback of a library swallowed the first Ctrl-C."""
+    def unraisable(what: Any) -> None:
+        """Say nothing of an interrupt that a callback of a library swallows: another follows."""
         if what.exc_type is None or not issubclass(what.exc_type, KeyboardInterrupt):
             before(what)
-            return
-        _interrupt_later()
 
-    sys.unraisablehook = again
+    sys.unraisablehook = unraisable
 
 
 class Interrupts:
-    """What Ctrl-C does: it ends what runs, but not while a compiled module is set up.
+    """What Ctrl-C does: it interrupts what runs, again and again until the command has ended.
 
-    Such a module calls Python, and aborts the process if that is refused.
+    Libraries swallow some interrupts, as a callback from compiled code does. None comes while a
+    compiled module is set up, which calls Python, and aborts the process if that is refused; nor
+    while what an interrupt ended is cleaned up, however often Ctrl-C is pressed.
     """
 
     def __init__(self) -> None:
-        self.seen, self.over, self.waited = False, False, 0
+        self.first, self.over = 0.0, False
 
     def __call__(self, number: int, frame: types.FrameType | None) -> None:
-        """Raise KeyboardInterrupt, or soon where a compiled module is set up: none takes long."""
-        self.seen = True
-        if self.waited * SOON < LONGEST_SETUP and _sets_up(frame):
-            self.waited += 1
-            _interrupt_later()
+        """Raise KeyboardInterrupt, unless that would break what runs and is over soon."""
+        if self.over:
+            return
+        now = time.monotonic()
+        if not self.first:
+            self.first = now
+            _thread.start_new_thread(self._repeat, ())  # plain, as the locks of others may be held
+        if now - self.first < PATIENCE and (_cleans_up() or _sets_up(frame)):
             return
         signal.default_int_handler(number, frame)
+
+    def _repeat(self) -> None:
+        """Interrupt the main thread again until the command has ended."""
+        while True:
+            time.sleep(SOON)
+            if self.over:
+                return
+            _thread.interrupt_main()
+
+
+def restore_interrupts(before: Any) -> None:
+    """Let Ctrl-C do what it did before the command."""
+    now = signal.getsignal(signal.SIGINT)
+    if isinstance(now, Interrupts):
+        now.over = True
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
 
 
 def interrupted() -> bool:
     """Return whether Ctrl-C was seen, whatever a library made of it."""
     now = signal.getsignal(signal.SIGINT)
-    return isinstance(now, Interrupts) and now.seen
+    return isinstance(now, Interrupts) and now.first > 0.0
 
 
 def interrupt_once() -> None:
-    """Let no interrupt follow that was only put off; show the cursor that a spinner hides."""
+    """Let no further interrupt follow; show the cursor that a spinner hides."""
     now = signal.getsignal(signal.SIGINT)
     if isinstance(now, Interrupts):
         now.over = True
@@ -129,6 +148,14 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def _cleans_up() -> bool:
+    """Return whether what an interrupt ended is being cleaned up: its error is handled now."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
 def _sets_up(frame: types.FrameType | None) -> bool:
     """Return whether a compiled module is being imported in a frame or in those that called it."""
     while frame is not None:
@@ -138,18 +165,6 @@ def _sets_up(frame: types.FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def _interrupt_later() -> None:
-    """Interrupt the main thread soon; a plain thread, as the locks of others may be held."""
-    now = signal.getsignal(signal.SIGINT)
-
-    def wait() -> None:
-        time.sleep(SOON)
-        if not (isinstance(now, Interrupts) and now.over):
-            _thread.interrupt_main()
-
-    _thread.start_new_thread(wait, ())
 
 
 def outlive_connections() -> None:

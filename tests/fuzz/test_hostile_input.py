@@ -4,7 +4,9 @@ JAXROOF_FUZZ=10000 pytest -n 0 -s tests/fuzz: that many cases in all, drawn anew
 """
 
 import contextlib
+import gzip
 import io
+import json
 import os
 import pathlib
 import resource
@@ -25,8 +27,9 @@ from places import ROOT
 import jaxroof as jr
 from jaxroof import cli
 from jaxroof.cli import process
-from jaxroof.io import chunk_manifest, zarr_store
+from jaxroof.io import chunk_manifest, stored_format, zarr_store
 from jaxroof.limits import MEMORY
+from jaxroof.validation.memory import sources
 
 CASES = int(os.environ.get("JAXROOF_FUZZ", "0"))
 DAILY = 240  # cases in all
@@ -123,6 +126,31 @@ model = "llama3-8b"
 system = "h100-nvs8"
 plan = { dp = 1, tp = 2, pp = 2, global_batch = 8 }
 """,
+    """answer = "stages"
+estimator = "training"
+model = "llama3-8b"
+system = "h100-nvs8"
+plan = { tp = 2, global_batch = 8 }
+[axes]
+pp = { from = 1, to = 2, count = 2 }
+recompute = ["none", "full"]
+"model.layers" = [16, 32]
+""",
+    """answer = "layers"
+estimator = "training"
+model = "llama3-8b"
+system = "h100-nvs8"
+plan = { data = 1, tensor = 2, global_batch = 8 }
+""",
+    """estimator = "training"
+model = "llama3-8b"
+system = "h100-nvs8"
+plan = { data = 1, tensor = 8, gpus = 8, global_batch = 16 }
+set = { "model.layers" = 16, precision = "fp8" }
+[axes]
+machine = { "system.nics" = [1, 2], "system.hbm_capacity" = ["80 GB", "141 GB"] }
+"model.sequence" = [2048, 4096]
+""",
 ]
 DESIGN = """estimator = "published"
 model = "gpt3"
@@ -163,6 +191,12 @@ a,gpt3-1t,h200-nvs4,1024,64,2,8,64,1,3000
 b,gpt3,b200-nvs8,64,8,1,8,8,1,8000
 c,gpt3,"h200-nvs4",64,8,2,8,4,1,4 TB/s
 """
+TRAINING_ROWS = """model,system,gpus,global_batch,dp,tp,pp,zero,model.layers,system.hbm_usable
+llama3-8b,h100-nvs8,8,64,2,2,2,1,32,90 %
+gpt3-175b,h100-nvs8,64,64,1,8,8,0,96,0.8
+"""
+BIGSCIENCE = pathlib.Path(sources.__file__).parent / "data" / "bigscience_a100.csv.gz"
+MEASURED = "\n".join(gzip.decompress(BIGSCIENCE.read_bytes()).decode().splitlines()[:30:8]) + "\n"
 LINES = [
     "search --model llama3-8b --system h100-nvs8 --gpus 8 --batch 8 --top 2 --where off=0",
     "search --estimator published --model gpt3 --system b200-nvs8 --gpus 64 --batch 8 --split 1d",
@@ -175,6 +209,24 @@ LINES = [
     "show h100-nvs8",
     "show training",
     "list systems",
+    "search --model deepseek-v3 --system h100-nvs8 --gpus 64 --batch 64 --mine ep=8 --top 1",
+    "compare --model llama3-8b --system h100-nvs8,h200-141-sxm --gpus 8,16 --batch 16 --where tp=8",
+    "compare --model llama3-8b --system h100-nvs8 --gpus 8 --batch 8 --set model.layers=16",
+    "explain --model gpt2-124m --system h100-nvs8 --gpus 1 --batch 8 --where off=0 --span 2",
+    "explain --estimator published --model gpt3 --system b200-nvs8 --gpus 64 --batch 8 --span 2",
+    "pareto --model llama3-8b --system h100-nvs8 --gpus 8 --batch 8 --where off=0,rc=0",
+    "fit --model llama3-8b --system h100-nvs8 --batch 8 --gpus 8 --where off=0",
+    "fit --model llama3-8b --system h100-nvs8 --plan tp=8 --batch 8 --set layer_split=even --json",
+    "layers --estimator unfused --model gpt3 --system a100-unfused --plan tp=4 -o a.csv",
+    "layers --estimator published --model gpt3 --system h200-nvs4 --plan dp=1,tp=4,pp=8,mb=1",
+    "schedule --estimator published --model gpt3 --system h200-nvs4 --batch 16 "
+    "--plan dp=1,tp=8,pp=4,mb=1 --schedule 1f1b,zb-h1 --first 0.1 --sends blocking --trace a.json",
+    "roofline --op matmul --system tpu-v5e --shape D=4096,F=16384 --sweep B=1:64 --dtypes int8",
+    "list estimators",
+    "show llama3-8b",
+    "report sound.json -o a.html",
+    "rerun fit.json",
+    "plot fit.json -o a.svg",
     "rerun sound.json",
     "plot sound.json -o a.svg",
     "trace --model mlp-xs --system distir-a --plan pp=2,m=4 --profile distir-a -o t.json",
@@ -199,6 +251,8 @@ def folder(tmp_path_factory):
         patch.setattr(zarr_store, "PIECE", 2)  # so that shards have several
         for kind in STORED:
             jr.write(data.assign_attrs(title="Sound"), f"sound.{kind}")
+        for name, line in WRITERS.items():
+            assert outcome(shlex.split(f"{line} -o {name}")) != "refused"
         yield home
         os.chdir(before)
 
@@ -211,8 +265,12 @@ def written(name: str, content: bytes) -> str:
     return name
 
 
-def of_sweep(case: bytes) -> list[str]:
-    return ["run", written("a.toml", case)]
+def of_sweep(case: tuple[bytes, str]) -> list[str]:
+    content, line = case
+    return shlex.split(line.format(written("a.toml", content)))
+
+
+ROADS = ["run {}"] * 6 + ["run {} --dry-run"] * 2 + ["show {}", "plot {} -o a.png"]
 
 
 def of_design(case: bytes) -> list[str]:
@@ -229,13 +287,56 @@ def of_catalogue(case: tuple[bytes, str]) -> list[str]:
     return [*shlex.split(SEARCH), option, name]
 
 
-def of_table(case: bytes) -> list[str]:
-    return ["evaluate", "published", written("a.csv", case)]
+def of_table(case: tuple[bytes, str]) -> list[str]:
+    content, line = case
+    return shlex.split(line.format(written("a.csv", content)))
+
+
+TABLES = {
+    "evaluate published {}": ROWS,
+    "evaluate training {}": TRAINING_ROWS,
+    "evaluate training {} --schema measured": MEASURED,
+    "calibrate {} --system a100-80-sxm": MEASURED,
+}
 
 
 def of_config(case: bytes) -> list[str]:
     pathlib.Path("config").mkdir(exist_ok=True)
     return ["show", written("config/config.json", case)]
+
+
+WRITERS = {  # files of commands, of which attributes are damaged
+    "fit.json": "fit --model llama3-8b --system h100-nvs8 --plan dp=8 --batch 8",
+    "layers.json": "layers --model llama3-8b --system h100-nvs8 --plan dp=1,tp=2",
+    "fastest.json": "search --model llama3-8b --system h100-nvs8 --gpus 8 --batch 8 --top 2",
+    "schedule.json": "schedule --model llama3-8b --system h100-nvs8 --plan tp=2,pp=4 --batch 8",
+    "roof.json": "roofline --op matmul --system tpu-v5e --shape B=256,D=4096,F=16384",
+}
+READERS = ["rerun {}", "plot {} -o a.svg", "report {} -o a.html"]
+
+
+@st.composite
+def told_otherwise(draw) -> tuple[bytes, str]:
+    """Return a file whose attributes say something else, its checksums gone, and a command."""
+    name = draw(st.sampled_from(["sound.json", *WRITERS]))
+    whole = json.loads(pathlib.Path(name).read_text(encoding="utf-8"))
+    for stamp in (stored_format.QUESTION, stored_format.RESULTS):
+        whole["attrs"].pop(stamp, None)
+    for _ in range(draw(st.integers(1, 2))):
+        key = draw(st.sampled_from(sorted(whole["attrs"])))
+        text = draw(damaged_text(str(whole["attrs"][key]))).decode("utf-8", "replace")
+        how = draw(st.sampled_from(["text", "text", "text", "value", "gone"]))
+        if how == "gone":
+            del whole["attrs"][key]
+        else:
+            other = draw(st.sampled_from([None, 3, True, [], {}, [1, "a"], -1.5]))
+            whole["attrs"][key] = text if how == "text" else other
+    return json.dumps(whole).encode("utf-8", "surrogatepass"), draw(st.sampled_from(READERS))
+
+
+def of_attributes(case: tuple[bytes, str]) -> list[str]:
+    content, line = case
+    return shlex.split(line.format(written("told.json", content)))
 
 
 def of_stored(case: tuple[str, bytes]) -> list[str]:
@@ -271,7 +372,10 @@ def of_store(case: tuple[str, bytes]) -> list[str]:
 
 
 KINDS = {
-    "sweep files": (st.sampled_from(SWEEPS).flatmap(damaged_text), of_sweep),
+    "sweep files": (
+        st.tuples(st.sampled_from(SWEEPS).flatmap(damaged_text), st.sampled_from(ROADS)),
+        of_sweep,
+    ),
     "design files": (damaged_text(DESIGN), of_design),
     "uncertainty files": (damaged_text(UNCERTAIN), of_uncertainty),
     "catalogue files": (
@@ -279,7 +383,12 @@ KINDS = {
         | st.tuples(damaged_text(SYSTEM), st.just("--system")),
         of_catalogue,
     ),
-    "tables of rows": (damaged_text(ROWS), of_table),
+    "tables of rows": (
+        st.sampled_from(sorted(TABLES)).flatmap(
+            lambda line: st.tuples(damaged_text(TABLES[line]), st.just(line))
+        ),
+        of_table,
+    ),
     "command lines": (
         st.sampled_from(LINES).map(shlex.split).flatmap(damaged_line),
         lambda words: words,
@@ -289,6 +398,7 @@ KINDS = {
         of_config,
     ),
     "stored results": (stored_files(), of_stored),
+    "attributes of files": (told_otherwise(), of_attributes),
     "stores": (stores(), of_store),
 }
 EACH = -(-(CASES or DAILY) // len(KINDS))
@@ -321,12 +431,12 @@ def test_every_case_ends_with_a_result_or_one_line(kind):
 
 
 SOUND = [
-    *((of_sweep, text.encode()) for text in SWEEPS),
+    *((of_sweep, (text.encode(), ROADS[0])) for text in SWEEPS),
     (of_design, DESIGN.encode()),
     (of_uncertainty, UNCERTAIN.encode()),
     (of_catalogue, (MODEL.encode(), "--model")),
     (of_catalogue, (SYSTEM.encode(), "--system")),
-    (of_table, ROWS.encode()),
+    *((of_table, (text.encode(), line)) for line, text in TABLES.items()),
     *((lambda line: shlex.split(line), line) for line in LINES),
     (of_config, CONFIGS[0].read_bytes()),
 ]

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import logging
 import os
 import re
 import threading
@@ -29,6 +30,7 @@ from jaxroof.limits import check_bound, check_memory
 AHEAD = 10_000  # chunks that the scheduler holds at once
 MISSING = "a cluster needs dask.distributed; pip install 'jaxroof[cluster]'"
 Question = tuple[Callable[..., SweepJob], tuple[Any, ...]]  # a function, and its arguments
+LOGGERS = ("distributed", "distributed.client", "asyncio", "tornado.application")
 ADDRESS = re.compile(r"(\w+://)?\S+:\d+")
 PATIENCE = "10s"  # for a scheduler to answer
 WORKER = 2e8  # bytes of memory that one of them takes before it computes
@@ -78,6 +80,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
     from distributed import Client
 
     with contextlib.ExitStack() as left:
+        left.enter_context(_silenced())
         at = cluster.scheduler
         if at is None:
             at = left.enter_context(_local(cluster.workers))
@@ -90,6 +93,20 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         yield client
 
 
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """Keep back what dask and asyncio print of a scheduler that is lost: our line says it."""
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
 def _unanswered(address: Any, what: str) -> InputError:
     expected = "expected that of a running one, such as tcp://10.0.0.1:8786"
     return InputError(f"scheduler: {brief(str(address))}: {what}; {expected}")
@@ -97,8 +114,6 @@ def _unanswered(address: Any, what: str) -> InputError:
 
 def _local(workers: int | None) -> Any:
     """Return a cluster of processes of this machine, on any free ports, that prints nothing."""
-    import logging
-
     from distributed import LocalCluster
 
     return LocalCluster(

@@ -80,9 +80,9 @@ def known(tmp_path_factory):
     return contents(home), data
 
 
-def started(home: pathlib.Path) -> subprocess.Popen:
+def started(home: pathlib.Path, where: str = f"--workers {WORKERS}") -> subprocess.Popen:
     """Start a run on local workers, in a process group of its own as a shell would."""
-    asked = f"run sweep.toml --trust --chunk {CHUNK} -o ring.zarr --workers {WORKERS}".split()
+    asked = f"run sweep.toml --trust --chunk {CHUNK} -o ring.zarr {where}".split()
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "jaxroof", *asked],
         cwd=home,
@@ -137,6 +137,45 @@ def test_a_worker_that_is_killed_costs_a_chunk_and_no_more(tmp_path, known):
     same(home, known)
 
 
+ELSEWHERE = """
+import time
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    where = {"dashboard_address": "127.0.0.1:0", "threads_per_worker": 1}
+    print(LocalCluster(n_workers=1, processes=True, **where).scheduler_address, flush=True)
+    time.sleep(300)
+"""
+
+
+@posix
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost_is_one_line(tmp_path):
+    """Dask and asyncio say nothing of it beside, and what is finished stays."""
+    pytest.importorskip("distributed")
+    home = folder_of(tmp_path, PAUSE)
+    (tmp_path / "elsewhere.py").write_text(ELSEWHERE, encoding="utf-8")
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    piped["env"] = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, tmp_path / "elsewhere.py"], **piped) as scheduler:
+        try:
+            address = scheduler.stdout.readline().strip()
+            with started(home, f"--scheduler {address}") as running:
+                try:
+                    until_finished(home, 3, running)
+                    scheduler.kill()
+                    out, err = running.communicate(timeout=60)
+                finally:
+                    running.kill()
+        finally:
+            scheduler.kill()
+    assert (running.returncode, out) == (2, "")
+    lines = last_words(err).splitlines()
+    assert lines[0].startswith(f"{address}: 1 worker; dashboard")
+    assert lines[1:] == ["jaxroof: ring.zarr: the scheduler is lost; run again to continue"]
+    assert 3 <= finished(home) < CHUNKS
+
+
 @posix
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_the_workers_finished(tmp_path, known):
@@ -153,7 +192,7 @@ def test_ctrl_c_keeps_what_the_workers_finished(tmp_path, known):
     kept = finished(home)
     assert (running.returncode, out) == (130, "")
     said = "jaxroof: interrupted: {} of 24 chunks are finished; run again to continue"
-    assert last_words(err).split("\n", 1)[1] in (said.format(kept), said.format(kept - 1))
+    assert last_words(err).split("\n", 1)[1].strip() in (said.format(kept), said.format(kept - 1))
     assert 4 <= kept < CHUNKS
     assert not any(worker.is_running() for worker in workers)
     run(home)
