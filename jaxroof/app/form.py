@@ -30,6 +30,7 @@ from jaxroof.settings import kind_of_choice
 
 Field = dict[str, Any]  # one control, as the browser's side reads it
 Group = dict[str, Any]
+EXCHANGE = "context_exchange"  # the choice that stands beside the rules on plans
 OF_A_MODEL = {field.name for field in dataclasses.fields(Recipe)}
 RECIPES = {TRAINING: training.recipe, PUBLISHED: published.recipe}
 ESTIMATOR_WORDS = {
@@ -45,7 +46,7 @@ def question_groups(state: State, more: str) -> list[Group]:
     return [
         _group("model", "What to train", _model_fields(state, numbers)),
         _group("system", "On what", _system_fields(state, numbers)),
-        _group("plan", "Rules and my plan", _plan_fields()),
+        _group("plan", "Rules and my plan", _plan_fields(state)),
         _group("more", "Every other number", _more_fields(state, numbers, more), closed=True),
         _group("choices", "Choices of the software", _choice_fields(state), closed=True),
     ]
@@ -135,10 +136,13 @@ def _title(state: State) -> str:
     return f"{entry['title']}. Numbers: {entry['source']}."
 
 
-def _plan_fields() -> list[Field]:
+def _plan_fields(state: State) -> list[Field]:
     free = [_share(one) for one in MARGINS]
+    said = "How context ranks see the whole sequence."
+    exchange = [_choice(state, EXCHANGE, said)] if state.estimator == TRAINING else []
     return [
         _range("margin", "Memory to leave free", free, "Only plans that leave so much fit."),
+        *exchange,
         _text("where", "Rules", "tp<=8,zero<=1", "Only plans that keep these are compared."),
         _text(
             "mine",
@@ -159,18 +163,18 @@ def _more_fields(state: State, numbers: Mapping[str, Number], more: str) -> list
 
 def _choice_fields(state: State) -> list[Field]:
     recipe = RECIPES[state.estimator]
-    found = []
-    for field in dataclasses.fields(recipe):
-        kind = kind_of_choice(recipe, field.name)
-        of_page = field.name == "split" or (
-            state.estimator == TRAINING and field.name in OF_A_MODEL
-        )
-        if not of_page and issubclass(kind, enum.Enum):
-            usual = getattr(recipe, field.name).value
-            options = [("", f"{usual} (usual)"), *(m.value for m in kind if m.value != usual)]
-            label = field.name.replace("_", " ").capitalize()
-            found.append(select(f"{CHOICE}{field.name}", label, options))
-    return found
+    elsewhere = {"split", EXCHANGE} | (OF_A_MODEL if state.estimator == TRAINING else set())
+    names = [f.name for f in dataclasses.fields(recipe) if f.name not in elsewhere]
+    return [_choice(state, n) for n in names if issubclass(kind_of_choice(recipe, n), enum.Enum)]
+
+
+def _choice(state: State, name: str, help: str = "") -> Field:
+    """Return the control of a structural choice; without a usual one, each plan has its own."""
+    recipe = RECIPES[state.estimator]
+    usual = getattr(getattr(recipe, name), "value", None)
+    values = [m.value for m in kind_of_choice(recipe, name) if m.value != usual]
+    options = [("", f"{usual} (usual)" if usual else "the faster one"), *values]
+    return select(f"{CHOICE}{name}", name.replace("_", " ").capitalize(), options, help)
 
 
 def question_values(state: State, more: str) -> dict[str, Any]:

@@ -175,6 +175,23 @@ def test_memory_that_stays_free_is_a_control_of_the_question_on_any_machine(esti
     assert applied(free, "margin", {"index": 0}) == state
 
 
+def test_the_exchange_of_context_is_a_control_beside_the_rules():
+    of = {group["name"]: {f["name"]: f for f in group["fields"]} for group in GROUPS}
+    name = "choice.context_exchange"
+    assert name not in of["choices"]
+    values = [value for value, _ in of["plan"][name]["options"]]
+    assert values[0] == ""
+    times = {}
+    for value in values:
+        state = applied(dataclasses.replace(START, where="cp=8,pp=1"), name, value)
+        assert question_values(state, "")[name] == value
+        times[value] = float(best_plans(state, 1).step_time.values[0])
+    assert len({*times.values()}) == 2
+
+
+GROUPS = question_groups(START, "")
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_a_sequence_moves_by_powers_of_two_and_tokens_are_a_control(estimator):
     state = applied(START, "estimator", estimator)
