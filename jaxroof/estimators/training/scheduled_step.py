@@ -20,7 +20,7 @@ from jaxroof.estimators.training.step_time import LayerParts, StepTime, layer_pa
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas.arithmetic import largest, where
 from jaxroof.records import Number, quantity, record
-from jaxroof.schedules import table
+from jaxroof.schedules import clock, table
 from jaxroof.schedules.stage_visits import (
     Layout,
     Sends,
@@ -105,7 +105,11 @@ def scheduled_step(
     if sends is not None and sends is not own:
         free = each._replace(send=where(sends is Sends.FREE, 0.0, each.send))
         visits = stage_visits(pipeline, free, sends is Sends.BLOCKING)
-    visits = Visits(*(type(some)(*(pace * one for one in some)) for some in visits))
+    costs, times = visits
+    visits = Visits(
+        clock.Costs(*(pace * one for one in costs)),
+        clock.VisitTimes(*(pace * one for one in times)),
+    )
     rest = time.steady + time.bubble + time.pipeline_comm + time.data_comm
     update = time.step_time - rest + offload_time(inputs, recipe)
     step_time = largest(visits.times.clock) + time.data_comm + update
