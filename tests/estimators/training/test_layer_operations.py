@@ -9,7 +9,6 @@ import pytest
 from measured_steps import CHIPS, steps
 
 from jaxroof import catalog
-from jaxroof.catalog.chip import SharedConstants
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.layer import dense_layer, routing_layer, score_width
@@ -19,7 +18,6 @@ from jaxroof.estimators.training.layer_work import layer_work
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.plan_time import Timed, timed
 from jaxroof.estimators.training.product_times import dense_share
-from jaxroof.estimators.training.rates import rates
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.step_time import layer_parts, whole_step
 from jaxroof.estimators.training.training_recipe import MODULES, Selective, TrainingRecipe
@@ -47,10 +45,11 @@ PARTS = {  # of the sheet: operations that sum to it, both directions
 
 @functools.cache
 def operations(kind: str):
-    """Return the operations of the layers of all measured rows of a kind of chip."""
-    asked = steps(kind)
-    speed = rates(asked.system, asked.chip, SharedConstants(), asked.software)
-    return layer_operations(asked.sequence, Timed(asked.model, asked.plan, speed, asked.software))
+    """Return the operations of the layers of all measured rows of a kind of chip, in groups."""
+    return [
+        (places, layer_operations(inputs.model.sequence, timed(inputs, recipe)))
+        for places, inputs, recipe in steps(kind).groups
+    ]
 
 
 def of_ways(found):
@@ -60,35 +59,38 @@ def of_ways(found):
 
 @pytest.mark.parametrize("kind", CHIPS)
 def test_the_rows_sum_to_the_layers_of_the_sheet(kind):
-    found, expected = operations(kind), steps(kind).expected
-    forward, backward = of_ways(found.values())
-    np.testing.assert_allclose(forward, expected["forward"], rtol=RTOL)
-    np.testing.assert_allclose(backward, expected["backward"], rtol=RTOL)
+    expected = steps(kind).expected
+    for places, found in operations(kind):
+        forward, backward = of_ways(found.values())
+        np.testing.assert_allclose(forward, expected["forward"][places], rtol=RTOL)
+        np.testing.assert_allclose(backward, expected["backward"][places], rtol=RTOL)
 
 
 @pytest.mark.parametrize("kind", CHIPS)
 def test_operations_of_a_kind_sum_to_its_part_of_the_sheet(kind):
-    found, expected = operations(kind), steps(kind).expected
-    for part, names in PARTS.items():
-        both = sum(of_ways([found[name] for name in names]))
-        np.testing.assert_allclose(both, expected[part], rtol=RTOL, err_msg=part)
+    expected = steps(kind).expected
+    for places, found in operations(kind):
+        for part, names in PARTS.items():
+            both = sum(of_ways([found[name] for name in names]))
+            np.testing.assert_allclose(both, expected[part][places], rtol=RTOL, err_msg=part)
 
 
 def test_every_operation_is_in_one_part_or_is_a_message_or_a_limit():
     named = [name for names in PARTS.values() for name in names]
     others = {"tensor", "context", "launch_limit", "fsdp"}
-    assert sorted([*named, *others]) == sorted(operations("h100"))
+    for _, found in operations("h100"):
+        assert sorted([*named, *others]) == sorted(found)
 
 
 @pytest.mark.parametrize("kind", CHIPS)
 def test_no_product_exceeds_the_rate_of_its_chip(kind):
-    asked, found = steps(kind), operations(kind)
-    speed = rates(asked.system, asked.chip, SharedConstants(), asked.software)
-    most = np.maximum(speed.layer.rate, speed.plain.rate)
-    for name in PARTS["matmul"]:
-        one = found[name]
-        assert np.all(one.flops.forward <= most * one.time.forward), name
-        assert np.all(one.flops.backward <= most * one.time.backward), name
+    for (_, found), (_, inputs, recipe) in zip(operations(kind), steps(kind).groups, strict=True):
+        speed = timed(inputs, recipe).speed
+        most = np.maximum(speed.layer.rate, speed.plain.rate)
+        for name in PARTS["matmul"]:
+            one = found[name]
+            assert np.all(one.flops.forward <= most * one.time.forward), name
+            assert np.all(one.flops.backward <= most * one.time.backward), name
 
 
 def asked_of(name: str, **plan: float) -> Timed:

@@ -1,31 +1,29 @@
 """Step time of today's training: every measured row of the sheet, part by part, and its laws."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from measured_steps import CHIPS, rows, steps
 
 from jaxroof.catalog.chip import SharedConstants
-from jaxroof.estimators.training.step_time import StepTime, step_time
-from jaxroof.records import leaves, replace_at
+from jaxroof.dual import slope_of, value_of
+from jaxroof.engine.sensitivity.moved_inputs import with_slopes
+from jaxroof.estimators.training.plan_time import plan_time
+from jaxroof.estimators.training.step_time import StepTime
+from jaxroof.records import get_at, leaves, replace_at
 
 RTOL = 1e-10
-SHARED = SharedConstants()
 DIFFERENCES = ("data_comm", "tensor_comm", "context_comm")  # of near numbers: 1e-10 of the step
 
 
-def times(asked, **changed):
-    system, chip, shared, software = (
-        changed.get(name, value)
-        for name, value in (
-            ("system", asked.system),
-            ("chip", asked.chip),
-            ("shared", SHARED),
-            ("software", asked.software),
-        )
-    )
-    return step_time(asked.model, asked.sequence, asked.plan, system, chip, shared, software)
+def times(asked, factors=None):
+    """Return the times of all rows, with numbers of the inputs times a factor, by path."""
+    found = {name: np.empty(len(asked.names)) for name in StepTime._fields}
+    for places, inputs, recipe in asked.groups:
+        for path, factor in (factors or {}).items():
+            inputs = replace_at(inputs, path, get_at(inputs, path) * factor)
+        for name, value in plan_time(inputs, recipe)._asdict().items():
+            found[name][places] = value
+    return StepTime(**found)
 
 
 @pytest.mark.parametrize("kind", CHIPS)
@@ -62,38 +60,21 @@ def test_check_values_of_the_sheet(name, seconds):
     assert found == pytest.approx(seconds, rel=RTOL)
 
 
-RATES = {
-    "system": ("matrix_flops", "hbm_bandwidth", "fast_bandwidth", "slow_bandwidth"),
-    "chip": ("fp8_flops", "fp4_flops"),
-}
-LATENCIES = {
-    "chip": ("step",),
-    "shared": ("launch", "base", "fast_hop", "slow_hop", "host", "host_moe", "sync"),
-}
-
-
-def scaled(asked, which, factor):
-    """Return the records of a question with some numbers times a factor."""
-    records = {"system": asked.system, "chip": asked.chip, "shared": SHARED}
-    for record, names in which.items():
-        for name in names:
-            value = getattr(records[record], name)
-            if value is not None:
-                records[record] = dataclasses.replace(records[record], **{name: value * factor})
-    return records
+RATES = (
+    *("system.matrix_flops", "system.hbm_bandwidth", "system.fast_bandwidth"),
+    *("system.slow_bandwidth", "system.chip.fp8_flops", "system.chip.fp4_flops"),
+)
+LATENCIES = (
+    *("system.chip.step", "shared.launch", "shared.base", "shared.fast_hop", "shared.slow_hop"),
+    *("shared.host", "shared.host_moe", "shared.sync"),
+)
 
 
 @pytest.mark.parametrize("kind", CHIPS)
 def test_a_machine_twice_as_fast_takes_half_as_long(kind):
     """A step is homogeneous of degree -1 in rates and inverse latencies."""
     asked = steps(kind)
-    fast, quick = scaled(asked, RATES, 2.0), scaled(asked, LATENCIES, 0.5)
-    records = {
-        "system": fast["system"],
-        "chip": dataclasses.replace(fast["chip"], step=quick["chip"].step),
-        "shared": quick["shared"],
-    }
-    both = times(asked, **records).step_time
+    both = times(asked, dict.fromkeys(RATES, 2.0) | dict.fromkeys(LATENCIES, 0.5)).step_time
     np.testing.assert_allclose(2.0 * both, asked.expected["step_time"], rtol=2e-9)
 
 
@@ -101,39 +82,34 @@ def test_a_machine_twice_as_fast_takes_half_as_long(kind):
 def test_no_faster_part_slows_a_step(kind):
     asked = steps(kind)
     before = asked.expected["step_time"]
-    for which, factor in ((RATES, 1.3), (LATENCIES, 0.7)):
-        for record, names in which.items():
-            for name in names:
-                after = times(asked, **scaled(asked, {record: (name,)}, factor)).step_time
-                assert np.all(after <= before * (1.0 + 1e-12)), name
+    for paths, factor in ((RATES, 1.3), (LATENCIES, 0.7)):
+        for path in paths:
+            after = times(asked, {path: factor}).step_time
+            assert np.all(after <= before * (1.0 + 1e-12)), path
 
 
 def test_jax_and_numpy_agree():
-    """Value and slopes; the slopes along every number of chip and constants are differences."""
     import jax
 
-    asked = steps("gb200")
-    jitted = jax.jit(lambda chip, shared: times(asked, chip=chip, shared=shared))
-    expected = times(asked)
-    for name, value in zip(StepTime._fields, jitted(asked.chip, SHARED), strict=True):
-        np.testing.assert_allclose(value, getattr(expected, name), rtol=1e-12, atol=1e-15)
+    for _, inputs, recipe in steps("gb200").groups:
+        expected = plan_time(inputs, recipe)
+        jitted = jax.jit(plan_time, static_argnums=1)
+        for name, value in zip(StepTime._fields, jitted(inputs, recipe), strict=True):
+            np.testing.assert_allclose(value, getattr(expected, name), rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("path", [path for path, _, value in leaves(SHARED) if value > 0.0])
+@pytest.mark.parametrize("path", [path for path, _, value in leaves(SharedConstants()) if value])
 def test_slopes_are_those_of_a_complex_step(path):
     """Every constant may be fitted: its slope is finite, and that of a difference."""
-    from jaxroof.dual import slope_of, value_of
-    from jaxroof.engine.sensitivity.moved_inputs import with_slopes
-
-    asked = steps("h100")
-    moved = with_slopes(SHARED, [path], np.ones((1, 1)))
-    found = times(asked, shared=moved).step_time
-    up, down = (
-        times(asked, shared=replace_at(SHARED, path, getattr(SHARED, path) * (1.0 + h))).step_time
-        for h in (1e-7, -1e-7)
-    )
-    slope = np.broadcast_to(slope_of(found), (1, len(up)))[0]
-    assert np.all(np.isfinite(slope))
-    here = value_of(found)
-    near = np.abs(slope - (up - down) / 2e-7) <= 1e-6 * here + 1e-4 * np.abs(slope)
-    assert np.all(near)
+    path = f"shared.{path}"
+    for _, inputs, recipe in steps("h100").groups:
+        found = plan_time(with_slopes(inputs, [path], np.ones((1, 1))), recipe).step_time
+        up, down = (
+            plan_time(replace_at(inputs, path, get_at(inputs, path) * move), recipe).step_time
+            for move in (1.0 + 1e-7, 1.0 - 1e-7)
+        )
+        slope = np.broadcast_to(slope_of(found), (1, len(up)))[0]
+        assert np.all(np.isfinite(slope))
+        here = value_of(found)
+        near = np.abs(slope - (up - down) / 2e-7) <= 1e-6 * here + 1e-4 * np.abs(slope)
+        assert np.all(near)
