@@ -25,6 +25,7 @@ from jaxroof.analyses.training_question import training_step
 from jaxroof.engine.grid.dataset import field_metadata, provenance
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimators.training.inputs import TrainingInputs
+from jaxroof.estimators.training.memory_model import memory_model
 from jaxroof.estimators.training.memory_step import memory_inputs, memory_limit
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.scheduled_step import (
@@ -144,7 +145,7 @@ def simulated(asked: TrainingProblem, name: str) -> Simulated:
     pipeline = pipelines.build(name, int(inputs.plan.pipeline), microbatches_of(inputs), chunks)
     with naming_all(training, inputs, recipe):
         step = scheduled_step(with_named_absences(inputs), recipe, pipeline, asked.sends)
-    _, inner, outer = stage_layers(inputs.model, inputs.plan)
+    _, inner, outer = stage_layers(memory_model(inputs.model, recipe), inputs.plan)
     return Simulated(pipeline, step, int(np.ceil(max(inner, outer) / chunks)))
 
 

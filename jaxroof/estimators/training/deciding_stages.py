@@ -10,16 +10,16 @@ Source: docs/models/parameters_flops_memory.md, sections 4.3, 4.6 and 5.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from jaxroof.estimators.training.memory_inputs import MemoryPlan
+from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Schedule
 from jaxroof.estimators.training.stage_layers import layout_of
 from jaxroof.formulas.arithmetic import larger, smaller, whole
 from jaxroof.records import Number
 
 
-def deciding_stages(model: Any, plan: MemoryPlan, recipe: MemoryRecipe) -> list[Number]:
+def deciding_stages(model: MemoryModel, plan: MemoryPlan, recipe: MemoryRecipe) -> list[Number]:
     """Return stages of which one is the fullest; every stage of a split of layers that is given."""
     last = plan.pipeline - 1.0
     if recipe.layer_split:
@@ -29,7 +29,7 @@ def deciding_stages(model: Any, plan: MemoryPlan, recipe: MemoryRecipe) -> list[
     return [0.0, *(larger(smaller(stage, last), 0.0) for stage in chosen)]
 
 
-def run_starts(model: Any, plan: MemoryPlan, recipe: MemoryRecipe) -> list[Number]:
+def run_starts(model: MemoryModel, plan: MemoryPlan, recipe: MemoryRecipe) -> list[Number]:
     """Return the stages, apart from 0, from which on the chunks have other layers."""
     spread = layout_of(model, plan, recipe)
     starts = (spread.extra, spread.mixed)

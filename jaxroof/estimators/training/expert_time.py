@@ -5,6 +5,7 @@ Source: docs/models/training_step_today.md, section 11.
 
 from typing import Any, NamedTuple
 
+from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.product_times import Both, Directions
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
@@ -31,7 +32,7 @@ class ExpertTime(NamedTuple):
     cast: Both
 
 
-def routed_experts(model: Any, tokens: Number, plan: Any, rates: Rates) -> ExpertTime:
+def routed_experts(model: MemoryModel, tokens: Number, plan: Any, rates: Rates) -> ExpertTime:
     """Return the seconds of router, permutation and the experts of a rank, evenly loaded.
 
     Assumes: the ranks that share an expert have its width in parts and one another's tokens.
@@ -102,7 +103,7 @@ def whole_experts(time: ExpertTime) -> Both:
 
 
 def expert_exchange(
-    model: Any,
+    model: MemoryModel,
     tokens: Number,
     plan: Any,
     rates: Rates,

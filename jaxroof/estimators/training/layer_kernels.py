@@ -3,8 +3,7 @@
 Source: docs/models/training_step_today.md, section 4.
 """
 
-from typing import Any
-
+from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.product_times import Both, dense_share, head_widths
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
@@ -16,7 +15,7 @@ from jaxroof.records import Number
 
 
 def attention(
-    model: Any,
+    model: MemoryModel,
     sequence: Number,
     microbatch: Number,
     tensor: Number,
@@ -39,7 +38,7 @@ def attention(
 
 
 def attention_flops(
-    model: Any,
+    model: MemoryModel,
     sequence: Number,
     microbatch: Number,
     tensor: Number,
@@ -63,13 +62,18 @@ def attention_flops(
 BACKWARD = 2.5  # times the work of its forward pass that a causal kernel does, scores again
 
 
-def windowed_share(model: Any) -> Number:
+def windowed_share(model: MemoryModel) -> Number:
     """Return the share of the layers whose attention has a window."""
     return model.windowed_layers / model.layers
 
 
 def _causal_flops(
-    model: Any, sequence: Number, window: Number, tokens: Number, tensor: Number, rates: Rates
+    model: MemoryModel,
+    sequence: Number,
+    window: Number,
+    tokens: Number,
+    tensor: Number,
+    rates: Rates,
 ) -> Number:
     """Return the FLOP of a causal kernel, half a tile of the diagonal computed in vain.
 
@@ -82,7 +86,12 @@ def _causal_flops(
 
 
 def _flash(
-    model: Any, sequence: Number, window: Number, tokens: Number, tensor: Number, rates: Rates
+    model: MemoryModel,
+    sequence: Number,
+    window: Number,
+    tokens: Number,
+    tensor: Number,
+    rates: Rates,
 ) -> Both:
     """Return the seconds of a causal kernel, at the rate of its values' width."""
     (_, size), share = head_widths(model), 1.0 / tensor
@@ -98,7 +107,7 @@ def _flash(
 
 
 def _unfused(
-    model: Any,
+    model: MemoryModel,
     sequence: Number,
     microbatch: Number,
     tensor: Number,
@@ -118,18 +127,20 @@ def _unfused(
     )
 
 
-def norms(tokens: Number, model: Any, rates: Rates) -> Number:
+def norms(tokens: Number, model: MemoryModel, rates: Rates) -> Number:
     """Return the seconds forward of the norms of a layer, of the tokens of a rank."""
     return stream(8.0 * tokens * model.hidden, 2.0, rates.plain)
 
 
-def activation(tokens: Number, width: Number, share: Number, model: Any, rates: Rates) -> Number:
+def activation(
+    tokens: Number, width: Number, share: Number, model: MemoryModel, rates: Rates
+) -> Number:
     """Return the seconds forward of the activation of MLPs that a share of the layers has."""
     return stream(share * tokens * width * (4.0 + 2.0 * model.gated), share, rates.plain)
 
 
 def elementwise(
-    model: Any,
+    model: MemoryModel,
     tokens: Number,
     norm_tokens: Number,
     tensor: Number,

@@ -9,6 +9,7 @@ from jaxroof.estimators.training.expert_time import ExpertTime
 from jaxroof.estimators.training.layer_kernels import attention_flops
 from jaxroof.estimators.training.layer_time import limited, with_fsdp, without_host
 from jaxroof.estimators.training.layer_work import LayerWork, layer_work
+from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import repeats
 from jaxroof.estimators.training.plan_time import Timed
 from jaxroof.estimators.training.product_times import (
@@ -101,7 +102,7 @@ def _operation(time: Directions, forward: Number) -> Operation:
     return Operation(Both(time.forward, time.inputs + time.weights), Both(forward, 2.0 * forward))
 
 
-def _routed(model: Any, work: LayerWork) -> Operations:
+def _routed(model: MemoryModel, work: LayerWork) -> Operations:
     """Return the operations of the routed experts, as the average layer has them."""
     time: ExpertTime = work.routed
     share, hidden, width = work.routing, model.hidden, model.expert_feedforward

@@ -5,7 +5,8 @@ Source: docs/models/training_step_today.md, sections 4 and 11.
 
 from typing import Any, NamedTuple
 
-from jaxroof.estimators.training.layer_work import CORE, LayerWork, layer_work
+from jaxroof.estimators.training.layer_work import LayerWork, layer_work
+from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import Module
 from jaxroof.estimators.training.product_times import Both, dense_share, layer_products
 from jaxroof.estimators.training.rates import Rates
@@ -34,12 +35,12 @@ class LayerTime(NamedTuple):
 
 
 def layer_time(
-    model: Any,
+    model: MemoryModel,
     sequence: Number,
     plan: Any,
     rates: Rates,
     software: Software,
-    modules: frozenset[Module] = CORE,
+    modules: frozenset[Module],
 ) -> LayerTime:
     """Return the seconds of an average layer, one microbatch, without FSDP.
 
@@ -94,7 +95,7 @@ class Sharded(NamedTuple):
 
 
 def with_fsdp(
-    model: Any,
+    model: MemoryModel,
     plan: Any,
     rates: Rates,
     software: Software,
@@ -137,7 +138,7 @@ def data_group(plan: Any, rates: Rates) -> tuple[Number, Number]:
     return group, smaller(larger(rates.fast_domain / plan.tensor, 1.0), group)
 
 
-def layer_weights(model: Any) -> Number:
+def layer_weights(model: MemoryModel) -> Number:
     """Return the parameters of an average layer without its routed experts, of all tensor ranks.
 
     The matrices of its products, the router and 2 h of norms.
@@ -151,7 +152,7 @@ def layer_weights(model: Any) -> Number:
     return held + router + 2.0 * model.hidden
 
 
-def expert_weights(model: Any, plan: Any) -> Number:
+def expert_weights(model: MemoryModel, plan: Any) -> Number:
     """Return the parameters of a layer's routed experts on one rank."""
     each = (2.0 + model.gated) * model.hidden * model.expert_feedforward
     return (1.0 - dense_share(model)) * model.experts / expert_ranks(plan) * each

@@ -17,6 +17,7 @@ from jaxroof.estimators.training.layer_kernels import (
     elementwise,
     norms,
 )
+from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import Module, repeats
 from jaxroof.estimators.training.product_times import (
     Both,
@@ -71,7 +72,7 @@ class LayerWork(NamedTuple):
 
 
 def tokens_of(
-    model: Any,
+    model: MemoryModel,
     sequence: Number,
     plan: Any,
     rates: Rates,
@@ -94,12 +95,12 @@ def tokens_of(
 
 
 def layer_work(
-    model: Any,
+    model: MemoryModel,
     sequence: Number,
     plan: Any,
     rates: Rates,
     software: Software,
-    modules: frozenset[Module] = CORE,
+    modules: frozenset[Module],
 ) -> LayerWork:
     """Return the seconds of the kernels and messages of an average layer, one microbatch.
 
@@ -186,7 +187,7 @@ def _experts(time: ExpertTime, routing: Number) -> dict[str, Part]:
 
 
 def _second_half(
-    model: Any, tokens: Tokens, messages: Number, plan: Any, rates: Rates
+    model: MemoryModel, tokens: Tokens, messages: Number, plan: Any, rates: Rates
 ) -> dict[str, Part]:
     """Return both norms, and activations and tensor messages of the half beside attention.
 
@@ -252,7 +253,7 @@ def tensor_messages(
 
 
 def context_messages(
-    model: Any,
+    model: MemoryModel,
     plan: Any,
     rates: Rates,
     core: Both,

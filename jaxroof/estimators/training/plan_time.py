@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from jaxroof.catalog.chip import Chip
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
-from jaxroof.estimators.training.layer_work import CORE
 from jaxroof.estimators.training.memory_model import MemoryModel, memory_model
 from jaxroof.estimators.training.memory_recipe import AttentionKernel, CrossEntropy, MemoryRecipe
 from jaxroof.estimators.training.rates import Rates, rates
@@ -87,7 +86,7 @@ class Timed(NamedTuple):
     plan: Any
     speed: Rates
     software: Software
-    choices: MemoryRecipe = MemoryRecipe(modules=CORE)
+    choices: MemoryRecipe
 
 
 def timed(inputs: TrainingInputs, recipe: TrainingRecipe) -> Timed:

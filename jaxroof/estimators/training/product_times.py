@@ -4,8 +4,9 @@ Source: docs/models/training_step_today.md, sections 4 and 11.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.formulas.arithmetic import where
 from jaxroof.formulas.kernel_times import matmul, stream
@@ -46,12 +47,12 @@ class Directions(NamedTuple):
     weights: Number
 
 
-def dense_share(model: Any) -> Number:
+def dense_share(model: MemoryModel) -> Number:
     """Return the share of the layers that have a dense MLP."""
     return where(model.experts > 0.0, model.first_dense_layers / model.layers, 1.0)
 
 
-def head_widths(model: Any) -> tuple[Number, Number]:
+def head_widths(model: MemoryModel) -> tuple[Number, Number]:
     """Return the width of a head's queries and keys, and that of its values.
 
     (d, d), or with latents (nope + rope, value)
@@ -65,7 +66,7 @@ def head_widths(model: Any) -> tuple[Number, Number]:
     )
 
 
-def layer_products(model: Any, tensor: Number, tokens: Number) -> Layer:
+def layer_products(model: MemoryModel, tensor: Number, tokens: Number) -> Layer:
     """Return the products of an average layer on one tensor rank.
 
     qkv (N, (a + 2 k) d / t, h), up (N, (1 + g) f / t, h); out (N, h, a d / t), down (N, h, f / t)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.memory_inputs import MemoryPlan
+from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import LayerDivision, MemoryRecipe, Schedule
 from jaxroof.formulas import memory_in_flight as flights
 from jaxroof.formulas import memory_layout as layout
@@ -44,13 +45,13 @@ class Layout(NamedTuple):
     mixed: Number  # the virtual stage where they end
 
 
-def layout_of(model: Any, plan: MemoryPlan, recipe: MemoryRecipe) -> Layout:
+def layout_of(model: MemoryModel, plan: MemoryPlan, recipe: MemoryRecipe) -> Layout:
     """Return how layers are spread over chunks, as the recipe divides them."""
     as_even_as_can_be = recipe.layer_division is LayerDivision.EVEN
     return (_even if as_even_as_can_be else _alike_chunks)(model, plan)
 
 
-def _alike_chunks(model: Any, plan: MemoryPlan) -> Layout:
+def _alike_chunks(model: MemoryModel, plan: MemoryPlan) -> Layout:
     """Return chunks that are alike but for both ends, as the time has them."""
     chunks, leading = plan.pipeline * plan.interleave, leading_dense(model)
     each, first, last = layout.alike_chunks(model.layers, model.mtp_layers, chunks)
@@ -64,7 +65,7 @@ def _alike_chunks(model: Any, plan: MemoryPlan) -> Layout:
     )
 
 
-def _even(model: Any, plan: MemoryPlan) -> Layout:
+def _even(model: MemoryModel, plan: MemoryPlan) -> Layout:
     """Return chunks as even as can be."""
     layers, chunks = model.layers, plan.pipeline * plan.interleave
     even, leading = whole(layers, chunks), leading_dense(model)
@@ -79,7 +80,7 @@ def _even(model: Any, plan: MemoryPlan) -> Layout:
 
 
 def stage_layers(
-    model: Any,
+    model: MemoryModel,
     plan: MemoryPlan,
     recipe: MemoryRecipe,
     stage: Number,
@@ -115,7 +116,7 @@ Weight = Callable[[Number], Number]  # of one chunk and of all behind it, summed
 
 
 def _one_stage(
-    model: Any, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number, spread: Layout
+    model: MemoryModel, plan: MemoryPlan, recipe: MemoryRecipe, stage: Number, spread: Layout
 ) -> StageLayers:
     first = where(stage == 0.0, 1.0, 0.0)
     in_flight = IN_FLIGHT[recipe.schedule](plan, stage)
@@ -136,7 +137,7 @@ def _one_stage(
 
 
 def _of_chunks(
-    model: Any, plan: MemoryPlan, stage: Number, spread: Layout, in_flight: Weight
+    model: MemoryModel, plan: MemoryPlan, stage: Number, spread: Layout, in_flight: Weight
 ) -> tuple[Kinds, Kinds, Kinds]:
     """Return the layers of a stage, those times microbatches in flight, and the first chunk's.
 
@@ -171,7 +172,7 @@ def _of_chunks(
     return kinds(lambda chunk: interleave - chunk), kinds(in_flight), Kinds(dense, first - dense)
 
 
-def chunk_split(model: Any, plan: MemoryPlan, recipe: MemoryRecipe) -> tuple[int, ...]:
+def chunk_split(model: MemoryModel, plan: MemoryPlan, recipe: MemoryRecipe) -> tuple[int, ...]:
     """Return the layers of every virtual stage of one plan."""
     spread, chunks = layout_of(model, plan, recipe), int(plan.pipeline * plan.interleave)
     return tuple(int(_chunk(spread, float(v), float(chunks))) for v in range(chunks))
@@ -191,13 +192,13 @@ def _chunk(spread: Layout, virtual: Number, chunks: Number) -> Number:
     return spread.even + more - first - last
 
 
-def leading_dense(model: Any) -> Number:
+def leading_dense(model: MemoryModel) -> Number:
     """Return how many layers lead the model that do not route."""
     return where(model.experts > 0.0, model.first_dense_layers, model.layers)
 
 
 def _of_split(
-    model: Any, plan: MemoryPlan, split: tuple[int, ...], stage: Number, in_flight: Weight
+    model: MemoryModel, plan: MemoryPlan, split: tuple[int, ...], stage: Number, in_flight: Weight
 ) -> tuple[Kinds, Kinds, Kinds]:
     """Return the same for a split of layers that is given, chunk by chunk."""
     before = tuple(sum(split[:place]) for place in range(len(split)))
@@ -224,7 +225,7 @@ def over(layers: Kinds, each: Kinds) -> Number:
     return layers.dense * each.dense + layers.routing * each.routing
 
 
-def with_prediction(model: Any, stage: StageLayers) -> Kinds:
+def with_prediction(model: MemoryModel, stage: StageLayers) -> Kinds:
     """Return the layers of a stage, those of multi-token prediction included."""
     routes = model.experts > 0.0
     more = model.mtp_layers * stage.last

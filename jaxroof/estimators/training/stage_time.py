@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxroof.estimators.training.layer_time import Sharded
 from jaxroof.estimators.training.layer_work import Tokens
+from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import Schedule
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
@@ -36,7 +37,7 @@ class StageTime(NamedTuple):
     across: Number  # 1 where stages lie in different fast domains
 
 
-def ends(model: Any, plan: Any, rates: Rates, software: Software, tokens: Tokens) -> Ends:
+def ends(model: MemoryModel, plan: Any, rates: Rates, software: Software, tokens: Tokens) -> Ends:
     """Return the seconds of embedding and head, forward and backward.
 
     Assumes: products at 16 bits; the head is repeated for every module of multi-token prediction.
@@ -59,7 +60,7 @@ def ends(model: Any, plan: Any, rates: Rates, software: Software, tokens: Tokens
     return Ends(embedding, head * (1.0 + model.mtp_layers))
 
 
-def stage_layers(model: Any, plan: Any) -> tuple[Number, Number, Number]:
+def stage_layers(model: MemoryModel, plan: Any) -> tuple[Number, Number, Number]:
     """Return the layers in all, those of a middle stage and those of the first and the last.
 
     Assumes: the first and the last stage have as many, half of what both have.
@@ -101,14 +102,14 @@ SHORTER = {Schedule.ZB_H1: "zb-h1", Schedule.DUALPIPE: "dualpipe"}  # than 1F1B 
 
 
 def stage_time(
-    model: Any,
+    model: MemoryModel,
     plan: Any,
     rates: Rates,
     software: Software,
     tokens: Tokens,
     layer: Sharded,
     edges: Ends,
-    schedule: Schedule = Schedule.ONE_F_ONE_B,
+    schedule: Schedule,
 ) -> StageTime:
     """Return the seconds of the pipeline.
 

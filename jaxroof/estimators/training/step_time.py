@@ -6,8 +6,6 @@ Source: docs/models/training_step_today.md.
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from jaxroof.catalog.chip import Chip, SharedConstants
-from jaxroof.catalog.system import System
 from jaxroof.estimators.training.layer_time import (
     LayerTime,
     Sharded,
@@ -18,9 +16,10 @@ from jaxroof.estimators.training.layer_time import (
     layer_weights,
     with_fsdp,
 )
-from jaxroof.estimators.training.layer_work import CORE, Tokens, tokens_of
+from jaxroof.estimators.training.layer_work import Tokens, tokens_of
+from jaxroof.estimators.training.memory_model import MemoryModel
 from jaxroof.estimators.training.memory_recipe import Module, Schedule
-from jaxroof.estimators.training.rates import Rates, rates
+from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.estimators.training.stage_time import (
     ROUTES,
@@ -76,12 +75,12 @@ class LayerParts(NamedTuple):
 
 
 def layer_parts(
-    model: Any,
+    model: MemoryModel,
     sequence: Number,
     plan: Any,
     speed: Rates,
     software: Software,
-    modules: frozenset[Module] = CORE,
+    modules: frozenset[Module],
 ) -> LayerParts:
     """Return the times of one layer, of embedding and of head, one microbatch."""
     tokens = tokens_of(model, sequence, plan, speed, software)
@@ -92,31 +91,13 @@ def layer_parts(
     )
 
 
-def step_time(
-    model: Any,
-    sequence: Number,
-    plan: Any,
-    system: System,
-    chip: Chip,
-    constants: SharedConstants,
-    software: Software,
-) -> StepTime:
-    """Return the seconds of one optimizer step.
-
-    Source: docs/models/training_step_today.md.
-    """
-    speed = rates(system, chip, constants, software)
-    parts = layer_parts(model, sequence, plan, speed, software)
-    return whole_step(model, plan, speed, software, parts)
-
-
 def whole_step(
-    model: Any,
+    model: MemoryModel,
     plan: Any,
     speed: Rates,
     software: Software,
     parts: LayerParts,
-    schedule: Schedule = Schedule.ONE_F_ONE_B,
+    schedule: Schedule,
 ) -> StepTime:
     """Return the seconds of one optimizer step from those of its parts.
 
@@ -158,7 +139,7 @@ def whole_step(
 
 
 def data_messages(
-    model: Any,
+    model: MemoryModel,
     plan: Any,
     speed: Rates,
     software: Software,
@@ -215,7 +196,7 @@ def expert_group(plan: Any, rates: Rates) -> tuple[Number, Number]:
 
 
 def optimizer(
-    model: Any, plan: Any, speed: Rates, software: Software, end_layers: Number
+    model: MemoryModel, plan: Any, speed: Rates, software: Software, end_layers: Number
 ) -> Number:
     """Return the seconds of the update: 42 bytes a parameter that a rank updates, 8 a copy.
 

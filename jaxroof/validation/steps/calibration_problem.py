@@ -78,7 +78,7 @@ def problem(steps: Sequence[StepRow], machine: Machine) -> Problem:
     )
 
 
-def kinds(groups: Sequence[StepGroup], rows: int) -> np.ndarray:
+def kinds(groups: Sequence[StepGroup], rows: int) -> Any:
     """Return the place in ``REGIMES`` of the kind of every row, its software taken as known."""
     found = np.zeros(rows)
     for places, inputs, _ in groups:

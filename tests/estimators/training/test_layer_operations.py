@@ -144,9 +144,9 @@ def test_the_weights_that_time_sends_and_updates_are_the_matrices_of_the_layer(n
 @pytest.mark.parametrize("name", catalog.names("architectures"))
 def test_a_tied_embedding_is_summed_over_the_end_stages_and_a_separate_one_is_not(name):
     asked = asked_of(name, pipeline=2.0)
-    parts = layer_parts(asked.model, asked.model.sequence, *asked[1:4])
+    parts = layer_parts(asked.model, asked.model.sequence, *asked[1:4], asked.choices.modules)
     tied = architecture_with_choices(name)[1]["embeddings"] == "tied"
-    assert (float(whole_step(*asked[:4], parts).data_comm) > 0.0) == tied
+    assert (float(whole_step(*asked[:4], parts, asked.choices.schedule).data_comm) > 0.0) == tied
 
 
 @pytest.mark.parametrize("name", catalog.names("architectures"))
@@ -247,13 +247,13 @@ def test_the_flop_done_again_are_those_of_the_modules(name, selective):
 @pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3"])
 def test_weight_gradients_are_part_of_the_backward_pass_of_products(name):
     asked = asked_of(name)
-    work = layer_work(asked.model, asked.model.sequence, asked.plan, asked.speed, asked.software)
+    work = layer_work(asked.model, asked.model.sequence, *asked[1:4], asked.choices.modules)
     weights = float(work.weights)
     assert 0.0 < weights < float(work.matmul.backward + work.experts.backward)
 
 
 def test_the_weight_gradients_of_large_products_are_half_of_their_way_back():
     asked = asked_of("llama3-8b", microbatch=8.0)
-    work = layer_work(asked.model, asked.model.sequence, asked.plan, asked.speed, asked.software)
+    work = layer_work(asked.model, asked.model.sequence, *asked[1:4], asked.choices.modules)
     weights = float(work.weights)
     assert weights == pytest.approx(float(work.matmul.backward) / 2.0, rel=0.05)

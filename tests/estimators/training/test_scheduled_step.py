@@ -64,7 +64,7 @@ def clocked(name: str, sends: Sends | None = None, **sizes: float):
     """Return the step of a plan, the seconds of its stages, and how long their visits take."""
     inputs, recipe = on_schedule(*asked(**sizes), name, CHUNKS.get(name, 1))
     made, given = table(name, inputs), timed(inputs, recipe)
-    parts = layer_parts(given.model, inputs.model.sequence, *given[1:4])
+    parts = layer_parts(given.model, inputs.model.sequence, *given[1:4], given.choices.modules)
     closed = whole_step(*given[:4], parts, given.choices.schedule)
     each = stage_seconds(given, parts, closed, layout_of(made))
     if sends is Sends.FREE:
