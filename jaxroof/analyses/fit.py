@@ -13,9 +13,10 @@ from jaxroof.analyses.fit_changes import changes_dataset, changes_json
 from jaxroof.analyses.fit_question import BARE, Question
 from jaxroof.analyses.fit_software import SoftwareAnswer, software_answer
 from jaxroof.analyses.fit_time import step_times
+from jaxroof.analyses.least_memory import fewest_accelerators
 from jaxroof.catalog.software import TODAY
 from jaxroof.engine.grid.dataset import attributes, versions
-from jaxroof.errors import refusal, shown
+from jaxroof.errors import InputError, refusal, shown
 from jaxroof.estimators.training.fullest_stage import TERMS, FullestStage, fullest_stage
 from jaxroof.estimators.training.legality import WARNINGS
 from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Recompute
@@ -31,6 +32,8 @@ from jaxroof.estimators.training.step import training
 from jaxroof.records import get_at, leaves
 from jaxroof.units import percent
 
+LISTS = ("modules", "layer_split")  # settings of a question that no search has
+TIMED = ("software.", "shared.", "chip.")  # settings that memory does not depend on
 NAMES = {"peak_allocated": "allocated"}  # of results, where the record's name is longer
 BOUNDS = {"reserved": f"± {percent(RESERVED_ERROR)}", "device": f"± {percent(DEVICE_ERROR)}"}
 DENSE, EXPERTS = "± 1 % + 15 MiB", "-6 to +9 %"  # section 10.6 of the sheet
@@ -100,17 +103,44 @@ def fit(
             "hangs_on": json.dumps(_hangs_on(asked, bool(full.fits))),
             "warnings": json.dumps(_warnings(asked)),
             "versions": json.dumps(versions()),
-            **_changes(answered, changes),
+            **_changes(answered, changes, model, system, every),
         },
     )
     return _under_software(data, answered)
 
 
-def _changes(answered: SoftwareAnswer, most: int) -> dict[str, str]:
-    """Return the cheapest changes in JSON, if asked for; other software cannot do all of them."""
+def _changes(
+    answered: SoftwareAnswer, most: int, model: Any, system: Any, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the cheapest changes in JSON, if asked for; other software cannot do all of them.
+
+    Where neither the plan nor a change of it fits, the fewest more accelerators that hold any plan.
+    """
     if not most or not _of_today(answered):
         return {}
-    return {"changes": changes_json(changes_dataset(answered.asked, most))}
+    found = changes_dataset(answered.asked, most)
+    changes = {"changes": changes_json(found)}
+    if found.attrs["fits"] or bool(found.fits.any()):
+        return changes
+    return {**changes, **_fewest(answered.asked, model, system, settings)}
+
+
+def _fewest(
+    asked: Question, model: Any, system: Any, settings: Mapping[str, Any]
+) -> dict[str, int]:
+    """Return the fewest more accelerators on which any plan fits, nothing where that is not known.
+
+    Settings that a search does not have, such as modules, are left to it.
+    """
+    own = {"global_batch", "gpus", "recompute", *LISTS}
+    rest = {k: v for k, v in settings.items() if k not in own and not k.startswith(TIMED)}
+    batch, here = asked.inputs.global_batch, int(asked.inputs.gpus or 1)
+    about = {"model": model, "system": system, "global_batch": batch, "settings": rest}
+    try:
+        found = fewest_accelerators(above=here, **about)
+    except InputError:  # a setting that a search does not have
+        return {}
+    return {} if found is None else {"fewest": found}
 
 
 def _beside(answered: SoftwareAnswer, full: FullestStage) -> dict[str, xr.Variable]:

@@ -99,7 +99,12 @@ def changes_dataset(asked: Question, most: int = MOST) -> xr.Dataset:
     }
     data = xr.Dataset(
         {name: ("change", values) for name, values in columns.items()},
-        attrs={"question": "fit_changes", "device": own.device, "step_time": own.step_time},
+        attrs={
+            "question": "fit_changes",
+            "device": own.device,
+            "step_time": own.step_time,
+            "fits": int(own.fits),
+        },
     )
     for name, (unit, text) in ABOUT.items():
         data[name].attrs.update({"long_name": text} | ({"units": unit} if unit else {}))

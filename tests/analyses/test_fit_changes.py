@@ -157,3 +157,14 @@ def test_a_split_of_layers_moves_them_off_the_fullest_stages() -> None:
     own, found = cheapest_changes(question)
     assert own.device == float(jr.fit(**asked("llama3.1-405b")).device.max())
     assert found
+
+
+def test_where_no_change_fits_the_fewest_more_accelerators_are_named() -> None:
+    about: dict[str, Any] = {"model": "llama3-70b", "system": "h100-nvs8", "global_batch": 64}
+    found = jr.fit(**about, plan={"tp": 4}, changes=3)
+    assert not any(one["fits"] for one in json.loads(found.attrs["changes"]))
+    more = int(found.attrs["fewest"])
+    assert more > 4
+    assert bool(jr.least_memory(**about, gpus=more).fits)
+    assert not bool(jr.least_memory(**about, gpus=5).fits) or more == 5
+    assert "fewest" not in jr.fit(**about, plan={"tp": 8, "off": 1}, changes=3).attrs

@@ -58,9 +58,17 @@ def change_sentence(data: xr.Dataset) -> str:
         best = changes[0]
         return (
             "No one or two changes make it fit on as many accelerators; the nearest is "
-            f"{set_words(best)} with {size(best['device'], 'B')}."
+            f"{set_words(best)} with {size(best['device'], 'B')}.{_fewest(data)}"
         )
-    return "No one or two changes save memory on as many accelerators."
+    return f"No one or two changes save memory on as many accelerators.{_fewest(data)}"
+
+
+def _fewest(data: xr.Dataset) -> str:
+    """Return on how many more accelerators another plan fits, if that is known."""
+    if "fewest" not in data.attrs:
+        return ""
+    more = int(data.attrs["fewest"])
+    return f" With more accelerators, the first number that holds any plan is {more:,}."
 
 
 def _no_step_time(data: xr.Dataset) -> str:

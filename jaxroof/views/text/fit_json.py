@@ -21,6 +21,7 @@ def fit_json(data: xr.Dataset) -> str:
         "largest_term": str(data.largest_term.values),
         "largest": float(data.largest),
         "step_time": float(data.step_time) if "step_time" in data else None,
+        **({"fewest": int(data.attrs["fewest"])} if "fewest" in data.attrs else {}),
         **{name: json.loads(data.attrs[name]) for name in LISTS if name in data.attrs},
         "capacity_of": {name: about[name] for name in OF if name in about},
         "bounds": {name: data[name].attrs["bound"] for name in BOUNDED},
