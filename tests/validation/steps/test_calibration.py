@@ -127,6 +127,18 @@ def test_the_file_is_a_chip_that_predicts_what_was_fitted(tmp_path):
     np.testing.assert_allclose(after, found.after, rtol=1e-9, atol=1e-12)
 
 
+def test_the_file_of_a_system_of_the_user_predicts_what_was_fitted(tmp_path):
+    """Measured rows with --chip are of the system of the file, with its rates and its network."""
+    path = tmp_path / "cluster.toml"
+    lines = ['base = "h100-nvs8"', 'hbm_bandwidth = "2.4 TB/s"', 'slow_bandwidth = "25 GB/s"']
+    path.write_text("\n".join(lines), encoding="utf-8")
+    some = dense()[:2]
+    found = calibrate(some, str(path))
+    file = written(tmp_path, chip_lines(found, "rows.csv"))
+    after = [np.log(one.time / one.step.measured) for one in answers(some, file)]
+    np.testing.assert_allclose(after, found.after, rtol=1e-9, atol=1e-12)
+
+
 def test_a_source_that_the_fit_never_saw_gets_better():
     """Rows left out, 64 of BigScience: 13 % by the catalogue, about 5 % after a factor."""
     found = calibrate(packaged("bigscience_a100").rows, "a100-80-sxm")
