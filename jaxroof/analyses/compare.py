@@ -102,7 +102,7 @@ def compare(
     rest = {key: value for key, value in rest.items() if key not in axes}
     rules = constraints_of(of, where)
     data = search(of, start, axes=axes, where=rules, settings=rest, progress=progress)
-    data = data.swap_dims({MACHINE: "system"} if MACHINE in data.dims else {})
+    data = _by_name(data)
     data["memory_limit"], title = _limits(of, start, machines), _title(names, data)
     asked = {"gpus": sizes, "global_batch": global_batch, "number_format": number_format}
     asked |= {"system": [one.text for one in contenders], "model": names, "settings": chosen}
@@ -252,6 +252,15 @@ def _limits(of: Estimator, start: Any, machines: Sequence[Machine]) -> xr.Variab
     about = {"units": "B", "long_name": "Memory that a step may fill"}
     held = [dataclasses.replace(start, system=one.record) for one in machines]
     return xr.Variable("system", np.array([float(of.limit(one)) for one in held]), about)
+
+
+def _by_name(data: xr.Dataset) -> xr.Dataset:
+    """Return results over the names of the systems, without what their settings stand for."""
+    if MACHINE not in data.dims:
+        return data
+    named = data.swap_dims({MACHINE: "system"})
+    along = {str(name) for name, c in named.coords.items() if c.dims == ("system",)}
+    return named.drop_vars(along - {"system", "gpus"})
 
 
 def _sooner(data: xr.Dataset) -> dict[str, xr.DataArray]:

@@ -13,7 +13,9 @@ from jaxroof.views.plots import select as choose
 from jaxroof.views.plots import style
 from jaxroof.views.text.tables import amount
 
+EDGE = 0.9  # bars, from the middle of the first to the frame: its words are wider than it
 SEEN = 3e-3  # of the longest bar: what is narrower is not in the legend
+LETTERS = 84  # of all names below the bars in one line
 MANY = 12  # bars, from which on their numbers stand upright
 
 
@@ -26,7 +28,8 @@ def comparison(data: xr.Dataset) -> Figure:
     Raises: InputError where the data vary over anything else, or lack time parts.
     """
     picture = "comparison"
-    kept = choose.best_plans(data)
+    each = [n for n, c in data.coords.items() if c.dims == ("system",) and n != "system"]
+    kept = choose.best_plans(data.drop_vars(each))  # the name of a system says what is its own
     choose.check_has(kept, picture, (headlines(kept) or [objective_of(kept)])[:1])
     choose.check_dimensions(kept, picture, choose.named_dimensions(kept))
     parts = choose.panels(kept, ("model",))
@@ -52,11 +55,10 @@ def _finding(parts: Sequence[tuple[str, xr.Dataset]]) -> str:
             said.append(f"{model}: nothing fits".removeprefix(": "))
             continue
         (best, name), *others = times
-        lead = f", {others[0][0] / best:.3g} times as fast as {others[0][1]}" if others else ""
+        lead = f"; {others[0][0] / best:.3g} times as fast as {others[0][1]}" if others else ""
         time = amount(best, unit_of(part, aim))
-        said.append(
-            f"{f'{model}: ' if model else ''}fastest {name} {time}{lead}".replace("  ", " ")
-        )
+        of = f"{model}: " if model else ""
+        said.append(f"{of}fastest: {name}, {time}{lead}" if name else f"{of}{time}")
     found = "; ".join(said)
     return found[:1].upper() + found[1:]
 
@@ -94,14 +96,15 @@ def _compare(axes: Axes, part: xr.Dataset) -> None:
         style.band(axes, x - 0.4, x + 0.4)
         style.note(axes, x, 0.5 * top, choose.refusal_words(row), rotation=90)
     axes.set(
-        ylim=(0, (1.18 if len(rows) <= MANY else 1.45) * top),
+        ylim=(0, (1.3 if len(rows) <= MANY else 1.45) * top),
         ylabel=style.with_unit(label_of(part, aim), unit_of(part, aim)),
-        xlim=(-0.7, centres[-1] + 0.7),
+        xlim=(-EDGE, centres[-1] + EDGE),
     )
     plain = not within
     names = [group if plain else words for _, words, group, _ in rows]
     turned = 0 if len(rows) <= 5 else 60
-    axes.set_xticks(centres, names, rotation=turned, ha="right" if turned else "center")
+    told = [name if turned else style.wrapped(name, max(8, LETTERS // len(rows))) for name in names]
+    axes.set_xticks(centres, told, rotation=turned, ha="right" if turned else "center")
     style.grid(axes, "y")
     if not plain and "system" in part.sizes:
         _headings(axes, [(centres[i], rows[i][2]) for i in range(len(rows))])

@@ -51,8 +51,12 @@ def _finding(data: xr.Dataset, before: float, after: float, unit: str) -> str:
     less = [name for name, r in zip(names, ratio, strict=True) if r < 1.0 - SAME]
     buys = f": more {listing(more)}" if more else ""
     gives = f", less {listing(less)}" if less else ""
-    change = f"{amount(after, unit)} instead of {amount(before, unit)}"
-    return f"{change} ({percent(after / before - 1.0, 0)}){buys}{gives}"
+    now, was = amount(after, unit), amount(before, unit)
+    base, best = (float(cost) for cost in data.cost.values)
+    if abs(best / base - 1.0) > SAME:  # a machine of another price is no like for like
+        now, was = f"{now} for {dollars(best)}", f"{was} for {dollars(base)}"
+    change = f"{now} instead of {was} ({percent(after / before - 1.0, 0)})"
+    return f"{change}{buys}{gives}"
 
 
 def _values(axes: Axes, data: xr.Dataset) -> None:
@@ -87,7 +91,8 @@ def _money(axes: Axes, data: xr.Dataset) -> None:
         places = np.arange(data.sizes["field"]) + (number - 0.5) * HALF
         axes.barh(places, data.spent.values[number], HALF, color=colour, label=name)
     axes.xaxis.set_major_locator(MaxNLocator(3))
-    axes.set_title(f"of {dollars(float(data.cost[1]))}".replace("$", r"\$"))
+    sums = [dollars(float(cost)) for cost in data.cost.values]
+    axes.set_title((sums[0] if sums[0] == sums[1] else " to ".join(sums)).replace("$", r"\$"))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e3:g}"))
     axes.set_xlabel(r"cost [1,000 \$]")
     style.grid(axes, "x")

@@ -17,8 +17,8 @@ from jaxroof.views.plots import style
 from jaxroof.views.plots.machine_map import axes_of, frame, mark_systems
 from jaxroof.views.plots.map_axes import borders
 from jaxroof.views.plots.map_grounds import LETTERS
-from jaxroof.views.plots.map_regions import plan_borders
-from jaxroof.views.plots.systems import Mark, marks, notes
+from jaxroof.views.plots.map_regions import border_words, plan_borders
+from jaxroof.views.plots.systems import Mark, base_name, base_place, marks, notes
 from jaxroof.views.plots.tornado import colours_of, resource_words
 from jaxroof.views.text.elasticities import of_time
 
@@ -47,7 +47,7 @@ def binds(data: xr.Dataset) -> Figure:
     parts = choose.panels(grid.assign(binding=binding), (across,) if across else ())
     columns = min(2, len(parts))
     rows = -(-len(parts) // columns)
-    finding = _finding(binding, known.limits)
+    finding = _finding(binding, known.limits, _at_base(grid, binding, (x, y)))
     made = style.figure(choose.title(data, "Which resource binds"), finding, 1.2 + 4.2 * rows)
     cells = made.subplots(rows, columns, squeeze=False).ravel()
     told: list[list[Mark]] = []
@@ -62,8 +62,8 @@ def binds(data: xr.Dataset) -> Figure:
         Patch(color=colours[name], label=resource_words(known.limits[name])) for name in there
     ]
     stars = notes([mark for own in told for mark in own])
-    lines = ["what takes most of the step; white lines: another plan is best beyond", *stars]
-    title = "\n".join(style.wrapped(line, LETTERS) for line in lines)
+    lines = ["colour: what takes most of the step", border_words(grid), *stars]
+    title = "\n".join(style.wrapped(line, LETTERS) for line in lines if line)
     made.legend(handles=handles, loc="outside lower center", ncols=len(there), title=title)
     made.draw_without_rendering()  # names are placed where they are free when all has its size
     for axes, (_, part), own in zip(cells, parts, told, strict=False):
@@ -71,8 +71,17 @@ def binds(data: xr.Dataset) -> Figure:
     return made
 
 
-def _finding(binding: xr.DataArray, limits: Mapping[str, str]) -> str:
-    """Return over how much of the map each resource takes most of the step, the largest first."""
+def _at_base(data: xr.Dataset, binding: xr.DataArray, dims: tuple[str, str]) -> tuple[str, int]:
+    """Return the base machine's name and which resource binds there; -1 off the map."""
+    base = base_place(data, dims)
+    if base is None:
+        return "", -1
+    there = binding.sel(dict(zip(dims, base, strict=True)), method="nearest")
+    return base_name(data), int(there) if there.ndim == 0 else -1
+
+
+def _finding(binding: xr.DataArray, limits: Mapping[str, str], base: tuple[str, int]) -> str:
+    """Return over how much of the map each resource takes most of the step, and on the base."""
     fits = int((binding >= 0).sum())
     found = {words: int((binding == i).sum()) for i, words in enumerate(limits.values())}
     ordered = sorted(found, key=lambda words: -found[words])
@@ -80,8 +89,13 @@ def _finding(binding: xr.DataArray, limits: Mapping[str, str]) -> str:
         return "Nothing fits anywhere"
     first, *others = [w for w in ordered if found[w]]
     share = {w: percent(found[w] / fits, 1) for w in found}
-    more = "".join(f", {resource_words(w)} on {share[w]}" for w in others)
-    return f"Most of the step is {resource_words(first)} on {share[first]} of the map{more}"
+    told = {w: f"on {share[w]}" for w in found}
+    told[first] += " of the map"
+    if base[1] >= 0:
+        told[[*limits.values()][base[1]]] += f", the {base[0]} included"
+    parts = [f"{resource_words(w)} {told[w]}" for w in [first, *others]]
+    said = "; ".join([parts[0].replace(" on ", " takes most of the step on ", 1), *parts[1:]])
+    return said[:1].upper() + said[1:]
 
 
 def _map(axes: Axes, part: xr.Dataset, dims: tuple[str, str], shown: list[str]) -> None:

@@ -31,7 +31,8 @@ from jaxroof.views.plots.map_axes import (
 )
 from jaxroof.views.plots.map_finding import map_finding
 from jaxroof.views.plots.map_grounds import map_legend, name_grounds
-from jaxroof.views.plots.map_regions import around, plan_borders, white_words
+from jaxroof.views.plots.map_regions import around, border_words, plan_borders, white_words
+from jaxroof.views.text.tokens import tokens_sentence
 
 LEVELS = 20  # of the filled contour
 DAYS = "training_days"  # rather than the time of a step, where both are there
@@ -39,6 +40,8 @@ NARROW = 1.03  # ratio of results below which the map says that all are alike
 DECADE = 10.0  # ratio of the ends of an axis from which on it is logarithmic
 WIDE = 2.0  # ratio of results from which on the levels are in equal ratios
 DOT = 7.0  # points from the middle of a mark to its edge
+LINED = 0.5  # inches of what the legend says of the borders of plans
+BAR = 40  # letters of a line beside the colours
 BOLD = 1.1  # how much wider bold letters are
 
 
@@ -72,7 +75,9 @@ def machine_map(
     rows = -(-len(parts) // columns)
     finding = map_finding(kept, value, (x, y, across))
     title = choose.title(data, "What a machine's fields buy")
-    made = style.figure(title, finding, style.HIGH if rows == 1 else 1.0 + 3.6 * rows)
+    lines = border_words(kept) if plans else ""
+    high = style.HIGH if rows == 1 else 1.0 + 3.6 * rows
+    made = style.figure(title, finding, high + LINED * bool(lines))
     cells = made.subplots(rows, columns, squeeze=False).ravel()
     drawn, told, split = None, [], []
     for axes, (name, part) in zip(cells, parts, strict=False):
@@ -84,21 +89,31 @@ def machine_map(
     for spare in cells[len(parts) :]:
         spare.remove()
     if drawn is not None:
-        unit = kept[value].attrs.get("units", "1")
-        words = style.with_unit(label_of(kept, value), unit.strip("1"))
+        words = _bar_words(kept, value)
         if most / least < NARROW:
             words += f"\nall within {percent(most / least - 1.0, 1)}"
         bar = made.colorbar(drawn, ax=list(cells[: len(parts)]), label=words, fraction=0.05)
         bar.set_ticks(round_ticks(least, most))
         bar.ax.minorticks_off()
         bar.ax.yaxis.set_major_formatter(lambda number, _: f"{number:,.4g}")
-    map_legend(made, kept, value, [mark for marks in told for mark in marks])
+    every = [mark for marks in told for mark in marks]
+    map_legend(made, kept, value, every, lines if any(split) else "")
     made.draw_without_rendering()  # names are placed where they are free when all has its size
     for axes, (_, part), marks, named in zip(cells, parts, told, split, strict=False):
         boxes = mark_systems(axes, part, (x, y), marks)
         if named:
             plan_borders(axes, part, (x, y), boxes)
     return made
+
+
+def _bar_words(data: xr.Dataset, value: str) -> str:
+    """Return what the colours are, with the tokens that days are of."""
+    unit = str(data[value].attrs.get("units", "1")).strip("1")
+    if value != DAYS:
+        return style.with_unit(label_of(data, value), unit)
+    return label_of(data, value) + tokens_sentence(data).removeprefix(
+        "Days are of a training"
+    ).rstrip(".")
 
 
 def mapped(data: xr.Dataset) -> str:

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
+from matplotlib.patheffects import withStroke
 
 from jaxroof.analyses.result_metadata import need_of, unit_of
 from jaxroof.errors import listing
@@ -32,13 +33,17 @@ def name_grounds(axes: Axes, part: xr.Dataset, unfit: np.ndarray, dims: tuple[st
         _name_ground(axes, part, unfit & ~barred, dims, words)
 
 
-def map_legend(made: Figure, data: xr.Dataset, value: str, marks: Sequence[Mark]) -> None:
-    """Say what the two kinds of hatching and the stars beside names are, where they are there."""
+def map_legend(
+    made: Figure, data: xr.Dataset, value: str, marks: Sequence[Mark], lines: str = ""
+) -> None:
+    """Say what the hatchings, the stars beside names and the lines are, where they are there."""
     empty = ~np.isfinite(choose.feasible_values(data, data[value]))
     barred = refused(data) & empty
     there = ((empty & ~barred, style.UNFIT, "nothing fits"), (barred, style.BARRED, "not allowed"))
     grounds = [Patch(label=words, **look) for where, look, words in there if bool(where.any())]
-    handles = [*grounds, *mark_handles(marks)]
+    edge = [withStroke(linewidth=3.0, foreground="#777777")]
+    white = Line2D([], [], color="white", label=style.wrapped(lines, LETTERS), path_effects=edge)
+    handles = [*grounds, *mark_handles(marks), *([white] if lines else [])]
     if handles:
         columns = 1 if len(handles) > len(grounds) else 2
         made.legend(handles=handles, loc="outside lower center", ncols=columns)

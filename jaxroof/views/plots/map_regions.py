@@ -1,6 +1,6 @@
 """The regions of a map: how far each best plan reaches, and its name in it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 
-from jaxroof.analyses.result_metadata import optional, telling_fields, words_of
+from jaxroof.analyses.result_metadata import about, label_of, telling_fields, words_of
 from jaxroof.views.plots import style
 from jaxroof.views.plots.label_boxes import Box, extent, touch
 from jaxroof.views.plots.map_axes import borders, fraction, readable
-from jaxroof.views.text.plan import split_fields
+from jaxroof.views.text.plan import is_usual, split_fields
 
 REGION = 0.025  # share of a map that a plan's region must have to be named
 SIZE = style.TEXT  # points of a name
@@ -48,11 +48,30 @@ def plan_borders(axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Seq
     taken = list(marks)
     for each, own in enumerate(plans):
         mine = plan == each
-        if (own > 0).all() and mine.sum() >= REGION * plan.size:
-            held = zip(names, own, strict=True)
-            told = [(n, k) for n, k in held if k > 1 or not optional(part, n)]
-            words = " ".join(f"{words_of(part, n)} {k}" for n, k in told)
+        if (own >= 0).all() and mine.sum() >= REGION * plan.size:
+            words = _plan_name(part, dict(zip(names, own.tolist(), strict=True)))
             _name(axes, words, mine, ((right, up), (column, row)), taken)
+
+
+def border_words(data: xr.Dataset) -> str:
+    """Return what the lines on a map are and what the names in it say; empty without plans."""
+    fields = telling_fields(data, split_fields(data))
+    if not fields or all(data[name].ndim == 0 for name in fields):
+        return ""
+    told = [name for name in fields if _usual(data, name) is None or not is_usual(data, name)]
+    said = [" ".join(dict.fromkeys((words_of(data, n), label_of(data, n)))) for n in told]
+    return f"white lines: another plan is best beyond; {', '.join(said)}"
+
+
+def _usual(data: xr.Dataset, name: str) -> float | None:
+    found = about(data, name).get("default")
+    return None if found is None else float(found)
+
+
+def _plan_name(part: xr.Dataset, fields: Mapping[str, int]) -> str:
+    """Return the fields of a plan that are not at their usual value, by their short names."""
+    told = [name for name, value in fields.items() if value != _usual(part, name)]
+    return " ".join(f"{words_of(part, name)} {fields[name]}" for name in told or fields)
 
 
 def _name(

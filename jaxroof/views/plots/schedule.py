@@ -23,6 +23,8 @@ UPDATE = {"update_time": ("update", style.BROWN)}  # of an estimator that has it
 PICTURE = "schedules"
 HIGH = 0.66  # of a row
 PALE = 0.45  # of what does not fit
+INSIDE = 0.4  # of the axis: a bar so long has its words inside
+BESIDE: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
 
 
 @style.drawn
@@ -99,15 +101,18 @@ def _memory(axes: Axes, data: xr.Dataset) -> None:
     """Draw what the fullest and the leanest device need under each schedule, and the capacity."""
     found, limit = _ordered(data), float(data.memory_limit)
     scale, unit = style.human(np.append(data.memory.values.ravel(), limit), "B")
+    top = max(float(np.nanmax(data.memory.values)), limit) / scale
     for place, ((_, row), alpha) in enumerate(zip(found, _paler(found), strict=True)):
         most, least = (float(end) / scale for end in (row.memory.max(), row.memory.min()))
         axes.barh(place, most, color=style.GREY, height=HIGH, alpha=alpha)
         axes.vlines(least, place - HIGH / 2, place + HIGH / 2, color="white", linewidth=2)
         words = size(float(row.memory.max()), "B")
-        _beside(axes, max(most, limit / scale if most > 0.6 * limit / scale else 0.0), place, words)
+        if most > INSIDE * top:
+            axes.annotate(words, (0.0, place), color="white", **BESIDE)
+        else:
+            _beside(axes, most, place, words)
     axes.axvline(limit / scale, color=style.BLACK, linewidth=1.4, linestyle="--")
-    top = max(float(np.nanmax(data.memory.values)), limit) / scale
-    axes.set_xlim(0.0, 1.55 * top)
+    axes.set_xlim(0.0, 1.08 * top)
     axes.set_title(f"dashed: usable {size(limit, 'B')}")
     axes.set_xlabel(style.with_unit("memory of a device", unit))
     style.grid(axes, "x")
@@ -115,5 +120,4 @@ def _memory(axes: Axes, data: xr.Dataset) -> None:
 
 def _beside(axes: Axes, x: float, place: float, words: str) -> None:
     """Write words to the right of a bar."""
-    look: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
-    axes.annotate(words, (x, place), **look)
+    axes.annotate(words, (x, place), **BESIDE)

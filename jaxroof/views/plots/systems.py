@@ -17,6 +17,7 @@ from jaxroof.views.parameter_words import words_of
 from jaxroof.views.plots import select as choose
 from jaxroof.views.plots.map_axes import primary, rank
 
+BASE = "base machine"
 ALIKE = 1e-6  # relative difference between numbers that are the same
 FREE = ("fast_domain",)  # the same accelerator is built into domains of several sizes
 PAIRS = {  # fields that have one name between them
@@ -95,7 +96,7 @@ def base_name(data: xr.Dataset) -> str:
         path.removeprefix("system."): n for path, n in given.items() if path.startswith("system.")
     }
     numbers = {path: float(number) for path, number in own.items()}
-    return real_system(numbers) or "base machine"
+    return real_system(numbers) or BASE
 
 
 def marks(data: xr.Dataset, x: str, y: str) -> list[Mark]:
@@ -120,7 +121,7 @@ def marks(data: xr.Dataset, x: str, y: str) -> list[Mark]:
         if whole:
             found.append(Mark(place, name, True))
             continue
-        beside = f"; all else of the {rest}" if rest else ""
+        beside = f"; all else of the {rest or BASE}" if machine else ""
         note = f"only {listing(_together(same))}{beside}"
         found.append(Mark(place, f"{name}*", False, note))
     base = base_place(data, (x, y))

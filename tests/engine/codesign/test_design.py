@@ -375,6 +375,19 @@ def test_a_design_is_drawn_and_written():
     assert json.loads(design_json(designed()))["held"]["system.hbm_capacity"] == "need"
 
 
+def test_a_picture_of_machines_of_two_prices_says_both():
+    plots = pytest.importorskip("jaxroof.views.plots")
+
+    def found(data):
+        return " ".join(" ".join(text.get_text().split()) for text in plots.draw(data).texts)
+
+    dear = designed().assign(cost=designed().cost * np.array([1.0, 1.5]))
+    base, best = (rf"\${float(cost):,.0f}" for cost in dear.cost.values)
+    assert f"days for {best} instead of" in found(dear)
+    assert f"days for {base} (" in found(dear)
+    assert r"\$" not in found(designed())
+
+
 # ---- The examples of the tree -------------------------------------------------------------------
 
 EXAMPLES = sorted((ROOT / "sweeps" / "design").glob("*.toml"))

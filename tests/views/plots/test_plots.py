@@ -240,8 +240,8 @@ def test_a_map_names_a_system_only_where_all_of_it_was_computed(machines, own, k
     said = words(plots.machine_map(machines.assign_attrs(inputs=changed), plans=False))
     assert not set(SHARED) & set(said)
     assert {f"{name}*" for name in SHARED} <= set(said)
-    assert any(w.endswith("only HBM") for w in said)
-    assert not any("all else" in w for w in said)
+    assert any(w.endswith("only HBM; all else of the base machine") for w in said)
+    assert not any(f"all else of the {name}" in w for name in SHARED for w in said)
 
 
 def test_a_map_names_what_of_a_system_its_axes_give():
