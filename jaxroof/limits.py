@@ -26,7 +26,7 @@ BOUNDS = types.MappingProxyType(
         "whole": 10**9,  # any whole number, such as accelerators, sequences of a batch, or tokens
         "layers": 4096,  # of a model; stages of its pipeline, and chunks of a rank
         "width": 1 << 24,  # of a model: hidden, feed-forward, a head
-        "sizes": 256,  # numbers of accelerators, or of sequences, that one command compares
+        "sizes": 100,  # numbers of accelerators, or of sequences, that one command compares
         "values": 10_000_000,  # of an axis
         "points": 100_000,  # of a curve
         "top": 1_000_000,  # plans that a search lists
