@@ -2,7 +2,7 @@
 
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,12 +43,26 @@ class Candidates(NamedTuple):
         """Return the number of plans."""
         return math.prod(self.shape)
 
-    def at(self, positions: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the fields of some plans, counted in the order of the fields."""
+    def at(
+        self, positions: np.ndarray, fields: Collection[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Return fields (by default all) of some plans, counted in the order of the fields."""
         row, *places = np.unravel_index(positions, self.shape)
-        found = {field: column[row] for field, column in self.plans.items()}
-        chosen = zip(self.product.items(), places, strict=True)
-        return {**found, **{field: values[place] for (field, values), place in chosen}}
+        at = {**dict.fromkeys(self.plans, row), **dict(zip(self.product, places, strict=True))}
+        columns = {**self.plans, **self.product}
+        return {f: columns[f][at[f]] for f in columns if fields is None or f in fields}
+
+    def positions(self, rules: Iterable[Any]) -> np.ndarray:
+        """Return the positions of the plans that satisfy constraints."""
+        masks = {field: np.ones(len(values), bool) for field, values in self.product.items()}
+        kept = np.ones(self.rows, bool)
+        for rule in rules:
+            if rule.field in masks:
+                masks[rule.field] &= rule.holds(self.product)
+            else:
+                kept &= rule.holds(self.plans)
+        places = np.ix_(np.flatnonzero(kept), *map(np.flatnonzero, masks.values()))
+        return np.ravel_multi_index(np.broadcast_arrays(*places), self.shape).ravel()
 
     def whole(self) -> dict[str, np.ndarray]:
         """Return the fields of all plans.

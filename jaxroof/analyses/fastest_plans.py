@@ -98,11 +98,11 @@ def fastest_of(asked: Question, size: int, top: int = 1, own: str | None = None)
     """
     check_top(top)
     machine = machine_of(asked, size, training)
-    if not len(machine.plans):
+    if not machine.plans.size:
         raise NoLegalPlan(no_legal_plan(asked, [size], machine.refused, size))
-    if not machine.fitting:
+    if not len(machine.fitting):
         raise NoPlanFits(
-            f"plan: none of {len(machine.plans):,} legal ones fits on {size:,} accelerators; "
+            f"plan: none of {machine.plans.size:,} legal ones fits on {size:,} accelerators; "
             f"expected more of them, or see what needs least: jaxroof fit"
         )
     return _told(asked, size, machine, top, own).assign_attrs(
@@ -126,8 +126,8 @@ def _told(asked: Question, size: int, machine: OneMachine, top: int, own: str | 
     whole = {
         "gpus": (size, "1", "Accelerators"),
         "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
-        "plans_legal": (len(machine.plans), "1", "Legal plans on these accelerators"),
-        "plans_feasible": (machine.fitting, "1", "Legal plans that fit"),
+        "plans_legal": (machine.plans.size, "1", "Legal plans on these accelerators"),
+        "plans_feasible": (len(machine.fitting), "1", "Legal plans that fit"),
         "plans_alike": (
             len(machine.distinct(near)),
             "1",
@@ -160,8 +160,9 @@ def _lean_place(machine: OneMachine, best: int, least: float) -> np.ndarray:
     Optimizer states stay on the accelerators unless the best moves them to the host.
     """
     near, _ = machine.within(least * (1.0 + LONGER))
-    off = machine.at(np.append(near, best))["offload_optimizer"]
-    return near[off[:-1] <= off[-1]][:1]
+    off = machine.at(np.append(near, best), ("offload_optimizer",))["offload_optimizer"]
+    some = near[off[:-1] <= off[-1]]
+    return some[[np.argmin(machine.need[some])]]
 
 
 def _lean(plan: Mapping[str, np.ndarray], report: xr.Dataset) -> dict[str, tuple[Any, str, str]]:
@@ -201,7 +202,7 @@ def _own(
 ) -> dict[str, tuple[Any, str, str]]:
     """Return the fastest plan with the fields of the user's, and its place among all that fit."""
     some = place_of(asked.inputs, asked.recipe, machine, size, own)
-    place, _ = machine.best(1, some[some < machine.fitting])
+    place, _ = machine.best(1, some[machine.need[some] <= machine.limit])
     if not len(place):  # what needs least decides whether any could fit
         place = some[:1]
     fields = {name: int(value[0]) for name, value in machine.at(place).items()}
@@ -212,7 +213,7 @@ def _own(
     return {
         "own": (seconds, "s", "Step time of the fastest plan with the fields of yours"),
         **_interval("own", report),
-        "own_device": (float(machine.plans.need[place[0]]), "B", "Its memory"),
+        "own_device": (float(machine.need[place[0]]), "B", "Its memory"),
         "own_place": (1 + len(machine.distinct(faster)), "1", "Its place among plans that fit"),
         "own_plan": (json.dumps(fields), "1", "Its fields"),
         "own_parts": (json.dumps(parts), "s", "The parts of its step time"),
@@ -238,14 +239,14 @@ def _measured_place(asked: Question, size: int, machine: OneMachine, best: int) 
     """
 
     def measured(positions: np.ndarray) -> np.ndarray:
-        plans: Any = machine.at(positions)
+        plans: Any = machine.at(positions, ("tensor", "offload_optimizer"))
         inputs = asked.inputs
         extent = inside(size, plans["tensor"], inputs.model.sequence, inputs.system.fast_domain)
         return positions[np.asarray(extent * (plans["offload_optimizer"] == 0)) > 0.0]
 
     if len(measured(np.array([best]))):
         return np.empty(0, np.int64)
-    return machine.best(1, measured(np.arange(machine.fitting)))[0]
+    return machine.best(1, measured(machine.fitting))[0]
 
 
 def _measured(plan: Mapping[str, Any], report: xr.Dataset) -> dict[str, tuple[Any, str, str]]:

@@ -92,7 +92,7 @@ def least_memory_of(
     sizes = [count_of(gpus)] if gpus is not None else _sizes(inputs, recipe, most, capacity)
     size, tried = (sizes[0], 1) if gpus is not None else _leanest(asked, sizes, progress)[:2]
     machine = machine_of(asked, size)
-    if not len(machine.plans):
+    if not machine.plans.size:
         raise NoLegalPlan(no_legal_plan(asked, sizes, machine.refused, most))
     data = reports(machine, _first(machine, top))
     whole = _whole(asked, machine, size, tried)
@@ -179,9 +179,9 @@ def _whole(asked: Question, machine: OneMachine, size: int, tried: int) -> Whole
     return {
         "gpus": (size, "1", "Accelerators"),
         "capacity": (asked.capacity, "B", "High-bandwidth memory that a step may fill"),
-        "fits": (machine.fitting > 0, "1", "Whether a plan fits"),
-        "plans_legal": (len(machine.plans), "1", "Legal plans on these accelerators"),
-        "plans_feasible": (machine.fitting, "1", "Legal plans that fit"),
+        "fits": (len(machine.fitting) > 0, "1", "Whether a plan fits"),
+        "plans_legal": (machine.plans.size, "1", "Legal plans on these accelerators"),
+        "plans_feasible": (len(machine.fitting), "1", "Legal plans that fit"),
         "sizes_tried": (tried, "1", "Numbers of accelerators whose every plan was evaluated"),
     }
 
@@ -192,9 +192,9 @@ def _place_of(asked: Question, machine: OneMachine, size: int, own: str) -> Whol
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
     place = place_of(asked.inputs, asked.recipe, machine, size, own)[:1]
-    need = float(machine.plans.need[place[0]])
+    need = float(machine.need[place[0]])
     mine = {name: int(value[0]) for name, value in machine.at(place).items()}
-    rank = 1 + int(np.searchsorted(machine.plans.need, need))
+    rank = 1 + int(np.sum(machine.need < need))
     return {
         "own": (need, "B", "Memory of the leanest plan with the fields of yours"),
         "own_place": (rank, "1", "Its place among all legal plans, by memory"),
@@ -229,9 +229,9 @@ def _first(machine: OneMachine, top: int) -> np.ndarray:
 
     Of those that need as much and have the same degrees and microbatch, the first stands for all.
     """
-    some = np.arange(min(top * ALIKE, len(machine.plans)))
+    some = machine.leanest(top * ALIKE)
     plans = {name: column for name, column in machine.at(some).items() if name not in STATES}
-    same = np.unique(machine.plans.need[some], return_inverse=True)[1]
+    same = np.unique(machine.need[some], return_inverse=True)[1]
     return some[np.sort(distinct_rows([same, *plans.values()])[0])][:top]
 
 

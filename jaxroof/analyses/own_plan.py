@@ -64,7 +64,7 @@ def _why_not(
         text = f"its degrees make {split:g}, which does not divide {gpus:,} accelerators"
         return refusal("mine", f"{own}: {text}{near}")
     left = " that --where leaves" if plans.refused.get("where") else ""
-    text = f"none of the {len(plans.plans):,} legal plans{left} has these fields"
+    text = f"none of the {plans.plans.size:,} legal plans{left} has these fields"
     return refusal("mine", f"{own}: {text}{near}")
 
 
@@ -72,8 +72,8 @@ def _near(plans: OneMachine, own: tuple[Constraint, ...]) -> str:
     """Return the values of single fields, nearest to the user's, that a legal plan has with it."""
     found = []
     for one in own:
-        others = plans.having(other for other in own if other is not one)
-        values = np.unique(plans.at(others)[one.field])
+        left = plans.plans.having([other for other in own if other is not one])
+        values = np.unique({**left.plans, **left.product}[one.field]) if left.size else np.empty(0)
         below, above = values[values < one.value], values[values > one.value]
         short = TrainingPlan.__dataclass_fields__[one.field].metadata["symbol"] or one.field
         found += [f"{short}={value:.0f}" for value in (*below[-1:], *above[:1])]

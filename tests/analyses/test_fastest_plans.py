@@ -20,7 +20,7 @@ def test_the_fastest_is_the_fastest_of_all_that_fit():
     data = jr.fastest_plans(**ASKED, gpus=16, top=5)
     asked = question_of(*ASKED.values(), (), {}, training)
     machine = machine_of(asked, 16, training)
-    need, plans = machine.plans.need, machine.plans.plans
+    need, plans = machine.need, machine.plans.whole()
     times = np.asarray(training.evaluate(with_plans(asked.inputs, plans), asked.recipe).step_time)
     fits = need <= asked.capacity
     np.testing.assert_allclose(data.step_time, np.sort(times[fits])[:5], rtol=1e-12)
@@ -123,3 +123,13 @@ WRONG = [
 def test_bad_input_is_one_line(changes, said):
     with pytest.raises(InputError, match=said):
         jr.fastest_plans(**{**ASKED, "gpus": 8, **changes})
+
+
+def test_the_lean_plan_is_the_leanest_of_those_not_much_slower():
+    data = jr.fastest_plans(**ASKED, gpus=16)
+    asked = question_of(*ASKED.values(), (), {}, training)
+    machine = machine_of(asked, 16, training)
+    plans = machine.at(machine.fitting)
+    times = np.asarray(training.evaluate(with_plans(asked.inputs, plans), asked.recipe).step_time)
+    near = (times <= times.min() * 1.1) & (plans["offload_optimizer"] == 0)
+    assert float(data.lean_memory) == machine.need[machine.fitting][near].min()

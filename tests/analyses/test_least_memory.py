@@ -52,7 +52,7 @@ def test_plans_as_a_product_need_what_each_reports(where: str) -> None:
     asked = dataclasses.replace(inputs(), model=jr.architecture("mixtral-8x7b"))
     rules = constraints_of(stage_memory, where)
     machine = machine_of(Question(checked(asked), stage_memory.recipe, rules, 1e12), 12)
-    found, need = machine.plans.plans, machine.plans.need
+    found, need = machine.plans.whole(), machine.need
     report = evaluate_points(stage_memory, stage_memory.recipe, with_plans(asked, found))
     np.testing.assert_allclose(need, report["device"], rtol=1e-12)
     legal = survey_of(12, where)

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from jaxroof.engine.grid.chunks import padded_size
 from jaxroof.engine.grid.dependencies import dependencies
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.distinct_rows import distinct_rows
+from jaxroof.engine.search.kept_lists import kept
 from jaxroof.engine.search.plan_needs import needs_of
 from jaxroof.errors import InputError, refusal, unknown
 from jaxroof.estimator import Candidates, Estimator, reads
@@ -84,7 +86,7 @@ class Undeclared(Absent):
         raise refusal(self.path, f"{what}; expected it among structural")
 
 
-@functools.lru_cache(maxsize=4)  # lists are long, and are kept sorted too
+@functools.lru_cache(maxsize=4)
 def _listed(estimator: Estimator, recipe: Any, known: InputsKey) -> Candidates:
     assert estimator.candidates is not None
     inputs = known.inputs()
@@ -185,6 +187,19 @@ class PreparedPlans:
     plans: list[SortedPlans]
     refused: list[Mapping[str, int]]
     every: Mapping[str, np.ndarray]  # the fields of all plans, one problem after another
+    made: dict[Any, Any] = dataclasses.field(default_factory=dict)  # of these plans, by what it is
+
+    def once(self, what: Any, make: Callable[[], Any]) -> Any:
+        """Return what is made of these plans; it is kept as long as they are."""
+        if what not in self.made:
+            self.made[what] = make()
+        return self.made[what]
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of the columns, and of as many that are made of them."""
+        columns = [*self.every.values(), *(some.need for some in self.plans)]
+        return 2 * sum(column.nbytes for column in columns)
 
     @functools.cached_property
     def starts(self) -> np.ndarray:
@@ -199,17 +214,63 @@ def subset(ready: PreparedPlans, left: Sequence[np.ndarray]) -> PreparedPlans:
     return PreparedPlans(plans, ready.refused, every)
 
 
-@functools.lru_cache(maxsize=4)
-def first_plans(ready: PreparedPlans, count: int) -> PreparedPlans:
-    """Return the first plans of one problem, those that need least."""
-    (plans,) = ready.plans
-    if count == len(plans):
-        return ready
-    some = plans.at(slice(count))
-    return PreparedPlans([some], ready.refused, some.plans)
+@dataclasses.dataclass(frozen=True, eq=False)
+class NeededPlans:
+    """The plans of one problem in the order of their fields, and what each needs."""
+
+    plans: Candidates
+    need: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of the columns."""
+        return self.need.nbytes + sum(column.nbytes for column in self.plans.plans.values())
 
 
-@functools.lru_cache(maxsize=64)
+@kept
+def needed_plans(
+    estimator: Estimator, recipe: Any, where: tuple[Constraint, ...], asked: InputsKey
+) -> NeededPlans:
+    """Return the plans of one problem, unsorted; arguments are as in ``prepare_plans``."""
+    inputs = asked.inputs()
+    found = plan_product(estimator, inputs, recipe, where)
+    columns = [*found.plans.values()]
+    if not _rises(columns):
+        order = np.lexsort(columns[::-1])
+        found = found._replace(plans={f: column[order] for f, column in found.plans.items()})
+    (need,) = needs_of(estimator, recipe, [inputs], [found])
+    return NeededPlans(found, need)
+
+
+class ProductRows(NamedTuple):
+    """The distinct rows of some fields of plans that are a product."""
+
+    first: np.ndarray  # position of the first plan of each row
+    number: Callable[[np.ndarray], np.ndarray]  # positions of plans -> their rows
+
+
+def product_rows(plans: Candidates, fields: Sequence[str]) -> ProductRows:
+    """Return the distinct rows of some fields."""
+    own = [plans.plans[field] for field in fields if field in plans.plans]
+    none = np.zeros(min(plans.rows, 1), int), np.zeros(plans.rows, np.int32)
+    first, number = distinct_rows(own) if own else none
+    counts = [len(values) if f in fields else 1 for f, values in plans.product.items()]
+    places = np.ix_(first, *map(np.arange, counts))
+    wide = np.broadcast_arrays(*places)
+    inner = math.prod(plans.shape[1:])
+    steps = [math.prod(plans.shape[at + 2 :]) for at in range(len(counts))]
+
+    def number_of(positions: np.ndarray) -> np.ndarray:
+        found = number[positions // inner]
+        for count, step, length in zip(counts, steps, plans.shape[1:], strict=True):
+            if count > 1:
+                found = found * count + (positions // step % length).astype(np.int32)
+        return found
+
+    return ProductRows(np.ravel_multi_index(wide, plans.shape).ravel(), number_of)
+
+
+@kept
 def prepare_plans(
     estimator: Estimator, recipe: Any, where: tuple[Constraint, ...], asked: tuple[InputsKey, ...]
 ) -> PreparedPlans:
@@ -253,11 +314,17 @@ class PartRows(NamedTuple):
     number: np.ndarray
 
 
-@functools.lru_cache(maxsize=64)
 def distinct_part_rows(
     estimator: Estimator, ready: PreparedPlans
 ) -> tuple[dict[str, PartRows], Sizes]:
     """Return the distinct rows of each part over several problems, and the sizes to pad to."""
+    found: tuple[dict[str, PartRows], Sizes] = ready.once(
+        estimator, functools.partial(_part_rows, estimator, ready)
+    )
+    return found
+
+
+def _part_rows(estimator: Estimator, ready: PreparedPlans) -> tuple[dict[str, PartRows], Sizes]:
     rows = {
         name: PartRows(*distinct_rows([ready.every[f] for f in reads(part)]))
         for name, part in estimator.parts.items()

@@ -86,7 +86,7 @@ def _tall(columns: Mapping[str, np.ndarray], rank: int) -> dict[str, np.ndarray]
     return {field: column.astype(np.float64).reshape(shape) for field, column in columns.items()}
 
 
-def _objectives(
+def plan_objectives(
     question: SearchProblem,
     inputs: Any,
     plans: Mapping[str, np.ndarray],
@@ -139,7 +139,7 @@ def direct_objectives(
     def objectives(positions: np.ndarray) -> np.ndarray:
         some = {field: column[positions] for field, column in plans.plans.items()}
         mine = {name: number[positions] for name, number in rows.items()}
-        return _objectives(question, inputs, some, tables, mine, lanes, bound)
+        return plan_objectives(question, inputs, some, tables, mine, lanes, bound)
 
     return objectives
 
@@ -160,7 +160,7 @@ def grid_objectives(
         plans, start = group.ready.plans[problem].plans, group.ready.starts[problem]
         some = {field: column[positions] for field, column in plans.items()}
         mine = {name: number[start + positions] for name, number in rows.items()}
-        values = _objectives(question, asked, some, tables, mine, lanes, bound)
+        values = plan_objectives(question, asked, some, tables, mine, lanes, bound)
         return values.reshape(len(positions), -1)
 
     return objectives

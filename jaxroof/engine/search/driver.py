@@ -10,13 +10,14 @@ import numpy as np
 
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.search import bounded, direct, one_machine
+from jaxroof.engine.search import bounded, direct
 from jaxroof.engine.search.groups import (
     MachineChunk,
     ProblemGroup,
     fits_by_limit,
     problem_groups,
 )
+from jaxroof.engine.search.one_machine import OneMachine, one_machine
 from jaxroof.engine.search.per_plan import search_per_plan
 from jaxroof.engine.search.problem import (
     AxisRoles,
@@ -61,11 +62,14 @@ def best_plans(question: SearchProblem, progress: Progress | None = None) -> Sea
     """Return the best plans at every point of the grid of a search."""
     check_search_size(question)
     axes = question.axes
+    whose = question.estimator, question.recipe, question.inputs
     if question.estimator.sizing is not None:
         found = _nothing_yet(question, [len(axis) for axis in axes], [], [])
         _clear(found)
         total = search_per_plan(question, found, progress)
         return dataclasses.replace(found, combinations=total, evaluated=total)
+    if not axes and executor_of(*whose, 0, question.executor) == NUMPY:
+        return _of_one_machine(one_machine(question))
     kind = axis_roles(question)
     outer, inner, lanes = (
         [len(axes[d]) for d in some]
@@ -102,8 +106,6 @@ def _way(
 ) -> Callable[[ProblemGroup], Iterator[MachineChunk]]:
     """Return a function that finds the best plans of a group, by the way that is fastest."""
     whose = question.estimator, question.recipe, question.inputs
-    if not question.axes and executor_of(*whose, 0, question.executor) == NUMPY:
-        return functools.partial(one_machine.chunks_of_group, question)
     if bounded.is_worthwhile(question, groups):
         return functools.partial(bounded.chunks_of_group, question, kind)
     most = most_by_numpy(question, kind)
@@ -113,6 +115,28 @@ def _way(
 
     way = pruned if pruned.is_worthwhile(question, kind, total) else folded
     return way.machine_chunks(question, kind, groups)
+
+
+def _of_one_machine(machine: OneMachine) -> SearchResult:
+    """Return the best plans of a problem without axes."""
+    question = machine.question
+    best, values = machine.best(question.top)
+    held = values < direct.FAR
+    best, values = best[held], values[held]
+    winner, objective = np.full(question.top, -1, np.int32), np.full(question.top, np.nan)
+    winner[: len(best)] = np.arange(len(best))
+    objective[: len(best)] = question.sign * values
+    return SearchResult(
+        winner=winner,
+        lists=[machine.at(best)],
+        objective=objective,
+        legal=np.array(machine.plans.size),
+        feasible=np.array(len(machine.fitting)),
+        least_need=np.array(machine.need.min() if len(machine.need) else np.nan),
+        refused=dict(machine.refused),
+        combinations=machine.plans.size,
+        evaluated=machine.evaluated,
+    )
 
 
 def _nothing_yet(

@@ -124,9 +124,11 @@ def _contenders(question: SearchProblem) -> tuple[xr.Dataset, int]:
     estimator, inputs, recipe = question.estimator, question.inputs, question.recipe
     if is_bounded(question):
         machine = one_machine(dataclasses.replace(question, axes=()))
-        if len(machine.plans) >= LEAST_PLANS:
-            some = machine.at(stairs_left(question, machine.group.ready))
-            return legal_plans(estimator, inputs, recipe, question.where, some), len(machine.plans)
+        if machine.plans.size >= LEAST_PLANS:
+            ready = machine.by_need(np.arange(machine.plans.size))
+            left = stairs_left(question, ready)
+            some = {field: column[left] for field, column in ready.every.items()}
+            return legal_plans(estimator, inputs, recipe, question.where, some), machine.plans.size
     data = survey(estimator, inputs, recipe, where=question.where)
     return data, data.sizes["plan"]
 

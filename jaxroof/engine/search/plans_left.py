@@ -53,9 +53,13 @@ class Rows(NamedTuple):
     number: np.ndarray  # row of each plan
 
 
-@functools.lru_cache(maxsize=4)
 def bound_rows(ready: PreparedPlans, fields: tuple[str, ...]) -> list[Rows]:
     """Return the rows of each problem."""
+    found: list[Rows] = ready.once(fields, functools.partial(_bound_rows, ready, fields))
+    return found
+
+
+def _bound_rows(ready: PreparedPlans, fields: tuple[str, ...]) -> list[Rows]:
     found = []
     for some in ready.plans:
         if not fields:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxroof.engine.grid.axes import replace_all
 from jaxroof.engine.grid.evaluate import evaluate_points
 from jaxroof.engine.grid.executor import NUMPY, executor_of
-from jaxroof.engine.search.candidates import PreparedPlans, subset
+from jaxroof.engine.search.candidates import PreparedPlans
 from jaxroof.engine.search.direct import direct_objectives
 from jaxroof.engine.search.one_machine import one_machine
 from jaxroof.engine.search.problem import SearchProblem
@@ -24,9 +24,7 @@ LOOK = 1024  # plans evaluated per call, a multiple of BLOCK
 def plans_that_fit(question: SearchProblem) -> PreparedPlans:
     """Return the plans that fit the machine of a problem, sorted by need, each under one name."""
     machine = one_machine(dataclasses.replace(question, axes=(), placements=True))
-    if question.estimator.alike is None:
-        return machine.fitting_plans
-    return subset(machine.fitting_plans, [machine.distinct(np.arange(machine.fitting))])
+    return machine.by_need(machine.distinct(machine.fitting))
 
 
 def cost_of(question: SearchProblem, objective: Any) -> Any:
