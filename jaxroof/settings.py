@@ -55,7 +55,22 @@ def apply_settings(
             what = f"field of {type(inputs).__name__}"
             raise unknown("", key, what, inside or [*known, *choices])
         inputs = _replaced(inputs, key, key, value, settings)
+    _check_needs(inputs, settings, varied)
     return inputs, recipe
+
+
+def _check_needs(inputs: Any, paths: Collection[str], varied: Collection[str]) -> None:
+    """Check that no number is set which is without effect while another is 0.
+
+    Raises: InputError that names both.
+    """
+    for path, field, value in leaves(inputs) if dataclasses.is_dataclass(inputs) else ():
+        if path in paths and field.metadata["needs"] and np.any(value):
+            other = ".".join([*path.split(".")[:-1], field.metadata["needs"]])
+            if other not in varied and not np.any(get_at(inputs, other)):
+                said = f"{float(np.max(value)):.12g}, without effect while {other} is 0"
+                meaning = field_at(inputs, other).metadata["doc"][:-1].lower()
+                raise refusal(path, f"{said}; expected also {other}, {meaning}")
 
 
 def read_names(

@@ -46,7 +46,7 @@ def evaluate(
             raise refusal(key, f"expected one number, given {shape} of them; several make an axis")
     chosen, axes = expanded(asked, plan_paths(asked, chosen), axes)
     inputs, recipe = resolve_settings(asked, chosen, axes)
-    check_effective(asked, inputs, recipe, chosen, paths_of(axes))
+    check_effective(asked, inputs, recipe, chosen)
     read = read_axes(inputs, axes, recipe, asked.names, chosen)
     return tabulate(asked, inputs, recipe, axes=read)
 

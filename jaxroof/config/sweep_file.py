@@ -105,7 +105,7 @@ def _sweep(written: dict[str, Any], path: pathlib.Path, trust: bool) -> Sweep:
         inputs = dataclasses.replace(inputs, plan=_plan(estimator.plan, settings, given))
     rest = {k: v for k, v in settings.items() if k not in given}
     inputs, recipe = apply_settings(inputs, recipe, rest, estimator.names, (), paths_of(varied))
-    check_effective(estimator, inputs, recipe, rest, paths_of(varied))
+    check_effective(estimator, inputs, recipe, rest)
     searched = estimator.candidates is not None and not own
     answer = _answer(written, inputs, estimator)
     options = table(written, "search")

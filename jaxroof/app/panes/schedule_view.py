@@ -78,7 +78,7 @@ def schedule_view(told: Callable[[str, Any], None]) -> View:
         (rows, note), visits = found
         cells = [_cells(row) for row in rows]
         caption = "The best plan under every schedule"
-        words = paragraph(schedule.schedule_sentence(rows)) + paragraph(note)
+        words = paragraph(schedule.schedule_sentence(rows)) + (paragraph(note) if note else "")
         why = [paragraph(f"Refused: {row.reason}.", "note") for row in rows if row.reason]
         said.object = words + table(HEADS, cells, caption, 1) + "".join(why)
         if isinstance(visits, str):

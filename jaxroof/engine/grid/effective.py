@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,13 @@ from jaxroof.dependence import dependence
 from jaxroof.engine.grid.dependencies import Paths, dependencies
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
-from jaxroof.records import field_at, leaves, with_named_absences
+from jaxroof.records import leaves, with_named_absences
 from jaxroof.structure import Structure, structure
 
 
-def check_effective(
-    estimator: Estimator,
-    inputs: Any,
-    recipe: Any,
-    paths: Collection[str],
-    moved: Collection[str] = (),
-) -> None:
+def check_effective(estimator: Estimator, inputs: Any, recipe: Any, paths: Collection[str]) -> None:
     """Check that some result depends on each field that a question sets or varies.
 
-    Arguments: ``moved`` are the paths of axes, whose values the inputs do not have yet.
     Only estimators whose records have names share them with others, and so have fields that they
     do not read; inputs of one's own are as their author wants them.
     Raises: InputError that names the first one that nothing depends on, and what the estimator
@@ -36,7 +29,6 @@ def check_effective(
     asked = [path for path in paths if path in held and not path.startswith("plan.")]
     if not asked:
         return
-    _check_needs(inputs, asked, held, {*moved, *paths})
     try:
         read = effective(estimator, recipe, structure(inputs))
     except (InputError, TypeError):  # a number is missing, or is of another kind: said later
@@ -48,19 +40,6 @@ def check_effective(
             expected = f"; expected one of {', '.join(near)}" if near else ""
             who = estimator.name or "the estimator"
             raise refusal(path, f"does not enter the estimator {who}{expected}")
-
-
-def _check_needs(
-    inputs: Any, asked: Collection[str], held: Mapping[str, Any], given: Collection[str]
-) -> None:
-    """Check that no number is given which is without effect while another is 0."""
-    for path in asked:
-        needs = field_at(inputs, path).metadata["needs"]
-        other = ".".join([*path.split(".")[:-1], needs])
-        if needs and held[path] and other not in given and not held.get(other, 1.0):
-            said = f"{float(held[path]):.12g}, without effect while {other} is 0"
-            meaning = field_at(inputs, other).metadata["doc"][:-1].lower()
-            raise refusal(path, f"{said}; expected also {other}, {meaning}")
 
 
 @functools.lru_cache(maxsize=64)
