@@ -11,6 +11,7 @@ from jaxroof.analyses.training_settings import with_chip
 from jaxroof.app.state import PUBLISHED, START, TRAINING, State, checked
 from jaxroof.app.uploads import model_of, table_of
 from jaxroof.catalog.lookup import model_with_choices, system, training_system
+from jaxroof.engine.grid.effective import check_effective
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.errors import refusal, unknown
@@ -95,6 +96,7 @@ def _training(state: State) -> Asked:
     given = with_precision({**_settings(state, training), **precision}, machine, training)
     machine, rest = with_chip(given, machine)
     found = question_of(model, machine, float(state.batch), state.where, rest, training)
+    check_effective(training, found.inputs, found.recipe, rest)
     inputs = dataclasses.replace(found.inputs, gpus=np.float64(state.gpus))
     return Asked(training, inputs, found.recipe, found.constraints, found.capacity)
 

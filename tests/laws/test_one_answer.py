@@ -18,6 +18,7 @@ from jaxroof.app.answers import plans as page
 from jaxroof.app.answers import share
 from jaxroof.app.state import START, with_change, with_choice
 from jaxroof.catalog import lookup
+from jaxroof.errors import InputError
 from jaxroof.estimators.training.software import Framework
 from jaxroof.estimators.training.step import training
 from jaxroof.validation.measured_rows import Row
@@ -235,8 +236,9 @@ def of_the_page(state, jaxroof, tmp_path):
 def of_the_shell(state, jaxroof, tmp_path):
     words = shlex.split(share.command(state))[1:]
     said = jaxroof(shlex.join([*words, "--top", "1", "-o", "shell.json"]))
+    if said.code == 2:
+        raise InputError(said.err)
     if said.code:
-        assert (said.code, said.err) == (1, "wrote shell.json\n")
         assert "No plan fits" in said.out
         return None
     return jr.read(tmp_path / "shell.json").isel(plan=0)
@@ -290,3 +292,10 @@ def test_one_question_has_one_answer(seed, jaxroof, tmp_path):
     row = in_rows(state, best)
     for field in ("step_time", "memory"):
         assert row[field] == pytest.approx(float(best[field]), rel=1e-12), ("rows", state)
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_number_without_effect_is_refused_everywhere(road, jaxroof, tmp_path):
+    state = with_change(dataclasses.replace(START, gpus=64), "model.window", 1024.0)
+    with pytest.raises(InputError, match=r"without effect while model\.windowed_layers is 0"):
+        ROADS[road](state, jaxroof, tmp_path)
