@@ -64,8 +64,9 @@ def _check_needs(inputs: Any, paths: Collection[str], varied: Collection[str]) -
 
     Raises: InputError that names both.
     """
+    fixed = {*paths} - {*varied}
     for path, field, value in leaves(inputs) if dataclasses.is_dataclass(inputs) else ():
-        if path in paths and field.metadata["needs"] and np.any(value):
+        if path in fixed and field.metadata["needs"] and np.any(value):
             other = ".".join([*path.split(".")[:-1], field.metadata["needs"]])
             if other not in varied and not np.any(get_at(inputs, other)):
                 said = f"{float(np.max(value)):.12g}, without effect while {other} is 0"
@@ -281,7 +282,10 @@ def build_inputs(
         elif not optional:
             raise refusal(path, f"missing; {_expected(path, names or {})}")
         values[field.name] = held
-    return kind(**values)
+    made = kind(**values)
+    if not prefix:
+        _check_needs(made, settings, moved)
+    return made
 
 
 def _is_moved(kind: type[Any], prefix: str, moved: Collection[str]) -> bool:

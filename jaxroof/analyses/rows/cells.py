@@ -162,9 +162,8 @@ class RowProblem:
                 if path in self.named:
                     recipe = choose(recipe, self.named[path].brought[here[0]])
                 settings[path] = self.named[path].stacked(here) if path in self.named else here
-        return RowGroup(
-            rows, build_inputs(self.estimator.inputs, settings, self.estimator.names), recipe
-        )
+        kind, names = self.estimator.inputs, self.estimator.names
+        return RowGroup(rows, build_inputs(kind, settings, names, moved=[*values]), recipe)
 
 
 def _chooser(recipe: Any, key: str) -> Any:

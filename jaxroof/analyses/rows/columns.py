@@ -169,6 +169,7 @@ def check_complete(
     """
     choices = [*choices_of(estimator.recipe), PRECISION]
     given: dict[str, Any] = {path: v for path, v in shared.items() if path not in choices}
+    columns = tuple(columns)
     for column in columns:
         if column.kind is Kind.NUMBER:
             assert column.field is not None
@@ -176,7 +177,8 @@ def check_complete(
         elif column.kind is Kind.RECORD:
             given[column.path] = _any(_kind_at(estimator.inputs, column.path))
     try:
-        inputs = build_inputs(estimator.inputs, given, estimator.names)
+        moved = [column.path for column in columns]
+        inputs = build_inputs(estimator.inputs, given, estimator.names, moved=moved)
     except InputError as error:
         if "missing" not in str(error):
             raise
