@@ -91,6 +91,12 @@ class Estimator:
                     named.setdefault(field.metadata[key], field.name)
         return {short: name for short, name in named.items() if short not in self.plan_fields}
 
+    @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """Return the words that the numbers of plan fields stand for: field -> words from 0."""
+        fields = dataclasses.fields(self.plan) if self.plan else ()
+        return {f.name: f.metadata["flags"] for f in fields if "flags" in f.metadata}
+
     def kinds(
         self, inputs: Any, plans: Mapping[str, np.ndarray], placed: bool = False
     ) -> Mapping[str, np.ndarray]:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxroof.errors import InputError, NotGiven, refusal, shown, unknown
 from jaxroof.lazy_jax import with_jax
 from jaxroof.limits import BOUNDS
-from jaxroof.units import check_unit
+from jaxroof.units import check_unit, parse
 
 if TYPE_CHECKING:
     import jax
@@ -59,11 +59,11 @@ def quantity(
     The other arguments are for tables, sentences and pictures. ``symbol``: a short name of the
     field, which users may type; ``words``: its name in sentences; ``label``: its name in pictures
     (both default to the symbol, or else to the field's name); ``part_of``: the result that this one
-    is a part of; ``resource``: the resource of the machine that a rate, a latency or a capacity
-    belongs to, or that a need fills (``"capacity"``); ``headline``: a result printed before others;
-    ``flags``: what the whole numbers from 0 of a result stand for, a word each; ``error``: how far
-    measured runs lie from a result, relative to it; ``needs``: another field of the record, at
-    whose value 0 the number has no effect.
+    is a part of, or the plan field that it goes with; ``resource``: the resource of the machine
+    that a rate, a latency or a capacity belongs to, or that a need fills (``"capacity"``);
+    ``headline``: a result printed before others; ``flags``: what the whole numbers from 0 stand
+    for, a word each; ``error``: how far measured runs lie from a result, relative to it; ``needs``:
+    another field of the record, at whose value 0 the number has no effect.
     """
     most = most if most is not None else (BOUNDS["whole"] if whole else MOST)
     return dataclasses.field(
@@ -276,6 +276,19 @@ def checked_values(value: Any, field: "dataclasses.Field[Any]", where: str) -> n
         first = array[~good].flat[0] if array.ndim else array
         raise InputError(f"{where}: expected {_range(field)}, given {float(first):.12g}")
     return array
+
+
+def number_of(value: Any, field: "dataclasses.Field[Any]", where: str) -> float:
+    """Return the number that is written for a field: with a unit, or by one of its words.
+
+    Raises: InputError for a text that is neither.
+    """
+    words = field.metadata.get("flags", ())
+    if value in words:
+        return float(words.index(value))
+    if words and not str(value).strip().isdigit():
+        raise unknown(where, value, "value", words)
+    return parse(value, field.metadata["unit"], where)
 
 
 def _range(field: "dataclasses.Field[Any]") -> str:

@@ -16,10 +16,10 @@ from jaxroof.records import (
     get_at,
     is_quantity,
     leaves,
+    number_of,
     record,
     replace_at,
 )
-from jaxroof.units import parse
 
 # path of a record -> function that reads it by name; it returns the record, or (record, choices)
 # with choices of the recipe that come with the record, such as {"attention": "unfused"}
@@ -147,6 +147,8 @@ def choice(recipe: Any, key: str, value: Any) -> Any:
     kind = kind_of_choice(recipe, key)
     if isinstance(value, kind) or not issubclass(kind, enum.Enum):
         return value
+    if value is None and getattr(recipe, key) is None:  # left open
+        return value
     members = {member.value: member for member in kind}
     if not isinstance(value, str) or value not in members:
         raise unknown(key, value, kind.__name__, members)
@@ -227,7 +229,7 @@ def _value(inputs: Any, path: str, value: Any, said: str = "") -> Any:
 def _number(value: Any, field: "dataclasses.Field[Any]", path: str) -> Any:
     """Return a checked number or column of numbers; a text is read with the field's unit."""
     if isinstance(value, str):
-        value = parse(value, field.metadata["unit"], path)
+        value = number_of(value, field, path)
     elif isinstance(value, list | tuple | Mapping):
         raise refusal(path, f"expected one number, given {shown(value)}; several make an axis")
     return checked_values(value, field, path)

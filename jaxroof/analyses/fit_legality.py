@@ -54,7 +54,7 @@ def broken_words(rule: Rule, inputs: MemoryInputs, recipe: MemoryRecipe) -> str:
     """Return what of a plan breaks a rule, the rule, and the number that decides."""
     plan = _fields(inputs)
     fields = [name for name in reads(rule.holds) if plan[name] != 1.0]
-    said = ", ".join(f"{NAMES[f]}={plan[f]:.0f}" for f in fields or reads(rule.holds))
+    said = ", ".join(_said(f, plan[f]) for f in fields or reads(rule.holds))
     fact = FACTS[rule.name](inputs)
     if rule.name == "layers_divisible" and recipe.layer_split:
         fact += f", the split {sum(recipe.layer_split)} on {len(recipe.layer_split)} stages"
@@ -65,17 +65,23 @@ def _fields(inputs: MemoryInputs) -> dict[str, float]:
     return {name: float(getattr(inputs.plan, name)) for name in NAMES}
 
 
+def _said(name: str, value: float) -> str:
+    words = MemoryPlan.__dataclass_fields__[name].metadata.get("flags", ())
+    return f"{NAMES[name]}={words[int(value)] if words else f'{value:.0f}'}"
+
+
 def _alternatives(rule: Rule, inputs: MemoryInputs, recipe: MemoryRecipe) -> str:
     """Return values of single fields that keep the rule, the nearest ones below and above."""
     found, plan = [], _fields(inputs)
     for name in reads(rule.holds):
         if name == "microbatches":
             continue
-        held, most = plan[name], 1.0 if name == "sequence_parallel" else 8.0 * plan[name] + 1.0
+        about = MemoryPlan.__dataclass_fields__[name].metadata
+        held, most = plan[name], min(8.0 * plan[name] + 1.0, about["most"])
         values = np.arange(1.0, min(most, FARTHEST) + 1.0)
         allowed = np.broadcast_to(rule.allows(inputs, {**plan, name: values}), values.shape)
         below, above = values[allowed & (values < held)], values[allowed & (values > held)]
-        found += [f"{NAMES[name]}={value:.0f}" for value in (*below[-1:], *above[:1])]
+        found += [_said(name, value) for value in (*below[-1:], *above[:1])]
     if rule.name == "layers_divisible":
         return " or ".join([*found[:MOST], EVEN])
     return " or ".join(found[:MOST])

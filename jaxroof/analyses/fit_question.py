@@ -24,10 +24,16 @@ from jaxroof.estimators.training.memory_inputs import (
     States,
 )
 from jaxroof.estimators.training.memory_model import counts, memory_model
-from jaxroof.estimators.training.memory_recipe import LayerDivision, MemoryRecipe, Module, Recompute
+from jaxroof.estimators.training.memory_recipe import (
+    LayerDivision,
+    MemoryRecipe,
+    Module,
+    Recompute,
+    exchange_of,
+)
 from jaxroof.estimators.training.recipe import Recipe
 from jaxroof.estimators.training.software import Framework
-from jaxroof.records import Number, checked, units, with_named_absences
+from jaxroof.records import Number, checked, replace_at, units, with_named_absences
 from jaxroof.settings import apply_settings, carried, choose
 from jaxroof.units import parse
 
@@ -119,6 +125,7 @@ def unchecked_question(
     }
     usual = MemoryRecipe(layer_division=LayerDivision.UNEVEN)  # as the search has it
     inputs, recipe = apply_settings(inputs, usual, by_path)
+    inputs = replace_at(inputs, "plan.exchange", exchange_of(recipe, inputs.plan.exchange))
     inputs = _with_microbatches(checked(_with_gpus(inputs, by_path)))
     refuse_too_large(inputs)
     recipe = _with_lists(inputs, recipe, lists, "recompute" in by_path)

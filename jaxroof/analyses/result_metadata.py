@@ -71,6 +71,18 @@ def label_of(data: xr.Dataset, name: str) -> str:
     return name_of(data, name, "label", "words", "symbol")
 
 
+def said_of(data: xr.Dataset, name: str, value: Any = None) -> str:
+    """Return a whole number, by default that of a variable, by its word where it has one.
+
+    >>> data = xr.Dataset({"exchange": ((), 1, {"flag_meanings": "all-to-all ring"}), "data": 8})
+    >>> said_of(data, "exchange"), said_of(data, "data")
+    ('ring', '8')
+    """
+    number = int(data.variables[name].values if value is None else value)
+    words = str(about(data, name).get("flag_meanings", "")).split()
+    return words[number] if 0 <= number < len(words) else str(number)
+
+
 def unit_of(data: xr.Dataset, name: str) -> str:
     """Return the unit of a quantity."""
     return str(about(data, name).get("units", "1"))

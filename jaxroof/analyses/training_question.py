@@ -11,12 +11,13 @@ from jaxroof.analyses.training_settings import with_chip
 from jaxroof.engine.grid.effective import check_effective
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.memory_recipe import exchange_of
 from jaxroof.estimators.training.memory_step import memory_inputs
 from jaxroof.estimators.training.precision import with_precision
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.missing import naming_all
-from jaxroof.records import checked, leaves, with_named_absences
+from jaxroof.records import checked, leaves, replace_at, with_named_absences
 from jaxroof.shorthand import by_path
 
 
@@ -56,6 +57,8 @@ def training_step(
             raise refusal(path, f"expected one number, given {np.size(value)} of them")
     if begun.plan is None:
         raise refusal("plan", "not given; expected how the step is split, plan.tensor and more")
+    exchange = exchange_of(choices, begun.plan.exchange)
+    begun = replace_at(begun, "plan.exchange", np.float64(exchange))
     training.refuse_contradictions(begun)
     given = {**inputs, **settings} if isinstance(inputs, Mapping) else settings
     check_effective(training, begun, choices, by_path(training.shorthand, given))

@@ -180,7 +180,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"plan": {"microbatch": 1e9}, "global_batch": 10**8}, "plan: mb=1000000000: not legal "
         "(data degrees and microbatches that do not divide the batch); the batch is 100,000,000 "
         "sequences; expected mb=62500"),
-    ({"plan": {"xp": 3}}, "plan: xp: no such plan field; expected one of dp, tp, cp, pp, "),
+    ({"plan": {"xp": 3}}, "plan: xp: no such plan field; expected one of dp, tp, cp, cx, pp, "),
     ({"plan": {"tp": 2, "tensor": 2}}, "plan: tensor: given twice; expected each field once"),
     ({"plan": {"microbatches": 2}}, "plan: microbatches: follow from the batch, data and "),
     ({"plan": {"tp": 0}}, "plan.tensor: expected a whole number above 0"),

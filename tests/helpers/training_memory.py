@@ -75,6 +75,7 @@ def inputs(model: dict[str, Any], plan: dict[str, Any], chosen: dict[str, Any]) 
 
 def recipe(chosen: dict[str, Any]) -> choices.MemoryRecipe:
     """Return the choices as members; flash = 0 says that scores are kept."""
+    chosen = {"context_exchange": "all-to-all", **chosen}  # of the rows that say nothing
     members = {name: kind(chosen[name]) for name, kind in ENUMS.items() if name in chosen}
     if chosen.get("flash") == 0:
         members["attention_kernel"] = choices.AttentionKernel.UNFUSED

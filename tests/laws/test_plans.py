@@ -1,19 +1,26 @@
 """Laws of the plans of today's training, over every model of language in the catalogue."""
 
 import dataclasses
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
+import jaxroof as jr
 from jaxroof import catalog
+from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fit_legality import broken_rule
 from jaxroof.catalog.lookup import architecture_with_choices, training_system
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
+from jaxroof.estimators.training.memory_recipe import EXCHANGES
 from jaxroof.estimators.training.memory_step import memory_inputs
 from jaxroof.estimators.training.plans import splits
+from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.settings import choose
+from jaxroof.views.text.fit import title
+from jaxroof.views.text.plan import plan_sentence
 
 MODELS = [
     name
@@ -47,3 +54,45 @@ def test_pipelines_are_weighed_and_legal_in_fit_too(name: str, gpus: int) -> Non
         fields: Any = {field: float(column[row]) for field, column in plans.items()}
         one = dataclasses.replace(inputs, plan=TrainingPlan(**fields))
         assert broken_rule(memory_inputs(one, recipe), memory_recipe(recipe)) is None, fields
+
+
+LONG = {"model": "llama3.1-405b", "system": "h100-nvs8", "model.sequence": 131072}
+BOTH = {"plan.exchange": EXCHANGES}
+META = "tp=8,cp=16,pp=16"  # the plan of its makers at that length
+
+
+@pytest.mark.parametrize("executor", ["numpy", "jax"])
+def test_an_exchange_costs_the_same_by_number_and_by_name(executor: str) -> None:
+    """In a grid, alone, and as a choice of the recipe; all-to-all keeps more and hides nothing."""
+    asked = {**LONG, "global_batch": 64, "plan.tensor": 2, "plan.context": 4, "plan.data": 4}
+    inputs, recipe = resolve_settings(training, asked)
+    grid = jr.tabulate(training, inputs, recipe, axes=BOTH, executor=executor)
+    chosen = {"context_exchange": EXCHANGES}
+    named = jr.tabulate(training, inputs, recipe, axes=chosen, executor=executor)
+    assert grid.exchange.attrs["flag_meanings"] == "all-to-all ring"
+    for place, word in enumerate(EXCHANGES):
+        plan = dataclasses.replace(inputs.plan, exchange=float(place))
+        one = training.evaluate(dataclasses.replace(inputs, plan=plan), recipe)
+        for name in ("step_time", "memory", "context_heads"):
+            here = float(grid[name].broadcast_like(grid.step_time)[place])
+            assert here == pytest.approx(float(getattr(one, name)), rel=1e-12), (name, word)
+            there = named[name].broadcast_like(named.step_time)
+            assert here == pytest.approx(float(there.sel(context_exchange=word)), rel=1e-12)
+    assert grid.step_time[0] > grid.step_time[1]
+    assert grid.memory[0] > grid.memory[1]
+
+
+def test_a_search_weighs_both_exchanges_and_names_the_one() -> None:
+    """A setting fixes the exchange; the plan of the model's makers is legal and is ranked."""
+    asked = {**LONG, "global_batch": 128, "gpus": 16384}
+    best = jr.fastest_plans(**asked, own=META)
+    by = {word: jr.fastest_plans(**asked, where=f"cx={word}").step_time[0] for word in EXCHANGES}
+    assert float(best.step_time[0]) == float(min(by.values()))
+    assert by["ring"] < by["all-to-all"]
+    fixed = jr.fastest_plans(**asked, context_exchange="all-to-all", where="cp>1")
+    assert float(fixed.step_time[0]) == float(by["all-to-all"])
+    assert not fixed.exchange.any()
+    assert json.loads(str(best.own_plan.values))["exchange"] == EXCHANGES.index("ring")
+    assert "cp 16 cx ring" in plan_sentence(best.isel(plan=0))
+    fit = jr.fit(**LONG, global_batch=128, gpus=16384, plan={"tp": 8, "cp": 16, "pp": 16})
+    assert "cx ring" in title(fit)

@@ -13,7 +13,7 @@ from jaxroof.engine.runs.row_stream import RowChunk
 from jaxroof.errors import InputError, refusal
 from jaxroof.estimator import Estimator
 from jaxroof.estimators.training.precision import PRECISION
-from jaxroof.records import checked_values, leaves, replace_at
+from jaxroof.records import checked_values, leaves, number_of, replace_at
 from jaxroof.settings import (
     build_inputs,
     choice,
@@ -283,7 +283,8 @@ def _one(column: RowColumn, text: str, suffix: str, scales: dict[str, str]) -> f
         pass
     if not text:
         raise refusal(column.heading, f"an empty cell; expected a value: {_meaning(column)}")
-    value = parse(text, column.unit, column.heading)
+    assert column.field is not None
+    value = number_of(text, column.field, column.heading)
     if unit:
         power = suffix_of(parse(f"1 {unit}", column.unit))
         scales |= {} if power == "*" else {unit: power}

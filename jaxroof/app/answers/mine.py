@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import head_of, label_of, parts_of, words_of
+from jaxroof.analyses.result_metadata import head_of, label_of, parts_of, said_of, words_of
 from jaxroof.app.answers.plans import TOP, best_plans, fields_of, name_of
 from jaxroof.app.question import Asked, asked
 from jaxroof.app.state import TRAINING, State
@@ -117,7 +117,7 @@ def side(name: str, row: xr.Dataset) -> Side:
 
 def _filled_in(row: xr.Dataset, given: dict[str, int]) -> str:
     """Return the fields that were not typed and are not as usual: the fastest that fit."""
-    known = {f: f"{head_of(row, f)} {int(row[f])}" for f in fields_of(row)}
+    known = {f: f"{head_of(row, f)} {said_of(row, f)}" for f in fields_of(row)}
     more = [words for field, words in known.items() if field not in given]
     return FILLED.format(fields=listing(more)) if more else ""
 
@@ -126,7 +126,7 @@ def _different(best: xr.Dataset, own: xr.Dataset) -> list[tuple[str, str, str]]:
     """Return the plan fields in which two plans differ, with both values."""
     fields = [f for f in own.data_vars if f in fields_of(best) or f in fields_of(own)]
     return [
-        (f"{label_of(best, f)} ({head_of(best, f)})", f"{int(best[f]):,}", f"{int(own[f]):,}")
+        (f"{label_of(best, f)} ({head_of(best, f)})", said_of(best, f), said_of(own, f))
         for f in map(str, fields)
         if int(best[f]) != int(own[f])
     ]

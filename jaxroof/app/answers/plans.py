@@ -9,7 +9,7 @@ import xarray as xr
 
 from jaxroof.analyses.fastest_plans import fastest_of
 from jaxroof.analyses.no_legal_plan import NoLegalPlan
-from jaxroof.analyses.result_metadata import about, head_of
+from jaxroof.analyses.result_metadata import about, head_of, said_of
 from jaxroof.app.answers.rules import unmet
 from jaxroof.app.question import Asked, asked
 from jaxroof.app.state import TRAINING, State
@@ -197,7 +197,7 @@ def table(data: xr.Dataset) -> Table:
     for place in range(len(cells["memory"])):
         row = {name: column[place] for name, column in cells.items()}
         own = [placements[place]] if placed else []
-        split = [str(int(row[field])) for field in fields]
+        split = [said_of(row, field) for field in fields]
         slower = row["step_time"] / cells["step_time"][0] - 1.0
         full = margin.share(row["memory"], float(data.capacity))
         rows.append((str(place + 1), *split, *own, *_results(row, slower), f"{full} %"))

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxroof.errors import refusal, shown
 from jaxroof.limits import check_bound
-from jaxroof.records import checked_values, field_at, get_at, is_quantity
+from jaxroof.records import checked_values, field_at, get_at, is_quantity, number_of
 from jaxroof.settings import Names, fields_of, named_record
 from jaxroof.units import parse
 
@@ -77,7 +77,8 @@ def number_column(inputs: Any, path: str, values: Any, names: Names) -> np.ndarr
     elif isinstance(values, Between):
         column = _piecewise(values, unit, path, names)
     else:
-        column = np.asarray([parse(v, unit, path) for v in listed_values(path, values)], np.float64)
+        each = [number_of(value, field, path) for value in listed_values(path, values)]
+        column = np.asarray(each, np.float64)
     return np.atleast_1d(checked_values(column, field, path))
 
 

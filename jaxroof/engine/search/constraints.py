@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +29,10 @@ class Constraint(NamedTuple):
     field: str
     comparison: str
     value: int
+    word: str = ""  # for the value, where the field's numbers have words
 
     def __str__(self) -> str:
-        return f"{self.field}{self.comparison}{self.value}"
+        return f"{self.field}{self.comparison}{self.word or self.value}"
 
     def holds(self, plans: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return which plans satisfy the constraint."""
@@ -39,11 +40,14 @@ class Constraint(NamedTuple):
 
 
 def constraints(
-    given: str | Iterable[str], fields: Iterable[str], short: Mapping[str, str] | None = None
+    given: str | Iterable[str],
+    fields: Iterable[str],
+    short: Mapping[str, str] | None = None,
+    words: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Constraint, ...]:
     """Parse constraints from a string such as ``tensor<=8,pipeline=4``, or from a list of strings.
 
-    ``short`` maps alternative names to fields.
+    ``short`` maps alternative names to fields, ``words`` fields to the words of their numbers.
 
     Raises: InputError for a malformed constraint, an unknown field (with the nearest name), or a
     value that is not a whole number.
@@ -52,10 +56,13 @@ def constraints(
     (Constraint(field='tensor', comparison='<=', value=8),)
     """
     texts = given.split(",") if isinstance(given, str) else list(given)
-    return tuple(_constraint(text, list(fields), short or {}) for text in texts if text.strip())
+    known, names = list(fields), short or {}
+    return tuple(_constraint(text, known, names, words or {}) for text in texts if text.strip())
 
 
-def _constraint(text: str, fields: list[str], short: Mapping[str, str]) -> Constraint:
+def _constraint(
+    text: str, fields: list[str], short: Mapping[str, str], words: Mapping[str, Sequence[str]]
+) -> Constraint:
     match = _FORM.fullmatch(text)
     if match is None:
         raise InputError(
@@ -66,6 +73,9 @@ def _constraint(text: str, fields: list[str], short: Mapping[str, str]) -> Const
     field = short.get(name, name)
     if field not in fields:
         raise unknown_field("where", name, fields, short)
+    said = words.get(field, ())
+    if number in said:
+        return Constraint(field, comparison, said.index(number), number)
     if len(number) > MOST_DIGITS:
         what = f"expected a whole number of at most {MOST_DIGITS} digits"
         raise InputError(f"where: {field}: {what}, given {number[:MOST_DIGITS]!r} and more")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from jaxroof.errors import InputError, nearest, refusal, shown, unknown
 from jaxroof.limits import BOUNDS
-from jaxroof.units import parse
+from jaxroof.records import number_of
 
 
 def plan_items(where: str, text: str) -> dict[str, str]:
@@ -50,7 +50,7 @@ def parse_plan(
             raise refusal(where, f"{name}: given twice; expected each field once")
         about = known[field].metadata
         least, most = 0 if about["zero"] else 1, min(about["most"], BOUNDS["whole"])
-        number = parse(value, "1", f"{where}: {name}")
+        number = number_of(value, known[field], f"{where}: {name}")
         if number != int(number) or not least <= number <= most:
             most = "1e9" if most == BOUNDS["whole"] else f"{int(most)}"
             span = f"expected whole numbers from {least} to {most}"

@@ -176,7 +176,7 @@ def constraints_of(
         read += (
             [text]
             if isinstance(text, Constraint)
-            else constraints(text, fields, estimator.short_names)
+            else constraints(text, fields, estimator.short_names, estimator.words)
         )
     return tuple(read)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxroof.estimators.training.layer_activations import Terms, dense_terms, sizes
 from jaxroof.estimators.training.memory_inputs import MemoryInputs, MemoryPlan
-from jaxroof.estimators.training.memory_recipe import ContextExchange, MemoryRecipe
+from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.formulas.arithmetic import where
 from jaxroof.formulas.memory_activations import (
     attention_output,
@@ -158,8 +158,7 @@ def _everything(model: Any, plan: Fsdp2Plan, recipe: Fsdp2Recipe, sequence: Numb
     split = MemoryPlan(tensor=plan.tensor, context=plan.context, microbatch=plan.microbatch)
     counts: Any = None  # of parameters: no activation asks
     inputs = MemoryInputs(model=model, counts=counts, sequence=sequence, plan=split)
-    once = MemoryRecipe(context_exchange=ContextExchange.RING)
-    return dense_terms(inputs, once, sizes(inputs))
+    return dense_terms(inputs, MemoryRecipe(), sizes(inputs))
 
 
 def _tokens(plan: Fsdp2Plan, sequence: Number) -> Number:

@@ -9,11 +9,11 @@ from jaxroof.estimators.training.memory_inputs import MemoryInputs
 from jaxroof.estimators.training.memory_recipe import (
     REPEATED,
     AttentionKernel,
-    ContextExchange,
     ExpertWeighting,
     MemoryRecipe,
     Module,
     Recompute,
+    exchange_of,
 )
 from jaxroof.estimators.training.stage_layers import Kinds
 from jaxroof.formulas import memory_activations as formulas
@@ -139,7 +139,7 @@ def attention_terms(inputs: MemoryInputs, recipe: MemoryRecipe, size: Sizes) -> 
 
 def _second_output(inputs: MemoryInputs, recipe: MemoryRecipe) -> Any:
     """Return whether a second copy of the attention's output is kept."""
-    exchanged = recipe.context_exchange is ContextExchange.ALL_TO_ALL
+    exchanged = exchange_of(recipe, inputs.plan.exchange) == 0.0
     batch_first = recipe.attention_kernel is AttentionKernel.FLASH
     split = inputs.plan.context > 1.0
     return (split & exchanged) | ((inputs.plan.context == 1.0) & batch_first)

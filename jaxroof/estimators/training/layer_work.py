@@ -34,7 +34,7 @@ from jaxroof.estimators.training.product_times import (
 from jaxroof.estimators.training.rates import Rates
 from jaxroof.estimators.training.software import Software
 from jaxroof.formulas.arithmetic import larger, smaller, where
-from jaxroof.formulas.ring_times import all_reduce, beside, gather
+from jaxroof.formulas.ring_times import all_reduce, all_to_all, beside, gather
 from jaxroof.records import Number
 
 CORE = frozenset([Module.CORE_ATTENTION])  # what the measured software computes again
@@ -259,15 +259,31 @@ def context_messages(
     core: Both,
     tokens: Tokens,
 ) -> Both:
-    """Return what the exchange of keys and values among context ranks adds to attention."""
-    context = plan.context
+    """Return what the exchange among context ranks adds to attention.
+
+    A ring passes keys and values round beside the attention; all-to-all exchanges the tokens of
+    queries, keys and values for heads before it, and those of its output back, which nothing hides.
+
+    Source: docs/models/training_step_today.md, section 4.
+    """
+    context, links = plan.context, rates.links
     inside = smaller(larger(rates.fast_domain / plan.tensor, 1.0), context)
-    widths = model.kv_heads * sum(head_widths(model)) / plan.tensor
-    size = 2.0 * tokens.group * context * widths
-    time = gather(size, context, inside, rates.links)
+    queries, values = head_widths(model)
+    widths = model.kv_heads * (queries + values) / plan.tensor
+    time = gather(2.0 * tokens.group * context * widths, context, inside, links)
 
     def seen(work: Number, message: Number) -> Number:
         added = beside(work, message, message, rates.constants.overlap_slowdown) - work
         return where(context > 1.0, added, 0.0)
 
-    return Both(seen(core.forward, time), seen(core.backward, 2.0 * time))
+    def exchanged(width: Number) -> Number:
+        size = 2.0 * tokens.group * width
+        return all_to_all(size, size, context, inside, links, rates.constants.scatter_rate)
+
+    output = model.heads * values / plan.tensor
+    both = exchanged(model.heads * queries / plan.tensor + widths) + exchanged(output)
+    ring = plan.exchange > 0.0
+    return Both(
+        where(ring, seen(core.forward, time), both),
+        where(ring, seen(core.backward, 2.0 * time), both),
+    )

@@ -34,10 +34,15 @@ def kv_heads_divisible(inputs: Any, *, tensor: Any) -> Any:
     return (heads % tensor == 0) | (tensor % heads == 0)
 
 
-def context_heads(inputs: Any, *, tensor: Any, context: Any) -> Any:
+def heads_exchanged(inputs: Any, *, tensor: Any, context: Any) -> Any:
     """Return whether an all-to-all exchange gives every context rank whole heads."""
     model, ranks = inputs.model, tensor * context
     return (context == 1) | ((model.heads % ranks == 0) & (model.kv_heads % ranks == 0))
+
+
+def context_heads(inputs: Any, *, tensor: Any, context: Any, exchange: Any) -> Any:
+    """Return whether every context rank gets whole heads, where a plan exchanges all to all."""
+    return (exchange > 0) | heads_exchanged(inputs, tensor=tensor, context=context)
 
 
 def feedforward_divisible(inputs: Any, *, tensor: Any) -> Any:
@@ -219,10 +224,13 @@ _CHUNKS_WITH_ENDS = Rule(
     stages_enough_with_ends,
     "more chunks than layers, embedding and loss",
 )
-_HEADS = Rule(
-    "context_heads",
-    context_heads,
-    "context degrees whose all-to-all exchange does not divide the heads",
+_HEADS, _ALL_HEADS = (
+    Rule(
+        "context_heads",
+        holds,
+        "context degrees whose all-to-all exchange does not divide the heads",
+    )
+    for holds in (context_heads, heads_exchanged)
 )
 _ONE_CHUNK = Rule(
     "interleave_microbatches",
@@ -234,7 +242,11 @@ _DUALPIPE = Rule(
     dualpipe_microbatches,
     "DualPipe with odd pipelines or microbatches, or fewer than two microbatches a stage",
 )
-OF_EXCHANGE = {ContextExchange.ALL_TO_ALL: (_HEADS,), ContextExchange.RING: ()}
+OF_EXCHANGE: dict[ContextExchange | None, tuple[Rule, ...]] = {
+    None: (_HEADS,),
+    ContextExchange.ALL_TO_ALL: (_ALL_HEADS,),
+    ContextExchange.RING: (),
+}
 OF_DIVISION = {
     LayerDivision.EQUAL: (_CHUNKS, _LAYERS),
     LayerDivision.WITH_ENDS: (_CHUNKS_WITH_ENDS, _WITH_ENDS),

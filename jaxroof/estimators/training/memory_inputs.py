@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from jaxroof.estimators.training.memory_recipe import EXCHANGES
 from jaxroof.limits import BOUNDS
 from jaxroof.records import Number, quantity, record
 
@@ -32,6 +33,18 @@ class MemoryPlan:
     tensor: Number = quantity("1", "Tensor-parallel degree.", whole=True, default=1.0, symbol="tp")
     context: Number = quantity(
         "1", "Context-parallel degree.", whole=True, default=1.0, symbol="cp"
+    )
+    exchange: Number = quantity(
+        "1",
+        "How context ranks see the whole sequence: all-to-all, heads for tokens (0), or ring (1).",
+        whole=True,
+        zero=True,
+        most=1.0,
+        default=1.0,
+        symbol="cx",
+        label="context exchange",
+        part_of="context",
+        flags=EXCHANGES,
     )
     pipeline: Number = quantity(
         "1", "Pipeline stages.", whole=True, most=BOUNDS["layers"], default=1.0, symbol="pp"

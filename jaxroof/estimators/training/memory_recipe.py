@@ -5,7 +5,9 @@ Source: docs/models/parameters_flops_memory.md, sections 4.5 to 4.7 and 10.3.
 
 import dataclasses
 import enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from jaxroof.records import Number
 
 
 class Schedule(enum.Enum):
@@ -90,10 +92,13 @@ class AttentionKernel(enum.Enum):
 
 
 class ContextExchange(enum.Enum):
-    """How context ranks see the whole sequence."""
+    """How context ranks see the whole sequence; in a plan, the number of the member from 0."""
 
     ALL_TO_ALL = "all-to-all"  # sequence is exchanged for heads; keeps a second output
-    RING = "ring"
+    RING = "ring"  # keys and values go round, beside the attention
+
+
+EXCHANGES = tuple(member.value for member in ContextExchange)
 
 
 class CrossEntropy(enum.Enum):
@@ -120,7 +125,7 @@ class MemoryRecipe:
     recompute: Recompute = Recompute.NONE
     modules: frozenset[Module] = frozenset()  # computed again if the recomputation is selective
     attention_kernel: AttentionKernel = AttentionKernel.CUDNN
-    context_exchange: ContextExchange = ContextExchange.ALL_TO_ALL
+    context_exchange: ContextExchange | None = None  # of every plan; None: each plan says its own
     cross_entropy: CrossEntropy = CrossEntropy.FUSED
     expert_weighting: ExpertWeighting = ExpertWeighting.FUSED
     layer_division: LayerDivision = LayerDivision.EQUAL
@@ -129,6 +134,12 @@ class MemoryRecipe:
     def recomputes(self, module: Module) -> bool:
         """Return whether selective recomputation computes a part of a layer again."""
         return self.recompute is Recompute.SELECTIVE and module in self.modules
+
+
+def exchange_of(recipe: Any, exchange: Number) -> Number:
+    """Return how context ranks exchange: as the recipe says for every plan, else as plans say."""
+    fixed = recipe.context_exchange
+    return exchange if fixed is None else float(EXCHANGES.index(fixed.value))
 
 
 LOGIT_BYTES = {  # bytes of one logit at the start of the backward pass

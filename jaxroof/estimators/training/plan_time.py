@@ -10,7 +10,12 @@ from jaxroof.catalog.chip import Chip
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.memory_model import MemoryModel, memory_model
-from jaxroof.estimators.training.memory_recipe import AttentionKernel, CrossEntropy, MemoryRecipe
+from jaxroof.estimators.training.memory_recipe import (
+    AttentionKernel,
+    CrossEntropy,
+    MemoryRecipe,
+    exchange_of,
+)
 from jaxroof.estimators.training.rates import Rates, rates
 from jaxroof.estimators.training.software import CAPTURED, DEDUPLICATED, Framework, Software
 from jaxroof.estimators.training.step_time import LayerParts, StepTime, layer_parts, whole_step
@@ -44,6 +49,7 @@ def layer(
     *,
     tensor: Number,
     context: Number,
+    exchange: Number,
     expert: Number,
     expert_tensor: Number,
     microbatch: Number,
@@ -59,6 +65,7 @@ def layer(
     plan = SimpleNamespace(
         tensor=tensor,
         context=context,
+        exchange=exchange_of(recipe, exchange),
         expert=expert,
         expert_tensor=expert_tensor,
         microbatch=microbatch,
@@ -74,7 +81,7 @@ def layer(
 
 
 LAYER = (
-    *("tensor", "context", "expert", "expert_tensor"),
+    *("tensor", "context", "exchange", "expert", "expert_tensor"),
     *("microbatch", "sequence_parallel", "recompute"),
 )
 
@@ -91,7 +98,7 @@ class Timed(NamedTuple):
 
 def timed(inputs: TrainingInputs, recipe: TrainingRecipe) -> Timed:
     """Return what the times of the plans of the inputs follow from."""
-    plan = timed_plan(inputs)
+    plan = timed_plan(inputs, recipe)
     software = software_of_plan(inputs, plan, recipe)
     model, speed = memory_model(inputs.model, recipe), rates_of(inputs, software)
     return Timed(model, plan, speed, software, memory_recipe(recipe))
@@ -119,12 +126,13 @@ def chip_of(inputs: TrainingInputs) -> Chip:
     return with_named_absences(inputs.system.chip, "system.chip.")
 
 
-def timed_plan(inputs: TrainingInputs) -> Any:
+def timed_plan(inputs: TrainingInputs, recipe: TrainingRecipe) -> Any:
     """Return the plan with its number of microbatches."""
     plan = inputs.plan
     assert plan is not None
     batches = schedule.microbatches(inputs.global_batch, plan.data, plan.microbatch)
     fields = {name: getattr(plan, name) for name in units(TrainingPlan)}
+    fields["exchange"] = exchange_of(recipe, plan.exchange)
     return SimpleNamespace(**fields, microbatches=batches)
 
 

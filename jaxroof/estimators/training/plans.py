@@ -13,7 +13,7 @@ from jaxroof.estimator import Candidates
 from jaxroof.estimators.enumeration import ONE, Columns, Filter, cross, divisors, rows_where
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan
 from jaxroof.estimators.training.legality import rules
-from jaxroof.estimators.training.memory_recipe import Schedule
+from jaxroof.estimators.training.memory_recipe import EXCHANGES, Schedule, exchange_of
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.records import units, value_or, with_named_absences
 
@@ -59,6 +59,8 @@ def splits(
     for field in ("context", "pipeline"):
         rows = cross(rows, field, degrees)
         rows = legal.keep(rows_where(rows, gpus % _ranks(rows) == 0))
+        if field == "context":
+            rows = legal.keep(_exchanges(rows, recipe))
     rows = legal.keep({**rows, "data": gpus // _ranks(rows)})
     rows = legal.keep(cross(rows, "expert", divisors(model.experts) if routes else ONE))
     widths = np.intersect1d(divisors(model.expert_feedforward), degrees) if routes else ONE
@@ -68,6 +70,13 @@ def splits(
     rows = legal.keep(cross(rows, "microbatch", divisors(batch)))
     rows = legal.keep({**rows, "microbatches": batch // (rows["data"] * rows["microbatch"])})
     return _ordered(rows), legal.refused
+
+
+def _exchanges(rows: Columns, recipe: TrainingRecipe) -> Columns:
+    """Return the rows with every exchange of context ranks; a rank alone has the usual one."""
+    some = [n for n in range(len(EXCHANGES)) if exchange_of(recipe, float(n)) == n]
+    rows = cross(rows, "exchange", np.array(some))
+    return rows_where(rows, (rows["context"] > 1) | (rows["exchange"] == some[-1]))
 
 
 def rule_inputs(inputs: TrainingInputs, gpus: int | None) -> Any:
@@ -130,6 +139,8 @@ def cluster_sizes(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> 
     for field, some in values.items():
         rows = cross(rows, field, some)
         rows = legal.keep(rows_where(rows, _ranks(rows) <= most))
+        if field == "context":
+            rows = legal.keep(_exchanges(rows, recipe))
         if field == "tensor":
             rows = legal.keep({**rows, "sequence_parallel": np.ones_like(rows["tensor"])})
     rows = legal.keep({**rows, "microbatches": asked.global_batch // rows["data"]})

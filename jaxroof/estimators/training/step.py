@@ -98,7 +98,7 @@ def least_time(inputs: TrainingInputs, recipe: TrainingRecipe, *, layer: LayerPa
     Units: -> [s].
     Source: docs/models/training_step_today.md, section 6.
     """
-    plan = timed_plan(inputs)
+    plan = timed_plan(inputs, recipe)
     model = memory_model(inputs.model, recipe)
     layers, inner, outer = stage_layers(model, plan)
     work = layer.layer.forward + layer.layer.backward

@@ -36,7 +36,7 @@ class TrainingRecipe(Recipe):
     schedule: Schedule = Schedule.ONE_F_ONE_B
     selective: Selective | frozenset[Module] = Selective.LIGHT  # or those parts themselves
     attention_kernel: AttentionKernel = AttentionKernel.CUDNN
-    context_exchange: ContextExchange = ContextExchange.ALL_TO_ALL
+    context_exchange: ContextExchange | None = None  # of every plan; None: each plan says its own
     cross_entropy: CrossEntropy = CrossEntropy.FUSED
     expert_weighting: ExpertWeighting = ExpertWeighting.FUSED
     layer_division: LayerDivision = LayerDivision.UNEVEN

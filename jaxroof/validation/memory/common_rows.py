@@ -14,7 +14,12 @@ from jaxroof.estimators.training.memory_inputs import (
     MemoryPlan,
     States,
 )
-from jaxroof.estimators.training.memory_recipe import MemoryRecipe, Module, Recompute
+from jaxroof.estimators.training.memory_recipe import (
+    ContextExchange,
+    MemoryRecipe,
+    Module,
+    Recompute,
+)
 from jaxroof.validation.measured_rows import Row, count, number, text
 from jaxroof.validation.memory.models import described, named_architecture
 from jaxroof.validation.memory.plans import (
@@ -65,7 +70,12 @@ def common_inputs(row: Row) -> tuple[MemoryInputs, MemoryRecipe, str]:
     )
     recompute, modules = _recomputed(row)
     kernel = MemoryRecipe().attention_kernel if simumax else automatic_kernel(chip(row), True)
-    recipe = MemoryRecipe(recompute=recompute, modules=modules, attention_kernel=kernel)
+    recipe = MemoryRecipe(
+        recompute=recompute,
+        modules=modules,
+        attention_kernel=kernel,
+        context_exchange=ContextExchange.ALL_TO_ALL,
+    )
     experts = architecture.experts > 0.0
     kind = "MoE" if experts else "dense"
     if experts and capacity:

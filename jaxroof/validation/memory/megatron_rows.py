@@ -17,6 +17,7 @@ from jaxroof.estimators.training.memory_inputs import (
 )
 from jaxroof.estimators.training.memory_recipe import (
     AttentionKernel,
+    ContextExchange,
     CrossEntropy,
     ExpertWeighting,
     MemoryRecipe,
@@ -194,6 +195,7 @@ def _recipe(row: Row, given: Options) -> MemoryRecipe:
         recompute=recompute,
         modules=modules,
         attention_kernel=_kernel(row, given),
+        context_exchange=ContextExchange.ALL_TO_ALL,  # whose second output its runs keep
         cross_entropy=_loss(given),
         expert_weighting=ExpertWeighting.FUSED if "swiglu" in given else ExpertWeighting.SEPARATE,
     )

@@ -15,6 +15,7 @@ from jaxroof.analyses.result_metadata import (
     objective_of,
     parts_of,
     rises,
+    said_of,
     telling_fields,
     unit_of,
     words_of,
@@ -125,7 +126,7 @@ def plan_name(row: xr.Dataset, names: list[str]) -> str:
     """Return a plan in short forms, without what it does not use."""
     usual = {name: float(about(row, name).get("default") or 0.0) for name in names}
     shown = [n for n in names if float(row[n]) != usual[n]]
-    return " ".join(f"{words_of(row, n)} {int(row[n])}" for n in shown)
+    return " ".join(f"{words_of(row, n)} {said_of(row, n)}" for n in shown)
 
 
 def _places(groups: list[list[Row]]) -> list[tuple[float, Row, bool]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import xarray as xr
 
 from jaxroof.analyses.fastest_plans import OF_LAYER
-from jaxroof.analyses.result_metadata import about, head_of, parts_of, words_of
+from jaxroof.analyses.result_metadata import about, head_of, parts_of, said_of, words_of
 from jaxroof.errors import listing
 from jaxroof.formulas.memory_layout import alike_chunks
 from jaxroof.units import percent, size
@@ -20,7 +20,7 @@ from jaxroof.views.text.least_memory import (
     shown_fields,
 )
 from jaxroof.views.text.margin import host_sentences, margin_of
-from jaxroof.views.text.plan import glossary, plan_sentence, used_fields
+from jaxroof.views.text.plan import fields_words, glossary, plan_sentence, used_fields
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -47,7 +47,7 @@ def plans_table(data: xr.Dataset) -> PlainTable:
         row = data.isel(plan=place)
         table.add_row(
             str(place + 1),
-            *(str(int(row[field])) for field in fields),
+            *(said_of(row, field) for field in fields),
             _seconds(float(row.step_time)),
             short_interval(row),
             f"{float(row.tokens_per_second):,.0f}",
@@ -109,8 +109,10 @@ def _interval(data: xr.Dataset, of: str) -> str:
 def named_fields(data: xr.Dataset, of: str) -> str:
     """Return a plan beside the table: the fields of the table, and those that are not usual."""
     plan, shown = json.loads(str(data[f"{of}_plan"].values)), shown_fields(data)
-    named = [n for n in used_fields(data) if n in shown or plan[n] != _usual(data, n)]
-    return " ".join(f"{head_of(data, n)} {plan[n]}" for n in named if n != "sequence_parallel")
+    hosts = {name: about(data, name).get("part_of", name) for name in used_fields(data)}
+    named = [n for n, host in hosts.items() if n in shown or plan[host] != _usual(data, host)]
+    said = [f"{head_of(data, n)} {said_of(data, n, plan[n])}" for n in named]
+    return " ".join(one for n, one in zip(named, said, strict=True) if n != "sequence_parallel")
 
 
 def _usual(data: xr.Dataset, name: str) -> float:
@@ -167,7 +169,7 @@ def own_sentence(data: xr.Dataset) -> str:
     if "own" not in data:
         return ""
     plan, time = json.loads(str(data.own_plan.values)), float(data.own)
-    every = " ".join(f"{head_of(data, name)} {value}" for name, value in plan.items())
+    every = fields_words(data, plan)
     said = f"Yours: {every}, {_seconds(time)} s a step{_interval(data, 'own')}"
     over = float(data.own_device) - float(data.capacity)
     if over > 0.0:
@@ -226,7 +228,7 @@ def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
     for row, one in zip(rows, best, strict=True):
         table.add_row(
             f"{int(row.gpus):,}",
-            *(str(int(one[field])) for field in fields),
+            *(said_of(one, field) for field in fields),
             _seconds(float(one.step_time)),
             short_interval(one),
             f"{float(one.tokens_per_second):,.0f}",

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.errors import listing
+from jaxroof.estimators.training.memory_recipe import EXCHANGES
 from jaxroof.units import JOIN, percent, seconds, size
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.margin import MARK, host_sentences, margin_of
@@ -45,6 +46,8 @@ def title(data: xr.Dataset) -> str:
     asked = json.loads(data.attrs["inputs"])
     plan = {short: int(asked[f"plan.{name}"]) for name, short in {**DEGREES, **MORE}.items()}
     said = " ".join(f"{short} {n}" for short, n in plan.items() if n != 1 or short == "mb")
+    if plan["cp"] > 1 and "plan.exchange" in asked:
+        said += f" cx {EXCHANGES[int(asked['plan.exchange'])]}"
     return (
         f"{data.attrs['model']} on {int(asked['gpus']):,} x {data.attrs['system']}, {said}, "
         f"batch {int(asked['global_batch']):,} of {int(asked['sequence']):,} tokens"

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import head_of, parts_of
+from jaxroof.analyses.result_metadata import head_of, parts_of, said_of
 from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.margin import host_sentences, margin_of
-from jaxroof.views.text.plan import is_usual, used_fields
+from jaxroof.views.text.plan import fields_words, is_usual, used_fields
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -37,7 +37,7 @@ def shown_fields(data: xr.Dataset) -> list[str]:
 
 def plan_words(plan: xr.Dataset) -> str:
     """Return the fields of one plan that are not at their usual value, by their short names."""
-    return " ".join(f"{head_of(plan, f)} {int(plan[f])}" for f in shown_fields(plan))
+    return " ".join(f"{head_of(plan, f)} {said_of(plan, f)}" for f in shown_fields(plan))
 
 
 def plans_table(data: xr.Dataset) -> PlainTable:
@@ -54,7 +54,7 @@ def plans_table(data: xr.Dataset) -> PlainTable:
         row = data.isel(plan=place)
         table.add_row(
             str(place + 1),
-            *(str(int(row[field])) for field in fields),
+            *(said_of(row, field) for field in fields),
             _number(float(row.device)),
             margin_of(data).share(float(row.device), capacity),
             f"{int(row.stage)}",
@@ -131,7 +131,7 @@ def own_sentence(data: xr.Dataset) -> str:
         return ""
     own, capacity = float(data.own), float(data.capacity)
     plan = json.loads(str(data.own_plan.values))
-    said = " ".join(f"{head_of(data, name)} {value}" for name, value in plan.items())
+    said = fields_words(data, plan)
     over = own - capacity
     fits = "" if over <= 0.0 else f", {size(over, 'B')} more than there is"
     more = size(own - float(data.device.values[0]), "B")
@@ -161,7 +161,7 @@ def sizes_table(rows: Sequence[xr.Dataset]) -> PlainTable:
         table.add_row(
             f"{int(row.gpus):,}",
             *(f"{int(count):,}" for count in counts),
-            *(str(int(one[field])) for field in fields),
+            *(said_of(one, field) for field in fields),
             _number(float(one.device)),
             margin_of(one).share(float(one.device), float(row.capacity)),
         )

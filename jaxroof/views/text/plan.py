@@ -1,11 +1,19 @@
 """The displayed name of a plan: its split and its placement, as its estimator names them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.result_metadata import about, head_of, label_of, roles, unused, words_of
+from jaxroof.analyses.result_metadata import (
+    about,
+    head_of,
+    label_of,
+    roles,
+    said_of,
+    unused,
+    words_of,
+)
 from jaxroof.views.text.margin import mark_words
 
 MANY = 8  # more fields than these are too many to print those that say nothing
@@ -37,6 +45,9 @@ def used_fields(data: xr.Dataset) -> list[str]:
 
 def is_usual(data: xr.Dataset, name: str) -> bool:
     """Return whether a field has its default in every plan that there is."""
+    other = about(data, name).get("part_of")
+    if other in data:  # it says how the other one is done
+        return is_usual(data, other)
     usual, values = about(data, name).get("default"), data[name].values
     return usual is not None and bool(np.all((values == float(usual)) | (values < 0)))
 
@@ -55,12 +66,19 @@ def placement_fields(data: xr.Dataset, fields: Iterable[str] | None = None) -> l
 
 def plan_words(plan: xr.Dataset) -> str:
     """Return a split in the field's short forms, such as ``dp 16 tp 4 pp 32 mb 1``."""
-    return " ".join(f"{words_of(plan, f)} {int(plan.data_vars[f])}" for f in split_fields(plan))
+    return " ".join(f"{words_of(plan, f)} {said_of(plan, f)}" for f in split_fields(plan))
 
 
 def whole_plan(plan: xr.Dataset) -> str:
     """Return every field of a plan, as ``--plan`` and ``--mine`` read them."""
-    return " ".join(f"{head_of(plan, f)} {int(plan.data_vars[f])}" for f in used_fields(plan))
+    return fields_words(plan, {f: int(plan.data_vars[f]) for f in used_fields(plan)})
+
+
+def fields_words(data: xr.Dataset, plan: Mapping[str, int]) -> str:
+    """Return the fields of a plan; what says how another one is done, where that one is used."""
+    hosts = {name: about(data, name).get("part_of", name) for name in plan}
+    told = [n for n, host in hosts.items() if host == n or plan[host] != 1]
+    return " ".join(f"{head_of(data, name)} {said_of(data, name, plan[name])}" for name in told)
 
 
 def plan_sentence(plan: xr.Dataset) -> str:
@@ -153,6 +171,6 @@ def _broken(head: str) -> str:
 def split_cells(row: xr.Dataset, fields: Sequence[str]) -> list[str]:
     """Return a plan's split and placement, one cell each; a dash for fields its split lacks."""
     own = used_fields(row)
-    cells = [str(int(row.data_vars[f])) if f in own else "-" for f in split_fields(row, fields)]
+    cells = [said_of(row, f) if f in own else "-" for f in split_fields(row, fields)]
     placed = placement_fields(row, fields)
     return [*cells, placement_words(row, fields)] if placed else cells

@@ -25,12 +25,13 @@ ROUTED = {**DENSE, "experts": 6.0, "active_experts": 2.0, "expert_feedforward": 
 RECIPES = {
     "default": TrainingRecipe(),
     "ring": TrainingRecipe(context_exchange=ContextExchange.RING),
+    "all-to-all": TrainingRecipe(context_exchange=ContextExchange.ALL_TO_ALL),
     "dualpipe": TrainingRecipe(schedule=Schedule.DUALPIPE),
     "equal": TrainingRecipe(layer_division=LayerDivision.EQUAL),
     "uneven": TrainingRecipe(layer_division=LayerDivision.UNEVEN),
 }
 SPLIT = [
-    *("data", "tensor", "context", "pipeline", "interleave"),
+    *("data", "tensor", "context", "exchange", "pipeline", "interleave"),
     *("expert", "expert_tensor", "sequence_parallel", "microbatch"),
 ]
 
@@ -49,9 +50,10 @@ def by_mask(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> set[tu
     ranges: list[Any] = [degrees] * 4 + [range(1, layers + 2), degrees, degrees, range(2)]
     grid = np.array(
         [
-            [*split, *rest]
+            [*split[:3], exchange, *split[3:], *rest]
             for split in itertools.product(*ranges[:4])
             if math.prod(split) == int(inputs.gpus or 0)
+            for exchange in range(2)
             for rest in itertools.product(*ranges[4:], range(1, batch + 1))
         ],
         float,
@@ -64,6 +66,10 @@ def by_mask(inputs: TrainingInputs, recipe: TrainingRecipe, most: int) -> set[tu
     )
     # tensor ranks share the tokens in every list
     allowed &= grid[:, SPLIT.index("sequence_parallel")] == 1
+    # a rank alone has the usual exchange, and a recipe that names one fixes it
+    context, exchange = (grid[:, SPLIT.index(name)] for name in ("context", "exchange"))
+    free = (context > 1) & (recipe.context_exchange is None)
+    allowed &= free | (exchange == (recipe.context_exchange is not ContextExchange.ALL_TO_ALL))
     if recipe.schedule is not Schedule.ONE_F_ONE_B:
         allowed &= grid[:, SPLIT.index("interleave")] == 1
     return {tuple(map(int, row)) for row in grid[allowed]}
