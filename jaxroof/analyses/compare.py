@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from jaxroof.analyses.training_settings import system_of, with_chip
+from jaxroof.analyses.training_settings import system_of
+from jaxroof.catalog.lookup import with_chip
 from jaxroof.engine.grid.chunks import Progress
 from jaxroof.engine.search.problem import constraints_of
 from jaxroof.engine.search.search import search

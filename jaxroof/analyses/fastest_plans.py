@@ -13,8 +13,8 @@ from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
 from jaxroof.analyses.own_plan import place_of
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
-from jaxroof.analyses.training_settings import with_chip
 from jaxroof.catalog.chip import Chip
+from jaxroof.catalog.lookup import with_chip
 from jaxroof.engine.grid.effective import check_effective
 from jaxroof.engine.search.one_machine import OneMachine
 from jaxroof.engine.search.problem import check_top

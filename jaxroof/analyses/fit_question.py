@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 
 from jaxroof.analyses.fit_legality import refuse_illegal, refuse_too_large
 from jaxroof.analyses.plan_recomputation import with_recomputation
-from jaxroof.analyses.training_settings import with_chip
 from jaxroof.catalog.architecture import Architecture
 from jaxroof.catalog.chip import Chip, SharedConstants
-from jaxroof.catalog.lookup import ARCHITECTURE_CHOICES, architecture_with_choices, chip_of
+from jaxroof.catalog.lookup import (
+    ARCHITECTURE_CHOICES,
+    architecture_with_choices,
+    chip_of,
+    with_chip,
+)
 from jaxroof.catalog.lookup import system as system_named
 from jaxroof.catalog.system import System, usable_memory
 from jaxroof.engine.search.plan_text import unknown_field

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxroof.analyses.evaluate import resolve_settings
 from jaxroof.analyses.fit_legality import refuse_illegal
-from jaxroof.analyses.training_settings import with_chip
+from jaxroof.catalog.lookup import with_chip
 from jaxroof.engine.grid.effective import check_effective
 from jaxroof.errors import refusal
 from jaxroof.estimators.training.inputs import TrainingInputs, TrainingPlan

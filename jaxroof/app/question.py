@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxroof.analyses.plan_question import Question, question_of
-from jaxroof.analyses.training_settings import with_chip
 from jaxroof.app.state import PUBLISHED, START, TRAINING, State, checked
 from jaxroof.app.uploads import model_of, table_of
-from jaxroof.catalog.lookup import model_with_choices, system, training_system
+from jaxroof.catalog.lookup import model_with_choices, system, training_system, with_chip
 from jaxroof.engine.grid.effective import check_effective
 from jaxroof.engine.search.constraints import Constraint
 from jaxroof.engine.search.problem import constraints_of

@@ -232,6 +232,30 @@ def device(name: str | os.PathLike[str] | catalog.Table) -> System:
     return dataclasses.replace(found, hbm_capacity=capacity, hbm_reported=none)
 
 
+def with_chip(
+    settings: Mapping[str, Any], system: Any, chip: Chip | str | os.PathLike[str] | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """Return a system, with another chip if one is asked for, and settings of the chip by path.
+
+    ``chip`` in the settings is a chip of the catalogue or a file, ``chip.FIELD`` one of its fields.
+    Raises: InputError for a chip that there is not.
+
+    >>> machine, rest = with_chip({"chip": "blackwell", "chip.step": "1 ms"}, "h100-nvs8")
+    >>> float(machine.chip.matmul), rest
+    (0.728, {'system.chip.step': '1 ms'})
+    """
+    rest = {f"system.{k}" if k.startswith("chip.") else k: v for k, v in settings.items()}
+    chip = rest.pop("chip", chip)
+    if chip is None:
+        return system, rest
+    if isinstance(chip, Chip):
+        machine = training_system(system) if isinstance(system, str | os.PathLike) else system
+        return dataclasses.replace(machine, chip=chip), rest
+    if isinstance(system, System):
+        raise refusal("chip", "a name beside a record of a system; expected a system by name")
+    return dataclasses.replace(device(system), chip=chip_of(system, chip)), rest
+
+
 def _optional(kind: type[Any]) -> list[str]:
     return [f.name for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING]
 

@@ -105,3 +105,34 @@ def test_a_plan_of_the_table_has_its_place():
         own = jr.fastest_plans(**asked, own=plan)
         assert int(own.own_place) == place + 1
         assert float(own.own) == float(table.step_time[place])
+
+
+def test_another_chip_is_a_setting_on_every_road():
+    asked = {**question("one accelerator"), "chip": "blackwell"}
+    plain = jr.fastest_plans(**question("one accelerator"))
+    table = jr.fastest_plans(**asked)
+    seconds = float(table.step_time[0])
+    assert seconds != float(plain.step_time[0])
+    found = jr.search("training", **asked)
+    plan = {f"plan.{field}": int(found[field]) for field in FIELDS}
+    alone = {name: value for name, value in asked.items() if name != "where"}
+    assert float(found.step_time) == seconds
+    assert float(jr.evaluate("training", **alone, **plan).step_time) == seconds
+    assert float(jr.pareto("training", **asked).step_time.min()) <= seconds
+    moved = jr.response("training", **asked, parameters=["system.hbm_bandwidth"])
+    assert float(moved.step_time.sel(factor=1.0).item()) == pytest.approx(seconds, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("system", "axes", "words"),
+    [
+        (None, {"system": ["h100-nvs8", "b200-nvs8"]}, "chip: given beside several systems"),
+        (jr.training_system("h100-nvs8"), None, "chip: a name beside a record of a system"),
+    ],
+)
+def test_a_chip_is_of_one_named_system(system, axes, words):
+    asked = {k: v for k, v in question("one accelerator").items() if k != "system"}
+    if system is not None:
+        asked["system"] = system
+    with pytest.raises(jr.InputError, match=words):
+        jr.search("training", **asked, axes=axes, chip="blackwell")

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from jaxroof.analyses.training_settings import system_of, with_chip
-from jaxroof.catalog.lookup import model
+from jaxroof.analyses.training_settings import system_of
+from jaxroof.catalog.lookup import model, with_chip
 from jaxroof.cli.actions.arguments import parse_settings
 from jaxroof.cli.actions.console import OPTION_OF
 from jaxroof.cli.actions.question_options import PlansQuestion

@@ -151,14 +151,18 @@ def sort_by_need(
     ``asked`` are the inputs of each problem; all their leaves are numbers.
     """
     needs = needs_of(estimator, recipe, asked, plans)
-    found = []
-    for inputs, some, need in zip(asked, plans, needs, strict=True):
-        fields = some.whole()
-        order = _order(fields, need)
-        ordered = {field: column[order] for field, column in fields.items()}
-        kinds = functools.partial(estimator.kinds, inputs)
-        found.append(SortedPlans(ordered, need[order], kinds))
-    return found
+    each = zip(asked, plans, needs, strict=True)
+    return [sorted_by_need(estimator, inputs, some, need) for inputs, some, need in each]
+
+
+def sorted_by_need(
+    estimator: Estimator, inputs: Any, plans: Candidates, need: np.ndarray
+) -> SortedPlans:
+    """Return the plans of one problem written out, sorted by their known need."""
+    fields = plans.whole()
+    order = _order(fields, need)
+    ordered = {field: column[order] for field, column in fields.items()}
+    return SortedPlans(ordered, need[order], functools.partial(estimator.kinds, inputs))
 
 
 def _order(plans: Mapping[str, np.ndarray], need: np.ndarray) -> np.ndarray:
@@ -280,10 +284,12 @@ def prepare_plans(
     only in rates therefore share one cached result.
     """
     questions = [numbers.inputs() for numbers in asked]
+    if len(asked) == 1:
+        only = needed_plans(estimator, recipe, where, asked[0])
+        some = sorted_by_need(estimator, questions[0], only.plans, only.need)
+        return PreparedPlans([some], [only.plans.refused], some.plans)
     found = [plan_product(estimator, inputs, recipe, where) for inputs in questions]
     plans = sort_by_need(estimator, recipe, questions, found)
-    if len(plans) == 1:
-        return PreparedPlans(plans, [found[0].refused], plans[0].plans)
     every = {f: np.concatenate([some.plans[f] for some in plans]) for f in plans[0].plans}
     ready = PreparedPlans(plans, [f.refused for f in found], every)
     for q, (start, stop) in enumerate(itertools.pairwise(ready.starts)):

@@ -18,7 +18,7 @@ from jaxroof.estimators.training.memory_recipe import MemoryRecipe
 from jaxroof.estimators.training.memory_report import StageMemory
 from jaxroof.estimators.training.model_size import size
 from jaxroof.estimators.training.plans import DEGREES, alike, plans
-from jaxroof.estimators.training.precision import expand_precision
+from jaxroof.estimators.training.precision import expand_settings
 from jaxroof.estimators.training.stage_memory import amounts, host_bytes, of_stage
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.formulas import schedule
@@ -173,6 +173,6 @@ stage_memory = Estimator(
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.device},
     shorthand=SHORTHAND,
-    expand=expand_precision(timed=False),
+    expand=expand_settings(timed=False),
     example=example,
 )

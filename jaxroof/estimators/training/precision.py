@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxroof import catalog
-from jaxroof.catalog.lookup import chip_name
+from jaxroof.catalog.lookup import chip_name, with_chip
 from jaxroof.catalog.system import System
 from jaxroof.errors import InputError, NoAnswer, refusal, shown, unknown
 from jaxroof.estimator import Estimator
@@ -33,7 +33,7 @@ FP8_WEIGHT = {
 TIME = {"fp8": {"fp8": 1.0}, "mxfp8": {"fp8": 1.0, "micro_scaled": 1.0}, "nvfp4": {"fp4": 1.0}}
 FLAGS = ("fp8", "micro_scaled", "fp4")  # of the software, 0 where products have 16 bits
 MACHINE = "machine"  # the axis of systems whose settings differ too
-PRECISION = "precision"
+PRECISION, CHIP = "precision", "chip"
 BY_RATE = ("blackwell", "hopper")  # chips with 4-bit and with 8-bit rates
 BEFORE = "ampere"  # a chip with neither
 Tables = dict[str, dict[str, Any]]  # the axes: name -> path -> values
@@ -60,6 +60,27 @@ def with_precision(
     short = {path.rpartition(".")[2] for path in stands_for} & {*rest}
     found = {k: v for k, v in stands_for.items() if k.rpartition(".")[2] not in short}
     return {**found, **rest}
+
+
+def expand_settings(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]:
+    """Return the function that replaces short names in settings and axes of a question.
+
+    ``precision`` is a number format, ``chip`` another chip of the system: a name, a file or a
+    record. ``timed`` says whether the inputs have a software.
+    """
+    of_formats = expand_precision(timed)
+
+    def expand(settings: dict[str, Any], tables: Tables, machine: Any) -> tuple[Any, Tables]:
+        rest = {name: value for name, value in settings.items() if name != CHIP}
+        found, tables = of_formats(rest, tables, machine)
+        if settings.get(CHIP) is None:
+            return found, tables
+        if "system" in _places(tables):
+            raise refusal(CHIP, "given beside several systems; expected one system")
+        whole, _ = with_chip({}, machine, settings[CHIP])
+        return {**found, "system": whole}, tables
+
+    return expand
 
 
 def expand_precision(timed: bool) -> Callable[..., tuple[dict[str, Any], Tables]]:

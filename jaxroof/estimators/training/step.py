@@ -26,7 +26,7 @@ from jaxroof.estimators.training.model_flops import token_flops
 from jaxroof.estimators.training.offload_time import offload_time
 from jaxroof.estimators.training.plan_time import chip_of, layer, time_of_layers, timed_plan
 from jaxroof.estimators.training.plans import DEGREES, alike, plans
-from jaxroof.estimators.training.precision import expand_precision
+from jaxroof.estimators.training.precision import expand_settings
 from jaxroof.estimators.training.report import TrainingReport
 from jaxroof.estimators.training.stage_time import ROUTES, SHORTER, late, stage_layers
 from jaxroof.estimators.training.step_time import LayerParts, StepTime
@@ -198,6 +198,6 @@ training = Estimator(
     products={"gpus": DEGREES},
     names={"model": named.architecture_with_choices, "system": named.training_system},
     shorthand=SHORTHAND,
-    expand=expand_precision(timed=True),
+    expand=expand_settings(timed=True),
     example=example,
 )
