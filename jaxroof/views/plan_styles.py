@@ -138,6 +138,23 @@ def is_parallel(data: xr.Dataset) -> bool:
     )
 
 
+def split_in_words(data: xr.Dataset, position: int) -> str:
+    """Return a plan as its degrees above 1 in words, and its microbatches where it has stages.
+
+    >>> columns = {"data": [4], "tensor": [2], "pipeline": [2], "microbatches": [8]}
+    >>> split_in_words(xr.Dataset({n: (ALONG, v) for n, v in columns.items()}), 0)
+    '4 data x 2 tensor ranks x 2 stages, 8 microbatches'
+    """
+    found = {n: int(data[n].values[position]) for n in degrees(data)}
+    ranks = [f"{k} {n}" for n, k in found.items() if k > 1 and n != "pipeline"]
+    said = [" x ".join(ranks) + " ranks"] if ranks else []
+    stages = found.get("pipeline", 1)
+    said += [f"{stages} stages"] if stages > 1 else []
+    count = int(data.microbatches.values[position]) if "microbatches" in data else 0
+    more = f", {count} microbatch{'' if count == 1 else 'es'}" if count and stages > 1 else ""
+    return (" x ".join(said) or "1 device") + more
+
+
 def split_words(data: xr.Dataset, position: int) -> str:
     """Return a plan as its degrees, and its microbatches where it has stages or several.
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from jaxroof.views.plan_styles import ALONG, Point, fitting, split_words
+from jaxroof.views.plan_styles import ALONG, Point, fitting, split_in_words
 from jaxroof.views.plots import map_axes as fields
 from jaxroof.views.plots import style
 from jaxroof.views.plots.plan_styles import check_styled, sheet
@@ -47,19 +47,18 @@ def _finding(parts: Sequence[Point]) -> str:
     if not firsts:
         return "no plan fits"
     if len(parts) > 1:
-        return "best: " + "; ".join(f"{split_words(p.data, o[0])} at {p.words}" for p, o in firsts)
+        each = (f"{split_in_words(p.data, o[0])} at {p.words}" for p, o in firsts)
+        return "best: " + "; ".join(each)
     part, order = firsts[0]
     rates = part.data.throughput.values
-    said = [f"best: {split_words(part.data, order[0])}, {rate(rates[order[0]])} samples/s"]
+    said = f"best: {split_in_words(part.data, order[0])}, {rate(rates[order[0]])} samples/s"
     staged = part.data.pipeline.values[order] > 1
     other = order[staged != staged[0]]
     kind = "without a pipeline" if staged[0] else "with a pipeline"
-    for before, places in (("", order[1:2]), (f"the best {kind}, ", other[:1])):
-        said += [
-            f"{rates[order[0]] / rates[i]:.4g} times {before}{split_words(part.data, int(i))}"
-            for i in places
-        ]
-    return "; ".join(said)
+    if not len(other):
+        return said
+    ratio, after = rates[order[0]] / rates[other[0]], split_in_words(part.data, int(other[0]))
+    return f"{said}: {ratio:.4g} times the best {kind} ({after})"
 
 
 def _pieces(data: xr.Dataset) -> list[int]:
@@ -103,7 +102,7 @@ def _splits(axes: Axes, part: xr.Dataset, replicas: Sequence[int], pieces: Seque
     _mark(axes, part, int(order[0]))
     axes.set_ylim(0.0, 1.13 * rates[order[0]])
     axes.yaxis.set_major_formatter(FuncFormatter(style.count))
-    axes.set_xlabel("tensor degree H")
+    axes.set_xlabel("tensor ranks H")
     axes.set_ylabel("throughput [samples/s]")
     style.grid(axes)
 
@@ -121,7 +120,7 @@ def _mark(axes: Axes, part: xr.Dataset, best: int) -> None:
     """Ring and name the best plan."""
     x, y = float(part.tensor.values[best]), float(part.throughput.values[best])
     axes.plot(x, y, "o", markersize=17, fillstyle="none", color=style.BLACK, zorder=5)
-    words = f"{split_words(part, best)}: {rate(y)}"
+    words = f"{split_in_words(part, best)}: {rate(y)}"
     along = float(fields.fraction(axes, "x", np.array([x]))[0])
     side = "left" if along < SIDE else "right" if along > 1.0 - SIDE else "center"
     away = {"left": -8, "center": 0, "right": 8}[side]
@@ -146,7 +145,8 @@ def _split_legend(
         f"M = {n}": Line2D([], [], color=style.BLACK, linewidth=1.2, **_look(pieces, n))
         for n in pieces
     }
-    words = "data degree D, tensor degree H, stages P = accelerators / (D H), microbatches M"
+    words = "D data ranks, H tensor ranks, P = accelerators / (D H) stages, M microbatches"
+    words += "\nlines join the M that is the fastest of each D; faint: other M"
     made.legend(
         entries.values(),
         entries.keys(),

@@ -40,6 +40,7 @@ NARROW = 1.03  # ratio of results below which the map says that all are alike
 DECADE = 10.0  # ratio of the ends of an axis from which on it is logarithmic
 WIDE = 2.0  # ratio of results from which on the levels are in equal ratios
 DOT = 7.0  # points from the middle of a mark to its edge
+CELLS = 24  # of a map of lists, each of which has its number
 LINED = 0.5  # inches of what the legend says of the borders of plans
 BAR = 40  # letters of a line beside the colours
 BOLD = 1.1  # how much wider bold letters are
@@ -167,6 +168,9 @@ def _map(
         return axes.contourf(x, y, shown, levels=levels, cmap="viridis_r", zorder=1)
     norm = BoundaryNorm(levels, 256)  # a few listed values have nothing between them
     across, up = borders(part, dims[0]), borders(part, dims[1])
+    if held.size <= CELLS:
+        for i, j in np.argwhere(np.isfinite(held)):
+            white_words(axes, x[j], y[i], f"{held[i, j]:.4g}")
     return axes.pcolormesh(across, up, shown, norm=norm, cmap="viridis_r", zorder=1)
 
 
@@ -204,6 +208,13 @@ def _tied_axes(axes: Axes, part: xr.Dataset, dims: tuple[str, str]) -> None:
             continue
         if side == "y":
             words = " and ".join(words_of(name) for name in others)
+            place, _ = readable(part, dim)
+            if len(place) <= FEW and len(others) == 1:
+                beside = part[others[0]].values
+                told = [f"{p:,.5g}\n({b:,.5g})" for p, b in zip(place, beside, strict=True)]
+                axes.set_yticks(place, told)
+                axes.set_ylabel(f"{axes.get_ylabel()} ({words} in brackets)")
+                continue
             axes.set_ylabel(f"{axes.get_ylabel()}\n({words} moves with it)")
             continue
         place, _ = readable(part, dim)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patheffects import withStroke
 
-from jaxroof.analyses.result_metadata import about, label_of, telling_fields, words_of
+from jaxroof.analyses.result_metadata import about, label_of, roles, telling_fields, words_of
 from jaxroof.views.plots import style
 from jaxroof.views.plots.label_boxes import Box, extent, touch
 from jaxroof.views.plots.map_axes import borders, fraction, readable
@@ -28,7 +28,7 @@ def plan_borders(axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Seq
     ``marks`` are the boxes of what is drawn already.
     """
     (right, _), (up, _) = readable(part, dims[0]), readable(part, dims[1])
-    names = telling_fields(part, split_fields(part))
+    names = _named(part)
     if not names:
         return
     _, *found = xr.broadcast(part[[*dims]], part[names])
@@ -55,12 +55,19 @@ def plan_borders(axes: Axes, part: xr.Dataset, dims: tuple[str, str], marks: Seq
 
 def border_words(data: xr.Dataset) -> str:
     """Return what the lines on a map are and what the names in it say; empty without plans."""
-    fields = telling_fields(data, split_fields(data))
-    if not fields or all(data[name].ndim == 0 for name in fields):
+    fields = _named(data)
+    if all(data[name].ndim == 0 for name in fields):
         return ""
     told = [name for name in fields if _usual(data, name) is None or not is_usual(data, name)]
     said = [" ".join(dict.fromkeys((words_of(data, n), label_of(data, n)))) for n in told]
     return f"white lines: another plan is best beyond; {', '.join(said)}"
+
+
+def _named(data: xr.Dataset) -> list[str]:
+    """Return the plan fields by which a map names its plans; none where the axes give the plan."""
+    known = roles(data).get("split", ())
+    given = any(name in data.coords and data[name].ndim for name in known)
+    return [] if given else telling_fields(data, split_fields(data))
 
 
 def _usual(data: xr.Dataset, name: str) -> float | None:

@@ -19,7 +19,7 @@ from jaxroof.views.plan_styles import (
     capacities,
     fitting,
     front,
-    split_words,
+    split_in_words,
     styles_of,
 )
 from jaxroof.views.plots import style
@@ -32,6 +32,7 @@ from jaxroof.views.plots.plan_styles import (
 )
 from jaxroof.views.text.all_plans import rate
 
+FRONT = "Pareto front: nothing is faster in less"
 MOST_NAMED = 4  # plans of a front that are listed
 NEAR = 14.0  # pixels: of numbers that are closer one stands on the right
 WIDE = 8.0  # an axis over a larger ratio is logarithmic
@@ -53,7 +54,7 @@ def memory_throughput(data: xr.Dataset) -> Figure:
     alone = len(parts) == 1
     made, cells = sheet(data, _finding(parts), len(parts), height=7.0)
     shown: dict[str, Line2D] = entries(data)
-    shown["Pareto front"] = Line2D([], [], color=style.BLACK, linewidth=1.2)
+    shown[FRONT] = Line2D([], [], color=style.BLACK, linewidth=1.2)
     if (_legal(data) & ~data.feasible.values.astype(bool)).any():
         hollow: dict[str, Any] = {"fillstyle": "none", "linestyle": "none", "color": style.BLACK}
         shown["does not fit"] = Line2D([], [], marker="o", markersize=7, **hollow)
@@ -62,7 +63,8 @@ def memory_throughput(data: xr.Dataset) -> Figure:
         _panel(axes, part)
         if alone:
             shown |= _numbered(axes, part)
-    place: dict[str, Any] = {"loc": "outside lower center", "ncols": 3}
+    title = "marks: how the devices are split"
+    place: dict[str, Any] = {"loc": "outside lower center", "ncols": 3, "title": title}
     if alone:
         place["ncols"] = 2
     made.legend(shown.values(), shown.keys(), **place)
@@ -79,13 +81,13 @@ def _finding(parts: Sequence[Point]) -> str:
         return _nothing(part)
     rates, needs = part.throughput.values, part.memory.values
     fast, lean = int(stairs[-1]), int(stairs[0])
-    most = f"fastest: {split_words(part, fast)}, {rate(rates[fast])} samples/s"
+    most = f"fastest: {split_in_words(part, fast)}, {rate(rates[fast])} samples/s"
     most += f" in {size(needs[fast], 'B')}"
     if fast == lean:
         return f"{most}, which is also the leanest"
     of_both = (percent(some[lean] / some[fast]) for some in (needs, rates))
     share = " of the memory at ".join(of_both)
-    return f"{most}; leanest: {split_words(part, lean)}, {share} of the throughput"
+    return f"{most}; leanest: {split_in_words(part, lean)}, {share} of the throughput"
 
 
 def _nothing(part: xr.Dataset) -> str:
@@ -96,7 +98,7 @@ def _nothing(part: xr.Dataset) -> str:
     lean = int(legal[np.argmin(part.memory.values[legal])])
     limit, need = capacities(part), size(float(part.memory.values[lean]), "B")
     of = f" of {size(float(limit[lean]), 'B')}" if limit is not None else ""
-    return f"no plan fits: the leanest, {split_words(part, lean)}, needs {need}{of}"
+    return f"no plan fits: the leanest, {split_in_words(part, lean)}, needs {need}{of}"
 
 
 def _legal(part: xr.Dataset) -> np.ndarray:
@@ -159,7 +161,9 @@ def _numbered(axes: Axes, part: xr.Dataset) -> dict[str, Line2D]:
         }
         last = here
         axes.annotate(str(number), (need / scale, rates), textcoords="offset points", **side)
-        words = f"{number}: {split_words(part, i)}\n    {size(need, 'B')}, {rate(rates)} samples/s"
+        words = (
+            f"{number}: {split_in_words(part, i)}\n    {size(need, 'B')}, {rate(rates)} samples/s"
+        )
         found[words] = Line2D([], [], linestyle="none")
     return found
 

@@ -47,7 +47,7 @@ def frontier(data: xr.Dataset) -> Figure:
         _panel(axes, part, lines)
         axes.set_title(_heading(name, part, lines))
         if number % across == 0:
-            axes.set_ylabel("utilisation")
+            axes.set_ylabel("share of the peak rate used")
         if number >= len(parts) - across:
             axes.tick_params(axis="x", labelbottom=True)
             axes.set_xlabel("training run [FLOP]")
@@ -62,7 +62,10 @@ def frontier(data: xr.Dataset) -> Figure:
         _labels(cells[place], parts[place][1], lines)
     entries = _marks(kept)
     if entries:
-        made.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=2)
+        grows = any(EXPONENT.search(name) for name, _ in parts)
+        title = "panels: how batch and depth of the model grow with the run" if grows else None
+        look: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "title": title}
+        made.legend(entries.values(), entries.keys(), **look)
     return made
 
 
@@ -113,18 +116,17 @@ def _finding(data: xr.Dataset, lines: str) -> str:
         return ""
     share, reach = MARKS[mark], data[mark].where(data[mark] > 0.0)
     last = float(data.training_flops.max())
-    most, least = float(reach.max()), float(reach.min())
-
-    def name(value: float) -> str:
-        if not lines:
-            return "it"
-        at = np.argwhere(reach.values == value)[0]
-        return choose.label(data, lines, int(at[reach.dims.index(lines)]))
-
-    far = f"beyond {flop(last)} FLOP" if most > last else f"up to {flop(most)} FLOP"
-    said = f"{name(most)} keeps {share} of its rate {far}"
-    only = f", {name(least)} only up to {flop(least)}" if lines and least < last else ""
-    return said[0].upper() + said[1:] + only if not lines else said + only
+    panels = [dim for dim in reach.dims if dim != lines]
+    surely, ever = reach.min(panels), reach.max(panels)
+    best = int(surely.argmax(lines)) if lines else 0
+    worst = int(ever.argmin(lines)) if lines else 0
+    most = float(surely.max())
+    least = " at least" if float(ever.max()) > most else ""
+    far = f"beyond {flop(last)} FLOP" if most > last else f"up to {flop(most)} FLOP{least}"
+    said = f"{choose.label(data, lines, best) if lines else 'It'} keeps {share} of its rate {far}"
+    if not lines or worst == best or float(ever.min()) > last:
+        return said
+    return f"{said}, {choose.label(data, lines, worst)} up to {flop(float(ever.min()))} at most"
 
 
 def _labels(axes: Axes, part: xr.Dataset, lines: str) -> None:

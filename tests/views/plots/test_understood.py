@@ -1,6 +1,8 @@
 """Pictures that say what they show: names of plans, tokens of days, words inside their frames."""
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import jaxroof as jr
 from jaxroof.views import plots
 
 GB = 1e9
+SWEEPS = Path(jr.__file__).parents[1] / "sweeps"
 
 
 def words(figure: Figure) -> list[str]:
@@ -80,3 +83,53 @@ def test_memory_of_schedules_is_written_on_its_own_side_of_the_capacity() -> Non
     for text in axes.texts:
         box = text.get_window_extent().transformed(axes.transData.inverted())
         assert (box.x1 < limit) == (float(text.get_text().split()[0]) < limit), text.get_text()
+
+
+def test_a_map_of_given_plans_has_its_numbers_in_its_cells() -> None:
+    data = jr.run(SWEEPS / "gpt3_one_plan.toml")
+    said = words(plots.draw(data))
+    days = data.training_days.where(data.feasible).values
+    assert all(f"{day:.4g}" in said for day in days[np.isfinite(days)])
+    assert "4 (16)" in said  # tensor ranks, and the data ranks that go with them
+    assert "tensor (data in brackets)" in said
+    assert not any("white lines" in one for one in said)
+
+
+def test_splits_are_told_in_words() -> None:
+    data = jr.run(SWEEPS / "mlp_memory.toml")
+    finding = words(plots.memory_throughput(data))
+    assert any(
+        re.match(r"Fastest: 8 stages, 64 microbatches, 10,223 samples/s", o) for o in finding
+    )
+    assert not any(re.search(r"\d x \d x \d", one) for one in finding)
+
+
+def test_a_frontier_claims_what_holds_in_every_panel() -> None:
+    systems = ["h100-sxm5", "h100-sxm5-1gb"]
+    reach = xr.DataArray([[1e31, 2e24], [1e34, 1e24]], dims=("panel", "system"))
+    data = xr.Dataset(
+        {
+            "relative_utilisation": (("panel", "system", "training_flops"), np.ones((2, 2, 3))),
+            "threshold_80": reach,
+        },
+        {"system": systems, "training_flops": [1e23, 1e29, 1e35], "panel": [1, 2]},
+    )
+    said = words(plots.frontier(data))
+    finding = "h100-sxm5 keeps 80 % of its rate up to 1e31 FLOP at least, h100-sxm5-1gb up to 2e24"
+    assert any(one.startswith(finding) for one in said), said
+
+
+def test_what_binds_says_where_the_base_machine_is() -> None:
+    data = jr.elasticities(
+        "published",
+        model="gpt3",
+        system="b200-nvs8",
+        gpus=64,
+        global_batch=64,
+        axes={
+            "system.hbm_bandwidth": list(np.geomspace(0.2e12, 16e12, 4)),
+            "system.slow_bandwidth": list(np.geomspace(2e9, 400e9, 4)),
+        },
+    )
+    (finding,) = [one for one in words(plots.draw(data, "binds")) if "of the map" in one]
+    assert re.search(r", the (B200|base machine) included", finding), finding
