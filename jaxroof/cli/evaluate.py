@@ -23,7 +23,8 @@ Examples:
 
 A row is one configuration, a column an input: a path (system.hbm_bandwidth, with a unit in the
 heading or in the cell: system.hbm_bandwidth [GB/s]), a name of the catalogue (model, system), a
-choice (split), a degree (tp) or a letter (B). Columns named id, or with a # first, are notes.
+choice (split), a degree (tp), a letter (B) or the precision (of training). Columns named id, or
+with a # first, are notes.
 
 With --schema measured a row is a measured run (docs/validation_memory.md); answers are its memory
 and its step time with an 80 % interval, errors where they were measured, and the reason where a row

@@ -791,3 +791,26 @@ def test_rows_of_which_every_plan_contradicts_its_gpus_are_one_line(jaxroof, tmp
         ended = jaxroof("evaluate training rows.csv")
         assert (ended.code, ended.out) == (2, "")
         assert "line 2: gpus: not the product of the plan's degrees, given 64" in ended.err
+
+
+# ---- Precision ----------------------------------------------------------------------------------
+
+
+def test_a_table_has_a_precision_that_each_machine_reads_alone():
+    """A row whose machine lacks the format is refused; numbers that a column gives go before."""
+    systems = ["h100-nvs8", "gb200-nvl72", "a100-80-sxm"]
+    asked = {"model": "llama3-8b", "global_batch": 64, "data": 4, "tensor": 2}
+    frame = pd.DataFrame({"system": systems, "precision": ["fp8", "nvfp4", "fp8"]})
+    found = jr.evaluate_rows("training", frame, asked, keep_going=True)
+    alone = [
+        float(jr.evaluate("training", asked, system=s, precision=p).step_time)
+        for s, p in zip(systems[:2], frame["precision"], strict=False)
+    ]
+    np.testing.assert_allclose(found["step_time"][:2], alone, rtol=1e-12)
+    assert found["error"][2].endswith(
+        "precision: fp8: the system has no products at it; expected bf16"
+    )
+    shared = jr.evaluate_rows("training", frame[["system"]][:1], asked, precision="fp8")
+    assert shared["step_time"][0] == found["step_time"][0]
+    both = frame[:1].assign(**{"states.weight_bytes": 2.5})
+    assert jr.evaluate_rows("training", both, asked)["memory"][0] > found["memory"][0]
