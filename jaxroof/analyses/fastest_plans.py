@@ -10,7 +10,7 @@ import xarray as xr
 
 from jaxroof.analyses.least_memory import count_of, machine_of, reports, with_plans
 from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
-from jaxroof.analyses.own_plan import place_of
+from jaxroof.analyses.own_plan import filled_in, place_of
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.analyses.result_metadata import parts_of
 from jaxroof.catalog.chip import Chip
@@ -216,6 +216,11 @@ def _own(
         "own_device": (float(machine.need[place[0]]), "B", "Its memory"),
         "own_place": (1 + len(machine.distinct(faster)), "1", "Its place among plans that fit"),
         "own_plan": (json.dumps(fields), "1", "Its fields"),
+        "own_filled": (
+            json.dumps(filled_in(machine, own, some, int(place[0]))),
+            "1",
+            "Those that were left open",
+        ),
         "own_parts": (json.dumps(parts), "s", "The parts of its step time"),
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from jaxroof.analyses.no_legal_plan import NoLegalPlan, no_legal_plan
-from jaxroof.analyses.own_plan import place_of
+from jaxroof.analyses.own_plan import filled_in, place_of
 from jaxroof.analyses.plan_question import Question, Rules, question_of
 from jaxroof.engine.grid.dataset import dataset, field_metadata, provenance
 from jaxroof.engine.grid.evaluate import evaluate_points
@@ -191,7 +191,8 @@ def _place_of(asked: Question, machine: OneMachine, size: int, own: str) -> Whol
 
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
-    place = place_of(asked.inputs, asked.recipe, machine, size, own)[:1]
+    some = place_of(asked.inputs, asked.recipe, machine, size, own)
+    place = some[:1]
     need = float(machine.need[place[0]])
     mine = {name: int(value[0]) for name, value in machine.at(place).items()}
     rank = 1 + int(np.sum(machine.need < need))
@@ -199,6 +200,11 @@ def _place_of(asked: Question, machine: OneMachine, size: int, own: str) -> Whol
         "own": (need, "B", "Memory of the leanest plan with the fields of yours"),
         "own_place": (rank, "1", "Its place among all legal plans, by memory"),
         "own_plan": (json.dumps(mine), "1", "Its fields"),
+        "own_filled": (
+            json.dumps(filled_in(machine, own, some, int(place[0]))),
+            "1",
+            "Those that were left open",
+        ),
     }
 
 

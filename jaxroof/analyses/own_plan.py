@@ -17,17 +17,37 @@ from jaxroof.estimators.training.memory_step import memory_inputs, stage_memory
 from jaxroof.estimators.training.plans import DEGREES
 from jaxroof.estimators.training.training_recipe import memory_recipe
 
+OFFLOAD = "offload_optimizer"
+
 
 def place_of(inputs: Any, recipe: Any, plans: OneMachine, gpus: int, own: str) -> np.ndarray:
     """Return the positions of the plans with the fields of the user's.
 
+    Optimizer states lie in host memory only where the user's plan says so, or ``--where`` does.
     Raises: InputError for fields that are not numbers, and with the rule that refuses the plan.
     """
     fields = own_fields(own)
     some = plans.having(fields)
     if not len(some):
         raise _why_not(inputs, recipe, gpus, own, fields, plans)
-    return some
+    if any(one.field == OFFLOAD for one in fields):
+        return some
+    kept = some[plans.at(some, (OFFLOAD,))[OFFLOAD] == 0]
+    return kept if len(kept) else some
+
+
+def filled_in(plans: OneMachine, own: str, some: np.ndarray, place: int) -> dict[str, int]:
+    """Return the fields that the user's plan left open, where plans differ, as one plan has them.
+
+    Arguments: ``some`` are the positions of the plans with the user's fields, ``place`` is one.
+    """
+    every, chosen = plans.at(some), plans.at(np.array([place]))
+    given = {one.field for one in own_fields(own)}
+    return {
+        field: int(chosen[field][0])
+        for field, column in every.items()
+        if field not in given and np.any(column != column[0])
+    }
 
 
 def own_fields(own: str) -> tuple[Constraint, ...]:

@@ -19,6 +19,7 @@ from jaxroof.estimators.training.plans import splits
 from jaxroof.estimators.training.step import training
 from jaxroof.estimators.training.training_recipe import TrainingRecipe, memory_recipe
 from jaxroof.settings import choose
+from jaxroof.views.text.fastest_plans import own_sentence
 from jaxroof.views.text.fit import title
 from jaxroof.views.text.plan import plan_sentence
 
@@ -96,3 +97,22 @@ def test_a_search_weighs_both_exchanges_and_names_the_one() -> None:
     assert "cp 16 cx ring" in plan_sentence(best.isel(plan=0))
     fit = jr.fit(**LONG, global_batch=128, gpus=16384, plan={"tp": 8, "cp": 16, "pp": 16})
     assert "cx ring" in title(fit)
+
+
+@pytest.mark.parametrize(("own", "given"), [("tp=8,pp=2", 0), ("tp=8,pp=2,off=1", 1)])
+def test_a_plan_of_ones_own_is_filled_in_with_the_fastest_and_says_so(own: str, given: int) -> None:
+    """Optimizer states go to the host only where the plan says so, even if it fits there alone."""
+    asked = {"model": "llama3-70b", "system": "h100-nvs8", "global_batch": 128, "gpus": 16}
+    data = jr.fastest_plans(**asked, own=own)
+    plan = json.loads(str(data.own_plan.values))
+    assert plan["offload_optimizer"] == given
+    assert (float(data.own_device) <= float(data.capacity)) == bool(given)
+    filled = json.loads(str(data.own_filled.values))
+    assert filled == {name: plan[name] for name in filled}
+    assert not {"tensor", "pipeline", "offload_optimizer"} & {*filled}
+    assert {"microbatch", "interleave", "recompute"} <= {*filled}
+    assert f"Filled in: vp {plan['interleave']} mb {plan['microbatch']}" in own_sentence(data)
+    if given:
+        rules = [f"{name}={value}" for name, value in plan.items() if name not in filled]
+        fastest = jr.fastest_plans(**asked, where=",".join(rules))
+        assert float(data.own) == float(fastest.step_time[0])

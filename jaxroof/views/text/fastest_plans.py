@@ -20,7 +20,13 @@ from jaxroof.views.text.least_memory import (
     shown_fields,
 )
 from jaxroof.views.text.margin import host_sentences, margin_of
-from jaxroof.views.text.plan import fields_words, glossary, plan_sentence, used_fields
+from jaxroof.views.text.plan import (
+    fields_words,
+    filled_sentence,
+    glossary,
+    plan_sentence,
+    used_fields,
+)
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -176,16 +182,17 @@ def own_sentence(data: xr.Dataset) -> str:
         return (
             f"{said}, but it does not fit: it needs {size(float(data.own_device), 'B')}, "
             f"{size(over, 'B')} more than the {size(float(data.capacity), 'B')} there are. "
-            "`jaxroof fit --plan` with it says what would make it fit."
+            f"`jaxroof fit --plan` with it says what would make it fit.{filled_sentence(data)}"
         )
     best, place = float(data.step_time.values[0]), int(data.own_place)
     if time <= best:
-        return f"{said}: it is the best of the {int(data.plans_feasible):,} plans that fit."
+        best_of = f"it is the best of the {int(data.plans_feasible):,} plans that fit"
+        return f"{said}: {best_of}.{filled_sentence(data)}"
     said += f": place {place:,} of {int(data.plans_feasible):,}, {slower(time, best)}"
     if place <= int(data.plans_alike):
         said += ", too close to the best for the model to tell apart"
     after = xr.Dataset({**json.loads(str(data.own_parts.values)), "step_time": time})
-    return f"{said}. It spends {slower_by(data.isel(plan=0), after)}."
+    return f"{said}. It spends {slower_by(data.isel(plan=0), after)}.{filled_sentence(data)}"
 
 
 def stages_sentence(data: xr.Dataset) -> str:

@@ -10,7 +10,7 @@ from jaxroof.errors import listing
 from jaxroof.units import percent, size
 from jaxroof.views.text.layout import PlainTable
 from jaxroof.views.text.margin import host_sentences, margin_of
-from jaxroof.views.text.plan import fields_words, is_usual, used_fields
+from jaxroof.views.text.plan import fields_words, filled_sentence, is_usual, used_fields
 from jaxroof.views.text.tables import plain_table
 
 GB = 1e9
@@ -138,6 +138,7 @@ def own_sentence(data: xr.Dataset) -> str:
     return (
         f"Yours, at its leanest: {said} needs {size(own, 'B')}{fits}: place "
         f"{int(data.own_place):,} of {int(data.plans_legal):,}, {more} more than the least."
+        f"{filled_sentence(data)}"
     )
 
 

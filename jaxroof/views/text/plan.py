@@ -1,5 +1,6 @@
 """The displayed name of a plan: its split and its placement, as its estimator names them."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -74,10 +75,18 @@ def whole_plan(plan: xr.Dataset) -> str:
     return fields_words(plan, {f: int(plan.data_vars[f]) for f in used_fields(plan)})
 
 
+def filled_sentence(data: xr.Dataset) -> str:
+    """Return which fields of the user's plan were left open, and what they were filled with."""
+    if "own_filled" not in data:
+        return ""
+    said = fields_words(data, json.loads(str(data.own_filled.values)))
+    return f" Filled in: {said}." if said else ""
+
+
 def fields_words(data: xr.Dataset, plan: Mapping[str, int]) -> str:
     """Return the fields of a plan; what says how another one is done, where that one is used."""
     hosts = {name: about(data, name).get("part_of", name) for name in plan}
-    told = [n for n, host in hosts.items() if host == n or plan[host] != 1]
+    told = [n for n, host in hosts.items() if host == n or plan.get(host) != 1]
     return " ".join(f"{head_of(data, name)} {said_of(data, name, plan[name])}" for name in told)
 
 
