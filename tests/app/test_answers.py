@@ -232,19 +232,22 @@ def test_a_map_of_no_field_or_of_one_is_refused():
             machine_map.machine_map(asked(SMALL), data, *fields)
 
 
-def test_schedules_are_those_of_the_library_and_the_timeline_ends_with_the_step():
-    found, data = asked(PIPED), plans.best_plans(PIPED)
+@pytest.mark.parametrize("name", ["1f1b", "zb-h1"])
+def test_schedules_are_those_of_the_library_and_the_timeline_ends_with_the_step(name):
+    chosen = (("schedule", name.replace("-", "_")),)
+    state = dataclasses.replace(PIPED, choices=chosen if name != "1f1b" else ())
+    found, data = asked(state), plans.best_plans(state)
     each, note = schedule.schedules(found, data)
     rows = {row.name: row for row in each}
     assert note == ""
-    own = rows[schedule.own_schedule(data)]
-    assert own.step_time == pytest.approx(float(data.step_time[0]), rel=1e-12)
     assert set(rows) == set(schedule.SCHEDULES)
-    drawn = schedule.timeline(found, data, "1f1b")
-    assert drawn.devices == 4
+    own = schedule.own_schedule(data)
+    assert own in (name, "interleaved" if name == "1f1b" else name)
+    assert rows[own].step_time == pytest.approx(float(data.step_time[0]), rel=1e-12)
+    drawn = schedule.timeline(found, data, "")
+    assert (drawn.name, drawn.devices) == (own, 4)
     assert max(visit.end for visit in drawn.visits) == pytest.approx(drawn.step)
-    assert drawn.step == pytest.approx(rows["1f1b"].step_time, rel=1e-9)
-    assert schedule.timeline(found, data, "").name == schedule.own_schedule(data)
+    assert drawn.step == pytest.approx(rows[own].step_time, rel=1e-9)
 
 
 def test_a_timeline_of_too_many_visits_is_refused_before_it_is_made(monkeypatch):

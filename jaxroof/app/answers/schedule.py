@@ -1,6 +1,7 @@
 """The best plan under the pipeline schedules: times side by side, and every visit of one."""
 
 import dataclasses
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,6 +142,7 @@ def schedule_sentence(rows: list[Row]) -> str:
 
 
 def own_schedule(data: xr.Dataset) -> str:
-    """Return the schedule that the best plan has: interleaved where ranks have several chunks."""
+    """Return the schedule that the best plan has: 1F1B is interleaved where ranks have chunks."""
+    chosen = json.loads(data.attrs.get("recipe", "{}")).get("schedule", "1f1b").replace("_", "-")
     chunks = int(data.interleave.values[0]) if "interleave" in data else 1
-    return "interleaved" if chunks > 1 else "1f1b"
+    return "interleaved" if chunks > 1 else str(chosen)
