@@ -150,7 +150,7 @@ def asked_software(found: Calibration) -> list[str]:
     own = lookup.system(found.system)
     network = float(own.slow_bandwidth * own.nics)
     usual = {path: field.metadata.get("default") for path, field in paths_of(TrainingInputs)}
-    usual |= {name: choice.value for name, choice in vars(TrainingRecipe()).items()}
+    usual |= {name: getattr(one, "value", one) for name, one in vars(TrainingRecipe()).items()}
     usual |= {"system.slow_bandwidth": network}
     shared = set.intersection(*({*one.settings.items()} for one in found.plans))
     return [
