@@ -20,7 +20,7 @@ from jaxroof.records import get_at, replace_at, units
 
 DEGREES = ("data", "tensor", "context", "pipeline")
 KINDS = {  # fields that change together, by the path of each
-    **{f"plan.{name}": "degrees" for name in DEGREES},
+    **{f"plan.{name}": "degrees" for name in (*DEGREES, "exchange")},
     "plan.microbatch": "microbatch",
     "plan.interleave": "interleave",
     "plan.expert": "expert degrees",
@@ -52,19 +52,30 @@ def divisors(number: float, most: float = np.inf) -> list[float]:
     return sorted(d for d in {*small, *(number / d for d in small)} if d <= most)
 
 
-def at_once(inputs: MemoryInputs) -> Points:
-    """Return the plan itself, then every plan that differs in one choice, legal or not."""
+def at_once(inputs: MemoryInputs, exchanges: bool = True) -> Points:
+    """Return the plan itself, then every plan that differs in one choice, legal or not.
+
+    ``exchanges`` says whether context ranks may exchange in another way.
+    """
     own = {path: float(get_at(inputs, path)) for path in PATHS}
-    rows = [own, *({**own, **change} for change in _singles(inputs, own))]
+    rows = [own, *({**own, **change} for change in _singles(inputs, own, exchanges))]
     values = np.array([[row[path] for path in PATHS] for row in rows])
     return Points(values, values != values[0])
 
 
-def _singles(inputs: MemoryInputs, own: Mapping[str, float]) -> Iterator[dict[str, float]]:
+def _singles(
+    inputs: MemoryInputs, own: Mapping[str, float], exchanges: bool
+) -> Iterator[dict[str, float]]:
     """Yield what single changes set."""
+    other = {"plan.exchange": 1.0 - own["plan.exchange"]} if exchanges else {}
+    if own["plan.context"] > 1.0 and other:
+        yield other
     for less, more in itertools.permutations([f"plan.{name}" for name in DEGREES], 2):
         for factor in divisors(own[less])[1:]:
-            yield {less: own[less] / factor, more: own[more] * factor}
+            change = {less: own[less] / factor, more: own[more] * factor}
+            yield change
+            if more == "plan.context" and other:
+                yield change | other
     model, plan = inputs.model, inputs.plan
     of_rank = float(inputs.global_batch or 0.0) / own["plan.data"]
     ranks = float(plan.data * plan.tensor * plan.context)

@@ -22,7 +22,7 @@ from jaxroof.analyses.fit_question import Question, asked_question
 from jaxroof.analyses.fit_time import step_times
 from jaxroof.analyses.layer_splits import even_where_it_fits, split_words
 from jaxroof.estimators.training.memory_inputs import MemoryPlan, States
-from jaxroof.estimators.training.memory_recipe import LayerDivision, MemoryRecipe
+from jaxroof.estimators.training.memory_recipe import EXCHANGES, LayerDivision, MemoryRecipe
 from jaxroof.estimators.training.stage_memory import host_by_stage, memory_by_stage
 from jaxroof.records import units
 
@@ -188,7 +188,7 @@ class _Search:
 
     def __init__(self, asked: Question) -> None:
         self.asked = asked
-        self.points = at_once(asked.inputs)
+        self.points = at_once(asked.inputs, asked.recipe.context_exchange is None)
         own = self.points.values[:1]
         ((device, time, fits),) = self._evaluated(asked.recipe, own)
         self.own = Change({}, frozenset(), 0.0, time, device, fits)
@@ -284,10 +284,10 @@ def _kinds(changed: np.ndarray) -> set[str]:
     return {KINDS[path] for path, moved in zip(PATHS, changed, strict=True) if moved}
 
 
-def _settings(values: np.ndarray, changed: np.ndarray) -> dict[str, float]:
+def _settings(values: np.ndarray, changed: np.ndarray) -> dict[str, Any]:
     """Return what differs by the short names that a question takes."""
     return {
-        SHORTEST[path]: float(value)
+        SHORTEST[path]: EXCHANGES[int(value)] if path == "plan.exchange" else float(value)
         for path, value, moved in zip(PATHS, values, changed, strict=True)
         if moved
     }

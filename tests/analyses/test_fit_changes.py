@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import jaxroof as jr
-from jaxroof.analyses.fit_candidates import KINDS, at_once, pairs
+from jaxroof.analyses.fit_candidates import KINDS, PATHS, at_once, pairs
 from jaxroof.analyses.fit_changes import ABOUT, SHORTEST, cheapest_changes
 from jaxroof.analyses.fit_question import asked_question
 from jaxroof.analyses.layer_splits import even_where_it_fits
@@ -168,3 +168,13 @@ def test_where_no_change_fits_the_fewest_more_accelerators_are_named() -> None:
     assert bool(jr.least_memory(**about, gpus=more).fits)
     assert not bool(jr.least_memory(**about, gpus=5).fits) or more == 5
     assert "fewest" not in jr.fit(**about, plan={"tp": 8, "off": 1}, changes=3).attrs
+
+
+def test_context_ranks_may_exchange_in_another_way() -> None:
+    own = {"plan": {"dp": 2, "cp": 4, "cx": "all-to-all"}, "global_batch": 128}
+    question = asked_question(model="llama3-8b", system="h100-nvs8", **own)
+    values, changed = at_once(question.inputs)
+    alone = changed[:, PATHS.index("plan.exchange")] & (changed.sum(axis=1) == 1)
+    assert values[alone, PATHS.index("plan.exchange")].tolist() == [1.0]
+    fixed = at_once(question.inputs, exchanges=False)
+    assert not fixed.changed[:, PATHS.index("plan.exchange")].any()

@@ -20,7 +20,7 @@ from jaxroof.estimators.training.training_recipe import MODULES, Selective
 
 LANGUAGE = [name for name in catalog.names("architectures") if not name.startswith("vit")]
 RECOMPUTED = [(0, "light"), (1, "light"), (1, "core_attn"), (1, "mlp"), (1, "moe"), (2, "light")]
-PLANNED = ("dp", "tp", "cp", "pp", "mb", "vp", "ep", "etp", "sp", "zero", "off")
+PLANNED = ("dp", "tp", "cp", "cx", "pp", "mb", "vp", "ep", "etp", "sp", "zero", "off")
 
 
 def about(model: str) -> dict[str, Any]:
